@@ -1,0 +1,42 @@
+"""Write a benchmark's rows with what is needed to repeat them."""
+
+from __future__ import annotations
+
+import csv
+import json
+import platform
+import subprocess
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).parent / "results"
+
+
+def write_results(name: str, rows: Sequence[Mapping[str, Any]], *, seed: Any, note: str = "") -> Path:
+    """Write `name.csv` and, beside it, `name.json` with seed, commit, date and machine."""
+    path = FOLDER / f"{name}.csv"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "w", newline="") as file:
+        writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        for row in rows:
+            writer.writerow({k: f"{v:.6g}" if isinstance(v, float) else v for k, v in row.items()})
+    about = {
+        "seed": seed,
+        "commit": commit(),
+        "date": datetime.now(UTC).date().isoformat(),
+        "machine": f"{platform.machine()}, Python {platform.python_version()}",
+        "note": note,
+    }
+    path.with_suffix(".json").write_text(json.dumps(about, indent=1) + "\n")
+    return path
+
+
+def commit() -> str:
+    """The commit measured; a plus sign marks uncommitted changes."""
+    here = Path(__file__).parent
+    revision = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=here, capture_output=True, text=True)
+    status = subprocess.run(["git", "status", "--porcelain", "-uno"], cwd=here, capture_output=True, text=True)
+    return (revision.stdout.strip() or "unknown") + ("+" if status.stdout.strip() else "")

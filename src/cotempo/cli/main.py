@@ -1,0 +1,221 @@
+"""`cotempo`: demo, run, resume, report, check, make-data, messages.
+
+Exit codes: 0 done; 1 an unexpected error; 2 wrong usage or parameters; 3 something is wrong with the data;
+4 paused below quorum, can be resumed; 5 a run folder cannot be used as asked; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import click
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+import cotempo
+from cotempo import data
+from cotempo.cli.words import describe_message, describe_messages, describe_result, write_clients
+from cotempo.errors import CotempoError, DataError, ParameterError, QuorumError, RunError
+from cotempo.experiment import READERS, Experiment, generators, load_clients
+from cotempo.federation.fitted import load
+from cotempo.federation.run import read_lines
+from cotempo.fitting import dry_run, resume, run_experiment
+
+app = typer.Typer(
+    help="Learn together from time-stamped data that must not leave its owners.",
+    epilog=(__doc__ or "").split("\n\n", 1)[1].replace("\n", " "),
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+out = Console(highlight=False, soft_wrap=True)
+
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, for machines.")]
+RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]
+
+
+def say(lines: list[str], record: dict[str, Any], *, quiet: bool, as_json: bool) -> None:
+    """Print for people or for machines."""
+    if as_json:
+        print(json.dumps(record))
+    elif not quiet:
+        for line in lines:
+            out.print(escape(line))
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"cotempo {cotempo.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def demo(
+    folder: Annotated[Path, typer.Option("--out", help="Where the report goes.")] = Path("cotempo-demo"),
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Run the families on generated data and write an HTML report."""
+    from cotempo.cli.demo import run_demo
+
+    lines, record = run_demo(folder, progress=False if quiet or as_json else None)
+    say(lines, record, quiet=quiet, as_json=as_json)
+
+
+@app.command()
+def run(
+    experiment_file: Annotated[Path, typer.Argument(metavar="EXPERIMENT.toml", help="What to run on what.")],
+    folder: Annotated[Path | None, typer.Option("--run", help="The run's folder; by default runs/<name>.")] = None,
+    dry: Annotated[bool, typer.Option("--dry-run", help="Show what would be sent first; send nothing.")] = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Run an experiment file."""
+    experiment = Experiment.from_file(experiment_file)
+    clients, truth = load_clients(experiment)
+    if dry:
+        messages = dry_run(experiment.make_method(), clients, seed=experiment.seed)
+        lines = [line for name, (message, expect) in messages.items() for line in describe_message(name, message, expect)]
+        record = {name: {"bytes": message.nbytes, "fields": sorted(message)} for name, (message, _) in messages.items()}
+        say(lines or ["Nothing is sent in the first step."], record, quiet=quiet, as_json=as_json)
+        return
+    folder = folder or Path("runs") / experiment.name
+    fitted = run_experiment(experiment, clients, run=folder, progress=False if quiet or as_json else None)
+    say(*describe_result(fitted, folder, truth), quiet=quiet, as_json=as_json)
+
+
+@app.command(name="resume")
+def resume_run(run: RunPath, quiet: Quiet = False, as_json: Json = False) -> None:
+    """Go on with a run that was stopped, to the same bits."""
+    fitted = resume(run, progress=False if quiet or as_json else None)
+    say(*describe_result(fitted, run, None), quiet=quiet, as_json=as_json)
+
+
+@app.command()
+def report(
+    run: RunPath,
+    path: Annotated[Path | None, typer.Option("--out", help="The page; by default report.html in the run.")] = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Write a finished run's report anew."""
+    if not (run / "result").is_dir():
+        raise RunError(f"{run} must be a finished run, it has no result; go on with it by: cotempo resume {run}")
+    experiment = Experiment.from_file(run / "experiment.toml") if _has_data(run) else None
+    truth = load_clients(experiment)[1] if experiment else None
+    page = load(run / "result").report(path or run / "report.html", truth=truth)
+    say([f"Report: {page}"], {"report": str(page)}, quiet=quiet, as_json=as_json)
+
+
+def _has_data(run: Path) -> bool:
+    return "[data]" in (run / "experiment.toml").read_text()
+
+
+@app.command()
+def check(
+    source: Annotated[str, typer.Argument(metavar="DATA", help="A CSV or Parquet file, or a folder of them.")],
+    kind: Annotated[str | None, typer.Option(help="events, series or posts; by default told from the columns.")] = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Say what a table holds and what is wrong with it."""
+    kind = kind or data.detect_kind(source)
+    if kind not in READERS:
+        raise ParameterError(f"kind must be one of {', '.join(READERS)}, was given {kind!r}")
+    description = data.describe(READERS[kind](source))
+    say(list(description.lines()), description.to_dict(), quiet=quiet, as_json=as_json)
+
+
+@app.command(name="make-data")
+def make_data(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="networks, events, series or posts.")],
+    folder: Annotated[Path, typer.Option("--out", help="A new or empty folder.")],
+    seed: Annotated[int, typer.Option(help="Decides every random number.")] = 0,
+    options: Annotated[
+        list[str] | None, typer.Option("--set", help="An option of the generator, like variables=10.")
+    ] = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Write generated data with a known truth: one file per client."""
+    known = generators()
+    if name not in known:
+        raise ParameterError(f"there is no generator {name!r}; known are {', '.join(known)}")
+    if folder.exists() and any(folder.iterdir()):
+        raise RunError(f"{folder} must be a new or empty folder")
+    try:
+        clients, truth = known[name](seed=seed, **_options(options or []))
+    except TypeError as error:
+        raise ParameterError(f"--set: {error}") from error
+    paths = write_clients(folder, clients, truth)
+    record = {"clients": len(clients), "files": [str(path) for path in paths]}
+    say([f"{len(clients)} clients: {folder / 'clients'}", *map(str, paths)], record, quiet=quiet, as_json=as_json)
+
+
+def _options(pairs: list[str]) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        if not equals:
+            raise ParameterError(f"--set takes NAME=VALUE, was given {pair!r}")
+        try:
+            options[key] = json.loads(text)
+        except ValueError:
+            options[key] = text
+    return options
+
+
+@app.command()
+def messages(
+    run: RunPath,
+    client: Annotated[str, typer.Option(help="Whose messages.")],
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Show in plain words everything a client sent."""
+    records = [record for record in read_lines(run / "messages.jsonl") if record["client"] == client]
+    if not records:
+        known = sorted({record["client"] for record in read_lines(run / "messages.jsonl")})
+        raise RunError(f"{run} holds no message of client {client!r}; it holds messages of: {', '.join(known) or 'nobody'}")
+    say(describe_messages(client, records), {"client": client, "messages": records}, quiet=quiet, as_json=as_json)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line and exit with its code."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    try:
+        code = app(args=arguments, standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        code = 2
+    except (click.Abort, KeyboardInterrupt):
+        print("interrupted", file=sys.stderr)
+        code = 130
+    except CotempoError as error:
+        if "--json" in arguments:
+            print(json.dumps({"error": type(error).__name__, "message": str(error)}))
+        else:
+            print(f"error: {error}", file=sys.stderr)
+        code = exit_code(error)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def exit_code(error: CotempoError) -> int:
+    """The exit code that tells an error's kind."""
+    kinds: list[tuple[type[CotempoError], int]] = [(ParameterError, 2), (DataError, 3), (QuorumError, 4), (RunError, 5)]
+    return next((code for kind, code in kinds if isinstance(error, kind)), 1)

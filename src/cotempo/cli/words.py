@@ -1,0 +1,97 @@
+"""Results and messages in plain words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cotempo.data import Events, Table
+from cotempo.federation.exchange import Expect
+from cotempo.federation.fitted import Fitted
+from cotempo.federation.message import Message
+
+
+def describe_result(fitted: Fitted, folder: Path, truth: Any) -> tuple[list[str], dict[str, Any]]:
+    """What came out, for people and for machines."""
+    seconds = sum(record["seconds"] for record in fitted.history)
+    scores = dict(fitted.scores(truth)) if truth is not None else {}
+    benefit = fitted.benefit
+    helped = sum(item.helped for item in benefit.values())
+    name = type(fitted.method).__name__
+    lines = [f"{name}: {len(fitted.names)} clients, {fitted.rounds} rounds, {seconds:.2f} s"]
+    if scores:
+        lines.append("against the truth: " + ", ".join(f"{k.replace('_', ' ')} {v:.3g}" for k, v in scores.items()))
+    if benefit:
+        metric = next(iter(benefit.values())).metric
+        lines.append(f"joining helped {helped} of {len(benefit)} clients ({metric})")
+    if fitted.failures:
+        lines.append(f"{len(fitted.failures)} answers were left out; see {folder / 'log.jsonl'}")
+    lines.append(f"Report: {folder / 'report.html'}")
+    record = {
+        "method": name, "clients": len(fitted.names), "rounds": fitted.rounds, "seconds": seconds, "scores": scores,
+        "benefit": {client: {"alone": b.alone, "together": b.together, "metric": b.metric} for client, b in benefit.items()},
+        "failures": fitted.failures, "digest": fitted.digest, "run": str(folder),
+    }  # fmt: skip
+    return lines, record
+
+
+def describe_message(client: str, message: Message, expect: Expect) -> list[str]:
+    """A message before it leaves."""
+    fate = "only the sum over clients reaches the server" if expect.sums else "the server sees it as it is"
+    lines = [f"{client} would send {message.nbytes:,} bytes (weight {message.weight:g}); {fate}:"]
+    for name, value in message.items():
+        what = f"{value.size:,} numbers {list(value.shape)}" if isinstance(value, np.ndarray) else repr(value)
+        about = expect.fields[name].about if name in expect.fields else ""
+        lines.append(f"  {name}: {what}{about and ': ' + about}")
+    return lines
+
+
+def describe_messages(client: str, records: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Everything a client sent, phase by phase, then step by step."""
+    total = sum(record["bytes"] for record in records)
+    lines = [f"{client} sent {len(records)} messages, {total:,} bytes in all.", ""]
+    phases: dict[str, list[Mapping[str, Any]]] = {}
+    for record in records:
+        phases.setdefault(record["phase"], []).append(record)
+    for phase, group in phases.items():
+        first = group[0]
+        fate = "only their sum over clients is used" if first["summed"] else "the server sees each of them"
+        lines.append(f"Phase {phase!r}: {len(group)} messages of {first['bytes']:,} bytes; {fate}.")
+        for name, field in first["fields"].items():
+            lines.append(f"  {name}: {_what(field)}{field['about'] and ': ' + field['about']}")
+    lines.append("")
+    for record in records:
+        values = "; ".join(f"{name} {_values(field)}" for name, field in record["fields"].items())
+        lines.append(f"step {record['step']} ({record['phase']}), weight {record['weight']:g}: {values}")
+    return lines
+
+
+def _what(field: Mapping[str, Any]) -> str:
+    return f"{field['dtype']} {field['shape']}" if "shape" in field else "one value"
+
+
+def _values(field: Mapping[str, Any]) -> str:
+    if "value" in field:
+        return f"{field['value']}"
+    if "first" not in field:
+        return "empty"
+    first = ", ".join(f"{value:.4g}" for value in field["first"])
+    return f"from {field['smallest']:.4g} to {field['largest']:.4g}, beginning {first}"
+
+
+def write_clients(folder: Path, clients: Mapping[str, Table], truth: Any) -> list[Path]:
+    """Write one CSV per client, event windows, and the truth where it is a table."""
+    (folder / "clients").mkdir(parents=True)
+    paths = []
+    for name, table in clients.items():
+        frame = table.to_frame()
+        frame.to_csv(folder / "clients" / f"{name}.csv", index=False)
+        if isinstance(table, Events):
+            continue
+    if hasattr(truth, "to_frame"):
+        paths.append(folder / "truth.csv")
+        truth.to_frame().to_csv(paths[-1], index=False)
+    return paths

@@ -1,0 +1,193 @@
+"""Events: when something happened, what it was, and when anybody was watching."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cotempo.data.report import Report, duplicates
+from cotempo.data.tables import FrameKind, Schema, Table, as_names, counted, make_frame, numbered, own, stretches
+from cotempo.errors import DataError
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Events(Table):
+    """One client's events, sorted by sequence and time, with the window each sequence was watched in.
+
+    A sequence may have a window and no event at all: that nothing happened is information too.
+
+    Parameters
+    ----------
+    sequence, time, mark
+        Name of the sequence, time and code of the mark of each event, ``(rows,)``. Equal times are allowed.
+    marks
+        Name of each code; empty when the events are unmarked, and then all codes are 0.
+    names, start, end
+        One entry per sequence, sorted by name, ``(sequences,)``; events lie in the closed window ``[start, end]``.
+    unit
+        ``"s"``, ``"h"`` or ``"D"`` since 1970-01-01 UTC; empty where time is a plain number.
+
+    Examples
+    --------
+    >>> Events.from_arrays([[0.5, 2.0], []], windows=(0.0, 3.0))
+    Events(2 rows, 2 sequences, 6 exposed, unmarked)
+    """
+
+    sequence: NDArray[np.str_]
+    time: NDArray[np.float64]
+    mark: NDArray[np.int64]
+    marks: tuple[str, ...]
+    names: NDArray[np.str_]
+    start: NDArray[np.float64]
+    end: NDArray[np.float64]
+    unit: str = ""
+    kind: ClassVar[str] = "events"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "marks", as_names(self.marks))
+        for name, dtype in (("sequence", np.str_), ("names", np.str_), ("mark", np.int64)):
+            object.__setattr__(self, name, own(getattr(self, name), dtype))
+        for name in ("time", "start", "end"):
+            object.__setattr__(self, name, own(getattr(self, name), np.float64))
+        _check(self)
+
+    @classmethod
+    def from_arrays(
+        cls,
+        times: Sequence[ArrayLike],
+        windows: ArrayLike | None = None,
+        marks: Sequence[Sequence[object]] | None = None,
+        mark_names: Sequence[str] | None = None,
+        unit: str = "",
+    ) -> Events:
+        """Make a table of a list of sorted arrays of times, one per sequence.
+
+        Parameters
+        ----------
+        times
+            Times of the events of each sequence, in rising order.
+        windows
+            One ``(start, end)`` for all sequences, or one per sequence. Without it a window reaches from the first to
+            the last event, and what is known of the quiet time before and after is lost.
+        marks
+            The mark of each event, sequence by sequence.
+        mark_names
+            All marks there are; those that occur, sorted, when left out.
+        unit
+            What `times` counts in.
+        """
+        parts = [np.asarray(part, dtype=np.float64) for part in times]
+        names = np.array(numbered(len(parts)), dtype=np.str_)
+        bounds = (
+            np.array([[part[0], part[-1]] if len(part) else [0.0, 0.0] for part in parts])
+            if windows is None
+            else windows
+        )
+        start, end = np.broadcast_to(np.asarray(bounds, dtype=np.float64), (len(parts), 2)).T
+        codes, vocabulary = _codes(marks, mark_names, [len(part) for part in parts])
+        joined = np.concatenate([np.zeros(0), *parts])
+        return cls(np.repeat(names, [len(part) for part in parts]), joined, codes, vocabulary, names, start, end, unit)
+
+    @property
+    def schema(self) -> Schema:
+        """Kind, marks and unit."""
+        return Schema(self.kind, self.marks, self.unit)
+
+    @property
+    def rows(self) -> int:
+        """The number of events."""
+        return len(self.time)
+
+    @property
+    def windows(self) -> dict[str, tuple[float, float]]:
+        """``(start, end)`` of each sequence, by name."""
+        pairs = zip(self.start.tolist(), self.end.tolist(), strict=True)
+        return dict(zip(self.names.tolist(), pairs, strict=True))
+
+    def sequences(self) -> Iterator[tuple[str, NDArray[np.float64], NDArray[np.int64], float, float]]:
+        """Yield ``(name, times, mark codes, start, end)`` of each sequence, also of those without events."""
+        first = np.searchsorted(self.sequence, self.names, side="left")
+        last = np.searchsorted(self.sequence, self.names, side="right")
+        for index, name in enumerate(self.names.tolist()):
+            rows = slice(int(first[index]), int(last[index]))
+            yield name, self.time[rows], self.mark[rows], float(self.start[index]), float(self.end[index])
+
+    def columns(self) -> dict[str, Any]:
+        """Return ``sequence``, ``time``, ``mark`` (when marked), ``start`` and ``end``, by name."""
+        place = np.searchsorted(self.names, self.sequence)
+        marked = {"mark": np.array(self.marks, dtype=np.str_)[self.mark]} if self.marks else {}
+        bounds = {"start": self.start[place], "end": self.end[place]}
+        return {"sequence": self.sequence, "time": self.time, **marked, **bounds}
+
+    def windows_frame(self, kind: FrameKind = "pandas") -> Any:
+        """Return ``sequence, start, end``, one row per sequence: what `read_events` takes as ``windows=``."""
+        return make_frame({"sequence": self.names, "start": self.start, "end": self.end}, kind)
+
+    def __repr__(self) -> str:
+        marked = f"marks {', '.join(self.marks)}" if self.marks else "unmarked"
+        exposed = f"{float((self.end - self.start).sum()):g} {self.unit}".rstrip()
+        return (
+            f"Events({counted(self.rows, 'row')}, {counted(len(self.names), 'sequence')}, {exposed} exposed, {marked})"
+        )
+
+
+def order_marks(marks: set[str]) -> tuple[str, ...]:
+    """Return marks in rising order: as numbers where all are whole numbers.
+
+    Examples
+    --------
+    >>> order_marks({"10", "9"}), order_marks({"b", "a"})
+    (('9', '10'), ('a', 'b'))
+    """
+    whole = all(mark.isascii() and mark.isdigit() for mark in marks)
+    return tuple(sorted(marks, key=lambda mark: (int(mark) if whole else 0, mark)))
+
+
+def _codes(
+    marks: Sequence[Sequence[object]] | None, mark_names: Sequence[str] | None, sizes: list[int]
+) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    if marks is None:
+        return np.zeros(sum(sizes), dtype=np.int64), ()
+    if [len(part) for part in marks] != sizes:
+        raise DataError("marks must have one entry for each event, in every sequence")
+    flat = [str(mark) for part in marks for mark in part]
+    vocabulary = as_names(mark_names) if mark_names is not None else order_marks(set(flat))
+    code = {name: index for index, name in enumerate(vocabulary)}
+    unknown = sorted(set(flat) - set(code))
+    if unknown:
+        raise DataError(f"every mark must be one of mark_names, got {unknown[0]!r}; add it to mark_names")
+    return np.array([code[name] for name in flat], dtype=np.int64), vocabulary
+
+
+def _check(events: Events) -> None:
+    rows, windows = len(events.time), len(events.names)
+    if events.sequence.shape != (rows,) or events.mark.shape != (rows,):
+        raise DataError(f"sequence and mark must have one entry for each of the {rows} times")
+    if events.start.shape != (windows,) or events.end.shape != (windows,):
+        raise DataError(f"start and end must have one entry for each of the {windows} sequences")
+    report = Report()
+    if duplicates(events.marks):
+        report.add("names of marks must differ", column="mark")
+    if rows and not (events.mark.min() >= 0 and events.mark.max() < max(len(events.marks), 1)):
+        report.add("codes of marks must be positions in marks", column="mark")
+    if (events.names[1:] <= events.names[:-1]).any():
+        report.add("names of sequences must differ and be sorted", column="sequence")
+    for name, part in stretches(events.sequence):
+        if not np.isfinite(events.time[part]).all() or (np.diff(events.time[part]) < 0).any():
+            report.add(f"times of sequence {name!r} must be finite and sorted", column="time")
+    if (events.sequence[1:] < events.sequence[:-1]).any() or not np.isin(events.sequence, events.names).all():
+        report.add("rows must be sorted by their sequence, and every sequence must have a window", column="sequence")
+    for name, start, end in zip(events.names.tolist(), events.start.tolist(), events.end.tolist(), strict=True):
+        if not (np.isfinite(start) and np.isfinite(end) and start < end):
+            report.add(
+                f"the window of sequence {name!r} must end after its start, got [{start:g}, {end:g}]; pass windows="
+            )
+    report.check()
+    for name, times, _, start, end in events.sequences():
+        if len(times) and (times[0] < start or times[-1] > end):
+            report.add(f"events of sequence {name!r} must lie in its window [{start:g}, {end:g}]", column="time")
+    report.check()

@@ -1,0 +1,69 @@
+"""Reading Parquet, with its size checked before anything is expanded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as compute
+import pyarrow.parquet as parquet
+
+from cotempo.data.report import Report, shown
+
+SMALLEST_CELL = 8
+
+
+def parquet_names(path: Path, client: str | None, report: Report) -> list[str]:
+    """Return the names of the columns; empty, with a problem noted, where the file is damaged."""
+    try:
+        return list(parquet.read_schema(path).names)
+    except (OSError, pa.ArrowException) as error:
+        report.add(_damaged(path, error), client=client)
+        return []
+
+
+def read_parquet(path: Path, limit: int, client: str | None, report: Report) -> pa.Table | None:
+    """Return a Parquet file as a table, or None with the problem noted."""
+    too_large = f"{shown(path.name)} must not expand beyond {limit:,} bytes; split it, or raise limit="
+    try:
+        with parquet.ParquetFile(path) as plain:
+            if _claimed_bytes(plain.metadata) > limit:
+                report.add(too_large, client=client)
+                return None
+            texts = [field.name for field in plain.schema_arrow if pa.types.is_string(field.type)]
+        # Text stays in its dictionaries until its length is known: one long text, repeated, takes no room in the file.
+        with parquet.ParquetFile(path, read_dictionary=texts) as file:
+            table = file.read()
+        table.validate(full=True)
+        if sum(_expanded_bytes(column) for column in table.columns) > limit:
+            report.add(too_large, client=client)
+            return None
+        return pa.table([_decoded(column) for column in table.columns], names=table.column_names)
+    except (OSError, pa.ArrowException) as error:
+        report.add(_damaged(path, error), client=client)
+        return None
+
+
+def _claimed_bytes(metadata: parquet.FileMetaData) -> int:
+    """Return the bytes a file says it needs: as stored, and as plain cells where run lengths hide their number."""
+    groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
+    cells = sum(group.column(index).num_values for group in groups for index in range(group.num_columns))
+    return int(max(sum(group.total_byte_size for group in groups), SMALLEST_CELL * cells))
+
+
+def _expanded_bytes(column: pa.ChunkedArray) -> int:
+    if not pa.types.is_dictionary(column.type):
+        return int(column.nbytes)
+    total = 0
+    for chunk in column.chunks:
+        lengths = compute.cast(compute.binary_length(chunk.dictionary), pa.int64())
+        total += compute.sum(lengths.take(chunk.indices)).as_py() or 0
+    return total
+
+
+def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    return column.cast(pa.large_string()) if pa.types.is_dictionary(column.type) else column
+
+
+def _damaged(path: Path, error: Exception) -> str:
+    return f"{shown(path.name)} must be a whole Parquet file, but it is damaged or cut short: {str(error)[:200]}"

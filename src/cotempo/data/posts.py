@@ -1,0 +1,130 @@
+"""Posts: short texts with a time, an author, tags, and the event they speak of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cotempo.data.tables import Schema, Table, counted, own
+from cotempo.errors import DataError
+
+OPTIONAL = ("time", "author", "hashtags", "mentions", "event")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Posts(Table):
+    """One client's posts.
+
+    Parameters
+    ----------
+    time
+        Time of each post, NaN where unknown, ``(rows,)``.
+    text
+        Text of each post.
+    author
+        Name of each author, None where unknown.
+    hashtags, mentions
+        Tags and mentioned names of each post, without their leading ``#`` or ``@``.
+    event
+        Label of the event a post speaks of, None where unlabelled.
+    extra
+        Further columns, by name; never used by a method, kept for people.
+    unit
+        ``"s"``, ``"h"`` or ``"D"`` since 1970-01-01 UTC; empty where time is a plain number.
+    present
+        Optional columns the source had. Without it: those that hold anything.
+
+    Examples
+    --------
+    >>> Posts(time=[0.0, 1.0], text=("Flood!", "Bridge closed"), event=("flood", None))
+    Posts(2 rows, 1 labelled, with time, event)
+    """
+
+    time: NDArray[np.float64]
+    text: tuple[str, ...]
+    author: tuple[str | None, ...] = ()
+    hashtags: tuple[tuple[str, ...], ...] = ()
+    mentions: tuple[tuple[str, ...], ...] = ()
+    event: tuple[str | None, ...] = ()
+    extra: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    unit: str = ""
+    present: tuple[str, ...] | None = None
+    kind: ClassVar[str] = "posts"
+
+    def __post_init__(self) -> None:
+        rows = len(self.text)
+        object.__setattr__(self, "time", own(self.time, np.float64))
+        object.__setattr__(self, "text", tuple(self.text))
+        for name, empty in (("author", None), ("event", None), ("hashtags", ()), ("mentions", ())):
+            object.__setattr__(self, name, tuple(getattr(self, name)) or (empty,) * rows)
+        for name in ("hashtags", "mentions"):
+            object.__setattr__(self, name, tuple(tuple(tags) for tags in getattr(self, name)))
+        extra = {str(name): tuple(values) for name, values in self.extra.items()}
+        object.__setattr__(self, "extra", MappingProxyType(extra))
+        for name, values in [(name, getattr(self, name)) for name in OPTIONAL] + list(extra.items()):
+            if len(values) != rows:
+                raise DataError(f"{name} must have one entry for each of the {rows} texts, got {len(values)}")
+        if np.isinf(self.time).any():
+            raise DataError("time must be finite, or NaN where it is unknown")
+        if self.present is None:
+            object.__setattr__(self, "present", tuple(name for name in OPTIONAL if _holds(getattr(self, name))))
+
+    @property
+    def schema(self) -> Schema:
+        """Kind, optional columns that are present, and unit."""
+        return Schema(self.kind, self.present or (), self.unit)
+
+    @property
+    def rows(self) -> int:
+        """The number of posts."""
+        return len(self.text)
+
+    def select(self, rows: ArrayLike) -> Posts:
+        """Return the chosen rows: a mask or positions, in the order given."""
+        chosen = np.arange(self.rows)[np.asarray(rows, dtype=None if np.size(rows) else np.intp)].tolist()
+        parts: dict[str, Any] = {
+            name: tuple(getattr(self, name)[row] for row in chosen)
+            for name in ("text", "author", "hashtags", "mentions", "event")
+        }
+        extra = {name: tuple(values[row] for row in chosen) for name, values in self.extra.items()}
+        return Posts(time=self.time[chosen], extra=extra, unit=self.unit, present=self.present, **parts)
+
+    def columns(self) -> dict[str, Any]:
+        """Return the present columns by name; tags are joined by spaces, as a file holds them."""
+        found: dict[str, Any] = {"text": self.text}
+        for name in self.present or ():
+            values = getattr(self, name)
+            found[name] = [" ".join(tags) for tags in values] if name in ("hashtags", "mentions") else values
+        return found | dict(self.extra)
+
+    def __reduce__(self) -> tuple[type[Table], tuple[Any, ...]]:
+        build, parts = super().__reduce__()
+        return build, tuple(dict(part) if isinstance(part, MappingProxyType) else part for part in parts)
+
+    def __repr__(self) -> str:
+        labelled = sum(label is not None for label in self.event)
+        columns = ", ".join((*(self.present or ()), *self.extra))
+        return f"Posts({counted(self.rows, 'row')}, {labelled:,} labelled{f', with {columns}' if columns else ''})"
+
+
+def clean_tags(value: str | Sequence[object] | None, sign: str) -> tuple[str, ...]:
+    """Return tags without their leading sign, of a space-separated text or a list.
+
+    Examples
+    --------
+    >>> clean_tags("#flood #rhine", "#"), clean_tags(None, "#")
+    (('flood', 'rhine'), ())
+    """
+    parts = value.split() if isinstance(value, str) else [str(part).strip() for part in value or () if part is not None]
+    return tuple(tag for tag in (part.lstrip(sign) for part in parts) if tag)
+
+
+def _holds(values: Any) -> bool:
+    if isinstance(values, np.ndarray):
+        return bool(np.isfinite(values).any())
+    return any(value not in (None, ()) for value in values)

@@ -1,0 +1,187 @@
+"""Series: values of several features, measured at times, with holes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cotempo.data.report import Report, duplicates
+from cotempo.data.tables import Schema, Table, as_names, counted, numbered, own, stretches
+from cotempo.errors import DataError
+
+GAP = 1.5
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Series(Table):
+    """One client's series, sorted by sequence and time.
+
+    Parameters
+    ----------
+    features
+        Names of the columns of `values`.
+    sequence
+        Name of each row's sequence, ``(rows,)``.
+    time
+        Time of each row, strictly increasing inside a sequence, ``(rows,)``.
+    values
+        Measurements, NaN where missing, ``(rows, features)``.
+    unit
+        ``"s"``, ``"h"`` or ``"D"`` since 1970-01-01 UTC; empty where time is a plain number.
+
+    Examples
+    --------
+    >>> series = Series.from_arrays([[1.0, 2.0], [1.5, float("nan")]], features=("pulse", "pressure"))
+    >>> series
+    Series(2 rows, 1 sequence, features pulse, pressure)
+    """
+
+    features: tuple[str, ...]
+    sequence: NDArray[np.str_]
+    time: NDArray[np.float64]
+    values: NDArray[np.float64]
+    unit: str = ""
+    kind: ClassVar[str] = "series"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "features", as_names(self.features))
+        object.__setattr__(self, "sequence", own(self.sequence, np.str_))
+        object.__setattr__(self, "time", own(self.time, np.float64))
+        object.__setattr__(self, "values", own(self.values, np.float64))
+        _check(self)
+
+    @classmethod
+    def from_arrays(
+        cls,
+        values: ArrayLike | Sequence[ArrayLike],
+        time: ArrayLike | Sequence[ArrayLike] | None = None,
+        features: Sequence[str] | None = None,
+        unit: str = "",
+    ) -> Series:
+        """Make a table of one ``(rows, features)`` array, or of a list of them: several sequences.
+
+        Parameters
+        ----------
+        values
+            One array, or a list of two-dimensional arrays.
+        time
+            Times of the rows, one array or one per sequence; 0, 1, 2, ... when left out. Must increase.
+        features
+            Names of the columns; ``x0``, ``x1``, ... when left out.
+        unit
+            What `time` counts in.
+        """
+        several = isinstance(values, list | tuple) and len(values) > 0 and all(np.ndim(part) == 2 for part in values)
+        parts = [np.asarray(part, dtype=np.float64) for part in values] if several else [_matrix(values)]  # type: ignore[union-attr]
+        if time is None:
+            times = [np.arange(len(part), dtype=np.float64) for part in parts]
+        else:
+            times = [np.asarray(part, dtype=np.float64) for part in (time if several else [time])]  # type: ignore[union-attr]
+        if [len(part) for part in parts] != [len(part) for part in times]:
+            raise DataError("time must have one entry for each row of values, in every sequence")
+        if len({part.shape[1] for part in parts}) != 1:
+            raise DataError("all sequences must have the same features; pass arrays with equally many columns")
+        names = np.repeat(numbered(len(parts)), [len(part) for part in parts])
+        labels = features if features is not None else [f"x{index}" for index in range(parts[0].shape[1])]
+        return cls(tuple(labels), names, np.concatenate(times), np.concatenate(parts), unit)
+
+    @property
+    def schema(self) -> Schema:
+        """Kind, features and unit."""
+        return Schema(self.kind, self.features, self.unit)
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return len(self.time)
+
+    def sequences(self) -> Iterator[tuple[str, NDArray[np.float64], NDArray[np.float64]]]:
+        """Yield ``(name, time, values)`` of each sequence."""
+        for name, rows in stretches(self.sequence):
+            yield name, self.time[rows], self.values[rows]
+
+    def pieces(self) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+        """Return ``(time, values)`` of contiguous stretches.
+
+        A piece never crosses from one sequence into another, nor over a gap: a step longer than 1.5 times the median
+        step of its sequence.
+
+        Examples
+        --------
+        >>> series = Series.from_arrays([[1.0], [2.0], [3.0], [4.0]], time=[0, 1, 2, 9])
+        >>> [len(time) for time, _ in series.pieces()]
+        [3, 1]
+        """
+        found = []
+        for _, time, values in self.sequences():
+            cuts = gaps(time)
+            found += list(zip(np.split(time, cuts), np.split(values, cuts), strict=True))
+        return found
+
+    def select(self, rows: ArrayLike) -> Series:
+        """Return the chosen rows: a mask, or positions in rising order."""
+        chosen = np.asarray(rows)
+        if chosen.size == 0:
+            chosen = np.zeros(0, dtype=np.intp)
+        return Series(self.features, self.sequence[chosen], self.time[chosen], self.values[chosen], self.unit)
+
+    def columns(self) -> dict[str, Any]:
+        """Return ``sequence``, ``time`` and the features, by name."""
+        parts = {name: self.values[:, index] for index, name in enumerate(self.features)}
+        return {"sequence": self.sequence, "time": self.time, **parts}
+
+    def __repr__(self) -> str:
+        sequences = sum(1 for _ in stretches(self.sequence))
+        unit = f", unit {self.unit}" if self.unit else ""
+        size = f"{counted(self.rows, 'row')}, {counted(sequences, 'sequence')}"
+        return f"Series({size}, features {', '.join(self.features)}{unit})"
+
+
+def gaps(time: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Return the positions that follow a gap: a step over 1.5 times the median step.
+
+    Examples
+    --------
+    >>> gaps(np.array([0.0, 1.0, 2.0, 9.0])).tolist()
+    [3]
+    """
+    steps = np.diff(time)
+    return np.flatnonzero(steps > GAP * np.median(steps)) + 1 if len(steps) else np.zeros(0, dtype=np.intp)
+
+
+def _matrix(values: Any) -> NDArray[np.float64]:
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim != 2:
+        raise DataError(
+            f"values must be (rows, features), got {array.ndim} dimensions; use values[:, None] for one feature"
+        )
+    return array
+
+
+def _check(series: Series) -> None:
+    report = Report()
+    rows, features = len(series.time), len(series.features)
+    if series.values.shape != (rows, features) or series.sequence.shape != (rows,):
+        raise DataError(
+            f"values must be (rows, features) = ({rows}, {features}) and sequence ({rows},), "
+            f"got {series.values.shape} and {series.sequence.shape}"
+        )
+    for name in duplicates(series.features):
+        report.add("feature names must differ; rename one of them", column=name)
+    if features == 0:
+        report.add("a series must have at least one feature")
+    if not np.isfinite(series.time).all():
+        report.add("time must be finite in every row", column="time")
+    if np.isinf(series.values).any():
+        report.add("values must be finite, or NaN where they are missing")
+    names = [name for name, _ in stretches(series.sequence)]
+    if len(set(names)) != len(names) or names != sorted(names):
+        report.add("rows must be sorted by the name of their sequence", column="sequence")
+    for name, part in stretches(series.sequence):
+        if (np.diff(series.time[part]) <= 0).any():
+            report.add(f"time must increase strictly inside sequence {name!r}; sort the rows", column="time")
+    report.check()

@@ -1,0 +1,40 @@
+"""Where clients run: in this process, in a pool of processes, and (an extra) across organisations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from cotempo.errors import ParameterError, nearest
+
+if TYPE_CHECKING:
+    from cotempo.data import Table
+    from cotempo.federation.engine import Engine
+    from cotempo.federation.method import Method
+
+ENGINES = ("inprocess",)
+
+
+def open_engine(name: str, method: Method, clients: Mapping[str, Table], *, seed: int, **options: Any) -> Engine:
+    """Open an engine by name.
+
+    Parameters
+    ----------
+    name
+        `"inprocess"`: clients are called directly, or in a pool of `workers` processes.
+    options
+        `workers`, `batched`, `deadline`, `threads`: see `cotempo.engines.inprocess` and `cotempo.engines.pool`.
+    """
+    from cotempo.engines.inprocess import InProcess
+    from cotempo.engines.pool import Pool
+
+    if name not in ENGINES:
+        raise ParameterError(f"engine must be one of {', '.join(ENGINES)}, was given {name!r}{nearest(name, ENGINES)}")
+    workers, deadline = options.get("workers", 0), options.get("deadline")
+    if workers < 0:
+        raise ParameterError(f"workers must be at least 0 (0: no pool), was given {workers}")
+    if workers:
+        return Pool(method, clients, seed=seed, workers=workers, deadline=deadline, threads=options.get("threads", 1))
+    if deadline is not None:
+        raise ParameterError("a deadline needs workers of at least 1: a direct call cannot be cut short")
+    return InProcess(method, clients, seed=seed, batched=options.get("batched", True))

@@ -1,0 +1,80 @@
+"""All clients in this process, called directly, or as one batch where the method can answer for a whole cohort."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from cotempo.data import Schema, Table
+from cotempo.errors import DataError, Problem
+from cotempo.federation.exchange import Question, Reply
+from cotempo.federation.method import Memory, Method
+from cotempo.federation.site import RamStore, Site
+
+
+class InProcess:
+    """The default engine.
+
+    Parameters
+    ----------
+    batched
+        Let a method that offers `answer_all` answer for the whole cohort at once. Batched and looped answers agree
+        within rounding, not in bits; an exception in a batch falls back to the loop, which names the client.
+    """
+
+    def __init__(self, method: Method, clients: Mapping[str, Table], *, seed: int, batched: bool = True):
+        self.method = method
+        self.batched = batched and method.batches
+        self.sites = {name: Site(method, name, table, seed, RamStore()) for name, table in sorted(clients.items())}
+
+    def names(self) -> tuple[str, ...]:
+        """All clients."""
+        return tuple(self.sites)
+
+    def schemas(self, names: Sequence[str]) -> Mapping[str, Schema]:
+        """What the clients' tables look like; data the method cannot work with are refused here, by client."""
+        problems = []
+        for name in names:
+            try:
+                self.sites[name].prepared  # noqa: B018 - made here, so that bad data are known before round 1
+            except DataError as error:
+                problems += [Problem(p.must, p.client or name, p.column, p.row) for p in error.problems]
+        if problems:
+            raise DataError(problems)
+        return {name: self.sites[name].schema for name in names}
+
+    def exchange(self, questions: Sequence[Question]) -> Iterable[Reply]:
+        """Ask each client in turn, or all at once."""
+        if self.batched and len(questions) > 1:
+            replies = self._answer_all(questions)
+            if replies is not None:
+                return replies
+        return (self.sites[question.client].answer(question) for question in questions)
+
+    def _answer_all(self, questions: Sequence[Question]) -> list[Reply] | None:
+        """Answer in one batch; `None` where that fails, so that the loop can find out at which client."""
+        sites = [self.sites[question.client] for question in questions]
+        try:
+            answers = self.method.answer_all(
+                questions,
+                [site.prepared for site in sites],
+                [site.memory(question.base) for site, question in zip(sites, questions, strict=True)],
+                [site.rng(question.step) for site, question in zip(sites, questions, strict=True)],
+            )
+        except Exception:
+            return None
+        return [
+            site.finish(question, message, memory)
+            for site, question, (message, memory) in zip(sites, questions, answers, strict=True)
+        ]
+
+    def memories(self, ledger: Mapping[str, int]) -> Mapping[str, Memory]:
+        """The counted memory of every client that has one."""
+        return {name: self.sites[name].store.load(version) for name, version in ledger.items() if version}
+
+    def restore(self, memories: Mapping[str, Memory], ledger: Mapping[str, int]) -> None:
+        """Put memories back under the versions the ledger names."""
+        for name, memory in memories.items():
+            self.sites[name].store.save(ledger[name], memory)
+
+    def close(self) -> None:
+        """Nothing to let go of."""

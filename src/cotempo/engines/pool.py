@@ -1,0 +1,206 @@
+"""A persistent pool of worker processes on this machine.
+
+Each client belongs to one worker, which keeps its prepared data warm. Memories stay with the parent and travel with
+the question, so a checkpoint needs no collecting and a worker that dies takes nothing with it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pickle
+import socket
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from cotempo.data import Table
+from cotempo.engines.inprocess import InProcess
+from cotempo.errors import CotempoError, ParameterError
+from cotempo.federation.exchange import Failure, Question, Reply
+from cotempo.federation.method import Memory, Method
+from cotempo.federation.site import (
+    RamStore,
+    Site,
+    fail,
+    question_from_bytes,
+    question_to_bytes,
+    reply_from_bytes,
+    reply_to_bytes,
+)
+from cotempo.federation.tree import decode, encode
+from cotempo.threads import limit_threads
+
+
+class Pool(InProcess):
+    """Clients spread over `workers` processes, each with `threads` threads.
+
+    Parameters
+    ----------
+    deadline
+        Seconds a worker may take for one answer. Past it the worker is stopped and started anew; the client's answer
+        counts as lost.
+    """
+
+    def __init__(
+        self,
+        method: Method,
+        clients: Mapping[str, Table],
+        *,
+        seed: int,
+        workers: int,
+        deadline: float | None = None,
+        threads: int = 1,
+    ):
+        super().__init__(method, clients, seed=seed, batched=False)
+        self.deadline = deadline
+        self.threads = threads
+        self.seed = seed
+        names = list(self.sites)
+        shares = [names[start::workers] for start in range(min(workers, len(names)))]
+        self.workers = [self._hire({name: clients[name] for name in share}) for share in shares]
+        self.place = {name: worker for worker, share in zip(self.workers, shares, strict=True) for name in share}
+
+    def _hire(self, clients: Mapping[str, Table]) -> Worker:
+        return Worker(self.method, clients, self.seed, self.threads)
+
+    def exchange(self, questions: Sequence[Question]) -> Iterator[Reply]:
+        """Keep every worker busy with its own clients until all have answered."""
+        queues: dict[Worker, list[Question]] = {}
+        for question in questions:
+            queues.setdefault(self.place[question.client], []).append(question)
+        for queue in queues.values():
+            queue.reverse()
+        asked: dict[Worker, tuple[Question, float]] = {}
+        while queues or asked:
+            for worker in [worker for worker in queues if worker not in asked]:
+                question = queues[worker].pop()
+                if not queues[worker]:
+                    del queues[worker]
+                try:
+                    worker.send(question, self.sites[question.client].memory(question.base))
+                    asked[worker] = question, time.monotonic()
+                except Exception as error:
+                    yield fail(question, error)
+            ready = set(wait([worker.connection for worker in asked], timeout=self._patience(asked.values())))
+            for worker, (question, since) in list(asked.items()):
+                if worker.connection in ready:
+                    del asked[worker]
+                    yield self._receive(worker, question)
+                elif self.deadline is not None and time.monotonic() - since >= self.deadline:
+                    del asked[worker]
+                    worker.restart()
+                    about = f"no answer within {self.deadline:g} s"
+                    failure = Failure(question.client, question.step, question.phase, "Deadline", about)
+                    yield Reply(question.client, question.step, question.base, None, failure)
+
+    def _patience(self, asked: Any) -> float | None:
+        if self.deadline is None:
+            return None
+        oldest = min((since for _, since in asked), default=time.monotonic())
+        return max(0.0, oldest + self.deadline - time.monotonic())
+
+    def _receive(self, worker: Worker, question: Question) -> Reply:
+        try:
+            reply, memory = worker.receive()
+        except (EOFError, OSError):
+            worker.restart()
+            about = "its worker process died"
+            failure = Failure(question.client, question.step, question.phase, "WorkerDied", about)
+            return Reply(question.client, question.step, question.base, None, failure)
+        if reply.message is None:
+            return reply
+        return self.sites[question.client].finish(question, reply.message, memory)
+
+    def close(self) -> None:
+        """Stop the workers."""
+        for worker in self.workers:
+            worker.stop()
+
+
+class WorkerError(CotempoError):
+    """An error inside a worker process; its text is the traceback from there."""
+
+
+class Worker:
+    """One child process and the socket to it. Only parent and child, of the same user, ever write to that socket."""
+
+    def __init__(self, method: Method, clients: Mapping[str, Table], seed: int, threads: int):
+        if type(method).__module__ == "__main__":
+            raise ParameterError(
+                f"{type(method).__name__} must be importable to run in worker processes; it is defined in the main "
+                "script. Move it to a module of its own."
+            )
+        self.kinds = (method.Memory,) if method.Memory else ()
+        self.contract = pickle.dumps((method, dict(clients), seed, threads))
+        self.threads = threads
+        self._start()
+
+    def _start(self) -> None:
+        ours, theirs = socket.socketpair()
+        limits = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(self.threads))
+        path = os.pathsep.join([entry for entry in sys.path if entry])
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", f"from cotempo.engines.pool import work; work({theirs.fileno()})"],
+            env={**os.environ, **limits, "PYTHONPATH": path},
+            pass_fds=[theirs.fileno()],
+        )
+        theirs.close()
+        self.connection = Connection(ours.detach())
+        self.connection.send_bytes(self.contract)
+
+    def send(self, question: Question, memory: Memory) -> None:
+        """Hand a question over, to a new process if the old one is gone."""
+        parts = question_to_bytes(question), encode(memory)
+        try:
+            self.connection.send(parts)
+        except OSError:
+            self.restart()
+            self.connection.send(parts)
+
+    def receive(self) -> tuple[Reply, Memory | None]:
+        """Take the answer to the last question."""
+        reply_bytes, memory_bytes, trace = self.connection.recv()
+        reply = reply_from_bytes(reply_bytes)
+        if trace:
+            reply = dataclasses.replace(reply, cause=WorkerError(trace))
+        return reply, decode(memory_bytes, *self.kinds)
+
+    def restart(self) -> None:
+        """Start anew after a death or a missed deadline."""
+        self.stop()
+        self._start()
+
+    def stop(self) -> None:
+        """End the process."""
+        self.connection.close()
+        self.process.kill()
+        self.process.wait()
+
+
+def work(descriptor: int) -> None:
+    """The child's life: receive the contract, then answer questions until the parent hangs up."""
+    connection = Connection(descriptor)
+    method, clients, seed, threads = pickle.loads(connection.recv_bytes())
+    kinds = (method.Memory,) if method.Memory else ()
+    sites = {name: Site(method, name, table, seed, RamStore()) for name, table in clients.items()}
+    with limit_threads(threads):
+        while True:
+            try:
+                question_bytes, memory_bytes = connection.recv()
+            except EOFError:
+                return
+            question = question_from_bytes(question_bytes)
+            site, kept, trace = sites[question.client], None, ""
+            try:
+                message, kept = method.answer(
+                    question, site.prepared, decode(memory_bytes, *kinds), site.rng(question.step)
+                )
+                reply = Reply(question.client, question.step, question.step, message)
+            except Exception as error:
+                reply, trace = fail(question, error), "".join(traceback.format_exception(error))
+            connection.send((reply_to_bytes(reply), encode(kept), trace))

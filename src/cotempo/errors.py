@@ -1,0 +1,78 @@
+"""Every error cotempo raises on purpose descends from `CotempoError`.
+
+The text says what must hold, what was given, and what to do about it.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+
+class CotempoError(Exception):
+    """The root of all errors raised on purpose."""
+
+
+class ParameterError(CotempoError, ValueError):
+    """A hyperparameter, an option or an experiment file is wrong."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing wrong with a table: where it is and what must hold."""
+
+    must: str
+    client: str | None = None
+    column: str | None = None
+    row: int | None = None
+
+    def __str__(self) -> str:
+        places = [
+            f"{word} {place}"
+            for word, place in (("client", self.client), ("column", self.column), ("row", self.row))
+            if place is not None
+        ]
+        return f"{', '.join(places)}: {self.must}" if places else self.must
+
+
+class DataError(CotempoError, ValueError):
+    """A table breaks its rules; `problems` lists all of them at once."""
+
+    def __init__(self, problems: Sequence[Problem] | str):
+        if isinstance(problems, str):
+            problems = [Problem(problems)]
+        self.problems = tuple(problems)
+        shown = [str(problem) for problem in self.problems[:20]]
+        if len(self.problems) > len(shown):
+            shown.append(f"... and {len(self.problems) - len(shown)} more")
+        super().__init__("\n".join(shown))
+
+    def __reduce__(self) -> tuple[type[DataError], tuple[tuple[Problem, ...]]]:
+        return type(self), (self.problems,)
+
+
+class SchemaError(DataError):
+    """Clients that must agree on names, units or marks do not."""
+
+
+class MessageError(CotempoError):
+    """A message breaks its schema: names the field and the rule."""
+
+
+class MemoryLost(CotempoError):
+    """A client no longer has the memory a question starts from."""
+
+
+class RunError(CotempoError):
+    """A run folder cannot be used as asked."""
+
+
+class QuorumError(RunError):
+    """Too few clients answered; the run is checkpointed and can be resumed."""
+
+
+def nearest(wrong: str, right: Iterable[str]) -> str:
+    """Return `` (did you mean 'x'?)`` for the nearest right word, or nothing."""
+    close = difflib.get_close_matches(wrong, list(right), n=1, cutoff=0.5)
+    return f" (did you mean {close[0]!r}?)" if close else ""

@@ -1,0 +1,178 @@
+"""Experiment files: one TOML file says what is run on what. Unknown keys are errors, with the nearest right one."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from cotempo import data
+from cotempo.errors import ParameterError, nearest
+from cotempo.federation.method import Method
+from cotempo.federation.participation import Participation
+from cotempo.federation.registry import find_method
+
+READERS: Mapping[str, Callable[..., Any]] = {
+    "events": data.read_events,
+    "series": data.read_series,
+    "posts": data.read_posts,
+}
+
+
+def generators() -> dict[str, Callable[..., tuple[Any, Any]]]:
+    """Every generator of data with a known truth, by the name experiment files use."""
+    from cotempo.networks import make_networks
+
+    return {
+        "networks": make_networks,
+        "events": data.make_events,
+        "series": data.make_series,
+        "posts": data.make_posts,
+    }
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class DataSettings(_Section):
+    """Where the clients' tables come from: files (`source`), or a generator (`generate`)."""
+
+    source: str | None = None
+    kind: Literal["events", "series", "posts"] | None = None
+    generate: str | None = None
+    options: dict[str, Any] = {}
+
+
+class EngineSettings(_Section):
+    """Where clients run."""
+
+    name: str = "inprocess"
+    workers: int = Field(0, ge=0)
+    batched: bool = True
+    deadline: float | None = Field(None, gt=0)
+    threads: int = Field(1, ge=1)
+
+
+class CohortSettings(_Section):
+    """How many clients take part in a round, and for how many rounds the cohort stays fixed."""
+
+    size: int = Field(ge=1)
+    period: int = Field(1, ge=1)
+
+
+class Experiment(_Section):
+    """What is run on what."""
+
+    name: str = Field("run", pattern=r"^[\w][\w .-]*$", max_length=100)
+    seed: int = Field(0, ge=0)
+    method: str
+    rounds: int | None = Field(None, ge=1)
+    cohort: CohortSettings | None = None
+    quorum: float = Field(0.5, ge=0, le=1)
+    data: DataSettings | None = None
+    engine: EngineSettings = EngineSettings()
+    parameters: dict[str, Any] = {}
+
+    def __init__(self, **values: Any):
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise ParameterError(_explain(error)) from None
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Experiment:
+        """Read the content of an experiment file; the method's own table bears the method's name."""
+        content = dict(content)
+        if not isinstance(content.get("method"), str):
+            raise ParameterError('an experiment must name its method, like method = "FDBNL"')
+        method = find_method(content["method"])
+        own = {key for key in content if key.lower() in (method.__name__.lower(), content["method"].lower())}
+        for key in own:
+            content["parameters"] = content.pop(key)
+        if isinstance(content.get("cohort"), int):
+            content["cohort"] = {"size": content["cohort"]}
+        return cls(**{**content, "method": method.__name__})
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> Experiment:
+        """Read an experiment file; a relative data source is looked for beside it."""
+        path = Path(path)
+        try:
+            content = tomllib.loads(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise ParameterError(f"{path} must be a readable file: {error.strerror}") from error
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise ParameterError(f"{path} must be a TOML file: {error}") from error
+        source = content.get("data", {}).get("source") if isinstance(content.get("data"), dict) else None
+        if isinstance(source, str):
+            content["data"]["source"] = str((path.parent / source).resolve())
+        experiment = cls.from_dict(content)
+        if experiment.data is None:
+            raise ParameterError(f"{path} must have a [data] table that says where the clients are")
+        return experiment
+
+    def to_dict(self) -> dict[str, Any]:
+        """The content of an experiment file."""
+        content = self.model_dump(mode="json", exclude={"parameters", "rounds"})
+        return {**content, self.method: self._parameters}
+
+    @property
+    def _parameters(self) -> dict[str, Any]:
+        return self.parameters if self.rounds is None else {**self.parameters, "rounds": self.rounds}
+
+    @property
+    def participation(self) -> Participation:
+        """Who takes part in a round."""
+        return Participation(self.cohort.size, self.cohort.period) if self.cohort else Participation()
+
+    def make_method(self) -> Method:
+        """The method with its hyperparameters."""
+        return find_method(self.method)(**self._parameters)
+
+
+def load_clients(experiment: Experiment) -> tuple[Any, Any]:
+    """Read or generate an experiment's clients; the truth is `None` where it is not known."""
+    where = experiment.data
+    if where is None:
+        raise ParameterError(
+            "the run was begun on tables in memory; give them again: cotempo.resume(run, clients) from Python"
+        )
+    if (where.source is None) == (where.generate is None):
+        raise ParameterError("[data] must have either source (a file or folder) or generate (a generator's name)")
+    if where.generate is not None:
+        known = generators()
+        if where.generate not in known:
+            raise ParameterError(
+                f"[data] generate must be one of {', '.join(known)}, was given {where.generate!r}"
+                f"{nearest(where.generate, known)}"
+            )
+        return _call(known[where.generate], where.options)
+    kind = where.kind or find_method(experiment.method).kind
+    return _call(READERS[kind], where.options, where.source), None
+
+
+def _call(function: Callable[..., Any], options: Mapping[str, Any], *args: Any) -> Any:
+    try:
+        return function(*args, **options)
+    except TypeError as error:
+        raise ParameterError(f"[data.options]: {error}") from error
+
+
+def _explain(error: ValidationError) -> str:
+    lines = []
+    for item in error.errors():
+        *path, last = [str(part) for part in item["loc"]]
+        where = f"[{'.'.join(path)}]" if path else "the experiment"
+        if item["type"] == "extra_forbidden":
+            known = {"engine": EngineSettings, "data": DataSettings, "cohort": CohortSettings}
+            section = known[path[0]] if path and path[0] in known else Experiment
+            lines.append(f"{where} has no key {last!r}{nearest(last, section.model_fields)}")
+        else:
+            lines.append(f"{where}: {last}: {item['msg']}, was given {item['input']!r}")
+    return "\n".join(lines)
+
+

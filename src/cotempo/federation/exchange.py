@@ -1,0 +1,170 @@
+"""What is said in one exchange: an ask becomes questions, questions become replies, replies become answers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cotempo.errors import MessageError
+from cotempo.federation.message import EMPTY, Message
+from cotempo.federation.tree import Array
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What the server wants next.
+
+    Parameters
+    ----------
+    phase
+        Which kind of work the clients do; one of the method's `phases`.
+    to
+        The clients asked. Nobody is fine: then the step is work of the server alone, checkpointed like any other.
+    common, each
+        What every client is told, and what single clients are told besides.
+    ends_round
+        Whether this step is the last of its round. A new cohort is drawn after it.
+    """
+
+    phase: str
+    to: Sequence[str]
+    common: Message = EMPTY
+    each: Mapping[str, Message] = field(default_factory=dict)
+    ends_round: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One client's part of an ask.
+
+    `base` names the version of its memory the client starts from (0: its first memory), `keep` the oldest version
+    that a kept checkpoint still needs.
+    """
+
+    run: str
+    step: int
+    round: int
+    phase: str
+    client: str
+    base: int
+    keep: int
+    common: Message
+    own: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why an answer was not counted.
+
+    `kind` is the class name of the error. `about` holds text the server itself wrote: texts of a client's errors
+    stay at the client, because they can quote its data.
+    """
+
+    client: str
+    step: int
+    phase: str
+    kind: str
+    about: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.client}, step {self.step}, phase {self.phase!r}: {self.kind}{self.about and ': ' + self.about}"
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came back for one question: a message and the version of the memory behind it, or a failure.
+
+    `cause` is the client's own exception where client and server share a process; it never crosses a wire.
+    """
+
+    client: str
+    step: int
+    version: int
+    message: Message | None
+    failure: Failure | None = None
+    cause: BaseException | None = None
+
+
+Rule = Callable[[Array], str | None]
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What one field of a valid answer looks like.
+
+    Parameters
+    ----------
+    shape
+        The array's shape, `None` for a length that may vary; `()` for a scalar.
+    dtype
+        The exact dtype of an array, or `"float"`, `"int"`, `"bool"`, `"str"` for a scalar.
+    low, high
+        Inclusive bounds.
+    rules
+        Further rules on the array; each returns what must hold where it does not.
+    about
+        The field in plain words, for the people whose data it is made from.
+    """
+
+    shape: tuple[int | None, ...] = ()
+    dtype: str = "float64"
+    low: float = -math.inf
+    high: float = math.inf
+    rules: tuple[Rule, ...] = ()
+    about: str = ""
+
+
+@dataclass(frozen=True)
+class Expect:
+    """What a valid answer looks like, and whether only the sum over clients is needed.
+
+    With `sums=True` the server is given nothing but the weighted sum, so a secure sum can stand in for the plain one.
+    """
+
+    fields: Mapping[str, Spec]
+    sums: bool = False
+    weight: tuple[float, float] = (0.0, 1e12)
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What was gathered in one step.
+
+    Attributes
+    ----------
+    names
+        The clients whose answers count, in name order.
+    total
+        The weighted sum over them (phases that need only a sum): each field times its sender's weight; the
+        message's weight is the sum of weights.
+    each
+        Every counted answer by client (all other phases).
+    versions
+        The version of each counted client's memory.
+    failures
+        Why the others were left out.
+    """
+
+    names: tuple[str, ...]
+    total: Message | None = None
+    each: Mapping[str, Message] | None = None
+    versions: Mapping[str, int] = field(default_factory=dict)
+    failures: tuple[Failure, ...] = ()
+
+    @property
+    def sum(self) -> Message:
+        """The weighted sum, in a phase that declared itself a sum."""
+        if self.total is None:
+            raise MessageError("this phase gathers single answers; declare Expect(sums=True) to be given a sum")
+        return self.total
+
+    def mean(self, name: str) -> Any:
+        """The weighted mean of a field over the clients that count."""
+        return self.sum[name] / self.sum.weight
+
+    def __getitem__(self, client: str) -> Message:
+        if self.each is None:
+            raise MessageError("this phase is given only a sum; declare Expect(sums=False) to see single answers")
+        return self.each[client]

@@ -1,0 +1,46 @@
+"""Files that are either whole or not there: written beside, flushed, renamed; a hash tells when one is damaged."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+_MARK = b"cotempo-sha256:"
+_HEAD = len(_MARK) + 64 + 1
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file atomically and durably: temporary file, fsync, rename, fsync of the folder."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with open(temporary, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def write_hashed(path: Path, data: bytes) -> None:
+    """`write_whole` with the SHA-256 of the content in front."""
+    write_whole(path, _MARK + hashlib.sha256(data).hexdigest().encode() + b"\n" + data)
+
+
+def read_hashed(path: Path) -> bytes | None:
+    """Return what `write_hashed` wrote, or `None` where the file is missing or damaged."""
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return None
+    head, data = content[:_HEAD], content[_HEAD:]
+    if head != _MARK + hashlib.sha256(data).hexdigest().encode() + b"\n":
+        return None
+    return data

@@ -1,0 +1,129 @@
+"""FedMean, the smallest complete method: a weighted mean of the clients' means. Read it to learn the contract."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cotempo.data import Series, Table
+from cotempo.errors import DataError, Problem
+from cotempo.federation.exchange import Answers, Ask, Expect, Question, Spec
+from cotempo.federation.fitted import Fitted, Outcome
+from cotempo.federation.message import Message
+from cotempo.federation.method import Benefit, Method, Metrics, Roster
+from cotempo.federation.registry import register
+from cotempo.federation.rng import Rng
+
+
+@dataclass(frozen=True)
+class MeanState:
+    """What the server keeps: the pooled mean so far, and what clients said of it."""
+
+    variables: tuple[str, ...]
+    mean: NDArray[np.float64]
+    rows: float = 0.0
+    finished: bool = False
+    errors: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+
+@register()
+class FedMean(Method):
+    """The mean of every variable over all clients' rows.
+
+    One exchange gathers the means, weighted by rows; a second asks each client how well the pooled mean and its own
+    predict its rows, each row left out of the mean that predicts it.
+
+    Examples
+    --------
+    >>> import cotempo as ct
+    >>> clients = {"a": ct.Series.from_arrays(np.array([[1.0], [3.0]])),
+    ...            "b": ct.Series.from_arrays(np.array([[5.0]]))}
+    >>> ct.FedMean().fit(clients).mean
+    array([3.])
+    """
+
+    kind: ClassVar[str] = "series"
+    phases: ClassVar[tuple[str, ...]] = ("mean", "compare")
+    State: ClassVar[type] = MeanState
+
+    def prepare(self, table: Table) -> NDArray[np.float64]:
+        """Keep the rows in which nothing is missing."""
+        assert isinstance(table, Series)  # `check` saw the schema
+        rows = table.values[~np.isnan(table.values).any(axis=1)]
+        if not len(rows):
+            raise DataError([Problem("at least one row must have no missing cell")])
+        return rows
+
+    def open(self, roster: Roster, public: Table | None, rng: Rng) -> MeanState:
+        """Nothing is known yet."""
+        return MeanState(roster.schema.columns, np.zeros(len(roster.schema.columns)))
+
+    def ask(self, state: MeanState, cohort: Sequence[str], rng: Rng) -> Ask | None:
+        """First the means, then what they are worth."""
+        if state.finished:
+            return None
+        if not state.rows:
+            return Ask("mean", cohort, ends_round=False)
+        return Ask("compare", cohort, Message({"mean": state.mean, "rows": state.rows}))
+
+    def answer(
+        self, question: Question, prepared: NDArray[np.float64], memory: None, rng: Rng
+    ) -> tuple[Message, None]:
+        """Send the mean of the own rows, or the errors of both means on them."""
+        rows, n = prepared, len(prepared)
+        own = rows.mean(axis=0)
+        if question.phase == "mean":
+            return Message({"mean": own}, weight=n), None
+        total = question.common["rows"]
+        # A mean over m rows without this one misses it by m / (m - 1) times the distance to the mean with it.
+        together = _mean_square(rows - question.common["mean"]) * (total / max(total - 1, 1)) ** 2
+        alone = _mean_square(rows - own) * (n / (n - 1)) ** 2 if n > 1 else _mean_square(rows)
+        return Message({"alone": alone, "together": together}), None
+
+    def absorb(
+        self, state: MeanState, answers: Answers, public: Table | None, rng: Rng
+    ) -> tuple[MeanState, Metrics]:
+        """Keep the pooled mean, then what each client made of it."""
+        if not state.rows:
+            return replace(state, mean=answers.mean("mean"), rows=answers.sum.weight), {"rows": answers.sum.weight}
+        errors = {name: (answers[name]["alone"], answers[name]["together"]) for name in answers.names}
+        gain = float(np.mean([alone - together for alone, together in errors.values()]))
+        return replace(state, errors=errors, finished=True), {"gain": gain}
+
+    def expects(self, state: MeanState, phase: str) -> Expect:
+        """Means cross only as a sum; errors are two numbers a client."""
+        if phase == "mean":
+            about = "the mean of each variable over your complete rows; your number of rows is its weight"
+            return Expect({"mean": Spec((len(state.variables),), about=about)}, sums=True, weight=(1, 1e12))
+        own = Spec((), "float", low=0, about="mean squared error of your own mean on your rows")
+        pooled = Spec((), "float", low=0, about="mean squared error of the pooled mean on your rows")
+        return Expect({"alone": own, "together": pooled})
+
+    def benefit(self, state: MeanState) -> Mapping[str, Benefit]:
+        """Leave-one-out squared error, alone and together."""
+        return {
+            name: Benefit("leave-one-out squared error", alone, together, higher_is_better=False)
+            for name, (alone, together) in state.errors.items()
+        }
+
+    def result(self, outcome: Outcome) -> FittedMean:
+        """The pooled mean."""
+        return FittedMean(outcome)
+
+
+class FittedMean(Fitted):
+    """The result of FedMean."""
+
+    @property
+    def mean(self) -> NDArray[np.float64]:
+        """The mean of each variable over all clients' rows."""
+        mean: NDArray[np.float64] = self.state.mean
+        return mean
+
+
+def _mean_square(values: NDArray[np.float64]) -> float:
+    return float((values**2).mean())

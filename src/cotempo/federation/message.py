@@ -1,0 +1,123 @@
+"""`Message`: named arrays and plain scalars, the only thing that crosses between a client and the server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from cotempo.errors import MessageError
+from cotempo.federation.tree import Array, Scalar, TreeError, decode, encode, is_tensor, own
+
+Value = Array | Scalar
+
+
+class Message(Mapping[str, Any]):
+    """Named arrays and plain scalars, read-only, with the weight the sender gives them.
+
+    Parameters
+    ----------
+    fields
+        Arrays of numbers or booleans (torch tensors become arrays), booleans, whole numbers, floats, text or None.
+    weight
+        What the answer counts in a weighted sum. It travels apart from the fields, so that robust rules see the
+        fields as they are; the reducer multiplies.
+
+    Examples
+    --------
+    >>> message = Message({"mean": np.array([1.0, 2.0]), "rows": 40}, weight=40)
+    >>> message["rows"], message.weight
+    (40, 40.0)
+    >>> Message.from_bytes(message.to_bytes()) == message
+    True
+    """
+
+    __slots__ = ("_fields", "nbytes", "weight")
+
+    def __init__(self, fields: Mapping[str, Any] | None = None, *, weight: float = 1.0):
+        self._fields: dict[str, Value] = {}
+        self.weight = float(weight)
+        self.nbytes = 8
+        for name, value in (fields or {}).items():
+            if is_tensor(value):
+                value = value.detach().cpu().numpy()
+            if isinstance(value, np.ndarray):
+                if value.dtype.kind not in "fiub":
+                    raise MessageError(
+                        f"field {name!r} must hold numbers or booleans, not dtype {value.dtype}; send numeric arrays"
+                    )
+                value = own(value)
+                self.nbytes += value.nbytes
+            elif isinstance(value, np.generic):
+                value = value.item()
+                self.nbytes += 8
+            elif value is None or isinstance(value, bool | int | float):
+                self.nbytes += 8
+            elif isinstance(value, str):
+                self.nbytes += len(value)
+            else:
+                raise MessageError(
+                    f"field {name!r} must be an array, a number, a boolean, text or None, not {type(value).__name__}"
+                )
+            if not isinstance(name, str):
+                raise MessageError(f"a field's name must be text, not {type(name).__name__}")
+            self._fields[name] = value
+
+    def __getitem__(self, name: str) -> Any:
+        try:
+            return self._fields[name]
+        except KeyError:
+            raise MessageError(f"the message has no field {name!r}; it has {sorted(self._fields)}") from None
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._fields
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._fields)
+
+    def __len__(self) -> int:
+        return len(self._fields)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Message) and self.to_bytes() == other.to_bytes()
+
+    def __hash__(self) -> int:
+        return hash((tuple(self._fields), self.weight))
+
+    def __repr__(self) -> str:
+        parts = [
+            f"{name}: {value.dtype}{list(value.shape)}" if isinstance(value, np.ndarray) else f"{name}: {value!r}"
+            for name, value in self._fields.items()
+        ]
+        return f"Message({', '.join(parts)}; weight {self.weight:g})"
+
+    def to_tree(self) -> dict[str, Any]:
+        """The message as a tree, to go inside a larger one."""
+        return {"fields": self._fields, "weight": self.weight}
+
+    @classmethod
+    def from_tree(cls, tree: Any) -> Message:
+        """Read what `to_tree` gave, refusing anything that is no message."""
+        if not isinstance(tree, dict) or set(tree) != {"fields", "weight"} or not isinstance(tree["fields"], dict):
+            raise MessageError("a message must hold exactly its fields and its weight")
+        if type(tree["weight"]) not in (int, float):
+            raise MessageError(f"a message's weight must be a number, not {type(tree['weight']).__name__}")
+        return cls(tree["fields"], weight=tree["weight"])
+
+    def to_bytes(self) -> bytes:
+        """Serialise by safetensors and JSON, never pickle."""
+        return encode(self.to_tree())
+
+    @classmethod
+    def from_bytes(cls, data: bytes, limit: int = 2**31) -> Message:
+        """Read `to_bytes`; anything else, or more than `limit` bytes, is a `MessageError`."""
+        if len(data) > limit:
+            raise MessageError(f"a message must be at most {limit} bytes, this one has {len(data)}")
+        try:
+            return cls.from_tree(decode(data))
+        except TreeError as error:
+            raise MessageError(str(error)) from error
+
+
+EMPTY = Message()

@@ -1,0 +1,218 @@
+"""The one loop. Progress bars, logs, reports and live pages all listen to what it yields."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from cotempo.data import Table
+from cotempo.errors import CotempoError, MessageError, QuorumError
+from cotempo.federation.engine import Engine
+from cotempo.federation.exchange import Answers, Ask, Expect, Failure, Question, Reply
+from cotempo.federation.message import EMPTY, Message
+from cotempo.federation.method import Memory, Method, Metrics, Roster, State
+from cotempo.federation.participation import Participation
+from cotempo.federation.rng import Rng
+from cotempo.federation.tree import freeze
+from cotempo.reducers import gather_each, gather_sum
+from cotempo.shields import validate
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Everything the loop needs to go on after `step` as if nothing had happened.
+
+    `ledger` names, per client, the step of its last memory that counted: an answer that was not counted never
+    happened. `memories` holds those memories where the engine keeps them in this process.
+    """
+
+    step: int
+    round: int
+    state: State
+    ledger: Mapping[str, int]
+    cohort: tuple[str, ...]
+    memories: Mapping[str, Memory] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What happened in one step."""
+
+    step: int
+    round: int
+    phase: str
+    state: State
+    metrics: Metrics
+    answers: Answers
+    expect: Expect
+    sent: Mapping[str, int]
+    received: Mapping[str, int]
+    seconds: float
+    ends_round: bool
+
+
+class Keeper(Protocol):
+    """Something that keeps checkpoints and the record of what clients sent; a run folder is one."""
+
+    def checkpoint(self, checkpoint: Checkpoint) -> None:
+        """Keep a checkpoint; two are kept."""
+
+    def record(self, question: Question, message: Message, expect: Expect) -> None:
+        """Note a message that a client sent."""
+
+    def trouble(self, failure: Failure, cause: BaseException | None) -> None:
+        """Note a failure, with the client's own traceback where it is at hand."""
+
+
+def rounds(
+    method: Method,
+    engine: Engine,
+    *,
+    public: Table | None = None,
+    seed: int = 0,
+    participation: Participation | None = None,
+    quorum: float = 0.5,
+    run: str = "run",
+    keeper: Keeper | None = None,
+    start: Checkpoint | None = None,
+) -> Iterator[Progress]:
+    """Run a method on an engine, one step at a time, until it has nothing more to ask.
+
+    Parameters
+    ----------
+    quorum
+        The share of the asked clients whose answers must count; below it the loop stops with `QuorumError`, and can
+        be resumed from its last checkpoint.
+    start
+        Where to go on from; without it, clients' schemas are agreed and the method opens.
+    """
+    participation = participation or Participation()
+    known = set(engine.names()) if start is None else {*start.ledger, *start.cohort}
+    if start is None:
+        start = opening(method, engine, public=public, seed=seed, participation=participation)
+        if keeper:
+            keeper.checkpoint(start)
+    step, round, state, cohort = start.step, start.round, start.state, start.cohort
+    ledgers = [dict(start.ledger)]  # of the kept checkpoints, oldest first
+    while True:
+        began = time.perf_counter()
+        ask = method.ask(state, cohort, Rng(seed, "server", step + 1, "ask"))
+        if ask is None:
+            return
+        step += 1
+        questions = pose(ask, run, step, round, ledgers)
+        expect = method.expects(state, ask.phase)
+        inbox = Inbox(questions, expect, keeper)
+        replies = inbox.check(engine.exchange(questions) if questions else ())
+        answers = gather_sum(replies, sorted(ask.to)) if expect.sums else gather_each(replies)
+        if len(answers.names) < quorum * len(questions):
+            raise below_quorum(answers, questions, quorum) from inbox.cause
+        state, metrics = method.absorb(state, answers, public, Rng(seed, "server", step, "absorb"))
+        state = freeze(state)
+        ledgers = [*ledgers[-1:], {**ledgers[-1], **answers.versions}]
+        finished = round
+        if ask.ends_round:
+            round += 1
+            cohort = participation.cohort(round, present(method, engine, known), seed)
+        if keeper:
+            ledger = ledgers[-1]
+            keeper.checkpoint(Checkpoint(step, round, state, ledger, cohort, engine.memories(ledger)))
+        seconds = time.perf_counter() - began
+        sent = {question.client: question.common.nbytes + question.own.nbytes for question in questions}
+        yield Progress(
+            step, finished, ask.phase, state, metrics, answers, expect, sent, inbox.received, seconds, ask.ends_round
+        )
+
+
+def opening(
+    method: Method, engine: Engine, *, public: Table | None, seed: int, participation: Participation
+) -> Checkpoint:
+    """Agree on the clients' schemas and open the method: the checkpoint before the first step."""
+    roster = Roster(engine.schemas(engine.names()))
+    if not roster.names:
+        raise CotempoError("there must be at least one client, there is none")
+    method.check(roster)
+    state = freeze(method.open(roster, public, Rng(seed, "server", 0, "open")))
+    return Checkpoint(0, 1, state, {}, participation.cohort(1, roster.names, seed))
+
+
+def present(method: Method, engine: Engine, known: set[str]) -> list[str]:
+    """The clients there now; a newcomer is admitted to `known` if its table fits those already here."""
+    names = engine.names()
+    here = [name for name in names if name in known]
+    for name in names:
+        if name not in known:
+            try:
+                method.check(Roster(engine.schemas([*here, name])))
+                known.add(name)
+            except CotempoError:
+                continue
+    return [name for name in names if name in known]
+
+
+def pose(ask: Ask, run: str, step: int, round: int, ledgers: Sequence[Mapping[str, int]]) -> list[Question]:
+    """Turn an ask into one question per client, in name order."""
+    kept, newest = ledgers[0], ledgers[-1]
+    return [
+        Question(
+            run, step, round, ask.phase, name, newest.get(name, 0), kept.get(name, 0), ask.common,
+            ask.each.get(name, EMPTY),
+        )
+        for name in sorted(ask.to)
+    ]  # fmt: skip
+
+
+class Inbox:
+    """Replies on their way in: each is checked before anything is made of it; a bad one becomes a failure."""
+
+    def __init__(self, questions: Sequence[Question], expect: Expect, keeper: Keeper | None):
+        self.open = {question.client: question for question in questions}
+        self.expect = expect
+        self.keeper = keeper
+        self.received: dict[str, int] = {}
+        self.cause: BaseException | None = None
+
+    def check(self, replies: Iterable[Reply]) -> Iterator[Reply]:
+        """Yield one reply per question: the first that came, valid or turned into a failure; the rest are dropped."""
+        for reply in replies:
+            question = self.open.get(reply.client)
+            if question is None or reply.step != question.step:
+                continue  # a duplicate, a stranger or an answer to an older step
+            del self.open[reply.client]
+            yield self._judge(question, reply)
+        for question in self.open.values():
+            yield self._leave_out(question, "Lost", "no answer came")
+
+    def _judge(self, question: Question, reply: Reply) -> Reply:
+        if reply.message is None:
+            self.cause = self.cause or reply.cause
+            if self.keeper and reply.failure:
+                self.keeper.trouble(reply.failure, reply.cause)
+            return reply
+        self.received[reply.client] = reply.message.nbytes
+        if self.keeper:
+            self.keeper.record(question, reply.message, self.expect)
+        try:
+            validate(reply.message, self.expect)
+        except MessageError as error:
+            self.cause = self.cause or error
+            return self._leave_out(question, "MessageError", str(error))
+        return reply
+
+    def _leave_out(self, question: Question, kind: str, about: str) -> Reply:
+        failure = Failure(question.client, question.step, question.phase, kind, about)
+        if self.keeper:
+            self.keeper.trouble(failure, None)
+        return Reply(question.client, question.step, question.base, None, failure)
+
+
+def below_quorum(answers: Answers, questions: Sequence[Question], quorum: float) -> QuorumError:
+    """Say who is missing and that nothing is lost."""
+    listed = "\n".join(f"  {failure}" for failure in answers.failures[:10])
+    return QuorumError(
+        f"at least {quorum:.0%} of the {len(questions)} clients asked must answer, {len(answers.names)} did:\n{listed}\n"
+        "The state is as it was before this step; with a run folder, resume the run once the clients are back."
+    )
+

@@ -1,0 +1,245 @@
+"""A client's place: its prepared data, its versioned memory, and the one way it answers, on every engine."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from cotempo.data import Schema, Table
+from cotempo.errors import MemoryLost, MessageError
+from cotempo.federation.exchange import Failure, Question, Reply
+from cotempo.federation.files import read_hashed, write_hashed
+from cotempo.federation.message import Message
+from cotempo.federation.method import Memory, Method
+from cotempo.federation.rng import Rng
+from cotempo.federation.tree import decode, encode, freeze
+
+
+KEPT_ANSWERS = 3
+
+
+class Store(Protocol):
+    """Where a client keeps versions of its memory, by the step that made them."""
+
+    def load(self, version: int) -> Memory:
+        """Return a version or raise `MemoryLost`."""
+
+    def save(self, version: int, memory: Memory) -> None:
+        """Keep a version."""
+
+    def prune(self, keep: int, base: int) -> None:
+        """Drop versions older than `keep`, and those after `base`: they came of answers that were not counted."""
+
+    def answered(self, step: int) -> Mapping[str, Any] | None:
+        """What `remember` kept for a step, if it still is there."""
+
+    def remember(self, step: int, identity: str, reply: bytes) -> None:
+        """Keep the answer given to a step, and the few before it."""
+
+
+class RamStore:
+    """Memory in this process."""
+
+    def __init__(self) -> None:
+        self.versions: dict[int, Memory] = {}
+        self.answers: dict[int, Mapping[str, Any]] = {}
+
+    def load(self, version: int) -> Memory:
+        """Return a version or raise `MemoryLost`."""
+        try:
+            return self.versions[version]
+        except KeyError:
+            raise MemoryLost(f"memory of step {version} is not here") from None
+
+    def save(self, version: int, memory: Memory) -> None:
+        """Keep a version."""
+        self.versions[version] = memory
+
+    def prune(self, keep: int, base: int) -> None:
+        """Drop what no kept checkpoint and no coming question needs."""
+        for version in [v for v in self.versions if v < keep or v > base]:
+            del self.versions[version]
+
+    def answered(self, step: int) -> Mapping[str, Any] | None:
+        """The answer kept for a step, if any."""
+        return self.answers.get(step)
+
+    def remember(self, step: int, identity: str, reply: bytes) -> None:
+        """Keep an answer."""
+        self.answers[step] = {"identity": identity, "reply": reply}
+        for old in sorted(self.answers)[:-KEPT_ANSWERS]:
+            del self.answers[old]
+
+
+class DiskStore:
+    """Memory in a folder of the client's, one hashed file a version."""
+
+    def __init__(self, folder: Path, kind: type | None):
+        self.folder = folder
+        self.kind = kind
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def _path(self, version: int) -> Path:
+        return self.folder / f"memory-{version:09d}.safetensors"
+
+    def load(self, version: int) -> Memory:
+        """Return a version or raise `MemoryLost`."""
+        data = read_hashed(self._path(version))
+        if data is None:
+            raise MemoryLost(f"memory of step {version} is not here or is damaged")
+        return decode(data, *((self.kind,) if self.kind else ()))
+
+    def save(self, version: int, memory: Memory) -> None:
+        """Keep a version."""
+        write_hashed(self._path(version), encode(memory))
+
+    def prune(self, keep: int, base: int) -> None:
+        """Drop what no kept checkpoint and no coming question needs."""
+        for path in self.folder.glob("memory-*.safetensors"):
+            version = int(path.stem.removeprefix("memory-"))
+            if version < keep or version > base:
+                path.unlink(missing_ok=True)
+
+    def answered(self, step: int) -> Mapping[str, Any] | None:
+        """The answer kept for a step, if any."""
+        data = read_hashed(self.folder / f"answer-{step:09d}.safetensors")
+        if data is None:
+            return None
+        tree = decode(data)
+        return {"identity": tree["identity"], "reply": tree["reply"].tobytes()}
+
+    def remember(self, step: int, identity: str, reply: bytes) -> None:
+        """Keep an answer."""
+        tree = {"identity": identity, "reply": np.frombuffer(reply, np.uint8)}
+        write_hashed(self.folder / f"answer-{step:09d}.safetensors", encode(tree))
+        for old in sorted(self.folder.glob("answer-*.safetensors"))[:-KEPT_ANSWERS]:
+            old.unlink(missing_ok=True)
+
+
+class Site:
+    """One client at work.
+
+    The same step from the same base gives the same answer however often it is asked: `answer` computes it anew,
+    `answer_bytes` returns the stored one and refuses a step that comes again with another content.
+    """
+
+    def __init__(self, method: Method, client: str, table: Table, seed: int, store: Store):
+        self.method = method
+        self.client = client
+        self.schema: Schema = table.schema
+        self.table = table
+        self.seed = seed
+        self.store = store
+        self._prepared: Any = None
+        self._is_prepared = False
+
+    @property
+    def prepared(self) -> Any:
+        """What the method made of the table, made once."""
+        if not self._is_prepared:
+            self._prepared = self.method.prepare(self.table)
+            self._is_prepared = True
+        return self._prepared
+
+    def rng(self, step: int) -> Rng:
+        """The client's random streams for a step."""
+        return Rng(self.seed, self.client, step)
+
+    def memory(self, version: int) -> Memory:
+        """The memory as it was after a counted step; version 0 is the first memory, which can always be made."""
+        if version == 0:
+            return freeze(self.method.begin(self.prepared, self.rng(0)))
+        return self.store.load(version)
+
+    def finish(self, question: Question, message: Message, memory: Memory | None) -> Reply:
+        """Keep the new memory, drop what nothing needs any more, and reply."""
+        self.store.prune(question.keep, question.base)
+        version = question.base
+        if memory is not None:
+            version = question.step
+            self.store.save(version, freeze(memory))
+        return Reply(question.client, question.step, version, message)
+
+    def answer(self, question: Question) -> Reply:
+        """Answer a question; an error becomes a failure that carries only the error's class name."""
+        try:
+            message, memory = self.method.answer(
+                question, self.prepared, self.memory(question.base), self.rng(question.step)
+            )
+            return self.finish(question, message, memory)
+        except Exception as error:
+            return fail(question, error)
+
+    def answer_bytes(self, data: bytes) -> bytes:
+        """Answer a question that crossed a wire."""
+        question = question_from_bytes(data)
+        identity = hashlib.sha256(question_to_bytes(question, identity=True)).hexdigest()
+        stored = self.store.answered(question.step)
+        if stored is None:
+            reply = reply_to_bytes(self.answer(question))
+            self.store.remember(question.step, identity, reply)
+            return reply
+        if stored["identity"] == identity:
+            kept: bytes = stored["reply"]
+            return kept
+        about = "this step was asked before with another content"
+        failure = Failure(question.client, question.step, question.phase, "MessageError", about)
+        return reply_to_bytes(Reply(question.client, question.step, question.base, None, failure))
+
+
+def fail(question: Question, error: BaseException) -> Reply:
+    """Make the reply that says an answer could not be had."""
+    failure = Failure(question.client, question.step, question.phase, type(error).__name__)
+    return Reply(question.client, question.step, question.base, None, failure, error)
+
+
+def question_to_bytes(question: Question, *, identity: bool = False) -> bytes:
+    """Serialise a question; with `identity` without `keep`, which is housekeeping and may differ in a resumed run."""
+    tree = {
+        "run": question.run, "step": question.step, "round": question.round, "phase": question.phase,
+        "client": question.client, "base": question.base, "keep": 0 if identity else question.keep,
+        "common": question.common.to_tree(), "own": question.own.to_tree(),
+    }  # fmt: skip
+    return encode(tree)
+
+
+def question_from_bytes(data: bytes) -> Question:
+    """Read `question_to_bytes`."""
+    tree = _checked(decode(data), run=str, step=int, round=int, phase=str, client=str, base=int, keep=int)
+    return Question(**{**tree, "common": Message.from_tree(tree["common"]), "own": Message.from_tree(tree["own"])})
+
+
+def reply_to_bytes(reply: Reply) -> bytes:
+    """Serialise a reply; the client's exception stays behind."""
+    failure = reply.failure
+    tree = {
+        "client": reply.client, "step": reply.step, "version": reply.version,
+        "message": None if reply.message is None else reply.message.to_tree(),
+        "failure": None if failure is None else {
+            "client": failure.client, "step": failure.step, "phase": failure.phase,
+            "kind": failure.kind, "about": failure.about,
+        },
+    }  # fmt: skip
+    return encode(tree)
+
+
+def reply_from_bytes(data: bytes) -> Reply:
+    """Read `reply_to_bytes`."""
+    tree = _checked(decode(data), client=str, step=int, version=int)
+    message = None if tree["message"] is None else Message.from_tree(tree["message"])
+    failure = tree["failure"]
+    if failure is not None:
+        failure = Failure(**_checked(failure, client=str, step=int, phase=str, kind=str, about=str))
+    if (message is None) == (failure is None):
+        raise MessageError("a reply must hold either a message or a failure")
+    return Reply(tree["client"], tree["step"], tree["version"], message, failure)
+
+
+def _checked(tree: Any, **kinds: type) -> dict[str, Any]:
+    if not isinstance(tree, Mapping) or any(type(tree.get(key)) is not kind for key, kind in kinds.items()):
+        raise MessageError(f"{', '.join(kinds)} must be there, each of its type")
+    return dict(tree)

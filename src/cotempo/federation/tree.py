@@ -1,0 +1,214 @@
+"""Trees of plain things to bytes and back: safetensors for arrays, JSON for the rest, never pickle.
+
+A tree is made of arrays, torch tensors, plain scalars, text-keyed mappings, tuples and frozen dataclasses.
+States, memories, messages and checkpoints are trees, so one small codec carries them all.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import sys
+import typing
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+import safetensors
+import safetensors.numpy
+from numpy.typing import NDArray
+
+from cotempo.errors import CotempoError
+
+FORMAT = 1
+Array = NDArray[Any]
+Scalar = bool | int | float | str | None
+T = TypeVar("T")
+
+
+class TreeError(CotempoError):
+    """Bytes are not a tree, or a value has no place in one."""
+
+
+def is_tensor(value: object) -> bool:
+    """Tell whether `value` is a torch tensor, without importing torch for those who do not use it."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def own(array: Array) -> Array:
+    """Return `array` as a read-only, C-contiguous array that nobody else can write to."""
+    if array.base is None and not array.flags.writeable and array.flags.c_contiguous:
+        return array
+    array = np.array(array, order="C")
+    array.flags.writeable = False
+    return array
+
+
+def freeze(tree: T) -> T:
+    """Own every array of a tree, so that a tree in memory and one read back from disk compute the same bits."""
+    return typing.cast(T, _freeze(tree))
+
+
+def _freeze(tree: Any) -> Any:
+    if isinstance(tree, np.ndarray):
+        return own(tree)
+    if isinstance(tree, tuple):
+        return tuple(_freeze(item) for item in tree)
+    if isinstance(tree, Mapping):
+        return {key: _freeze(item) for key, item in tree.items()}
+    if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
+        changed = {}
+        for field in dataclasses.fields(tree):
+            value = getattr(tree, field.name)
+            frozen = _freeze(value)
+            if frozen is not value:
+                changed[field.name] = frozen
+        return dataclasses.replace(tree, **changed) if changed else tree
+    return tree
+
+
+def encode(tree: object) -> bytes:
+    """Write a tree as a safetensors file whose metadata holds the JSON skeleton."""
+    arrays: dict[str, Array] = {}
+    skeleton = _skeleton(tree, arrays, "")
+    # One key only: safetensors writes several in random order, and equal trees must have equal bytes.
+    metadata = {"cotempo": json.dumps([FORMAT, skeleton], separators=(",", ":"))}
+    return safetensors.numpy.save(arrays, metadata=metadata)
+
+
+def _skeleton(tree: Any, arrays: dict[str, Array], path: str) -> Any:
+    if tree is None or isinstance(tree, bool | str) or type(tree) in (int, float):
+        return tree
+    if isinstance(tree, np.ndarray):
+        if tree.dtype.kind not in "fiub":
+            raise TreeError(f"{path or 'value'} must be an array of numbers or booleans, not of dtype {tree.dtype}")
+        arrays[key := str(len(arrays))] = np.ascontiguousarray(tree).reshape(tree.shape)
+        return {"array": key}
+    if is_tensor(tree):
+        arrays[key := str(len(arrays))] = np.ascontiguousarray(tree.detach().cpu().numpy()).reshape(tuple(tree.shape))
+        return {"tensor": key}
+    if isinstance(tree, tuple):
+        return {"tuple": [_skeleton(item, arrays, f"{path}[{i}]") for i, item in enumerate(tree)]}
+    if isinstance(tree, Mapping):
+        if not all(isinstance(key, str) for key in tree):
+            raise TreeError(f"{path or 'mapping'} must have text keys")
+        return {"dict": {key: _skeleton(item, arrays, f"{path}[{key!r}]") for key, item in tree.items()}}
+    if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
+        fields = {
+            field.name: _skeleton(getattr(tree, field.name), arrays, f"{path}.{field.name}")
+            for field in dataclasses.fields(tree)
+            if field.init
+        }
+        return {"class": type(tree).__qualname__, "fields": fields}
+    raise TreeError(f"{path or 'value'} must be an array, scalar, tuple, mapping or dataclass, not {type(tree).__name__}")
+
+
+def decode(data: bytes, *types: type) -> Any:
+    """Read a tree; only the given dataclasses, and those their annotations name, can come out of it.
+
+    Examples
+    --------
+    >>> decode(encode({"x": np.arange(3), "name": "a"}))
+    {'x': array([0, 1, 2]), 'name': 'a'}
+    """
+    try:
+        skeleton = _read_skeleton(data)
+        arrays = {name: _array(info) for name, info in safetensors.deserialize(data)}
+        classes: dict[str, type] = {}
+        for cls in types:
+            _reachable(cls, classes)
+        return _build(skeleton, arrays, classes)
+    except (safetensors.SafetensorError, ValueError, KeyError, TypeError, RecursionError, OverflowError) as error:
+        raise TreeError(f"the bytes are not a valid cotempo tree: {type(error).__name__}: {error}") from error
+
+
+def _read_skeleton(data: bytes) -> Any:
+    length = int.from_bytes(data[:8], "little")
+    if len(data) < 8 or length > len(data) - 8:
+        raise ValueError("header is cut off")
+    version, skeleton = json.loads(json.loads(data[8 : 8 + length])["__metadata__"]["cotempo"])
+    if version != FORMAT:
+        raise ValueError(f"format must be {FORMAT}, found {version!r}")
+    return skeleton
+
+
+_DTYPES = {
+    "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1",
+    "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "u1", "BOOL": "?",
+}  # fmt: skip
+
+
+def _array(info: Mapping[str, Any]) -> Array:
+    array = np.frombuffer(info["data"], dtype=_DTYPES[info["dtype"]]).reshape(info["shape"])
+    return own(array)
+
+
+def _reachable(cls: type, into: dict[str, type]) -> None:
+    """Collect the dataclasses that `cls` and its annotations name."""
+    for part in typing.get_args(cls):
+        _reachable(part, into)
+    if not (isinstance(cls, type) and dataclasses.is_dataclass(cls)) or cls.__qualname__ in into:
+        return
+    into[cls.__qualname__] = cls
+    for hint in typing.get_type_hints(cls).values():
+        _reachable(hint, into)
+
+
+def _build(skeleton: Any, arrays: Mapping[str, Array], classes: Mapping[str, type]) -> Any:
+    if not isinstance(skeleton, dict):
+        if isinstance(skeleton, list):
+            raise ValueError("a bare list has no place in a tree")
+        return skeleton
+    if "array" in skeleton:
+        return arrays[skeleton["array"]]
+    if "tensor" in skeleton:
+        import torch
+
+        return torch.from_numpy(arrays[skeleton["tensor"]].copy())
+    if "tuple" in skeleton:
+        return tuple(_build(item, arrays, classes) for item in skeleton["tuple"])
+    if "dict" in skeleton:
+        return {key: _build(item, arrays, classes) for key, item in skeleton["dict"].items()}
+    fields = {key: _build(item, arrays, classes) for key, item in skeleton["fields"].items()}
+    return classes[skeleton["class"]](**fields)
+
+
+def digest(tree: object) -> str:
+    """SHA-256 of a tree's bytes: two trees are the same, bit for bit, when their digests are."""
+    return hashlib.sha256(encode(tree)).hexdigest()
+
+
+def stack(trees: Mapping[str, object]) -> tuple[object, ...]:
+    """Make one tree of many: those of equal structure share a skeleton and lie in stacked arrays.
+
+    Ten thousand clients' memories then cost one file of a few arrays, not ten thousand headers.
+    """
+    groups: dict[tuple[object, ...], tuple[list[str], list[list[Array]]]] = {}
+    for name, tree in trees.items():
+        arrays: dict[str, Array] = {}
+        skeleton = json.dumps(_skeleton(tree, arrays, name))
+        columns = list(arrays.values())
+        likeness = (skeleton, *((array.shape, array.dtype.str) for array in columns))
+        names, rows = groups.setdefault(likeness, ([], []))
+        names.append(name)
+        rows.append(columns)
+    return tuple(
+        {"names": tuple(names), "skeleton": str(likeness[0]), "columns": tuple(map(np.stack, zip(*rows, strict=True)))}
+        for likeness, (names, rows) in groups.items()
+    )
+
+
+def unstack(stacked: tuple[Mapping[str, Any], ...], *types: type) -> dict[str, Any]:
+    """Undo `stack`; rows are copied out, so that one kept tree does not keep them all."""
+    classes: dict[str, type] = {}
+    for cls in types:
+        _reachable(cls, classes)
+    trees = {}
+    for group in stacked:
+        skeleton = json.loads(group["skeleton"])
+        for row, name in enumerate(group["names"]):
+            arrays = {str(i): own(column[row].reshape(column.shape[1:])) for i, column in enumerate(group["columns"])}
+            trees[name] = _build(skeleton, arrays, classes)
+    return dict(sorted(trees.items()))

@@ -1,0 +1,233 @@
+"""`fit`, `resume` and `dry_run`: what people call. They wire a method, an engine and a run folder to the one loop."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from cotempo.data import Table
+from cotempo.engines import open_engine
+from cotempo.errors import DataError, Problem
+from cotempo.experiment import READERS, Experiment, load_clients
+from cotempo.federation.engine import Engine
+from cotempo.federation.exchange import Expect
+from cotempo.federation.fitted import Fitted, Outcome
+from cotempo.federation.message import Message
+from cotempo.federation.method import Method
+from cotempo.federation.participation import Participation
+from cotempo.federation.rng import Rng
+from cotempo.federation.rounds import Checkpoint, opening, pose, rounds
+from cotempo.federation.run import RunFolder, describe_step
+from cotempo.progress import show
+from cotempo.threads import limit_threads
+
+
+def fit(
+    method: Method,
+    clients: Mapping[str, Any],
+    *,
+    public: Any = None,
+    engine: str = "inprocess",
+    seed: int = 0,
+    run: str | Path | None = None,
+    workers: int = 0,
+    batched: bool = True,
+    deadline: float | None = None,
+    threads: int = 1,
+    cohort: int | Participation | None = None,
+    quorum: float = 0.5,
+    progress: bool | None = None,
+) -> Any:
+    """Learn from the clients and return a new fitted object; the method stays as it is.
+
+    Parameters
+    ----------
+    clients
+        A table, or any dataframe, per client name.
+    public
+        A table the server may see, for methods that use one.
+    engine
+        Where clients run.
+    seed
+        Decides every random number: the same seed gives the same bits.
+    run
+        A new folder to keep the run in, so that it can be looked at and resumed; without it nothing is written.
+    workers
+        Processes to spread the clients over; 0 calls them directly in this process.
+    batched
+        Let methods that can answer for the whole cohort at once do so (direct calls only). Batched and looped runs
+        agree within rounding, not in bits.
+    deadline
+        Seconds a client may take for an answer; needs workers.
+    threads
+        Threads each process may use.
+    cohort
+        How many clients take part in a round, or a `Participation`; everyone by default.
+    quorum
+        The share of the asked clients whose answers must count; below it the run pauses with `QuorumError`.
+    progress
+        Show a progress bar; by default when standard error is a terminal.
+    """
+    experiment = Experiment(
+        name=Path(run).name if run else type(method).__name__,
+        seed=seed,
+        method=type(method).__name__,
+        parameters=parameters_of(method),
+        cohort=_cohort(cohort),
+        quorum=quorum,
+        engine={"name": engine, "workers": workers, "batched": batched, "deadline": deadline, "threads": threads},
+    )
+    return run_experiment(experiment, clients, method=method, public=public, run=run, progress=progress)
+
+
+def run_experiment(
+    experiment: Experiment,
+    clients: Mapping[str, Any] | None = None,
+    *,
+    method: Method | None = None,
+    public: Any = None,
+    run: str | Path | None = None,
+    progress: bool | None = None,
+) -> Any:
+    """Run an experiment from its start; clients come from its `[data]` unless they are given."""
+    method = method or experiment.make_method()
+    tables = _tables(method, clients if clients is not None else load_clients(experiment)[0])
+    public = None if public is None else _table("public", public, method.kind)
+    folder = None
+    if run is not None:
+        prints = {name: table.fingerprint() for name, table in tables.items()}
+        folder = RunFolder.create(run, experiment.to_dict(), prints)
+    with _at_work(experiment, method, tables, folder) as engine:
+        return _drive(experiment, method, engine, folder, None, [], public, progress)
+
+
+def resume(
+    run: str | Path, clients: Mapping[str, Any] | None = None, *, public: Any = None, progress: bool | None = None
+) -> Any:
+    """Go on with a run from its newest whole checkpoint, to the same bits as if it had never stopped.
+
+    Clients are read again from where the experiment says they are, unless they are given; tables that differ from
+    those the run was begun on are refused.
+    """
+    folder = RunFolder.reopen(run)
+    with closing(folder):
+        experiment = Experiment.from_dict(tomllib.loads((folder.path / "experiment.toml").read_text()))
+        method = experiment.make_method()
+        tables = _tables(method, clients if clients is not None else load_clients(experiment)[0])
+        _same_data(folder.fingerprints, tables)
+        start = folder.latest(method)
+        history = folder.history(until=start.step if start else 0)
+        with _at_work(experiment, method, tables, folder) as engine:
+            if start:
+                engine.restore(start.memories, start.ledger)
+            return _drive(experiment, method, engine, folder, start, history, public, progress)
+
+
+def dry_run(method: Method, clients: Mapping[str, Any], *, seed: int = 0) -> dict[str, tuple[Message, Expect]]:
+    """Make every client's first message and return it, with what it is said to be; nothing is absorbed or kept."""
+    tables = _tables(method, clients)
+    engine = open_engine("inprocess", method, tables, seed=seed)
+    first = opening(method, engine, public=None, seed=seed, participation=Participation())
+    ask = method.ask(first.state, first.cohort, Rng(seed, "server", 1, "ask"))
+    if ask is None or not ask.to:
+        return {}
+    expect = method.expects(first.state, ask.phase)
+    replies = engine.exchange(pose(ask, "dry-run", 1, 1, [{}]))
+    return {reply.client: (reply.message, expect) for reply in replies if reply.message is not None}
+
+
+@contextmanager
+def _at_work(
+    experiment: Experiment, method: Method, tables: Mapping[str, Table], folder: RunFolder | None
+) -> Iterator[Engine]:
+    settings = experiment.engine
+    with limit_threads(settings.threads):
+        engine = open_engine(
+            settings.name, method, tables, seed=experiment.seed, workers=settings.workers, batched=settings.batched,
+            deadline=settings.deadline, threads=settings.threads,
+        )  # fmt: skip
+        try:
+            yield engine
+        finally:
+            engine.close()
+            if folder:
+                folder.close()
+
+
+def _drive(
+    experiment: Experiment,
+    method: Method,
+    engine: Engine,
+    folder: RunFolder | None,
+    start: Checkpoint | None,
+    history: list[dict[str, Any]],
+    public: Table | None,
+    progress: bool | None,
+) -> Fitted:
+    """Run the loop to its end, listening: the log and the progress bar."""
+    state = start.state if start else None
+    ledger = dict(start.ledger) if start else {}
+    steps = rounds(
+        method, engine, public=public, seed=experiment.seed, participation=experiment.participation,
+        quorum=experiment.quorum, run=experiment.name, keeper=folder, start=start,
+    )  # fmt: skip
+    for step in show(steps, method, progress):
+        record = describe_step(step)
+        history.append(record)
+        if folder:
+            folder.log(record)
+        state = step.state
+        ledger |= step.answers.versions
+    schemas = engine.schemas(engine.names())
+    fitted = method.result(Outcome(method, state, schemas, engine.memories(ledger), tuple(history)))
+    if folder:
+        fitted.save(folder.path / "result")
+        fitted.report(folder.path / "report.html", truth=load_clients(experiment)[1] if experiment.data else None)
+    return fitted
+
+
+def parameters_of(method: Method) -> dict[str, Any]:
+    """A method's hyperparameters as plain values."""
+    return {name: value for name, value in method.model_dump(mode="json").items() if value is not None}
+
+
+def _tables(method: Method, clients: Mapping[str, Any]) -> dict[str, Table]:
+    if not isinstance(clients, Mapping) or not clients:
+        raise DataError("clients must be a mapping from client name to table with at least one client")
+    return {str(name): _table(str(name), clients[name], method.kind) for name in sorted(clients)}
+
+
+def _table(name: str, value: Any, kind: str) -> Table:
+    """A table as it is; any dataframe is read, its errors named by client."""
+    if isinstance(value, Table):
+        return value
+    try:
+        (table,) = READERS[kind](value).values()
+    except DataError as error:
+        raise DataError([Problem(p.must, name, p.column, p.row) for p in error.problems]) from error
+    except ValueError:
+        raise DataError([Problem("a client's dataframe must hold one client only", client=name)]) from None
+    return table
+
+
+def _cohort(cohort: int | Participation | None) -> dict[str, int] | None:
+    if cohort is None:
+        return None
+    if isinstance(cohort, int):
+        cohort = Participation(size=cohort)
+    return {"size": cohort.size, "period": cohort.period} if cohort.size else None
+
+
+def _same_data(before: Mapping[str, str], tables: Mapping[str, Table]) -> None:
+    problems = [
+        Problem("the table must be the one the run was begun on, it has changed or is missing", client=name)
+        for name, fingerprint in before.items()
+        if name not in tables or tables[name].fingerprint() != fingerprint
+    ]
+    if problems:
+        raise DataError(problems)
+
+

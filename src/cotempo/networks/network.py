@@ -1,0 +1,208 @@
+"""`Network`: which variable drives which, now and after some lags."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cotempo.errors import DataError, ParameterError, nearest
+from cotempo.networks.acyclicity import edges_on_cycles
+from cotempo.networks.svar import simulate_svar, spectral_radius
+
+if TYPE_CHECKING:
+    import networkx
+    from matplotlib.axes import Axes
+
+FloatArray = NDArray[np.float64]
+
+_FRAME_KINDS = ("pandas", "polars", "pyarrow")
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """A dynamic Bayesian network with linear effects.
+
+    The model is ``x_t' = x_t' W + sum_i x_{t-i}' A_i + u_t'``.
+
+    Parameters
+    ----------
+    within : (variables, variables)
+        W, ``[source, target]``: effects inside one time step.
+    across : (lags, variables, variables)
+        A_1 to A_p, ``[source, target]``: effects of ``lag`` steps ago.
+    variables : tuple of str, optional
+        Their names, by default ``x00``, ``x01``, ...
+
+    Examples
+    --------
+    >>> network = Network([[0.0, 0.5], [0.0, 0.0]], [[[0.9, 0.0], [0.0, 0.0]]], ("rain", "river"))
+    >>> network.edges()
+    [('rain', 'river', 0, 0.5), ('rain', 'rain', 1, 0.9)]
+    >>> network.is_acyclic
+    True
+    """
+
+    within: FloatArray
+    across: FloatArray
+    variables: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        within, across = _read_only(self.within), _read_only(self.across)
+        count = len(within) if within.ndim else 0
+        if within.shape != (count, count) or across.ndim != 3 or across.shape[1:] != (count, count):
+            raise DataError(
+                "within must be (variables, variables) and across (lags, variables, variables); "
+                f"got {within.shape} and {across.shape}"
+            )
+        names = tuple(self.variables) or variable_names(count)
+        if len(names) != count or len(set(names)) != count:
+            raise DataError(f"variables must be {count} different names, one per row of within; got {names}")
+        object.__setattr__(self, "within", within)
+        object.__setattr__(self, "across", across)
+        object.__setattr__(self, "variables", names)
+
+    @property
+    def lags(self) -> int:
+        """How many steps back the network looks."""
+        return len(self.across)
+
+    @property
+    def is_acyclic(self) -> bool:
+        """Whether no variable drives itself inside one time step, not even by a detour."""
+        return not edges_on_cycles(self.within).any()
+
+    @property
+    def is_stable(self) -> bool:
+        """Whether the process settles: every eigenvalue of its companion matrix lies inside the unit circle."""
+        return spectral_radius(self.within, self.across) < 1.0
+
+    def edges(self) -> list[tuple[str, str, int, float]]:
+        """List the edges as (source, target, lag, weight), lag 0 first."""
+        stacked = np.concatenate([self.within[None], self.across])
+        names = self.variables
+        return [
+            (names[source], names[target], int(lag), float(stacked[lag, source, target]))
+            for lag, source, target in np.argwhere(stacked != 0)
+        ]
+
+    def to_frame(self, kind: str = "pandas") -> Any:
+        """Return the edges as a table with the columns source, target, lag and weight.
+
+        Parameters
+        ----------
+        kind : {"pandas", "polars", "pyarrow"}
+            The library whose dataframe is wanted.
+        """
+        if kind not in _FRAME_KINDS:
+            raise ParameterError(f"kind must be one of {_FRAME_KINDS}; got {kind!r}{nearest(kind, _FRAME_KINDS)}")
+        columns = list(zip(*self.edges(), strict=True)) or [(), (), (), ()]
+        schema = {"source": nw.String(), "target": nw.String(), "lag": nw.Int64(), "weight": nw.Float64()}
+        data = {name: list(column) for name, column in zip(schema, columns, strict=True)}
+        return nw.from_dict(data, schema=schema, backend=kind).to_native()
+
+    def to_networkx(self) -> networkx.MultiDiGraph:
+        """Return a multigraph whose edges carry `lag` (also their key) and `weight`."""
+        import networkx
+
+        graph = networkx.MultiDiGraph()
+        graph.add_nodes_from(self.variables)
+        for source, target, lag, weight in self.edges():
+            graph.add_edge(source, target, key=lag, lag=lag, weight=weight)
+        return graph
+
+    def plot(self, ax: Axes | None = None, truth: Network | None = None) -> Axes:
+        """Draw the network as time slices, edges marked against the truth when it is given.
+
+        `cotempo.networks.plot.plot_networks` draws the whole page: slices and matrices, found beside true.
+        """
+        from cotempo.networks.plot import plot_slices
+
+        return plot_slices(self, ax=ax, truth=truth)
+
+    def forecast(self, history: ArrayLike, steps: int) -> FloatArray:
+        """Return the expected next steps, ``x_t' = (sum_i x_{t-i}' A_i) (I - W)^-1`` applied again and again.
+
+        Parameters
+        ----------
+        history : (at least lags, variables)
+            What has been seen, oldest row first, centred as the network's data were.
+        steps : int
+            How many steps to look ahead.
+
+        Returns
+        -------
+        (steps, variables)
+
+        Examples
+        --------
+        >>> network = Network([[0.0, 0.5], [0.0, 0.0]], [[[0.8, 0.0], [0.0, 0.0]]])
+        >>> network.forecast([[1.0, 0.0]], steps=2)
+        array([[0.8 , 0.4 ],
+               [0.64, 0.32]])
+        """
+        past = np.asarray(history, dtype=np.float64)
+        count = len(self.variables)
+        if past.ndim != 2 or past.shape[1] != count or len(past) < self.lags:
+            raise DataError(f"history must have at least {self.lags} rows and {count} columns; got shape {past.shape}")
+        if np.isnan(past[len(past) - self.lags :]).any():
+            raise DataError(f"the last {self.lags} rows of history must have no missing cell; fill them in first")
+        return simulate_svar(self.within, self.across, np.zeros((_steps(steps), count)), past)
+
+    def simulate(
+        self, steps: int, rng: np.random.Generator, noise: float | ArrayLike = 1.0, burn_in: int = 200
+    ) -> FloatArray:
+        """Draw a series from the network with Gaussian noise.
+
+        Parameters
+        ----------
+        steps : int
+            Length of the series.
+        rng : numpy.random.Generator
+            The source of randomness.
+        noise : float or (variables,)
+            Standard deviation of u_t.
+        burn_in : int
+            Steps run first and thrown away, so that the start does not show.
+
+        Returns
+        -------
+        (steps, variables)
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> Network([[0.0]], [[[0.5]]]).simulate(3, np.random.default_rng(0)).shape
+        (3, 1)
+        """
+        if not self.is_stable:
+            raise ParameterError("only a stable network can be simulated; its across weights make the series explode")
+        shocks = rng.normal(size=(burn_in + _steps(steps), len(self.variables))) * np.asarray(noise, dtype=np.float64)
+        return simulate_svar(self.within, self.across, shocks)[burn_in:]
+
+
+def variable_names(count: int) -> tuple[str, ...]:
+    """Return the default names, zero padded so that they sort in order.
+
+    Examples
+    --------
+    >>> variable_names(2)
+    ('x00', 'x01')
+    """
+    width = max(2, len(str(count - 1)))
+    return tuple(f"x{index:0{width}d}" for index in range(count))
+
+
+def _read_only(values: ArrayLike) -> FloatArray:
+    array = np.array(values, dtype=np.float64, order="C")
+    array.setflags(write=False)
+    return array
+
+
+def _steps(steps: int) -> int:
+    if steps < 0:
+        raise ParameterError(f"steps must be at least 0; got {steps}")
+    return steps

@@ -1,0 +1,94 @@
+"""The best parents of one variable among those an order allows: forward and backward steps until none gains."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cotempo.networks.evidence import Evidence, Parents
+
+BoolArray = NDArray[np.bool_]
+
+#: A step must gain more than this, so that rounding cannot make a search run in circles.
+LEAST_GAIN = 1e-7
+
+#: Fits remembered before the memory is emptied: bounds it at some hundred megabytes.
+REMEMBERED = 200_000
+
+
+class Fit(NamedTuple):
+    """Parents of one variable that no single addition or removal improves.
+
+    Attributes
+    ----------
+    score : float
+    parents : tuple of int
+        Columns of the joint Gram.
+    tempting : frozenset of int
+        Variables of the slice whose addition would gain, were they allowed.
+    """
+
+    score: float
+    parents: Parents
+    tempting: frozenset[int]
+
+
+class ParentSearch:
+    """Forward/backward search for parents, remembering what it found for each set of predecessors.
+
+    Parameters
+    ----------
+    evidence : Evidence
+    allowed : (variables, side) bool
+        Candidates that prior knowledge leaves open to each variable.
+    required : list of tuple of int
+        Parents of each variable that must stay.
+    """
+
+    def __init__(self, evidence: Evidence, allowed: BoolArray, required: list[Parents]):
+        self.evidence = evidence
+        self.allowed = allowed
+        self.required = required
+        self._known: dict[tuple[int, int], Fit] = {}
+
+    def fit(self, node: int, before: BoolArray, key: int, start: Parents) -> Fit:
+        """Return parents of `node` among the variables `before` it and all lags, climbing from `start`.
+
+        Parameters
+        ----------
+        before : (variables,) bool
+            Variables that precede `node`.
+        key : int
+            The same as bits.
+        """
+        known = self._known.get((node, key))
+        if known is None:
+            if len(self._known) >= REMEMBERED:
+                self._known.clear()
+            candidates = self.allowed[node].copy()
+            candidates[: len(before)] &= before
+            known = self._known[node, key] = self._climb(node, candidates, start)
+        return known
+
+    def _climb(self, node: int, candidates: BoolArray, parents: Parents) -> Fit:
+        barred = ~candidates
+        fixed = self.required[node]
+        while True:
+            score, adding, dropping = self.evidence.profile(node, parents)
+            for place, parent in enumerate(parents):
+                if parent in fixed:
+                    dropping[place] = -np.inf
+            drop = int(dropping.argmax()) if parents else -1
+            within_reach = np.where(barred, -np.inf, adding)
+            add = int(within_reach.argmax())
+            gain = within_reach[add]
+            if parents and dropping[drop] > max(gain, LEAST_GAIN):
+                parents = parents[:drop] + parents[drop + 1 :]
+            elif gain > LEAST_GAIN:
+                parents = (*parents, add)
+            else:
+                variables = len(self.allowed)
+                open_ = self.allowed[node, :variables] & (adding[:variables] > LEAST_GAIN)
+                return Fit(score, tuple(sorted(parents)), frozenset(np.flatnonzero(open_).tolist()))

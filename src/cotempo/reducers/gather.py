@@ -1,0 +1,87 @@
+"""Gather replies into answers: a list of them, or a weighted sum streamed in client-name order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from cotempo.errors import MessageError
+from cotempo.federation.exchange import Answers, Failure, Reply
+from cotempo.federation.message import Message
+
+
+def gather_each(replies: Iterable[Reply]) -> Answers:
+    """Keep every answer, in client-name order."""
+    counted: dict[str, Message] = {}
+    versions: dict[str, int] = {}
+    failures: list[Failure] = []
+    for reply in replies:
+        if reply.message is None:
+            failures.append(_failure(reply))
+        else:
+            counted[reply.client] = reply.message
+            versions[reply.client] = reply.version
+    names = tuple(sorted(counted))
+    return Answers(names, each={name: counted[name] for name in names}, versions=versions, failures=_sorted(failures))
+
+
+def gather_sum(replies: Iterable[Reply], names: Sequence[str]) -> Answers:
+    """Add answers up as they come, each field times its sender's weight.
+
+    Replies are added in the order of `names`, whatever order they come in: floating-point sums then do not depend on
+    who answered first. Only replies that come before their turn are held, so memory stays at about one message.
+    """
+    totals: dict[str, Any] = {}
+    weight = 0.0
+    counted: list[str] = []
+    versions: dict[str, int] = {}
+    failures: list[Failure] = []
+    for reply in in_order(replies, names):
+        if reply.message is None:
+            failures.append(_failure(reply))
+            continue
+        message = reply.message
+        for name, value in message.items():
+            if isinstance(value, np.ndarray):
+                if name in totals:
+                    totals[name] += value * message.weight
+                else:
+                    totals[name] = value * message.weight
+            elif isinstance(value, int | float):
+                totals[name] = totals.get(name, 0.0) + value * message.weight
+            else:
+                raise MessageError(f"field {name!r} is {type(value).__name__}, which cannot be summed")
+        weight += message.weight
+        counted.append(reply.client)
+        versions[reply.client] = reply.version
+    total = Message(totals, weight=weight)
+    return Answers(tuple(counted), total=total, versions=versions, failures=_sorted(failures))
+
+
+def in_order(replies: Iterable[Reply], names: Sequence[str]) -> Iterator[Reply]:
+    """Yield replies in the order of `names`, holding back those that come before their turn."""
+    waiting: dict[str, Reply] = {}
+    turn = iter(names)
+    awaited = next(turn, None)
+    for reply in replies:
+        if reply.client != awaited:
+            waiting[reply.client] = reply
+            continue
+        yield reply
+        awaited = next(turn, None)
+        while awaited in waiting:
+            yield waiting.pop(awaited)
+            awaited = next(turn, None)
+    for name in sorted(waiting):
+        yield waiting[name]
+
+
+def _failure(reply: Reply) -> Failure:
+    assert reply.failure is not None  # a reply holds a message or a failure
+    return reply.failure
+
+
+def _sorted(failures: list[Failure]) -> tuple[Failure, ...]:
+    return tuple(sorted(failures, key=lambda failure: failure.client))

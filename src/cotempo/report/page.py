@@ -1,0 +1,100 @@
+"""Write the report: a picture, a number, then the details. Nothing is loaded from anywhere, nothing can run."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jinja2
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+
+from cotempo.federation.files import write_whole
+from cotempo.federation.run import environment
+
+if TYPE_CHECKING:
+    from cotempo.federation.fitted import Fitted
+
+
+def write_report(fitted: Fitted, path: Path, truth: Any = None) -> Path:
+    """Write a page about a result, with the truth beside it where it is known."""
+    return write_pages([describe(fitted, truth)], path)
+
+
+def write_pages(sections: list[dict[str, Any]], path: Path) -> Path:
+    """Write one page with a section per result."""
+    templates = jinja2.Environment(loader=jinja2.PackageLoader("cotempo", "report"), autoescape=True)
+    templates.filters["number"] = number
+    html = templates.get_template("page.html.jinja").render(sections=sections, environment=environment())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, html.encode())
+    return path
+
+
+def describe(fitted: Fitted, truth: Any = None) -> dict[str, Any]:
+    """Everything the page says about a result."""
+    history = fitted.history
+    figures = {**fitted.figures(truth), **progress_figure(history)}
+    phases: dict[str, dict[str, Any]] = {}
+    for record in history:
+        entry = phases.setdefault(record["phase"], {"steps": 0, "seconds": 0.0, "up": 0, "down": 0})
+        entry["steps"] += 1
+        entry["seconds"] += record["seconds"]
+        entry["up"] += sum(record["received"].values())
+        entry["down"] += sum(record["sent"].values())
+    return {
+        "method": type(fitted.method).__name__,
+        "about": (type(fitted.method).__doc__ or "").strip().splitlines()[0],
+        "parameters": fitted.method.model_dump(mode="json"),
+        "clients": fitted.names,
+        "rounds": fitted.rounds,
+        "seconds": sum(record["seconds"] for record in history),
+        "phases": phases,
+        "scores": dict(fitted.scores(truth)) if truth is not None else {},
+        "benefit": fitted.benefit,
+        "helped": sum(benefit.helped for benefit in fitted.benefit.values()),
+        "failures": fitted.failures,
+        "metrics": history[-1]["metrics"] if history else {},
+        "figures": {title: embed(figure) for title, figure in figures.items()},
+        "digest": fitted.digest,
+    }
+
+
+def progress_figure(history: tuple[Mapping[str, Any], ...]) -> dict[str, Figure]:
+    """Every metric that was watched over more than two steps, one small panel each."""
+    series: dict[str, list[tuple[int, float]]] = {}
+    for record in history:
+        for name, value in record["metrics"].items():
+            series.setdefault(name, []).append((record["step"], value))
+    series = {name: points for name, points in series.items() if len(points) > 2}
+    if not series:
+        return {}
+    figure = Figure(figsize=(2.6 * len(series), 2.2), layout="constrained")
+    for axes, (name, points) in zip(figure.subplots(1, len(series), squeeze=False)[0], series.items(), strict=True):
+        steps, values = zip(*points, strict=True)
+        axes.plot(steps, values, color="#1f5fa8", linewidth=1.4)
+        if min(values) > 0 and max(values) > 100 * min(values):
+            axes.set_yscale("log")
+        axes.set_title(name, fontsize=9)
+        axes.set_xlabel("step", fontsize=8)
+        axes.tick_params(labelsize=7)
+        axes.spines[["top", "right"]].set_visible(False)
+    return {"Over the steps": figure}
+
+
+def embed(figure: Figure) -> str:
+    """A figure as a data address; inside an image nothing in it can run."""
+    buffer = io.BytesIO()
+    with rc_context({"svg.hashsalt": "cotempo", "svg.fonttype": "path"}):
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    return "data:image/svg+xml;base64," + base64.b64encode(buffer.getvalue()).decode()
+
+
+def number(value: Any) -> str:
+    """A number for people: four digits; sizes and counts whole."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"

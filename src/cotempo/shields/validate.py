@@ -1,0 +1,98 @@
+"""The validator in front of `absorb`: nothing reaches a method's state unless it is what the method expects."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from cotempo.errors import MessageError
+from cotempo.federation.exchange import Expect, Spec
+from cotempo.federation.message import Message
+from cotempo.federation.tree import Array
+
+_SCALARS: dict[str, tuple[type, ...]] = {"float": (int, float), "int": (int,), "bool": (bool,), "str": (str,)}
+
+
+def validate(message: Message, expect: Expect, limit: int = 2**31) -> None:
+    """Raise `MessageError`, naming the field and the rule, unless `message` is what `expect` says.
+
+    Examples
+    --------
+    >>> expect = Expect({"mean": Spec((2,))})
+    >>> validate(Message({"mean": np.zeros(2)}), expect)
+    >>> validate(Message({"mean": np.array([0.0, np.nan])}), expect)
+    Traceback (most recent call last):
+    cotempo.errors.MessageError: field 'mean' must be finite, 1 of its 2 values are not
+    """
+    if message.nbytes > limit:
+        raise MessageError(f"a message must be at most {limit} bytes, this one has {message.nbytes}")
+    low, high = expect.weight
+    if not (math.isfinite(message.weight) and low <= message.weight <= high):
+        raise MessageError(f"the weight must lie in [{low:g}, {high:g}], it is {message.weight:g}")
+    for name in message:
+        if name not in expect.fields:
+            raise MessageError(f"field {name!r} is not expected; expected are {sorted(expect.fields)}")
+    for name, spec in expect.fields.items():
+        if name not in message:
+            raise MessageError(f"field {name!r} is missing")
+        value = message[name]
+        if isinstance(value, np.ndarray):
+            _check_array(name, value, spec)
+        else:
+            _check_scalar(name, value, spec)
+
+
+def _check_array(name: str, value: Array, spec: Spec) -> None:
+    if value.dtype != spec.dtype:
+        raise MessageError(f"field {name!r} must have dtype {spec.dtype}, it has {value.dtype}")
+    if value.shape != spec.shape and (
+        len(value.shape) != len(spec.shape)
+        or any(want is not None and want != got for want, got in zip(spec.shape, value.shape, strict=True))
+    ):
+        shape = "(" + ", ".join("any" if length is None else str(length) for length in spec.shape) + ")"
+        raise MessageError(f"field {name!r} must have shape {shape}, it has {value.shape}")
+    if value.dtype.kind == "f":
+        # A sum is finite exactly when no value is NaN or infinite, save for overflow, and costs a fifth of isfinite.
+        with np.errstate(over="ignore", invalid="ignore"):
+            suspect = not math.isfinite(value.sum())
+        if suspect and (bad := int(value.size - np.isfinite(value).sum())):
+            raise MessageError(f"field {name!r} must be finite, {bad} of its {value.size} values are not")
+    if (spec.low > -math.inf or spec.high < math.inf) and value.size:
+        smallest, largest = value.min(), value.max()
+        if smallest < spec.low or largest > spec.high:
+            raise MessageError(
+                f"field {name!r} must lie in [{spec.low:g}, {spec.high:g}], it spans [{smallest:g}, {largest:g}]"
+            )
+    for rule in spec.rules:
+        if broken := rule(value):
+            raise MessageError(f"field {name!r} {broken}")
+
+
+def _check_scalar(name: str, value: object, spec: Spec) -> None:
+    kinds = _SCALARS.get(spec.dtype)
+    if kinds is None:
+        raise MessageError(f"field {name!r} must be an array of dtype {spec.dtype}, it is {type(value).__name__}")
+    if not isinstance(value, kinds) or (isinstance(value, bool) and spec.dtype != "bool"):
+        raise MessageError(f"field {name!r} must be {spec.dtype}, it is {type(value).__name__}")
+    if isinstance(value, int | float):
+        if not math.isfinite(value):
+            raise MessageError(f"field {name!r} must be finite, it is {value}")
+        if not spec.low <= value <= spec.high:
+            raise MessageError(f"field {name!r} must lie in [{spec.low:g}, {spec.high:g}], it is {value:g}")
+
+
+def symmetric(value: Array) -> str | None:
+    """Rule: the matrix equals its transpose."""
+    scale = float(np.abs(value).max(initial=0.0))
+    gap = float(np.abs(value - value.T).max(initial=0.0))
+    return None if gap <= 1e-9 * scale else f"must be symmetric, it differs from its transpose by {gap:g}"
+
+
+def positive_semidefinite(value: Array) -> str | None:
+    """Rule: no eigenvalue is below zero by more than rounding."""
+    eigenvalues = np.linalg.eigvalsh(value)
+    smallest, largest = float(eigenvalues[0]), float(np.abs(eigenvalues).max())
+    if smallest >= -1e-9 * largest:
+        return None
+    return f"must be positive semidefinite, its smallest eigenvalue is {smallest:g}"
