@@ -60,7 +60,7 @@ class MessageError(CotempoError):
     """A message breaks its schema: names the field and the rule."""
 
 
-class MemoryLost(CotempoError):
+class MemoryLost(CotempoError):  # noqa: N818 - it says what happened
     """A client no longer has the memory a question starts from."""
 
 

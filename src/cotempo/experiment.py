@@ -150,7 +150,8 @@ def load_clients(experiment: Experiment) -> tuple[Any, Any]:
                 f"[data] generate must be one of {', '.join(known)}, was given {where.generate!r}"
                 f"{nearest(where.generate, known)}"
             )
-        return _call(known[where.generate], where.options)
+        clients, truth = _call(known[where.generate], where.options)
+        return clients, truth
     kind = where.kind or find_method(experiment.method).kind
     return _call(READERS[kind], where.options, where.source), None
 
@@ -162,17 +163,22 @@ def _call(function: Callable[..., Any], options: Mapping[str, Any], *args: Any) 
         raise ParameterError(f"[data.options]: {error}") from error
 
 
+_SECTIONS: dict[str, type[BaseModel]] = {"engine": EngineSettings, "data": DataSettings, "cohort": CohortSettings}
+
+
 def _explain(error: ValidationError) -> str:
     lines = []
     for item in error.errors():
         *path, last = [str(part) for part in item["loc"]]
         where = f"[{'.'.join(path)}]" if path else "the experiment"
         if item["type"] == "extra_forbidden":
-            known = {"engine": EngineSettings, "data": DataSettings, "cohort": CohortSettings}
+            known: dict[str, type[BaseModel]] = {
+                "engine": EngineSettings,
+                "data": DataSettings,
+                "cohort": CohortSettings,
+            }
             section = known[path[0]] if path and path[0] in known else Experiment
             lines.append(f"{where} has no key {last!r}{nearest(last, section.model_fields)}")
         else:
             lines.append(f"{where}: {last}: {item['msg']}, was given {item['input']!r}")
     return "\n".join(lines)
-
-

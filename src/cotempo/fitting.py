@@ -205,6 +205,7 @@ def _table(name: str, value: Any, kind: str) -> Table:
     if isinstance(value, Table):
         return value
     try:
+        table: Table
         (table,) = READERS[kind](value).values()
     except DataError as error:
         raise DataError([Problem(p.must, name, p.column, p.row) for p in error.problems]) from error
@@ -229,5 +230,3 @@ def _same_data(before: Mapping[str, str], tables: Mapping[str, Table]) -> None:
     ]
     if problems:
         raise DataError(problems)
-
-

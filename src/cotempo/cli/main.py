@@ -18,7 +18,7 @@ from rich.markup import escape
 
 import cotempo
 from cotempo import data
-from cotempo.cli.words import describe_message, describe_messages, describe_result, write_clients
+from cotempo.cli.words import describe_message, describe_messages, describe_result
 from cotempo.errors import CotempoError, DataError, ParameterError, QuorumError, RunError
 from cotempo.experiment import READERS, Experiment, generators, load_clients
 from cotempo.federation.fitted import load
@@ -90,7 +90,9 @@ def run(
     clients, truth = load_clients(experiment)
     if dry:
         messages = dry_run(experiment.make_method(), clients, seed=experiment.seed)
-        lines = [line for name, (message, expect) in messages.items() for line in describe_message(name, message, expect)]
+        lines = [
+            line for name, (message, expect) in messages.items() for line in describe_message(name, message, expect)
+        ]
         record = {name: {"bytes": message.nbytes, "fields": sorted(message)} for name, (message, _) in messages.items()}
         say(lines or ["Nothing is sent in the first step."], record, quiet=quiet, as_json=as_json)
         return
@@ -162,9 +164,13 @@ def make_data(
         clients, truth = known[name](seed=seed, **_options(options or []))
     except TypeError as error:
         raise ParameterError(f"--set: {error}") from error
-    paths = write_clients(folder, clients, truth)
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = data.write_clients(clients, folder / f"{name}.csv")
+    if hasattr(truth, "to_frame"):
+        paths.append(folder / "truth.csv")
+        truth.to_frame().to_csv(paths[-1], index=False)
     record = {"clients": len(clients), "files": [str(path) for path in paths]}
-    say([f"{len(clients)} clients: {folder / 'clients'}", *map(str, paths)], record, quiet=quiet, as_json=as_json)
+    say([f"{len(clients)} clients in {paths[0]}", *map(str, paths[1:])], record, quiet=quiet, as_json=as_json)
 
 
 def _options(pairs: list[str]) -> dict[str, Any]:
@@ -191,7 +197,9 @@ def messages(
     records = [record for record in read_lines(run / "messages.jsonl") if record["client"] == client]
     if not records:
         known = sorted({record["client"] for record in read_lines(run / "messages.jsonl")})
-        raise RunError(f"{run} holds no message of client {client!r}; it holds messages of: {', '.join(known) or 'nobody'}")
+        raise RunError(
+            f"{run} holds no message of client {client!r}; it holds messages of: {', '.join(known) or 'nobody'}"
+        )
     say(describe_messages(client, records), {"client": client, "messages": records}, quiet=quiet, as_json=as_json)
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from cotempo.data import Events, Table
 from cotempo.federation.exchange import Expect
 from cotempo.federation.fitted import Fitted
 from cotempo.federation.message import Message
@@ -32,7 +32,7 @@ def describe_result(fitted: Fitted, folder: Path, truth: Any) -> tuple[list[str]
     lines.append(f"Report: {folder / 'report.html'}")
     record = {
         "method": name, "clients": len(fitted.names), "rounds": fitted.rounds, "seconds": seconds, "scores": scores,
-        "benefit": {client: {"alone": b.alone, "together": b.together, "metric": b.metric} for client, b in benefit.items()},
+        "benefit": {client: dataclasses.asdict(item) for client, item in benefit.items()},
         "failures": fitted.failures, "digest": fitted.digest, "run": str(folder),
     }  # fmt: skip
     return lines, record
@@ -80,18 +80,3 @@ def _values(field: Mapping[str, Any]) -> str:
         return "empty"
     first = ", ".join(f"{value:.4g}" for value in field["first"])
     return f"from {field['smallest']:.4g} to {field['largest']:.4g}, beginning {first}"
-
-
-def write_clients(folder: Path, clients: Mapping[str, Table], truth: Any) -> list[Path]:
-    """Write one CSV per client, event windows, and the truth where it is a table."""
-    (folder / "clients").mkdir(parents=True)
-    paths = []
-    for name, table in clients.items():
-        frame = table.to_frame()
-        frame.to_csv(folder / "clients" / f"{name}.csv", index=False)
-        if isinstance(table, Events):
-            continue
-    if hasattr(truth, "to_frame"):
-        paths.append(folder / "truth.csv")
-        truth.to_frame().to_csv(paths[-1], index=False)
-    return paths

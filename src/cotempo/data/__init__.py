@@ -1,10 +1,50 @@
 """Time-stamped data of clients: tables, readers, splits, partitions, masks and generators."""
 
-from cotempo.data.description import Description, describe, detect_kind
+from cotempo.data.description import ClientDescription, Description, describe, detect_kind
 from cotempo.data.events import Events
 from cotempo.data.events_reader import read_events
+from cotempo.data.generate_events import EventsTruth, make_events
+from cotempo.data.generate_posts import Happening, PostsTruth, make_posts
+from cotempo.data.generate_series import SeriesTruth, make_series
+from cotempo.data.masks import hide, mask_cells, mask_features, mask_rows
+from cotempo.data.partitions import partition
 from cotempo.data.posts import Posts
 from cotempo.data.posts_reader import read_posts
+from cotempo.data.report import name_problem
 from cotempo.data.series import Series
 from cotempo.data.series_reader import read_series
+from cotempo.data.splits import split_by_sequence, split_by_time
 from cotempo.data.tables import Schema, Table
+from cotempo.data.writing import clients_to_frame, write_clients
+
+__all__ = [
+    "ClientDescription",
+    "Description",
+    "Events",
+    "EventsTruth",
+    "Happening",
+    "Posts",
+    "PostsTruth",
+    "Schema",
+    "Series",
+    "SeriesTruth",
+    "Table",
+    "clients_to_frame",
+    "describe",
+    "detect_kind",
+    "hide",
+    "make_events",
+    "make_posts",
+    "make_series",
+    "mask_cells",
+    "mask_features",
+    "mask_rows",
+    "name_problem",
+    "partition",
+    "read_events",
+    "read_posts",
+    "read_series",
+    "split_by_sequence",
+    "split_by_time",
+    "write_clients",
+]

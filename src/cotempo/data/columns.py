@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as compute
 from numpy.typing import NDArray
 
+from cotempo.data.parquet_file import is_text
 from cotempo.data.report import Report, name_problem, shown
 from cotempo.data.sources import Sheet
 
@@ -44,7 +45,8 @@ def client_keys(sheet: Sheet, column: str, report: Report) -> Keys:
         if wrong:
             rows = np.flatnonzero(keys.codes == code)[:1]
             row = int(rows[0]) + sheet.first_row if len(rows) and column in sheet.columns else None
-            report.add(wrong, client=shown(name)[1:-1], column=column, row=row)
+            # The name itself stands escaped in the text: raw, it could write on a terminal.
+            report.add(wrong, client=sheet.client if sheet.alone else None, column=column, row=row)
     return keys
 
 
@@ -118,11 +120,6 @@ def to_floats(values: pa.ChunkedArray) -> NDArray[np.float64]:
     # Whole numbers beyond 2**53 are rounded to the nearest float, as everywhere in numerical work.
     floats = values.cast(pa.float64(), safe=False)
     return np.array(floats.fill_null(np.nan).to_numpy(), dtype=np.float64)
-
-
-def is_text(kind: pa.DataType) -> bool:
-    """Return whether a type is text of any width."""
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def without_missing(values: pa.ChunkedArray) -> pa.ChunkedArray:

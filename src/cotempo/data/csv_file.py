@@ -18,10 +18,14 @@ from cotempo.data.report import Report, shown
 
 BLOCK = 1 << 24
 LONGEST_HEADER = 1 << 20
+NOT_UTF8 = "a CSV file must be UTF-8 text; save it again as UTF-8"
 
 
 class LimitError(Exception):
     """A file expands beyond the bytes it may take."""
+
+
+STREAM_ERRORS = (OSError, EOFError, zlib.error, LimitError, pa.ArrowException)
 
 
 class CappedStream(io.RawIOBase):
@@ -64,10 +68,14 @@ def read_header(path: Path, limit: int, client: str | None, report: Report) -> l
     """Return the names in the first row; empty, with a problem noted, where there is none."""
     try:
         with open_capped(path, limit) as stream:
-            head = codecs.getincrementaldecoder("utf-8-sig")().decode(stream.read(LONGEST_HEADER))
+            # Bytes further down that are not UTF-8 are looked for later, where their row can be named.
+            head = stream.read(LONGEST_HEADER).decode("utf-8-sig", errors="replace")
         names = next(csv.reader(io.StringIO(head, newline="")), [])
-    except (OSError, EOFError, zlib.error, LimitError, UnicodeDecodeError, csv.Error) as error:
+    except (*STREAM_ERRORS, csv.Error) as error:
         report.add(_reason(path, limit, error), client=client)
+        return []
+    if any("\N{REPLACEMENT CHARACTER}" in name for name in names):
+        report.add(NOT_UTF8, client=client, row=1)
         return []
     if not names:
         report.add("a CSV file must begin with a row of column names; this one is empty", client=client)
@@ -86,7 +94,7 @@ def read_csv(path: Path, limit: int, client: str | None, report: Report) -> pa.T
         if "Empty CSV file" in str(error):  # a header without a line end
             return pa.table([pa.array([], pa.string())] * len(names), names=names)
         _explain(path, limit, names, client, report, error)
-    except (OSError, EOFError, zlib.error, LimitError, pa.ArrowException) as error:
+    except STREAM_ERRORS as error:
         report.add(_reason(path, limit, error), client=client)
     return None
 
@@ -111,24 +119,26 @@ def _explain(path: Path, limit: int, names: list[str], client: str | None, repor
         return "skip"
 
     # The parser stops at the same fault as before, but this time the ragged rows it passed are known.
-    with open_capped(path, limit) as stream, contextlib.suppress(pa.ArrowException):
+    with open_capped(path, limit) as stream, contextlib.suppress(*STREAM_ERRORS):
         _parse(stream, names, threads=False, handler=note)
     for number, cells in ragged:
         report.add(f"every row must have {len(names)} cells like the header, got {cells}", client=client, row=number)
     line = _line_not_utf8(path, limit)
     if line is not None:
-        report.add("a CSV file must be UTF-8 text; save it again as UTF-8", client=client, row=line)
+        report.add(NOT_UTF8, client=client, row=line)
     if not ragged and line is None:
         report.add(_reason(path, limit, error), client=client)
 
 
 def _line_not_utf8(path: Path, limit: int) -> int | None:
-    with open_capped(path, limit) as stream:
-        for number, line in enumerate(stream, 1):
+    decoder, line = codecs.getincrementaldecoder("utf-8")(), 1
+    with open_capped(path, limit) as stream, contextlib.suppress(*STREAM_ERRORS):
+        while block := stream.read(BLOCK):
             try:
-                line.decode("utf-8")
-            except UnicodeDecodeError:
-                return number
+                decoder.decode(block)
+            except UnicodeDecodeError as error:
+                return line + error.object[: error.start].count(b"\n")
+            line += block.count(b"\n")
     return None
 
 
@@ -136,8 +146,6 @@ def _reason(path: Path, limit: int, error: Exception) -> str:
     name = shown(path.name)
     if isinstance(error, LimitError):
         return f"{name} must not expand beyond {limit:,} bytes; split it, or raise limit="
-    if isinstance(error, UnicodeDecodeError):
-        return f"a CSV file must be UTF-8 text, {name} is not; save it again as UTF-8"
     if isinstance(error, EOFError | zlib.error | gzip.BadGzipFile):
         return f"{name} must be a whole gzip file, but it is damaged or cut short; make it again"
     return f"{name} must be a readable CSV file: {str(error)[:200]}"

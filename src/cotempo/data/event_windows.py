@@ -93,6 +93,7 @@ def _from_columns(grouped: Grouped, unit: str, report: Report) -> NDArray[np.flo
         bound = to_times(grouped.sheet, name, unit, report, grouped.clients.name)
         if bound.stamped != grouped.times.stamped:
             report.add("must be numbers where time is numbers, timestamps where time is timestamps", column=name)
+            continue
         values = bound.values[grouped.order]
         found[:, index] = values[grouped.first]
         changed = np.flatnonzero((values != found[grouped.group, index]) & np.isfinite(values))

@@ -93,7 +93,8 @@ def read_events(
         _read_sheet(sheet, client, unit, report, table, drafts, stamped)
     if table is not None:
         _add_silent(drafts, table, unit)
-        stamped |= {f"{name} (windows table)": table.stamped for name in list(stamped)[:1]}
+        if any(stamp != table.stamped for stamp in stamped.values()):
+            report.add("windows table: start and end must be numbers or timestamps as the times of the events are")
     agree_on_time(stamped, report)
     vocabulary = _vocabulary(drafts, marks, report)
     report.check()

@@ -13,6 +13,11 @@ from cotempo.data.report import Report, shown
 SMALLEST_CELL = 8
 
 
+def is_text(kind: pa.DataType) -> bool:
+    """Return whether a type is text of any width."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
 def parquet_names(path: Path, client: str | None, report: Report) -> list[str]:
     """Return the names of the columns; empty, with a problem noted, where the file is damaged."""
     try:
@@ -30,7 +35,7 @@ def read_parquet(path: Path, limit: int, client: str | None, report: Report) -> 
             if _claimed_bytes(plain.metadata) > limit:
                 report.add(too_large, client=client)
                 return None
-            texts = [field.name for field in plain.schema_arrow if pa.types.is_string(field.type)]
+            texts = [field.name for field in plain.schema_arrow if is_text(field.type)]
         # Text stays in its dictionaries until its length is known: one long text, repeated, takes no room in the file.
         with parquet.ParquetFile(path, read_dictionary=texts) as file:
             table = file.read()
@@ -52,7 +57,7 @@ def _claimed_bytes(metadata: parquet.FileMetaData) -> int:
 
 
 def _expanded_bytes(column: pa.ChunkedArray) -> int:
-    if not pa.types.is_dictionary(column.type):
+    if not (pa.types.is_dictionary(column.type) and is_text(column.type.value_type)):
         return int(column.nbytes)
     total = 0
     for chunk in column.chunks:
@@ -62,7 +67,9 @@ def _expanded_bytes(column: pa.ChunkedArray) -> int:
 
 
 def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    return column.cast(pa.large_string()) if pa.types.is_dictionary(column.type) else column
+    if not pa.types.is_dictionary(column.type):
+        return column
+    return column.cast(pa.large_string() if is_text(column.type.value_type) else column.type.value_type)
 
 
 def _damaged(path: Path, error: Exception) -> str:

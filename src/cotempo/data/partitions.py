@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from cotempo.data.events import Events
 from cotempo.data.posts import Posts
 from cotempo.data.randomness import Seed, as_generator, check_count, check_number
-from cotempo.data.series import Series
 from cotempo.data.splits import keep_sequences, sequence_names, split_by_time
 from cotempo.data.tables import Table, numbered
 from cotempo.errors import ParameterError, nearest
@@ -112,9 +111,9 @@ def _dirichlet(labels: NDArray[np.str_], clients: int, alpha: float, rng: np.ran
         for client, part in enumerate(np.split(units, cuts)):
             owner[part] = client
     held = np.bincount(owner, minlength=clients)
-    for client in np.flatnonzero(held == 0):
+    for idle in np.flatnonzero(held == 0):
         largest = int(np.argmax(np.bincount(owner, minlength=clients)))
-        owner[rng.choice(np.flatnonzero(owner == largest))] = client
+        owner[rng.choice(np.flatnonzero(owner == largest))] = idle
     return owner
 
 

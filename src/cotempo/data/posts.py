@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -84,7 +84,7 @@ class Posts(Table):
         """The number of posts."""
         return len(self.text)
 
-    def select(self, rows: ArrayLike) -> Posts:
+    def select(self, rows: ArrayLike) -> Self:
         """Return the chosen rows: a mask or positions, in the order given."""
         chosen = np.arange(self.rows)[np.asarray(rows, dtype=None if np.size(rows) else np.intp)].tolist()
         parts: dict[str, Any] = {
@@ -92,7 +92,7 @@ class Posts(Table):
             for name in ("text", "author", "hashtags", "mentions", "event")
         }
         extra = {name: tuple(values[row] for row in chosen) for name, values in self.extra.items()}
-        return Posts(time=self.time[chosen], extra=extra, unit=self.unit, present=self.present, **parts)
+        return type(self)(time=self.time[chosen], extra=extra, unit=self.unit, present=self.present, **parts)
 
     def columns(self) -> dict[str, Any]:
         """Return the present columns by name; tags are joined by spaces, as a file holds them."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -122,12 +122,12 @@ class Series(Table):
             found += list(zip(np.split(time, cuts), np.split(values, cuts), strict=True))
         return found
 
-    def select(self, rows: ArrayLike) -> Series:
+    def select(self, rows: ArrayLike) -> Self:
         """Return the chosen rows: a mask, or positions in rising order."""
         chosen = np.asarray(rows)
         if chosen.size == 0:
             chosen = np.zeros(0, dtype=np.intp)
-        return Series(self.features, self.sequence[chosen], self.time[chosen], self.values[chosen], self.unit)
+        return type(self)(self.features, self.sequence[chosen], self.time[chosen], self.values[chosen], self.unit)
 
     def columns(self) -> dict[str, Any]:
         """Return ``sequence``, ``time`` and the features, by name."""

@@ -71,6 +71,9 @@ def _read_sheet(
         report.add("a series must have at least one column besides client, sequence and time")
     if not sheet.require("time", report) or refuse_no_rows(sheet, report) or not features:
         return
+    first = next(iter(found.values()), None)
+    if first is not None and set(first.features) == set(features):
+        features = list(first.features)  # files may name the same columns in another order
     before = len(report.problems)
     clients = client_keys(sheet, client, report)
     sequences = text_keys(sheet, "sequence", report, clients.name)

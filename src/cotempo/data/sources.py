@@ -48,7 +48,7 @@ class Sheet:
         """Return whether a column is there; note a problem, with the nearest name, when it is not."""
         if name in self.columns:
             return True
-        given = ", ".join(list(self.columns)[:10])
+        given = ", ".join(shown(column) for column in list(self.columns)[:10])
         must = f"a column {name!r} must be there{nearest(name, self.columns)}; the columns are: {given}"
         report.add(must, client=self.client if self.alone else None, column=name)
         return False
@@ -142,7 +142,7 @@ def _from_file(path: Path, limit: int, report: Report, *, alone: bool) -> Sheet 
         return None
     wrong = name_problem(client) if alone else None
     if wrong:
-        report.add(wrong, client=client)
+        report.add(wrong)
         return None
     if path.stat().st_size > limit:
         report.add(f"{shown(path.name)} must have at most {limit:,} bytes; split it, or raise limit=", client=where)

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as compute
 from numpy.typing import NDArray
 
-from cotempo.data.columns import blank, failing, is_text, to_floats, without_missing
+from cotempo.data.columns import blank, failing, to_floats, without_missing
+from cotempo.data.parquet_file import is_text
 from cotempo.data.report import Report, shown
 from cotempo.data.sources import Sheet
 from cotempo.data.tables import UNITS
@@ -53,13 +54,14 @@ def to_times(
         Whether every row must have a time.
     """
     values = sheet.columns[column]
-    noted = len(report.problems)
+    bad = np.zeros(0, dtype=np.intp)
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
     try:
-        times = (
-            _from_text(sheet, column, values, unit, report, client) if is_text(values.type) else _typed(values, unit)
-        )
+        if is_text(values.type):
+            times, bad = _from_text(sheet, column, values, unit, report, client)
+        else:
+            times = _typed(values, unit)
     except pa.ArrowException:
         report.add(f"must hold numbers or timestamps, got {values.type}", column=column)
         return Times(np.full(sheet.rows, np.nan), stamped=False)
@@ -68,8 +70,8 @@ def to_times(
         report.add_rows(places, lambda _: must, column=column, first_row=sheet.first_row, client=client)
 
     note(np.flatnonzero(np.isinf(times.values)), "must be finite")
-    if needed and len(report.problems) == noted:
-        note(np.flatnonzero(np.isnan(times.values)), "must be given in every row")
+    if needed:
+        note(np.setdiff1d(np.flatnonzero(np.isnan(times.values)), bad), "must be given in every row")
     return times
 
 
@@ -90,12 +92,12 @@ def _typed(values: pa.ChunkedArray, unit: str) -> Times:
 
 def _from_text(
     sheet: Sheet, column: str, values: pa.ChunkedArray, unit: str, report: Report, client: Callable[[int], str | None]
-) -> Times:
-    """Parse text; the first time there is decides whether the column holds numbers or timestamps."""
+) -> tuple[Times, NDArray[np.intp]]:
+    """Return times and the positions of texts that are none; the first text decides between numbers and timestamps."""
     texts = without_missing(values)
     first = texts.drop_null().slice(0, 1)
     if len(first) == 0:
-        return Times(np.full(sheet.rows, np.nan), stamped=False)
+        return Times(np.full(sheet.rows, np.nan), stamped=False), np.zeros(0, dtype=np.intp)
     stamped = bool(len(failing(first, pa.float64())))
     parsed: Any
     if stamped:
@@ -108,7 +110,7 @@ def _from_text(
     report.add_rows(
         bad, lambda row: f"{rule}, got {shown(given[row])}", column=column, first_row=sheet.first_row, client=client
     )
-    return _typed(parsed, unit) if stamped else Times(to_floats(parsed), stamped=False)
+    return (_typed(parsed, unit) if stamped else Times(to_floats(parsed), stamped=False)), bad
 
 
 def _stamps(texts: pa.ChunkedArray) -> tuple[pa.ChunkedArray, NDArray[np.intp]]:

@@ -54,7 +54,9 @@ class Fitted:
         """What the result is for one client; a method with one model for all returns that model."""
         if client not in self.outcome.schemas:
             known = ", ".join(self.names[:10])
-            raise DataError([Problem(f"there is no such client{nearest(client, self.names)}; known are {known}", client)])
+            raise DataError(
+                [Problem(f"there is no such client{nearest(client, self.names)}; known are {known}", client)]
+            )
         return self
 
     def __repr__(self) -> str:

@@ -70,9 +70,7 @@ class FedMean(Method):
             return Ask("mean", cohort, ends_round=False)
         return Ask("compare", cohort, Message({"mean": state.mean, "rows": state.rows}))
 
-    def answer(
-        self, question: Question, prepared: NDArray[np.float64], memory: None, rng: Rng
-    ) -> tuple[Message, None]:
+    def answer(self, question: Question, prepared: NDArray[np.float64], memory: None, rng: Rng) -> tuple[Message, None]:
         """Send the mean of the own rows, or the errors of both means on them."""
         rows, n = prepared, len(prepared)
         own = rows.mean(axis=0)
@@ -84,9 +82,7 @@ class FedMean(Method):
         alone = _mean_square(rows - own) * (n / (n - 1)) ** 2 if n > 1 else _mean_square(rows)
         return Message({"alone": alone, "together": together}), None
 
-    def absorb(
-        self, state: MeanState, answers: Answers, public: Table | None, rng: Rng
-    ) -> tuple[MeanState, Metrics]:
+    def absorb(self, state: MeanState, answers: Answers, public: Table | None, rng: Rng) -> tuple[MeanState, Metrics]:
         """Keep the pooled mean, then what each client made of it."""
         if not state.rows:
             return replace(state, mean=answers.mean("mean"), rows=answers.sum.weight), {"rows": answers.sum.weight}

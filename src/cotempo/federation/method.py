@@ -99,23 +99,23 @@ class Method(BaseModel, ABC):
     # What the author of a method writes.
 
     @abstractmethod
-    def open(self, roster: Roster, public: Table | None, rng: Rng) -> State:
+    def open(self, roster: Roster, public: Table | None, rng: Rng) -> Any:
         """Make the first state; cheap."""
 
     @abstractmethod
-    def ask(self, state: State, cohort: Sequence[str], rng: Rng) -> Ask | None:
+    def ask(self, state: Any, cohort: Sequence[str], rng: Rng) -> Ask | None:
         """Say what the server wants next; `None` when the method is finished."""
 
     @abstractmethod
-    def answer(self, question: Question, prepared: Any, memory: Memory, rng: Rng) -> tuple[Message, Memory | None]:
+    def answer(self, question: Question, prepared: Any, memory: Any, rng: Rng) -> tuple[Message, Any]:
         """At a client: answer, and return the new memory, or `None` where it stays as it was."""
 
     @abstractmethod
-    def absorb(self, state: State, answers: Answers, public: Table | None, rng: Rng) -> tuple[State, Metrics]:
+    def absorb(self, state: Any, answers: Answers, public: Table | None, rng: Rng) -> tuple[Any, Metrics]:
         """Make the next state of the answers, and the numbers worth watching."""
 
     @abstractmethod
-    def expects(self, state: State, phase: str) -> Expect:
+    def expects(self, state: Any, phase: str) -> Expect:
         """Say what a valid answer looks like in this phase, and whether only the sum is needed."""
 
     # What an author may write as well.
@@ -128,11 +128,11 @@ class Method(BaseModel, ABC):
         """At a client: make of its table what `answer` needs each time; pure, kept warm, never stored."""
         return table
 
-    def begin(self, prepared: Any, rng: Rng) -> Memory:
+    def begin(self, prepared: Any, rng: Rng) -> Any:
         """At a client: make its first memory."""
         return None
 
-    def benefit(self, state: State) -> Mapping[str, Benefit]:
+    def benefit(self, state: Any) -> Mapping[str, Benefit]:
         """Say per client whether joining helped it."""
         return {}
 
@@ -142,8 +142,8 @@ class Method(BaseModel, ABC):
         return type(self).answer_all is not Method.answer_all
 
     def answer_all(
-        self, questions: Sequence[Question], prepared: Sequence[Any], memories: Sequence[Memory], rngs: Sequence[Rng]
-    ) -> list[tuple[Message, Memory | None]]:
+        self, questions: Sequence[Question], prepared: Sequence[Any], memories: Sequence[Any], rngs: Sequence[Rng]
+    ) -> list[tuple[Message, Any]]:
         """Answer for a whole cohort at once, equal to `answer` within rounding."""
         return [
             self.answer(question, data, memory, rng)
@@ -176,7 +176,9 @@ def agree(roster: Roster, kind: str) -> None:
             continue
         for column in sorted(set(wanted.columns) ^ set(found.columns)):
             has, lacks = (first, name) if column in wanted.columns else (name, first)
-            problems.append(Problem(f"client {has} has this column, client {lacks} has not", client=name, column=column))
+            problems.append(
+                Problem(f"client {has} has this column, client {lacks} has not", client=name, column=column)
+            )
         if set(found.columns) == set(wanted.columns) and found.columns != wanted.columns:
             problems.append(Problem(f"columns must come in the order {', '.join(wanted.columns)}", client=name))
         if found.unit != wanted.unit:

@@ -212,7 +212,7 @@ def below_quorum(answers: Answers, questions: Sequence[Question], quorum: float)
     """Say who is missing and that nothing is lost."""
     listed = "\n".join(f"  {failure}" for failure in answers.failures[:10])
     return QuorumError(
-        f"at least {quorum:.0%} of the {len(questions)} clients asked must answer, {len(answers.names)} did:\n{listed}\n"
+        f"at least {quorum:.0%} of the {len(questions)} clients asked must answer, {len(answers.names)} did:\n"
+        f"{listed}\n"
         "The state is as it was before this step; with a run folder, resume the run once the clients are back."
     )
-

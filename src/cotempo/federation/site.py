@@ -18,7 +18,6 @@ from cotempo.federation.method import Memory, Method
 from cotempo.federation.rng import Rng
 from cotempo.federation.tree import decode, encode, freeze
 
-
 KEPT_ANSWERS = 3
 
 

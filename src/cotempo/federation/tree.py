@@ -102,7 +102,9 @@ def _skeleton(tree: Any, arrays: dict[str, Array], path: str) -> Any:
             if field.init
         }
         return {"class": type(tree).__qualname__, "fields": fields}
-    raise TreeError(f"{path or 'value'} must be an array, scalar, tuple, mapping or dataclass, not {type(tree).__name__}")
+    raise TreeError(
+        f"{path or 'value'} must be an array, scalar, tuple, mapping or dataclass, not {type(tree).__name__}"
+    )
 
 
 def decode(data: bytes, *types: type) -> Any:
@@ -115,7 +117,7 @@ def decode(data: bytes, *types: type) -> Any:
     """
     try:
         skeleton = _read_skeleton(data)
-        arrays = {name: _array(info) for name, info in safetensors.deserialize(data)}
+        arrays = {name: _array(info) for name, info in safetensors.deserialize(data)}  # type: ignore[no-untyped-call]
         classes: dict[str, type] = {}
         for cls in types:
             _reachable(cls, classes)

@@ -61,7 +61,10 @@ class Penalties(NamedTuple):
 
 
 class Spectrum(NamedTuple):
-    """A client's joint Gram per row, ``G = [S M; M' N] = V diag(values) V'``, decomposed once for all rounds."""
+    """A client's joint Gram per row, ``G = [S M; M' N] = V diag(values) V'``, decomposed once for all rounds.
+
+    Like every client's array here it may have a leading axis of clients: then all of them step at once.
+    """
 
     values: FloatArray
     vectors: FloatArray
@@ -87,7 +90,7 @@ def client_step(spectrum: Spectrum, dual: FloatArray, shared: FloatArray, penalt
     ----------
     spectrum : Spectrum
         From `decompose`.
-    dual, shared : ((lags + 1) variables, variables)
+    dual, shared : (..., (lags + 1) variables, variables)
         dual_k and Z.
     penalty : float
         rho_2, above 0.
@@ -105,12 +108,13 @@ def client_step(spectrum: Spectrum, dual: FloatArray, shared: FloatArray, penalt
     array([[0.625, 0.125],
            [0.125, 0.625]])
     """
-    values, vectors = spectrum.values[:, None], spectrum.vectors
-    explained = values * vectors[: spectrum.variables].T
-    return vectors @ ((explained + vectors.T @ (penalty * shared - dual)) / (values + penalty))
+    values, vectors = spectrum.values[..., :, None], spectrum.vectors
+    rotation = np.swapaxes(vectors, -1, -2)
+    explained = values * rotation[..., : spectrum.variables]
+    return vectors @ ((explained + rotation @ (penalty * shared - dual)) / (values + penalty))
 
 
-def dual_step(dual: FloatArray, local: FloatArray, shared: FloatArray, penalty: float) -> FloatArray:
+def dual_step(dual: FloatArray, local: FloatArray, shared: FloatArray, penalty: float | FloatArray) -> FloatArray:
     """Return ``dual_k + rho_2 (Z_k - Z)``, the client's multiplier after the server's new Z, equation (4)."""
     return dual + penalty * (local - shared)
 
@@ -246,53 +250,3 @@ def within_step(
     within = np.zeros_like(reach)
     within.ravel()[active] = signs * found.x
     return within
-
-
-class Residuals(NamedTuple):
-    """How far a round is from a solution, free of the number of variables.
-
-    Attributes
-    ----------
-    cycles : float
-        h(W).
-    primal : float
-        Root of the weighted mean of ``|Z_k - Z|^2``, Z being what the client was sent, over ``max(1, |Z|)``.
-    change : float
-        ``|Z_new - Z_old|`` over ``max(1, |Z|)``: the dual residual without its factor rho_2.
-    """
-
-    cycles: float
-    primal: float
-    change: float
-
-    def small(self, cycle_tolerance: float = 1e-5, tolerance: float = 0.01) -> bool:
-        """Say whether to stop. Small h alone is not enough: an all-zero W has no cycles either."""
-        return self.cycles <= cycle_tolerance and max(self.primal, self.change) <= tolerance
-
-
-def residuals(shared: FloatArray, previous: FloatArray, mean_square_gap: float) -> Residuals:
-    """Measure a round from what the server holds.
-
-    A client measures its gap against the Z it was sent, because it sees the new one only a round later; gap and
-    change together bound its distance to the new one.
-
-    Parameters
-    ----------
-    shared, previous : ((lags + 1) variables, variables)
-        The new and the last Z.
-    mean_square_gap : float
-        Weighted mean over clients of ``|Z_k - previous|^2``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> empty = np.zeros((2, 2))
-    >>> residuals(empty, empty, mean_square_gap=0.25), residuals(empty, empty, 0.25).small()
-    (Residuals(cycles=0.0, primal=0.5, change=0.0), False)
-    """
-    size = max(1.0, float(np.linalg.norm(shared)))
-    return Residuals(
-        cycles=acyclicity(shared[: shared.shape[1]])[0],
-        primal=mean_square_gap**0.5 / size,
-        change=float(np.linalg.norm(shared - previous)) / size,
-    )

@@ -21,8 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dtrtri
-from scipy.optimize import minimize, minimize_scalar
-from scipy.special import digamma, gammaln
+from scipy.special import gammaln
 
 FloatArray = NDArray[np.float64]
 Parents = tuple[int, ...]
@@ -112,6 +111,10 @@ class Evidence:
         adding[node] = -np.inf
         return Profile(score, adding, dropping)
 
+    def without_shrinkage(self) -> Evidence:
+        """Return the same with slopes by least squares."""
+        return replace(self, precision=0.0)
+
     def residual(self, node: int, parents: Parents) -> float:
         """Return the (ridge-penalised) residual sum of squares of `node` on `parents`."""
         slopes = self.slopes(node, parents)
@@ -120,7 +123,7 @@ class Evidence:
     def slopes(self, node: int, parents: Parents) -> FloatArray:
         """Return the slopes of `node` on `parents`, in the order of `parents`."""
         index = list(parents)
-        solved: FloatArray = np.linalg.solve(self._ridged[np.ix_(index, index)], self.gram[index, node])
+        solved: FloatArray = np.linalg.lstsq(self._ridged[np.ix_(index, index)], self.gram[index, node])[0]
         return solved
 
     def total(self, parents: list[Parents]) -> float:
@@ -151,78 +154,3 @@ def _inverse_factor(block: FloatArray) -> FloatArray:
         factor, _ = dpotrf(block + COLLINEAR * np.diag(block.diagonal()), lower=1)
     inverse: FloatArray = dtrtri(factor, lower=1)[0]
     return inverse
-
-
-def fit_variances(residuals: FloatArray, rows: FloatArray, largest: float) -> tuple[float, float]:
-    """Return the (a, b) that make residual sums of squares most likely.
-
-    Parameters
-    ----------
-    residuals, rows : (variables,)
-        rss_j and the n of each.
-    largest : float
-        Bound on a; beyond about n it is equal variances to all purposes.
-
-    Notes
-    -----
-    Maximises ``sum_j a log b - log Gamma(a) + log Gamma(a + n/2) - (a + n/2) log(b + rss_j/2)``, over log a and
-    log(b/a).
-    """
-    half = np.maximum(residuals, np.finfo(float).tiny) / 2.0
-    level = float(np.exp(np.mean(np.log(half / rows * 2.0))))
-
-    def negative(point: FloatArray) -> tuple[float, FloatArray]:
-        a = math.exp(point[0])
-        b = a * level * math.exp(point[1])
-        power, sums = a + rows / 2.0, b + half
-        value = np.sum(a * math.log(b) - gammaln(a) + gammaln(power) - power * np.log(sums))
-        by_a = np.sum(math.log(b) - digamma(a) + digamma(power) - np.log(sums))
-        by_b = np.sum(a / b - power / sums)
-        return -float(value), -np.array([a * by_a + b * by_b, b * by_b])
-
-    bounds = [(math.log(0.5), math.log(largest)), (-10.0, 10.0)]
-    found = minimize(negative, np.array([math.log(3.0), 0.0]), jac=True, method="L-BFGS-B", bounds=bounds)
-    a = math.exp(found.x[0])
-    return a, a * level * math.exp(found.x[1])
-
-
-def refit(evidence: Evidence, parents: list[Parents]) -> Evidence:
-    """Return the evidence with its hyperparameters made most likely for one graph.
-
-    Least squares eats one degree of freedom per parent, so there ``rss_j n / (n - |S_j|)`` stands for rss_j; the
-    Bayesian residual has the slopes integrated out and needs no such correction.
-    """
-    sizes = np.array([len(chosen) for chosen in parents])
-    if evidence.precision:
-        evidence = _refit_densities(_refit_slopes(evidence, parents), parents)
-    residuals = np.array([evidence.residual(node, chosen) for node, chosen in enumerate(parents)])
-    rows = np.full(len(parents), float(evidence.rows))
-    if not evidence.precision:
-        residuals = residuals * rows / np.maximum(rows - sizes, 1.0)
-    shape, scale = fit_variances(residuals, rows, largest=10.0 * evidence.rows)
-    return replace(evidence, shape=shape, scale=scale)
-
-
-def _refit_slopes(evidence: Evidence, parents: list[Parents]) -> Evidence:
-    def negative(log_precision: float) -> float:
-        trial = replace(evidence, precision=math.exp(log_precision))
-        return -sum(trial.profile(node, chosen).score for node, chosen in enumerate(parents))
-
-    if not any(parents):
-        return evidence
-    found = minimize_scalar(negative, bounds=(math.log(0.1), math.log(1e3)), method="bounded", options={"xatol": 0.05})
-    return replace(evidence, precision=math.exp(found.x))
-
-
-def _refit_densities(evidence: Evidence, parents: list[Parents]) -> Evidence:
-    d, side = evidence.variables, len(evidence.gram)
-    inside = sum(parent < d for chosen in parents for parent in chosen)
-    lagged = sum(len(chosen) for chosen in parents) - inside
-    price = np.empty(side)
-    price[:d] = -_log_odds(inside, d * (d - 1) / 2.0)
-    price[d:] = -_log_odds(lagged, d * (side - d))
-    return replace(evidence, price=price)
-
-
-def _log_odds(edges: float, candidates: float) -> float:
-    return math.log((edges + 0.5) / (max(candidates - edges, 0.0) + 0.5))

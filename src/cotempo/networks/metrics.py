@@ -141,18 +141,19 @@ def _areas(prefix: str, suffix: str, weights: FloatArray, truth: BoolArray, cell
 def _pair_up(
     found: Network | Mapping[str, Network], truth: Network | Mapping[str, Network]
 ) -> list[tuple[Network, Network]]:
-    clients = sorted(truth if not isinstance(truth, Network) else found)  # type: ignore[arg-type]
-    if not isinstance(found, Network) and not isinstance(truth, Network) and set(found) != set(truth):
-        raise DataError(f"found and true networks must name the same clients; got {sorted(found)} and {clients}")
+    mappings = [side for side in (found, truth) if not isinstance(side, Network)]
+    clients = sorted(mappings[0])
+    if any(sorted(mapping) != clients for mapping in mappings):
+        raise DataError(
+            f"found and true networks must name the same clients; got {[sorted(side) for side in mappings]}"
+        )
     if not clients:
         raise DataError("at least one client's network must be given; got an empty mapping")
-    return [
-        (
-            found if isinstance(found, Network) else found[client],
-            truth if isinstance(truth, Network) else truth[client],
-        )
-        for client in clients
-    ]
+
+    def of(side: Network | Mapping[str, Network], client: str) -> Network:
+        return side if isinstance(side, Network) else side[client]
+
+    return [(of(found, client), of(truth, client)) for client in clients]
 
 
 def _mean_of_defined(values: list[float]) -> float:

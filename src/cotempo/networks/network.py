@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import narwhals as nw
 import numpy as np
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 FloatArray = NDArray[np.float64]
 
-_FRAME_KINDS = ("pandas", "polars", "pyarrow")
+FrameKind = Literal["pandas", "polars", "pyarrow"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +89,7 @@ class Network:
             for lag, source, target in np.argwhere(stacked != 0)
         ]
 
-    def to_frame(self, kind: str = "pandas") -> Any:
+    def to_frame(self, kind: FrameKind = "pandas") -> Any:
         """Return the edges as a table with the columns source, target, lag and weight.
 
         Parameters
@@ -97,8 +97,10 @@ class Network:
         kind : {"pandas", "polars", "pyarrow"}
             The library whose dataframe is wanted.
         """
-        if kind not in _FRAME_KINDS:
-            raise ParameterError(f"kind must be one of {_FRAME_KINDS}; got {kind!r}{nearest(kind, _FRAME_KINDS)}")
+        if kind not in get_args(FrameKind):
+            raise ParameterError(
+                f"kind must be one of {get_args(FrameKind)}; got {kind!r}{nearest(kind, get_args(FrameKind))}"
+            )
         columns = list(zip(*self.edges(), strict=True)) or [(), (), (), ()]
         schema = {"source": nw.String(), "target": nw.String(), "lag": nw.Int64(), "weight": nw.Float64()}
         data = {name: list(column) for name, column in zip(schema, columns, strict=True)}
@@ -119,7 +121,7 @@ class Network:
 
         `cotempo.networks.plot.plot_networks` draws the whole page: slices and matrices, found beside true.
         """
-        from cotempo.networks.plot import plot_slices
+        from cotempo.networks.slices import plot_slices
 
         return plot_slices(self, ax=ax, truth=truth)
 

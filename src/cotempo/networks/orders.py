@@ -1,162 +1,225 @@
+"""OneRound's search at the server: the order of the variables and their parents, from one summed Gram matrix.
+
+    for start in {free:  a = .5, min-pivot order of the scaled innovations,
+                  equal: a = 50, min-pivot order of the innovations as they are}:
+        repeat at most `passes` times:
+            sweep until no gain: each variable tried at all positions, the best kept      (`sweeps`)
+            shake: another order of the same graph, sweep again, until `restarts` bring no gain
+            refit the hyperparameters                                                     (`hyperparameters`)
+    keep the start with the higher evidence
+
+Whether noise variances are equal, which would tell directions, is no option: their spread is learned with the graph.
+"""
+
 from __future__ import annotations
+
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import numpy as np
-from cotempo.networks.evidence import *
-from cotempo.networks.evidence import Evidence, refit
-from cotempo.networks.parents import Fit, ParentSearch, LEAST_GAIN
+from numpy.typing import NDArray
 
-class Order:
-    """An order of the variables with the best parents found for each; moves one variable at a time."""
-    def __init__(self, search, order, start=None):
-        self.search=search
-        d=len(order)
-        self.order=list(order)
-        self.fits=[None]*d
-        self._index()
-        for k,u in enumerate(self.order):
-            self.fits[u]=search.fit(u,self.position<k,self.prefix[k],start[u] if start else search.required[u])
-    def _index(self):
-        d=len(self.order)
-        self.position=np.empty(d,dtype=np.intp); self.position[self.order]=np.arange(d)
-        self.prefix=[0]*(d+1)
-        for k,u in enumerate(self.order): self.prefix[k+1]=self.prefix[k]|(1<<u)
-    @property
-    def score(self): return sum(f.score for f in self.fits)
-    def copy(self):
-        new=object.__new__(Order); new.search=self.search; new.order=list(self.order); new.fits=list(self.fits); new._index(); return new
+from cotempo.errors import ParameterError, nearest
+from cotempo.networks.evidence import Evidence, Parents
+from cotempo.networks.found import Found, describe
+from cotempo.networks.hyperparameters import refit
+from cotempo.networks.knowledge import Edges, Knowledge, arrange, combine_knowledge
+from cotempo.networks.parents import LEAST_GAIN, ParentSearch
+from cotempo.networks.sweeps import Ordered
 
-    def move(self, v):
-        """Try v at all positions; keep the best. Returns gain."""
-        now=int(self.position[v]); d=len(self.order)
-        best=(LEAST_GAIN,now,None,0)
-        for walk in (self._later(v,now),self._earlier(v,now)):
-            changes=[]
-            total=0.
-            for place,lost,own in walk:
-                if lost is not None:
-                    w,fit=lost
-                    total+=fit.score-self.fits[w].score
-                    changes.append((w,fit))
-                gain=total+own.score-self.fits[v].score
-                if gain>best[0]:
-                    best=(gain,place,own,list(changes))
-        gain,place,own,changes=best
-        if own is None: return 0.
-        for w,fit in changes: self.fits[w]=fit
-        self.fits[v]=own
-        self.order.pop(now); self.order.insert(place,v)
-        self._index()
-        return gain
-    def _later(self,v,now):
-        own=self.fits[v]; bit=1<<v
-        for k in range(now+1,len(self.order)):
-            w=self.order[k]; lost=None
-            if v in self.search.required[w]: return
-            fit=self.fits[w]
-            if v in fit.parents:
-                before=self.position<k; before[v]=False
-                lost=(w,self.search.fit(w,before,self.prefix[k]&~bit,tuple(p for p in fit.parents if p!=v)))
-            event = lost
-            if w in own.tempting:
-                before=self.position<=k; before[v]=False
-                own=self.search.fit(v,before,self.prefix[k+1]&~bit,own.parents)
-                event=True
-            if event: yield k,lost,own
-    def _earlier(self,v,now):
-        own=self.fits[v]; bit=1<<v
-        for k in range(now-1,-1,-1):
-            w=self.order[k]; gained=None
-            if w in self.search.required[v]: return
-            fit=self.fits[w]
-            if v in fit.tempting:
-                before=self.position<k; before[v]=True
-                gained=(w,self.search.fit(w,before,self.prefix[k]|bit,fit.parents))
-            event=gained
-            if w in own.parents:
-                own=self.search.fit(v,self.position<k,self.prefix[k],tuple(p for p in own.parents if p!=w))
-                event=True
-            if event: yield k,gained,own
+FloatArray = NDArray[np.float64]
 
-    def sweep(self,rng):
-        total=0
-        while True:
-            gain=sum(self.move(int(v)) for v in rng.permutation(len(self.order)))
-            if gain<=LEAST_GAIN: return total
-            total+=gain
-    def reorder(self,rng):
-        """another topological order of the same graph"""
-        d=len(self.order)
-        parents=[set(p for p in f.parents if p<d) for f in self.fits]
-        order=[]; left=set(range(d)); pr=rng.random(d)
-        indeg=[len(p) for p in parents]; kids=[[] for _ in range(d)]
-        for u in range(d):
-            for p in parents[u]: kids[p].append(u)
-        ready=[u for u in range(d) if indeg[u]==0]
-        while ready:
-            u=ready.pop(int(rng.integers(len(ready)))); order.append(u)
-            for c in kids[u]:
-                indeg[c]-=1
-                if indeg[c]==0: ready.append(c)
-        self.order=order; self._index()
-        for k,u in enumerate(order):
-            f=self.fits[u]
-            if any(self.prefix[k]>>t&1 for t in f.tempting):
-                self.fits[u]=self.search.fit(u,self.position<k,self.prefix[k],f.parents)
-    def parents(self): return [f.parents for f in self.fits]
+EVIDENCES = ("auto", "penalty", "bayes")
 
-def innovation_order(gram,d,scaled):
-    inn=gram[:d,:d]
-    if len(gram)>d:
-        inn=inn-gram[:d,d:]@np.linalg.solve(gram[d:,d:]+1e-9*np.trace(gram)/len(gram)*np.eye(len(gram)-d),gram[d:,:d])
+#: Rows per candidate above which the penalty selects better than the Bayesian evidence, which then selects too much.
+ROWS_PER_CANDIDATE = 5.0
+
+
+class Prior(NamedTuple):
+    """Rows borrowed from others: their Gram, counted as if it were summed over `rows` rows of one's own.
+
+    Attributes
+    ----------
+    gram : (side, side)
+        n0 G_others.
+    rows : float
+        n0.
+    """
+
+    gram: FloatArray
+    rows: float
+
+
+class Graph(NamedTuple):
+    """A graph that follows an order, and the evidence with its most likely hyperparameters."""
+
+    evidence: Evidence
+    parents: list[Parents]
+    order: list[int]
+
+
+def learn_order(
+    gram: FloatArray,
+    rows: float,
+    variables: int,
+    lags: int,
+    rng: np.random.Generator,
+    *,
+    gamma: float = 1.0,
+    restarts: int = 2,
+    passes: int = 4,
+    evidence: str = "auto",
+    forbidden: Edges | None = None,
+    required: Edges | None = None,
+    tiers: Sequence[int] | None = None,
+    prior: Prior | None = None,
+) -> Found:
+    """Learn a network from one summed Gram matrix.
+
+    Parameters
+    ----------
+    gram : (side, side)
+        Centred and summed over rows, of ``[x_t, x_{t-1}, ..., x_{t-p}]``; side = (lags + 1) variables.
+    rows : float
+        Number of rows summed.
+    variables, lags : int
+    rng : numpy.random.Generator
+        Decides in which order moves are tried.
+    gamma : float
+        Strength of the extended information criterion's penalty; no effect under the Bayesian evidence.
+    restarts : int
+        Further orders of the same graph tried without gain before a search ends.
+    passes : int
+        Most times the hyperparameters are refitted.
+    evidence : {"auto", "penalty", "bayes"}
+        `auto` takes the Bayesian one below five rows per candidate.
+    forbidden, required : Edges, optional
+    tiers : sequence of int, optional
+        Inside the slice, no edge leads from a higher tier to a lower one.
+    prior : Prior, optional
+        Others' rows to borrow, for a personal network.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> first = rng.normal(size=500)
+    >>> rows = np.column_stack([first, 0.8 * first + rng.normal(size=500)])
+    >>> learn_order(rows.T @ rows, 500, 2, 0, rng).within.round(1).tolist()
+    [[0.0, 0.8], [0.0, 0.0]]
+    """
+    _check(gram, rows, variables, lags, evidence)
+    if prior is not None:
+        gram, rows = gram + prior.gram, rows + prior.rows
+    knowledge = combine_knowledge(variables, lags, forbidden, required, tiers)
+    bayes = evidence == "bayes" or (evidence == "auto" and rows < ROWS_PER_CANDIDATE * len(gram))
+    graphs = []
+    for shape, scaled in ((0.5, True), (50.0, False)):
+        order = arrange(minimum_pivots(gram, variables, scaled)[0], knowledge.required)
+        first = first_evidence(gram, rows, variables, shape, bayes, gamma)
+        graphs.append(search_orders(first, knowledge, order, rng, restarts, passes))
+    best = max(graphs, key=lambda graph: graph.evidence.total(graph.parents))
+    return describe(best.evidence, best.parents, best.order, knowledge)
+
+
+def search_orders(
+    evidence: Evidence,
+    knowledge: Knowledge,
+    order: list[int],
+    rng: np.random.Generator,
+    restarts: int,
+    passes: int,
+    parents: list[Parents] | None = None,
+) -> Graph:
+    """Alternate between searching orders and refitting hyperparameters, until the graph stays the same.
+
+    Parameters
+    ----------
+    order, parents
+        Where to begin; without parents, from none but the required ones.
+    """
+    graph = Graph(evidence, parents if parents is not None else knowledge.required, order)
+    for _ in range(passes):
+        found = Ordered(ParentSearch(graph.evidence, knowledge), graph.order, graph.parents)
+        found.climb(rng)
+        idle = 0
+        while idle < restarts:
+            before = found.score
+            found.shake(rng)
+            found.climb(rng)
+            idle = 0 if found.score > before + LEAST_GAIN else idle + 1
+        same = found.parents == graph.parents
+        graph = Graph(refit(graph.evidence, found.parents), found.parents, found.order)
+        if same:
+            break
+    return graph
+
+
+def minimum_pivots(gram: FloatArray, variables: int, scaled: bool) -> tuple[list[int], FloatArray]:
+    """Order variables by taking, each time, the one with the least variance given the lags and those taken.
+
+    With equal noise variances this is the true order in the limit of many rows; `scaled` innovations, to variance 1,
+    make it a guess that does not depend on units.
+
+    Returns
+    -------
+    order : list of int
+    pivots : (variables,)
+        The variances, summed over rows.
+
+    References
+    ----------
+    W. Chen, M. Drton, Y. S. Wang. "On causal discovery with an equal-variance assumption". Biometrika 2019.
+    """
+    left = _innovations(gram, variables)
     if scaled:
-        s=np.sqrt(inn.diagonal()); inn=inn/np.outer(s,s)
-    inn=inn.copy(); order=[]; piv=[]
-    left=np.ones(d,bool)
-    for _ in range(d):
-        v=int(np.where(left,inn.diagonal(),np.inf).argmin()); order.append(v); left[v]=False; piv.append(inn[v,v])
-        inn=inn-np.outer(inn[:,v],inn[v])/inn[v,v]
-    return order,np.array(piv)
+        spread = np.sqrt(left.diagonal())
+        left = left / np.outer(spread, spread)
+    order: list[int] = []
+    pivots = np.empty(variables)
+    smallest = np.finfo(float).eps * left.diagonal()
+    for place in range(variables):
+        remaining = left.diagonal().copy()
+        remaining[order] = np.inf
+        chosen = int(remaining.argmin())
+        pivots[place] = max(remaining[chosen], smallest[chosen])
+        left = left - np.outer(left[:, chosen], left[chosen]) / pivots[place]
+        order.append(chosen)
+    return order, pivots
 
-def make_search(ev,d):
-    m=len(ev.gram); allowed=np.ones((d,m),bool); allowed[np.arange(d),np.arange(d)]=False
-    return ParentSearch(ev,allowed,[()]*d)
 
-def learn(gram,n,d,rng,gamma=1.,mode="penalty",passes=4,tries=3,verbose=False):
-    m=len(gram); best=None
-    for kind in ("free","equal"):
-        order,piv=innovation_order(gram,d,kind=="free")
-        order_eq,piv=innovation_order(gram,d,False)
-        a=.5 if kind=="free" else 50.
-        b=a*piv.mean()/n
-        if mode=="penalty": price=np.full(m,(math.log(n)+2*gamma*math.log(m))/2); prec=0.
-        else: price=np.full(m,math.log(d)); prec=4.
-        ev=Evidence(gram,n,d,a,b,price,prec)
-        start=None
-        for ps in range(passes):
-            s=make_search(ev,d)
-            o=Order(s,order,start)
-            o.sweep(rng)
-            fails=0
-            while fails<tries:
-                p=o.copy(); before=o.score
-                p.reorder(rng); p.sweep(rng)
-                if p.score>before+1e-6: fails=0
-                else: fails+=1
-                o=p
-            order=o.order; parents=o.parents()
-            new=refit(ev,parents)
-            if verbose: print(kind,ps,ev.shape,ev.scale,o.score,ev.total(parents),new.total(parents),sum(map(len,parents)),len(s._known))
-            done = start==parents
-            start=parents
-            ev=new
-            if done: break
-        total=ev.total(parents)
-        if best is None or total>best[0]: best=(total,parents,ev,order,kind)
-    return best
-def within(parents,d):
-    W=np.zeros((d,d))
-    for j,S in enumerate(parents):
-        for s in S:
-            if s<d: W[s,j]=1
-    return W
+def _innovations(gram: FloatArray, variables: int) -> FloatArray:
+    """Return the Gram of what the lags leave unexplained; a slight ridge keeps short series solvable."""
+    now, past = gram[:variables, :variables], gram[variables:, variables:]
+    if not len(past):
+        return now
+    mixed = gram[variables:, :variables]
+    ridge = 1e-6 * np.diag(past.diagonal())
+    left: FloatArray = now - mixed.T @ np.linalg.solve(past + ridge, mixed)
+    return left
+
+
+def first_evidence(gram: FloatArray, rows: float, variables: int, shape: float, bayes: bool, gamma: float) -> Evidence:
+    """Return the evidence to begin with, before its hyperparameters are refitted.
+
+    Under `bayes` an edge has odds 1 to d and slopes a standard deviation of half their noise's.
+    """
+    side = len(gram)
+    scale = shape * float(minimum_pivots(gram, variables, scaled=False)[1].mean()) / rows
+    if bayes:
+        return Evidence(gram, rows, variables, shape, scale, np.full(side, math.log(variables)), precision=4.0)
+    price = (math.log(rows) + 2.0 * gamma * math.log(side)) / 2.0
+    return Evidence(gram, rows, variables, shape, scale, np.full(side, price))
+
+
+def _check(gram: FloatArray, rows: float, variables: int, lags: int, evidence: str) -> None:
+    side = (lags + 1) * variables
+    if gram.shape != (side, side):
+        raise ParameterError(f"gram must have side (lags + 1) variables = {side}; got shape {gram.shape}")
+    if not np.allclose(gram, gram.T) or not (gram.diagonal() > 0).all():
+        raise ParameterError("gram must be symmetric with a positive diagonal; remove constant columns")
+    if not rows > 1:
+        raise ParameterError(f"rows must be above 1; got {rows}")
+    if evidence not in EVIDENCES:
+        raise ParameterError(f"evidence must be one of {EVIDENCES}; got {evidence!r}{nearest(evidence, EVIDENCES)}")

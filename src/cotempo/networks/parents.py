@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cotempo.networks.evidence import Evidence, Parents
+from cotempo.networks.knowledge import Knowledge
 
 BoolArray = NDArray[np.bool_]
 
@@ -41,16 +42,12 @@ class ParentSearch:
     Parameters
     ----------
     evidence : Evidence
-    allowed : (variables, side) bool
-        Candidates that prior knowledge leaves open to each variable.
-    required : list of tuple of int
-        Parents of each variable that must stay.
+    knowledge : Knowledge
     """
 
-    def __init__(self, evidence: Evidence, allowed: BoolArray, required: list[Parents]):
+    def __init__(self, evidence: Evidence, knowledge: Knowledge):
         self.evidence = evidence
-        self.allowed = allowed
-        self.required = required
+        self.allowed, self.required = knowledge
         self._known: dict[tuple[int, int], Fit] = {}
 
     def fit(self, node: int, before: BoolArray, key: int, start: Parents) -> Fit:

@@ -125,24 +125,24 @@ def killed_anywhere_equals_never_killed(method: Method, clients: Clients, public
     for number, (step, point) in enumerate([*points, (last, "corrupt")]):
         for kind in ("direct", "bytewise"):
             place = folder / f"{number}-{kind}"
-            makers = {
-                "direct": lambda: direct(method, clients),
-                "bytewise": lambda place=place: Bytewise(method, clients, place / "sites"),
-            }
-            _kill(method, makers[kind](), public, place, step, point)
+            _kill(method, _engine(kind, method, clients, place), public, place, step, point)
             run = RunFolder.reopen(place / "run")
             if point == "corrupt":
                 newest = max((run.path / "checkpoints").glob("step-*"))
                 newest.write_bytes(newest.read_bytes()[:-1])
             with _quiet():
                 start = run.latest(method)
-            engine = makers[kind]()
+            engine = _engine(kind, method, clients, place)
             if start:
                 engine.restore(start.memories, start.ledger)
             resumed = steps_of(method, engine, public, keeper=run, start=start)
             run.close()
             state = resumed[-1].state if resumed else start and start.state
             assert digest(state) == expected, f"killed at {point} of step {step} on the {kind} engine, resumed: differs"
+
+
+def _engine(kind: str, method: Method, clients: Clients, place: Path) -> Engine:
+    return direct(method, clients) if kind == "direct" else Bytewise(method, clients, place / "sites")
 
 
 def _kill(method: Method, engine: Engine, public: Table | None, place: Path, step: int, point: str) -> None:
@@ -187,10 +187,15 @@ def a_lost_answer_is_a_lost_question(method: Method, clients: Clients, public: T
         def is_lost(question: Question, step: int = step) -> bool:
             return (question.client, question.step) == (victim, step)
 
-        for number, make in enumerate((direct, lambda *a, step=step: Bytewise(*a, folder / f"a{step}"))):
-            lost = Faulty(make(method, clients), tamper=lambda q, r, is_lost=is_lost: None if is_lost(q) else r)
-            other = direct if number == 0 else lambda *a, step=step: Bytewise(*a, folder / f"b{step}")
-            unasked = Faulty(other(method, clients), deliver=lambda q, is_lost=is_lost: not is_lost(q))
+        for kind in ("direct", "bytewise"):
+            lost = Faulty(
+                _engine(kind, method, clients, folder / f"lost-{step}"),
+                tamper=lambda question, reply, is_lost=is_lost: None if is_lost(question) else reply,  # type: ignore[misc]
+            )
+            unasked = Faulty(
+                _engine(kind, method, clients, folder / f"unasked-{step}"),
+                deliver=lambda question, is_lost=is_lost: not is_lost(question),  # type: ignore[misc]
+            )
             assert final(method, lost, public) == final(method, unasked, public), (
                 f"an answer lost at step {step} left a trace: server and client have drifted apart"
             )
@@ -337,9 +342,7 @@ def bad_messages_are_left_out(method: Method, clients: Clients, public: Table | 
     def at_first(question: Question) -> bool:
         return question.client == victim and question.step == 1
 
-    unasked = steps_of(
-        method, Faulty(direct(method, clients), deliver=lambda question: not at_first(question)), public
-    )
+    unasked = steps_of(method, Faulty(direct(method, clients), deliver=lambda question: not at_first(question)), public)
     for name, spoil in SPOILERS.items():
 
         def tamper(question: Question, reply: Reply, spoil: Any = spoil) -> Reply:
@@ -376,9 +379,7 @@ SPOILERS: dict[str, Callable[[Message], Message]] = {
 
 
 @check
-def comers_and_goers_cost_only_themselves(
-    method: Method, clients: Clients, public: Table | None, folder: Path
-) -> None:
+def comers_and_goers_cost_only_themselves(method: Method, clients: Clients, public: Table | None, folder: Path) -> None:
     """A late joiner, a leaver and a site whose disk was wiped do not stop the others."""
     last = sorted(clients)[-1]
     others = [name for name in clients if name != last]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cotempo.data import Table
+from cotempo.data import Table, make_events, make_posts, make_series
 from cotempo.federation.method import Method
 
 
@@ -18,6 +18,6 @@ def example(cls: type[Method]) -> tuple[Method, dict[str, Table], Table | None]:
     if own is not None:
         method, clients, public = own()
         return method, clients, public
-    makers: dict[str, Any] = {}
+    makers: dict[str, Any] = {"events": make_events, "series": make_series, "posts": make_posts}
     clients, _ = makers[cls.kind](clients=4, seed=0)
     return cls(), clients, None

@@ -1,0 +1,200 @@
+"""Events with a known intensity: Poisson, self-exciting and self-correcting processes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cotempo.data.events import Events
+from cotempo.data.randomness import as_generator, check_count, check_number
+from cotempo.data.tables import numbered
+from cotempo.errors import ParameterError, nearest
+
+KINDS = ("poisson", "hawkes", "self-correcting")
+
+
+@dataclass(frozen=True)
+class EventsTruth:
+    r"""The process behind `make_events`; every sequence begins at time 0.
+
+    With :math:`r` a client's own rate and :math:`t_i` the events so far,
+
+    - poisson: :math:`\lambda(t) = r\,(1 + a \sin(2\pi t / p))`,
+    - hawkes: :math:`\lambda(t) = r + \sum_{t_i < t} b\,\beta\,e^{-\beta (t - t_i)}`,
+    - self-correcting: :math:`\lambda(t) = \exp(c\,(r t - \#\{t_i < t\}))`,
+
+    where the swing :math:`a`, the period :math:`p`, the excitation :math:`b`, the decay :math:`\beta` and the
+    correction :math:`c` are the same at all clients.
+    """
+
+    kind: str
+    rates: dict[str, float]
+    length: float
+    swing: float
+    period: float
+    excitation: float
+    decay: float
+    correction: float
+    mark_probabilities: tuple[float, ...]
+
+    def intensity(self, client: str, times: ArrayLike, history: ArrayLike = ()) -> NDArray[np.float64]:
+        """Return the intensity just before each of `times`, ``(times,)``.
+
+        Parameters
+        ----------
+        client
+            Whose rate to use.
+        times
+            Where to evaluate.
+        history
+            The events of the sequence, sorted; only those before a time count. Poisson events have none.
+        """
+        rate, at, past = self._rate(client), np.asarray(times, np.float64), np.asarray(history, np.float64)
+        if self.kind == "poisson":
+            return np.asarray(rate * (1 + self.swing * np.sin(2 * np.pi * at / self.period)))
+        before = past < at[..., None]
+        if self.kind == "hawkes":
+            lag = np.where(before, at[..., None] - past, np.inf)
+            return np.asarray(rate + self.excitation * self.decay * np.exp(-self.decay * lag).sum(axis=-1))
+        return np.asarray(np.exp(self.correction * (rate * at - before.sum(axis=-1))))
+
+    def compensator(self, client: str, times: ArrayLike, history: ArrayLike = ()) -> NDArray[np.float64]:
+        """Return the integral of the intensity from 0 to each of `times`; parameters as in `intensity`."""
+        rate, at, past = self._rate(client), np.asarray(times, np.float64), np.asarray(history, np.float64)
+        if self.kind == "poisson":
+            wave = self.period / (2 * np.pi) * (1 - np.cos(2 * np.pi * at / self.period))
+            return np.asarray(rate * (at + self.swing * wave))
+        if self.kind == "hawkes":
+            lag = np.maximum(at[..., None] - past, 0)
+            return np.asarray(rate * at + self.excitation * (1 - np.exp(-self.decay * lag)).sum(axis=-1))
+        # Between two events the intensity is one exponential, so that its integral is a sum of differences.
+        edges = np.minimum(np.append(0.0, np.append(past, np.inf)), at[..., None])
+        slope, count = self.correction * rate, self.correction * np.arange(len(past) + 1)
+        steps = np.exp(slope * edges[..., 1:] - count) - np.exp(slope * edges[..., :-1] - count)
+        return np.asarray(steps.sum(axis=-1) / slope)
+
+    def _rate(self, client: str) -> float:
+        if client not in self.rates:
+            raise ParameterError(f"client must be one of the clients made, got {client!r}{nearest(client, self.rates)}")
+        return self.rates[client]
+
+
+def make_events(
+    clients: int = 5,
+    sequences: int = 20,
+    length: float = 10.0,
+    kind: Literal["poisson", "hawkes", "self-correcting"] = "poisson",
+    *,
+    rate: float = 2.0,
+    spread: float = 0.5,
+    marks: int = 0,
+    swing: float = 0.8,
+    excitation: float = 0.5,
+    decay: float = 2.0,
+    correction: float = 1.0,
+    seed: int = 0,
+) -> tuple[dict[str, Events], EventsTruth]:
+    """Make events whose intensity is known; clients share its shape and have their own rates.
+
+    Parameters
+    ----------
+    clients, sequences
+        The number of clients, and of sequences of each.
+    length
+        Every sequence is watched in ``[0, length]``.
+    kind
+        ``"poisson"`` (inhomogeneous, two waves in a window), ``"hawkes"`` or ``"self-correcting"``.
+    rate, spread
+        A client's rate is `rate` times the exponential of a normal number of standard deviation `spread`.
+    marks
+        The number of marks, drawn independently with known probabilities; 0 for unmarked events.
+    swing, excitation, decay, correction
+        The shape; see `EventsTruth`.
+    seed
+        Equal seeds give equal events.
+
+    Returns
+    -------
+    dict of Events, EventsTruth
+
+    Examples
+    --------
+    >>> clients, truth = make_events(clients=2, sequences=3, seed=1)
+    >>> truth.intensity("client-0", [0.0]) == truth.rates["client-0"]
+    array([ True])
+    """
+    check_count("clients", clients)
+    check_count("sequences", sequences)
+    check_count("marks", marks, least=0)
+    for name, value in (("length", length), ("rate", rate), ("decay", decay), ("correction", correction)):
+        check_number(name, value, 0, open_low=True)
+    check_number("spread", spread, 0)
+    check_number("swing", swing, 0, 1)
+    check_number("excitation", excitation, 0, 0.99)
+    if kind not in KINDS:
+        raise ParameterError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}{nearest(str(kind), KINDS)}")
+    rng = as_generator(seed)
+    names = [f"client-{number}" for number in numbered(clients)]
+    rates = {name: float(rate * np.exp(spread * rng.standard_normal())) for name in names}
+    chances = rng.dirichlet(np.full(marks, 5.0)) if marks else np.zeros(0)
+    truth = EventsTruth(
+        kind=kind,
+        rates=rates,
+        length=float(length),
+        swing=float(swing),
+        period=length / 2,
+        excitation=float(excitation),
+        decay=float(decay),
+        correction=float(correction),
+        mark_probabilities=tuple(chances.tolist()),
+    )
+    return {
+        name: _client(truth, name, sequences, stream) for name, stream in zip(names, rng.spawn(clients), strict=True)
+    }, truth
+
+
+def _client(truth: EventsTruth, name: str, sequences: int, rng: np.random.Generator) -> Events:
+    draw = {"poisson": _poisson, "hawkes": _hawkes, "self-correcting": _self_correcting}[truth.kind]
+    times = [draw(truth, truth.rates[name], rng) for _ in range(sequences)]
+    labels = [f"mark-{number}" for number in numbered(len(truth.mark_probabilities))]
+    marks = [rng.choice(labels, len(part), p=truth.mark_probabilities).tolist() for part in times] if labels else None
+    return Events.from_arrays(times, (0.0, truth.length), marks, labels if labels else None)
+
+
+def _poisson(truth: EventsTruth, rate: float, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Thin a homogeneous process at the highest intensity (Lewis and Shedler, 1979)."""
+    top = rate * (1 + truth.swing)
+    times = np.sort(rng.uniform(0, truth.length, rng.poisson(top * truth.length)))
+    intensity = rate * (1 + truth.swing * np.sin(2 * np.pi * times / truth.period))
+    return np.asarray(times[rng.uniform(0, top, len(times)) < intensity])
+
+
+def _hawkes(truth: EventsTruth, rate: float, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Thin under the intensity after the last point, which only falls until the next (Ogata, 1981)."""
+    found: list[float] = []
+    time, excited = 0.0, 0.0
+    while True:
+        top = rate + excited
+        wait = rng.exponential(1 / top)
+        time += wait
+        if time > truth.length:
+            return np.array(found)
+        excited *= float(np.exp(-truth.decay * wait))
+        if rng.uniform(0, top) < rate + excited:
+            found.append(time)
+            excited += truth.excitation * truth.decay
+
+
+def _self_correcting(truth: EventsTruth, rate: float, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Invert the compensator, an exponential between events (Isham and Westcott, 1979)."""
+    found: list[float] = []
+    slope, time = truth.correction * rate, 0.0
+    while True:
+        shift = truth.correction * len(found)
+        time = float(np.log(np.exp(slope * time - shift) + slope * rng.exponential()) + shift) / slope
+        if time > truth.length:
+            return np.array(found)
+        found.append(time)

@@ -1,0 +1,226 @@
+"""Posts in several languages about events that some clients share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cotempo.data.posts import Posts
+from cotempo.data.randomness import as_generator, check_count, check_number
+from cotempo.data.tables import numbered
+from cotempo.data.vocabulary import LANGUAGES, MOST_WORDS, proper_name, word
+from cotempo.errors import ParameterError, nearest
+
+COMMON = 150
+TOPIC = 12
+AUTHORS = 40
+LASTING = 3.0
+
+
+@dataclass(frozen=True)
+class Happening:
+    """One latent event: who hears of it, when it breaks, and what is said of it.
+
+    Attributes
+    ----------
+    clients
+        Names of the clients that post about it; more than one when it is shared.
+    onset
+        When it breaks, in days; posts follow with exponentially falling frequency.
+    concepts
+        What it is about; each language has its own word for a concept.
+    hashtag, entity, account
+        What is spelt the same in all languages: its tag, a name in the texts, an account that is mentioned.
+    """
+
+    clients: tuple[str, ...]
+    onset: float
+    concepts: tuple[int, ...]
+    hashtag: str
+    entity: str
+    account: str
+
+
+@dataclass(frozen=True)
+class PostsTruth:
+    """What lies behind `make_posts`.
+
+    Attributes
+    ----------
+    labels
+        The event of each post, by client, in the order of the table.
+    happenings
+        Every event, by name.
+    languages
+        The language of each client.
+    width
+        Mean delay of a post after the onset, in days.
+    """
+
+    labels: dict[str, tuple[str, ...]]
+    happenings: dict[str, Happening]
+    languages: dict[str, str]
+    width: float
+
+    @property
+    def shared(self) -> tuple[str, ...]:
+        """Names of the events that more than one client posts about."""
+        return tuple(name for name, event in self.happenings.items() if len(event.clients) > 1)
+
+    def active(self, time: float, client: str | None = None) -> tuple[str, ...]:
+        """Return the events going on at a time: broken, and not older than three times the mean delay."""
+        return tuple(
+            name
+            for name, event in self.happenings.items()
+            if event.onset <= time <= event.onset + LASTING * self.width and (client is None or client in event.clients)
+        )
+
+
+def make_posts(
+    clients: int = 3,
+    posts: int = 300,
+    events: int = 30,
+    days: float = 30.0,
+    *,
+    shared: float = 0.2,
+    languages: Sequence[str] = LANGUAGES,
+    seed: int = 0,
+) -> tuple[dict[str, Posts], PostsTruth]:
+    """Make posts about latent events; each client posts in its own language, and some events are shared.
+
+    Parameters
+    ----------
+    clients, posts
+        The number of clients, and of posts of each.
+    events
+        The number of events of all clients together.
+    days
+        Length of the time posts are spread over; several events go on at any time.
+    shared
+        Share of the events that two or more clients post about.
+    languages
+        Languages of the clients, in turn: en, fr, de, ar, ja.
+    seed
+        Equal seeds give equal posts.
+
+    Returns
+    -------
+    dict of Posts, PostsTruth
+        Time is in days, as a plain number; ``event`` holds the label of every post.
+
+    Examples
+    --------
+    >>> clients, truth = make_posts(clients=2, posts=50, events=10, seed=1)
+    >>> clients["client-0"].event == truth.labels["client-0"], len(truth.shared)
+    (True, 2)
+    """
+    check_count("clients", clients)
+    check_count("events", events, least=clients)
+    check_count("posts", posts, least=events)
+    check_number("days", days, 0, open_low=True)
+    check_number("shared", shared, 0, 1)
+    if COMMON + events * TOPIC > MOST_WORDS:
+        raise ParameterError(f"events must be at most {(MOST_WORDS - COMMON) // TOPIC}, as words run out, got {events}")
+    for language in languages or ("",):
+        if language not in LANGUAGES:
+            known = ", ".join(LANGUAGES)
+            raise ParameterError(f"languages must be some of {known}, got {language!r}{nearest(language, LANGUAGES)}")
+    rng = as_generator(seed)
+    names = [f"client-{number}" for number in numbered(clients)]
+    happenings = _happenings(names, events, days, shared if clients > 1 else 0.0, rng)
+    spoken = {name: languages[number % len(languages)] for number, name in enumerate(names)}
+    width = days / 8
+    found = {
+        name: _client(name, happenings, spoken[name], posts, days, width, stream)
+        for name, stream in zip(names, rng.spawn(clients), strict=True)
+    }
+    labels = {name: tuple(str(label) for label in table.event) for name, table in found.items()}
+    return found, PostsTruth(labels, happenings, spoken, width)
+
+
+def _happenings(
+    clients: list[str], events: int, days: float, shared: float, rng: np.random.Generator
+) -> dict[str, Happening]:
+    concepts = (COMMON + rng.permutation(events * TOPIC)).reshape(events, TOPIC)
+    # One onset in each stretch of time, and stretches that are short at first: at no time does a client go quiet.
+    onsets = ((np.arange(events) + rng.random(events)) / events) ** 1.5 * 0.9 * days
+    together = set(rng.permutation(events)[: round(shared * events)].tolist())
+    turn = 0
+    found = {}
+    for number, name in enumerate(numbered(events)):
+        if number in together:
+            heard = rng.permutation(len(clients))[: rng.integers(2, len(clients) + 1)]
+        else:
+            heard, turn = np.array([turn % len(clients)]), turn + 1
+        found[f"event-{name}"] = Happening(
+            clients=tuple(clients[place] for place in sorted(heard.tolist())),
+            onset=float(onsets[number]),
+            concepts=tuple(concepts[number].tolist()),
+            hashtag=word("en", int(concepts[number, 0])),
+            entity=proper_name(int(concepts[number, 1])),
+            account=f"{word('en', int(concepts[number, 2]))}_news",
+        )
+    return found
+
+
+def _client(
+    client: str,
+    happenings: dict[str, Happening],
+    language: str,
+    posts: int,
+    days: float,
+    width: float,
+    rng: np.random.Generator,
+) -> Posts:
+    heard = [name for name, event in happenings.items() if client in event.clients]
+    if not heard:
+        raise ParameterError(
+            "events must leave one of its own to every client; ask for more events or a smaller shared"
+        )
+    # Every event is posted about at least once; the rest follow its popularity.
+    popular = rng.dirichlet(np.full(len(heard), 2.0))
+    chosen = np.concatenate([np.arange(len(heard)), rng.choice(len(heard), posts - len(heard), p=popular)])
+    onset = np.array([happenings[heard[place]].onset for place in chosen])
+    time = onset + _delays(days - onset, width, rng)
+    order = np.argsort(time, kind="stable")
+    label = [heard[place] for place in chosen[order]]
+    written = [_write(happenings[name], language, rng) for name in label]
+    return Posts(
+        time=time[order],
+        text=tuple(text for text, _, _ in written),
+        author=tuple(f"{client}-author-{number}" for number in _zipf(AUTHORS, posts, rng).tolist()),
+        hashtags=tuple(tags for _, tags, _ in written),
+        mentions=tuple(names for _, _, names in written),
+        event=tuple(label),
+        extra={"language": (language,) * posts},
+        present=("time", "author", "hashtags", "mentions", "event"),
+    )
+
+
+def _delays(room: NDArray[np.float64], width: float, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Draw from an exponential distribution cut off at `room`, by inverting its distribution function."""
+    return np.asarray(-width * np.log1p(-rng.random(len(room)) * -np.expm1(-room / width)))
+
+
+def _zipf(count: int, size: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    weight = 1 / np.arange(1, count + 1)
+    return rng.choice(count, size, p=weight / weight.sum())
+
+
+def _write(event: Happening, language: str, rng: np.random.Generator) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+    """Return a text, its hashtags and its mentions: about six words in ten come from the event."""
+    size = int(rng.integers(6, 15))
+    topical = rng.random(size) < 0.6
+    ideas = np.where(topical, rng.choice(event.concepts, size), _zipf(COMMON, size, rng))
+    words = [word(language, idea) for idea in ideas.tolist()]
+    if rng.random() < 0.5:
+        words.insert(int(rng.integers(len(words) + 1)), event.entity)
+    tags: tuple[str, ...] = (event.hashtag,) if rng.random() < 0.6 else ()
+    if rng.random() < 0.2:
+        tags += (word(language, int(rng.integers(20))),)
+    mentions = (event.account,) if rng.random() < 0.3 else ()
+    signed = [f"#{tag}" for tag in tags] + [f"@{name}" for name in mentions]
+    return " ".join(words + signed), tags, mentions

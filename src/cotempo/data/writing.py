@@ -1,0 +1,95 @@
+"""Writing clients as one tidy file, which the readers read back."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv as arrow_csv
+import pyarrow.parquet as parquet
+
+from cotempo.data.events import Events
+from cotempo.data.tables import FrameKind, Table, make_frame
+from cotempo.errors import DataError, ParameterError
+
+
+def clients_to_frame(clients: Mapping[str, Table], kind: FrameKind = "pandas") -> Any:
+    """Return the tables of all clients as one tidy dataframe with a column ``client``.
+
+    Examples
+    --------
+    >>> from cotempo.data import Series
+    >>> clients_to_frame({"a": Series.from_arrays([[1.0]])}, "pyarrow").column_names
+    ['client', 'sequence', 'time', 'x0']
+    """
+    return make_frame(_join({name: table.columns() for name, table in sorted(clients.items())}), kind)
+
+
+def write_clients(clients: Mapping[str, Table], path: str | os.PathLike[str]) -> list[Path]:
+    """Write the tables of all clients into one CSV or Parquet file with a column ``client``.
+
+    Parameters
+    ----------
+    clients
+        Tables of one kind.
+    path
+        A name that ends in ``.csv`` or ``.parquet``.
+
+    Returns
+    -------
+    list of Path
+        The file and, for events, a second one, ``<name>.windows.csv`` or ``.parquet``, with the windows of all
+        sequences, also of those without events: what `read_events` takes as ``windows=``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from cotempo.data import make_events, read_events
+    >>> clients, _ = make_events(clients=2, sequences=2)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file, windows = write_clients(clients, f"{folder}/events.csv")
+    ...     again = read_events(file, windows=windows)
+    >>> again["client-0"].fingerprint() == clients["client-0"].fingerprint()
+    True
+    """
+    target = Path(path)
+    if target.suffix not in (".csv", ".parquet"):
+        raise ParameterError(f"path must end in .csv or .parquet, got {target.name!r}")
+    written = [_write(clients_to_frame(clients, "pyarrow"), target)]
+    windows = {
+        name: {"sequence": table.names, "start": table.start, "end": table.end}
+        for name, table in sorted(clients.items())
+        if isinstance(table, Events)
+    }
+    if windows:
+        second = target.with_name(f"{target.stem}.windows{target.suffix}")
+        written.append(_write(make_frame(_join(windows), "pyarrow"), second))
+    return written
+
+
+def _join(tables: Mapping[str, Mapping[str, Any]]) -> dict[str, list[Any]]:
+    if not tables:
+        raise DataError("there must be at least one client")
+    names = list(next(iter(tables.values())))
+    joined: dict[str, list[Any]] = {"client": [], **{name: [] for name in names}}
+    for client, columns in tables.items():
+        if list(columns) != names:
+            raise DataError(f"clients must have the same columns, {client!r} has others than the first")
+        joined["client"] += [client] * len(columns[names[0]])
+        for name in names:
+            joined[name] += list(columns[name])
+    return joined
+
+
+def _write(table: pa.Table, path: Path) -> Path:
+    try:
+        if path.suffix == ".csv":
+            arrow_csv.write_csv(table, path)
+        else:
+            parquet.write_table(table, path)
+    except (OSError, pa.ArrowException) as error:
+        raise DataError(f"the clients must be writable as {path.name!r}: {str(error)[:200]}") from error
+    return path

@@ -1,0 +1,126 @@
+"""A client's events as arrays: tied times joined, windows cut into what is learned from and what is held out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cotempo.data import Events
+from cotempo.errors import DataError, ParameterError
+
+Floats = NDArray[np.float64]
+FOLDS = 5
+
+
+@dataclass(frozen=True)
+class Record:
+    """Events and windows of one client.
+
+    Parameters
+    ----------
+    time, count, sequence, held
+        Each distinct time of a sequence, how many events it has, the number of its sequence, and whether it is held
+        out, ``(times,)``; sorted by sequence and time.
+    start, end, window_sequence, window_held
+        The windows, ``(windows,)``; a sequence that was cut has two.
+    """
+
+    time: Floats
+    count: Floats
+    sequence: NDArray[np.int64]
+    held: NDArray[np.bool_]
+    start: Floats
+    end: Floats
+    window_sequence: NDArray[np.int64]
+    window_held: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, events: Events, *, condition: bool = True) -> Record:
+        """Read a table; nothing is held out yet.
+
+        With `condition`, the first event of a sequence is history and not counted when it stands exactly at the
+        window's start: a window that begins with its first event was opened by it.
+        """
+        number = np.searchsorted(events.names, events.sequence)
+        new = np.ones(len(number), dtype=bool)
+        new[1:] = (np.diff(number) > 0) | (np.diff(events.time) > 0)
+        first = np.flatnonzero(new)
+        count = np.diff(np.append(first, len(number))).astype(np.float64)
+        time, sequence = events.time[first], number[first]
+        if condition:
+            opening = np.append(True, np.diff(sequence) > 0)[: len(sequence)] & (time == events.start[sequence])
+            count = count - opening
+        windows = len(events.names)
+        return cls(
+            time, count, sequence, np.zeros(len(time), dtype=bool),
+            np.array(events.start), np.array(events.end), np.arange(windows), np.zeros(windows, dtype=bool),
+        )  # fmt: skip
+
+    @property
+    def events(self) -> float:
+        """The number of events that count."""
+        return float(self.count.sum())
+
+    @property
+    def exposure(self) -> float:
+        """The total length of the windows."""
+        return float((self.end - self.start).sum())
+
+    def hold_out(self, folds: int = FOLDS) -> Record:
+        """Mark one part in `folds` as held out: whole sequences, or the end of each window where there are few.
+
+        Examples
+        --------
+        >>> record = Record.of(Events.from_arrays([[1.0, 9.0]], windows=(0, 10))).hold_out()
+        >>> record.end.tolist(), record.held.tolist()
+        ([8.0, 10.0], [False, True])
+        """
+        if len(self.start) >= folds:
+            chosen = self.window_sequence % folds == folds - 1
+            return replace(self, held=self.sequence % folds == folds - 1, window_held=chosen)
+        cut = self.start + (self.end - self.start) * (1 - 1 / folds)
+        order = np.argsort(np.tile(self.window_sequence, 2), kind="stable")
+        return replace(
+            self,
+            held=self.time >= cut[self.sequence],
+            start=np.concatenate([self.start, cut])[order],
+            end=np.concatenate([cut, self.end])[order],
+            window_sequence=np.tile(self.window_sequence, 2)[order],
+            window_held=np.repeat([False, True], len(cut))[order],
+        )
+
+    def part(self, *, held: bool) -> Record:
+        """What is learned from, or what is held out; all events stay as history, those of the other part count 0."""
+        windows = self.window_held == held
+        return replace(
+            self,
+            count=np.where(self.held == held, self.count, 0.0),
+            start=self.start[windows],
+            end=self.end[windows],
+            window_sequence=self.window_sequence[windows],
+            window_held=self.window_held[windows],
+        )
+
+    def whole(self) -> Record:
+        """Forget what was held out."""
+        return replace(self, held=np.zeros_like(self.held), window_held=np.zeros_like(self.window_held))
+
+
+def as_events(events: Events | ArrayLike, window: tuple[float, float] | None = None) -> Events:
+    """Return a table as it is, and plain sorted times as a table of one sequence.
+
+    Examples
+    --------
+    >>> as_events([1.0, 2.5], window=(0.0, 4.0))
+    Events(2 rows, 1 sequence, 4 exposed, unmarked)
+    """
+    if isinstance(events, Events):
+        if window is not None:
+            raise ParameterError("a table of events knows its windows; pass window= only with plain times")
+        return events
+    times = np.asarray(events, dtype=np.float64)
+    if times.ndim != 1:
+        raise DataError(f"times must be one row of numbers, got an array with {times.ndim} dimensions")
+    return Events.from_arrays([times], None if window is None else np.asarray([window], dtype=np.float64))

@@ -1,0 +1,103 @@
+"""The imputer: a transformer that predicts how far the truth is from a first guess, cell by cell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from cotempo.series.layers import (
+    Weights,
+    attention,
+    attention_leaves,
+    features_in,
+    features_in_leaves,
+    features_out_leaves,
+    linear,
+    mlp,
+    mlp_leaves,
+    normalise,
+)
+from cotempo.series.parameters import Leaf, Leaves
+
+GROUPS = 6
+FLOOR = 1e-3
+
+
+@dataclass(frozen=True)
+class Guess:
+    """Windows with a first guess of every cell, all ``[networks, batch, length, features]``.
+
+    `values` counts only where `seen`; `back` and `forth` are the steps to the measurement before and after.
+    """
+
+    values: Tensor
+    seen: Tensor
+    guess: Tensor
+    back: Tensor
+    forth: Tensor
+
+
+@dataclass(frozen=True)
+class Imputer:
+    r"""A residual transformer over windows of rows.
+
+    .. math:: \hat x = g + s \, f_\theta\!\left(g, \tfrac{g - m}{s}, o, d_-, d_+, \log s\right)
+
+    with the guess :math:`g` (linear interpolation, or what another imputer made of it), the mask :math:`o`, the mean
+    and deviation :math:`m, s` of what was seen of a feature in the window, and the closeness :math:`d_\pm` of the
+    neighbouring measurements. The last layer starts at zero: untrained, the imputer is its guess.
+    """
+
+    length: int
+    width: int = 64
+    layers: int = 3
+    heads: int = 4
+
+    def leaves(self, features: int) -> Leaves:
+        """The weights."""
+        found: dict[str, Leaf] = {
+            **features_in_leaves("input", GROUPS, features, self.width),
+            "place": Leaf((self.length, self.width), 0.1),
+        }
+        for layer in range(self.layers):
+            found |= attention_leaves(f"{layer}.attention", self.width)
+            found |= mlp_leaves(f"{layer}.mlp", self.width)
+        return {**found, **features_out_leaves("output", self.width, features, gain=0.0)}
+
+    def __call__(self, weights: Weights, given: Guess, spread: Tensor) -> Tensor:
+        """Fill every cell; `spread` is each feature's deviation over all data, 0 for padding, ``[networks, features]``."""
+        spread = spread[:, None, None, :]
+        mean, scale = moments(given, spread)
+        exists = (spread > 0).to(scale.dtype)
+        inputs = torch.stack(
+            [
+                given.guess,
+                ((given.guess - mean) / scale).clamp(-10, 10),
+                given.seen.to(scale.dtype),
+                1 / (1 + given.back),
+                1 / (1 + given.forth),
+                (scale.log() / 4).expand_as(given.guess),
+            ],
+            dim=-2,
+        )
+        x = features_in(weights, "input", inputs * exists[..., None, :]) + weights["place"][:, None]
+        for layer in range(self.layers):
+            calm = normalise(x)
+            x = x + attention(weights, f"{layer}.attention", calm, calm, self.heads)
+            x = x + mlp(weights, f"{layer}.mlp", normalise(x))
+        return given.guess + scale * exists * linear(weights, "output", normalise(x))
+
+
+def moments(given: Guess, spread: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and deviation of what was seen of each feature in each window, ``[networks, batch, 1, features]``.
+
+    A feature seen less than twice has no deviation of its own: that over all data stands in, and the guess's mean.
+    """
+    seen = given.seen.to(given.guess.dtype)
+    count = seen.sum(-2, keepdim=True)
+    mean = (given.values * seen).sum(-2, keepdim=True) / count.clamp(min=1)
+    variance = ((given.values - mean) ** 2 * seen).sum(-2, keepdim=True) / count.clamp(min=1)
+    scale = torch.where(count >= 2, (variance + FLOOR**2).sqrt(), spread.clamp(min=FLOOR))
+    return torch.where(count >= 1, mean, given.guess.mean(-2, keepdim=True)), scale

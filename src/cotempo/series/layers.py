@@ -1,0 +1,87 @@
+"""Layers that run many networks at once: every weight has a leading axis, one entry per network."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from cotempo.series.parameters import Leaf
+
+Weights = Mapping[str, Tensor]
+
+
+def linear_leaves(name: str, inputs: int, outputs: int, *, gain: float = 1.0) -> dict[str, Leaf]:
+    """Weights of `linear`."""
+    return {f"{name}.weight": Leaf((inputs, outputs), gain / math.sqrt(inputs)), f"{name}.bias": Leaf((outputs,))}
+
+
+def linear(weights: Weights, name: str, x: Tensor) -> Tensor:
+    """Multiply the last axis; `x` is ``[networks, ..., inputs]``."""
+    weight, bias = weights[f"{name}.weight"], weights[f"{name}.bias"]
+    flat = torch.baddbmm(bias[:, None, :], x.reshape(len(x), -1, x.shape[-1]), weight)
+    return flat.reshape(*x.shape[:-1], weight.shape[-1])
+
+
+def features_in_leaves(name: str, groups: int, features: int, outputs: int, *, gain: float = 1.0) -> dict[str, Leaf]:
+    """Weights of `features_in`; the deviation does not depend on the number of features."""
+    return {f"{name}.weight": Leaf((groups, features, outputs), gain / math.sqrt(8 * groups), 1)}
+
+
+def features_in(weights: Weights, name: str, x: Tensor) -> Tensor:
+    """Mix features into channels; `x` is ``[networks, ..., groups, features]``."""
+    weight = weights[f"{name}.weight"]
+    count, groups, features, outputs = weight.shape
+    flat = torch.bmm(x.reshape(count, -1, groups * features), weight.reshape(count, groups * features, outputs))
+    return flat.reshape(*x.shape[:-2], outputs)
+
+
+def features_out_leaves(name: str, inputs: int, features: int, *, gain: float = 1.0) -> dict[str, Leaf]:
+    """Weights of `linear` that make features of channels."""
+    return {
+        f"{name}.weight": Leaf((inputs, features), gain / math.sqrt(inputs), 1),
+        f"{name}.bias": Leaf((features,), 0.0, 0),
+    }
+
+
+def normalise(x: Tensor) -> Tensor:
+    """Layer norm without weights: the linear layer that follows has its own."""
+    return functional.layer_norm(x, x.shape[-1:])
+
+
+def attention_leaves(name: str, width: int) -> dict[str, Leaf]:
+    """Weights of `attention`."""
+    return {
+        **linear_leaves(f"{name}.query", width, width),
+        **linear_leaves(f"{name}.pair", width, 2 * width),
+        **linear_leaves(f"{name}.out", width, width, gain=0.5),
+    }
+
+
+def attention(weights: Weights, name: str, x: Tensor, context: Tensor, heads: int) -> Tensor:
+    """Attend from `x` to `context`, both ``[networks, batch, length, width]``."""
+    networks, batch, length, width = x.shape
+
+    def by_head(part: Tensor) -> Tensor:
+        return part.reshape(networks * batch, -1, heads, width // heads).transpose(1, 2)
+
+    key, value = linear(weights, f"{name}.pair", context).chunk(2, -1)
+    query = linear(weights, f"{name}.query", x)
+    mixed = functional.scaled_dot_product_attention(by_head(query), by_head(key), by_head(value))
+    return linear(weights, f"{name}.out", mixed.transpose(1, 2).reshape(networks, batch, length, width))
+
+
+def mlp_leaves(name: str, width: int) -> dict[str, Leaf]:
+    """Weights of `mlp`."""
+    return {
+        **linear_leaves(f"{name}.up", width, 4 * width),
+        **linear_leaves(f"{name}.down", 4 * width, width, gain=0.5),
+    }
+
+
+def mlp(weights: Weights, name: str, x: Tensor) -> Tensor:
+    """Two layers, four times as wide between."""
+    return linear(weights, f"{name}.down", functional.gelu(linear(weights, f"{name}.up", x), approximate="tanh"))

@@ -1,0 +1,133 @@
+"""What networks are trained for: to fill hidden cells, and to denoise windows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from cotempo.series.backbone import Backbone
+from cotempo.series.hiding import Chances, draw_chances, hidden
+from cotempo.series.imputer import Guess, Imputer
+from cotempo.series.interpolation import interpolate_windows
+from cotempo.series.layers import Weights
+from cotempo.series.noise import Noise
+from cotempo.series.parameters import Leaves
+from cotempo.series.training import Material
+
+
+def first_guess(values: Tensor, seen: Tensor, centre: Tensor) -> Guess:
+    """Linear interpolation inside each window, and the mean of a feature never seen there."""
+    line, back, forth = interpolate_windows(values, seen, centre[:, None, None, :])
+    return Guess(values, seen, line, back, forth)
+
+
+@dataclass(frozen=True)
+class Teacher:
+    """Another imputer, frozen, whose filling of the common features is the first guess for them.
+
+    `weights` have one network; it serves all clients. `spread` and `centre` are those of the common features.
+    """
+
+    imputer: Imputer
+    weights: dict[str, Tensor]
+    centre: Tensor
+    spread: Tensor
+
+    @torch.no_grad()
+    def improve(self, given: Guess) -> Guess:
+        """Put the teacher's filling where the first features, the common ones, were not seen."""
+        count = self.spread.shape[-1]
+        networks, batch, length, features = given.guess.shape
+        flat = [
+            part[..., :count].reshape(1, networks * batch, length, count)
+            for part in (given.values, given.seen, given.guess, given.back, given.forth)
+        ]
+        filled = self.imputer(self.weights, Guess(*flat), self.spread[None])
+        filled = filled.reshape(networks, batch, length, count)
+        filled = torch.where(given.seen[..., :count], given.values[..., :count], filled)
+        guess = torch.cat([filled, given.guess[..., count:]], dim=-1)
+        return Guess(given.values, given.seen, guess, given.back, given.forth)
+
+
+@dataclass(frozen=True)
+class Filling:
+    """Learn to fill cells that are hidden on purpose: mean absolute error on them."""
+
+    imputer: Imputer
+    teacher: Teacher | None = None
+
+    def leaves(self, features: int) -> Leaves:
+        """Those of the imputer."""
+        return self.imputer.leaves(features)
+
+    def draw(self, material: Material, wide: int, lead: tuple[int, int], generator: torch.Generator) -> dict[str, Tensor]:
+        """What decides which cells are hidden."""
+        dtype = torch.float32
+        return draw_chances(generator, lead, self.imputer.length, material.features, wide, dtype)
+
+    def loss(self, weights: Weights, fixed: dict[str, Tensor], batch: dict[str, Tensor]) -> Tensor:
+        """Mean absolute error on the hidden cells, of each network."""
+        values = fixed["windows"][fixed["network"], batch["windows"]]
+        seen = fixed["mask"][fixed["network"], batch["windows"]]
+        chances = Chances(batch["knobs"], batch["rows"], batch["cells"], batch["features"])
+        target = hidden(chances, seen, fixed["common"])
+        left = seen & ~target
+        given = first_guess(torch.where(left, values, 0), left, fixed["centre"])
+        if self.teacher:
+            given = self.teacher.improve(given)
+        filled = self.imputer(weights, given, fixed["spread"])
+        error = (filled - values).abs() * target
+        return error.sum((1, 2, 3)) / target.sum((1, 2, 3)).clamp(min=1)
+
+
+@dataclass(frozen=True)
+class Denoising:
+    r"""Learn to denoise, predicting the clean window.
+
+    .. math:: L = w_t \left(|x_0 - \hat x_0| + \tfrac{\sqrt{\ell}}{5} |F x_0 - F \hat x_0|\right), \qquad
+              w_t = \frac{\sqrt{\alpha_t} \sqrt{1 - \bar\alpha_t}}{100\, \beta_t}
+
+    over the cells that count; where some of a window's do not, the Fourier term would see them and is left out.
+    """
+
+    backbone: Backbone
+    noise: Noise
+
+    def leaves(self, features: int) -> Leaves:
+        """Those of the backbone."""
+        return self.backbone.leaves(features)
+
+    def draw(self, material: Material, wide: int, lead: tuple[int, int], generator: torch.Generator) -> dict[str, Tensor]:
+        """Steps of diffusion and noise."""
+        place = generator.device
+        shape = (*lead, self.backbone.length, material.features)
+        noise = torch.randn(*shape, generator=generator, device=place, dtype=torch.float32)
+        return {
+            "time": torch.randint(self.noise.steps, lead, generator=generator, device=place),
+            "noise": functional.pad(noise, (0, wide - material.features)),
+        }
+
+    def loss(self, weights: Weights, fixed: dict[str, Tensor], batch: dict[str, Tensor]) -> Tensor:
+        """The weighted loss of each network."""
+        clean = fixed["windows"][fixed["network"], batch["windows"]]
+        mask = fixed["mask"][fixed["network"], batch["windows"]]
+        exists = (fixed["spread"] > 0)[:, None, None, :]
+        time = batch["time"]
+        signal, sigma = self.noise.levels(time, clean)
+        noisy = signal * clean + sigma * batch["noise"].to(clean.dtype)
+        gap = (self.backbone(weights, noisy, time, exists).whole - clean) * exists
+        loss = _mean((gap.abs()), mask)
+        whole = (mask | ~exists).all(-2, keepdim=True).all(-1, keepdim=True)
+        spectrum = torch.fft.fft(gap.transpose(-1, -2), norm="forward")
+        apart = (spectrum.real.abs() + spectrum.imag.abs()).transpose(-1, -2)
+        loss = loss + self.backbone.length**0.5 / 5 * _mean(apart, exists & whole)
+        return (loss * self.noise.weight(time, clean)).mean(1)
+
+
+def _mean(values: Tensor, mask: Tensor) -> Tensor:
+    """Mean over the cells of each window that count, ``[networks, batch]``."""
+    mask = mask.expand_as(values)
+    return (values * mask).sum((-1, -2)) / mask.sum((-1, -2)).clamp(min=1)

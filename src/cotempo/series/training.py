@@ -1,0 +1,211 @@
+"""Training of many networks in one stacked step: Adam, clipping and averaging on flat vectors, one row a network."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from cotempo.federation.rng import Rng
+from cotempo.series.layers import Weights
+from cotempo.series.learned import Learned, Schedule
+from cotempo.series.parameters import Leaves, narrow, stack, views
+
+BLOCK = 50
+
+
+@dataclass(frozen=True)
+class Material:
+    """What a network learns from.
+
+    Attributes
+    ----------
+    windows
+        ``(windows, length, features)``, finite everywhere.
+    mask
+        Which cells count, ``(windows, length, features)``.
+    own
+        How many of the windows come first and make up half of each batch; all of them where there are no others.
+    centre, spread
+        Of each feature, as in `Scale`.
+    common
+        Which features are common, ``(features,)``.
+    """
+
+    windows: NDArray[np.float64]
+    mask: NDArray[np.bool_]
+    own: int
+    centre: NDArray[np.float64]
+    spread: NDArray[np.float64]
+    common: NDArray[np.bool_]
+
+    @property
+    def features(self) -> int:
+        """How many features."""
+        return int(self.windows.shape[2])
+
+
+class Task(Protocol):
+    """A network and its loss."""
+
+    def leaves(self, features: int) -> Leaves:
+        """The weights of a network of so many features."""
+
+    def draw(self, material: Material, wide: int, lead: tuple[int, int], generator: torch.Generator) -> dict[str, Tensor]:
+        """Random numbers for ``(steps, batch)`` windows, padded to `wide` features."""
+
+    def loss(self, weights: Weights, fixed: dict[str, Tensor], batch: dict[str, Tensor]) -> Tensor:
+        """The loss of each network, ``[networks]``."""
+
+
+def device() -> torch.device:
+    """The GPU where there is one."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def train(
+    task: Task, learned: Sequence[Learned], materials: Sequence[Material], steps: int, schedule: Schedule,
+    rngs: Sequence[Rng],
+) -> tuple[list[Learned], NDArray[np.float64]]:  # fmt: skip
+    """Take `steps` steps with each network on its own material, all in one stack.
+
+    Returns
+    -------
+    list of Learned, array
+        What each network became, and its mean loss, ``(networks,)``. A network trained in a stack agrees with the
+        same network trained alone within rounding: each draws from its own random stream.
+    """
+    place, dtype = device(), getattr(torch, str(learned[0].weights.dtype))
+    wide = max(material.features for material in materials)
+    leaves = [task.leaves(material.features) for material in materials]
+    widest = task.leaves(wide)
+    flats = [
+        torch.tensor(stack([getattr(item, name) for item in learned], leaves, widest), device=place)
+        for name in ("weights", "average", "first", "second")
+    ]
+    fixed = load(materials, wide, place, dtype)
+    generators = [rng.torch("batches", place.type) for rng in rngs]
+    counts = torch.tensor([item.steps for item in learned], device=place, dtype=dtype)[:, None]
+    step = _step(task, widest, flats, counts, fixed, schedule)
+    runner = Graphed(step) if place.type == "cuda" and steps >= 2 * BLOCK else step
+    losses = torch.zeros(len(learned), device=place, dtype=dtype)
+    for first in range(0, steps, BLOCK):
+        size = min(BLOCK, steps - first)
+        draws = [
+            {**_indices(material, (size, schedule.batch), generator), **task.draw(material, wide, (size, schedule.batch), generator)}
+            for material, generator in zip(materials, generators, strict=True)
+        ]
+        block = {name: torch.stack([draw[name] for draw in draws]) for name in draws[0]}
+        for index in range(size):
+            losses += runner({name: values[:, index] for name, values in block.items()})
+    rows = [flat.cpu().numpy() for flat in flats]
+    made = [
+        Learned(*(narrow(flat[k], leaves[k], widest) for flat in rows), steps=item.steps + steps)
+        for k, item in enumerate(learned)
+    ]
+    return made, (losses / max(steps, 1)).double().cpu().numpy()
+
+
+def _indices(material: Material, lead: tuple[int, int], generator: torch.Generator) -> dict[str, Tensor]:
+    """Which windows: half of each batch own, half others, where there are others."""
+    count, own, place = len(material.windows), material.own, generator.device
+    picks = torch.rand(*lead, generator=generator, device=place, dtype=torch.float64)
+    mine = (picks * own).long()
+    others = own + (picks * (count - own)).long()
+    half = torch.arange(lead[1], device=place) % 2 == 1
+    return {"windows": torch.where(half & (count > own), others, mine)}
+
+
+def load(materials: Sequence[Material], wide: int, place: torch.device, dtype: torch.dtype) -> dict[str, Tensor]:
+    """Stack materials, padded to the most windows and the most features."""
+    most = max(len(material.windows) for material in materials)
+    length = materials[0].windows.shape[1]
+    windows = np.zeros((len(materials), most, length, wide))
+    mask = np.zeros(windows.shape, dtype=bool)
+    centre, spread = np.zeros((len(materials), wide)), np.zeros((len(materials), wide))
+    common = np.zeros((len(materials), wide), dtype=bool)
+    for k, material in enumerate(materials):
+        n, f = len(material.windows), material.features
+        windows[k, :n, :, :f], mask[k, :n, :, :f] = material.windows, material.mask
+        centre[k, :f], spread[k, :f], common[k, :f] = material.centre, material.spread, material.common
+    return {
+        "windows": torch.tensor(windows, device=place, dtype=dtype),
+        "mask": torch.tensor(mask, device=place),
+        "centre": torch.tensor(centre, device=place, dtype=dtype),
+        "spread": torch.tensor(spread, device=place, dtype=dtype),
+        "common": torch.tensor(common, device=place),
+        "network": torch.arange(len(materials), device=place)[:, None],
+    }
+
+
+Step = Callable[[dict[str, Tensor]], Tensor]
+
+
+def _step(
+    task: Task, leaves: Leaves, flats: list[Tensor], counts: Tensor, fixed: dict[str, Tensor], schedule: Schedule
+) -> Step:
+    """One step of Adam on a batch; the vectors are changed in place."""
+    weights, average, first, second = flats
+    slow, fast = schedule.betas
+
+    def step(batch: dict[str, Tensor]) -> Tensor:
+        leaf = weights.detach().requires_grad_()
+        loss = task.loss(views(leaf, leaves), fixed, batch)
+        (gradient,) = torch.autograd.grad(loss.sum(), leaf)
+        norm = gradient.norm(dim=1, keepdim=True)
+        gradient = gradient * (schedule.clip / norm.clamp(min=schedule.clip))
+        rate = schedule.rate_at(counts)
+        counts.add_(1)
+        first.lerp_(gradient, 1 - slow)
+        second.lerp_(gradient * gradient, 1 - fast)
+        size = (second / (1 - fast**counts)).sqrt_().add_(1e-8)
+        weights.sub_(rate * (first / (1 - slow**counts)) / size)
+        # Early weights are noise: the average forgets them faster than its final pace.
+        average.lerp_(weights, (1 / (1 + counts / 10)).clamp(min=1 - schedule.average).expand_as(average))
+        return loss.detach()
+
+    return step
+
+
+class Graphed:
+    """A step recorded once as a CUDA graph and replayed: without it launching kernels takes most of the time."""
+
+    def __init__(self, step: Step):
+        self.step = step
+        self.calls = 0
+        self.graph: torch.cuda.CUDAGraph | None = None
+        self.batch: dict[str, Tensor] = {}
+        self.loss = torch.zeros(0)
+
+    def __call__(self, batch: dict[str, Tensor]) -> Tensor:
+        """Run the first steps plainly, on a side stream as recording demands, then replay."""
+        if self.graph is not None:
+            for name, values in batch.items():
+                self.batch[name].copy_(values)
+            self.graph.replay()
+            return self.loss
+        self.calls += 1
+        if self.calls <= 3:
+            side = torch.cuda.Stream()
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(side):
+                loss = self.step(batch)
+            torch.cuda.current_stream().wait_stream(side)
+            return loss
+        self.batch = {name: values.clone() for name, values in batch.items()}
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self.loss = self.step(self.batch)
+        self.graph.replay()
+        return self.loss
+
+
+def cosine(share: Tensor) -> Tensor:
+    """From 1 at the beginning to 0 at the end."""
+    return (1 + torch.cos(math.pi * share.clamp(0, 1))) / 2

@@ -1,0 +1,100 @@
+"""Descriptions say what is there and warn of what is odd."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+
+from cotempo.data import Events, Posts, Series, describe, detect_kind, make_events, make_posts, make_series
+from cotempo.errors import DataError
+
+
+def test_series_in_plain_words() -> None:
+    values = np.array([[1.0, 7.0, np.nan], [2.0, 7.0, np.nan], [3.0, np.nan, np.nan], [4.0, 7.0, np.nan]])
+    series = Series.from_arrays([values, values[:1]], time=[[0, 1, 2, 8], [0]], features=("x", "y", "z"), unit="h")
+    found = describe({"north": series})
+    assert found.lines() == [
+        "series: 1 client, 5 rows, time in h since 1970-01-01 UTC",
+        "features: x, y, z",
+        "north: 5 rows, 2 sequences, time 0 to 8, 1 gap, 40.0 % missing",
+        "warning: north: 1 sequence of one row",
+        "warning: north: column 'y' is constant",
+        "warning: north: column 'z' is missing in all rows",
+    ]
+
+
+def test_events_in_plain_words() -> None:
+    events = Events.from_arrays([[1.0, 1.0], []], (0, 4), [["a", "a"], []], ("a", "b"))
+    assert describe({"b": events, "a": events}).lines()[2:] == [
+        "a: 2 rows, 2 sequences, time 0 to 4, marks a 2, b 0",
+        "b: 2 rows, 2 sequences, time 0 to 4, marks a 2, b 0",
+        "warning: a: 1 sequence without events",
+        "warning: a: 1 event at the very time of another in the sequence",
+        "warning: a: mark 'b' never occurs",
+        "warning: b: 1 sequence without events",
+        "warning: b: 1 event at the very time of another in the sequence",
+        "warning: b: mark 'b' never occurs",
+    ]
+
+
+def test_posts_in_plain_words() -> None:
+    posts = Posts(time=[0.0, 1.0, np.nan], text=("a", "a", "b"), event=("e", None, "f"))
+    assert describe({"c": posts}).lines()[1:] == [
+        "columns: time, event",
+        "c: 3 rows, time 0 to 1, 2 labelled events",
+        "warning: c: 1 post with the text of another",
+        "warning: c: 1 post without a label",
+        "warning: c: 1 post without a time",
+    ]
+
+
+def test_clients_that_disagree_are_named() -> None:
+    clients = {"a": Series.from_arrays([[1.0], [2.0]]), "b": Series.from_arrays([[1.0], [2.0]], features=("y",))}
+    assert describe(clients).warnings == ("b: columns or unit differ from those of a",)
+
+
+@pytest.mark.parametrize("make", [make_events, make_series, make_posts])
+def test_json_can_hold_it(make: Any) -> None:
+    found = describe(make()[0])
+    plain = found.to_dict()
+    assert json.loads(json.dumps(plain)) == plain
+    assert plain["rows"] == sum(client["rows"] for client in plain["clients"])
+
+
+def test_nothing_to_describe() -> None:
+    with pytest.raises(DataError, match="at least one client"):
+        describe({})
+    with pytest.raises(DataError, match="must hold Events, Series or Posts, got int"):
+        describe({"a": 3})  # type: ignore[dict-item]
+
+
+@pytest.mark.parametrize(
+    ("columns", "kind"),
+    [
+        (["client", "time", "text"], "posts"),
+        (["time"], "events"),
+        (["client", "sequence", "time", "mark", "start", "end"], "events"),
+        (["client", "sequence", "time", "pulse"], "series"),
+    ],
+)
+def test_kinds_are_told_by_columns(columns: list[str], kind: str, tmp_path: Path) -> None:
+    frame = pd.DataFrame({name: ["1"] for name in columns})
+    frame.to_csv(tmp_path / "d.csv", index=False)
+    home = tmp_path / "clients"
+    home.mkdir()
+    parquet.write_table(pa.Table.from_pandas(frame), home / "a.parquet")
+    assert detect_kind(frame) == detect_kind(tmp_path / "d.csv") == detect_kind(home) == kind
+
+
+def test_no_kind_without_a_source(tmp_path: Path) -> None:
+    (tmp_path / "bad.parquet").write_bytes(b"PAR1")
+    for source in (tmp_path / "none.csv", tmp_path / "bad.parquet", 3):
+        with pytest.raises(DataError):
+            detect_kind(source)
