@@ -247,6 +247,21 @@ def test_no_bytes_make_a_foreign_error(data: bytes, suffix: str, tmp_path: Path)
             read(path)
 
 
+@pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".parquet"])
+def test_no_damage_makes_a_foreign_error(suffix: str, tmp_path: Path) -> None:
+    frame = pd.DataFrame({"client": ["é", "b"] * 20, "time": range(40), "text": ["one, two"] * 40})
+    path = tmp_path / f"any{suffix}"
+    frame.to_parquet(path) if suffix == ".parquet" else frame.to_csv(path, index=False)
+    whole, rng = np.frombuffer(path.read_bytes(), np.uint8), np.random.default_rng(0)
+    for _ in range(200):
+        damaged = whole.copy()
+        places = rng.integers(0, len(whole), rng.integers(1, 6))
+        damaged[places] = rng.integers(0, 256, len(places))
+        path.write_bytes(damaged.tobytes()[: rng.integers(1, 2 * len(whole))])
+        with contextlib.suppress(DataError):
+            read_posts(path, limit=10_000_000)
+
+
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     rows=st.lists(

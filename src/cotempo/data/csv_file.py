@@ -99,10 +99,12 @@ def read_csv(path: Path, limit: int, client: str | None, report: Report) -> pa.T
     return None
 
 
-def _parse(stream: BinaryIO, names: list[str], threads: bool = True, handler: object = None) -> pa.Table:
+def _parse(stream: BinaryIO, names: list[str], handler: object = None) -> pa.Table:
+    # Rows are numbered by one thread only; Latin-1 reads any bytes, so that ragged rows are found whatever they hold.
+    encoding = "utf-8" if handler is None else "latin-1"
     return arrow_csv.read_csv(
         stream,
-        read_options=arrow_csv.ReadOptions(block_size=BLOCK, use_threads=threads),
+        read_options=arrow_csv.ReadOptions(block_size=BLOCK, use_threads=handler is None, encoding=encoding),
         parse_options=arrow_csv.ParseOptions(newlines_in_values=True, invalid_row_handler=handler),
         convert_options=arrow_csv.ConvertOptions(
             column_types=dict.fromkeys(names, pa.string()), null_values=[""], strings_can_be_null=True
@@ -120,7 +122,7 @@ def _explain(path: Path, limit: int, names: list[str], client: str | None, repor
 
     # The parser stops at the same fault as before, but this time the ragged rows it passed are known.
     with open_capped(path, limit) as stream, contextlib.suppress(*STREAM_ERRORS):
-        _parse(stream, names, threads=False, handler=note)
+        _parse(stream, names, note)
     for number, cells in ragged:
         report.add(f"every row must have {len(names)} cells like the header, got {cells}", client=client, row=number)
     line = _line_not_utf8(path, limit)

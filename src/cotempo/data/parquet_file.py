@@ -11,6 +11,8 @@ import pyarrow.parquet as parquet
 from cotempo.data.report import Report, shown
 
 SMALLEST_CELL = 8
+# Names that are not UTF-8 come as a ValueError of Python itself.
+DAMAGE = (OSError, ValueError, pa.ArrowException)
 
 
 def is_text(kind: pa.DataType) -> bool:
@@ -22,7 +24,7 @@ def parquet_names(path: Path, client: str | None, report: Report) -> list[str]:
     """Return the names of the columns; empty, with a problem noted, where the file is damaged."""
     try:
         return list(parquet.read_schema(path).names)
-    except (OSError, pa.ArrowException) as error:
+    except DAMAGE as error:
         report.add(_damaged(path, error), client=client)
         return []
 
@@ -44,7 +46,7 @@ def read_parquet(path: Path, limit: int, client: str | None, report: Report) -> 
             report.add(too_large, client=client)
             return None
         return pa.table([_decoded(column) for column in table.columns], names=table.column_names)
-    except (OSError, pa.ArrowException) as error:
+    except DAMAGE as error:
         report.add(_damaged(path, error), client=client)
         return None
 
@@ -52,7 +54,8 @@ def read_parquet(path: Path, limit: int, client: str | None, report: Report) -> 
 def _claimed_bytes(metadata: parquet.FileMetaData) -> int:
     """Return the bytes a file says it needs: as stored, and as plain cells where run lengths hide their number."""
     groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
-    cells = sum(group.column(index).num_values for group in groups for index in range(group.num_columns))
+    # Columns are counted, not opened: Arrow ends the whole process when it opens a column whose metadata is damaged.
+    cells = metadata.num_rows * metadata.num_columns
     return int(max(sum(group.total_byte_size for group in groups), SMALLEST_CELL * cells))
 
 

@@ -29,6 +29,7 @@ from cotempo.networks.acyclicity import prune
 from cotempo.networks.admm import Penalties, Spectrum, client_step, decompose, dual_step, server_step
 from cotempo.networks.compare import compare_alone
 from cotempo.networks.fitted import FittedNetwork
+from cotempo.networks.generate import make_networks
 from cotempo.networks.moments import Moments, centre, moments, transitions
 from cotempo.networks.network import Network
 from cotempo.networks.stopping import residuals
@@ -146,6 +147,12 @@ class FDBNL(Method):
     tolerance: float = Field(0.01, gt=0)
     cycle_tolerance: float = Field(1e-5, gt=0)
     compare: bool = True
+
+    @classmethod
+    def example(cls) -> tuple[Method, dict[str, Series], None]:
+        """A small case for the contract suite."""
+        clients, _ = make_networks(variables=3, clients=4, samples=160, seed=0)
+        return cls(rounds=6), clients, None
 
     # At a client.
 

@@ -49,6 +49,7 @@ class ParentSearch:
         self.evidence = evidence
         self.allowed, self.required = knowledge
         self._known: dict[tuple[int, int], Fit] = {}
+        self._polished: set[tuple[int, int]] = set()
 
     def fit(self, node: int, before: BoolArray, key: int, start: Parents) -> Fit:
         """Return parents of `node` among the variables `before` it and all lags, climbing from `start`.
@@ -64,10 +65,36 @@ class ParentSearch:
         if known is None:
             if len(self._known) >= REMEMBERED:
                 self._known.clear()
-            candidates = self.allowed[node].copy()
-            candidates[: len(before)] &= before
-            known = self._known[node, key] = self._climb(node, candidates, start)
+            known = self._known[node, key] = self._climb(node, self._candidates(node, before), start)
         return known
+
+    def polish(self, node: int, before: BoolArray, key: int, fit: Fit) -> Fit:
+        """Return a better fit, if one is found by doing without one parent at a time and then taking it back.
+
+        Single steps stop where two parents would have to be exchanged; forbidding one forces the exchange. It takes
+        as many fits as there are parents, so it is kept for orders from which no move gains.
+        """
+        if (node, key) in self._polished:
+            return fit
+        self._polished.add((node, key))
+        candidates = self._candidates(node, before)
+        best = fit
+        for parent in fit.parents:
+            if parent not in self.required[node]:
+                fewer = candidates.copy()
+                fewer[parent] = False
+                rest = tuple(other for other in fit.parents if other != parent)
+                detour = self._climb(node, fewer, rest)
+                again = self._climb(node, candidates, detour.parents)
+                best = max(best, again, key=lambda one: one.score)
+        if best.score > fit.score + LEAST_GAIN:
+            self._known[node, key] = best
+        return best
+
+    def _candidates(self, node: int, before: BoolArray) -> BoolArray:
+        candidates = self.allowed[node].copy()
+        candidates[: len(before)] &= before
+        return candidates
 
     def _climb(self, node: int, candidates: BoolArray, parents: Parents) -> Fit:
         barred = ~candidates

@@ -47,14 +47,12 @@ class Ordered:
         """Parents of each variable."""
         return [fit.parents for fit in self.fits]
 
-    def climb(self, rng: np.random.Generator) -> float:
-        """Sweep over all variables, in random order, until none gains by moving; return the total gain."""
-        total = 0.0
+    def climb(self, rng: np.random.Generator) -> None:
+        """Sweep over all variables, in random order, until none gains by moving or by other parents."""
         while True:
             gain = sum(self._move(v) for v in rng.permutation(len(self.order)).tolist())
-            if gain <= LEAST_GAIN:
-                return total
-            total += gain
+            if gain <= LEAST_GAIN and not self._polish():
+                return
 
     def shake(self, rng: np.random.Generator) -> None:
         """Go to a random order that the present graph also follows: it costs nothing and opens other moves."""
@@ -64,6 +62,12 @@ class Ordered:
             if any(self.prefix[k] >> candidate & 1 for candidate in fit.tempting):
                 better = self.search.fit(v, self.position < k, self.prefix[k], fit.parents)
                 self.fits[v] = max(fit, better, key=lambda one: one.score)
+
+    def _polish(self) -> bool:
+        before = self.score
+        for k, v in enumerate(self.order):
+            self.fits[v] = self.search.polish(v, self.position < k, self.prefix[k], self.fits[v])
+        return self.score > before + LEAST_GAIN
 
     def _arrange(self, order: list[int]) -> None:
         self.order = order

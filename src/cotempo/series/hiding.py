@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional
 
 LEAST, MOST = 0.2, 0.8
-ROWS, CELLS = 0.45, 0.8
+ROWS, CELLS, SPAN = 0.4, 0.7, 0.8
 DROP = 0.2
 
 
@@ -17,7 +17,7 @@ DROP = 0.2
 class Chances:
     """Uniform numbers that decide what is hidden.
 
-    `knobs` are ``[..., 3]`` (how much, which kind, whether a whole feature is dropped), `rows` ``[..., length]``,
+    `knobs` are ``[..., 4]`` (how much, which kind, whether a whole feature is dropped, where a gap begins), `rows` ``[..., length]``,
     `cells` ``[..., length, features]`` and `features` ``[..., features]``.
     """
 
@@ -37,26 +37,32 @@ def draw_chances(
 
     room = (0, wide - features)
     return {
-        "knobs": uniform(3),
+        "knobs": uniform(4),
         "rows": uniform(length),
         "cells": functional.pad(uniform(length, features), room, value=1.0),
         "features": functional.pad(uniform(features), room, value=0.0),
     }
 
 
-def hidden(chances: Chances, seen: Tensor, together: Tensor) -> Tensor:
+def hidden(chances: Chances, seen: Tensor, together: Tensor, exists: Tensor) -> Tensor:
     """Return which of the seen cells to hide, ``[networks, batch, length, features]``.
 
-    Between 20 and 80 % of the rows, of single cells, or of the rows of some features (`together`, ``[networks,
-    features]``; where it is all or nothing, of a random half) are hidden, and now and then one feature wholly.
+    Between 20 and 80 % of the rows, of single cells, of neighbouring rows (one long gap), or of the rows of some
+    features are hidden, and now and then one feature wholly. Some features are those of `together`, ``[networks,
+    features]``, or a random half where that holds all that `exists`.
     """
-    rate = LEAST + (MOST - LEAST) * chances.knobs[..., 0][..., None, None]
-    kind = chances.knobs[..., 1][..., None, None]
+    length = seen.shape[-2]
+    amount, kind, drop, begin = (knob[..., None, None] for knob in chances.knobs.unbind(-1))
+    rate = LEAST + (MOST - LEAST) * amount
     rows = (chances.rows[..., None] < rate).expand_as(seen)
-    cells = chances.cells < rate
-    mixed = together.any(-1, keepdim=True) & ~together.all(-1, keepdim=True)
+    # The gap may reach over either end of the window: gaps at the end are forecasts.
+    after = torch.arange(length, device=seen.device)[:, None] / length - (begin * (1 + rate / 2) - rate / 2)
+    gap = ((after >= 0) & (after < rate / 2)).expand_as(seen)
+    mixed = together.any(-1, keepdim=True) & (exists & ~together).any(-1, keepdim=True)
     some = torch.where(mixed[:, None, :], together[:, None, :], chances.features < 0.5)[..., None, :]
-    found = torch.where(kind < ROWS, rows, torch.where(kind < CELLS, cells, rows & some))
+    found = torch.where(kind < SPAN, gap, rows & some)
+    found = torch.where(kind < CELLS, chances.cells < rate, found)
+    found = torch.where(kind < ROWS, rows, found)
     first = chances.features == chances.features.amax(-1, keepdim=True)
-    drops = (chances.knobs[..., 2] < DROP)[..., None] & first & ((chances.features > 0).sum(-1, keepdim=True) > 1)
-    return (found | drops[..., None, :]) & seen
+    several = (exists.sum(-1, keepdim=True) > 1)[:, None, None, :]
+    return (found | ((drop < DROP) & first[..., None, :] & several)) & seen

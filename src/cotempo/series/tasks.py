@@ -73,7 +73,7 @@ class Filling:
         values = fixed["windows"][fixed["network"], batch["windows"]]
         seen = fixed["mask"][fixed["network"], batch["windows"]]
         chances = Chances(batch["knobs"], batch["rows"], batch["cells"], batch["features"])
-        target = hidden(chances, seen, fixed["common"])
+        target = hidden(chances, seen, fixed["common"], fixed["exists"])
         left = seen & ~target
         given = first_guess(torch.where(left, values, 0), left, fixed["centre"])
         if self.teacher:
@@ -114,12 +114,12 @@ class Denoising:
         """The weighted loss of each network."""
         clean = fixed["windows"][fixed["network"], batch["windows"]]
         mask = fixed["mask"][fixed["network"], batch["windows"]]
-        exists = (fixed["spread"] > 0)[:, None, None, :]
+        exists = fixed["exists"][:, None, None, :]
         time = batch["time"]
         signal, sigma = self.noise.levels(time, clean)
         noisy = signal * clean + sigma * batch["noise"].to(clean.dtype)
         gap = (self.backbone(weights, noisy, time, exists).whole - clean) * exists
-        loss = _mean((gap.abs()), mask)
+        loss = _mean(gap.abs(), mask)
         whole = (mask | ~exists).all(-2, keepdim=True).all(-1, keepdim=True)
         spectrum = torch.fft.fft(gap.transpose(-1, -2), norm="forward")
         apart = (spectrum.real.abs() + spectrum.imag.abs()).transpose(-1, -2)

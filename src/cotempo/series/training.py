@@ -140,6 +140,7 @@ def load(materials: Sequence[Material], wide: int, place: torch.device, dtype: t
         "centre": torch.tensor(centre, device=place, dtype=dtype),
         "spread": torch.tensor(spread, device=place, dtype=dtype),
         "common": torch.tensor(common, device=place),
+        "exists": torch.tensor(spread > 0, device=place),
         "network": torch.arange(len(materials), device=place)[:, None],
     }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,39 +83,55 @@ def need_window(rows: Rows, length: int) -> None:
         )
 
 
-def fill_rows(rows: Rows, length: int, fill: Fill, stride: int | None = None) -> Floats:
-    """Fill rows through overlapping windows and blend, a cell counting more the farther it is from a window's edge.
+class Cover:
+    """Windows that cover every row of some pieces, and the way back.
+
+    A piece shorter than a window gets one window that reaches beyond it.
+
+    Parameters
+    ----------
+    stride
+        Rows between windows of a piece; the last one ends with the piece.
+    """
+
+    def __init__(self, rows: Rows, length: int, stride: int):
+        starts, ends = [], []
+        for first, end in rows.bounds:
+            last = max(first, end - length)
+            places = sorted({*range(first, last, stride), last})
+            starts += places
+            ends += [end] * len(places)
+        reach = np.array(starts, dtype=np.intp).reshape(-1, 1) + np.arange(length)
+        stop = np.array(ends, dtype=np.intp).reshape(-1, 1)
+        self.inside = reach < stop
+        self.index = np.minimum(reach, stop - 1)
+        ramp = np.minimum(np.arange(1, length + 1), np.arange(length, 0, -1)).astype(np.float64)
+        self.weight = np.where(self.inside, ramp, 0.0)
+        self.total = np.zeros(len(rows.values))
+        np.add.at(self.total, self.index, self.weight)
+
+    def take(self, values: NDArray[Any]) -> NDArray[Any]:
+        """The windows of rows ``(rows, ...)``; beyond a short piece its last row is repeated."""
+        return np.asarray(values[self.index])
+
+    def blend(self, windows: Floats) -> Floats:
+        """Rows of windows, a cell counting more the farther it is from a window's edge."""
+        rows = np.zeros((len(self.total), *windows.shape[2:]))
+        np.add.at(rows, self.index, self.weight[..., None] * windows)
+        return np.asarray(rows / self.total[:, None])
+
+
+def fill_rows(rows: Rows, length: int, fill: Fill) -> Floats:
+    """Fill rows through overlapping windows, a quarter of a window apart.
 
     Parameters
     ----------
     fill
         Takes windows ``(windows, length, features)`` with NaN where missing, returns them complete.
-    stride
-        Rows between windows; a quarter of a window when left out.
     """
-    stride = stride or max(1, length // 4)
-    starts, pads = _cover(rows, length, stride)
-    index = starts[:, None] + np.arange(length)
-    inside = index < pads[:, None]
-    windows = rows.values[np.minimum(index, len(rows.values) - 1)]
-    windows[~inside] = np.nan
-    filled = fill(windows)
-    ramp = np.minimum(np.arange(1, length + 1), np.arange(length, 0, -1)).astype(np.float64)
-    weight = np.where(inside, ramp, 0.0)
-    total = np.zeros(len(rows.values))
-    blended = np.zeros(rows.values.shape)
-    np.add.at(total, index[inside], weight[inside])
-    np.add.at(blended, index[inside], weight[inside][:, None] * filled[inside])
-    blended /= total[:, None]
-    return np.where(np.isnan(rows.values), blended, rows.values)
-
-
-def _cover(rows: Rows, length: int, stride: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Starts of windows that cover every row, and the end of the piece each of them lies in."""
-    starts, ends = [], []
-    for first, end in rows.bounds:
-        last = max(first, end - length)
-        places = sorted({*range(first, last, stride), last})
-        starts += places
-        ends += [end] * len(places)
-    return np.array(starts, dtype=np.int64), np.array(ends, dtype=np.int64)
+    if not len(rows.values):
+        return rows.values
+    cover = Cover(rows, length, max(1, length // 4))
+    windows = cover.take(rows.values)
+    windows[~cover.inside] = np.nan
+    return np.where(np.isnan(rows.values), cover.blend(fill(windows)), rows.values)

@@ -1,0 +1,7 @@
+"""Series: filling and generating time series that are spread over owners and misaligned."""
+
+from cotempo.series.diffusion import SeriesDiffusion
+from cotempo.series.interpolation import carry_forward, interpolate
+from cotempo.series.owner import Imputed, SeriesModel
+
+__all__ = ["Imputed", "SeriesDiffusion", "SeriesModel", "carry_forward", "interpolate"]

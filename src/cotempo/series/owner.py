@@ -1,0 +1,178 @@
+"""What an owner of series has after fitting: it fills gaps, draws new windows, looks ahead and takes series apart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cotempo.data import Series
+from cotempo.data.tables import numbered
+from cotempo.errors import DataError, ParameterError, Problem, nearest
+from cotempo.federation.rng import Rng
+from cotempo.series.filling import Filler
+from cotempo.series.generation import draw_around, draw_windows, take_apart
+from cotempo.series.windows import Cover, Rows
+
+if TYPE_CHECKING:
+    from cotempo.series.settings import Sizes
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Imputed(Series):
+    """A series with its gaps filled, and, where several draws were asked for, how sure that is.
+
+    Attributes
+    ----------
+    low, high
+        Bounds that hold a missing cell with the asked probability, ``(rows, features)``; None for a single draw.
+    draws
+        All draws, ``(draws, rows, features)``; None for a single draw.
+    """
+
+    low: Floats | None = None
+    high: Floats | None = None
+    draws: Floats | None = None
+
+
+class SeriesModel:
+    """A fitted model of one owner's series.
+
+    Attributes
+    ----------
+    features
+        Names of the features, in the order of the owner's table.
+    filler
+        What fills gaps.
+    """
+
+    def __init__(
+        self, sizes: Sizes, features: tuple[str, ...], order: NDArray[np.intp], filler: Filler, weights: NDArray[Any]
+    ):
+        self.sizes = sizes
+        self.features = features
+        self.filler = filler
+        self._order = order
+        self._weights = weights
+
+    def impute(self, series: Series, draws: int = 1, *, level: float = 0.9, seed: int = 0) -> Imputed:
+        """Fill the missing cells.
+
+        Parameters
+        ----------
+        series
+            With this model's features, in any order.
+        draws
+            With more than one, the filling is accompanied by draws of the diffusion model around it.
+        level
+            Probability with which the interval holds a missing cell.
+
+        Returns
+        -------
+        Imputed
+            The same table without gaps.
+        """
+        if draws < 1 or not 0 < level < 1:
+            raise ParameterError(f"draws must be at least 1 and level inside (0, 1), got {draws} and {level}")
+        columns = self._columns(series)
+        rows = self._rows(series, columns)
+        filled = self.filler.rows(rows, self.sizes)
+        table = (series.features, series.sequence, series.time)
+        if draws == 1:
+            return Imputed(*table, _back(filled, columns), series.unit)
+        found = self._draws(rows, filled, draws, Rng(seed, "impute"))
+        low, high = np.quantile(found, [(1 - level) / 2, (1 + level) / 2], axis=0)
+        parts = (_back(part, columns) for part in (filled, low, high, found))
+        values, below, above, every = parts
+        return Imputed(*table, values, series.unit, below, above, every)
+
+    def forecast(self, series: Series, horizon: int, draws: int = 1, *, level: float = 0.9, seed: int = 0) -> Imputed:
+        """Go on with every sequence for `horizon` rows: gaps at the end, filled as any other."""
+        if not 1 <= horizon <= self.sizes.window:
+            raise ParameterError(f"horizon must lie in [1, {self.sizes.window}], the window, got {horizon}")
+        parts = list(series.sequences())
+        names, times, values, new = [], [], [], []
+        for name, time, part in parts:
+            step = float(np.median(np.diff(time))) if len(time) > 1 else 1.0
+            times.append(np.concatenate([time, time[-1] + step * np.arange(1, horizon + 1)]))
+            values.append(np.concatenate([part, np.full((horizon, part.shape[1]), np.nan)]))
+            names.append(np.full(len(time) + horizon, name))
+            new.append(np.arange(len(time) + horizon) >= len(time))
+        longer = replace(
+            series, sequence=np.concatenate(names), time=np.concatenate(times), values=np.concatenate(values)
+        )
+        done, rows = self.impute(longer, draws, level=level, seed=seed), np.concatenate(new)
+        bounds = [None if part is None else part[rows] for part in (done.low, done.high)]
+        every = None if done.draws is None else done.draws[:, rows]
+        return Imputed(
+            done.features, done.sequence[rows], done.time[rows], done.values[rows], done.unit, *bounds, every
+        )
+
+    def sample(self, count: int, *, seed: int = 0) -> Series:
+        """Draw `count` synthetic windows; each is a sequence of its own."""
+        if count < 1:
+            raise ParameterError(f"count must be at least 1, got {count}")
+        windows = self.filler.scale.undo(draw_windows(self.sizes, self._weights, len(self.features), count, Rng(seed)))
+        values = np.concatenate(windows)
+        names = np.repeat(numbered(count), self.sizes.window)
+        time = np.tile(np.arange(self.sizes.window, dtype=np.float64), count)
+        return Series(self.features, names, time, _back(values, self._order))
+
+    def decompose(self, series: Series) -> dict[str, Series]:
+        """Take a series apart: ``trend``, ``season`` and ``residual`` add up to it, with its gaps filled."""
+        columns = self._columns(series)
+        rows = self._rows(series, columns)
+        filled = self.filler.scale.apply(self.filler.rows(rows, self.sizes))
+        cover = Cover(rows, self.sizes.window, max(1, self.sizes.window // 2))
+        parts = take_apart(self.sizes, self._weights, cover.take(filled))
+        half = (self.filler.scale.high - self.filler.scale.low) / 2
+        trend, season = (cover.blend(part) for part in parts)
+        trend, season = self.filler.scale.undo(trend), season * half
+        rest = self.filler.scale.undo(filled) - trend - season
+        return {
+            name: replace(series, values=_back(part, columns))
+            for name, part in (("trend", trend), ("season", season), ("residual", rest))
+        }
+
+    def _columns(self, series: Series) -> NDArray[np.intp]:
+        """Where the model's features stand in a table, in the model's own order."""
+        problems = [
+            Problem(f"the model knows no such feature{nearest(name, self.features)}", column=name)
+            for name in series.features
+            if name not in self.features
+        ]
+        problems += [
+            Problem("this feature must be there; give a column of missing values if it was not measured", column=name)
+            for name in self.features
+            if name not in series.features
+        ]
+        if problems:
+            raise DataError(problems)
+        inner = [self.features[place] for place in self._order]
+        return np.array([series.features.index(name) for name in inner], dtype=np.intp)
+
+    def _rows(self, series: Series, columns: NDArray[np.intp]) -> Rows:
+        rows = Rows.of(series)
+        return Rows(rows.values[:, columns], rows.lengths)
+
+    def _draws(self, rows: Rows, filled: Floats, draws: int, rng: Rng) -> Floats:
+        """Draws around the filling: what the diffusion model's draws differ from their mean by, added to it."""
+        scaled = self.filler.scale.apply(filled)
+        seen = ~np.isnan(rows.values)
+        cover = Cover(rows, self.sizes.window, self.sizes.window)
+        drawn = draw_around(self.sizes, self._weights, cover.take(scaled), cover.take(seen), draws, rng)
+        found = np.stack([cover.blend(windows) for windows in drawn])
+        apart = (found - found.mean(axis=0)) * np.sqrt(draws / (draws - 1))
+        half = (self.filler.scale.high - self.filler.scale.low) / 2
+        return np.asarray(np.where(seen, filled, filled + apart * half))
+
+
+def _back(values: Floats, columns: NDArray[np.intp]) -> Floats:
+    """Columns from the model's order to a table's."""
+    out = np.empty_like(values)
+    out[..., columns] = values
+    return out

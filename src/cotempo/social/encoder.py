@@ -1,0 +1,159 @@
+"""The shared text encoder: character n-grams, weighted and projected by statistics that clients only add up.
+
+Two sums over clients make it. Document frequencies give every n-gram its weight; one sketch of the weighted counts
+gives a basis that all clients share. Neither holds a text, and both can be summed securely.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.floating[Any]]
+Counts = Any
+"""A scipy CSR matrix of n-gram counts, ``(posts, buckets)``."""
+
+
+def hash_ngrams(texts: Sequence[str], buckets: int) -> Counts:
+    """Count character 3- to 5-grams inside words, hashed into buckets.
+
+    Hashing needs no common vocabulary, so clients agree on columns without naming a word; any script will do.
+
+    Examples
+    --------
+    >>> hash_ngrams(["flood", ""], 64).sum(axis=1).tolist()
+    [[12.0], [0.0]]
+    """
+    from sklearn.feature_extraction.text import HashingVectorizer
+
+    vectorizer = HashingVectorizer(
+        analyzer="char_wb", ngram_range=(3, 5), n_features=buckets, alternate_sign=False, norm=None, dtype=np.float32
+    )
+    return vectorizer.transform(list(texts))
+
+
+def document_frequencies(counts: Counts) -> NDArray[np.float64]:
+    """Return in how many posts each n-gram occurs, ``(buckets,)``."""
+    return np.bincount(counts.indices, minlength=counts.shape[1]).astype(np.float64)
+
+
+def inverse_frequencies(frequency: Floats, documents: float) -> NDArray[np.float32]:
+    """Return ``log((1 + N) / (1 + n_g)) + 1`` for every n-gram g, ``(buckets,)``."""
+    return (np.log((1 + documents) / (1 + np.maximum(frequency, 0))) + 1).astype(np.float32)
+
+
+def weigh(counts: Counts, weights: NDArray[np.float32]) -> Counts:
+    """Return ``(1 + log count) * weight`` with rows of length one; a post without n-grams stays zero."""
+    weighted = counts.copy()
+    weighted.data = (1 + np.log(weighted.data)) * weights[weighted.indices]
+    rows = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
+    length = np.sqrt(np.bincount(rows, weighted.data.astype(np.float64) ** 2, minlength=counts.shape[0]))
+    weighted.data /= np.maximum(length, 1e-12)[rows].astype(np.float32)
+    return weighted
+
+
+def probe(seed: int, buckets: int, columns: int) -> NDArray[np.float32]:
+    """Draw the random matrix all clients sketch with; the same seed gives everyone the same."""
+    return np.random.Generator(np.random.Philox(key=seed)).standard_normal((buckets, columns), dtype=np.float32)
+
+
+def sketch(weighted: Counts, seed: int, columns: int) -> NDArray[np.float32]:
+    """Return ``X' X Omega``, ``(buckets, columns)``; the sum over clients is the sketch of all posts."""
+    omega = probe(seed, weighted.shape[1], columns)
+    return np.asarray(weighted.T @ (weighted @ omega), dtype=np.float32)
+
+
+def basis_of(total: Floats, seed: int, dimension: int) -> NDArray[np.float32]:
+    """Return the leading eigenvectors of ``X' X``, given only its sketch ``Y = X' X Omega``.
+
+    The Nystrom approximation ``Y (Omega' Y)^-1 Y'`` needs a single pass over the posts: one exchange, not two.
+
+    Parameters
+    ----------
+    total
+        The summed sketch, ``(buckets, columns)``.
+
+    Returns
+    -------
+    array
+        Orthonormal columns, ``(buckets, dimension)``, largest eigenvalue first.
+    """
+    buckets, columns = total.shape
+    omega = probe(seed, buckets, columns).astype(np.float64)
+    # A small shift keeps the inner matrix positive definite when the posts span fewer directions than the sketch.
+    shifted = total.astype(np.float64) + 1e-6 * np.linalg.norm(total) / np.sqrt(columns) * omega
+    inner = omega.T @ shifted
+    values, vectors = np.linalg.eigh((inner + inner.T) / 2)
+    half = (shifted @ vectors) / np.sqrt(np.maximum(values, values[-1] * 1e-7))
+    left: NDArray[np.float64] = np.linalg.svd(half, full_matrices=False)[0]
+    return left[:, :dimension].astype(np.float32)
+
+
+@dataclass(frozen=True)
+class CharacterEncoder:
+    """Texts to vectors by weighted character n-grams in a shared basis.
+
+    Parameters
+    ----------
+    weights
+        Weight of every n-gram, ``(buckets,)``.
+    basis
+        Orthonormal columns, ``(buckets, dimension)``.
+
+    Examples
+    --------
+    >>> encoder = CharacterEncoder.learn(["flood in town", "flood on the river", "train crash"], dimension=2)
+    >>> encoder.encode(["flood", "مرحبا", ""]).shape
+    (3, 2)
+    """
+
+    weights: NDArray[np.float32]
+    basis: NDArray[np.float32]
+
+    @property
+    def dimension(self) -> int:
+        """Length of a vector."""
+        return int(self.basis.shape[1])
+
+    def identity(self) -> str:
+        """Return a name that changes with what the encoder would answer."""
+        import hashlib
+
+        return "characters-" + hashlib.sha256(self.weights.tobytes() + self.basis.tobytes()).hexdigest()[:16]
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return a vector per text, ``(texts, dimension)``."""
+        return self.encode_counts(hash_ngrams(texts, len(self.weights)))
+
+    def encode_counts(self, counts: Counts) -> NDArray[np.float32]:
+        """Return a vector per row of hashed counts."""
+        return np.asarray(weigh(counts, self.weights) @ self.basis, dtype=np.float32)
+
+    @classmethod
+    def learn(
+        cls, texts: Sequence[str], *, dimension: int = 100, buckets: int = 2**15, seed: int = 0
+    ) -> CharacterEncoder:
+        """Learn the encoder from the texts of one owner."""
+        return cls.from_counts(hash_ngrams(texts, buckets), dimension=dimension, seed=seed)
+
+    @classmethod
+    def from_counts(cls, counts: Counts, *, dimension: int, seed: int = 0) -> CharacterEncoder:
+        """Learn the encoder from hashed counts of one owner."""
+        weights = inverse_frequencies(document_frequencies(counts), counts.shape[0])
+        total = sketch(weigh(counts, weights), seed, sketch_columns(dimension))
+        return cls(weights, basis_of(total, seed, dimension))
+
+    @classmethod
+    def random(cls, dimension: int, buckets: int, seed: int = 0) -> CharacterEncoder:
+        """Return a random projection with equal weights: nothing is learned, so nothing need be summed."""
+        basis = probe(seed, buckets, dimension) / np.float32(np.sqrt(dimension))
+        return cls(np.ones(buckets, np.float32), basis)
+
+
+def sketch_columns(dimension: int) -> int:
+    """Return how many columns a sketch for this dimension has; half as many again keep the last vectors accurate."""
+    return dimension + max(dimension // 2, 4)

@@ -1,0 +1,112 @@
+"""How clients make the shared encoder together: two phases that any method can put before its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cotempo.federation.exchange import Answers, Ask, Expect, Question, Spec
+from cotempo.federation.message import Message
+from cotempo.social.encoder import (
+    CharacterEncoder,
+    Counts,
+    basis_of,
+    document_frequencies,
+    inverse_frequencies,
+    sketch,
+    sketch_columns,
+    weigh,
+)
+
+ENCODER_PHASES = ("frequencies", "sketch")
+Kind = Literal["shared", "hashed"]
+
+
+@dataclass(frozen=True)
+class SharedEncoder:
+    """What the server knows of the encoder so far.
+
+    Attributes
+    ----------
+    seed, buckets, dimension
+        The sketch's random numbers, and the encoder's size.
+    weights, basis
+        The encoder, empty until it is made.
+    """
+
+    seed: int
+    buckets: int
+    dimension: int
+    weights: NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, np.float32))
+    basis: NDArray[np.float32] = field(default_factory=lambda: np.zeros((0, 0), np.float32))
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether posts can be encoded."""
+        return bool(self.basis.size)
+
+    @property
+    def encoder(self) -> CharacterEncoder:
+        """The finished encoder."""
+        return CharacterEncoder(self.weights, self.basis)
+
+    def message(self) -> Message:
+        """The finished encoder, to be sent to clients."""
+        return Message({"weights": self.weights, "basis": self.basis})
+
+
+def open_encoder(kind: Kind, seed: int, buckets: int, dimension: int) -> SharedEncoder:
+    """Return the encoder before anyone was asked; a hashed one is ready at once."""
+    opened = SharedEncoder(seed, buckets, dimension)
+    if kind == "shared":
+        return opened
+    made = CharacterEncoder.random(dimension, buckets, seed)
+    return replace(opened, weights=made.weights, basis=made.basis)
+
+
+def ask_encoder(state: SharedEncoder, cohort: Sequence[str]) -> Ask | None:
+    """Ask for what is still needed; `None` when the encoder is ready."""
+    if state.is_ready:
+        return None
+    if not state.weights.size:
+        return Ask("frequencies", cohort, ends_round=False)
+    told = Message({"weights": state.weights, "seed": state.seed, "columns": sketch_columns(state.dimension)})
+    return Ask("sketch", cohort, told, ends_round=False)
+
+
+def answer_encoder(question: Question, counts: Counts) -> Message:
+    """At a client: send document frequencies, or the sketch of the weighted counts."""
+    if question.phase == "frequencies":
+        return Message({"frequency": document_frequencies(counts), "documents": float(counts.shape[0])})
+    weighted = weigh(counts, question.common["weights"])
+    return Message({"sketch": sketch(weighted, question.common["seed"], question.common["columns"])})
+
+
+def absorb_encoder(state: SharedEncoder, answers: Answers) -> SharedEncoder:
+    """Make the weights, then the basis, of the sums."""
+    if not state.weights.size:
+        weights = inverse_frequencies(answers.sum["frequency"], answers.sum["documents"])
+        return replace(state, weights=weights)
+    return replace(state, basis=basis_of(answers.sum["sketch"], state.seed, state.dimension))
+
+
+def expect_encoder(state: SharedEncoder, phase: str) -> Expect:
+    """Both phases need only the sum over clients."""
+    if phase == "frequencies":
+        fields = {
+            "frequency": Spec((state.buckets,), low=0, about="in how many posts each hashed n-gram occurs"),
+            "documents": Spec((), "float", low=1, about="your number of posts"),
+        }
+        return Expect(fields, sums=True)
+    shape = (state.buckets, sketch_columns(state.dimension))
+    about = "a random mixture of n-gram co-occurrences over all your posts"
+    return Expect({"sketch": Spec(shape, "float32", about=about)}, sums=True)
+
+
+def read_encoder(message: Message) -> CharacterEncoder:
+    """At a client: read what `SharedEncoder.message` sent."""
+    return CharacterEncoder(message["weights"], message["basis"])
