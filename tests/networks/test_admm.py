@@ -175,7 +175,7 @@ def test_rounds_find_the_true_network(variables: int, clients: int, limit: float
 
 def test_how_rows_are_spread_over_clients_hardly_matters() -> None:
     arrays, _ = make_network_arrays(Recipe(8, 1, 3.0, 1.0, 1.5), 1, 600, seed=4)
-    whole = arrays["client-00"]
+    whole = arrays["client-0"]
     uneven = [whole[:51], whole[50:201], whole[200:]]
     alone, _ = fit([whole], 1, [1.0])
     together, _ = fit(uneven, 1, shares(uneven, 1))

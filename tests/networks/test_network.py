@@ -23,7 +23,7 @@ def test_arrays_are_read_only_copies() -> None:
     assert network.within[0, 1] == 0.0
     with pytest.raises(ValueError, match="read-only"):
         network.within[0, 1] = 1.0
-    assert network.variables == ("x00", "x01")
+    assert network.variables == ("x0", "x1")
     assert variable_names(101)[100] == "x100"
 
 

@@ -14,7 +14,7 @@ from cotempo.data.report import name_problem
 from cotempo.data.series import Series
 from cotempo.data.series_reader import read_series
 from cotempo.data.splits import split_by_sequence, split_by_time
-from cotempo.data.tables import Schema, Table
+from cotempo.data.tables import Schema, Table, numbered
 from cotempo.data.writing import clients_to_frame, write_clients
 
 __all__ = [
@@ -40,6 +40,7 @@ __all__ = [
     "mask_features",
     "mask_rows",
     "name_problem",
+    "numbered",
     "partition",
     "read_events",
     "read_posts",

@@ -34,6 +34,8 @@ class InProcess:
         """What the clients' tables look like; data the method cannot work with are refused here, by client."""
         problems = []
         for name in names:
+            if self.sites[name].schema.kind != self.method.kind:
+                continue  # for `check` to refuse: `prepare` may count on its own kind of table
             try:
                 self.sites[name].prepared  # noqa: B018 - made here, so that bad data are known before round 1
             except DataError as error:

@@ -179,9 +179,8 @@ def _learn(
     log_length = torch.tensor([length], dtype=torch.float64, requires_grad=True)
     optimiser = torch.optim.Adam([log_amplitude, log_length], lr=0.1)
     belief, bounds = cox.start(prior, model.inducing), []
-    import os
-    F=float(os.environ.get("F","1"))
-    belief=belief._replace(shape=prior.shape+float(count.sum())*F, rate=prior.rate+0.5*float(exposure.sum()))
+    # A rate that starts low climbs slowly, and caps the intensity while it does: begin at twice the highest rate seen.
+    belief = belief._replace(shape=2 * peak_rate(cells.events, cells.exposure) * prior.rate)
     for _ in range(model.steps if kernel is None else max(model.steps // 4, 1)):
         rows, residual = basis(at, inducing, log_amplitude, log_length)
         with torch.no_grad():
@@ -233,6 +232,16 @@ def rate_prior(events: float, exposure: float, strength: float, mean: float) -> 
 
     centre = 2 * (events + 1) / exposure
     return Prior(*(torch.tensor(value, dtype=torch.float64) for value in (strength, strength / centre, mean)))
+
+
+def peak_rate(events: Tensor, exposure: Tensor) -> Tensor:
+    """The highest rate over coarse cells of some 20 events each, smoothed by one event."""
+    import torch
+
+    parts = int(events.sum().div(20).clamp(1, 20))
+    pairs = zip(torch.tensor_split(events, parts), torch.tensor_split(exposure, parts), strict=True)
+    typical = exposure.sum() / (events.sum() + 1)
+    return torch.stack([(seen.sum() + 1) / (watched.sum() + typical) for seen, watched in pairs]).max()
 
 
 def kernel_prior(log_amplitude: Tensor, log_length: Tensor) -> Tensor:

@@ -162,6 +162,10 @@ class Answers:
 
     def mean(self, name: str) -> Any:
         """The weighted mean of a field over the clients that count."""
+        if not self.sum.weight > 0:
+            raise MessageError(
+                f"weights must add up to more than zero for a mean, those of {len(self.names)} answers do not"
+            )
         return self.sum[name] / self.sum.weight
 
     def __getitem__(self, client: str) -> Message:

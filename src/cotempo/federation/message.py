@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from cotempo.errors import MessageError
-from cotempo.federation.tree import Array, Scalar, TreeError, decode, encode, is_tensor, own
+from cotempo.federation.tree import Array, Scalar, TreeError, decode, encode, from_tensor, holds_numbers, is_tensor, own
 
 Value = Array | Scalar
 
@@ -33,36 +33,36 @@ class Message(Mapping[str, Any]):
     True
     """
 
-    __slots__ = ("_fields", "nbytes", "weight")
+    __slots__ = ("_fields", "_nbytes", "_weight")
 
     def __init__(self, fields: Mapping[str, Any] | None = None, *, weight: float = 1.0):
         self._fields: dict[str, Value] = {}
-        self.weight = float(weight)
-        self.nbytes = 8
+        self._nbytes = 8
+        try:
+            self._weight = float(weight)
+        except (TypeError, ValueError, OverflowError):
+            raise MessageError(f"a message's weight must be a number a float can hold, not {weight!r:.40}") from None
         for name, value in (fields or {}).items():
-            if is_tensor(value):
-                value = value.detach().cpu().numpy()
-            if isinstance(value, np.ndarray):
-                if value.dtype.kind not in "fiub":
-                    raise MessageError(
-                        f"field {name!r} must hold numbers or booleans, not dtype {value.dtype}; send numeric arrays"
-                    )
-                value = own(value)
-                self.nbytes += value.nbytes
-            elif isinstance(value, np.generic):
-                value = value.item()
-                self.nbytes += 8
-            elif value is None or isinstance(value, bool | int | float):
-                self.nbytes += 8
-            elif isinstance(value, str):
-                self.nbytes += len(value)
-            else:
-                raise MessageError(
-                    f"field {name!r} must be an array, a number, a boolean, text or None, not {type(value).__name__}"
-                )
             if not isinstance(name, str):
                 raise MessageError(f"a field's name must be text, not {type(name).__name__}")
+            value = _plain(name, value)
             self._fields[name] = value
+            self._nbytes += value.nbytes if isinstance(value, np.ndarray) else 8
+            self._nbytes += len(value) if isinstance(value, str) else 0
+
+    @property
+    def weight(self) -> float:
+        """What the message counts in a weighted sum."""
+        return self._weight
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays and scalars, without names and headers."""
+        return self._nbytes
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return a field, or `default` where there is none."""
+        return self._fields.get(name, default)
 
     def __getitem__(self, name: str) -> Any:
         try:
@@ -85,6 +85,9 @@ class Message(Mapping[str, Any]):
     def __hash__(self) -> int:
         return hash((tuple(self._fields), self.weight))
 
+    def __reduce__(self) -> Any:
+        return _rebuild, (self._fields, self.weight)  # arrays would come back writable otherwise
+
     def __repr__(self) -> str:
         parts = [
             f"{name}: {value.dtype}{list(value.shape)}" if isinstance(value, np.ndarray) else f"{name}: {value!r}"
@@ -94,7 +97,7 @@ class Message(Mapping[str, Any]):
 
     def to_tree(self) -> dict[str, Any]:
         """The message as a tree, to go inside a larger one."""
-        return {"fields": self._fields, "weight": self.weight}
+        return {"fields": dict(self._fields), "weight": self.weight}
 
     @classmethod
     def from_tree(cls, tree: Any) -> Message:
@@ -118,6 +121,33 @@ class Message(Mapping[str, Any]):
             return cls.from_tree(decode(data))
         except TreeError as error:
             raise MessageError(str(error)) from error
+
+
+def _plain(name: str, value: Any) -> Value:
+    if is_tensor(value):
+        try:
+            value = from_tensor(value)
+        except TreeError as error:
+            raise MessageError(f"field {name!r}: {error}") from error
+    if isinstance(value, np.ndarray):
+        if isinstance(value, np.ma.MaskedArray):
+            raise MessageError(f"field {name!r} must not be a masked array: what the mask hides would be sent with it")
+        if not holds_numbers(value):
+            raise MessageError(
+                f"field {name!r} must hold booleans or numbers of at most 64 bits, not dtype {value.dtype}; "
+                "send numeric arrays"
+            )
+        return own(value)
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or type(value) in (bool, int, float, str):
+        plain: Value = value
+        return plain
+    raise MessageError(f"field {name!r} must be an array, a number, a boolean, text or None, not {type(value).__name__}")
+
+
+def _rebuild(fields: Mapping[str, Any], weight: float) -> Message:
+    return Message(fields, weight=weight)
 
 
 EMPTY = Message()

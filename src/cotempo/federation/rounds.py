@@ -98,16 +98,21 @@ def rounds(
     ledgers = [dict(start.ledger)]  # of the kept checkpoints, oldest first
     while True:
         began = time.perf_counter()
+        if not cohort:  # nobody was there when this round was drawn
+            cohort = participation.cohort(round, present(method, engine, known), seed)
         ask = method.ask(state, cohort, Rng(seed, "server", step + 1, "ask"))
         if ask is None:
             return
+        if not cohort:
+            raise QuorumError("at least one client must be there, all have left; resume the run once they are back")
         step += 1
         questions = pose(ask, run, step, round, ledgers)
         expect = method.expects(state, ask.phase)
         inbox = Inbox(questions, expect, keeper)
         replies = inbox.check(engine.exchange(questions) if questions else ())
-        answers = gather_sum(replies, sorted(ask.to)) if expect.sums else gather_each(replies)
-        if len(answers.names) < quorum * len(questions):
+        asked = [question.client for question in questions]
+        answers = gather_sum(replies, asked) if expect.sums else gather_each(replies)
+        if len(answers.names) < quorum * len(asked) - 1e-9:  # 55 % of 20 is 11, not 11.000000000000002
             raise below_quorum(answers, questions, quorum) from inbox.cause
         state, metrics = method.absorb(state, answers, public, Rng(seed, "server", step, "absorb"))
         state = freeze(state)
@@ -142,7 +147,7 @@ def present(method: Method, engine: Engine, known: set[str]) -> list[str]:
     """The clients there now; a newcomer is admitted to `known` if its table fits those already here."""
     names = engine.names()
     here = [name for name in names if name in known]
-    for name in names:
+    for name in names if here else ():
         if name not in known:
             try:
                 method.check(Roster(engine.schemas([*here, name])))
@@ -160,7 +165,7 @@ def pose(ask: Ask, run: str, step: int, round: int, ledgers: Sequence[Mapping[st
             run, step, round, ask.phase, name, newest.get(name, 0), kept.get(name, 0), ask.common,
             ask.each.get(name, EMPTY),
         )
-        for name in sorted(ask.to)
+        for name in sorted(set(ask.to))
     ]  # fmt: skip
 
 
@@ -187,24 +192,26 @@ class Inbox:
 
     def _judge(self, question: Question, reply: Reply) -> Reply:
         if reply.message is None:
-            self.cause = self.cause or reply.cause
-            if self.keeper and reply.failure:
-                self.keeper.trouble(reply.failure, reply.cause)
-            return reply
+            # Built anew: a client must not be able to write in another one's name.
+            kind, about = (reply.failure.kind, reply.failure.about) if reply.failure else ("MessageError", "no content")
+            return self._leave_out(question, kind[:100], about[:300], reply.cause)
         self.received[reply.client] = reply.message.nbytes
         if self.keeper:
             self.keeper.record(question, reply.message, self.expect)
         try:
+            if reply.version not in (question.base, question.step):
+                raise MessageError(f"the memory's version must be {question.base} or {question.step}")
             validate(reply.message, self.expect)
         except MessageError as error:
             self.cause = self.cause or error
             return self._leave_out(question, "MessageError", str(error))
         return reply
 
-    def _leave_out(self, question: Question, kind: str, about: str) -> Reply:
+    def _leave_out(self, question: Question, kind: str, about: str, cause: BaseException | None = None) -> Reply:
         failure = Failure(question.client, question.step, question.phase, kind, about)
+        self.cause = self.cause or cause
         if self.keeper:
-            self.keeper.trouble(failure, None)
+            self.keeper.trouble(failure, cause)
         return Reply(question.client, question.step, question.base, None, failure)
 
 

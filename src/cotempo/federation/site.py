@@ -16,7 +16,7 @@ from cotempo.federation.files import read_hashed, write_hashed
 from cotempo.federation.message import Message
 from cotempo.federation.method import Memory, Method
 from cotempo.federation.rng import Rng
-from cotempo.federation.tree import decode, encode, freeze
+from cotempo.federation.tree import TreeError, decode, encode, freeze
 
 KEPT_ANSWERS = 3
 
@@ -99,8 +99,8 @@ class DiskStore:
     def prune(self, keep: int, base: int) -> None:
         """Drop what no kept checkpoint and no coming question needs."""
         for path in self.folder.glob("memory-*.safetensors"):
-            version = int(path.stem.removeprefix("memory-"))
-            if version < keep or version > base:
+            version = path.stem.removeprefix("memory-")
+            if version.isdecimal() and not keep <= int(version) <= base:
                 path.unlink(missing_ok=True)
 
     def answered(self, step: int) -> Mapping[str, Any] | None:
@@ -156,6 +156,8 @@ class Site:
 
     def finish(self, question: Question, message: Message, memory: Memory | None) -> Reply:
         """Keep the new memory, drop what nothing needs any more, and reply."""
+        if not isinstance(message, Message):
+            raise MessageError(f"answer must return a Message and a memory, not {type(message).__name__}")
         self.store.prune(question.keep, question.base)
         version = question.base
         if memory is not None:
@@ -176,12 +178,17 @@ class Site:
     def answer_bytes(self, data: bytes) -> bytes:
         """Answer a question that crossed a wire."""
         question = question_from_bytes(data)
+        if question.client != self.client:
+            return reply_to_bytes(fail(question, MessageError("this question is for another client")))
         identity = hashlib.sha256(question_to_bytes(question, identity=True)).hexdigest()
         stored = self.store.answered(question.step)
         if stored is None:
-            reply = reply_to_bytes(self.answer(question))
-            self.store.remember(question.step, identity, reply)
-            return reply
+            reply = self.answer(question)
+            answer = reply_to_bytes(reply)
+            # A failure may pass (a full disk, too little memory): asked again, the client tries again.
+            if reply.message is not None:
+                self.store.remember(question.step, identity, answer)
+            return answer
         if stored["identity"] == identity:
             kept: bytes = stored["reply"]
             return kept
@@ -208,7 +215,8 @@ def question_to_bytes(question: Question, *, identity: bool = False) -> bytes:
 
 def question_from_bytes(data: bytes) -> Question:
     """Read `question_to_bytes`."""
-    tree = _checked(decode(data), run=str, step=int, round=int, phase=str, client=str, base=int, keep=int)
+    kinds = {"run": str, "step": int, "round": int, "phase": str, "client": str, "base": int, "keep": int}
+    tree = _checked(_decode(data), kinds, "common", "own")
     return Question(**{**tree, "common": Message.from_tree(tree["common"]), "own": Message.from_tree(tree["own"])})
 
 
@@ -228,17 +236,28 @@ def reply_to_bytes(reply: Reply) -> bytes:
 
 def reply_from_bytes(data: bytes) -> Reply:
     """Read `reply_to_bytes`."""
-    tree = _checked(decode(data), client=str, step=int, version=int)
+    tree = _checked(_decode(data), {"client": str, "step": int, "version": int}, "message", "failure")
     message = None if tree["message"] is None else Message.from_tree(tree["message"])
     failure = tree["failure"]
     if failure is not None:
-        failure = Failure(**_checked(failure, client=str, step=int, phase=str, kind=str, about=str))
+        kinds = {"client": str, "step": int, "phase": str, "kind": str, "about": str}
+        failure = Failure(**_checked(failure, kinds))
     if (message is None) == (failure is None):
         raise MessageError("a reply must hold either a message or a failure")
     return Reply(tree["client"], tree["step"], tree["version"], message, failure)
 
 
-def _checked(tree: Any, **kinds: type) -> dict[str, Any]:
-    if not isinstance(tree, Mapping) or any(type(tree.get(key)) is not kind for key, kind in kinds.items()):
-        raise MessageError(f"{', '.join(kinds)} must be there, each of its type")
+def _decode(data: bytes) -> Any:
+    try:
+        return decode(data)
+    except TreeError as error:
+        raise MessageError(str(error)) from error
+
+
+def _checked(tree: Any, kinds: Mapping[str, type], *others: str) -> dict[str, Any]:
+    if not isinstance(tree, dict) or set(tree) != {*kinds, *others}:
+        raise MessageError(f"{', '.join([*kinds, *others])} must be there, and nothing else")
+    for key, kind in kinds.items():
+        if type(tree[key]) is not kind:
+            raise MessageError(f"{key} must be {kind.__name__}, it is {type(tree[key]).__name__}")
     return dict(tree)

@@ -11,7 +11,8 @@ import hashlib
 import json
 import sys
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import numpy as np
@@ -82,12 +83,10 @@ def _skeleton(tree: Any, arrays: dict[str, Array], path: str) -> Any:
     if tree is None or isinstance(tree, bool | str) or type(tree) in (int, float):
         return tree
     if isinstance(tree, np.ndarray):
-        if tree.dtype.kind not in "fiub":
-            raise TreeError(f"{path or 'value'} must be an array of numbers or booleans, not of dtype {tree.dtype}")
-        arrays[key := str(len(arrays))] = np.ascontiguousarray(tree).reshape(tree.shape)
+        arrays[key := str(len(arrays))] = _plain(tree, path)
         return {"array": key}
     if is_tensor(tree):
-        arrays[key := str(len(arrays))] = np.ascontiguousarray(tree.detach().cpu().numpy()).reshape(tuple(tree.shape))
+        arrays[key := str(len(arrays))] = _plain(from_tensor(tree), path)
         return {"tensor": key}
     if isinstance(tree, tuple):
         return {"tuple": [_skeleton(item, arrays, f"{path}[{i}]") for i, item in enumerate(tree)]}
@@ -107,6 +106,28 @@ def _skeleton(tree: Any, arrays: dict[str, Array], path: str) -> Any:
     )
 
 
+def from_tensor(tensor: Any) -> Array:
+    """Return a tensor as an array; one that numpy cannot hold (bfloat16, sparse) is a `TreeError`."""
+    try:
+        array: Array = tensor.detach().cpu().numpy()
+    except (TypeError, RuntimeError) as error:
+        raise TreeError(f"a tensor must be dense and of a dtype numpy has, not {tensor.dtype}: {error}") from error
+    return array
+
+
+def holds_numbers(array: Array) -> bool:
+    """Tell whether an array has a dtype that can be written: numbers of at most 64 bits, or booleans."""
+    return array.dtype.kind in "fiub" and array.dtype.itemsize <= 8
+
+
+def _plain(array: Array, path: str) -> Array:
+    if not holds_numbers(array):
+        raise TreeError(
+            f"{path or 'value'} must be an array of booleans or of numbers of at most 64 bits, not of dtype {array.dtype}"
+        )
+    return np.ascontiguousarray(array).reshape(array.shape)
+
+
 def decode(data: bytes, *types: type) -> Any:
     """Read a tree; only the given dataclasses, and those their annotations name, can come out of it.
 
@@ -115,15 +136,22 @@ def decode(data: bytes, *types: type) -> Any:
     >>> decode(encode({"x": np.arange(3), "name": "a"}))
     {'x': array([0, 1, 2]), 'name': 'a'}
     """
-    try:
+    with _reading():
         skeleton = _read_skeleton(data)
         arrays = {name: _array(info) for name, info in safetensors.deserialize(data)}  # type: ignore[no-untyped-call]
-        classes: dict[str, type] = {}
-        for cls in types:
-            _reachable(cls, classes)
-        return _build(skeleton, arrays, classes)
-    except (safetensors.SafetensorError, ValueError, KeyError, TypeError, RecursionError, OverflowError) as error:
-        raise TreeError(f"the bytes are not a valid cotempo tree: {type(error).__name__}: {error}") from error
+        return _build(skeleton, arrays, _classes(types))
+
+
+@contextmanager
+def _reading() -> Iterator[None]:
+    """Whatever foreign bytes make fail, a dataclass's own checks included, is a `TreeError`."""
+    try:
+        yield
+    except TreeError:
+        raise
+    except Exception as error:
+        about = f"{type(error).__name__}: {error}"[:300]
+        raise TreeError(f"the bytes are not a valid cotempo tree: {about}") from error
 
 
 def _read_skeleton(data: bytes) -> Any:
@@ -145,6 +173,13 @@ _DTYPES = {
 def _array(info: Mapping[str, Any]) -> Array:
     array = np.frombuffer(info["data"], dtype=_DTYPES[info["dtype"]]).reshape(info["shape"])
     return own(array)
+
+
+def _classes(types: Sequence[type]) -> dict[str, type]:
+    classes: dict[str, type] = {}
+    for cls in types:
+        _reachable(cls, classes)
+    return classes
 
 
 def _reachable(cls: type, into: dict[str, type]) -> None:
@@ -204,13 +239,13 @@ def stack(trees: Mapping[str, object]) -> tuple[object, ...]:
 
 def unstack(stacked: tuple[Mapping[str, Any], ...], *types: type) -> dict[str, Any]:
     """Undo `stack`; rows are copied out, so that one kept tree does not keep them all."""
-    classes: dict[str, type] = {}
-    for cls in types:
-        _reachable(cls, classes)
     trees = {}
-    for group in stacked:
-        skeleton = json.loads(group["skeleton"])
-        for row, name in enumerate(group["names"]):
-            arrays = {str(i): own(column[row].reshape(column.shape[1:])) for i, column in enumerate(group["columns"])}
-            trees[name] = _build(skeleton, arrays, classes)
+    with _reading():
+        classes = _classes(types)
+        for group in stacked:
+            skeleton = json.loads(group["skeleton"])
+            columns = list(enumerate(group["columns"]))
+            for row, name in enumerate(group["names"]):
+                arrays = {str(i): own(column[row].reshape(column.shape[1:])) for i, column in columns}
+                trees[name] = _build(skeleton, arrays, classes)
     return dict(sorted(trees.items()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from cotempo.data import Series
+from cotempo.data import Series, numbered
 from cotempo.errors import ParameterError, nearest
 from cotempo.networks.network import Network, variable_names
 from cotempo.networks.structure import Recipe, draw_network, draw_relatives
@@ -72,7 +72,7 @@ def make_networks(
     --------
     >>> clients, truth = make_networks(variables=5, clients=2, samples=40, seed=1)
     >>> list(clients), truth.within.shape, truth.across.shape, truth.is_acyclic
-    (['client-00', 'client-01'], (5, 5), (1, 5, 5), True)
+    (['client-0', 'client-1'], (5, 5), (1, 5, 5), True)
     """
     arrays, truth = make_network_arrays(
         Recipe(variables, lags, degree, out_degree, decay),
@@ -106,8 +106,7 @@ def make_network_arrays(
     for_structure, for_noise, for_holes = np.random.default_rng(seed).spawn(3)
     spread = for_noise.uniform(0.5, 2.0, recipe.variables) if noise == "unequal" else np.ones(recipe.variables)
     parts = [len(part) for part in np.array_split(np.arange(samples), clients)]
-    width = max(2, len(str(clients - 1)))
-    names = [f"client-{index:0{width}d}" for index in range(clients)]
+    names = [f"client-{number}" for number in numbered(clients)]
 
     def draw(network: Network, transitions: int, rng: np.random.Generator) -> tuple[FloatArray, Network]:
         shocks = draw_noise(rng, (_BURN_IN + transitions + recipe.lags, recipe.variables), distribution) * spread

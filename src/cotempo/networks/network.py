@@ -9,6 +9,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cotempo.data import numbered
 from cotempo.errors import DataError, ParameterError, nearest
 from cotempo.networks.acyclicity import edges_on_cycles
 from cotempo.networks.svar import simulate_svar, spectral_radius
@@ -35,7 +36,7 @@ class Network:
     across : (lags, variables, variables)
         A_1 to A_p, ``[source, target]``: effects of ``lag`` steps ago.
     variables : tuple of str, optional
-        Their names, by default ``x00``, ``x01``, ...
+        Their names, by default ``x0``, ``x1``, ...
 
     Examples
     --------
@@ -192,10 +193,9 @@ def variable_names(count: int) -> tuple[str, ...]:
     Examples
     --------
     >>> variable_names(2)
-    ('x00', 'x01')
+    ('x0', 'x1')
     """
-    width = max(2, len(str(count - 1)))
-    return tuple(f"x{index:0{width}d}" for index in range(count))
+    return tuple(f"x{number}" for number in numbered(count))
 
 
 def _read_only(values: ArrayLike) -> FloatArray:

@@ -4,9 +4,9 @@
                   equal: a = 50, min-pivot order of the innovations as they are}:
         repeat at most `passes` times:
             sweep until no gain: each variable tried at all positions, the best kept      (`sweeps`)
-            shake: another order of the same graph, sweep again, until `restarts` bring no gain
             refit the hyperparameters                                                     (`hyperparameters`)
-    keep the start with the higher evidence
+    keep the start with the higher evidence and repeat, now thoroughly: exchange parents (`parents`), and go to
+    other orders of the same graph and sweep again, until `restarts` of them bring no gain
 
 Whether noise variances are equal, which would tell directions, is no option: their spread is learned with the graph.
 """
@@ -25,7 +25,7 @@ from cotempo.networks.evidence import Evidence, Parents
 from cotempo.networks.found import Found, describe
 from cotempo.networks.hyperparameters import refit
 from cotempo.networks.knowledge import Edges, Knowledge, arrange, combine_knowledge
-from cotempo.networks.parents import LEAST_GAIN, ParentSearch
+from cotempo.networks.parents import ParentSearch
 from cotempo.networks.sweeps import Ordered
 
 FloatArray = NDArray[np.float64]
@@ -118,8 +118,9 @@ def learn_order(
     for shape, scaled in ((0.5, True), (50.0, False)):
         order = arrange(minimum_pivots(gram, variables, scaled)[0], knowledge.required)
         first = first_evidence(gram, rows, variables, shape, bayes, gamma)
-        graphs.append(search_orders(first, knowledge, order, rng, restarts, passes))
+        graphs.append(search_orders(first, knowledge, order, rng, passes))
     best = max(graphs, key=lambda graph: graph.evidence.total(graph.parents))
+    best = search_orders(best.evidence, knowledge, best.order, rng, passes, restarts, best.parents)
     return describe(best.evidence, best.parents, best.order, knowledge)
 
 
@@ -128,8 +129,8 @@ def search_orders(
     knowledge: Knowledge,
     order: list[int],
     rng: np.random.Generator,
-    restarts: int,
     passes: int,
+    restarts: int | None = None,
     parents: list[Parents] | None = None,
 ) -> Graph:
     """Alternate between searching orders and refitting hyperparameters, until the graph stays the same.
@@ -138,17 +139,18 @@ def search_orders(
     ----------
     order, parents
         Where to begin; without parents, from none but the required ones.
+    passes : int
+        Most times the hyperparameters are refitted.
+    restarts : int, optional
+        Search thoroughly: exchange parents, and try this many further orders of a graph in vain before leaving it.
     """
     graph = Graph(evidence, parents if parents is not None else knowledge.required, order)
     for _ in range(passes):
         found = Ordered(ParentSearch(graph.evidence, knowledge), graph.order, graph.parents)
-        found.climb(rng)
-        idle = 0
-        while idle < restarts:
-            before = found.score
-            found.shake(rng)
+        if restarts is None:
             found.climb(rng)
-            idle = 0 if found.score > before + LEAST_GAIN else idle + 1
+        else:
+            found.climb_on(rng, restarts)
         same = found.parents == graph.parents
         graph = Graph(refit(graph.evidence, found.parents), found.parents, found.order)
         if same:

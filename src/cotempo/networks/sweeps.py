@@ -48,11 +48,19 @@ class Ordered:
         return [fit.parents for fit in self.fits]
 
     def climb(self, rng: np.random.Generator) -> None:
-        """Sweep over all variables, in random order, until none gains by moving or by other parents."""
-        while True:
-            gain = sum(self._move(v) for v in rng.permutation(len(self.order)).tolist())
-            if gain <= LEAST_GAIN and not self._polish():
-                return
+        """Sweep over all variables, in random order, until none gains by moving."""
+        while sum(self._move(v) for v in rng.permutation(len(self.order)).tolist()) > LEAST_GAIN:
+            pass
+
+    def climb_on(self, rng: np.random.Generator, restarts: int) -> None:
+        """Climb, exchange parents, and climb from other orders of the same graph until `restarts` bring no gain."""
+        self._settle(rng)
+        idle = 0
+        while idle < restarts:
+            before = self.score
+            self.shake(rng)
+            self._settle(rng)
+            idle = 0 if self.score > before + LEAST_GAIN else idle + 1
 
     def shake(self, rng: np.random.Generator) -> None:
         """Go to a random order that the present graph also follows: it costs nothing and opens other moves."""
@@ -62,6 +70,11 @@ class Ordered:
             if any(self.prefix[k] >> candidate & 1 for candidate in fit.tempting):
                 better = self.search.fit(v, self.position < k, self.prefix[k], fit.parents)
                 self.fits[v] = max(fit, better, key=lambda one: one.score)
+
+    def _settle(self, rng: np.random.Generator) -> None:
+        self.climb(rng)
+        while self._polish():
+            self.climb(rng)
 
     def _polish(self) -> bool:
         before = self.score

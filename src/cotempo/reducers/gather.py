@@ -45,10 +45,12 @@ def gather_sum(replies: Iterable[Reply], names: Sequence[str]) -> Answers:
         message = reply.message
         for name, value in message.items():
             if isinstance(value, np.ndarray):
+                # Half-precision sums overflow at 65504: they are held in single precision.
+                share = (value.astype(np.float32) if value.dtype == np.float16 else value) * message.weight
                 if name in totals:
-                    totals[name] += value * message.weight
+                    totals[name] += share
                 else:
-                    totals[name] = value * message.weight
+                    totals[name] = np.asarray(share)
             elif isinstance(value, int | float):
                 totals[name] = totals.get(name, 0.0) + value * message.weight
             else:

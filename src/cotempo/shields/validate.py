@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+import sys
 
 import numpy as np
 
 from cotempo.errors import MessageError
 from cotempo.federation.exchange import Expect, Spec
-from cotempo.federation.message import Message
+from cotempo.federation.message import Message, Value
 from cotempo.federation.tree import Array
 
+MOST_CLIENTS = 1e6
 _SCALARS: dict[str, tuple[type, ...]] = {"float": (int, float), "int": (int,), "bool": (bool,), "str": (str,)}
 
 
@@ -41,9 +43,13 @@ def validate(message: Message, expect: Expect, limit: int = 2**31) -> None:
             _check_array(name, value, spec)
         else:
             _check_scalar(name, value, spec)
+        if expect.sums:
+            _check_room(name, value, message.weight)
 
 
 def _check_array(name: str, value: Array, spec: Spec) -> None:
+    if spec.dtype in _SCALARS:
+        raise MessageError(f"field {name!r} must be one {spec.dtype}, it is an array of shape {value.shape}")
     if value.dtype != spec.dtype:
         raise MessageError(f"field {name!r} must have dtype {spec.dtype}, it has {value.dtype}")
     if value.shape != spec.shape and (
@@ -59,13 +65,17 @@ def _check_array(name: str, value: Array, spec: Spec) -> None:
         if suspect and (bad := int(value.size - np.isfinite(value).sum())):
             raise MessageError(f"field {name!r} must be finite, {bad} of its {value.size} values are not")
     if (spec.low > -math.inf or spec.high < math.inf) and value.size:
-        smallest, largest = value.min(), value.max()
+        smallest, largest = float(value.min()), float(value.max())
         if smallest < spec.low or largest > spec.high:
             raise MessageError(
                 f"field {name!r} must lie in [{spec.low:g}, {spec.high:g}], it spans [{smallest:g}, {largest:g}]"
             )
     for rule in spec.rules:
-        if broken := rule(value):
+        try:
+            broken = rule(value)
+        except (ValueError, IndexError, ArithmeticError) as error:  # LinAlgError is a ValueError
+            broken = f"must be checked by the rule {rule.__name__}, which failed: {type(error).__name__}"
+        if broken:
             raise MessageError(f"field {name!r} {broken}")
 
 
@@ -76,23 +86,40 @@ def _check_scalar(name: str, value: object, spec: Spec) -> None:
     if not isinstance(value, kinds) or (isinstance(value, bool) and spec.dtype != "bool"):
         raise MessageError(f"field {name!r} must be {spec.dtype}, it is {type(value).__name__}")
     if isinstance(value, int | float):
+        if isinstance(value, int) and abs(value) >= 2**63:
+            raise MessageError(f"field {name!r} must fit into 64 bits, it has {value.bit_length()}")
         if not math.isfinite(value):
             raise MessageError(f"field {name!r} must be finite, it is {value}")
         if not spec.low <= value <= spec.high:
             raise MessageError(f"field {name!r} must lie in [{spec.low:g}, {spec.high:g}], it is {value:g}")
 
 
+def _check_room(name: str, value: Value, weight: float) -> None:
+    """A value may be finite and still so large that the sum over clients is not: one sender would spoil it for all."""
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind != "f" or not value.size:
+            return
+        largest = max(float(value.max()), -float(value.min()))
+        limit = float(np.finfo(np.result_type(value, np.float32)).max) / MOST_CLIENTS
+    elif isinstance(value, float):
+        largest, limit = abs(value), sys.float_info.max / MOST_CLIENTS
+    else:
+        return
+    if largest * weight > limit:
+        raise MessageError(f"field {name!r} times its weight must be at most {limit:g}, so that sums do not overflow")
+
+
 def symmetric(value: Array) -> str | None:
-    """Rule: the matrix equals its transpose."""
+    """Rule: the matrix, or each of a stack of matrices, equals its transpose."""
     scale = float(np.abs(value).max(initial=0.0))
-    gap = float(np.abs(value - value.T).max(initial=0.0))
+    gap = float(np.abs(value - np.swapaxes(value, -1, -2)).max(initial=0.0))
     return None if gap <= 1e-9 * scale else f"must be symmetric, it differs from its transpose by {gap:g}"
 
 
 def positive_semidefinite(value: Array) -> str | None:
-    """Rule: no eigenvalue is below zero by more than rounding."""
+    """Rule: no eigenvalue of the matrix, or of any in a stack, is below zero by more than rounding."""
     eigenvalues = np.linalg.eigvalsh(value)
-    smallest, largest = float(eigenvalues[0]), float(np.abs(eigenvalues).max())
+    smallest, largest = float(eigenvalues.min(initial=0.0)), float(np.abs(eigenvalues).max(initial=0.0))
     if smallest >= -1e-9 * largest:
         return None
     return f"must be positive semidefinite, its smallest eigenvalue is {smallest:g}"

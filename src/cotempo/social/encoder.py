@@ -89,8 +89,9 @@ def basis_of(total: Floats, seed: int, dimension: int) -> NDArray[np.float32]:
     inner = omega.T @ shifted
     values, vectors = np.linalg.eigh((inner + inner.T) / 2)
     half = (shifted @ vectors) / np.sqrt(np.maximum(values, values[-1] * 1e-7))
-    left: NDArray[np.float64] = np.linalg.svd(half, full_matrices=False)[0]
-    return left[:, :dimension].astype(np.float32)
+    squares, right = np.linalg.eigh(half.T @ half)
+    kept = slice(-1, -dimension - 1, -1)
+    return np.asarray(half @ right[:, kept] / np.sqrt(np.maximum(squares[kept], 1e-30)), dtype=np.float32)
 
 
 @dataclass(frozen=True)
@@ -142,10 +143,15 @@ class CharacterEncoder:
 
     @classmethod
     def from_counts(cls, counts: Counts, *, dimension: int, seed: int = 0) -> CharacterEncoder:
-        """Learn the encoder from hashed counts of one owner."""
+        """Learn the encoder from hashed counts of one owner, who can look at the posts more than once."""
+        from sklearn.utils.extmath import randomized_svd
+
         weights = inverse_frequencies(document_frequencies(counts), counts.shape[0])
-        total = sketch(weigh(counts, weights), seed, sketch_columns(dimension))
-        return cls(weights, basis_of(total, seed, dimension))
+        rank = min(dimension, *counts.shape)
+        right = randomized_svd(weigh(counts, weights), rank, random_state=seed)[2]
+        basis = np.zeros((counts.shape[1], dimension), np.float32)
+        basis[:, :rank] = right.T
+        return cls(weights, basis)
 
     @classmethod
     def random(cls, dimension: int, buckets: int, seed: int = 0) -> CharacterEncoder:

@@ -1,0 +1,100 @@
+"""How a client looks at posts: encoded, whitened, and weighed by time where time tells events apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cotempo.data import Posts
+from cotempo.social.discriminant import centres_of, square_distances
+from cotempo.social.encoder import CharacterEncoder
+from cotempo.social.records import EventRecord
+
+Floats = NDArray[np.float64]
+TAIL = 4.0
+PRIOR_POSTS = 5.0
+REFINEMENTS = 3
+UNLABELLED_WEIGHT = 0.5
+
+
+@dataclass(frozen=True)
+class Lens:
+    """Encoder, whitening matrix and the time scale of events.
+
+    Attributes
+    ----------
+    whitening
+        ``(dimension, dimension)``; afterwards posts of one event scatter alike in every direction.
+    duration
+        Typical distance in time of a post from the middle of its event; 0 where time is not to be used.
+    """
+
+    encoder: CharacterEncoder
+    whitening: Floats
+    duration: float
+
+    def points(self, vectors: NDArray[np.float32]) -> Floats:
+        """Whiten encoded posts."""
+        return np.asarray(vectors.astype(np.float64) @ self.whitening)
+
+    def look(self, posts: Posts) -> Floats:
+        """Encode and whiten posts, ``(posts, dimension)``."""
+        return self.points(self.encoder.encode(posts.text))
+
+    def without_time(self) -> Lens:
+        """The same lens, blind to time."""
+        return replace(self, duration=0.0)
+
+    def places(self, points: Floats, times: Floats) -> Floats:
+        """Points to cluster: with time, in units of an event's duration, as one more direction where it is used."""
+        if not self.duration:
+            return points
+        known = np.isfinite(times)
+        middle = float(np.median(times[known])) if known.any() else 0.0
+        return np.column_stack([points, np.where(known, times - middle, 0.0) / self.duration])
+
+    def scores(self, points: Floats, times: Floats, records: Sequence[EventRecord]) -> Floats:
+        """Return the log density of each post under each event up to a constant, ``(posts, events)``.
+
+        Normal in the whitened space; in time a Student distribution around the middle of the event, whose width is
+        the event's own, drawn towards the common duration. A post or an event without a time is scored by text alone.
+        """
+        text = -0.5 * square_distances(points, np.stack([record.centre for record in records]))
+        if not self.duration:
+            return text
+        middle = np.array([record.middle for record in records])
+        timed = np.array([record.timed for record in records])
+        lapse = np.nan_to_num(np.array([record.lapse for record in records]))
+        width = (timed * lapse + PRIOR_POSTS * self.duration) / (timed + PRIOR_POSTS)
+        away = (times[:, None] - middle) / width
+        density = -(TAIL + 1) / 2 * np.log1p(away**2 / TAIL) - np.log(width / self.duration)
+        return np.asarray(text + np.nan_to_num(density))
+
+
+def refine(labelled: Floats, codes: NDArray[np.intp], others: Floats) -> Floats:
+    """Return event centres from labelled posts, sharpened by unlabelled ones that probably belong to them.
+
+    A few steps of expectation maximisation; an unlabelled post counts half, split over events by its probability.
+    """
+    events = int(codes.max()) + 1
+    centres = first = centres_of(labelled, codes, events)
+    size = np.bincount(codes, minlength=events)[:, None]
+    for _ in range(REFINEMENTS if len(others) else 0):
+        share = UNLABELLED_WEIGHT * softmax(-0.5 * square_distances(others, centres))
+        centres = (first * size + share.T @ others) / (size + share.sum(axis=0)[:, None])
+    return centres
+
+
+def softmax(scores: Floats) -> Floats:
+    """Return rows that sum to one.
+
+    Examples
+    --------
+    >>> softmax(np.array([[0.0, 0.0]]))
+    array([[0.5, 0.5]])
+    """
+    shifted = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return np.asarray(shifted / shifted.sum(axis=1, keepdims=True))
