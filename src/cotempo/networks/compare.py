@@ -40,12 +40,13 @@ def compare_alone(
     if held_out == 0 or len(seen) < 3:
         return 0.0, 0.0
     return (
-        _gaussian_alone(seen, judged, count),
-        _under_network((judged - mean) / scale, network, variance) - float(np.log(scale[:count]).sum()),
+        gaussian_alone(seen, judged, count),
+        float(log_densities((judged - mean) / scale, network, variance).mean() - np.log(scale[:count]).sum()),
     )
 
 
-def _gaussian_alone(seen: FloatArray, judged: FloatArray, count: int) -> float:
+def gaussian_alone(seen: FloatArray, judged: FloatArray, count: int) -> float:
+    """Mean log-density of the judged rows under a shrunken Gaussian over the seen ones, given the past."""
     from sklearn.covariance import ledoit_wolf
 
     covariance, _ = ledoit_wolf(seen)
@@ -60,10 +61,14 @@ def _gaussian_alone(seen: FloatArray, judged: FloatArray, count: int) -> float:
     return float(-constant - 0.5 * (whitened**2).sum(axis=0).mean())
 
 
-def _under_network(rows: FloatArray, network: Network, variance: FloatArray) -> float:
-    """Log-density of structural residuals; W has no cycles, so the change of variables has determinant one."""
+def log_densities(rows: FloatArray, network: Network, variance: FloatArray) -> FloatArray:
+    """Log-density of each row's structural residuals, `(rows,)`.
+
+    W has no cycles, so the change of variables has determinant one.
+    """
     count = len(variance)
     lagged = network.across.reshape(-1, count)
     error = rows[:, :count] - rows[:, :count] @ network.within - rows[:, count:] @ lagged
     variance = np.maximum(variance, 1e-12)
-    return float(np.mean(-0.5 * (np.log(2 * np.pi * variance) + error**2 / variance).sum(axis=1)))
+    density: FloatArray = -0.5 * (np.log(2 * np.pi * variance) + error**2 / variance).sum(axis=1)
+    return density

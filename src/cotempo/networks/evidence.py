@@ -123,8 +123,8 @@ class Evidence:
     def slopes(self, node: int, parents: Parents) -> FloatArray:
         """Return the slopes of `node` on `parents`, in the order of `parents`."""
         index = list(parents)
-        solved: FloatArray = np.linalg.lstsq(self._ridged[np.ix_(index, index)], self.gram[index, node])[0]
-        return solved
+        solved = np.linalg.lstsq(self._ridged[np.ix_(index, index)], self.gram[index, node])[0]
+        return np.asarray(solved, dtype=np.float64)
 
     def total(self, parents: list[Parents]) -> float:
         """Return the evidence of a whole graph, normalised so that different hyperparameters compare.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cotempo.federation.fitted import Fitted, Outcome
@@ -29,7 +30,9 @@ class FittedNetwork(Fitted):
         return {title: plot_networks(self.network, known)}
 
     def scores(self, truth: Any) -> Mapping[str, float]:
-        """Distances and rates of `score_network`."""
+        """Distances and rates of `score_network`; where each client has a truth of its own, means over them."""
+        if isinstance(truth, Mapping):
+            return score_network({name: self[name].network for name in truth}, truth)
         return score_network(self.network, truth)
 
     def plot(self, truth: Network | None = None) -> Figure:
@@ -37,3 +40,32 @@ class FittedNetwork(Fitted):
         from cotempo.networks.plot import plot_networks
 
         return plot_networks(self.network, truth)
+
+
+@dataclass(frozen=True)
+class ClientNetwork:
+    """One client's own network."""
+
+    network: Network
+
+    def plot(self, truth: Network | None = None) -> Figure:
+        """Draw the network."""
+        from cotempo.networks.plot import plot_networks
+
+        return plot_networks(self.network, truth)
+
+
+class FittedPersonal(FittedNetwork):
+    """A network for every client, `fitted[client].network`, beside the common one, `fitted.network`.
+
+    Clients' own networks come from their memories and never crossed.
+    """
+
+    def __init__(self, outcome: Outcome, network: Network, own: Mapping[str, Network]):
+        super().__init__(outcome, network)
+        self.own = own
+
+    def __getitem__(self, client: str) -> Any:
+        """The client's own network; the common one for a client that never took part."""
+        super().__getitem__(client)
+        return ClientNetwork(self.own.get(client, self.network))

@@ -41,6 +41,8 @@ class Found(NamedTuple):
         Columns of the Gram that are parents of each variable.
     evidence : Evidence
         With the hyperparameters learned.
+    knowledge : Knowledge
+        What the search was allowed.
     """
 
     within: FloatArray
@@ -51,6 +53,7 @@ class Found(NamedTuple):
     order: list[int]
     parents: list[Parents]
     evidence: Evidence
+    knowledge: Knowledge
 
 
 def describe(evidence: Evidence, parents: list[Parents], order: list[int], knowledge: Knowledge) -> Found:
@@ -72,6 +75,7 @@ def describe(evidence: Evidence, parents: list[Parents], order: list[int], knowl
         order=list(order),
         parents=list(parents),
         evidence=evidence,
+        knowledge=knowledge,
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,6 +18,10 @@ FloatArray = NDArray[np.float64]
 _BURN_IN = 200
 _NOISES = ("equal", "unequal")
 _DISTRIBUTIONS = ("gaussian", "laplace", "uniform", "exponential")
+_EFFECTS: dict[str, Callable[[FloatArray], FloatArray]] = {
+    "cosine": lambda past: 2**0.5 * np.cos(2.0 * past),
+    "saturating": lambda past: 1.5 * np.tanh(past),
+}
 
 
 def make_networks(
@@ -33,6 +39,7 @@ def make_networks(
     distribution: str = "gaussian",
     shared: float = 1.0,
     missing: float = 0.0,
+    nonlinear: str = "",
 ) -> tuple[dict[str, Series], Network | dict[str, Network]]:
     """Draw a true network (or one per client) and series that follow it exactly.
 
@@ -62,6 +69,9 @@ def make_networks(
         series, and the truth is a mapping from client to Network.
     missing : float
         Share of cells made missing, at random.
+    nonlinear : {"", "cosine", "saturating"}
+        What the past acts through, ``f(x_{t-i})' A_i``: ``sqrt(2) cos(2 x)``, which a linear model does not see, or
+        ``1.5 tanh(x)``, which it does. Both are bounded. Effects inside a time step stay linear.
 
     Returns
     -------
@@ -84,6 +94,7 @@ def make_networks(
         distribution=distribution,
         shared=shared,
         missing=missing,
+        nonlinear=nonlinear,
     )
     names = variable_names(variables)
     return {name: Series.from_arrays(values, features=names) for name, values in arrays.items()}, truth
@@ -100,9 +111,11 @@ def make_network_arrays(
     distribution: str = "gaussian",
     shared: float = 1.0,
     missing: float = 0.0,
+    nonlinear: str = "",
 ) -> tuple[dict[str, FloatArray], Network | dict[str, Network]]:
     """Do the work of `make_networks` with plain (times, variables) arrays instead of tables."""
     _check(recipe, clients, samples, noise, distribution, shared, missing)
+    _check_effect(nonlinear, standardised)
     for_structure, for_noise, for_holes = np.random.default_rng(seed).spawn(3)
     spread = for_noise.uniform(0.5, 2.0, recipe.variables) if noise == "unequal" else np.ones(recipe.variables)
     parts = [len(part) for part in np.array_split(np.arange(samples), clients)]
@@ -110,7 +123,7 @@ def make_network_arrays(
 
     def draw(network: Network, transitions: int, rng: np.random.Generator) -> tuple[FloatArray, Network]:
         shocks = draw_noise(rng, (_BURN_IN + transitions + recipe.lags, recipe.variables), distribution) * spread
-        values = simulate_svar(network.within, network.across, shocks)[_BURN_IN:]
+        values = simulate_svar(network.within, network.across, shocks, effect=_EFFECTS.get(nonlinear))[_BURN_IN:]
         return _standardise(values, network) if standardised else (values, network)
 
     truth: Network | dict[str, Network]
@@ -181,3 +194,14 @@ def _check(
         raise ParameterError(f"shared must lie between 0 and 1; got {shared}")
     if not 0 <= missing < 1:
         raise ParameterError(f"missing must be at least 0 and below 1; got {missing}")
+
+
+def _check_effect(nonlinear: str, standardised: bool) -> None:
+    if nonlinear and nonlinear not in _EFFECTS:
+        raise ParameterError(
+            f"nonlinear must be empty or one of {tuple(_EFFECTS)}; got {nonlinear!r}{nearest(nonlinear, _EFFECTS)}"
+        )
+    if nonlinear and standardised:
+        raise ParameterError(
+            "standardised must be off for nonlinear networks: their weights do not rescale with the variables"
+        )

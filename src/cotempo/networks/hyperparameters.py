@@ -14,6 +14,11 @@ from cotempo.networks.evidence import Evidence, Parents
 
 FloatArray = NDArray[np.float64]
 
+#: Few rows say little about how dense a graph is, and the best graph is sparser than the truth: the density of the
+#: slice is pulled towards this many neighbours, as if that had been seen in `PULL` pairs for each variable.
+NEIGHBOURS = 4.0
+PULL = 2.0
+
 
 def refit(evidence: Evidence, parents: list[Parents]) -> Evidence:
     """Return the evidence with its hyperparameters made most likely for one graph.
@@ -48,13 +53,15 @@ def _refit_densities(evidence: Evidence, parents: list[Parents]) -> Evidence:
     inside = sum(parent < d for chosen in parents for parent in chosen)
     lagged = sum(len(chosen) for chosen in parents) - inside
     price = np.empty(side)
-    price[:d] = -_log_odds(inside, d * (d - 1) / 2.0)
-    price[d:] = -_log_odds(lagged, d * (side - d))
+    pairs = d * (d - 1) / 2.0
+    expected = min(NEIGHBOURS / max(d - 1, 1), 0.9)
+    price[:d] = -_log_odds(inside + PULL * d * expected, pairs + PULL * d)
+    price[d:] = -_log_odds(lagged + 0.5, d * (side - d) + 1.0)
     return replace(evidence, price=price)
 
 
 def _log_odds(edges: float, candidates: float) -> float:
-    return math.log((edges + 0.5) / (max(candidates - edges, 0.0) + 0.5))
+    return math.log(edges / (candidates - edges))
 
 
 def fit_variances(residuals: FloatArray, rows: FloatArray, largest: float) -> tuple[float, float]:

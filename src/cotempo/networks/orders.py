@@ -3,10 +3,12 @@
     for start in {free:  a = .5, min-pivot order of the scaled innovations,
                   equal: a = 50, min-pivot order of the innovations as they are}:
         repeat at most `passes` times:
-            sweep until no gain: each variable tried at all positions, the best kept      (`sweeps`)
-            refit the hyperparameters                                                     (`hyperparameters`)
-    keep the start with the higher evidence and repeat, now thoroughly: exchange parents (`parents`), and go to
-    other orders of the same graph and sweep again, until `restarts` of them bring no gain
+            sweep until no gain: each variable tried at all positions, the best kept        (`sweeps`)
+            go to another order of the same graph and sweep again, until `restarts` of them bring no gain
+            refit the hyperparameters                                                       (`hyperparameters`)
+    keep the start with the higher evidence and repeat, now exchanging parents as well (`parents`) and beginning from
+    random orders too
+    with few rows, average over the graphs around the one found                             (`posterior`)
 
 Whether noise variances are equal, which would tell directions, is no option: their spread is learned with the graph.
 """
@@ -25,15 +27,20 @@ from cotempo.networks.evidence import Evidence, Parents
 from cotempo.networks.found import Found, describe
 from cotempo.networks.hyperparameters import refit
 from cotempo.networks.knowledge import Edges, Knowledge, arrange, combine_knowledge
-from cotempo.networks.parents import ParentSearch
-from cotempo.networks.sweeps import Ordered
+from cotempo.networks.parents import LEAST_GAIN, ParentSearch
+from cotempo.networks.posterior import average_graphs
+from cotempo.networks.sweeps import Ordered, random_topological
 
 FloatArray = NDArray[np.float64]
 
 EVIDENCES = ("auto", "penalty", "bayes")
 
-#: Rows per candidate above which the penalty selects better than the Bayesian evidence, which then selects too much.
-ROWS_PER_CANDIDATE = 5.0
+#: Below this many rows per log m the penalty misses weak edges; above, the Bayesian evidence takes too many.
+ROWS_PER_LOG_SIDE = 50.0
+
+
+#: Random orders tried, times variables.
+SMALL = 40
 
 
 class Prior(NamedTuple):
@@ -67,13 +74,14 @@ def learn_order(
     rng: np.random.Generator,
     *,
     gamma: float = 1.0,
-    restarts: int = 2,
+    restarts: int = 1,
     passes: int = 4,
     evidence: str = "auto",
     forbidden: Edges | None = None,
     required: Edges | None = None,
     tiers: Sequence[int] | None = None,
     prior: Prior | None = None,
+    averaged: bool = True,
 ) -> Found:
     """Learn a network from one summed Gram matrix.
 
@@ -93,12 +101,15 @@ def learn_order(
     passes : int
         Most times the hyperparameters are refitted.
     evidence : {"auto", "penalty", "bayes"}
-        `auto` takes the Bayesian one below five rows per candidate.
+        `auto` takes the Bayesian one below ``50 log(side)`` rows.
     forbidden, required : Edges, optional
     tiers : sequence of int, optional
         Inside the slice, no edge leads from a higher tier to a lower one.
     prior : Prior, optional
         Others' rows to borrow, for a personal network.
+    averaged : bool
+        Under the Bayesian evidence, keep the edges that are likely on average over graphs, not those of the single
+        most likely graph; slower.
 
     Examples
     --------
@@ -113,15 +124,18 @@ def learn_order(
     if prior is not None:
         gram, rows = gram + prior.gram, rows + prior.rows
     knowledge = combine_knowledge(variables, lags, forbidden, required, tiers)
-    bayes = evidence == "bayes" or (evidence == "auto" and rows < ROWS_PER_CANDIDATE * len(gram))
+    bayes = evidence == "bayes" or (evidence == "auto" and rows < ROWS_PER_LOG_SIDE * math.log(len(gram)))
     graphs = []
     for shape, scaled in ((0.5, True), (50.0, False)):
         order = arrange(minimum_pivots(gram, variables, scaled)[0], knowledge.required)
         first = first_evidence(gram, rows, variables, shape, bayes, gamma)
-        graphs.append(search_orders(first, knowledge, order, rng, passes))
+        graphs.append(search_orders(first, knowledge, order, rng, restarts, passes))
     best = max(graphs, key=lambda graph: graph.evidence.total(graph.parents))
-    best = search_orders(best.evidence, knowledge, best.order, rng, passes, restarts, best.parents)
-    return describe(best.evidence, best.parents, best.order, knowledge)
+    best = search_orders(best.evidence, knowledge, best.order, rng, restarts, passes, best.parents, thorough=True)
+    if not (bayes and averaged):
+        return describe(best.evidence, best.parents, best.order, knowledge)
+    likely = average_graphs(best.evidence, knowledge, best.parents, rng)
+    return describe(best.evidence, likely, random_topological(likely, rng), knowledge)
 
 
 def search_orders(
@@ -129,9 +143,10 @@ def search_orders(
     knowledge: Knowledge,
     order: list[int],
     rng: np.random.Generator,
+    restarts: int,
     passes: int,
-    restarts: int | None = None,
     parents: list[Parents] | None = None,
+    thorough: bool = False,
 ) -> Graph:
     """Alternate between searching orders and refitting hyperparameters, until the graph stays the same.
 
@@ -139,23 +154,34 @@ def search_orders(
     ----------
     order, parents
         Where to begin; without parents, from none but the required ones.
-    passes : int
-        Most times the hyperparameters are refitted.
-    restarts : int, optional
-        Search thoroughly: exchange parents, and try this many further orders of a graph in vain before leaving it.
+    restarts, passes : int
+        See `learn_order`.
+    thorough : bool
+        Exchange parents and begin from random orders too.
     """
     graph = Graph(evidence, parents if parents is not None else knowledge.required, order)
-    for _ in range(passes):
+    for turn in range(passes):
         found = Ordered(ParentSearch(graph.evidence, knowledge), graph.order, graph.parents)
-        if restarts is None:
-            found.climb(rng)
-        else:
-            found.climb_on(rng, restarts)
+        found.climb_on(rng, restarts, thorough)
+        if thorough and turn == 0:
+            found = _from_elsewhere(found, knowledge, rng, restarts)
         same = found.parents == graph.parents
         graph = Graph(refit(graph.evidence, found.parents), found.parents, found.order)
         if same:
             break
     return graph
+
+
+def _from_elsewhere(found: Ordered, knowledge: Knowledge, rng: np.random.Generator, restarts: int) -> Ordered:
+    """Climb from random orders too; from more of them the fewer variables there are, for small graphs cost nothing."""
+    best = found
+    for _ in range(restarts + SMALL // len(found.order)):
+        order = arrange(rng.permutation(len(found.order)).tolist(), knowledge.required)
+        other = Ordered(found.search, order)
+        other.climb_on(rng, restarts=1, thorough=True)
+        if other.score > best.score + LEAST_GAIN:
+            best = other
+    return best
 
 
 def minimum_pivots(gram: FloatArray, variables: int, scaled: bool) -> tuple[list[int], FloatArray]:
@@ -180,7 +206,7 @@ def minimum_pivots(gram: FloatArray, variables: int, scaled: bool) -> tuple[list
         left = left / np.outer(spread, spread)
     order: list[int] = []
     pivots = np.empty(variables)
-    smallest = np.finfo(float).eps * left.diagonal()
+    smallest = 1e-6 * left.diagonal()
     for place in range(variables):
         remaining = left.diagonal().copy()
         remaining[order] = np.inf

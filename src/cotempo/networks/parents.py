@@ -1,4 +1,8 @@
-"""The best parents of one variable among those an order allows: forward and backward steps until none gains."""
+"""The best parents of one variable among those an order allows: forward and backward steps until none gains.
+
+Neighbouring orders ask for the same variable with nearly the same predecessors, so both what was found for a set of
+predecessors and what was seen from a set of parents are remembered.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +15,17 @@ from cotempo.networks.evidence import Evidence, Parents
 from cotempo.networks.knowledge import Knowledge
 
 BoolArray = NDArray[np.bool_]
+FloatArray = NDArray[np.float64]
 
 #: A step must gain more than this, so that rounding cannot make a search run in circles.
 LEAST_GAIN = 1e-7
 
-#: Fits remembered before the memory is emptied: bounds it at some hundred megabytes.
-REMEMBERED = 200_000
+#: Numbers remembered before the memory is emptied: bounds it at some hundred megabytes.
+REMEMBERED = 20_000_000
 
 
 class Fit(NamedTuple):
-    """Parents of one variable that no single addition or removal improves.
+    """Parents of one variable.
 
     Attributes
     ----------
@@ -36,6 +41,26 @@ class Fit(NamedTuple):
     tempting: frozenset[int]
 
 
+class View(NamedTuple):
+    """Chosen parents and the steps that lead away from them.
+
+    Attributes
+    ----------
+    fit : Fit
+    adding : (side,)
+        Gain for each further candidate.
+    drop_gain : float
+        Gain for leaving out the least useful parent that is not required.
+    dropped : tuple of int
+        The parents that are left then.
+    """
+
+    fit: Fit
+    adding: FloatArray
+    drop_gain: float
+    dropped: Parents
+
+
 class ParentSearch:
     """Forward/backward search for parents, remembering what it found for each set of predecessors.
 
@@ -49,6 +74,7 @@ class ParentSearch:
         self.evidence = evidence
         self.allowed, self.required = knowledge
         self._known: dict[tuple[int, int], Fit] = {}
+        self._views: dict[tuple[int, Parents], View] = {}
         self._polished: set[tuple[int, int]] = set()
 
     def fit(self, node: int, before: BoolArray, key: int, start: Parents) -> Fit:
@@ -63,7 +89,7 @@ class ParentSearch:
         """
         known = self._known.get((node, key))
         if known is None:
-            if len(self._known) >= REMEMBERED:
+            if len(self._known) * len(before) >= REMEMBERED:
                 self._known.clear()
             known = self._known[node, key] = self._climb(node, self._candidates(node, before), start)
         return known
@@ -92,27 +118,35 @@ class ParentSearch:
         return best
 
     def _candidates(self, node: int, before: BoolArray) -> BoolArray:
-        candidates = self.allowed[node].copy()
+        candidates: BoolArray = self.allowed[node].copy()
         candidates[: len(before)] &= before
         return candidates
 
     def _climb(self, node: int, candidates: BoolArray, parents: Parents) -> Fit:
-        barred = ~candidates
-        fixed = self.required[node]
         while True:
-            score, adding, dropping = self.evidence.profile(node, parents)
-            for place, parent in enumerate(parents):
-                if parent in fixed:
-                    dropping[place] = -np.inf
-            drop = int(dropping.argmax()) if parents else -1
-            within_reach = np.where(barred, -np.inf, adding)
+            view = self._look(node, parents)
+            within_reach = np.where(candidates, view.adding, -np.inf)
             add = int(within_reach.argmax())
-            gain = within_reach[add]
-            if parents and dropping[drop] > max(gain, LEAST_GAIN):
-                parents = parents[:drop] + parents[drop + 1 :]
-            elif gain > LEAST_GAIN:
-                parents = (*parents, add)
-            else:
-                variables = len(self.allowed)
-                open_ = self.allowed[node, :variables] & (adding[:variables] > LEAST_GAIN)
-                return Fit(score, tuple(sorted(parents)), frozenset(np.flatnonzero(open_).tolist()))
+            gain = float(within_reach[add])
+            if max(gain, view.drop_gain) <= LEAST_GAIN:
+                return view.fit
+            parents = view.dropped if view.drop_gain > gain else tuple(sorted((*parents, add)))
+
+    def _look(self, node: int, parents: Parents) -> View:
+        known = self._views.get((node, parents))
+        if known is None:
+            if len(self._views) * len(self.allowed[0]) >= REMEMBERED:
+                self._views.clear()
+            known = self._views[node, parents] = self._view(node, parents)
+        return known
+
+    def _view(self, node: int, parents: Parents) -> View:
+        score, adding, dropping = self.evidence.profile(node, parents)
+        fixed = self.required[node]
+        gains = [-np.inf if parent in fixed else gain for parent, gain in zip(parents, dropping.tolist(), strict=True)]
+        best = max(gains, default=-np.inf)
+        place = gains.index(best) if gains else 0
+        dropped = parents[:place] + parents[place + 1 :]
+        variables = len(self.allowed)
+        tempting = np.flatnonzero(self.allowed[node, :variables] & (adding[:variables] > LEAST_GAIN))
+        return View(Fit(score, parents, frozenset(tempting.tolist())), adding, best, dropped)

@@ -5,6 +5,8 @@ x_t' = x_t' W + sum_i x_{t-i}' A_i + u_t'   so   x_t' = (sum_i x_{t-i}' A_i + u_
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,7 +14,11 @@ FloatArray = NDArray[np.float64]
 
 
 def simulate_svar(
-    within: FloatArray, across: FloatArray, shocks: FloatArray, history: FloatArray | None = None
+    within: FloatArray,
+    across: FloatArray,
+    shocks: FloatArray,
+    history: FloatArray | None = None,
+    effect: Callable[[FloatArray], FloatArray] | None = None,
 ) -> FloatArray:
     """Run the recursion forward, one row of shocks at a time.
 
@@ -26,6 +32,8 @@ def simulate_svar(
         u_t, one row per step. Rows of zeros give the forecast.
     history : (at least lags, variables), optional
         What came before, oldest row first; zeros when left out.
+    effect : callable, optional
+        What the past acts through, elementwise: ``x_{t-i}' A_i`` becomes ``effect(x_{t-i})' A_i``.
 
     Returns
     -------
@@ -48,7 +56,8 @@ def simulate_svar(
     if history is not None and lags:
         values[:lags] = history[-lags:]
     for step, shock in enumerate(mixed_shocks):
-        values[lags + step] = values[step : step + lags].ravel() @ transition + shock
+        past = values[step : step + lags].ravel()
+        values[lags + step] = (effect(past) if effect else past) @ transition + shock
     return values[lags:]
 
 

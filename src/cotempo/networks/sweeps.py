@@ -52,28 +52,31 @@ class Ordered:
         while sum(self._move(v) for v in rng.permutation(len(self.order)).tolist()) > LEAST_GAIN:
             pass
 
-    def climb_on(self, rng: np.random.Generator, restarts: int) -> None:
-        """Climb, exchange parents, and climb from other orders of the same graph until `restarts` bring no gain."""
-        self._settle(rng)
+    def climb_on(self, rng: np.random.Generator, restarts: int, thorough: bool) -> None:
+        """Climb, and again from other orders of the same graph, until `restarts` of them bring no gain.
+
+        `thorough` exchanges parents wherever no move gains.
+        """
+        self._settle(rng, thorough)
         idle = 0
         while idle < restarts:
             before = self.score
             self.shake(rng)
-            self._settle(rng)
+            self._settle(rng, thorough)
             idle = 0 if self.score > before + LEAST_GAIN else idle + 1
 
     def shake(self, rng: np.random.Generator) -> None:
         """Go to a random order that the present graph also follows: it costs nothing and opens other moves."""
-        self._arrange(_random_topological(self.parents, rng))
+        self._arrange(random_topological(self.parents, rng))
         for k, v in enumerate(self.order):
             fit = self.fits[v]
             if any(self.prefix[k] >> candidate & 1 for candidate in fit.tempting):
                 better = self.search.fit(v, self.position < k, self.prefix[k], fit.parents)
                 self.fits[v] = max(fit, better, key=lambda one: one.score)
 
-    def _settle(self, rng: np.random.Generator) -> None:
+    def _settle(self, rng: np.random.Generator, thorough: bool) -> None:
         self.climb(rng)
-        while self._polish():
+        while thorough and self._polish():
             self.climb(rng)
 
     def _polish(self) -> bool:
@@ -154,7 +157,8 @@ class Ordered:
                 yield k, neighbour, own
 
 
-def _random_topological(parents: list[Parents], rng: np.random.Generator) -> list[int]:
+def random_topological(parents: list[Parents], rng: np.random.Generator) -> list[int]:
+    """Draw an order of the variables in which parents come before their children."""
     variables = len(parents)
     inside = [[p for p in chosen if p < variables] for chosen in parents]
     waiting = [len(chosen) for chosen in inside]

@@ -1,0 +1,367 @@
+"""OneRound: the exact network of all clients' data from one sum of Gram matrices.
+
+    centre     clients send counts and sums of their columns; only totals are used        (a common centre, for digits)
+    products   clients send sums of products about it; only totals are used               (everything the search needs)
+    compare    clients say how well the network of the first four fifths predicts the last
+    borrow     personal=True: clients say how well networks with more or fewer borrowed rows predict; only totals
+    personal   personal=True: each client learns its own network and keeps it
+
+The search itself is `cotempo.networks.orders`.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from cotempo.data import Series, Table
+from cotempo.errors import DataError, Problem, SchemaError
+from cotempo.federation.exchange import Answers, Ask, Expect, Question, Spec
+from cotempo.federation.fitted import Outcome
+from cotempo.federation.message import Message
+from cotempo.federation.method import Benefit, Method, Metrics, Roster
+from cotempo.federation.registry import register
+from cotempo.federation.rng import Rng
+from cotempo.networks.compare import compare_alone
+from cotempo.networks.fdbnl import check_table
+from cotempo.networks.found import Found
+from cotempo.networks.generate import make_networks
+from cotempo.networks.gram import Gram, Sums, assemble, unpack
+from cotempo.networks.network import Network
+from cotempo.networks.oneround_client import Prepared, column_sums, held_out, prepare, product_sums
+from cotempo.networks.oneround_fitted import FittedOneRound
+from cotempo.networks.orders import learn_order
+from cotempo.networks.personal import SHARES, learn_personal, score_shares
+from cotempo.networks.wishes import Wishes
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class OneRoundState:
+    """What the server keeps: the sums, and the network they tell.
+
+    `counts`, `sums` and `products` have two rows: what was seen before the held-out fifth, and the rest.
+    """
+
+    variables: tuple[str, ...]
+    phase: str
+    centre: FloatArray
+    pairwise: bool = False
+    counts: FloatArray = field(default_factory=lambda: np.zeros((2, 1)))
+    sums: FloatArray = field(default_factory=lambda: np.zeros((2, 0)))
+    products: FloatArray = field(default_factory=lambda: np.zeros((2, 0)))
+    within: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
+    across: FloatArray = field(default_factory=lambda: np.zeros((0, 0, 0)))
+    variance: FloatArray = field(default_factory=lambda: np.zeros(0))
+    undirected: NDArray[np.bool_] = field(default_factory=lambda: np.zeros((0, 0), np.bool_))
+    score: float = 0.0
+    share: float = 0.0
+    comparisons: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class OneRoundMemory:
+    """A client's own network, which never leaves it."""
+
+    within: FloatArray
+    across: FloatArray
+
+
+@register()
+class OneRound(Method):
+    """Learn the network of all clients' data exactly, from one sum of Gram matrices.
+
+    The directions of edges come from a search over orders of the variables, with the spread of noise variances
+    learned; edges whose direction the data cannot tell are in `fitted.undirected`.
+
+    Parameters
+    ----------
+    lags
+        How many past time steps can act; 0 learns a static network.
+    minimum_rows
+        A client with fewer rows is refused: a Gram of a few rows tells the rows.
+    half_life
+        The time after which a row counts half, for structure that drifts; in the unit of the table's time.
+    personal
+        Give every client a network of its own, learned from its rows and borrowed ones of the others;
+        `fitted[client].network`. How much is borrowed is chosen by how well it predicts, summed over clients.
+    forbidden, required
+        Edges that must not or must be there: `(source, target)` within a time step, `(source, target, lag)` across.
+    tiers
+        Groups of variables; within a time step no edge leads from a later group to an earlier one.
+    evidence
+        `"auto"` takes the Bayesian evidence where rows are few, the penalised one where they are many.
+    gamma
+        Strength of the penalty.
+    restarts
+        Further orders tried without gain before the search ends.
+    compare
+        Hold out the last fifth of every client's rows first, to tell whether joining helped.
+
+    Examples
+    --------
+    >>> import cotempo as ct
+    >>> clients, truth = ct.make_networks(variables=5, clients=4, samples=500, seed=0)
+    >>> fitted = ct.OneRound().fit(clients)
+    >>> ct.score_network(fitted.network, truth)["within_shd"]
+    0.0
+    """
+
+    kind: ClassVar[str] = "series"
+    phases: ClassVar[tuple[str, ...]] = ("centre", "products", "compare", "borrow", "personal")
+    State: ClassVar[type] = OneRoundState
+    Memory: ClassVar[type | None] = OneRoundMemory
+
+    lags: int = Field(1, ge=0, le=50)
+    minimum_rows: int = Field(5, ge=1)
+    half_life: float | None = Field(None, gt=0)
+    personal: bool = False
+    forbidden: tuple[tuple[Any, ...], ...] = ()
+    required: tuple[tuple[Any, ...], ...] = ()
+    tiers: tuple[tuple[str, ...], ...] = ()
+    evidence: str = Field("auto", pattern="^(auto|penalty|bayes)$")
+    gamma: float = Field(1.0, ge=0)
+    restarts: int = Field(1, ge=0)
+    compare: bool = True
+
+    @classmethod
+    def example(cls) -> tuple[Method, dict[str, Series], None]:
+        """A small case for the contract suite."""
+        clients, _ = make_networks(variables=2, clients=3, samples=60, shared=0.5, seed=0)
+        return cls(restarts=0, personal=True), clients, None
+
+    # At a client.
+
+    def prepare(self, table: Table) -> Prepared:
+        """Cut the table into transitions; too few are refused."""
+        assert isinstance(table, Series)  # `check` saw the schema
+        check_table(table, self.lags)
+        return prepare(table, self.lags, self.half_life, self.minimum_rows)
+
+    def answer(
+        self, question: Question, prepared: Prepared, memory: OneRoundMemory | None, rng: Rng
+    ) -> tuple[Message, OneRoundMemory | None]:
+        """Send sums, or what the network is worth here."""
+        common, names = question.common, json.loads(question.common["variables"])
+        if question.phase == "centre":
+            return Message(column_sums(prepared, names)), None
+        if question.phase == "products":
+            return Message(self._sums(prepared, names, common)), None
+        if question.phase == "compare":
+            return self._compare(common, prepared), None
+        mine = self._sums(prepared, names, common)
+        own = Sums(*(mine[name].sum(axis=0) for name in Sums._fields))
+        others = assemble(Sums(*(common[name] - getattr(own, name) for name in Sums._fields)))
+        wishes = self._wishes(names)
+        if question.phase == "borrow":
+            rows = prepared.rows.values - np.tile(common["centre"], self.lags + 1)
+            return Message(
+                {"scores": score_shares(rows, others, wishes, rng("borrow"))}, weight=max(len(rows), 1)
+            ), None
+        found = learn_personal(assemble(own), others, common["share"], wishes, rng("personal"), restarts=self.restarts)
+        return Message({"edges": float(np.count_nonzero(found.within))}), OneRoundMemory(found.within, found.across)
+
+    def _sums(self, prepared: Prepared, names: Sequence[str], common: Mapping[str, Any]) -> dict[str, FloatArray]:
+        return product_sums(prepared, names, common["centre"], self.lags, self.half_life, pairwise=common["pairwise"])
+
+    def late_sums(self, state: OneRoundState, client: str, table: Series) -> dict[str, FloatArray]:
+        """The sums of a client that joins or leaves later, about the centre that was agreed on."""
+        unknown = [name for name in table.features if name not in state.variables]
+        if unknown:
+            raise DataError([Problem("a late client cannot bring new variables", client=client, column=unknown[0])])
+        try:
+            prepared = self.prepare(table)
+        except DataError as error:
+            raise DataError([Problem(p.must, client, p.column, p.row) for p in error.problems]) from error
+        pairwise = state.pairwise or prepared.incomplete or len(table.features) < len(state.variables)
+        return self._sums(prepared, state.variables, {"centre": state.centre, "pairwise": pairwise})
+
+    def _compare(self, common: Message, prepared: Prepared) -> Message:
+        rows = prepared.rows.values
+        judged = held_out(len(rows)) if len(common["variance"]) * (self.lags + 1) == rows.shape[1] else 0
+        network = Network(common["within"], common["across"])
+        alone, together = compare_alone(
+            rows, judged, self.lags, network, common["mean"], np.ones(rows.shape[1]), common["variance"]
+        )
+        return Message({"alone": alone, "together": together, "rows": judged})
+
+    # At the server.
+
+    def check(self, roster: Roster) -> None:
+        """Clients may hold different variables; each must share some with the rest, and units must agree."""
+        problems = []
+        units = {schema.unit for schema in roster.schemas.values()}
+        for name, schema in roster.schemas.items():
+            if schema.kind != self.kind:
+                problems.append(Problem(f"the table must hold {self.kind}, it holds {schema.kind}", client=name))
+            elsewhere = {c for other, s in roster.schemas.items() if other != name for c in s.columns}
+            if len(roster.schemas) > 1 and not elsewhere & set(schema.columns):
+                problems.append(Problem("at least one variable must be shared with another client", client=name))
+        if len(units) > 1:
+            problems.append(Problem(f"the unit of time must be the same at all clients, it is one of {sorted(units)}"))
+        if problems:
+            raise SchemaError(problems)
+
+    def open(self, roster: Roster, public: Table | None, rng: Rng) -> OneRoundState:
+        """The variables are those any client holds."""
+        names = tuple(dict.fromkeys(c for name in roster.names for c in roster.schemas[name].columns))
+        self._wishes(names)
+        return OneRoundState(names, "centre", np.zeros(len(names)))
+
+    def ask(self, state: OneRoundState, cohort: Sequence[str], rng: Rng) -> Ask | None:
+        """One round of a few steps."""
+        if state.phase == "finished":
+            return None
+        common: dict[str, Any] = {"variables": json.dumps(state.variables)}
+        if state.phase == "compare":
+            common |= {"within": state.within, "across": state.across, "variance": state.variance}
+            common["mean"] = self._mean(state)
+        if state.phase in ("products", "borrow", "personal"):
+            common |= {"centre": state.centre, "pairwise": state.pairwise}
+        if state.phase in ("borrow", "personal"):
+            common |= {name: getattr(state, name).sum(axis=0) for name in Sums._fields}
+            common["share"] = state.share
+        last = "personal" if self.personal else "compare" if self.compare else "products"
+        return Ask(state.phase, cohort, Message(common), ends_round=state.phase == last)
+
+    def absorb(
+        self, state: OneRoundState, answers: Answers, public: Table | None, rng: Rng
+    ) -> tuple[OneRoundState, Metrics]:
+        """Keep the sums, search, and note what the clients said."""
+        if state.phase == "centre":
+            total = answers.sum
+            centre = total["sums"] / np.maximum(total["counts"], 1.0)
+            return replace(state, phase="products", centre=centre, pairwise=total["incomplete"] > 0), {}
+        if state.phase == "products":
+            sums = {name: answers.sum[name] for name in Sums._fields}
+            state = replace(state, phase="compare" if self.compare else self._after_compare(), **sums)
+            return self.learn(state, rng, trial=self.compare)
+        if state.phase == "compare":
+            said = {name: answers[name] for name in answers.names}
+            comparisons = {name: (m["alone"], m["together"]) for name, m in said.items() if m["rows"] > 0}
+            state = replace(state, phase=self._after_compare(), comparisons=comparisons)
+            return self.learn(state, rng, trial=False)
+        if state.phase == "borrow":
+            scores = answers.mean("scores")
+            share = float(SHARES[int(np.argmax(scores))])
+            return replace(state, phase="personal", share=share), {"share": share}
+        return replace(state, phase="finished"), {}
+
+    def _after_compare(self) -> str:
+        return "borrow" if self.personal else "finished"
+
+    def search(self, state: OneRoundState, rng: Rng, *, trial: bool = False) -> Found:
+        """Search for the network that the sums tell."""
+        gram = assemble(pooled_sums(state, trial=trial))
+        wishes = self._wishes(state.variables).without(gram.unseen)
+        return learn_order(
+            gram.gram, gram.rows, len(state.variables), self.lags, rng("search"), gamma=self.gamma,
+            restarts=self.restarts, evidence=self.evidence, **wishes.arguments,
+        )  # fmt: skip
+
+    def learn(self, state: OneRoundState, rng: Rng, *, trial: bool = False) -> tuple[OneRoundState, Metrics]:
+        """Search, and keep what was found."""
+        found = self.search(state, rng, trial=trial)
+        learned = replace(
+            state, within=found.within, across=found.across, variance=found.variance, undirected=found.undirected,
+            score=found.score,
+        )  # fmt: skip
+        return learned, {"score": found.score, "edges": float(np.count_nonzero(found.within))}
+
+    def _mean(self, state: OneRoundState) -> FloatArray:
+        mean: FloatArray = assemble(pooled_sums(state, trial=True)).mean + np.tile(state.centre, self.lags + 1)
+        return mean
+
+    def _wishes(self, names: Sequence[str]) -> Wishes:
+        return Wishes.read(tuple(names), self.lags, self.forbidden, self.required, self.tiers)
+
+    def expects(self, state: OneRoundState, phase: str) -> Expect:
+        """Everything but what a client says of its own gain is needed only as a sum."""
+        count = len(state.variables)
+        side = count * (self.lags + 1)
+        pairs = side * (side + 1) // 2
+        if phase == "centre":
+            fields = {
+                "counts": Spec((count,), low=0, high=1e12, about="how many values you have of each variable"),
+                "sums": Spec((count,), about="their sums"),
+                "incomplete": Spec((), "float", low=0, high=1, about="whether any cell or variable is missing"),
+            }
+            return Expect(fields, sums=True)
+        if phase == "products":
+            rules = () if state.pairwise else (_semidefinite,)
+            fields = {
+                "counts": Spec((2, pairs if state.pairwise else 1), low=0, high=1e12, about="how many rows you have"),
+                "sums": Spec((2, side), about="the sum of each variable and of its lags"),
+                "products": Spec((2, pairs), rules=rules, about="sums of products of each two of them"),
+            }
+            return Expect(fields, sums=True)
+        if phase == "compare":
+            fields = {
+                "alone": Spec((), "float", about="how well a model of your own predicts your held-out rows"),
+                "together": Spec((), "float", about="how well the common network predicts them"),
+                "rows": Spec((), "int", low=0, high=1e12, about="how many rows you held out"),
+            }
+            return Expect(fields)
+        if phase == "borrow":
+            about = "how well your rows are predicted when more or fewer rows of the others are borrowed"
+            return Expect({"scores": Spec((len(SHARES),), about=about)}, sums=True)
+        about = "how many edges your own network has within a time step"
+        return Expect({"edges": Spec((), "float", low=0, about=about)}, sums=True)
+
+    def benefit(self, state: OneRoundState) -> Mapping[str, Benefit]:
+        """Log-density of the held-out rows, alone and together."""
+        metric = "log-density of held-out rows, nats per row"
+        return {name: Benefit(metric, *said, higher_is_better=True) for name, said in state.comparisons.items()}
+
+    def result(self, outcome: Outcome) -> FittedOneRound:
+        """The network, with what had to be mended said once."""
+        state: OneRoundState = outcome.state
+        gram = assemble(pooled_sums(state))
+        for line in mended(state, gram):
+            warnings.warn(line, stacklevel=4)
+        own = {
+            name: Network(memory.within, memory.across, state.variables) for name, memory in outcome.memories.items()
+        }
+        return FittedOneRound(outcome, Network(state.within, state.across, state.variables), own)
+
+
+def pooled_sums(state: OneRoundState, *, trial: bool = False) -> Sums:
+    """The sums over all rows, or over those before the held-out ones."""
+    parts = (getattr(state, name) for name in Sums._fields)
+    return Sums(*(part[0] if trial else part.sum(axis=0) for part in parts))
+
+
+def mended(state: OneRoundState, gram: Gram) -> list[str]:
+    """Say what pairwise moments made necessary."""
+    lines = []
+    if gram.unseen.any():
+        count = len(state.variables)
+        first, second = np.argwhere(np.triu(gram.unseen))[0] % count
+        lines.append(
+            f"{int(np.triu(gram.unseen).sum())} pairs of columns were never seen together, like "
+            f"{state.variables[first]} and {state.variables[second]}: no edge between them was considered"
+        )
+    if gram.repaired < 0:
+        lines.append(
+            f"the pairwise moments did not fit together (smallest eigenvalue of their correlations "
+            f"{gram.repaired:.2g}); they were moved to the nearest that do"
+        )
+    return lines
+
+
+def _semidefinite(products: FloatArray) -> str | None:
+    """Rule: each packed matrix of products is one that real rows can have."""
+    side = int((np.sqrt(8 * products.shape[1] + 1) - 1) / 2)
+    for triangle in products:
+        values = np.linalg.eigvalsh(unpack(triangle, side))
+        if values[0] < -1e-9 * max(abs(values[-1]), 1e-300):
+            return f"must be positive semidefinite, its smallest eigenvalue is {values[0]:g}"
+    return None

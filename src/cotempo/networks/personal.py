@@ -1,0 +1,72 @@
+"""A network of one's own, with rows borrowed from the others."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cotempo.networks.found import Found
+from cotempo.networks.gram import Gram
+from cotempo.networks.orders import Prior, learn_order
+from cotempo.networks.wishes import Wishes
+
+FloatArray = NDArray[np.float64]
+
+#: Rows borrowed from the others per row of one's own; the last borrows all of them.
+SHARES = np.array([0.0, 0.5, 1.0, 2.0, np.inf])
+FOLDS = 3
+
+
+def learn_personal(
+    own: Gram,
+    others: Gram,
+    share: float,
+    wishes: Wishes,
+    rng: np.random.Generator,
+    *,
+    restarts: int,
+    averaged: bool = True,
+) -> Found:
+    """Learn a client's network from its Gram and a share of the others'.
+
+    The others' Gram enters as if summed over ``share`` times the client's own rows: it decides where the client's rows
+    do not tell, and is outvoted where they do.
+    """
+    borrowed = min(share * own.rows, others.rows)
+    prior = Prior(others.gram * (borrowed / others.rows), borrowed) if borrowed > 0 else None
+    count = wishes.forbidden.shape[1]
+    lags = wishes.forbidden.shape[0] - 1
+    gram = own.gram + 1e-9 * np.diag(own.gram.diagonal() + others.gram.diagonal() / max(others.rows, 1.0))
+    # The Bayesian evidence whatever the rows: a penalty that counts borrowed rows as own ones selects too little.
+    return learn_order(
+        gram, own.rows, count, lags, rng, restarts=restarts, evidence="bayes", prior=prior, averaged=averaged,
+        **wishes.arguments,
+    )  # fmt: skip
+
+
+def score_shares(rows: FloatArray, others: Gram, wishes: Wishes, rng: np.random.Generator) -> FloatArray:
+    """Score each share by the log-density of held-out blocks of rows, in nats per row, `(shares,)`."""
+    lags = wishes.forbidden.shape[0] - 1
+    scores = np.zeros(len(SHARES))
+    blocks = np.array_split(np.arange(len(rows)), FOLDS)
+    for judged in blocks:
+        # Rows beside the judged block share cells with it through their lags.
+        near = np.arange(judged[0] - lags, judged[-1] + lags + 1)
+        seen = rows[np.setdiff1d(np.arange(len(rows)), near)]
+        if len(seen) < 3:
+            continue
+        mean = seen.mean(axis=0)
+        centred = seen - mean
+        side = rows.shape[1]
+        own = Gram(centred.T @ centred, float(len(seen)), mean, np.zeros((side, side), np.bool_), 0.0)
+        for index, share in enumerate(SHARES):
+            found = learn_personal(own, others, float(share), wishes, rng, restarts=0, averaged=False)
+            scores[index] += len(judged) / len(rows) * _density(rows[judged] - mean, found)
+    return scores
+
+
+def _density(rows: FloatArray, found: Found) -> float:
+    count = len(found.variance)
+    error = rows[:, :count] - rows[:, :count] @ found.within - rows[:, count:] @ found.across.reshape(-1, count)
+    variance = np.maximum(found.variance, 1e-12)
+    return float(np.mean(-0.5 * (np.log(2 * np.pi * variance) + error**2 / variance).sum(axis=1)))

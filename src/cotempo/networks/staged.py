@@ -1,0 +1,337 @@
+"""The stages that a fit of FDBNL or PFDBNL goes through; the algorithms stand in their own files.
+
+    moments   clients send counts, sums and sums of squares; only totals are used
+    trial     networks are learned on the first four fifths of every client's rows, one for each candidate sparsity
+    compare   each client says how well they predict its last fifth, beside a model of its own
+    final     one network (or one a client) is learned on all rows, with the sparsity that predicted best
+
+So nobody needs the truth to choose the sparsity, and every client knows whether joining helped it. All candidates are
+learned in the same rounds: arrays have a leading axis of candidates, of length one where the sparsity is given.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import log, sqrt
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from cotempo.data import Series, Table
+from cotempo.errors import DataError, Problem
+from cotempo.federation.exchange import Answers, Ask, Expect, Question, Spec
+from cotempo.federation.message import Message
+from cotempo.federation.method import Benefit, Method, Metrics, Roster
+from cotempo.federation.rng import Rng
+from cotempo.networks.acyclicity import prune
+from cotempo.networks.compare import gaussian_alone
+from cotempo.networks.moments import Moments, moments, transitions
+from cotempo.networks.network import Network
+
+FloatArray = NDArray[np.float64]
+STAGES = ("trial", "final")
+SPARSITIES = (0.14, 0.2, 0.28, 0.4, 0.56, 0.8)
+MINIMUM_TRANSITIONS = 2
+Sparsity = Annotated[float, Field(ge=0)] | Literal["auto"]
+
+
+@dataclass(frozen=True)
+class StagedState:
+    """What the server keeps.
+
+    `candidates` is `(candidates, 2 or 3)`, lambda_W, lambda_A and PFDBNL's coupling of each; `shared` is their
+    Z = [W; A], `(candidates, side, variables)`; `variance` the pooled residual variance of each variable, `(candidates,
+    variables)`; `penalties` is `(candidates, 3)`. `mean` and `scale` are `(2, side)`, one row a stage.
+    """
+
+    variables: tuple[str, ...]
+    stage: str
+    candidates: FloatArray
+    shared: FloatArray
+    mean: FloatArray
+    scale: FloatArray
+    variance: FloatArray
+    penalties: FloatArray
+    refitting: bool = False
+    round: int = 0
+    comparisons: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A client's transitions, and their moments for each stage."""
+
+    rows: FloatArray
+    held_out: int
+    moments: Mapping[str, Moments]
+
+
+class StagedMethod(Method):
+    """What FDBNL and PFDBNL have in common: everything but their rounds."""
+
+    kind: ClassVar[str] = "series"
+    phases: ClassVar[tuple[str, ...]] = ("moments", "solve", "compare")
+    State: ClassVar[type] = StagedState
+
+    lags: int = Field(1, ge=0, le=50)
+    lambda_within: Sparsity = "auto"
+    lambda_across: Sparsity = "auto"
+    threshold: float = Field(0.15, ge=0)
+    threshold_across: float = Field(0.1, ge=0)
+    weighting: Literal["rows", "clients"] = "rows"
+    centred: bool = True
+    scaled: bool = False
+    rounds: int = Field(100, ge=1)
+    tolerance: float = Field(0.01, gt=0)
+    cycle_tolerance: float = Field(1e-5, gt=0)
+    compare: bool = True
+    refit: bool = False
+
+    # What the two write.
+
+    @abstractmethod
+    def _solve(
+        self, common: Message, prepared: Sequence[Prepared], memories: Sequence[Any]
+    ) -> list[tuple[Message, Any]]:
+        """At a client: take a step of ADMM."""
+
+    @abstractmethod
+    def _judge(self, common: Message, prepared: Prepared, memory: Any) -> FloatArray | None:
+        """At a client: log-density of its held-out rows under each candidate, `(candidates, rows)`, in nats."""
+
+    @abstractmethod
+    def _step(self, state: StagedState, answers: Answers) -> tuple[StagedState, Metrics, bool]:
+        """At the server: take a step of ADMM, and say whether it was the last."""
+
+    @abstractmethod
+    def _solve_fields(self, state: StagedState) -> Mapping[str, Spec]:
+        """What a client sends in a step of ADMM."""
+
+    # At a client.
+
+    def prepare(self, table: Table) -> Prepared:
+        """Cut the table into transitions and sum them up, for both stages."""
+        assert isinstance(table, Series)  # `check` saw the schema
+        check_table(table, self.lags)
+        rows = np.vstack([transitions(values, self.lags) for _, values in table.pieces()])
+        if len(rows) < MINIMUM_TRANSITIONS:
+            raise DataError(
+                [
+                    Problem(
+                        f"at least {MINIMUM_TRANSITIONS} stretches of {self.lags + 1} rows in a row without a missing "
+                        f"cell are needed, there are {len(rows)}; give the client more rows or learn fewer lags"
+                    )
+                ]
+            )
+        # A transition shares cells with the `lags` before it: those are in neither part.
+        seen = len(rows) - max(1, len(rows) // 5) - self.lags
+        held_out = max(1, len(rows) // 5) if seen >= 3 else 0
+        trial = rows[:seen] if held_out else rows
+        return Prepared(rows, held_out, {"trial": moments([trial], 0), "final": moments([rows], 0)})
+
+    def answer(self, question: Question, prepared: Prepared, memory: Any, rng: Rng) -> tuple[Message, Any]:
+        """Send moments, a step of ADMM, or how well the networks predict the held-out rows."""
+        if question.phase == "moments":
+            return _send_moments(prepared), None
+        if question.phase == "solve":
+            return self._solve(question.common, [prepared], [memory])[0]
+        return self._compare(question.common, prepared, memory), None
+
+    def answer_all(
+        self, questions: Sequence[Question], prepared: Sequence[Prepared], memories: Sequence[Any], rngs: Sequence[Rng]
+    ) -> list[tuple[Message, Any]]:
+        """Take all clients' steps at once."""
+        if questions[0].phase == "solve":
+            return self._solve(questions[0].common, prepared, memories)
+        return super().answer_all(questions, prepared, memories, rngs)
+
+    def _compare(self, common: Message, prepared: Prepared, memory: Any) -> Message:
+        count = common["variance"].shape[1]
+        density = self._judge(common, prepared, memory) if prepared.held_out else None
+        if density is None:
+            empty = np.zeros(len(common["variance"]))
+            return Message({"alone": 0.0, "together": empty, "products": np.outer(empty, empty), "rows": 0})
+        alone = gaussian_alone(prepared.rows[: prepared.moments["trial"].rows], self._judged(prepared), count)
+        together = density.mean(axis=1)
+        products = density @ density.T / prepared.held_out
+        return Message({"alone": alone, "together": together, "products": products, "rows": prepared.held_out})
+
+    def _judged(self, prepared: Prepared) -> FloatArray:
+        return prepared.rows[len(prepared.rows) - prepared.held_out :]
+
+    # At the server.
+
+    def open(self, roster: Roster, public: Table | None, rng: Rng) -> StagedState:
+        """Z starts at zero, one for each candidate."""
+        names = roster.schema.columns
+        count, side = len(names), (self.lags + 1) * len(names)
+        return StagedState(
+            names, "moments", np.zeros((1, 2)), np.zeros((1, side, count)), np.zeros((2, side)), np.ones((2, side)),
+            np.ones((1, count)), np.zeros((1, 3)),
+        )  # fmt: skip
+
+    def ask(self, state: StagedState, cohort: Sequence[str], rng: Rng) -> Ask | None:
+        """Moments once; then rounds of ADMM on each stage, with the comparison in between."""
+        if state.stage == "finished":
+            return None
+        if state.stage == "moments":
+            return Ask("moments", cohort, ends_round=False)
+        index = 0 if state.stage == "compare" else STAGES.index(state.stage)
+        common = {"shared": state.shared, "mean": state.mean[index], "scale": state.scale[index]}
+        if state.stage == "compare":
+            return Ask("compare", cohort, Message({**common, "variance": state.variance}), ends_round=False)
+        details = {"stage": state.stage, "penalties": state.penalties, "candidates": state.candidates}
+        return Ask("solve", cohort, Message({**common, **details}))
+
+    def absorb(
+        self, state: StagedState, answers: Answers, public: Table | None, rng: Rng
+    ) -> tuple[StagedState, Metrics]:
+        """Pool the moments, take the server's step, or choose the candidate that predicted best."""
+        if state.stage == "moments":
+            return self._pool(state, answers.sum, len(answers.names)), {}
+        if state.stage == "compare":
+            return self._choose(state, answers)
+        stepped, metrics, last = self._step(state, answers)
+        stepped = replace(stepped, round=state.round + 1)
+        if not last and stepped.round < self.rounds:
+            return stepped, metrics
+        if self.refit and not state.refitting:
+            return self._begin_refit(stepped), metrics
+        following = {"trial": "compare", "final": "finished"}[state.stage]
+        return replace(stepped, stage=following, refitting=False, round=0), metrics
+
+    def _begin_refit(self, state: StagedState) -> StagedState:
+        """Keep the edges found; their weights are learned again, without the sparsity that shrank them."""
+        count = len(state.variables)
+        kept = [self._network(weights) for weights in state.shared]
+        shared = np.stack([np.vstack([one.within, one.across.reshape(-1, count)]) for one in kept])
+        penalties = np.tile([0.0, 0.0, 1.0], (len(shared), 1))
+        return replace(state, refitting=True, shared=shared, penalties=penalties, round=0)
+
+    def _pool(self, state: StagedState, total: Message, clients: int) -> StagedState:
+        rows = total["rows"][:, None]
+        mean = total["sums"] / rows if self.centred else np.zeros_like(total["sums"])
+        spread = np.sqrt(np.maximum(total["squares"] / rows - mean**2, 0.0))
+        scale = np.where(spread > 0, spread, 1.0) if self.scaled else np.ones_like(spread)
+        state = replace(state, mean=mean, scale=scale)
+        variance = float(((spread / scale) ** 2)[1, : len(state.variables)].mean())
+        side = state.shared.shape[1]
+        candidates = self._candidates(variance * sqrt(log(max(side, 2)) / rows[1, 0]), clients)
+        return _begin(state, "trial" if len(candidates) > 1 or self.compare else "final", candidates)
+
+    def _candidates(self, unit: float, clients: int) -> FloatArray:
+        """Pairs of lambda_W and lambda_A, sparsest last; the automatic ones are multiples of a unit.
+
+        The unit is the mean variance times ``sqrt(log(side) / rows)``: what chance makes of an effect that is none.
+        """
+        given = (self.lambda_within, self.lambda_across)
+        shares = SPARSITIES if "auto" in given else SPARSITIES[:1]
+        return np.array([[unit * share if one == "auto" else one for one in given] for share in shares])
+
+    def _choose(self, state: StagedState, answers: Answers) -> tuple[StagedState, Metrics]:
+        said = {name: answers[name] for name in answers.names if answers[name]["rows"] > 0}
+        best = choose_candidate(list(said.values())) if said else len(state.candidates) // 2
+        comparisons = {name: (message["alone"], float(message["together"][best])) for name, message in said.items()}
+        gain = float(np.mean([together - alone for alone, together in comparisons.values()] or [0.0]))
+        names = ("lambda_within", "lambda_across", "coupling")
+        metrics = {"gain": gain, **dict(zip(names, state.candidates[best].tolist(), strict=False))}
+        # From zero again: started from the trial's graph, the search would keep that graph's mistakes.
+        state = replace(state, comparisons=comparisons)
+        return _begin(state, "final", state.candidates[best : best + 1]), metrics
+
+    def expects(self, state: StagedState, phase: str) -> Expect:
+        """Only sums are needed, except for what a client says of its own gain."""
+        side = state.shared.shape[1]
+        if phase == "moments":
+            fields = {
+                "rows": Spec((2,), low=1, high=1e12, about="how many complete rows you have, for the trial and in all"),
+                "sums": Spec((2, side), about="the sum of each column over those rows"),
+                "squares": Spec((2, side), low=0, about="the sum of squares of each column over those rows"),
+            }
+            return Expect(fields, sums=True)
+        if phase == "solve":
+            return Expect(self._solve_fields(state), sums=True, weight=(1, 1e12))
+        fields = {
+            "alone": Spec((), "float", about="how well a model of your own predicts your held-out rows"),
+            "together": Spec((len(state.shared),), about="how well the networks learned together predict them"),
+            "products": Spec((len(state.shared),) * 2, about="mean products of these numbers over rows"),
+            "rows": Spec((), "int", low=0, high=1e12, about="how many rows you held out"),
+        }
+        return Expect(fields)
+
+    def benefit(self, state: StagedState) -> Mapping[str, Benefit]:
+        """Log-density of the held-out rows, alone and together."""
+        metric = "log-density of held-out rows, nats per row"
+        return {name: Benefit(metric, *said, higher_is_better=True) for name, said in state.comparisons.items()}
+
+    def _network(self, weights: FloatArray, variables: Sequence[str] = (), scale: FloatArray | None = None) -> Network:
+        """Z as a network: small weights dropped, then whatever still closes a cycle; in the data's units."""
+        count = weights.shape[1]
+        within = prune(weights[:count], self.threshold)
+        across = np.where(np.abs(weights[count:]) >= self.threshold_across, weights[count:], 0.0)
+        if scale is not None:
+            units = scale[None, :count] / scale[:, None]
+            within, across = within * units[:count], across * units[count:]
+        return Network(within, across.reshape(self.lags, count, count), tuple(variables))
+
+
+def choose_candidate(said: Sequence[Mapping[str, Any]]) -> int:
+    """Return the last candidate (the sparsest) that is within one standard error of the best.
+
+    What matters is the standard error of the difference to the best, over held-out rows: rows that are hard for all
+    candidates tell nothing about which is better.
+
+    Parameters
+    ----------
+    said
+        Of each client, `rows`, `together`, the mean log-density of its held-out rows under each candidate, and
+        `products`, the mean of ``density_i density_j``.
+    """
+    rows = sum(one["rows"] for one in said)
+    mean = sum(one["rows"] * one["together"] for one in said) / rows
+    products = sum(one["rows"] * one["products"] for one in said) / rows
+    best = int(np.argmax(mean))
+    squares = products.diagonal() - 2 * products[best] + products[best, best]
+    spread = np.sqrt(np.maximum(squares - (mean - mean[best]) ** 2, 0.0) / rows)
+    return int(np.flatnonzero(mean >= mean[best] - spread)[-1])
+
+
+def check_table(table: Series, lags: int) -> None:
+    """Refuse columns that no network can be learned from."""
+    problems = []
+    for index, name in enumerate(table.features):
+        seen = table.values[~np.isnan(table.values[:, index]), index]
+        if not len(seen):
+            problems.append(Problem("at least one value must not be missing, all are", column=name))
+        elif len(seen) > 1 and (seen == seen[0]).all():
+            problems.append(
+                Problem("values must vary, they are all the same; leave the column out at every client", column=name)
+            )
+    if problems:
+        raise DataError(problems)
+
+
+def _send_moments(prepared: Prepared) -> Message:
+    own = [prepared.moments[stage] for stage in STAGES]
+    return Message(
+        {
+            "rows": np.array([float(part.rows) for part in own]),
+            "sums": np.stack([part.sums for part in own]),
+            "squares": np.stack([part.gram.diagonal() for part in own]),
+        }
+    )
+
+
+def _begin(state: StagedState, stage: str, candidates: FloatArray) -> StagedState:
+    """Enter a stage with Z and the multiplier at zero, for each candidate."""
+    _, side, count = state.shared.shape
+    shared = np.zeros((len(candidates), side, count))
+    penalties = np.tile([0.0, 1.0, 1.0], (len(candidates), 1))
+    variance = np.ones((len(candidates), count))
+    return replace(
+        state, stage=stage, candidates=candidates, shared=shared, penalties=penalties, variance=variance, round=0
+    )

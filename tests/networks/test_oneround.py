@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import cotempo as ct
+from cotempo.errors import DataError, ParameterError, SchemaError
+from cotempo.federation.message import Message
+from cotempo.networks.wishes import Wishes
+from cotempo.shields import validate
+
+QUICK = ct.OneRound(restarts=0, compare=False)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_same_graph_however_the_rows_are_split(seed: int) -> None:
+    found = []
+    for count in (1, 8, 64):
+        clients, truth = ct.make_networks(variables=8, clients=count, samples=512, seed=seed)
+        fitted = QUICK.model_copy(update={"minimum_rows": 1}).fit(clients)
+        found.append(fitted.network)
+    for network in found[1:]:
+        np.testing.assert_allclose(network.within, found[0].within, atol=1e-9)
+        np.testing.assert_allclose(network.across, found[0].across, atol=1e-9)
+    assert ct.score_network(found[0], truth)["within_shd_double"] <= 2
+
+
+def test_large_means_change_nothing() -> None:
+    clients, _ = ct.make_networks(variables=5, clients=3, samples=400, seed=2)
+    shifted = {name: ct.Series.from_arrays(table.values + 1e5) for name, table in clients.items()}
+    np.testing.assert_allclose(
+        QUICK.fit(shifted).network.within, QUICK.fit(clients).network.within, rtol=1e-5, atol=1e-7
+    )
+
+
+def test_weights_are_least_squares_on_the_chosen_parents() -> None:
+    clients, _ = ct.make_networks(variables=5, clients=1, samples=400, seed=3)
+    (table,) = clients.values()
+    network = QUICK.fit(clients).network
+    now, past = table.values[1:], table.values[:-1]
+    columns = np.hstack([now - now.mean(0), past - past.mean(0)])
+    stacked = np.vstack([network.within, network.across[0]])
+    for target in range(5):
+        parents = np.flatnonzero(stacked[:, target])
+        slope, *_ = np.linalg.lstsq(columns[:, parents], columns[:, target], rcond=None)
+        np.testing.assert_allclose(stacked[parents, target], slope, atol=1e-8)
+
+
+def test_only_sums_are_needed_but_for_the_own_gain() -> None:
+    clients, _ = ct.make_networks(variables=3, clients=2, samples=60, seed=0)
+    state = ct.OneRound(personal=True).fit(clients).state
+    sums = {phase: ct.OneRound().expects(state, phase).sums for phase in ct.OneRound.phases}
+    assert sums == {"centre": True, "products": True, "compare": False, "borrow": True, "personal": True}
+
+
+def test_clients_with_different_variables_share_what_overlaps() -> None:
+    clients, truth = ct.make_networks(variables=4, clients=3, samples=3000, seed=5)
+    names = list(clients)
+    cut = {
+        names[0]: ct.Series.from_arrays(clients[names[0]].values[:, :3], features=["x0", "x1", "x2"]),
+        names[1]: ct.Series.from_arrays(clients[names[1]].values[:, 1:], features=["x1", "x2", "x3"]),
+        names[2]: clients[names[2]],
+    }
+    fitted = QUICK.fit(cut)
+    assert fitted.network.variables == ("x0", "x1", "x2", "x3")
+    assert ct.score_network(fitted.network, truth)["within_shd_double"] <= 2
+
+
+def test_pairs_never_seen_together_are_said_and_get_no_edge() -> None:
+    clients, _ = ct.make_networks(variables=3, clients=2, samples=800, seed=6)
+    first, second = clients.values()
+    cut = {
+        "a": ct.Series.from_arrays(first.values[:, :2], features=["x0", "x1"]),
+        "b": ct.Series.from_arrays(second.values[:, 1:], features=["x1", "x2"]),
+    }
+    with pytest.warns(UserWarning, match="never seen together, like x0 and x2"):
+        fitted = QUICK.fit(cut)
+    assert fitted.network.within[0, 2] == fitted.network.within[2, 0] == 0
+
+
+def test_missing_cells_cost_little() -> None:
+    clients, truth = ct.make_networks(variables=6, clients=3, samples=1500, seed=7, missing=0.05)
+    assert any(np.isnan(table.values).any() for table in clients.values())
+    with warnings.catch_warnings(action="ignore"):
+        fitted = QUICK.fit(clients)
+    assert ct.score_network(fitted.network, truth)["within_shd_double"] <= 3
+
+
+def test_late_client_is_one_addition_and_leaving_undoes_it() -> None:
+    clients, _ = ct.make_networks(variables=5, clients=4, samples=400, seed=8)
+    late = {name: clients[name] for name in list(clients)[3:]}
+    early = {name: clients[name] for name in list(clients)[:3]}
+    together = QUICK.fit(clients)
+    added = QUICK.fit(early).add(late)
+    np.testing.assert_allclose(added.network.within, together.network.within, atol=1e-8)
+    assert added.names == together.names
+    with pytest.warns(UserWarning, match="difference"):
+        left = added.remove(late)
+    np.testing.assert_allclose(left.network.within, QUICK.fit(early).network.within, atol=1e-6)
+    with pytest.raises(DataError, match="part of the result already"):
+        added.add(late)
+
+
+def test_forgetting_finds_the_newer_structure() -> None:
+    rng = np.random.default_rng(0)
+    old, new = rng.normal(size=(600, 2)), rng.normal(size=(300, 2))
+    old[:, 1] += 0.9 * old[:, 0]
+    new[:, 1] -= 0.9 * new[:, 0]
+    clients = {"a": ct.Series.from_arrays(np.vstack([old, new]))}
+    method = ct.OneRound(lags=0, compare=False)
+    kept = method.fit(clients).network.within
+    fresh = method.model_copy(update={"half_life": 60.0}).fit(clients).network.within
+    assert max(kept[0, 1], kept[1, 0]) > 0.1
+    assert min(fresh[0, 1], fresh[1, 0]) < -0.5
+
+
+def test_prior_knowledge_is_kept() -> None:
+    clients, truth = ct.make_networks(variables=5, clients=2, samples=500, seed=9)
+    source, target = (f"x{i}" for i in np.argwhere(truth.within)[0])
+    there = QUICK.model_copy(update={"forbidden": ((source, target), (target, source))}).fit(clients).network
+    i, j = there.variables.index(source), there.variables.index(target)
+    assert there.within[i, j] == there.within[j, i] == 0
+    backwards = ct.OneRound(required=((target, source),), compare=False).fit(clients).network
+    assert backwards.within[j, i] != 0
+    assert backwards.within[i, j] == 0
+    tiered = ct.OneRound(tiers=(("x3", "x4"), ("x0", "x1", "x2")), compare=False).fit(clients).network
+    assert not tiered.within[:3, 3:].any()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "text"),
+    [
+        ({"required": (("x0", "x1"), ("x1", "x0"))}, "cycle"),
+        ({"forbidden": (("x0", "x9"),)}, "no variable 'x9'"),
+        ({"required": (("x0", "x1", 7),)}, "from 0 to 1"),
+        ({"required": (("x0", "x1"),), "forbidden": (("x0", "x1"),)}, "forbidden"),
+        ({"tiers": (("x0",), ("x1",))}, "every variable"),
+        ({"evidence": "magic"}, "evidence"),
+        ({"lags": -1}, "lags"),
+    ],
+)
+def test_wishes_that_cannot_hold_are_refused(parameters: dict, text: str) -> None:
+    clients, _ = ct.make_networks(variables=3, clients=2, samples=80, seed=0)
+    with pytest.raises(ParameterError, match=text):
+        ct.OneRound(compare=False, **parameters).fit(clients)
+
+
+def test_clients_that_cannot_take_part_are_named() -> None:
+    clients, _ = ct.make_networks(variables=3, clients=3, samples=90, seed=0)
+    tiny = {**clients, "tiny": ct.Series.from_arrays(np.random.default_rng(0).normal(size=(4, 3)))}
+    with pytest.raises(DataError, match=r"client tiny.*at least 5 rows"):
+        QUICK.fit(tiny)
+    stranger = {
+        **clients,
+        "far": ct.Series.from_arrays(np.random.default_rng(1).normal(size=(30, 2)), features=["p", "q"]),
+    }
+    with pytest.raises(SchemaError, match=r"client far.*shared"):
+        QUICK.fit(stranger)
+
+
+def test_forged_products_are_left_out() -> None:
+    clients, _ = ct.make_networks(variables=3, clients=3, samples=300, seed=0)
+    honest = QUICK.fit(clients)
+    state = honest.state
+    expect = QUICK.expects(state, "products")
+    good = {"counts": state.counts, "sums": state.sums, "products": state.products}
+    validate(Message(good), expect)
+    with pytest.raises(ct.CotempoError, match="'products' must be positive semidefinite"):
+        validate(Message({**good, "products": -state.products}), expect)
+
+
+def test_personal_networks_borrow_and_stay_home() -> None:
+    clients, truth = ct.make_networks(variables=5, clients=4, samples=240, shared=0.8, seed=1)
+    fitted = ct.OneRound(personal=True, compare=False, restarts=0).fit(clients)
+    alone = {name: QUICK.fit({name: table}).network for name, table in clients.items()}
+    own = {name: fitted[name].network for name in clients}
+    assert fitted.scores(truth)["within_shd_double"] < ct.score_network(alone, truth)["within_shd_double"]
+    assert ct.score_network(own, truth) == fitted.scores(truth)
+    assert fitted.state.share > 0
+
+
+def test_wishes_forbid_what_was_never_seen() -> None:
+    unseen = np.zeros((4, 4), np.bool_)
+    unseen[0, 1] = unseen[1, 0] = unseen[2, 1] = True
+    wishes = Wishes.read(("a", "b"), 1, (), (), ()).without(unseen)
+    assert wishes.forbidden[0].tolist() == [[False, True], [True, False]]
+    assert wishes.forbidden[1].tolist() == [[False, True], [False, False]]

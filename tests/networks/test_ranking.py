@@ -1,0 +1,300 @@
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.special import gammaln
+from sklearn.metrics import average_precision_score, roc_auc_score
+
+import cotempo as ct
+from cotempo.errors import CotempoError, DataError, ParameterError
+from cotempo.networks import EdgeRanking, Network, Ranking
+from cotempo.networks.choosing import CANDIDATES, predict_ridge, predict_sparse, problem_of
+from cotempo.networks.features import Design
+from cotempo.networks.moments import transitions
+from cotempo.networks.pairwise import skewness_direction
+from cotempo.networks.parent_sets import evidences, log_odds
+from cotempo.networks.views import blocks
+from cotempo.testing import CHECKS
+
+SCORES = ("chosen", "granger", "lagged", "within", "skewness", "within_skewness", "parent_sets", "fourier")
+OFF = ~np.eye(4, dtype=bool)
+
+
+def small(clients: int = 3, samples: int = 150, **options: Any) -> tuple[dict[str, ct.Series], Network]:
+    drawn, truth = ct.make_networks(variables=4, clients=clients, samples=samples, seed=3, **options)
+    assert isinstance(truth, Network)
+    return drawn, truth
+
+
+def shifted(clients: dict[str, ct.Series]) -> dict[str, ct.Series]:
+    """Other units and levels, which no score may depend on."""
+    scale, level = np.array([1.0, 100.0, 0.01, 7.0]), np.array([0.0, 5e3, -2.0, 1e4])
+    return {name: ct.Series.from_arrays(one.values * scale + level) for name, one in clients.items()}
+
+
+def residual(target: np.ndarray, columns: list[np.ndarray]) -> float:
+    design = np.column_stack([np.ones(len(target)), *columns])
+    fit = np.linalg.lstsq(design, target, rcond=None)[0]
+    return float(((target - design @ fit) ** 2).sum())
+
+
+@pytest.mark.parametrize("lags", [1, 2])
+def test_granger_is_the_f_statistic_of_two_regressions(lags: int) -> None:
+    clients, _ = small(lags=lags)
+    ranking = ct.rank_edges(shifted(clients), score="granger", lags=lags)
+    rows = np.vstack([transitions(series.values, lags) for series in clients.values()])
+    for source, target in itertools.permutations(range(4), 2):
+        own = [rows[:, 4 * lag + target] for lag in range(1, lags + 1)]
+        other = [rows[:, 4 * lag + source] for lag in range(1, lags + 1)]
+        less, more = residual(rows[:, target], own), residual(rows[:, target], own + other)
+        expected = (less - more) / lags / (more / (len(rows) - 2 * lags - 1))
+        assert ranking.scores[source, target] == pytest.approx(expected, rel=1e-6)
+
+
+def test_partial_correlations_are_those_of_residuals() -> None:
+    clients, _ = small()
+    within, lagged = (ct.rank_edges(shifted(clients), score=score).scores for score in ("within", "lagged"))
+    now = np.vstack([series.values for series in clients.values()])
+    rows = np.vstack([transitions(series.values, 1) for series in clients.values()])
+
+    def partial(first: np.ndarray, second: np.ndarray, given: np.ndarray) -> float:
+        design = np.column_stack([np.ones(len(first)), given])
+        left = [one - design @ np.linalg.lstsq(design, one, rcond=None)[0] for one in (first, second)]
+        return abs(float(np.corrcoef(*left)[0, 1]))
+
+    for source, target in itertools.permutations(range(4), 2):
+        others = [index for index in range(4) if index not in (source, target)]
+        assert within[source, target] == pytest.approx(
+            partial(now[:, source], now[:, target], now[:, others]), rel=1e-7
+        )
+        past = [4 + index for index in range(4) if index != source]
+        expected = partial(rows[:, 4 + source], rows[:, target], rows[:, past])
+        assert lagged[source, target] == pytest.approx(expected, rel=1e-7)
+
+
+def test_skewness_points_from_cause_to_effect_whatever_the_signs() -> None:
+    rng = np.random.default_rng(0)
+    cause = rng.exponential(size=2000)
+    for sign, slope in itertools.product((1.0, -1.0), (0.7, -0.7)):
+        values = np.column_stack([sign * cause, slope * cause + rng.normal(size=2000)]) + 50.0
+        clients = {"a": ct.Series.from_arrays(values[:800]), "b": ct.Series.from_arrays(values[800:])}
+        scores = ct.rank_edges(clients, score="skewness").scores
+        assert scores[0, 1] > 3 > -3 > scores[1, 0]
+        deviations = values - values.mean(axis=0)
+        direct = skewness_direction(deviations.T @ deviations, (deviations**2).T @ deviations, 2000.0)
+        np.testing.assert_allclose(scores[~np.eye(2, dtype=bool)], direct[~np.eye(2, dtype=bool)], rtol=1e-6)
+
+
+def test_parent_sets_agree_with_marginal_likelihoods_worked_out_one_by_one() -> None:
+    clients, _ = small(clients=1, samples=60)
+    rows = transitions(next(iter(clients.values())).values, 1)
+    rows = rows - rows.mean(axis=0)
+    found = evidences(rows.T @ rows, len(rows) - 1.0)
+    standard = rows / np.sqrt((rows**2).sum(axis=0) / (len(rows) - 1))
+    target = 2
+    own = standard[:, 4 + target]
+    left = standard - np.outer(own, own @ standard) / (own @ own)
+
+    def evidence(parents: tuple[int, ...]) -> float:
+        y, z = left[:, target], left[:, [4 + parent for parent in parents]]
+        ridged = z.T @ z + np.eye(len(parents))
+        rest = y @ y - y @ z @ np.linalg.solve(ridged, z.T @ y)
+        return float(-0.5 * np.linalg.slogdet(ridged)[1] - (0.5 + (len(rows) - 2) / 2) * np.log(0.5 + rest / 2))
+
+    sources = [0, 1, 3]
+    assert found.none[target] == pytest.approx(evidence(()))
+    for source in sources:
+        assert found.one[target, source] == pytest.approx(evidence((source,)))
+    for pair in itertools.combinations(sources, 2):
+        assert found.two[target, pair[0], pair[1]] == pytest.approx(evidence(pair))
+    odds = log_odds(found)
+    assert np.isfinite(odds[OFF]).all()
+
+
+def test_the_source_prior_finds_hubs() -> None:
+    rng = np.random.default_rng(1)
+    values = np.zeros((61, 20))
+    for time in range(1, 61):
+        values[time] = 0.5 * values[time - 1] + 0.35 * values[time - 1, 0] + rng.normal(size=20)
+    rows = transitions(values, 1)
+    rows = rows - rows.mean(axis=0)
+    odds = log_odds(evidences(rows.T @ rows, 59.0))
+    np.fill_diagonal(odds, np.nan)
+    assert np.nanmedian(odds[0]) > np.nanmax(np.nanmedian(odds[1:], axis=1)) + 2.0
+
+
+def test_ridge_prediction_is_that_of_a_student_t_process() -> None:
+    rng = np.random.default_rng(0)
+    values = np.cumsum(rng.normal(size=(60, 2)), axis=0) * 0.1 + rng.normal(size=(60, 2))
+    design = Design(2, 1)
+    views = blocks([design.rows(values)])
+    problem = problem_of(views, design.columns, 1, ("lag",))
+    rows = design.rows(values)
+    rows = (rows - rows.mean(axis=0)) / rows.std(axis=0)
+    parts = np.array_split(rows, 5)
+
+    def marginal(part: np.ndarray, strength: float) -> float:
+        total = 0.0
+        for target in range(2):
+            shape = np.eye(len(part)) + strength * part[:, 2:] @ part[:, 2:].T
+            y = part[:, target]
+            power = 0.5 + len(part) / 2
+            total += (
+                -0.5 * np.linalg.slogdet(shape)[1]
+                - power * np.log(0.5 + y @ np.linalg.solve(shape, y) / 2)
+                + gammaln(power)
+                - len(part) / 2 * np.log(2 * np.pi)
+            )
+        return float(total)
+
+    expected = 0.0
+    for index in range(5):
+        rest = np.vstack([part for other, part in enumerate(parts) if other != index])
+        strength = max(10.0 ** np.arange(-4, 3), key=lambda one: marginal(rest, one))
+        expected += marginal(rows, strength) - marginal(rest, strength)
+    assert predict_ridge(problem) == pytest.approx(expected, rel=1e-6)
+    assert np.isfinite(predict_sparse(problem))
+
+
+def test_the_rule_takes_more_lags_where_they_matter() -> None:
+    rng = np.random.default_rng(2)
+    values = rng.normal(size=(600, 4))
+    for time in range(2, 600):
+        values[time, 1] += 0.8 * values[time - 2, 0]
+    clients = {"a": ct.Series.from_arrays(values[:300]), "b": ct.Series.from_arrays(values[300:])}
+    ranking = ct.rank_edges(clients)
+    assert ranking.choice.startswith("linear-2")
+    assert set(ranking.likelihoods) == {f"{name}, {kind}" for name in CANDIDATES for kind in ("ridge", "sparse")}
+    assert ranking.likelihoods[ranking.choice] == max(ranking.likelihoods.values())
+    assert ranking.top(1)[0][:2] == ("x0", "x1")
+
+
+@pytest.mark.parametrize("score", SCORES)
+def test_split_clients_give_what_pooled_rows_give(score: str) -> None:
+    lags = 5 if score == "chosen" else 1
+    whole, truth = small(clients=1, lags=lags)
+    parts, _ = small(clients=6, lags=lags)
+    if score in ("within", "skewness", "within_skewness"):  # no lag: parts must not overlap
+        rows = whole["client-0"].values
+        parts = {f"c{index}": ct.Series.from_arrays(part) for index, part in enumerate(np.array_split(rows, 4))}
+    if score == "parent_sets":  # a series is centred by itself: give both the same series
+        pooled = ct.Series.from_arrays([series.values for series in parts.values()])
+        whole = {"client-0": pooled}
+    together, alone = (ct.rank_edges(clients, score=score) for clients in (parts, whole))
+    if score == "chosen":
+        assert together.choice.split(", ")[0] in CANDIDATES  # blocks are others, so the choice may be
+        return
+    if score in (
+        "granger",
+        "lagged",
+        "fourier",
+    ):  # overlapping rows count twice in the levels, so units differ a little
+        assert np.corrcoef(together.scores[OFF], alone.scores[OFF])[0, 1] > 0.999
+    else:
+        np.testing.assert_allclose(together.scores[OFF], alone.scores[OFF], rtol=1e-6)
+    assert np.isnan(together.scores.diagonal()).all()
+    assert set(together.compare(truth)) == {"auroc", "aupr"}
+
+
+@pytest.mark.parametrize("score", ["granger", "lagged"])
+def test_linear_scores_do_not_depend_on_how_rows_are_split(score: str) -> None:
+    whole, _ = small(clients=1)
+    parts, _ = small(clients=8)
+    scores = [ct.rank_edges(clients, score=score).scores[OFF] for clients in (whole, parts)]
+    np.testing.assert_allclose(*scores, rtol=1e-8)
+
+
+@pytest.mark.parametrize("score", SCORES)
+def test_only_sums_are_used_and_nobody_is_named(score: str) -> None:
+    clients, _ = small()
+    method = EdgeRanking(score=score)
+    fitted = method.fit(clients)
+    assert fitted.rounds == 1
+    for phase in ("levels", "histogram", "moments"):
+        assert method.expects(fitted.state, phase).sums
+
+
+@pytest.mark.parametrize("settings", [{"score": "granger", "copula": True}, {"score": "fourier", "features": 3}])
+@pytest.mark.parametrize(
+    "check",
+    ["same_seed_same_bits", "order_of_clients_is_irrelevant", "nothing_raw_crosses", "state_and_memory_survive_disk",
+     "verbs_change_nothing_they_are_given", "bad_messages_are_left_out"],
+)  # fmt: skip
+def test_contract_for_other_scores(settings: dict[str, Any], check: str, tmp_path: Path) -> None:
+    clients, _ = small(clients=4, samples=200)
+    CHECKS[check](EdgeRanking(**settings), clients, None, tmp_path)
+
+
+def test_missing_cells_are_left_out() -> None:
+    clients, _ = small(samples=600, missing=0.05)
+    assert np.isfinite(ct.rank_edges(clients, score="granger").scores[OFF]).all()
+    assert np.isfinite(ct.rank_edges(clients, score="lagged", copula=True).scores[OFF]).all()
+
+
+def test_a_ranking_compares_as_sklearn_does_and_becomes_a_table() -> None:
+    rng = np.random.default_rng(0)
+    scores, truth = rng.normal(size=(4, 4)), rng.random((4, 4)) < 0.4
+    ranking = Ranking(scores, ("a", "b", "c", "d"), "any")
+    areas = ranking.compare(truth)
+    assert areas["auroc"] == pytest.approx(roc_auc_score(truth[OFF], scores[OFF]))
+    assert areas["aupr"] == pytest.approx(average_precision_score(truth[OFF], scores[OFF]))
+    frame = ranking.to_frame()
+    assert list(frame.columns) == ["source", "target", "score"]
+    assert len(frame) == 12
+    assert frame["score"].is_monotonic_decreasing
+    assert ranking.to_frame("polars").shape == (12, 3)
+    assert ranking.plot().axes
+    with pytest.raises(ParameterError, match="did you mean 'polars'"):
+        ranking.to_frame("polar")  # type: ignore[arg-type]
+    with pytest.raises(DataError, match="one row and column per variable"):
+        ranking.compare(np.eye(3))
+
+
+def test_a_fit_is_saved_and_read_again(tmp_path: Path) -> None:
+    clients, truth = small()
+    fitted = EdgeRanking().fit(clients)
+    again = ct.load(fitted.save(tmp_path / "ranking"))
+    np.testing.assert_array_equal(again.ranking.scores, fitted.ranking.scores)
+    assert again.ranking.likelihoods == fitted.ranking.likelihoods
+    assert again.scores(truth) == fitted.scores(truth)
+
+
+def test_wrong_settings_are_answered_with_what_must_hold() -> None:
+    with pytest.raises(ParameterError, match="score"):
+        EdgeRanking(score="grange")
+    with pytest.raises(ParameterError, match="copula needs one of the scores"):
+        EdgeRanking(score="chosen", copula=True)
+    with pytest.raises(ParameterError, match="did you mean 'squares'"):
+        EdgeRanking(candidates=("square",))
+    with pytest.raises(ParameterError, match="lags"):
+        EdgeRanking(lags=0)
+
+
+def test_too_many_products_are_refused_before_anything_is_sent() -> None:
+    clients = {"a": ct.Series.from_arrays(np.random.default_rng(0).normal(size=(40, 80)))}
+    with pytest.raises(ParameterError, match='leave "products" out'):
+        ct.rank_edges(clients)
+
+
+def test_bad_tables_are_named() -> None:
+    clients, _ = small()
+    constant = {name: ct.Series.from_arrays(series.values * [1, 0, 1, 1]) for name, series in clients.items()}
+    with pytest.raises(DataError, match="column x1"):
+        ct.rank_edges(constant, score="granger")
+    short = {**clients, "short": ct.Series.from_arrays(clients["client-0"].values[:5])}
+    with pytest.raises(CotempoError, match="short"):
+        ct.rank_edges(short, score="granger")
+    empty = clients["client-0"].values.copy()
+    empty[:, 2] = np.nan
+    with pytest.raises(CotempoError, match="empty"):
+        ct.rank_edges({**clients, "empty": ct.Series.from_arrays(empty)}, score="granger")
+    few = {"a": ct.Series.from_arrays(np.random.default_rng(0).normal(size=(12, 10)))}
+    with pytest.raises(DataError, match="set shrinkage"):
+        ct.rank_edges(few, score="lagged")
+    assert np.isfinite(ct.rank_edges(few, score="lagged", shrinkage=0.3).scores[0, 1])
+    with pytest.raises(DataError, match="perturbed_until"):
+        ct.rank_edges(clients, score="parent_sets", perturbed_until=1e9)
