@@ -16,16 +16,31 @@ from cotempo.federation.fitted import load
 from cotempo.federation.mean import FedMean
 from cotempo.federation.participation import Participation
 from cotempo.fitting import dry_run, fit, resume
-from cotempo.networks import FDBNL, Network, make_networks, score_network
+from cotempo.networks import (
+    FDBNL,
+    PFDBNL,
+    EdgeRanking,
+    Network,
+    OneRound,
+    make_lorenz96,
+    make_networks,
+    rank_edges,
+    read_dream4,
+    read_netsim,
+    score_network,
+)
 
 __version__ = "0.1.0"
 
 __all__ = [
     "FDBNL",
+    "PFDBNL",
     "CotempoError",
+    "EdgeRanking",
     "Events",
     "FedMean",
     "Network",
+    "OneRound",
     "Participation",
     "Posts",
     "Series",
@@ -33,10 +48,14 @@ __all__ = [
     "fit",
     "load",
     "make_events",
+    "make_lorenz96",
     "make_networks",
     "make_posts",
     "make_series",
+    "rank_edges",
+    "read_dream4",
     "read_events",
+    "read_netsim",
     "read_posts",
     "read_series",
     "resume",

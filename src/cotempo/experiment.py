@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cotempo import data
-from cotempo.errors import ParameterError, nearest
+from cotempo.errors import CotempoError, ParameterError, nearest
 from cotempo.federation.method import Method
 from cotempo.federation.participation import Participation
 from cotempo.federation.registry import find_method
@@ -53,7 +53,7 @@ class EngineSettings(_Section):
     name: str = "inprocess"
     workers: int = Field(0, ge=0)
     batched: bool = True
-    deadline: float | None = Field(None, gt=0)
+    deadline: float | None = Field(None, gt=0, allow_inf_nan=False)
     threads: int = Field(1, ge=1)
 
 
@@ -72,7 +72,7 @@ class Experiment(_Section):
     method: str
     rounds: int | None = Field(None, ge=1)
     cohort: CohortSettings | None = None
-    quorum: float = Field(0.5, ge=0, le=1)
+    quorum: float = Field(0.5, ge=0, le=1, allow_inf_nan=False)
     data: DataSettings | None = None
     engine: EngineSettings = EngineSettings()
     parameters: dict[str, Any] = {}
@@ -81,7 +81,7 @@ class Experiment(_Section):
         try:
             super().__init__(**values)
         except ValidationError as error:
-            raise ParameterError(_explain(error)) from None
+            raise ParameterError(_explain(error, values.get("method"))) from None
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Experiment:
@@ -90,9 +90,15 @@ class Experiment(_Section):
         if not isinstance(content.get("method"), str):
             raise ParameterError('an experiment must name its method, like method = "FDBNL"')
         method = find_method(content["method"])
-        own = {key for key in content if key.lower() in (method.__name__.lower(), content["method"].lower())}
+        own = [key for key in content if key.lower() in (method.__name__.lower(), content["method"].lower())]
+        if "parameters" in content or len(own) > 1:
+            raise ParameterError(f"the method's parameters must stand in one table, [{method.__name__}], and no other")
         for key in own:
             content["parameters"] = content.pop(key)
+            if not isinstance(content["parameters"], dict):
+                raise ParameterError(f"[{key}] must be a table of parameters, was given {content['parameters']!r}")
+            if "rounds" in content and "rounds" in content["parameters"]:
+                raise ParameterError(f"rounds must be given once, at the top or in [{key}]; leave one of them out")
         if isinstance(content.get("cohort"), int):
             content["cohort"] = {"size": content["cohort"]}
         return cls(**{**content, "method": method.__name__})
@@ -156,29 +162,32 @@ def load_clients(experiment: Experiment) -> tuple[Any, Any]:
     return _call(READERS[kind], where.options, where.source), None
 
 
+def load_truth(experiment: Experiment) -> Any:
+    """The truth behind generated data; `None` where the data are somebody's own, which need not be read again."""
+    return load_clients(experiment)[1] if experiment.data and experiment.data.generate else None
+
+
 def _call(function: Callable[..., Any], options: Mapping[str, Any], *args: Any) -> Any:
     try:
         return function(*args, **options)
-    except TypeError as error:
-        raise ParameterError(f"[data.options]: {error}") from error
+    except CotempoError:
+        raise
+    except (TypeError, ValueError) as error:
+        raise ParameterError(f"[data.options]: {error}; mend or leave out that option") from error
 
 
 _SECTIONS: dict[str, type[BaseModel]] = {"engine": EngineSettings, "data": DataSettings, "cohort": CohortSettings}
 
 
-def _explain(error: ValidationError) -> str:
+def _explain(error: ValidationError, method: object) -> str:
     lines = []
     for item in error.errors():
         *path, last = [str(part) for part in item["loc"]]
         where = f"[{'.'.join(path)}]" if path else "the experiment"
         if item["type"] == "extra_forbidden":
-            known: dict[str, type[BaseModel]] = {
-                "engine": EngineSettings,
-                "data": DataSettings,
-                "cohort": CohortSettings,
-            }
-            section = known[path[0]] if path and path[0] in known else Experiment
-            lines.append(f"{where} has no key {last!r}{nearest(last, section.model_fields)}")
+            known = {*(_SECTIONS[path[0]] if path else Experiment).model_fields} - {"parameters"}
+            hint = nearest(last, [*known, str(method)] if not path else known)
+            lines.append(f"{where} has no key {last!r}{hint}; known are {', '.join(sorted(known))}")
         else:
             lines.append(f"{where}: {last}: {item['msg']}, was given {item['input']!r}")
     return "\n".join(lines)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 from cotempo.data import Table
 from cotempo.engines import open_engine
 from cotempo.errors import DataError, Problem
-from cotempo.experiment import READERS, Experiment, load_clients
+from cotempo.experiment import READERS, Experiment, load_clients, load_truth
 from cotempo.federation.engine import Engine
 from cotempo.federation.exchange import Expect
 from cotempo.federation.fitted import Fitted, Outcome
@@ -20,7 +19,7 @@ from cotempo.federation.method import Method
 from cotempo.federation.participation import Participation
 from cotempo.federation.rng import Rng
 from cotempo.federation.rounds import Checkpoint, opening, pose, rounds
-from cotempo.federation.run import RunFolder, describe_step
+from cotempo.federation.run import RunFolder, describe_step, read_lines
 from cotempo.progress import show
 from cotempo.threads import limit_threads
 
@@ -80,7 +79,8 @@ def fit(
         quorum=quorum,
         engine={"name": engine, "workers": workers, "batched": batched, "deadline": deadline, "threads": threads},
     )
-    return run_experiment(experiment, clients, method=method, public=public, run=run, progress=progress)
+    tables = _tables(method, clients)
+    return run_experiment(experiment, tables, method=method, public=public, run=run, progress=progress)
 
 
 def run_experiment(
@@ -98,10 +98,14 @@ def run_experiment(
     public = None if public is None else _table("public", public, method.kind)
     folder = None
     if run is not None:
-        prints = {name: table.fingerprint() for name, table in tables.items()}
-        folder = RunFolder.create(run, experiment.to_dict(), prints)
-    with _at_work(experiment, method, tables, folder) as engine:
-        return _drive(experiment, method, engine, folder, None, [], public, progress)
+        folder = RunFolder.create(run, experiment.to_dict(), _fingerprints(tables, public))
+    try:
+        with _at_work(experiment, method, tables, folder) as engine:
+            return _drive(experiment, method, engine, folder, None, public, progress)
+    except Exception:
+        if folder and not folder.has_begun:
+            folder.discard()  # so that the same command works once its mistake is mended
+        raise
 
 
 def resume(
@@ -114,16 +118,17 @@ def resume(
     """
     folder = RunFolder.reopen(run)
     with closing(folder):
-        experiment = Experiment.from_dict(tomllib.loads((folder.path / "experiment.toml").read_text()))
+        experiment = Experiment.from_dict(folder.experiment)
         method = experiment.make_method()
         tables = _tables(method, clients if clients is not None else load_clients(experiment)[0])
-        _same_data(folder.fingerprints, tables)
+        public = None if public is None else _table("public", public, method.kind)
+        _same_data(folder.fingerprints, _fingerprints(tables, public))
         start = folder.latest(method)
-        history = folder.history(until=start.step if start else 0)
+        folder.rewind(start.step if start else 0)
         with _at_work(experiment, method, tables, folder) as engine:
             if start:
                 engine.restore(start.memories, start.ledger)
-            return _drive(experiment, method, engine, folder, start, history, public, progress)
+            return _drive(experiment, method, engine, folder, start, public, progress)
 
 
 def dry_run(method: Method, clients: Mapping[str, Any], *, seed: int = 0) -> dict[str, tuple[Message, Expect]]:
@@ -163,11 +168,11 @@ def _drive(
     engine: Engine,
     folder: RunFolder | None,
     start: Checkpoint | None,
-    history: list[dict[str, Any]],
     public: Table | None,
     progress: bool | None,
 ) -> Fitted:
-    """Run the loop to its end, listening: the log and the progress bar."""
+    """Run the loop to its end, and keep what came of it."""
+    history: list[dict[str, Any]] = []
     state = start.state if start else None
     ledger = dict(start.ledger) if start else {}
     steps = rounds(
@@ -175,17 +180,17 @@ def _drive(
         quorum=experiment.quorum, run=experiment.name, keeper=folder, start=start,
     )  # fmt: skip
     for step in show(steps, method, progress):
-        record = describe_step(step)
-        history.append(record)
-        if folder:
-            folder.log(record)
+        if not folder:
+            history.append(describe_step(step))
         state = step.state
         ledger |= step.answers.versions
+    if folder:
+        history = read_lines(folder.path / "log.jsonl")
     schemas = engine.schemas(engine.names())
     fitted = method.result(Outcome(method, state, schemas, engine.memories(ledger), tuple(history)))
     if folder:
         fitted.save(folder.path / "result")
-        fitted.report(folder.path / "report.html", truth=load_clients(experiment)[1] if experiment.data else None)
+        fitted.report(folder.path / "report.html", truth=load_truth(experiment))
     return fitted
 
 
@@ -222,11 +227,20 @@ def _cohort(cohort: int | Participation | None) -> dict[str, int] | None:
     return {"size": cohort.size, "period": cohort.period} if cohort.size else None
 
 
-def _same_data(before: Mapping[str, str], tables: Mapping[str, Table]) -> None:
+def _fingerprints(tables: Mapping[str, Table], public: Table | None) -> dict[str, Any]:
+    prints = {"clients": {name: table.fingerprint() for name, table in tables.items()}}
+    return prints if public is None else {**prints, "public": public.fingerprint()}
+
+
+def _same_data(before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """The same tables give the same bits; others would give something that is neither run."""
+    first, second = before.get("clients", {}), now["clients"]
     problems = [
-        Problem("the table must be the one the run was begun on, it has changed or is missing", client=name)
-        for name, fingerprint in before.items()
-        if name not in tables or tables[name].fingerprint() != fingerprint
+        Problem("the table must be the one the run was begun on, it has changed, is new or is missing", client=name)
+        for name in sorted({*first, *second})
+        if first.get(name) != second.get(name)
     ]
+    if before.get("public") != now.get("public"):
+        problems.append(Problem("the public table must be the one the run was begun on, or none if it had none"))
     if problems:
         raise DataError(problems)

@@ -20,9 +20,9 @@ import cotempo
 from cotempo import data
 from cotempo.cli.words import describe_message, describe_messages, describe_result
 from cotempo.errors import CotempoError, DataError, ParameterError, QuorumError, RunError
-from cotempo.experiment import READERS, Experiment, generators, load_clients
+from cotempo.experiment import READERS, Experiment, generators, load_clients, load_truth
 from cotempo.federation.fitted import load
-from cotempo.federation.run import read_lines
+from cotempo.federation.run import read_experiment, read_lines
 from cotempo.fitting import dry_run, resume, run_experiment
 
 app = typer.Typer(
@@ -118,14 +118,9 @@ def report(
     """Write a finished run's report anew."""
     if not (run / "result").is_dir():
         raise RunError(f"{run} must be a finished run, it has no result; go on with it by: cotempo resume {run}")
-    experiment = Experiment.from_file(run / "experiment.toml") if _has_data(run) else None
-    truth = load_clients(experiment)[1] if experiment else None
+    truth = load_truth(Experiment.from_dict(read_experiment(run)))
     page = load(run / "result").report(path or run / "report.html", truth=truth)
     say([f"Report: {page}"], {"report": str(page)}, quiet=quiet, as_json=as_json)
-
-
-def _has_data(run: Path) -> bool:
-    return "[data]" in (run / "experiment.toml").read_text()
 
 
 @app.command()
@@ -154,7 +149,7 @@ def make_data(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Write generated data with a known truth: one file per client."""
+    """Write generated data, a table with a column `client`, and the known truth beside it."""
     known = generators()
     if name not in known:
         raise ParameterError(f"there is no generator {name!r}; known are {', '.join(known)}")
@@ -162,8 +157,10 @@ def make_data(
         raise RunError(f"{folder} must be a new or empty folder")
     try:
         clients, truth = known[name](seed=seed, **_options(options or []))
-    except TypeError as error:
-        raise ParameterError(f"--set: {error}") from error
+    except CotempoError:
+        raise
+    except (TypeError, ValueError) as error:
+        raise ParameterError(f"--set or --seed: {error}; mend or leave out that option") from error
     folder.mkdir(parents=True, exist_ok=True)
     paths = data.write_clients(clients, folder / f"{name}.csv")
     if hasattr(truth, "to_frame"):

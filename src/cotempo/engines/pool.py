@@ -35,6 +35,9 @@ from cotempo.federation.site import (
 from cotempo.federation.tree import decode, encode
 from cotempo.threads import limit_threads
 
+READY = b"ready"
+STARTING = 60.0  # seconds a worker may take to start, before its deadline counts
+
 
 class Pool(InProcess):
     """Clients spread over `workers` processes, each with `threads` threads.
@@ -42,8 +45,8 @@ class Pool(InProcess):
     Parameters
     ----------
     deadline
-        Seconds a worker may take for one answer. Past it the worker is stopped and started anew; the client's answer
-        counts as lost.
+        Seconds a worker may take for one answer, once it has started. Past it the worker is stopped and started anew;
+        the client's answer counts as lost.
     """
 
     def __init__(
@@ -83,12 +86,16 @@ class Pool(InProcess):
                     del queues[worker]
                 try:
                     worker.send(question, self.sites[question.client].memory(question.base))
-                    asked[worker] = question, time.monotonic()
+                    asked[worker] = question, time.monotonic() + (0 if worker.is_ready else STARTING)
                 except Exception as error:
                     yield fail(question, error)
+            if not asked:
+                continue  # waiting for nobody would never end
             ready = set(wait([worker.connection for worker in asked], timeout=self._patience(asked.values())))
             for worker, (question, since) in list(asked.items()):
-                if worker.connection in ready:
+                if worker.connection in ready and not worker.is_ready and worker.greet():
+                    asked[worker] = question, time.monotonic()
+                elif worker.connection in ready:
                     del asked[worker]
                     yield self._receive(worker, question)
                 elif self.deadline is not None and time.monotonic() - since >= self.deadline:
@@ -150,6 +157,7 @@ class Worker:
             pass_fds=[theirs.fileno()],
         )
         theirs.close()
+        self.is_ready = False
         self.connection = Connection(ours.detach())
         self.connection.send_bytes(self.contract)
 
@@ -161,6 +169,14 @@ class Worker:
         except OSError:
             self.restart()
             self.connection.send(parts)
+
+    def greet(self) -> bool:
+        """Take the word that the process is ready; from then on a deadline counts."""
+        try:
+            self.is_ready = self.connection.recv_bytes() == READY
+        except (EOFError, OSError):
+            return False
+        return self.is_ready
 
     def receive(self) -> tuple[Reply, Memory | None]:
         """Take the answer to the last question."""
@@ -188,6 +204,7 @@ def work(descriptor: int) -> None:
     method, clients, seed, threads = pickle.loads(connection.recv_bytes())
     kinds = (method.Memory,) if method.Memory else ()
     sites = {name: Site(method, name, table, seed, RamStore()) for name, table in clients.items()}
+    connection.send_bytes(READY)
     with limit_threads(threads):
         while True:
             try:
@@ -195,12 +212,14 @@ def work(descriptor: int) -> None:
             except EOFError:
                 return
             question = question_from_bytes(question_bytes)
-            site, kept, trace = sites[question.client], None, ""
+            site, trace = sites[question.client], ""
             try:
                 message, kept = method.answer(
                     question, site.prepared, decode(memory_bytes, *kinds), site.rng(question.step)
                 )
-                reply = Reply(question.client, question.step, question.step, message)
+                reply = reply_to_bytes(Reply(question.client, question.step, question.step, message))
+                memory = encode(kept)
             except Exception as error:
-                reply, trace = fail(question, error), "".join(traceback.format_exception(error))
-            connection.send((reply_to_bytes(reply), encode(kept), trace))
+                reply, memory = reply_to_bytes(fail(question, error)), encode(None)
+                trace = "".join(traceback.format_exception(error))
+            connection.send((reply, memory, trace))

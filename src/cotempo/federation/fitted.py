@@ -130,6 +130,6 @@ def load(folder: str | Path) -> Any:
             unstack(decode((folder / "memories.safetensors").read_bytes()), *kinds),
             tuple(json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()),
         )
-    except (OSError, ValueError, KeyError, TreeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, TreeError) as error:
         raise RunError(f"{folder} must hold a saved result: {error}") from error
     return outcome.method.result(outcome)

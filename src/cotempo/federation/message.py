@@ -143,7 +143,9 @@ def _plain(name: str, value: Any) -> Value:
     if value is None or type(value) in (bool, int, float, str):
         plain: Value = value
         return plain
-    raise MessageError(f"field {name!r} must be an array, a number, a boolean, text or None, not {type(value).__name__}")
+    raise MessageError(
+        f"field {name!r} must be an array, a number, a boolean, text or None, not {type(value).__name__}"
+    )
 
 
 def _rebuild(fields: Mapping[str, Any], weight: float) -> Message:

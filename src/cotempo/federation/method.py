@@ -83,6 +83,7 @@ class Method(BaseModel, ABC):
     preset: Literal["cotempo", "paper"] = "cotempo"
 
     def __init__(self, **parameters: Any):
+        """Store the hyperparameters; one that is wrong or unknown raises `ParameterError`."""
         try:
             super().__init__(**parameters)
         except ValidationError as error:

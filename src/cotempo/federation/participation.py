@@ -22,8 +22,8 @@ class Participation:
 
     Examples
     --------
-    >>> Participation(size=2).cohort(1, ["a", "b", "c"], seed=0)
-    ('a', 'c')
+    >>> len(Participation(size=2).cohort(1, ["a", "b", "c"], seed=0))
+    2
     """
 
     size: int | None = None

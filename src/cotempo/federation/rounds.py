@@ -56,6 +56,9 @@ class Progress:
 class Keeper(Protocol):
     """Something that keeps checkpoints and the record of what clients sent; a run folder is one."""
 
+    def log(self, progress: Progress) -> None:
+        """Note what happened in a step."""
+
     def checkpoint(self, checkpoint: Checkpoint) -> None:
         """Keep a checkpoint; two are kept."""
 
@@ -121,14 +124,17 @@ def rounds(
         if ask.ends_round:
             round += 1
             cohort = participation.cohort(round, present(method, engine, known), seed)
-        if keeper:
-            ledger = ledgers[-1]
-            keeper.checkpoint(Checkpoint(step, round, state, ledger, cohort, engine.memories(ledger)))
         seconds = time.perf_counter() - began
         sent = {question.client: question.common.nbytes + question.own.nbytes for question in questions}
-        yield Progress(
+        progress = Progress(
             step, finished, ask.phase, state, metrics, answers, expect, sent, inbox.received, seconds, ask.ends_round
         )
+        if keeper:
+            ledger = ledgers[-1]
+            # Logged first: killed in between, a resumed run finds a line too many, which it drops, not one too few.
+            keeper.log(progress)
+            keeper.checkpoint(Checkpoint(step, round, state, ledger, cohort, engine.memories(ledger)))
+        yield progress
 
 
 def opening(
@@ -184,17 +190,23 @@ class Inbox:
         for reply in replies:
             question = self.open.get(reply.client)
             if question is None or reply.step != question.step:
-                continue  # a duplicate, a stranger or an answer to an older step
+                self._note_unasked(reply)
+                continue
             del self.open[reply.client]
             yield self._judge(question, reply)
         for question in self.open.values():
             yield self._leave_out(question, "Lost", "no answer came")
 
+    def _note_unasked(self, reply: Reply) -> None:
+        if self.keeper:
+            about = "not counted: a duplicate, a stranger's, or an answer to another step"
+            self.keeper.trouble(Failure(printable(reply.client), reply.step, "", "Unasked", about), None)
+
     def _judge(self, question: Question, reply: Reply) -> Reply:
         if reply.message is None:
             # Built anew: a client must not be able to write in another one's name.
             kind, about = (reply.failure.kind, reply.failure.about) if reply.failure else ("MessageError", "no content")
-            return self._leave_out(question, kind[:100], about[:300], reply.cause)
+            return self._leave_out(question, printable(kind), printable(about), reply.cause)
         self.received[reply.client] = reply.message.nbytes
         if self.keeper:
             self.keeper.record(question, reply.message, self.expect)
@@ -213,6 +225,11 @@ class Inbox:
         if self.keeper:
             self.keeper.trouble(failure, cause)
         return Reply(question.client, question.step, question.base, None, failure)
+
+
+def printable(text: str) -> str:
+    """Text from elsewhere as one short line, safe in a log, on a terminal and on a page."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text[:300])
 
 
 def below_quorum(answers: Answers, questions: Sequence[Question], quorum: float) -> QuorumError:

@@ -7,9 +7,11 @@ import importlib.metadata
 import json
 import platform
 import sys
+import tomllib
 import traceback
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
@@ -32,7 +34,7 @@ class RunFolder:
     ========================  ===========================================================================
     ``experiment.toml``       the experiment as it was run
     ``environment.json``      versions of Python and packages, platform
-    ``clients.json``          fingerprints of the clients' tables, to refuse a resume on other data
+    ``clients.json``          fingerprints of the tables, to refuse a resume on other data
     ``log.jsonl``             one line a step: time, metrics, bytes up and down per client, failures
     ``messages.jsonl``        what each client sent, field by field
     ``errors.log``            tracebacks of clients' errors
@@ -53,16 +55,17 @@ class RunFolder:
         self._records: list[str] = []
 
     @classmethod
-    def create(cls, path: str | Path, experiment: Mapping[str, Any], fingerprints: Mapping[str, str]) -> RunFolder:
+    def create(cls, path: str | Path, experiment: Mapping[str, Any], fingerprints: Mapping[str, Any]) -> RunFolder:
         """Make a new run folder."""
         path = Path(path)
-        if path.exists() and any(path.iterdir()):
-            raise RunError(f"{path} must be a new or empty folder; to go on with a run there, resume it")
-        (path / "checkpoints").mkdir(parents=True)
-        folder = cls(path)
-        write_whole(path / "environment.json", json.dumps(environment(), indent=1).encode())
-        write_whole(path / "clients.json", json.dumps(dict(fingerprints), indent=1).encode())
-        write_whole(path / "experiment.toml", tomli_w.dumps(_without_none(experiment)).encode())
+        with telling(path):
+            if path.exists() and any(path.iterdir()):
+                raise RunError(f"{path} must be a new or empty folder; to go on with a run there, resume it")
+            (path / "checkpoints").mkdir(parents=True)
+            folder = cls(path)
+            write_whole(path / "environment.json", json.dumps(environment(), indent=1).encode())
+            write_whole(path / "clients.json", json.dumps(dict(fingerprints), indent=1).encode())
+            write_whole(path / "experiment.toml", tomli_w.dumps(_without_none(experiment)).encode())
         return folder
 
     @classmethod
@@ -70,45 +73,78 @@ class RunFolder:
         """Open the folder of a run that was begun."""
         path = Path(path)
         if not (path / "experiment.toml").is_file():
-            raise RunError(f"{path} must be the folder of a run, it holds no experiment.toml")
-        return cls(path)
+            raise RunError(
+                f"{path} must be the folder of a run, it holds no experiment.toml; begin one by: cotempo run"
+            )
+        folder = cls(path)
+        for name in ("messages.jsonl", "errors.log"):
+            _drop_cut_line(path / name)
+        return folder
 
     def close(self) -> None:
         """Let go of the folder."""
-        self._flush()
+        try:
+            self._flush()
+        finally:
+            self._lock.close()
+
+    def discard(self) -> None:
+        """Let go of the folder of a run that never began, and leave nothing behind."""
         self._lock.close()
+        for path in [*(self.path / "checkpoints").iterdir(), *self.path.glob("*.*"), self.path / "lock"]:
+            path.unlink(missing_ok=True)
+        (self.path / "checkpoints").rmdir()
 
     @property
-    def fingerprints(self) -> dict[str, str]:
+    def has_begun(self) -> bool:
+        """Whether there is a checkpoint to go on from."""
+        return any((self.path / "checkpoints").glob("step-*.safetensors"))
+
+    @property
+    def experiment(self) -> dict[str, Any]:
+        """The content of `experiment.toml`."""
+        return read_experiment(self.path)
+
+    @property
+    def fingerprints(self) -> dict[str, Any]:
         """The fingerprints of the tables the run was begun on."""
-        return dict(json.loads((self.path / "clients.json").read_text()))
+        return _read(self.path / "clients.json", json.loads)
 
     # The keeper of the loop.
 
     def checkpoint(self, checkpoint: Checkpoint) -> None:
         """Keep a checkpoint, and the one before it."""
-        self._flush()
         tree = {
             "step": checkpoint.step, "round": checkpoint.round, "ledger": checkpoint.ledger,
             "cohort": checkpoint.cohort, "state": checkpoint.state, "memories": stack(checkpoint.memories),
         }  # fmt: skip
-        write_hashed(self.path / "checkpoints" / f"step-{checkpoint.step:09d}.safetensors", encode(tree))
-        for old in sorted((self.path / "checkpoints").glob("step-*.safetensors"))[:-2]:
-            old.unlink()
+        with telling(self.path):
+            self._flush()
+            write_hashed(self.path / "checkpoints" / f"step-{checkpoint.step:09d}.safetensors", encode(tree))
+            for old in sorted((self.path / "checkpoints").glob("step-*.safetensors"))[:-2]:
+                old.unlink()
 
     def latest(self, method: Method) -> Checkpoint | None:
         """The newest checkpoint that is whole; says so where a newer one is damaged."""
         kinds = (method.Memory,) if method.Memory else ()
-        for path in sorted((self.path / "checkpoints").glob("step-*.safetensors"), reverse=True):
+        paths = sorted((self.path / "checkpoints").glob("step-*.safetensors"))
+        while paths:
+            path = paths.pop()
             data = read_hashed(path)
+            if data is None:
+                follows = "the one before it" if paths else "the beginning, as no other is left"
+                warnings.warn(f"checkpoint {path.name} is damaged; going on from {follows}", stacklevel=2)
+                path.unlink()
+                continue
             try:
-                if data is not None:
-                    tree = decode(data, method.State, *kinds)
-                    return Checkpoint(**{**tree, "memories": unstack(tree["memories"], *kinds)})
-            except TreeError:
-                pass
-            warnings.warn(f"checkpoint {path.name} is damaged; going on from the one before it", stacklevel=2)
-            path.unlink()
+                tree = decode(data, method.State, *kinds)
+                return Checkpoint(**{**tree, "memories": unstack(tree["memories"], *kinds)})
+            except (TreeError, TypeError, KeyError) as error:
+                # Whole, so nothing is wrong with the file: it must not be thrown away.
+                raise RunError(
+                    f"{path} must be a checkpoint of {type(method).__name__} as it is now; resume the run with the "
+                    f"version of cotempo and of the method that began it: {error}"
+                ) from error
         return None
 
     def record(self, question: Question, message: Message, expect: Expect) -> None:
@@ -125,31 +161,65 @@ class RunFolder:
 
     def trouble(self, failure: Failure, cause: BaseException | None) -> None:
         """Note a failure, with the client's traceback."""
-        with open(self.path / "errors.log", "a") as file:
+        with (
+            telling(self.path),
+            open(self.path / "errors.log", "a", encoding="utf-8", errors="backslashreplace") as file,
+        ):
             file.write(f"{failure}\n")
             if cause is not None:
                 file.writelines(traceback.format_exception(cause))
 
     def _flush(self) -> None:
         if self._records:
-            with open(self.path / "messages.jsonl", "a") as file:
+            with telling(self.path), open(self.path / "messages.jsonl", "a", encoding="utf-8") as file:
                 file.writelines(line + "\n" for line in self._records)
             self._records.clear()
 
     # The log.
 
-    def log(self, record: Mapping[str, Any]) -> None:
+    def log(self, progress: Progress) -> None:
         """Append a step's record."""
-        with open(self.path / "log.jsonl", "a") as file:
+        record = describe_step(progress)
+        with telling(self.path), open(self.path / "log.jsonl", "a", encoding="utf-8") as file:
             file.write(json.dumps(record) + "\n")
 
-    def history(self, until: int) -> list[dict[str, Any]]:
-        """The records up to a step; later ones, and a line cut off by a kill, are dropped from the log."""
+    def rewind(self, step: int) -> None:
+        """Drop what was logged after a step, and a line cut off by a kill."""
         path = self.path / "log.jsonl"
-        records = [record for record in read_lines(path) if record["step"] <= until]
         if path.exists():
-            write_whole(path, "".join(json.dumps(record) + "\n" for record in records).encode())
-        return records
+            records = [record for record in read_lines(path) if record["step"] <= step]
+            with telling(self.path):
+                write_whole(path, "".join(json.dumps(record) + "\n" for record in records).encode())
+
+
+@contextmanager
+def telling(path: Path) -> Iterator[None]:
+    """Say which folder could not be written, and what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise RunError(
+            f"{path} must be a folder with room that can be written to: {error.strerror or error}. What was kept is "
+            "whole: once there is room, resume the run"
+        ) from error
+
+
+def _drop_cut_line(path: Path) -> None:
+    """Drop a last line that a kill cut off, so that the next one begins on a line of its own."""
+    if path.exists() and not (content := path.read_bytes()).endswith(b"\n"):
+        write_whole(path, content[: content.rfind(b"\n") + 1])
+
+
+def read_experiment(run: Path) -> dict[str, Any]:
+    """The content of a run's `experiment.toml`."""
+    return _read(run / "experiment.toml", tomllib.loads)
+
+
+def _read(path: Path, parse: Callable[[str], Any]) -> dict[str, Any]:
+    try:
+        return dict(parse(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise RunError(f"{path} must be as the run wrote it, it cannot be read: {error}") from error
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
@@ -157,7 +227,7 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     if not path.exists():
         return []
     records = []
-    for line in path.read_text().splitlines():
+    for line in path.read_text(encoding="utf-8").splitlines():
         try:
             records.append(json.loads(line))
         except ValueError:
@@ -194,7 +264,7 @@ def environment() -> dict[str, Any]:
 def _sketch(value: Any) -> dict[str, Any]:
     """An array's size, range and first values; a scalar as it is."""
     if not isinstance(value, np.ndarray):
-        return {"value": value}
+        return {"value": value[:200] if isinstance(value, str) else value}
     sketch: dict[str, Any] = {"shape": list(value.shape), "dtype": str(value.dtype), "bytes": value.nbytes}
     if value.size:
         sketch |= {"smallest": value.min().item(), "largest": value.max().item(), "first": value.ravel()[:3].tolist()}

@@ -247,6 +247,20 @@ def reply_from_bytes(data: bytes) -> Reply:
     return Reply(tree["client"], tree["step"], tree["version"], message, failure)
 
 
+def receive(question: Question, data: bytes, limit: int = 2**31) -> Reply:
+    """Read what came back for a question; bytes that are no reply are a failure of the client that was asked."""
+    try:
+        if len(data) > limit:
+            raise MessageError(f"a reply must be at most {limit} bytes, this one has {len(data)}")
+        reply = reply_from_bytes(data)
+        if reply.client != question.client:
+            raise MessageError("a client must answer in its own name")
+        return reply
+    except MessageError as error:
+        failure = Failure(question.client, question.step, question.phase, "MessageError", str(error))
+        return Reply(question.client, question.step, question.base, None, failure)
+
+
 def _decode(data: bytes) -> Any:
     try:
         return decode(data)

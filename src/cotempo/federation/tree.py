@@ -123,7 +123,7 @@ def holds_numbers(array: Array) -> bool:
 def _plain(array: Array, path: str) -> Array:
     if not holds_numbers(array):
         raise TreeError(
-            f"{path or 'value'} must be an array of booleans or of numbers of at most 64 bits, not of dtype {array.dtype}"
+            f"{path or 'value'} must be an array of booleans or numbers of at most 64 bits, not of dtype {array.dtype}"
         )
     return np.ascontiguousarray(array).reshape(array.shape)
 
@@ -246,6 +246,6 @@ def unstack(stacked: tuple[Mapping[str, Any], ...], *types: type) -> dict[str, A
             skeleton = json.loads(group["skeleton"])
             columns = list(enumerate(group["columns"]))
             for row, name in enumerate(group["names"]):
-                arrays = {str(i): own(column[row].reshape(column.shape[1:])) for i, column in columns}
+                arrays = {str(i): own(column[row, ...]) for i, column in columns}
                 trees[name] = _build(skeleton, arrays, classes)
     return dict(sorted(trees.items()))

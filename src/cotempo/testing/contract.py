@@ -5,11 +5,9 @@ Each check takes a method, clients, a public table or `None`, and an empty folde
 
 from __future__ import annotations
 
-import json
-import pickle
 import random
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,9 +22,10 @@ from cotempo.federation.exchange import Question, Reply
 from cotempo.federation.message import Message
 from cotempo.federation.method import Method
 from cotempo.federation.rounds import Checkpoint, Progress, rounds
-from cotempo.federation.run import RunFolder, describe_step
+from cotempo.federation.run import RunFolder
 from cotempo.federation.tree import decode, digest, encode
 from cotempo.testing.engines import Bytewise, Faulty, Killed, direct
+from cotempo.testing.watch import Watched, assert_close, assert_same
 from cotempo.threads import limit_threads
 
 Clients = Mapping[str, Table]
@@ -168,6 +167,10 @@ class DyingKeeper:
             raise Killed
         self.run.checkpoint(checkpoint)
 
+    def log(self, *args: Any) -> None:
+        """As the run folder."""
+        self.run.log(*args)
+
     def record(self, *args: Any) -> None:
         """As the run folder."""
         self.run.record(*args)
@@ -228,48 +231,6 @@ def verbs_change_nothing_they_are_given(method: Method, clients: Clients, public
     assert before == {name: table.fingerprint() for name, table in clients.items()}, "a client's table was changed"
 
 
-class Watched:
-    """A method whose verbs are watched for changed inputs."""
-
-    def __init__(self, method: Method):
-        self.method = method
-        self.faults: list[str] = []
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.method, name)
-
-    def _watch(self, verb: str, inputs: Iterable[Any], call: Callable[[], Any]) -> Any:
-        inputs = list(inputs)
-        before = [fingerprint(item) for item in inputs]
-        result = call()
-        if [fingerprint(item) for item in inputs] != before:
-            self.faults.append(f"{verb} changed something it was given")
-        return result
-
-    def ask(self, state: Any, cohort: Any, rng: Any) -> Any:
-        """Ask twice."""
-        first = self._watch("ask", [state], lambda: self.method.ask(state, cohort, rng))
-        again = self.method.ask(state, cohort, rng)
-        if (first is None) != (again is None) or (first and fingerprint(first) != fingerprint(again)):
-            self.faults.append("ask gave another question when asked again")
-        return first
-
-    def answer(self, question: Any, prepared: Any, memory: Any, rng: Any) -> Any:
-        """Watch the question, the prepared data and the memory."""
-        given = [question, prepared, memory]
-        result = self._watch("answer", given, lambda: self.method.answer(question, prepared, memory, rng))
-        again = self.method.answer(question, prepared, memory, rng)
-        if fingerprint(result) != fingerprint(again):
-            self.faults.append("answer gave another answer when asked again: it keeps or draws something it should not")
-        return result
-
-    def absorb(self, state: Any, answers: Any, public: Any, rng: Any) -> Any:
-        """Watch the state and the answers."""
-        return self._watch(
-            "absorb", [state, answers.total, answers.each], lambda: self.method.absorb(state, answers, public, rng)
-        )
-
-
 @check
 def state_and_memory_survive_disk(method: Method, clients: Clients, public: Table | None, folder: Path) -> None:
     """After every step, state and memories come back from bytes as they were, type for type."""
@@ -295,8 +256,7 @@ def nothing_raw_crosses(method: Method, clients: Clients, public: Table | None, 
         return reply
 
     run = RunFolder.create(folder / "run", {"name": "contract"}, {})
-    for step in steps_of(method, Faulty(direct(method, marked), tamper=listen), public, keeper=run):
-        run.log(describe_step(step))
+    steps_of(method, Faulty(direct(method, marked), tamper=listen), public, keeper=run)
     run.close()
     for message in seen:
         for name, value in message.items():
@@ -414,46 +374,6 @@ def below_quorum_stops(method: Method, clients: Clients, public: Table | None, f
     except QuorumError:
         return
     raise AssertionError("nobody answered and nothing was said")
-
-
-def fingerprint(value: Any) -> str:
-    """A text that changes when anything in `value` does."""
-    if isinstance(value, Message):
-        return digest(value.to_tree())
-    if isinstance(value, Mapping):
-        return json.dumps({str(key): fingerprint(item) for key, item in value.items()})
-    if isinstance(value, tuple | list):
-        return json.dumps([fingerprint(item) for item in value])
-    if hasattr(value, "__dataclass_fields__") and not hasattr(value, "fingerprint"):
-        return json.dumps({name: fingerprint(getattr(value, name)) for name in value.__dataclass_fields__})
-    if isinstance(value, np.ndarray):
-        return digest(value)
-    return pickle.dumps(value).hex()
-
-
-def assert_same(first: Any, second: Any) -> None:
-    """Two trees are equal, type for type."""
-    assert type(first) is type(second), f"{type(first).__name__} came back for {type(second).__name__}"
-    assert digest(first) == digest(second), "the tree came back with other bits"
-
-
-def assert_close(first: Any, second: Any, tolerance: float = 1e-8) -> None:
-    """Two trees have the same structure, and arrays that agree within tolerance."""
-    if isinstance(first, np.ndarray | float):
-        np.testing.assert_allclose(first, second, rtol=tolerance, atol=tolerance)
-    elif isinstance(first, Mapping):
-        assert first.keys() == second.keys()
-        for key in first:
-            assert_close(first[key], second[key], tolerance)
-    elif isinstance(first, tuple):
-        assert len(first) == len(second)
-        for one, other in zip(first, second, strict=True):
-            assert_close(one, other, tolerance)
-    elif hasattr(first, "__dataclass_fields__"):
-        for name in first.__dataclass_fields__:
-            assert_close(getattr(first, name), getattr(second, name), tolerance)
-    else:
-        assert first == second
 
 
 def _quiet() -> Any:

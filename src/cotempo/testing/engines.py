@@ -11,7 +11,7 @@ from cotempo.federation.engine import Engine
 from cotempo.federation.exchange import Question, Reply
 from cotempo.federation.method import Memory, Method
 from cotempo.federation.rng import Rng
-from cotempo.federation.site import DiskStore, Site, question_to_bytes, reply_from_bytes
+from cotempo.federation.site import DiskStore, Site, question_to_bytes, receive
 
 
 class Killed(BaseException):
@@ -48,8 +48,8 @@ class Bytewise:
         stream = Rng(self.seed, "bytewise", questions[0].step)("order")
         doubled = [*questions, *(question for question in questions if stream.random() < 1 / 3)]
         for index in stream.permutation(len(doubled)):
-            data = question_to_bytes(doubled[index])
-            yield reply_from_bytes(self.site(doubled[index].client).answer_bytes(data))
+            question = doubled[index]
+            yield receive(question, self.site(question.client).answer_bytes(question_to_bytes(question)))
 
     def memories(self, ledger: Mapping[str, int]) -> Mapping[str, Memory]:
         """None: they lie at the clients' own places."""

@@ -1,0 +1,89 @@
+"""Direct calls and batches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from toys import Notes, Walk, make_clients
+
+import cotempo as ct
+from cotempo.engines import open_engine
+from cotempo.errors import DataError, ParameterError, SchemaError
+from cotempo.federation.exchange import Question
+from cotempo.federation.rounds import rounds
+from cotempo.federation.tree import digest
+from cotempo.testing.engines import direct
+
+CLIENTS = make_clients(4)
+
+
+class Batch(Walk):
+    """Answers for all at once, and fails as a whole when one client fails."""
+
+    def answer_all(
+        self, questions: Sequence[Question], prepared: Sequence[Any], memories: Sequence[Any], rngs: Sequence[Any]
+    ) -> Any:
+        return super().answer_all(questions, prepared, memories, rngs)
+
+
+def last(method: Walk, engine: Any) -> str:
+    return digest(list(rounds(method, engine))[-1].state)
+
+
+def test_a_batch_is_used_where_a_method_offers_one() -> None:
+    assert direct(Batch(), CLIENTS, batched=True).batched
+    assert not direct(Batch(), CLIENTS, batched=False).batched
+    assert not direct(Walk(), CLIENTS, batched=True).batched
+    assert last(Batch(), direct(Batch(), CLIENTS, batched=True)) == last(Walk(), direct(Walk(), CLIENTS))
+
+
+def test_an_exception_in_a_batch_costs_only_the_client_at_fault() -> None:
+    trouble = {"victim": "c", "at": 2, "trouble": "raise"}
+    steps = list(rounds(Batch(**trouble), direct(Batch(**trouble), CLIENTS, batched=True)))
+    (failure,) = steps[1].answers.failures
+    assert (failure.client, failure.kind) == ("c", "ValueError")
+    looped = list(rounds(Walk(**trouble), direct(Walk(**trouble), CLIENTS)))
+    assert digest(steps[-1].state) == digest(looped[-1].state)
+
+
+def test_a_lost_memory_in_a_batch_costs_only_its_client() -> None:
+    method, notes = Batch(), Notes()
+    list(rounds(method, direct(method, CLIENTS, batched=True), keeper=notes))
+    start = notes.checkpoints[2]
+    engine = direct(method, CLIENTS, batched=True)
+    engine.restore({name: memory for name, memory in start.memories.items() if name != "a"}, start.ledger)
+    step = next(rounds(method, engine, start=start))
+    assert [(failure.client, failure.kind) for failure in step.answers.failures] == [("a", "MemoryLost")]
+    assert step.answers.names == ("b", "c", "d")
+
+
+def test_data_a_method_cannot_use_are_refused_by_client_all_at_once() -> None:
+    hollow = ct.Series.from_arrays(np.full((4, 2), np.nan))
+    engine = direct(ct.FedMean(), {**CLIENTS, "x": hollow, "y": hollow})  # type: ignore[arg-type]
+    with pytest.raises(DataError, match="at least one row must have no missing cell") as caught:
+        engine.schemas(engine.names())
+    assert [problem.client for problem in caught.value.problems] == ["x", "y"]
+
+
+def test_tables_of_another_kind_are_refused_by_client() -> None:
+    clients, _ = ct.make_events(clients=2, seed=0)
+    with pytest.raises(SchemaError, match="must hold series, it holds events") as caught:
+        ct.FedMean().fit(clients)
+    assert [problem.client for problem in caught.value.problems] == sorted(clients)
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"name": "inproces"}, "did you mean 'inprocess'"),
+        ({"name": "inprocess", "workers": -1}, "workers must be at least 0"),
+        ({"name": "inprocess", "deadline": 3.0}, "a deadline needs workers"),
+    ],
+)
+def test_wrong_options_are_refused(options: dict[str, Any], match: str) -> None:
+    name = options.pop("name")
+    with pytest.raises(ParameterError, match=match):
+        open_engine(name, Walk(), CLIENTS, seed=0, **options)

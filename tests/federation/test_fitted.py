@@ -1,0 +1,155 @@
+"""What `fit` returns: it leaves the method as it was, and survives a folder."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from toys import Walk, make_clients
+
+import cotempo as ct
+from cotempo.errors import DataError, ParameterError, RunError
+from cotempo.federation.method import Benefit
+from cotempo.federation.tree import digest
+
+CLIENTS = make_clients(3)
+
+
+def test_the_mean_of_all_rows() -> None:
+    fitted = ct.FedMean().fit(CLIENTS)
+    rows = np.vstack([table.values for table in CLIENTS.values()])
+    np.testing.assert_allclose(fitted.mean, rows.mean(axis=0), rtol=1e-12)
+
+
+def test_benefit_is_the_leave_one_out_error_computed_the_long_way() -> None:
+    fitted = ct.FedMean().fit(CLIENTS)
+    rows = {name: table.values for name, table in CLIENTS.items()}
+    pooled = np.vstack(list(rows.values()))
+
+    def leave_one_out(mine: np.ndarray, pool: np.ndarray) -> float:
+        errors = [((row - (pool.sum(axis=0) - row) / (len(pool) - 1)) ** 2).mean() for row in mine]
+        return float(np.mean(errors))
+
+    for name, benefit in fitted.benefit.items():
+        assert benefit.alone == pytest.approx(leave_one_out(rows[name], rows[name]), rel=1e-10)
+        assert benefit.together == pytest.approx(leave_one_out(rows[name], pooled), rel=1e-10)
+        assert benefit.helped == (benefit.together < benefit.alone)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.floats(-10, 10), st.floats(-10, 10), st.booleans())
+def test_a_gain_is_positive_exactly_when_together_is_better(alone: float, together: float, higher: bool) -> None:
+    benefit = Benefit("metric", alone, together, higher)
+    assert benefit.helped == (together > alone if higher else together < alone)
+    assert (benefit.gain > 0) == benefit.helped
+
+
+def test_fit_leaves_method_and_clients_as_they_were() -> None:
+    method = ct.FedMean()
+    before = method.model_dump(), {name: table.fingerprint() for name, table in CLIENTS.items()}
+    ct.fit(method, CLIENTS)
+    assert (method.model_dump(), {name: table.fingerprint() for name, table in CLIENTS.items()}) == before
+    with pytest.raises(ValueError, match="frozen"):
+        method.preset = "paper"
+
+
+def test_save_and_load(tmp_path: Path) -> None:
+    networks, _ = ct.make_networks(variables=3, clients=3, samples=90, seed=1)
+    fitted = ct.FDBNL(rounds=2, threshold=0.2).fit(networks)
+    fitted.save(tmp_path / "saved")
+    found = ct.load(tmp_path / "saved")
+    assert type(found) is type(fitted)
+    assert found.method == fitted.method
+    assert found.digest == fitted.digest
+    assert found.names == fitted.names
+    assert json.dumps(found.history) == json.dumps(fitted.history)
+    assert found.benefit == fitted.benefit
+    assert digest(found.outcome.memories) == digest(dict(sorted(fitted.outcome.memories.items())))
+    assert found.outcome.schemas == fitted.outcome.schemas
+    np.testing.assert_array_equal(found.network.within, fitted.network.within)
+
+
+@pytest.mark.parametrize("name", ["fitted.json", "state.safetensors", "memories.safetensors", "history.jsonl"])
+@pytest.mark.parametrize("content", [None, b"", b"[1, 2]", b"{}", b"\xff\xfe", b'{"method": "FedMean"}'])
+def test_a_damaged_result_is_a_run_error(tmp_path: Path, name: str, content: bytes | None) -> None:
+    ct.FedMean().fit(CLIENTS).save(tmp_path)
+    if content is None:
+        (tmp_path / name).unlink()
+    else:
+        (tmp_path / name).write_bytes(content)
+    if name == "history.jsonl" and content in (b"", b"{}", b"[1, 2]", b'{"method": "FedMean"}'):
+        return  # lines of somebody's own; nothing is computed from them
+    with pytest.raises(RunError, match="must hold a saved result"):
+        ct.load(tmp_path)
+
+
+def test_an_unknown_client_is_answered_with_the_nearest() -> None:
+    fitted = ct.FedMean().fit({"north": CLIENTS["a"], "south": CLIENTS["b"]})
+    assert fitted["north"] is fitted
+    with pytest.raises(DataError, match=r"did you mean 'north'\?"):
+        fitted["nort"]
+
+
+@pytest.mark.parametrize("clients", [{}, None, [1], CLIENTS["a"]])
+def test_clients_must_be_a_mapping(clients: Any) -> None:
+    with pytest.raises(DataError, match="mapping from client name to table"):
+        ct.FedMean().fit(clients)
+
+
+def test_dataframes_are_read_and_their_errors_named_by_client() -> None:
+    frames = {name: table.to_frame() for name, table in CLIENTS.items()}
+    assert ct.FedMean().fit(frames).digest == ct.FedMean().fit(CLIENTS).digest
+    frames["b"] = frames["b"].drop(columns="time")
+    with pytest.raises(DataError, match=r"client b.*time"):
+        ct.FedMean().fit(frames)
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"seed": -1}, "seed"),
+        ({"quorum": 1.5}, "quorum"),
+        ({"quorum": float("nan")}, "quorum"),
+        ({"workers": -2}, "workers"),
+        ({"threads": 0}, "threads"),
+        ({"cohort": 0}, "at least 1"),
+        ({"engine": "cloud"}, "engine must be one of"),
+    ],
+)
+def test_options_out_of_range_are_refused_by_name(options: dict[str, Any], match: str) -> None:
+    with pytest.raises(ParameterError, match=match):
+        ct.fit(ct.FedMean(), CLIENTS, **options)
+
+
+def test_parameters_are_refused_with_the_nearest_right_one() -> None:
+    with pytest.raises(ParameterError, match=r"FDBNL has no parameter 'lag' \(did you mean 'lags'\?\)"):
+        ct.FDBNL(lag=2)
+    with pytest.raises(ParameterError, match=r"FDBNL: lags: .*greater than or equal to 0, was given -1"):
+        ct.FDBNL(lags=-1)
+    with pytest.raises(ParameterError, match="preset"):
+        ct.FDBNL(preset="papers")
+
+
+def test_presets_fill_what_was_not_given() -> None:
+    paper = ct.FDBNL(preset="paper", threshold=0.4)
+    assert (paper.threshold, paper.lambda_within, paper.weighting) == (0.4, 0.5, "clients")
+    assert ct.FDBNL().weighting == "rows"
+
+
+def test_a_seed_decides_everything() -> None:
+    one, again, other = (ct.fit(Walk(), CLIENTS, seed=seed).digest for seed in (1, 1, 2))
+    assert one == again != other
+
+
+def test_a_dry_run_shows_first_messages_and_sends_nothing() -> None:
+    shown = ct.dry_run(ct.FedMean(), CLIENTS)
+    assert sorted(shown) == sorted(CLIENTS)
+    message, expect = shown["b"]
+    np.testing.assert_array_equal(message["mean"], CLIENTS["b"].values.mean(axis=0))
+    assert message.weight == len(CLIENTS["b"])
+    assert expect.fields["mean"].about
