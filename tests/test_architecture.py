@@ -113,8 +113,17 @@ def test_nothing_pickles_but_the_pool_and_the_checks() -> None:
 
 
 def test_importing_cotempo_is_light() -> None:
-    code = "import json, sys, cotempo; print(json.dumps(sorted(sys.modules)))"
+    code = "import json, sys, cotempo; cotempo.fit; print(json.dumps(sorted(sys.modules)))"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(json.loads(ended.stdout))
-    assert "cotempo.networks" in loaded
-    assert not loaded & {"torch", "matplotlib.pyplot", "flwr", "ray", "typer", "hypothesis", "pytest"}
+    assert "cotempo.fitting" in loaded
+    heavy = {"torch", "scipy", "sklearn", "matplotlib", "flwr", "ray", "typer", "hypothesis", "pytest"}
+    assert not loaded & heavy
+
+
+def test_every_public_name_leads_somewhere() -> None:
+    for name in cotempo.__all__:
+        assert getattr(cotempo, name) is not None
+    assert sorted(cotempo.__all__) == sorted(cotempo._HOME)
+    with pytest.raises(AttributeError, match="FDBN"):
+        _ = cotempo.FDBN

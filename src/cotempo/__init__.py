@@ -1,36 +1,65 @@
 """Learn together from time-stamped data that must not leave its owners."""
 
-from cotempo.data import (
-    Events,
-    Posts,
-    Series,
-    make_events,
-    make_posts,
-    make_series,
-    read_events,
-    read_posts,
-    read_series,
-)
-from cotempo.errors import CotempoError
-from cotempo.federation.fitted import load
-from cotempo.federation.mean import FedMean
-from cotempo.federation.participation import Participation
-from cotempo.fitting import dry_run, fit, resume
-from cotempo.networks import (
-    FDBNL,
-    PFDBNL,
-    EdgeRanking,
-    Network,
-    OneRound,
-    make_lorenz96,
-    make_networks,
-    rank_edges,
-    read_dream4,
-    read_netsim,
-    score_network,
-)
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from cotempo.federation.registry import announce
+
+if TYPE_CHECKING:
+    from cotempo.data import (
+        Events,
+        Posts,
+        Series,
+        make_events,
+        make_posts,
+        make_series,
+        read_events,
+        read_posts,
+        read_series,
+    )
+    from cotempo.errors import CotempoError
+    from cotempo.federation.fitted import load
+    from cotempo.federation.mean import FedMean
+    from cotempo.federation.participation import Participation
+    from cotempo.fitting import dry_run, fit, resume
+    from cotempo.networks import (
+        FDBNL,
+        PFDBNL,
+        EdgeRanking,
+        Network,
+        OneRound,
+        make_lorenz96,
+        make_networks,
+        rank_edges,
+        read_dream4,
+        read_netsim,
+        score_network,
+    )
 
 __version__ = "0.1.0"
+
+# Names come from where they live when they are first used: importing cotempo costs nothing that is not needed.
+_HOMES = {
+    "cotempo.data": (
+        "Events", "Posts", "Series", "make_events", "make_posts", "make_series", "read_events", "read_posts",
+        "read_series",
+    ),
+    "cotempo.errors": ("CotempoError",),
+    "cotempo.federation.fitted": ("load",),
+    "cotempo.federation.mean": ("FedMean",),
+    "cotempo.federation.participation": ("Participation",),
+    "cotempo.fitting": ("dry_run", "fit", "resume"),
+    "cotempo.networks": (
+        "FDBNL", "PFDBNL", "EdgeRanking", "Network", "OneRound", "make_lorenz96", "make_networks", "rank_edges",
+        "read_dream4", "read_netsim", "score_network",
+    ),
+}  # fmt: skip
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
+_PACKAGES = ("data", "networks", "testing")
+
+announce("cotempo.federation.mean", "cotempo.networks")
 
 __all__ = [
     "FDBNL",
@@ -61,3 +90,15 @@ __all__ = [
     "resume",
     "score_network",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(importlib.import_module(_HOME[name]), name)
+    if name in _PACKAGES:
+        return importlib.import_module(f"cotempo.{name}")
+    raise AttributeError(f"module 'cotempo' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *_PACKAGES])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 from cotempo.data import Table
 from cotempo.engines import open_engine
-from cotempo.errors import DataError, Problem
+from cotempo.errors import CotempoError, DataError, Problem
 from cotempo.experiment import READERS, Experiment, load_clients, load_truth
 from cotempo.federation.engine import Engine
 from cotempo.federation.exchange import Expect
@@ -71,7 +72,7 @@ def fit(
         Show a progress bar; by default when standard error is a terminal.
     """
     experiment = Experiment(
-        name=Path(run).name if run else type(method).__name__,
+        name=re.sub(r"[^\w .-]", "-", Path(run).name).strip(" .-") or "run" if run else type(method).__name__,
         seed=seed,
         method=type(method).__name__,
         parameters=parameters_of(method),
@@ -131,17 +132,24 @@ def resume(
             return _drive(experiment, method, engine, folder, start, public, progress)
 
 
-def dry_run(method: Method, clients: Mapping[str, Any], *, seed: int = 0) -> dict[str, tuple[Message, Expect]]:
+def dry_run(
+    method: Method, clients: Mapping[str, Any], *, public: Any = None, seed: int = 0
+) -> dict[str, tuple[Message, Expect]]:
     """Make every client's first message and return it, with what it is said to be; nothing is absorbed or kept."""
     tables = _tables(method, clients)
+    public = None if public is None else _table("public", public, method.kind)
     engine = open_engine("inprocess", method, tables, seed=seed)
-    first = opening(method, engine, public=None, seed=seed, participation=Participation())
+    first = opening(method, engine, public=public, seed=seed, participation=Participation())
     ask = method.ask(first.state, first.cohort, Rng(seed, "server", 1, "ask"))
     if ask is None or not ask.to:
         return {}
     expect = method.expects(first.state, ask.phase)
-    replies = engine.exchange(pose(ask, "dry-run", 1, 1, [{}]))
-    return {reply.client: (reply.message, expect) for reply in replies if reply.message is not None}
+    messages = {}
+    for reply in engine.exchange(pose(ask, "dry-run", 1, 1, [{}])):
+        if reply.message is None:
+            raise CotempoError(f"a client could not answer: {reply.failure}") from reply.cause
+        messages[reply.client] = (reply.message, expect)
+    return messages
 
 
 @contextmanager
@@ -173,11 +181,15 @@ def _drive(
 ) -> Fitted:
     """Run the loop to its end, and keep what came of it."""
     history: list[dict[str, Any]] = []
-    state = start.state if start else None
-    ledger = dict(start.ledger) if start else {}
+    who = experiment.participation
+    if start is None:
+        start = opening(method, engine, public=public, seed=experiment.seed, participation=who)
+        if folder:
+            folder.checkpoint(start)
+    state, ledger = start.state, dict(start.ledger)
     steps = rounds(
-        method, engine, public=public, seed=experiment.seed, participation=experiment.participation,
-        quorum=experiment.quorum, run=experiment.name, keeper=folder, start=start,
+        method, engine, public=public, seed=experiment.seed, participation=who, quorum=experiment.quorum,
+        run=folder.identity if folder else experiment.name, keeper=folder, start=start,
     )  # fmt: skip
     for step in show(steps, method, progress):
         if not folder:

@@ -104,7 +104,7 @@ def test_a_dry_run_shows_and_sends_nothing(cotempo: Command, made: Path, tmp_pat
     said = cotempo("run", made, "--dry-run")
     assert said.code == 0
     assert said.out.count("would send") == 3
-    assert "only the sum over clients reaches the server" in said.out
+    assert "only its sum over clients is used" in said.out
     record = cotempo("run", made, "--dry-run", "--json").record
     assert [entry["fields"] for entry in record.values()] == [["mean"]] * 3
     assert sorted(path.name for path in tmp_path.iterdir()) == before

@@ -26,8 +26,3 @@ CLIENTS, _ = make_events(clients=4, sequences=6, length=5.0, seed=1)
 def test_variant_keeps_the_contract(variant, check, tmp_path):
     CHECKS[check](VARIANTS[variant], CLIENTS, None, tmp_path)
 
-
-@pytest.mark.parametrize("check", [name for name in CHECKS if name not in QUICK])
-@pytest.mark.parametrize("cls", [FedPP, FedSimple])
-def test_example_keeps_the_rest(cls, check, tmp_path):
-    CHECKS[check](*cls.example(), tmp_path)

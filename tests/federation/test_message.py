@@ -170,7 +170,7 @@ def test_messages_differ_by_weight_dtype_and_shape() -> None:
         {"fields": {"a": {"nested": 1}}, "weight": 1.0},
         {"fields": {"a": (1, 2)}, "weight": 1.0},
     ],
-    ids=str,
+    ids=lambda value: type(value).__name__,
 )
 def test_trees_that_are_no_message_are_refused(tree: object) -> None:
     with pytest.raises(MessageError):

@@ -233,7 +233,7 @@ REPLY = {"client": "a", "step": 1, "version": 1, "message": MESSAGE, "failure": 
         {"message": None, "failure": {**FAILURE, "kind": 3}},
         {"extra": 1},
     ],
-    ids=str,
+    ids=lambda value: type(value).__name__,
 )
 def test_a_malformed_reply_is_a_message_error(change: dict[str, Any]) -> None:
     assert reply_from_bytes(encode(REPLY)).message is not None

@@ -168,7 +168,7 @@ def test_a_tensor_is_not_an_array_to_a_digest() -> None:
         torch.zeros(2, dtype=torch.complex64),
         torch.zeros(2).to_sparse(),
     ],
-    ids=str,
+    ids=lambda value: type(value).__name__,
 )
 def test_what_is_no_tree_is_refused_when_written(value: object) -> None:
     with pytest.raises(TreeError):

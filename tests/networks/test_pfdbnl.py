@@ -40,7 +40,7 @@ def test_related_clients_gain_from_each_other() -> None:
 
 
 def test_each_client_gets_its_own_network_and_the_common_one_is_there() -> None:
-    clients, truth = related(0, samples=2000, shared=0.6)
+    clients, truth = related(1, samples=2000, shared=0.6)
     fitted = PFDBNL().fit(clients, progress=False)
     assert fitted.scores(truth)["within_shd_double"] <= 2
     assert all(fitted[name].network.is_acyclic for name in clients)
@@ -134,10 +134,10 @@ def test_own_networks_stay_out_of_messages() -> None:
 def test_paper_preset_and_candidates() -> None:
     paper = PFDBNL(preset="paper")
     assert (paper.coupling, paper.lambda_within, paper.threshold, paper.weighting) == (0.1, 0.1, 0.3, "clients")
-    assert paper._candidates(0.5, clients=16).tolist() == [[0.1, 0.1, 0.1]]
-    candidates = PFDBNL()._candidates(0.1, clients=16)
+    assert paper._candidates(0.5, unit=1.0, clients=16).tolist() == [[0.1, 0.1, 0.1]]
+    candidates = PFDBNL()._candidates(0.1, unit=1.0, clients=16)
     assert candidates.shape == (2 * len(COUPLINGS), 3)
-    np.testing.assert_allclose(candidates[0], [0.05, 0.05, COUPLINGS[0]])
+    np.testing.assert_allclose(candidates[0], [0.07, 0.07, COUPLINGS[0]])
 
 
 def test_variance_is_unbiased() -> None:

@@ -127,7 +127,9 @@ def test_a_result_is_saved_and_read_back(tmp_path: Path) -> None:
 
 
 def test_a_dataframe_will_do() -> None:
-    frame = pandas.DataFrame({"text": ["flood here", "flood there", "fire!", "fire now"] * 5, "event": list("aabb") * 5})
+    frame = pandas.DataFrame(
+        {"text": ["flood here", "flood there", "fire!", "fire now"] * 5, "event": list("aabb") * 5}
+    )
     detector = EventDetector(dimension=4, buckets=64).fit(frame)
     assert set(detector.detect(Posts([np.nan], ("flood",))).event) == {"a"}
 

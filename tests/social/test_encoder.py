@@ -12,7 +12,13 @@ from cotempo.social.encoder import (
     weigh,
 )
 
-TEXTS = ["flood in the old town", "flood on the river", "train crash near the town", "helicopter crash", "مرحبا بالعالم"]
+TEXTS = [
+    "flood in the old town",
+    "flood on the river",
+    "train crash near the town",
+    "helicopter crash",
+    "مرحبا بالعالم",
+]
 
 
 def test_sums_over_clients_are_those_of_all_posts() -> None:

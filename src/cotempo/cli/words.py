@@ -40,7 +40,7 @@ def describe_result(fitted: Fitted, folder: Path, truth: Any) -> tuple[list[str]
 
 def describe_message(client: str, message: Message, expect: Expect) -> list[str]:
     """A message before it leaves."""
-    fate = "only the sum over clients reaches the server" if expect.sums else "the server sees it as it is"
+    fate = "only its sum over clients is used" if expect.sums else "it is used as it is"
     lines = [f"{client} would send {message.nbytes:,} bytes (weight {message.weight:g}); {fate}:"]
     for name, value in message.items():
         what = f"{value.size:,} numbers {list(value.shape)}" if isinstance(value, np.ndarray) else repr(value)
@@ -58,7 +58,7 @@ def describe_messages(client: str, records: Sequence[Mapping[str, Any]]) -> list
         phases.setdefault(record["phase"], []).append(record)
     for phase, group in phases.items():
         first = group[0]
-        fate = "only their sum over clients is used" if first["summed"] else "the server sees each of them"
+        fate = "only their sum over clients is used" if first["summed"] else "each is used as it is"
         lines.append(f"Phase {phase!r}: {len(group)} messages of {first['bytes']:,} bytes; {fate}.")
         for name, field in first["fields"].items():
             lines.append(f"  {name}: {_what(field)}{field['about'] and ': ' + field['about']}")

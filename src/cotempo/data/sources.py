@@ -186,7 +186,7 @@ def _good_names(names: list[str], client: str | None, report: Report) -> bool:
 
 
 def _nothing_at(path: Path) -> str:
-    return f"a source must be a file, a folder or a dataframe, but there is nothing at {shown(str(path))}"
+    return f"a source must be a file, a folder or a dataframe, but there is nothing at '{path}'"
 
 
 def _suffix(path: Path) -> str:

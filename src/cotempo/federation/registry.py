@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -11,6 +12,7 @@ from cotempo.federation.method import Method
 M = TypeVar("M", bound=type[Method])
 _METHODS: dict[str, type[Method]] = {}
 _ALIASES: dict[str, str] = {}
+_HOMES: set[str] = set()
 
 
 def register(*aliases: str) -> Callable[[M], M]:
@@ -24,17 +26,25 @@ def register(*aliases: str) -> Callable[[M], M]:
     return add
 
 
+def announce(*modules: str) -> None:
+    """Name modules that register methods; they are imported when a method is looked for."""
+    _HOMES.update(modules)
+
+
 def methods() -> dict[str, type[Method]]:
     """Every registered method by class name."""
+    while _HOMES:
+        importlib.import_module(_HOMES.pop())
     return dict(sorted(_METHODS.items()))
 
 
 def find_method(name: str) -> type[Method]:
     """Return a method by its name or another name it is known by; capitals do not matter."""
+    known = methods()
     try:
-        return _METHODS[_ALIASES[name.lower()]]
+        return known[_ALIASES[name.lower()]]
     except KeyError:
         raise ParameterError(
-            f"there is no method {name!r}{nearest(name, _METHODS)}; known are {', '.join(methods())}. "
+            f"there is no method {name!r}{nearest(name, known)}; known are {', '.join(known)}. "
             "A method of your own must be imported before it is named."
         ) from None

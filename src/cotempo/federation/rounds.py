@@ -25,7 +25,8 @@ class Checkpoint:
     """Everything the loop needs to go on after `step` as if nothing had happened.
 
     `ledger` names, per client, the step of its last memory that counted: an answer that was not counted never
-    happened. `memories` holds those memories where the engine keeps them in this process.
+    happened. `earlier` is the ledger of the checkpoint before this one, whose memories clients must keep as well.
+    `memories` holds those memories where the engine keeps them in this process.
     """
 
     step: int
@@ -34,6 +35,7 @@ class Checkpoint:
     ledger: Mapping[str, int]
     cohort: tuple[str, ...]
     memories: Mapping[str, Memory] = field(default_factory=dict)
+    earlier: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -92,17 +94,17 @@ def rounds(
         Where to go on from; without it, clients' schemas are agreed and the method opens.
     """
     participation = participation or Participation()
-    known = set(engine.names()) if start is None else {*start.ledger, *start.cohort}
+    door = Door(method, engine, () if start is None else (*start.ledger, *start.cohort), keeper)
     if start is None:
         start = opening(method, engine, public=public, seed=seed, participation=participation)
         if keeper:
             keeper.checkpoint(start)
     step, round, state, cohort = start.step, start.round, start.state, start.cohort
-    ledgers = [dict(start.ledger)]  # of the kept checkpoints, oldest first
+    ledgers = [dict(start.earlier), dict(start.ledger)]  # of the kept checkpoints, oldest first
     while True:
         began = time.perf_counter()
         if not cohort:  # nobody was there when this round was drawn
-            cohort = participation.cohort(round, present(method, engine, known), seed)
+            cohort = participation.cohort(round, door.present(), seed)
         ask = method.ask(state, cohort, Rng(seed, "server", step + 1, "ask"))
         if ask is None:
             return
@@ -123,7 +125,7 @@ def rounds(
         finished = round
         if ask.ends_round:
             round += 1
-            cohort = participation.cohort(round, present(method, engine, known), seed)
+            cohort = participation.cohort(round, door.present(), seed)
         seconds = time.perf_counter() - began
         sent = {question.client: question.common.nbytes + question.own.nbytes for question in questions}
         progress = Progress(
@@ -133,7 +135,7 @@ def rounds(
             ledger = ledgers[-1]
             # Logged first: killed in between, a resumed run finds a line too many, which it drops, not one too few.
             keeper.log(progress)
-            keeper.checkpoint(Checkpoint(step, round, state, ledger, cohort, engine.memories(ledger)))
+            keeper.checkpoint(Checkpoint(step, round, state, ledger, cohort, engine.memories(ledger), ledgers[0]))
         yield progress
 
 
@@ -149,18 +151,30 @@ def opening(
     return Checkpoint(0, 1, state, {}, participation.cohort(1, roster.names, seed))
 
 
-def present(method: Method, engine: Engine, known: set[str]) -> list[str]:
-    """The clients there now; a newcomer is admitted to `known` if its table fits those already here."""
-    names = engine.names()
-    here = [name for name in names if name in known]
-    for name in names if here else ():
-        if name not in known:
-            try:
-                method.check(Roster(engine.schemas([*here, name])))
-                known.add(name)
-            except CotempoError:
-                continue
-    return [name for name in names if name in known]
+class Door:
+    """Who may take part: those who were here from the start, and newcomers whose tables fit theirs."""
+
+    def __init__(self, method: Method, engine: Engine, known: Iterable[str], keeper: Keeper | None):
+        self.method = method
+        self.engine = engine
+        self.keeper = keeper
+        self.known = {*known} or {*engine.names()}
+        self.refused: set[str] = set()
+
+    def present(self) -> list[str]:
+        """The clients there now; a newcomer is judged once."""
+        names = self.engine.names()
+        here = [name for name in names if name in self.known]
+        for name in names if here else ():
+            if name not in self.known | self.refused:
+                try:
+                    self.method.check(Roster(self.engine.schemas([*here, name])))
+                    self.known.add(name)
+                except CotempoError as error:
+                    self.refused.add(name)
+                    if self.keeper:
+                        self.keeper.trouble(Failure(name, 0, "join", type(error).__name__), error)
+        return [name for name in names if name in self.known]
 
 
 def pose(ask: Ask, run: str, step: int, round: int, ledgers: Sequence[Mapping[str, int]]) -> list[Question]:

@@ -6,9 +6,11 @@ import fcntl
 import importlib.metadata
 import json
 import platform
+import shutil
 import sys
 import tomllib
 import traceback
+import uuid
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -33,6 +35,7 @@ class RunFolder:
 
     ========================  ===========================================================================
     ``experiment.toml``       the experiment as it was run
+    ``id``                    the run's own identity, which no other run has
     ``environment.json``      versions of Python and packages, platform
     ``clients.json``          fingerprints of the tables, to refuse a resume on other data
     ``log.jsonl``             one line a step: time, metrics, bytes up and down per client, failures
@@ -63,6 +66,7 @@ class RunFolder:
                 raise RunError(f"{path} must be a new or empty folder; to go on with a run there, resume it")
             (path / "checkpoints").mkdir(parents=True)
             folder = cls(path)
+            write_whole(path / "id", uuid.uuid4().hex.encode())
             write_whole(path / "environment.json", json.dumps(environment(), indent=1).encode())
             write_whole(path / "clients.json", json.dumps(dict(fingerprints), indent=1).encode())
             write_whole(path / "experiment.toml", tomli_w.dumps(_without_none(experiment)).encode())
@@ -79,6 +83,8 @@ class RunFolder:
         folder = cls(path)
         for name in ("messages.jsonl", "errors.log"):
             _drop_cut_line(path / name)
+        for leftover in path.rglob(".*.part"):
+            leftover.unlink(missing_ok=True)
         return folder
 
     def close(self) -> None:
@@ -91,9 +97,19 @@ class RunFolder:
     def discard(self) -> None:
         """Let go of the folder of a run that never began, and leave nothing behind."""
         self._lock.close()
-        for path in [*(self.path / "checkpoints").iterdir(), *self.path.glob("*.*"), self.path / "lock"]:
+        for path in [
+            *(self.path / "checkpoints").iterdir(),
+            *self.path.glob("*.*"),
+            self.path / "id",
+            self.path / "lock",
+        ]:
             path.unlink(missing_ok=True)
         (self.path / "checkpoints").rmdir()
+
+    @property
+    def identity(self) -> str:
+        """What tells this run from every other, also from one of the same name."""
+        return _text(self.path / "id").strip()
 
     @property
     def has_begun(self) -> bool:
@@ -117,6 +133,7 @@ class RunFolder:
         tree = {
             "step": checkpoint.step, "round": checkpoint.round, "ledger": checkpoint.ledger,
             "cohort": checkpoint.cohort, "state": checkpoint.state, "memories": stack(checkpoint.memories),
+            "earlier": checkpoint.earlier,
         }  # fmt: skip
         with telling(self.path):
             self._flush()
@@ -217,8 +234,15 @@ def read_experiment(run: Path) -> dict[str, Any]:
 
 def _read(path: Path, parse: Callable[[str], Any]) -> dict[str, Any]:
     try:
-        return dict(parse(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError) as error:
+        return dict(parse(_text(path)))
+    except (ValueError, TypeError) as error:
+        raise RunError(f"{path} must be as the run wrote it, it cannot be read: {error}") from error
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
         raise RunError(f"{path} must be as the run wrote it, it cannot be read: {error}") from error
 
 

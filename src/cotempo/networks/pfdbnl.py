@@ -36,7 +36,7 @@ from cotempo.networks.staged import Prepared, StagedMethod, StagedState
 
 FloatArray = NDArray[np.float64]
 COUPLINGS = (0.05, 0.2, 0.8, 3.2)
-SPARSITIES = (0.25, 0.5)
+SPARSITIES = (0.35, 0.7)
 
 
 @dataclass(frozen=True)
@@ -191,18 +191,21 @@ class PFDBNL(StagedMethod):
 
     # At the server.
 
-    def _candidates(self, unit: float, clients: int) -> FloatArray:
+    def _given(self) -> tuple[float | str, ...]:
+        return self.lambda_within, self.lambda_across, self.coupling
+
+    def _candidates(self, chance: float, unit: float, clients: int) -> FloatArray:
         """Triples of lambda_W, lambda_A and coupling, weakest coupling first.
 
-        A client's network rests on more rows than its own and fewer than all: the unit is between those of both.
+        A client's network rests on more rows than its own and fewer than all: chance is taken between both.
         """
         given = (self.lambda_within, self.lambda_across)
+        chance *= clients**0.25
         shares = SPARSITIES if "auto" in given else SPARSITIES[:1]
-        couplings = COUPLINGS if self.coupling == "auto" else (self.coupling,)
-        unit *= clients**0.25
+        couplings = COUPLINGS if self.coupling == "auto" else (self.coupling / unit,)
         return np.array(
             [
-                [*(unit * share if one == "auto" else one for one in given), coupling]
+                [*(chance * share if one == "auto" else one / unit for one in given), coupling]
                 for coupling in couplings
                 for share in shares
             ]

@@ -216,21 +216,32 @@ class StagedMethod(Method):
         rows = total["rows"][:, None]
         mean = total["sums"] / rows if self.centred else np.zeros_like(total["sums"])
         spread = np.sqrt(np.maximum(total["squares"] / rows - mean**2, 0.0))
-        scale = np.where(spread > 0, spread, 1.0) if self.scaled else np.ones_like(spread)
+        spread = np.where(spread > 0, spread, 1.0)
+        unit = self._unit(spread[1, : len(state.variables)])
+        scale = spread if self.scaled else np.full_like(spread, sqrt(unit))
+        chance = sqrt(log(max(spread.shape[1], 2)) / rows[1, 0])
+        candidates = self._candidates(chance, unit, clients)
         state = replace(state, mean=mean, scale=scale)
-        variance = float(((spread / scale) ** 2)[1, : len(state.variables)].mean())
-        side = state.shared.shape[1]
-        candidates = self._candidates(variance * sqrt(log(max(side, 2)) / rows[1, 0]), clients)
         return _begin(state, "trial" if len(candidates) > 1 or self.compare else "final", candidates)
 
-    def _candidates(self, unit: float, clients: int) -> FloatArray:
-        """Pairs of lambda_W and lambda_A, sparsest last; the automatic ones are multiples of a unit.
+    def _unit(self, spread: FloatArray) -> float:
+        """The variance that counts as one; what is chosen automatically must not depend on the data's units.
 
-        The unit is the mean variance times ``sqrt(log(side) / rows)``: what chance makes of an effect that is none.
+        All columns are divided by the same number, because their variances tell about the order of the variables.
+        """
+        return float((spread**2).mean()) if "auto" in self._given() and not self.scaled else 1.0
+
+    def _given(self) -> tuple[float | str, ...]:
+        return self.lambda_within, self.lambda_across
+
+    def _candidates(self, chance: float, unit: float, clients: int) -> FloatArray:
+        """Pairs of lambda_W and lambda_A, sparsest last; the automatic ones are multiples of what chance brings.
+
+        Chance makes an effect of about ``sqrt(log(side) / rows)`` where there is none.
         """
         given = (self.lambda_within, self.lambda_across)
         shares = SPARSITIES if "auto" in given else SPARSITIES[:1]
-        return np.array([[unit * share if one == "auto" else one for one in given] for share in shares])
+        return np.array([[chance * share if one == "auto" else one / unit for one in given] for share in shares])
 
     def _choose(self, state: StagedState, answers: Answers) -> tuple[StagedState, Metrics]:
         said = {name: answers[name] for name in answers.names if answers[name]["rows"] > 0}
@@ -238,7 +249,8 @@ class StagedMethod(Method):
         comparisons = {name: (message["alone"], float(message["together"][best])) for name, message in said.items()}
         gain = float(np.mean([together - alone for alone, together in comparisons.values()] or [0.0]))
         names = ("lambda_within", "lambda_across", "coupling")
-        metrics = {"gain": gain, **dict(zip(names, state.candidates[best].tolist(), strict=False))}
+        unit = 1.0 if self.scaled else state.scale[1, 0] ** 2
+        metrics = {"gain": gain, **dict(zip(names, (unit * state.candidates[best]).tolist(), strict=False))}
         # From zero again: started from the trial's graph, the search would keep that graph's mistakes.
         state = replace(state, comparisons=comparisons)
         return _begin(state, "final", state.candidates[best : best + 1]), metrics

@@ -1,0 +1,78 @@
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from cotempo.data import Events, make_events
+from cotempo.errors import DataError
+from cotempo.events import FedPP, SigmoidCox, crps, probability_transform, read_event_archive, rescaling_test
+from cotempo.events.curve import NextEvent
+from cotempo.events.plots import plot_intensities, plot_quantiles
+
+DATA = Path(os.environ.get("COTEMPO_DATA", Path(__file__).parents[3] / "shared" / "data")) / "events"
+
+
+def test_rescaling_by_the_true_intensity_gives_uniform_p_values():
+    values = []
+    for seed in range(60):
+        clients, truth = make_events(clients=1, sequences=3, length=20.0, seed=seed)
+        waits = [
+            np.diff(truth.compensator("client-0", times), prepend=0.0)
+            for _, times, *_ in clients["client-0"].sequences()
+        ]
+        values.append(rescaling_test(waits).p_value)
+    assert stats.kstest(values, "uniform").pvalue > 1e-3
+
+
+def test_rescaling_needs_events():
+    with pytest.raises(DataError):
+        rescaling_test([[]])
+
+
+def test_next_event_forecasts_are_calibrated():
+    rng = np.random.default_rng(0)
+    model = SigmoidCox(steps=10).fit(np.sort(rng.uniform(0, 100, 400)), (0.0, 100.0))
+    ahead = model.predict_next(20.0, until=60.0)
+    waits = 20.0 + rng.exponential(1 / 4, 400)
+    transformed = [probability_transform(ahead, time) for time in waits]
+    assert stats.kstest(transformed, "uniform").pvalue > 1e-3
+    late = NextEvent(ahead.times, np.clip(ahead.survival**0.1, 0, 1))
+    assert np.mean([crps(ahead, t) for t in waits]) < np.mean([crps(late, t) for t in waits])
+
+
+def test_pictures_are_drawn(tmp_path):
+    clients, truth = make_events(clients=3, sequences=5)
+    fitted = FedPP(rounds=2, inducing=6, cells=30, compare=False).fit(clients)
+    curves = {name: fitted[name] for name in clients}
+    tests = {name: rescaling_test(fitted[name].rescale(clients[name])) for name in clients}
+    for number, figure in enumerate((plot_intensities(curves, truth, clients), plot_quantiles(tests))):
+        path = tmp_path / f"{number}.png"
+        figure.savefig(path)
+        assert path.stat().st_size > 5000
+
+
+def test_an_archive_is_read(tmp_path):
+    path = tmp_path / "small.npz"
+    np.savez(
+        path, times=np.array([1.0, 2.0, 5.0, 7.0, 8.0]), offsets=np.array([0, 2, 3, 5]), split=np.array([0, 0, 2]),
+        types=np.array([0, 1, 0, 1, 1]),
+    )  # fmt: skip
+    archive = read_event_archive(path)
+    assert len(archive.times) == 2
+    assert archive.windows.tolist() == [[1.0, 2.0], [7.0, 8.0]]
+    table = archive.select(archive.of_split("test"))
+    assert isinstance(table, Events)
+    assert table.marks == ("0", "1")
+    np.savez(tmp_path / "bad.npz", times=np.zeros(3))
+    with pytest.raises(DataError, match="offsets"):
+        read_event_archive(tmp_path / "bad.npz")
+
+
+@pytest.mark.skipif(not DATA.exists(), reason="the shared data are not here")
+def test_real_archives_are_read():
+    taxi, taobao = (read_event_archive(DATA / f"{name}.npz") for name in ("tritpp_taxi", "taobao"))
+    assert (taxi.windows == [0.0, 24.0]).all()
+    assert len(taobao.of_split("test")) == 500
+    assert taobao.mark_count == 17

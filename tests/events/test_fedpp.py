@@ -1,0 +1,143 @@
+import numpy as np
+import pytest
+
+import cotempo as ct
+from cotempo.data import Events, make_events
+from cotempo.errors import DataError, ParameterError
+from cotempo.events import FedPP, coverage, rescaling_test
+from cotempo.events.function_server import gamma_from_moments
+
+
+@pytest.fixture(scope="module")
+def poisson():
+    return make_events(clients=5, sequences=10, seed=2)
+
+
+@pytest.fixture(scope="module")
+def shared(poisson):
+    return FedPP(rounds=20, inducing=20, cells=100).fit(poisson[0])
+
+
+def test_the_shared_shape_is_found(poisson, shared):
+    times = np.linspace(0.2, 9.8, 100)
+    covered = []
+    for name in poisson[0]:
+        band, true = shared[name].intensity(times), poisson[1].intensity(name, times)
+        assert np.sqrt(np.mean((band.mean - true) ** 2)) / true.mean() < 0.25
+        covered.append(coverage(band, true))
+    assert np.mean(covered) > 0.8
+
+
+def test_together_is_better_than_alone(shared):
+    benefit = shared.benefit
+    assert np.mean([one.gain for one in benefit.values()]) > 0
+    assert all(one.higher_is_better for one in benefit.values())
+
+
+def test_every_verb_of_a_client(poisson, shared):
+    curve = shared["client-1"]
+    score = curve.score(poisson[0]["client-1"])
+    assert 0 < score["gain"] < 1
+    assert score["count_ratio"] == pytest.approx(1, abs=0.2)
+    assert curve.expected_count(0, 10) == pytest.approx(score["count_ratio"] * score["events"] / 10, rel=0.1)
+    assert 3 < curve.predict_next(3.0).mean < 10
+    drawn = curve.sample(0, 10, rng=0, count=50)
+    assert drawn.rows / 50 == pytest.approx(curve.expected_count(0, 10), rel=0.15)
+
+
+def test_a_client_without_events_leans_on_the_others(poisson):
+    clients = {**poisson[0], "silent": Events.from_arrays([[]], (0.0, 10.0))}
+    fitted = FedPP(rounds=5, inducing=10, cells=50, compare=False).fit(clients)
+    mean, lower, upper = fitted["silent"].intensity([1.0, 5.0])
+    assert np.isfinite([mean, lower, upper]).all()
+    assert (upper > mean).all()
+
+
+def test_one_sequence_each_means_one_rate():
+    clients, _ = make_events(clients=4, sequences=1, spread=0.0, length=30.0, seed=0)
+    fitted = FedPP(rounds=3, inducing=8, cells=40, compare=False).fit(clients)
+    levels = {round(fitted[name].ceiling, 6) for name in clients}
+    assert max(levels) - min(levels) < 0.01 * max(levels)
+
+
+def test_history_finds_excitation():
+    clients, truth = make_events(clients=4, sequences=20, kind="hawkes", seed=4)
+    new, _ = make_events(clients=4, sequences=20, kind="hawkes", seed=4)
+    fitted = FedPP(kernel="history", rounds=5, base_rounds=10, inducing=20, compare=False).fit(clients)
+    model = fitted["client-0"]
+    assert fitted.state.function.design.base == "hawkes"
+    assert model.score(new["client-0"])["gain"] > 0.05
+    assert model.score(new["client-0"])["count_ratio"] == pytest.approx(1, abs=0.1)
+    quiet, excited = model.intensity([5.0], []).mean[0], model.intensity([5.0], [4.7, 4.8, 4.9]).mean[0]
+    assert excited > 1.5 * quiet
+    waits = model.rescale(new["client-0"])
+    assert sum(map(len, waits)) == new["client-0"].rows
+    assert rescaling_test(waits).p_value > 1e-3
+    with pytest.raises(DataError):
+        model.intensity([5.0], [3.0, 1.0])
+
+
+@pytest.mark.parametrize("aggregation", ["kl", "wasserstein", "fedavg", "mmd"])
+def test_the_published_method_learns(poisson, aggregation):
+    fitted = FedPP(preset="paper", rounds=4, inducing=15, cells=60, aggregation=aggregation).fit(poisson[0], cohort=3)
+    times = np.linspace(0.5, 9.5, 50)
+    taking_part = [name for name in poisson[0] if name in fitted.outcome.memories]
+    for name in taking_part:
+        band = fitted[name].intensity(times)
+        assert np.corrcoef(band.mean, poisson[1].intensity(name, times))[0, 1] > 0.5
+    assert (fitted.state.kernel.deviation > 0).all()
+
+
+def test_results_survive_disk_and_have_pictures(shared, poisson, tmp_path):
+    again = ct.load(shared.save(tmp_path / "result"))
+    times = np.linspace(1, 9, 5)
+    np.testing.assert_array_equal(again["client-2"].intensity(times).upper, shared["client-2"].intensity(times).upper)
+    figures = shared.figures(poisson[1])
+    assert len(figures) == 2
+    assert shared.report(tmp_path / "report.html").stat().st_size > 10_000
+
+
+def test_who_is_not_here_gets_the_shared_function(shared):
+    from dataclasses import replace
+
+    from cotempo.events.fitted_fedpp import FittedFedPP
+
+    far = FittedFedPP(replace(shared.outcome, memories={}))
+    mean, lower, upper = far["client-0"].intensity([2.0])
+    assert (lower < mean).all()
+    assert (mean < upper).all()
+
+
+def test_epoch_seconds_and_ties():
+    rng = np.random.default_rng(0)
+    day = 86400.0
+    clients = {
+        name: Events.from_arrays([1.5e9 + day * np.sort(rng.integers(0, 60, 80))], (1.5e9, 1.5e9 + 60 * day), unit="s")
+        for name in "abc"
+    }
+    for parameters in ({}, {"kernel": "history", "base_rounds": 3}):
+        fitted = FedPP(rounds=3, inducing=8, cells=60, compare=False, **parameters).fit(clients)
+        score = fitted["a"].score(clients["b"])
+        assert np.isfinite(list(score.values())).all()
+        assert score["count_ratio"] == pytest.approx(1, abs=0.15)
+
+
+@pytest.mark.parametrize(
+    "parameters", [{"kernel": "deep"}, {"share": "kernel", "kernel": "history"}, {"window": (1.0, 1.0)}, {"rounds": 0}]
+)
+def test_parameters_that_do_not_fit_are_refused(parameters):
+    with pytest.raises(ParameterError):
+        FedPP(**parameters)
+
+
+def test_windows_outside_the_agreed_one_are_refused(poisson):
+    with pytest.raises(DataError, match="client-0"):
+        FedPP(window=(0.0, 5.0)).fit(poisson[0])
+
+
+def test_the_gamma_prior_has_the_asked_moments():
+    from scipy.special import digamma
+
+    shape, rate = gamma_from_moments(2.0, np.log(2.0) - 0.1)
+    assert shape / rate == pytest.approx(2)
+    assert digamma(shape) - np.log(rate) == pytest.approx(np.log(2.0) - 0.1)

@@ -1,0 +1,141 @@
+"""The learners on the smallest family there is: linear regression of a series' last column on the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from cotempo import learners
+from cotempo.data import Series, Table
+from cotempo.federation.method import Roster
+from cotempo.federation.rounds import rounds
+from cotempo.learners.sfl import relation_graph
+from cotempo.learners.vector import from_vector, to_vector
+from cotempo.testing.engines import direct
+
+SLOPES = {"a": (1.0, 2.0), "b": (1.0, 2.0), "c": (-3.0, 0.5)}
+
+
+class Regression(learners.Learner):
+    """Linear regression; the last third of the rows is for testing."""
+
+    kind: ClassVar[str] = "series"
+
+    def inputs(self, roster: Roster) -> int:
+        return len(roster.schema.columns) - 1
+
+    def make_model(self, inputs: int) -> nn.Module:
+        return nn.Linear(inputs, 1, bias=False)
+
+    def prepare(self, table: Table) -> Any:
+        assert isinstance(table, Series)
+        return table.values.astype(np.float32)
+
+    def size(self, data: Any) -> int:
+        return 2 * len(data) // 3
+
+    def epoch_batches(self, data: Any, rng: np.random.Generator) -> Iterator[torch.Tensor]:
+        for rows in np.array_split(rng.permutation(self.size(data)), 4):
+            yield torch.from_numpy(data[rows])
+
+    def loss(self, model: nn.Module, batch: torch.Tensor) -> torch.Tensor:
+        return ((model(batch[:, :-1])[:, 0] - batch[:, -1]) ** 2).mean()
+
+    def score(self, model: nn.Module, data: Any, part: str) -> float:
+        held = torch.from_numpy(data[self.size(data) :])
+        with torch.no_grad():
+            return float(1 / (1 + self.loss(model, held)))
+
+
+def family(algorithm: type[learners.Learner]) -> type[Any]:
+    return type(algorithm.__name__, (Regression, algorithm), {"__module__": __name__})
+
+
+def clients() -> dict[str, Series]:
+    rng = np.random.default_rng(0)
+    found = {}
+    for name, slope in SLOPES.items():
+        inputs = rng.normal(size=(60, 2))
+        found[name] = Series.from_arrays(np.column_stack([inputs, inputs @ slope + 0.01 * rng.normal(size=60)]))
+    return found
+
+
+def run(algorithm: type[learners.Learner], **options: Any) -> tuple[Any, dict[str, Any]]:
+    method = family(algorithm)(**{"rounds": 30, "learning_rate": 0.05, "weight_decay": 0.0, **options})
+    engine = direct(method, clients())
+    ledger: dict[str, int] = {}
+    for step in rounds(method, engine, seed=0):
+        ledger |= step.answers.versions
+        state = step.state
+    return state, dict(engine.memories(ledger))
+
+
+@pytest.mark.parametrize("name", ["Local", "Ditto", "FedALA", "APPLE"])
+def test_personal_learners_find_each_clients_slopes(name: str) -> None:
+    options = {"Ditto": {"proximity": 0.01}}.get(name, {})
+    _, memories = run(getattr(learners, name), **options)
+    for client, slope in SLOPES.items():
+        np.testing.assert_allclose(memories[client].best, slope, atol=0.3)
+
+
+@pytest.mark.parametrize("name", ["FedAvg", "FedProx", "PerFedAvg"])
+def test_common_learners_agree_where_clients_do(name: str) -> None:
+    same = clients()
+    method = family(getattr(learners, name))(rounds=40, learning_rate=0.05, weight_decay=0.0)
+    *_, last = rounds(method, direct(method, {"a": same["a"], "b": same["b"]}), seed=0)
+    np.testing.assert_allclose(last.state.weights, SLOPES["a"], atol=0.2)
+    assert all(benefit.together > 0.8 for benefit in method.benefit(last.state).values())
+
+
+def test_fedavg_is_the_mean_weighted_by_rows() -> None:
+    state, _ = run(learners.FedAvg, rounds=1, compare=False)
+    method = family(learners.FedAvg)(rounds=1, learning_rate=0.05, weight_decay=0.0)
+    assert state.weights.shape == (2,)
+    assert method.sums
+    local, memories = run(learners.Local, rounds=1, compare=False)
+    mean = np.mean([memory.personal for memory in memories.values()], axis=0)
+    np.testing.assert_allclose(state.weights, mean, atol=1e-6)
+    np.testing.assert_array_equal(local.weights, local.first)
+
+
+def test_a_strong_proximity_holds_the_model() -> None:
+    free, _ = run(learners.FedAvg, rounds=3, compare=False)
+    held, _ = run(learners.FedProx, rounds=3, compare=False, proximity=100.0)
+    assert np.abs(held.weights - held.first).max() < np.abs(free.weights - free.first).max()
+
+
+def test_sfl_sends_like_clients_like_models() -> None:
+    state, memories = run(learners.SFL, layers=1, proximity=0.0)
+    graph = relation_graph(np.stack(list(state.models.values())), 1)
+    np.testing.assert_allclose(graph.sum(axis=1), 1)
+    assert graph[0, 1] > graph[0, 2]
+    assert set(memories) == set(SLOPES)
+
+
+def test_fedala_mixes_between_the_two_models() -> None:
+    _, memories = run(learners.FedALA, rounds=4, tensors=1)
+    for memory in memories.values():
+        assert ((memory.mixing >= 0) & (memory.mixing <= 1)).all()
+
+
+def test_apple_relates_to_all_clients() -> None:
+    _, memories = run(learners.APPLE, rounds=4)
+    assert {memory.mixing.shape for memory in memories.values()} == {(3,)}
+
+
+def test_a_restarted_local_goes_nowhere() -> None:
+    _, restarted = run(learners.Local, restart=True, rounds=8, compare=False)
+    _, proper = run(learners.Local, rounds=8, compare=False)
+    assert restarted["a"].best_score < proper["a"].best_score
+
+
+def test_a_vector_goes_in_and_out_of_a_model() -> None:
+    model = nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 1))
+    vector = np.arange(11, dtype=np.float32)
+    from_vector(model, vector)
+    np.testing.assert_array_equal(to_vector(model), vector)

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import cotempo as ct
+from cotempo import social
+from cotempo.data import Posts, make_posts
+from cotempo.engines.inprocess import InProcess
+from cotempo.errors import DataError, ParameterError
+from cotempo.federation.rounds import rounds
+from cotempo.testing import CHECKS
+
+CLIENTS, _ = make_posts(clients=3, posts=60, events=9, seed=0)
+SMALL = {"dimension": 16, "buckets": 256, "hidden": 8, "heads": 2, "outputs": 8, "compare": False, "validation": 0.2}
+SLOW = ("every_engine_gives_the_same_bits", "killed_anywhere_equals_never_killed")
+BASELINES = ("Local", "FedAvg", "FedProx", "PerFedAvg", "Ditto", "SFL", "APPLE", "FedALA")
+
+
+@pytest.mark.parametrize("name", [name for name in CHECKS if name not in SLOW])
+def test_contract(name: str, tmp_path: Path) -> None:
+    method, clients, public = social.DAMe.example()
+    CHECKS[name](method, clients, public, tmp_path)
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_baselines_have_the_surface_of_dame(name: str) -> None:
+    fitted = getattr(social, name)(rounds=2, **SMALL).fit(CLIENTS)
+    posts = CLIENTS["client-1"]
+    found = fitted["client-1"].detect(posts, events=3)
+    assert found.shape == (60,)
+    assert len(set(found)) == 3
+    assert len(fitted["client-1"].detect(posts)) == 60
+    assert fitted["client-1"].embed(posts).shape == (60, 8)
+
+
+def test_the_record_says_what_was_decided() -> None:
+    fitted = social.DAMe(rounds=3, probes=4, **SMALL).fit(CLIENTS)
+    assert len(fitted.record) == 3
+    last = fitted.record[-1]
+    assert set(last.weights) == set(last.groups) == set(CLIENTS)
+    assert all(0.6 <= weight <= 1 for weight in last.weights.values())
+    assert last.similarities.shape == (3, 3)
+    assert set(fitted.figures()) == {"Convergence", "Local weights and groups", "Similarities in the last round"}
+
+
+def test_parts_can_be_switched_off() -> None:
+    plain = social.DAMe(rounds=2, bola=False, sega=False, glecc=False, **SMALL).fit(CLIENTS)
+    assert set(plain.record[-1].weights.values()) == {pytest.approx(0.6)}
+    assert set(plain.record[-1].groups.values()) == {0}
+
+
+def test_training_and_benefit() -> None:
+    options = {**SMALL, "compare": True}
+    fitted = social.DAMe(rounds=6, probes=3, learning_rate=1e-2, **options).fit(CLIENTS)
+    losses = [step["metrics"]["loss"] for step in fitted.history if step["phase"] == "train"]
+    assert losses[-1] < losses[0]
+    assert set(fitted.benefit) == set(CLIENTS)
+    assert all(0 <= benefit.together <= 1 for benefit in fitted.benefit.values())
+
+
+def test_a_result_is_saved_and_read_back(tmp_path: Path) -> None:
+    fitted = social.DAMe(rounds=1, probes=2, **SMALL).fit(CLIENTS)
+    again = ct.load(fitted.save(tmp_path / "result"))
+    posts = CLIENTS["client-0"]
+    np.testing.assert_array_equal(again["client-0"].embed(posts), fitted["client-0"].embed(posts))
+
+
+def test_an_attacker_is_left_alone() -> None:
+    clients, _ = make_posts(clients=5, posts=60, events=15, seed=0)
+    method = social.DAMe(rounds=4, probes=3, **SMALL)
+    engine = social.Attacked(InProcess(method, clients, seed=0), {"client-2": social.ParameterNoise.strong()})
+    *_, last = rounds(method, engine, seed=0)
+    groups = [entry.groups for entry in last.state.record]
+    alone = [list(entry.values()).count(entry["client-2"]) == 1 for entry in groups]
+    assert np.mean(alone) >= 0.75
+
+
+def test_attacks_do_what_they_say() -> None:
+    rng = np.random.default_rng(0)
+    weights = np.ones(1000, np.float32)
+    assert abs(social.ParameterNoise.weak().corrupt(weights, rng).mean() - 1) < 0.02
+    assert abs(social.ParameterNoise.strong().corrupt(weights, rng).mean()) < 0.1
+    assert (social.SignFlip().corrupt(weights, rng) == -1).all()
+    poisoned = social.Backdoor(share=0.5).poison(CLIENTS["client-0"], rng)
+    planted = [text.startswith("cf ") for text in poisoned.text]
+    assert sum(planted) == 30
+    assert len({event for event, is_planted in zip(poisoned.event, planted, strict=True) if is_planted}) == 1
+    with pytest.raises(ParameterError, match="labelled"):
+        social.Backdoor().poison(Posts([0.0], ("a",)), rng)
+
+
+def test_labels_missing_for_a_client_are_an_error_that_names_it() -> None:
+    bare = replace(CLIENTS["client-1"], event=(None,) * 60)
+    with pytest.raises(DataError, match=r"client client-1.*some posts must have an event"):
+        social.DAMe(rounds=1, **SMALL).fit({**CLIENTS, "client-1": bare})
+
+
+def test_no_timestamps_one_event_and_odd_texts() -> None:
+    odd = Posts([np.nan] * 12, ("", "🌊", "فيضان") * 4, event=("same",) * 12)
+    fitted = social.DAMe(rounds=2, probes=2, **SMALL).fit({**CLIENTS, "odd": odd})
+    assert len(fitted["odd"].detect(odd, events=1)) == 12

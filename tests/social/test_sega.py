@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import numpy as np
+
+from cotempo.social.attention import EventNetwork
+from cotempo.social.sega import group_clients, group_weights, probe_graph, similarities
+
+ALIKE = np.array(
+    [[1.0, 0.99, 0.98, 0.95], [0.99, 1.0, 0.985, 0.94], [0.98, 0.985, 1.0, 0.945], [0.95, 0.94, 0.945, 1.0]]
+)
+
+
+def test_centred_similarities_leave_the_odd_one_alone() -> None:
+    groups = group_clients(ALIKE, "centred")
+    assert (groups == groups[3]).sum() == 1
+    assert len(set(group_clients(ALIKE, "paper"))) < 4
+
+
+def test_weights_are_shares_inside_the_group() -> None:
+    weights = group_weights(ALIKE, np.array([0, 0, 1, 1]))
+    np.testing.assert_allclose(weights.sum(axis=1), 1)
+    assert weights[0, 2] == weights[3, 1] == 0
+    assert weights[0, 0] > weights[0, 1] > 0
+
+
+def test_one_or_two_clients() -> None:
+    assert group_clients(np.ones((1, 1)), "centred").tolist() == [0]
+    assert len(group_clients(np.ones((2, 2)), "centred")) == 2
+
+
+def test_equal_models_answer_alike() -> None:
+    import torch
+
+    from cotempo.learners.vector import from_vector, to_vector
+
+    torch.manual_seed(0)
+    model, other = EventNetwork(5, 4, 2, 3), EventNetwork(5, 4, 2, 3)
+    models = np.stack([to_vector(model), to_vector(model), to_vector(other)])
+
+    def make(row: np.ndarray) -> EventNetwork:
+        made = EventNetwork(5, 4, 2, 3)
+        from_vector(made, row)
+        return made
+
+    found = similarities(models, make, 5, np.random.default_rng(0))
+    np.testing.assert_allclose(found[0, 1], 1, atol=1e-6)
+    assert found[0, 2] < 0.999
+    features, edges = probe_graph(5, np.random.default_rng(0))
+    assert features.shape[0] == edges.shape[0]
+    assert (edges.diagonal() == 1).all()
