@@ -4,7 +4,7 @@ import pytest
 import cotempo as ct
 from cotempo.data import Events, make_events
 from cotempo.errors import DataError, ParameterError
-from cotempo.events import FedPP, coverage, rescaling_test
+from cotempo.events import FedPP, SigmoidCox, coverage, rescaling_test
 from cotempo.events.function_server import gamma_from_moments
 
 
@@ -28,10 +28,17 @@ def test_the_shared_shape_is_found(poisson, shared):
     assert np.mean(covered) > 0.8
 
 
-def test_together_is_better_than_alone(shared):
-    benefit = shared.benefit
-    assert np.mean([one.gain for one in benefit.values()]) > 0
-    assert all(one.higher_is_better for one in benefit.values())
+def test_together_is_nearer_to_the_truth_than_alone(poisson, shared):
+    times = np.linspace(0.2, 9.8, 100)
+    misses = []
+    for name, table in poisson[0].items():
+        true = poisson[1].intensity(name, times)
+        alone = SigmoidCox(inducing=20, steps=20).fit(table).intensity(times).mean
+        misses.append([np.abs(np.log(mean / true)).mean() for mean in (alone, shared[name].intensity(times).mean)])
+    alone, together = np.mean(misses, axis=0)
+    assert together < 0.9 * alone
+    assert set(shared.benefit) == set(poisson[0])
+    assert all(np.isfinite([one.alone, one.together]).all() for one in shared.benefit.values())
 
 
 def test_every_verb_of_a_client(poisson, shared):
@@ -43,6 +50,11 @@ def test_every_verb_of_a_client(poisson, shared):
     assert 3 < curve.predict_next(3.0).mean < 10
     drawn = curve.sample(0, 10, rng=0, count=50)
     assert drawn.rows / 50 == pytest.approx(curve.expected_count(0, 10), rel=0.15)
+
+
+def test_the_end_of_the_window_is_not_its_start(shared):
+    near, end = shared["client-0"].intensity([9.9, 10.0]).mean
+    assert end == pytest.approx(near, rel=0.3)
 
 
 def test_a_client_without_events_leans_on_the_others(poisson):
@@ -61,7 +73,7 @@ def test_one_sequence_each_means_one_rate():
 
 
 def test_history_finds_excitation():
-    clients, truth = make_events(clients=4, sequences=20, kind="hawkes", seed=4)
+    clients, _ = make_events(clients=4, sequences=20, kind="hawkes", seed=4)
     new, _ = make_events(clients=4, sequences=20, kind="hawkes", seed=4)
     fitted = FedPP(kernel="history", rounds=5, base_rounds=10, inducing=20, compare=False).fit(clients)
     model = fitted["client-0"]

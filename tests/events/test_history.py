@@ -80,6 +80,16 @@ def test_few_windows_are_cut_and_many_dealt():
     assert len(many.start) == 10
 
 
+@pytest.mark.parametrize("sequences", [1, 4, 5, 6, 20])
+def test_what_is_left_can_be_held_out_again(sequences):
+    rest = record_of([np.linspace(0.5, 9.5, 30)] * sequences).hold_out().part(held=False).whole()
+    again = rest.hold_out()
+    train, held = again.part(held=False), again.part(held=True)
+    assert held.events > 0
+    assert train.events + held.events == rest.events
+    assert train.exposure + held.exposure == pytest.approx(rest.exposure)
+
+
 def test_gaps_are_described_by_their_histogram():
     rng = np.random.default_rng(0)
     record = record_of([np.sort(rng.uniform(0, 10, 2000))])

@@ -10,7 +10,7 @@ from cotempo.networks.moments import moments
 
 
 def test_baselines_rank_as_they_should() -> None:
-    tables, truth = ct.make_networks(variables=8, clients=4, samples=240, seed=1)
+    tables, truth = ct.make_networks(variables=6, clients=3, samples=150, seed=1)
     distance = {
         "all": ct.score_network(Alldata().fit(tables), truth)["shd_double"],
         "average": ct.score_network(Ave().fit(tables), truth)["shd_double"],

@@ -57,6 +57,7 @@ def test_vectors_have_length_one_and_empty_texts_none() -> None:
 def test_a_megabyte_of_text_is_one_vector() -> None:
     encoder = CharacterEncoder.random(4, 64)
     assert encoder.encode(["water " * 170_000]).shape == (1, 4)
+    assert encoder.encode([]).shape == (0, 4)
 
 
 def test_fewer_posts_than_dimensions() -> None:

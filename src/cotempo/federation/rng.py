@@ -37,7 +37,7 @@ class Rng:
 
     def __call__(self, purpose: str) -> np.random.Generator:
         """Make the numpy stream for `purpose`."""
-        return np.random.Generator(np.random.Philox(key=self._hash(purpose, 16)))
+        return np.random.Generator(np.random.Philox(self._hash(purpose, 16)))
 
     def torch(self, purpose: str, device: str = "cpu") -> torch.Generator:
         """Make the torch stream for `purpose`."""

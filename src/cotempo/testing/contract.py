@@ -5,6 +5,7 @@ Each check takes a method, clients, a public table or `None`, and an empty folde
 
 from __future__ import annotations
 
+import itertools
 import random
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -53,10 +54,18 @@ def check_method(method: Method, clients: Clients, public: Table | None = None) 
             function(method, clients, public, Path(folder))
 
 
-def steps_of(method: Method, engine: Engine, public: Table | None, **options: Any) -> list[Progress]:
-    """Run to the end and return every step."""
+def steps_of(
+    method: Method, engine: Engine, public: Table | None, most: int | None = None, **options: Any
+) -> list[Progress]:
+    """Run to the end, or for at most so many steps, and return every step."""
     with limit_threads(1):
-        return list(rounds(method, engine, public=public, seed=0, quorum=0, **options))
+        return list(itertools.islice(rounds(method, engine, public=public, seed=0, quorum=0, **options), most))
+
+
+def exchanges(steps: Sequence[Progress]) -> tuple[int, int, int]:
+    """The first, a middle and the last step in which clients were asked; others are the server's own work."""
+    asked = [step.step for step in steps if step.sent]
+    return asked[0], asked[len(asked) // 2], asked[-1]
 
 
 def final(method: Method, engine: Engine, public: Table | None, **options: Any) -> str:
@@ -119,25 +128,29 @@ def batched_equals_looped(method: Method, clients: Clients, public: Table | None
 def killed_anywhere_equals_never_killed(method: Method, clients: Clients, public: Table | None, folder: Path) -> None:
     """Killed at ask, reply, exchange or save, or with a corrupt newest checkpoint, a run resumes to the same bits."""
     steps = steps_of(method, direct(method, clients), public)
-    expected, last = digest(steps[-1].state), len(steps)
-    points = [(step, point) for step in {1, (last + 1) // 2, last} for point in ("ask", "reply", "exchange", "save")]
-    for number, (step, point) in enumerate([*points, (last, "corrupt")]):
-        for kind in ("direct", "bytewise"):
-            place = folder / f"{number}-{kind}"
-            _kill(method, _engine(kind, method, clients, place), public, place, step, point)
-            run = RunFolder.reopen(place / "run")
-            if point == "corrupt":
-                newest = max((run.path / "checkpoints").glob("step-*"))
-                newest.write_bytes(newest.read_bytes()[:-1])
-            with _quiet():
-                start = run.latest(method)
-            engine = _engine(kind, method, clients, place)
-            if start:
-                engine.restore(start.memories, start.ledger)
-            resumed = steps_of(method, engine, public, keeper=run, start=start)
-            run.close()
-            state = resumed[-1].state if resumed else start and start.state
-            assert digest(state) == expected, f"killed at {point} of step {step} on the {kind} engine, resumed: differs"
+    expected = digest(steps[-1].state)
+    first, middle, last = exchanges(steps)
+    kills = [
+        (first, "ask", "direct"), (last, "ask", "bytewise"), (middle, "reply", "direct"), (first, "reply", "bytewise"),
+        (last, "exchange", "direct"), (middle, "exchange", "bytewise"), (middle, "save", "direct"),
+        (last, "save", "bytewise"), (last, "corrupt", "direct"), (last, "corrupt", "bytewise"),
+    ]  # fmt: skip
+    for number, (step, point, kind) in enumerate(kills):
+        place = folder / str(number)
+        _kill(method, _engine(kind, method, clients, place), public, place, step, point)
+        run = RunFolder.reopen(place / "run")
+        if point == "corrupt":
+            newest = max((run.path / "checkpoints").glob("step-*"))
+            newest.write_bytes(newest.read_bytes()[:-1])
+        with _quiet():
+            start = run.latest(method)
+        engine = _engine(kind, method, clients, place)
+        if start:
+            engine.restore(start.memories, start.ledger)
+        resumed = steps_of(method, engine, public, keeper=run, start=start)
+        run.close()
+        state = resumed[-1].state if resumed else start and start.state
+        assert digest(state) == expected, f"killed at {point} of step {step} on the {kind} engine, resumed: differs"
 
 
 def _engine(kind: str, method: Method, clients: Clients, place: Path) -> Engine:
@@ -184,24 +197,23 @@ class DyingKeeper:
 def a_lost_answer_is_a_lost_question(method: Method, clients: Clients, public: Table | None, folder: Path) -> None:
     """An answer that was not counted never happened, at the server and at the client."""
     victim = sorted(clients)[0]
-    count = len(steps_of(method, direct(method, clients), public))
-    for step in {1, (count + 1) // 2}:
+    first, middle, _ = exchanges(steps_of(method, direct(method, clients), public))
+    for step, kind in {first: "bytewise", middle: "direct"}.items():
 
         def is_lost(question: Question, step: int = step) -> bool:
             return (question.client, question.step) == (victim, step)
 
-        for kind in ("direct", "bytewise"):
-            lost = Faulty(
-                _engine(kind, method, clients, folder / f"lost-{step}"),
-                tamper=lambda question, reply, is_lost=is_lost: None if is_lost(question) else reply,  # type: ignore[misc]
-            )
-            unasked = Faulty(
-                _engine(kind, method, clients, folder / f"unasked-{step}"),
-                deliver=lambda question, is_lost=is_lost: not is_lost(question),  # type: ignore[misc]
-            )
-            assert final(method, lost, public) == final(method, unasked, public), (
-                f"an answer lost at step {step} left a trace: server and client have drifted apart"
-            )
+        lost = Faulty(
+            _engine(kind, method, clients, folder / f"lost-{step}"),
+            tamper=lambda question, reply, is_lost=is_lost: None if is_lost(question) else reply,  # type: ignore[misc]
+        )
+        unasked = Faulty(
+            _engine(kind, method, clients, folder / f"unasked-{step}"),
+            deliver=lambda question, is_lost=is_lost: not is_lost(question),  # type: ignore[misc]
+        )
+        assert final(method, lost, public) == final(method, unasked, public), (
+            f"an answer lost at step {step} left a trace: server and client have drifted apart"
+        )
 
 
 @check
@@ -298,11 +310,13 @@ def _holds(value: Any, secret: Any) -> bool:
 def bad_messages_are_left_out(method: Method, clients: Clients, public: Table | None, folder: Path) -> None:
     """A message that is not what was expected costs its sender that step, names the field, and nothing else."""
     victim = sorted(clients)[0]
+    first, *_ = exchanges(steps_of(method, direct(method, clients), public))
 
     def at_first(question: Question) -> bool:
-        return question.client == victim and question.step == 1
+        return question.client == victim and question.step == first
 
-    unasked = steps_of(method, Faulty(direct(method, clients), deliver=lambda question: not at_first(question)), public)
+    silent = Faulty(direct(method, clients), deliver=lambda question: not at_first(question))
+    unasked = steps_of(method, silent, public, most=first + 2)
     for name, spoil in SPOILERS.items():
 
         def tamper(question: Question, reply: Reply, spoil: Any = spoil) -> Reply:
@@ -310,8 +324,8 @@ def bad_messages_are_left_out(method: Method, clients: Clients, public: Table | 
                 return replace(reply, message=spoil(reply.message))
             return reply
 
-        steps = steps_of(method, Faulty(direct(method, clients), tamper=tamper), public)
-        (failure,) = steps[0].answers.failures
+        steps = steps_of(method, Faulty(direct(method, clients), tamper=tamper), public, most=first + 2)
+        (failure,) = steps[first - 1].answers.failures
         assert failure.client == victim, f"{name}: the failure names the wrong client"
         assert failure.kind == "MessageError", f"{name}: was not refused as a message"
         assert digest(steps[-1].state) == digest(unasked[-1].state), f"{name}: the refused message left a trace"

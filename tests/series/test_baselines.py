@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cotempo.data import make_series
+from cotempo.series.baselines import train_central, train_local
+from cotempo.series.plots import plot_gaps, plot_overlay, plot_parts, plot_samples
+
+
+@pytest.mark.parametrize("fill", ["zero", "linear"])
+def test_every_owner_gets_a_model_of_its_own(small, federation, fill):
+    _, clients, _ = federation
+    models = train_local(clients, small, 2, fill=fill)
+    for name, table in clients.items():
+        assert models[name].sample(2).features == table.features
+
+
+def test_all_data_in_one_place(small, federation):
+    _, clients, public = federation
+    model = train_central(clients, public, small, 2)
+    assert model.sample(3).features == ("x0", "x1", "x2")
+
+
+def test_pictures_show_what_they_are_given(model, table):
+    drawn = model.sample(6)
+    assert len(plot_samples(drawn, table).axes) == 6
+    assert len(plot_gaps(table, model.impute(table, draws=3), truth=table).axes) == 3
+    assert len(plot_parts(model.decompose(table), "x1").axes) == 4
+    windows = np.stack([values for _, values in drawn.pieces()])
+    real = np.stack(
+        [values for _, values in make_series(clients=1, sequences=6, length=8, features=3)[0]["client-0"].pieces()]
+    )
+    for kind in ("pca", "tsne", "density"):
+        assert len(plot_overlay(real, windows, kind).axes) == 1

@@ -1,0 +1,150 @@
+"""FedTDD: the whole contract, both presets, what crosses, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import cotempo as ct
+from cotempo.data import Series, hide, make_series
+from cotempo.errors import DataError, ParameterError, SchemaError
+from cotempo.series import FedTDD, interpolate
+from cotempo.testing import CHECKS
+
+QUICK = (
+    "batched_equals_looped",
+    "nothing_raw_crosses",
+    "comers_and_goers_cost_only_themselves",
+    "verbs_change_nothing_they_are_given",
+)
+
+
+@pytest.fixture(scope="module")
+def printed(federation):
+    method, clients, public = federation
+    changes = {"preset": "paper", "rounds": 2, "later_steps": 1, "imputer_steps": 0, "public_windows": 0, "alpha": 0.5}
+    return FedTDD(**{**method.model_dump(), **changes}), clients, public
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_the_printed_loop_keeps_the_contract(name, printed, tmp_path):
+    method, clients, public = printed
+    CHECKS[name](method, clients, public, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["batched_equals_looped", "nothing_raw_crosses", "state_and_memory_survive_disk"])
+def test_the_default_keeps_the_contract(name, federation, tmp_path):
+    method, clients, public = federation
+    CHECKS[name](method, clients, public, tmp_path)
+
+
+def test_every_client_fills_and_samples_its_own_features(fitted, federation):
+    _, clients, _ = federation
+    for name, table in clients.items():
+        filled = fitted[name].impute(table, draws=3)
+        assert filled.features == table.features
+        assert np.isfinite(filled.values).all()
+        assert fitted[name].sample(2).features == table.features
+    assert set(fitted.benefit) == set(clients)
+    assert set(fitted.withheld) == set(clients)
+
+
+def test_the_printed_loop_fills_too(printed):
+    method, clients, public = printed
+    fitted = method.fit(clients, public=public)
+    assert np.isfinite(fitted["client-0"].impute(clients["client-0"]).values).all()
+    assert fitted.state.bank.shape[1:] == (method.window, 2)
+
+
+def test_the_plan_is_the_algorithm(federation):
+    method, _, _ = federation
+    longer = FedTDD(**{**method.model_dump(), "rounds": 2, "pretrain_steps": 5, "chunk": 2, "later_steps": 1})
+    phases = [line.phase for line in longer.plan()]
+    assert phases == [
+        "join", "distil", "distil", "distil", "imputer", "fill", "learn", "share", "distil",
+        "fill", "learn", "share", "distil", "score",
+    ]  # fmt: skip
+    assert [line.steps for line in longer.plan()][1:4] == [2, 2, 1]
+
+
+def test_the_public_data_grow_as_printed(printed):
+    """n_r = ceil(r / R alpha L) windows of each client, less those withheld."""
+    method, clients, public = printed
+    fitted = method.fit(clients, public=public)
+    windows = fitted.state.windows
+    asked = sum(int(np.ceil(method.alpha * r / method.rounds * windows[name])) for r in (1, 2) for name in clients)
+    assert len(fitted.state.bank) + sum(fitted.withheld.values()) == asked
+
+
+def test_a_result_survives_saving(fitted, federation, tmp_path):
+    _, clients, _ = federation
+    again = ct.load(fitted.save(tmp_path / "result"))
+    table = clients["client-1"]
+    assert np.array_equal(again["client-1"].impute(table).values, fitted["client-1"].impute(table).values)
+
+
+def test_a_client_may_lack_a_common_feature_wholly(federation):
+    method, clients, public = federation
+    table = clients["client-0"]
+    values = table.values.copy()
+    values[:, 0] = np.nan
+    fitted = method.fit({**clients, "client-0": replace(table, values=values)}, public=public)
+    assert np.isfinite(fitted["client-0"].impute(replace(table, values=values)).values).all()
+
+
+def test_bad_clients_are_refused_by_name(federation):
+    method, clients, public = federation
+    table = clients["client-0"]
+    with pytest.raises((SchemaError, DataError), match="client client-0, column x0"):
+        method.fit(
+            {**clients, "client-0": Series(("y0", "x1", "x2"), table.sequence, table.time, table.values)}, public=public
+        )
+    with pytest.raises(DataError, match=r"client client-0.*all are missing"):
+        method.fit({**clients, "client-0": replace(table, values=table.values * np.nan)}, public=public)
+    with pytest.raises(DataError, match=r"client client-0.*at least 4 rows"):
+        method.fit({**clients, "client-0": table.select(np.arange(3))}, public=public)
+    lacking = table.values.copy()
+    lacking[:, 2] = np.nan
+    with pytest.raises(DataError, match=r"column x2.*exclusive"):
+        method.fit({**clients, "client-0": replace(table, values=lacking)}, public=public)
+
+
+def test_the_public_series_must_be_there_and_fit(federation):
+    method, clients, public = federation
+    with pytest.raises(DataError, match="public must be a series"):
+        method.fit(clients)
+    with pytest.raises(DataError, match=r"column x1.*public"):
+        method.fit(clients, public=Series(("x0", "y"), public.sequence, public.time, public.values[:, :2]))
+    with pytest.raises(ParameterError, match="common"):
+        FedTDD()
+
+
+def test_scales_that_differ_by_a_million(federation):
+    method, clients, public = federation
+    table = clients["client-0"]
+    huge = replace(table, values=table.values * np.array([1, 1, 1e6]))
+    filled = method.fit({**clients, "client-0": huge}, public=public)["client-0"].impute(huge)
+    assert np.abs(filled.values[:, 2]).max() < 1e8
+
+
+def test_the_teacher_helps_clients_with_few_rows():
+    """The public series teaches what a short client cannot learn: how common features go together."""
+    long, _ = make_series(clients=4, length=900, features=3, factors=1, noise=0.2, seed=5)
+    stream = np.random.default_rng(0)
+    *names, last = sorted(long)
+    short = {name: long[name].select(np.arange(120)) for name in names}
+    made = {name: hide(table, stream.random(table.values.shape) < 0.3)[0] for name, table in short.items()}
+    public = long[last]
+    method = FedTDD(
+        common=("x0", "x1", "x2"), window=12, imputer_width=32, imputer_layers=2, width=8, pretrain_steps=250, batch=32,
+        imputer_steps=20, first_steps=1, rounds=1, alpha=0.0, public_windows=0,
+    )  # fmt: skip
+    fitted = method.fit(made, public=public)
+    ours, line = [], []
+    for name, series in made.items():
+        gone, complete = np.isnan(series.values), short[name].values
+        ours.append(np.abs(fitted[name].impute(series).values - complete)[gone].mean())
+        line.append(np.abs(interpolate(series).values - complete)[gone].mean())
+    assert np.mean(ours) < 0.8 * np.mean(line)

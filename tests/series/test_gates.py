@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import numpy as np
+
+from cotempo.series.gates import Trial, choose_gates, fair_error
+from cotempo.series.release import membership, nearest_distance, release
+
+
+def make_trial(taught: float, own: float, count: int = 400) -> Trial:
+    """Cells with truth 0, interpolated at 1, and filled at the given distances by teacher and own imputer."""
+    cells = np.arange(count)
+    return Trial(
+        np.zeros(count),
+        np.ones(count),
+        np.full(count, taught),
+        np.full(count, own),
+        cells % 2,
+        cells // 2 % 2,
+        cells // 4 % 2,
+    )
+
+
+def test_the_better_stage_is_trusted():
+    gates = choose_gates(make_trial(0.2, 0.2), make_trial(0.2, 0.0))
+    assert gates[0, :2].tolist() == [[1, 1], [1, 1]]
+    gates = choose_gates(make_trial(2.0, 2.0), make_trial(2.0, 5.0))
+    assert gates[0].tolist() == [[0, 0], [0, 0], [1, 0]]
+    assert gates[1, :, 1].tolist() == [0, 0, 0]
+
+
+def test_with_too_few_cells_only_the_teacher_is_trusted():
+    gates = choose_gates(make_trial(9.0, 9.0, 8), make_trial(9.0, 0.0, 8))
+    assert gates.tolist() == [[[1, 0]] * 3, [[0, 0]] * 3]
+
+
+def test_a_gated_error_is_never_far_above_interpolation():
+    stream = np.random.default_rng(0)
+    count = 4000
+    cells = np.arange(count)
+    noise = [stream.normal(scale=scale, size=count) for scale in (1.0, 1.5, 2.0)]
+    trial = Trial(np.zeros(count), *noise, cells % 2, cells // 2 % 2, cells // 4 % 2)
+    assert fair_error(trial, trial) < 1.02 * np.abs(noise[0]).mean()
+
+
+def test_copies_are_withheld_and_told_apart():
+    stream = np.random.default_rng(0)
+    trained, others, fresh = stream.normal(size=(3, 200, 6, 2))
+    copies = trained[:50] + 1e-3
+    gate = release(np.concatenate([copies, fresh]), trained, others)
+    assert not gate.kept[:50].any()
+    assert gate.kept[50:].mean() > 0.9
+    assert abs(gate.membership - 0.5) < 0.08
+    assert membership(trained + 1e-3, trained, others) > 0.99
+
+
+def test_distances_are_those_of_a_direct_computation():
+    stream = np.random.default_rng(0)
+    one, two = stream.normal(size=(7, 4, 2)), stream.normal(size=(300, 4, 2))
+    direct = [min(np.sqrt(((a - b) ** 2).mean()) for b in two) for a in one]
+    np.testing.assert_allclose(nearest_distance(one, two), direct)
+
+
+def test_membership_is_the_auc():
+    stream = np.random.default_rng(1)
+    released, trained, others = (
+        stream.normal(size=(5, 3, 1)),
+        stream.normal(size=(9, 3, 1)),
+        stream.normal(size=(8, 3, 1)),
+    )
+    inside, outside = nearest_distance(trained, released), nearest_distance(others, released)
+    direct = np.mean([[float(a < b) for b in outside] for a in inside])
+    assert abs(membership(released, trained, others) - direct) < 1e-12

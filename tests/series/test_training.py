@@ -1,0 +1,126 @@
+"""The stacked model equals separate ones; masks, samplers and the schedule do what their formulas say."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from cotempo.federation.rng import Rng
+from cotempo.series.backbone import Backbone, strongest
+from cotempo.series.hiding import Chances, draw_chances, hidden
+from cotempo.series.imputer import Imputer
+from cotempo.series.learned import Learned, Schedule
+from cotempo.series.noise import Noise
+from cotempo.series.parameters import narrow, views, widen
+from cotempo.series.samplers import Walk
+from cotempo.series.tasks import Denoising, Filling, first_guess
+from cotempo.series.training import Material, train
+
+
+def make_material(features: int, count: int, seed: int) -> Material:
+    stream = np.random.default_rng(seed)
+    windows = stream.normal(size=(count, 8, features)).cumsum(axis=1) * 0.2
+    mask = stream.random(windows.shape) < 0.8
+    return Material(windows, mask, count - 3, np.zeros(features), np.ones(features), np.arange(features) < 2)
+
+
+@pytest.mark.parametrize(("precision", "tolerance"), [("float64", 1e-9), ("float32", 1e-5)])
+@pytest.mark.parametrize("task", [Filling(Imputer(8, 8, 2, 2)), Denoising(Backbone(8, 8, 1, 1, 2), Noise(20))])
+def test_stacked_equals_separate(task, precision, tolerance):
+    """Weights in float64; in float32 losses, as Adam makes whole steps of gradients that are zero but for rounding."""
+    materials = [make_material(3, 12, 0), make_material(5, 20, 1), make_material(2, 9, 2)]
+    rngs = [Rng(0, str(k)) for k in range(3)]
+    leaves = [task.leaves(material.features) for material in materials]
+    fresh = [Learned.fresh(own, rng("i"), precision) for own, rng in zip(leaves, rngs, strict=True)]
+    schedule = Schedule(batch=6, warm=1, horizon=8)
+    together, losses = train(task, fresh, materials, 8, schedule, rngs)
+    for k, (learned, material, rng) in enumerate(zip(fresh, materials, rngs, strict=True)):
+        (alone,), (loss,) = train(task, [learned], [material], 8, schedule, [rng])
+        assert losses[k] == pytest.approx(loss, abs=tolerance)
+        if precision == "float64":
+            np.testing.assert_allclose(together[k].weights, alone.weights, atol=tolerance)
+            np.testing.assert_allclose(together[k].average, alone.average, atol=tolerance)
+        assert not np.allclose(alone.weights, learned.weights)
+
+
+def test_padding_is_undone():
+    leaves, wide = Backbone(8, 8).leaves(2), Backbone(8, 8).leaves(5)
+    flat = Learned.fresh(leaves, Rng(0)("x"), "float64").weights
+    assert np.array_equal(narrow(widen(flat, leaves, wide), leaves, wide), flat)
+
+
+def test_an_untrained_imputer_is_its_guess():
+    imputer = Imputer(6, 8, 1, 2)
+    weights = torch.tensor(Learned.fresh(imputer.leaves(2), Rng(0)("x"), "float64").weights[None])
+    values = torch.randn(1, 3, 6, 2, dtype=torch.float64)
+    seen = torch.rand(1, 3, 6, 2) < 0.6
+    given = first_guess(torch.where(seen, values, 0.0), seen, torch.zeros(1, 2, dtype=torch.float64))
+    filled = imputer(views(weights, imputer.leaves(2)), given, torch.ones(1, 2, dtype=torch.float64))
+    torch.testing.assert_close(filled, given.guess)
+
+
+def test_only_seen_cells_are_hidden_and_about_as_many_as_said():
+    generator = torch.Generator().manual_seed(0)
+    chances = Chances(**draw_chances(generator, (1, 2000), 24, 3, 4, torch.float32))
+    exists = torch.tensor([[True, True, True, False]])
+    seen = (torch.rand(1, 2000, 24, 4, generator=generator) < 0.7) & exists[:, None, None]
+    found = hidden(chances, seen, exists & torch.tensor([True, False, False, False]), exists)
+    assert not (found & ~seen).any()
+    assert 0.25 < found.sum() / seen.sum() < 0.6
+    whole = (found == seen).all(2)[..., :3]
+    assert whole.any()
+
+
+def test_the_schedule_of_noise():
+    noise = Noise(100)
+    assert noise.kept[0] > 0.99
+    assert noise.kept[-1] < 1e-3
+    assert (noise.kept.diff() < 0).all()
+    step = 40
+    expected = math.sqrt((1 - noise.betas[step]) * (1 - noise.kept[step])) / noise.betas[step] / 100
+    assert noise.weights[step] == pytest.approx(float(expected))
+    assert noise.weights[1] > noise.weights[90]
+
+
+@pytest.mark.parametrize("kind", ["ddpm", "ddim", "dpm"])
+def test_samplers_find_a_normal_law(kind):
+    """With the exact denoiser of N(2, 0.5^2) every sampler must return that law."""
+    noise, mean, deviation = Noise(200), 2.0, 0.5
+
+    def denoise(x, time):
+        kept = float(noise.kept[time])
+        gain = math.sqrt(kept) * deviation**2 / (kept * deviation**2 + 1 - kept)
+        return mean + gain * (x - math.sqrt(kept) * mean)
+
+    generator = torch.Generator().manual_seed(0)
+    start = torch.randn(1, 4000, 1, 1, generator=generator, dtype=torch.float64)
+    drawn = Walk(noise, kind, 50).sample(denoise, start, generator)
+    assert float(drawn.mean()) == pytest.approx(mean, abs=0.05)
+    assert float(drawn.std()) == pytest.approx(deviation, rel=0.1)
+
+
+def test_infill_keeps_what_was_measured_and_follows_it():
+    """Two cells that correlate: given the first, draws of the second follow the conditional law."""
+    noise, covariance = Noise(200), torch.tensor([[1.0, 0.8], [0.8, 1.0]], dtype=torch.float64)
+
+    def denoise(x, time):
+        kept = float(noise.kept[time])
+        gain = math.sqrt(kept) * covariance @ torch.linalg.inv(kept * covariance + (1 - kept) * torch.eye(2).double())
+        return (x.squeeze(-1) @ gain.T).unsqueeze(-1)
+
+    generator = torch.Generator().manual_seed(0)
+    guess = torch.zeros(1, 2000, 2, 1, dtype=torch.float64)
+    guess[:, :, 0] = 1.0
+    seen = torch.zeros(1, 2000, 2, 1, dtype=torch.bool)
+    seen[:, :, 0] = True
+    drawn = Walk(noise, "ddpm").infill(denoise, guess, seen, generator, start=1.0)
+    assert (drawn[:, :, 0] == 1.0).all()
+    assert 0.5 < float(drawn[0, :, 1].mean()) < 0.9
+
+
+def test_the_strongest_season_of_a_wave_is_the_wave():
+    wave = torch.sin(2 * math.pi * 3 * torch.arange(24.0) / 24)[None, None, :, None]
+    torch.testing.assert_close(strongest(wave + 5), wave, atol=1e-5, rtol=1e-5)

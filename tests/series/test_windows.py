@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cotempo.data import Series
+from cotempo.errors import DataError
+from cotempo.series.scale import Scale
+from cotempo.series.windows import Cover, Rows, fill_rows, need_window
+
+
+def test_windows_never_cross_a_gap_or_a_sequence():
+    time = [np.array([0, 1, 2, 3, 9, 10, 11.0]), np.arange(4.0)]
+    values = [np.arange(7.0)[:, None], 100 + np.arange(4.0)[:, None]]
+    rows = Rows.of(Series.from_arrays(values, time=time))
+    assert rows.lengths == (4, 3, 4)
+    assert rows.windows(3)[..., 0].tolist() == [[0, 1, 2], [1, 2, 3], [4, 5, 6], [100, 101, 102], [101, 102, 103]]
+
+
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=8), st.integers(2, 12), st.integers(1, 12))
+@settings(max_examples=60, deadline=None)
+def test_a_cover_returns_what_it_took(lengths, length, stride):
+    values = np.random.default_rng(0).normal(size=(sum(lengths), 2))
+    cover = Cover(Rows(values, tuple(lengths)), length, min(stride, length))
+    np.testing.assert_allclose(cover.blend(cover.take(values)), values)
+
+
+def test_filling_leaves_measured_cells_alone():
+    values = np.array([[1.0], [np.nan], [3.0], [np.nan]])
+    filled = fill_rows(Rows(values, (4,)), 3, lambda windows: np.full(windows.shape, 7.0))
+    assert filled.ravel().tolist() == [1, 7, 3, 7]
+
+
+@pytest.mark.parametrize("lengths", [(100,), (20, 20, 20, 20, 20, 20), (9,), (30, 5)])
+def test_a_split_keeps_every_row_once(lengths):
+    values = np.arange(sum(lengths), dtype=float)[:, None]
+    kept, held = Rows(values, lengths).split(0.2, 8)
+    assert sorted(np.concatenate([kept.values, held.values]).ravel()) == values.ravel().tolist()
+    assert sum(kept.lengths) == len(kept.values)
+    assert sum(held.lengths) == len(held.values)
+    assert max(kept.lengths) >= 8
+
+
+def test_a_window_longer_than_every_piece_is_refused():
+    with pytest.raises(DataError, match=r"at least 24 rows.*longest has 10"):
+        need_window(Rows(np.zeros((10, 1)), (10,)), 24)
+
+
+def test_scale_handles_constant_unseen_and_huge_features():
+    values = np.array([[5.0, np.nan, 1e6, 0.0], [5.0, np.nan, 3e6, 1e-6]])
+    scale = Scale.of(values)
+    scaled = scale.apply(values)
+    assert scaled[:, 0].tolist() == [0, 0]
+    assert np.isnan(scaled[:, 1]).all()
+    assert scaled[:, 2:].tolist() == [[-1, -1], [1, 1]]
+    np.testing.assert_allclose(scale.undo(scaled), values)
+    assert (scale.spread > 0).all()
