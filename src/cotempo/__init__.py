@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         read_series,
     )
     from cotempo.errors import CotempoError
+    from cotempo.events import FedPP, SigmoidCox, read_event_archive
     from cotempo.federation.fitted import load
     from cotempo.federation.mean import FedMean
     from cotempo.federation.participation import Participation
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
         read_netsim,
         score_network,
     )
+    from cotempo.series import FedTDD, SeriesDiffusion
+    from cotempo.social import DAMe, EventDetector
 
 __version__ = "0.1.0"
 
@@ -47,6 +50,7 @@ _HOMES = {
         "read_series",
     ),
     "cotempo.errors": ("CotempoError",),
+    "cotempo.events": ("FedPP", "SigmoidCox", "read_event_archive"),
     "cotempo.federation.fitted": ("load",),
     "cotempo.federation.mean": ("FedMean",),
     "cotempo.federation.participation": ("Participation",),
@@ -55,24 +59,33 @@ _HOMES = {
         "FDBNL", "PFDBNL", "EdgeRanking", "Network", "OneRound", "make_lorenz96", "make_networks", "rank_edges",
         "read_dream4", "read_netsim", "score_network",
     ),
+    "cotempo.series": ("FedTDD", "SeriesDiffusion"),
+    "cotempo.social": ("DAMe", "EventDetector"),
 }  # fmt: skip
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
-_PACKAGES = ("data", "networks", "testing")
+_FAMILIES = ("events", "series", "social", "networks")
+_PACKAGES = ("data", "learners", "testing", *_FAMILIES)
 
-announce("cotempo.federation.mean", "cotempo.networks")
+announce("cotempo.federation.mean", *(f"cotempo.{family}" for family in _FAMILIES))
 
 __all__ = [
     "FDBNL",
     "PFDBNL",
     "CotempoError",
+    "DAMe",
     "EdgeRanking",
+    "EventDetector",
     "Events",
     "FedMean",
+    "FedPP",
+    "FedTDD",
     "Network",
     "OneRound",
     "Participation",
     "Posts",
     "Series",
+    "SeriesDiffusion",
+    "SigmoidCox",
     "dry_run",
     "fit",
     "load",
@@ -83,6 +96,7 @@ __all__ = [
     "make_series",
     "rank_edges",
     "read_dream4",
+    "read_event_archive",
     "read_events",
     "read_netsim",
     "read_posts",
