@@ -17,13 +17,13 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parent))
-from results import write_results  # noqa: E402
-from setting import NAMES, Setting, make_setting  # noqa: E402
+from results import write_results
+from setting import NAMES, Setting, make_setting
 
-from cotempo.series import FedTDD  # noqa: E402
-from cotempo.series.baselines import train_central, train_local  # noqa: E402
-from cotempo.series.metrics import ContextFID, correlational, discriminative, predictive  # noqa: E402
-from cotempo.series.windows import Rows  # noqa: E402
+from cotempo.series import FedTDD
+from cotempo.series.baselines import train_central, train_local
+from cotempo.series.metrics import ContextFID, correlational, discriminative, predictive
+from cotempo.series.windows import Rows
 
 TABLES = {
     "2": {}, "3": {"common": 0.25}, "5": {"public": 0.25}, "6": {"split": 0.25}, "7": {"imbalanced": True}, "8": {},
@@ -36,16 +36,17 @@ PRINTED = {  # Context-FID of Table 2
     "Pre-trained": {"stocks": 1.047, "etth": 0.326, "mujoco": 0.617, "energy": 0.412, "fmri": 1.411},
     "FedTDD paper": {"stocks": 0.675, "etth": 0.271, "mujoco": 0.529, "energy": 0.376, "fmri": 1.459},
 }
+SMALL = {"width": 32, "diffusion_steps": 100, "imputer_width": 32, "batch": 64}
+FULL = {"width": 64, "diffusion_steps": 500, "batch": 128}
+TINY = {"width": 8, "diffusion_steps": 10, "sampler_steps": 2, "imputer_width": 8, "imputer_layers": 1, "batch": 8}
+COLUMNS = ("clients", "seeds", "rounds", "first", "later", "pretrain", "imputer", "judge", "sizes")
 SIZES = {
-    "tiny": dict(clients=2, seeds=1, rounds=2, first=2, later=1, pretrain=2, imputer=1, judge=2,
-                 sizes=dict(width=8, diffusion_steps=10, sampler_steps=2, imputer_width=8, imputer_layers=1, batch=8)),
-    "mini": dict(clients=4, seeds=3, rounds=3, first=1000, later=500, pretrain=1000, imputer=300, judge=200,
-                 sizes=dict(width=32, diffusion_steps=100, imputer_width=32, batch=64)),
-    "gpu": dict(clients=10, seeds=3, rounds=3, first=3000, later=1500, pretrain=3000, imputer=500, judge=200,
-                sizes=dict(width=64, diffusion_steps=500, batch=128)),
-    "paper": dict(clients=10, seeds=5, rounds=5, first=7500, later=5000, pretrain=10_000, imputer=600, judge=200,
-                  sizes=dict(width=64, diffusion_steps=500, batch=128)),
-}  # fmt: skip
+    "tiny": dict(zip(COLUMNS, (2, 1, 2, 2, 1, 2, 1, 2, TINY), strict=True)),
+    "mini": dict(zip(COLUMNS, (4, 3, 3, 1000, 500, 1000, 300, 200, SMALL), strict=True)),
+    "gpu": dict(zip(COLUMNS, (10, 3, 3, 3000, 1500, 3000, 500, 200, FULL), strict=True)),
+    "paper": dict(zip(COLUMNS, (10, 5, 5, 7500, 5000, 10_000, 600, 200, FULL), strict=True)),
+}
+DEFAULT = ["Local", "Local + interpolation", "Pre-trained", "+ public windows", "FedTDD", "FedTDD paper"]
 METHODS = ("Centralized*", "Centralized", "Local", "Local + interpolation", "Pre-trained", "+ public windows", "FedTDD",
            "FedTDD paper", "1:0", "1:1", "1:[0,1]")  # fmt: skip
 ALPHA = {"stocks": 1.0, "etth": 0.1, "mujoco": 0.1, "energy": 0.5, "fmri": 0.1}
@@ -58,16 +59,21 @@ def train_method(method: str, setting: Setting, data: str, size: dict, seed: int
               "first_steps": size["first"], "later_steps": size["later"], **size["sizes"]}  # fmt: skip
     federated = {
         "Pre-trained": {"alpha": 0.0, "public_windows": 0},
-        "+ public windows": {"alpha": 0.0},
-        "FedTDD": {},
+        "+ public windows": {"alpha": 0.0, "public_windows": 500},
+        "FedTDD": {"public_windows": 500},
         "FedTDD paper": {"preset": "paper", "alpha": ALPHA[data], "imputer_steps": 0, "sampler": "dpm"},
-        "1:0": {"alpha": 0.0}, "1:1": {"alpha": 1.0, "rounds": 1, "first_steps": total}, "1:[0,1]": {"alpha": 1.0},
+        "1:0": {"alpha": 0.0, "public_windows": 500},
+        "1:1": {"alpha": 1.0, "public_windows": 500, "rounds": 1, "first_steps": total},
+        "1:[0,1]": {"alpha": 1.0, "public_windows": 500},
     }  # fmt: skip
     if method in federated:
         model = FedTDD(common=setting.common, **{**common, **federated[method]})
         fitted = model.fit(setting.clients, public=setting.public, seed=seed, progress=False)
-        return {"models": {name: fitted[name] for name in setting.clients}, "membership": max(fitted.membership.values(), default=0.5),
-                "withheld": sum(fitted.withheld.values())}  # fmt: skip
+        return {
+            "models": {name: fitted[name] for name in setting.clients},
+            "membership": max(fitted.membership.values(), default=0.5),
+            "withheld": sum(fitted.withheld.values()),
+        }
     sizes = FedTDD(common=setting.common, **common)
     if method.startswith("Local"):
         fill = "linear" if "interpolation" in method else "zero"
@@ -96,7 +102,12 @@ def run(table: str, data: str, size: dict, methods, seed: int) -> list[dict]:
         began = time.perf_counter()
         made = train_method(method, setting, data, size, seed)
         seconds = time.perf_counter() - began
-        scores: dict[str, list[float]] = {"Context-FID": [], "correlational": [], "discriminative": [], "predictive": []}
+        scores: dict[str, list[float]] = {
+            "Context-FID": [],
+            "correlational": [],
+            "discriminative": [],
+            "predictive": [],
+        }
         for name, owner in setting.owners.items():
             count = min(500, len(real[name]))
             fake = windows_of(made["models"][name].sample(count, seed=seed), owner.complete.features, length)
@@ -110,7 +121,9 @@ def run(table: str, data: str, size: dict, methods, seed: int) -> list[dict]:
              "printed Context-FID": PRINTED.get(method, {}).get(data, ""), "membership": made.get("membership", ""),
              "withheld": made.get("withheld", ""), "seconds": seconds}
         )  # fmt: skip
-        print({key: round(value, 4) if isinstance(value, float) else value for key, value in rows[-1].items()}, flush=True)
+        print(
+            {key: round(value, 4) if isinstance(value, float) else value for key, value in rows[-1].items()}, flush=True
+        )
     return rows
 
 
@@ -119,7 +132,7 @@ def main() -> None:
     parser.add_argument("--size", choices=sorted(SIZES), default="mini")
     parser.add_argument("--table", choices=sorted(TABLES), default="2")
     parser.add_argument("--data", nargs="*", choices=NAMES, default=["stocks", "etth"])
-    parser.add_argument("--methods", nargs="*", choices=METHODS, default=["Local", "Local + interpolation", "Pre-trained", "+ public windows", "FedTDD", "FedTDD paper"])
+    parser.add_argument("--methods", nargs="*", choices=METHODS, default=DEFAULT)
     parser.add_argument("--seeds", type=int)
     given = parser.parse_args()
     size = SIZES[given.size]

@@ -13,13 +13,13 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from results import write_results  # noqa: E402
+from results import write_results
 
-from cotempo.data import Series, hide, make_series, mask_cells, mask_rows  # noqa: E402
-from cotempo.series import FedTDD, SeriesDiffusion, carry_forward, interpolate  # noqa: E402
+from cotempo.data import Series, hide, make_series, mask_cells, mask_rows
+from cotempo.series import FedTDD, SeriesDiffusion, carry_forward, interpolate
 
 sys.path.insert(0, str(Path(__file__).parent))
-from setting import WINDOW, load, make_setting  # noqa: E402
+from setting import WINDOW, load, make_setting
 
 SIZES = {
     "tiny": {
@@ -28,7 +28,11 @@ SIZES = {
         "seeds": 1,
     },
     "mini": {"single": {"steps": 1}, "federated": {"pretrain_steps": 1000, "imputer_steps": 300}, "seeds": 1},
-    "gpu": {"single": {"steps": 1}, "federated": {"pretrain_steps": 3000, "imputer_steps": 400, "batch": 64}, "seeds": 5},
+    "gpu": {
+        "single": {"steps": 1},
+        "federated": {"pretrain_steps": 3000, "imputer_steps": 400, "batch": 64},
+        "seeds": 5,
+    },
 }
 
 
@@ -113,16 +117,15 @@ def measure(name, mask, setting, fitted, means, seed, seconds) -> list[dict]:
             gone = owner.hidden & chosen
             if gone.any():
                 errors = [float(np.abs((fill - owner.complete.values) / half)[gone].mean()) for fill in (ours, lines)]
-                rows.append(
-                    {"data": name, "mask": mask, "features": group, "seed": seed, "client": key, "cells": int(gone.sum()),
-                     "ours MAE": errors[0], "baseline MAE": errors[1], "gain": 1 - errors[0] / max(errors[1], 1e-12),
-                     "seconds": seconds}
-                )  # fmt: skip
+                place = {"data": name, "mask": mask, "features": group, "seed": seed, "client": key}
+                gain = 1 - errors[0] / max(errors[1], 1e-12)
+                measured = {"cells": int(gone.sum()), "ours MAE": errors[0], "baseline MAE": errors[1], "gain": gain}
+                rows.append({**place, **measured, "seconds": seconds})
     return rows
 
 
 def summary(rows: list[dict]) -> list[dict]:
-    """Per data set, kind of hole and group of features: the change over all cells, seed by seed, and the worst client."""
+    """Per data set, kind of hole and group of features: the change over all cells, and the worst client."""
     found = []
     for key in sorted({(row["data"], row["mask"], row["features"]) for row in rows}):
         chosen = [row for row in rows if (row["data"], row["mask"], row["features"]) == key]

@@ -1,4 +1,4 @@
-"""The paper's setting on its data sets: owners of blocks of time with different features and half of everything missing.
+"""The paper's setting on its data sets: owners of blocks of time, with different features and half of it missing.
 
 Data are looked for in the folder `COTEMPO_DATA`, or in `../shared/data` beside the repository.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -105,7 +106,7 @@ def _deal(rows, lengths, clients, public, imbalanced, stream):
     size = max(2 * WINDOW, int(len(rows) * (1 - public) / clients / 5))
     ends = np.cumsum((0, *lengths))
     blocks = []
-    for first, end in zip(ends[:-1], ends[1:], strict=True):
+    for first, end in pairwise(ends):
         count = max(1, (end - first) // size)
         blocks += np.array_split(rows[first:end], count)
     order = stream.permutation(len(blocks))

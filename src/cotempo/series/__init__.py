@@ -1,7 +1,9 @@
 """Series: filling and generating time series that are spread over owners and misaligned."""
 
 from cotempo.series.diffusion import SeriesDiffusion
+from cotempo.series.fedtdd import FedTDD
+from cotempo.series.fitted import FittedFedTDD
 from cotempo.series.interpolation import carry_forward, interpolate
 from cotempo.series.owner import Imputed, SeriesModel
 
-__all__ = ["Imputed", "SeriesDiffusion", "SeriesModel", "carry_forward", "interpolate"]
+__all__ = ["FedTDD", "FittedFedTDD", "Imputed", "SeriesDiffusion", "SeriesModel", "carry_forward", "interpolate"]

@@ -76,7 +76,10 @@ class Backbone:
             **linear_leaves("time.down", 4 * width, 2 * width * self.norms, gain=0.1),
         }
         for layer in range(self.encoders):
-            found |= {**attention_leaves(f"encoder.{layer}.attention", width), **mlp_leaves(f"encoder.{layer}.mlp", width)}
+            found |= {
+                **attention_leaves(f"encoder.{layer}.attention", width),
+                **mlp_leaves(f"encoder.{layer}.mlp", width),
+            }
         for layer in range(self.decoders):
             name = f"decoder.{layer}"
             found |= attention_leaves(f"{name}.attention", width)
@@ -151,4 +154,5 @@ def strongest(x: Tensor) -> Tensor:
     count = max(1, int(math.log(max(length // 2, 2))))
     least = power.topk(min(count, power.shape[-1]), dim=-1).values[..., -1:].detach()
     kept = spectrum * (power.detach() >= least)
-    return torch.fft.irfft(functional.pad(kept, (1, 0)), n=length).transpose(-1, -2)
+    season: Tensor = torch.fft.irfft(functional.pad(kept, (1, 0)), n=length)
+    return season.transpose(-1, -2)

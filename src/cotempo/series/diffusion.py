@@ -35,8 +35,8 @@ class SeriesDiffusion(Sizes):
 
     Examples
     --------
-    >>> import cotempo as ct
-    >>> clients, _ = ct.make_series(clients=1, length=60, missing=0.2)
+    >>> from cotempo.data import make_series
+    >>> clients, _ = make_series(clients=1, length=60, missing=0.2)
     >>> model = SeriesDiffusion(window=8, width=8, imputer_width=8, imputer_steps=2, steps=2).fit(clients["client-0"])
     >>> bool(np.isnan(model.impute(clients["client-0"]).values).any())
     False
@@ -45,7 +45,7 @@ class SeriesDiffusion(Sizes):
     """
 
     imputer_steps: int = Field(3000, ge=1)
-    steps: int = Field(2000, ge=1)
+    steps: int = Field(1500, ge=1)
 
     def __init__(self, **parameters: Any):
         try:
@@ -97,9 +97,7 @@ def windows_of(rows: Rows, length: int) -> NDArray[np.float64]:
     return np.stack(padded)
 
 
-def train_imputer(
-    sizes: Sizes, scaled: Rows, scale: Scale, learned: Learned | None, steps: int, rng: Rng
-) -> Learned:
+def train_imputer(sizes: Sizes, scaled: Rows, scale: Scale, learned: Learned | None, steps: int, rng: Rng) -> Learned:
     """Train an imputer over all features of some scaled rows, from scratch or on."""
     from cotempo.series.tasks import Filling
     from cotempo.series.training import Material, train
@@ -109,9 +107,14 @@ def train_imputer(
     features = windows.shape[2]
     learned = learned or Learned.fresh(task.leaves(features), rng("imputer"), sizes.precision)
     material = Material(
-        np.nan_to_num(windows), ~np.isnan(windows), len(windows), scale.centre, scale.spread, np.ones(features, dtype=bool)
+        np.nan_to_num(windows),
+        ~np.isnan(windows),
+        len(windows),
+        scale.centre,
+        scale.spread,
+        np.ones(features, dtype=bool),
     )
-    return train(task, [learned], [material], steps, sizes.schedule(steps), [rng])[0][0]
+    return train(task, [learned], [material], steps, sizes.schedule(steps, sizes.imputer_rate), [rng])[0][0]
 
 
 def train_backbone(sizes: Sizes, filled: Rows, seen: NDArray[np.bool_], steps: int, rng: Rng) -> Learned:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from cotempo.series.imputer import Guess
     from cotempo.series.settings import Sizes
+    from cotempo.series.tasks import Teacher
 
 Floats = NDArray[np.float64]
 MOST_WINDOWS = 512
@@ -41,15 +42,14 @@ class Filler:
     common
         How many features are common.
     teacher, own
-        Weights of the imputers over the common and over all features; `own` may be missing.
+        Weights of the imputers over the common and over all features; either may be missing.
     gates
-        :math:`(a, b)` for common and exclusive features, in rows of which nothing else and something else was seen,
-        ``(2, 2, 2)``.
+        :math:`(a, b)` for common and exclusive features and for each of the `patterns`, ``(2, 3, 2)``.
     """
 
     scale: Scale
     common: int
-    teacher: NDArray[Any]
+    teacher: NDArray[Any] | None
     own: NDArray[Any] | None
     gates: Floats
 
@@ -77,20 +77,25 @@ class Filler:
 
 def open_gates(common: float = 1.0, own: float = 0.0) -> Floats:
     """Gates that trust the teacher on common features, and the own imputer as far as given."""
-    gates = np.zeros((2, 2, 2))
+    gates = np.zeros((2, 3, 2))
     gates[0, :, 0] = common
     gates[..., 1] = own
     return gates
 
 
 def patterns(windows: Floats) -> NDArray[np.intp]:
-    """1 for cells in rows where something was seen, else 0, ``(windows, length, features)``."""
-    some = (~np.isnan(windows)).any(axis=-1, keepdims=True)
-    return np.broadcast_to(some, windows.shape).astype(np.intp)
+    """What is known around each cell of windows ``(windows, length, features)``.
+
+    0 in rows where nothing was seen, 1 in rows where something was, and 2 for features that were not seen in the
+    whole window: about them interpolation has nothing to say.
+    """
+    seen = ~np.isnan(windows)
+    found = np.broadcast_to(seen.any(axis=-1, keepdims=True), windows.shape).astype(np.intp)
+    return np.where(seen.any(axis=-2, keepdims=True), found, 2)
 
 
-def make_teacher(filler: Filler, sizes: Sizes) -> Any:
-    """The filler's teacher, ready to improve guesses."""
+def make_teacher(weights: NDArray[Any], public: Scale, sizes: Sizes) -> Teacher:
+    """An imputer of the common features, ready to improve guesses."""
     import torch
 
     from cotempo.series.parameters import views
@@ -98,10 +103,9 @@ def make_teacher(filler: Filler, sizes: Sizes) -> Any:
     from cotempo.series.training import device
 
     imputer, place = sizes.imputer(), device()
-    flat = torch.tensor(filler.teacher[None], device=place)
-    public = filler.scale.take(np.arange(filler.common))
+    flat = torch.tensor(weights[None], device=place)
     centre, spread = (torch.tensor(part, device=place, dtype=flat.dtype) for part in (public.centre, public.spread))
-    return Teacher(imputer, views(flat, imputer.leaves(filler.common)), centre, spread)
+    return Teacher(imputer, views(flat, imputer.leaves(len(public.low))), centre, spread)
 
 
 def _stages(filler: Filler, windows: Floats, sizes: Sizes) -> tuple[Floats, Floats, Floats]:
@@ -116,7 +120,10 @@ def _stages(filler: Filler, windows: Floats, sizes: Sizes) -> tuple[Floats, Floa
     centre = torch.tensor(filler.scale.centre, device=place, dtype=dtype)[None]
     with torch.no_grad():
         given = first_guess(values, seen, centre)
-        taught = make_teacher(filler, sizes).improve(given)
+        taught = given
+        if filler.teacher is not None:
+            public = filler.scale.take(np.arange(filler.common))
+            taught = make_teacher(filler.teacher, public, sizes).improve(given)
         own = taught.guess if filler.own is None else _own(filler, taught, sizes)
     done = (torch.where(seen, values, stage)[0].double().cpu().numpy() for stage in (given.guess, taught.guess, own))
     lines, middle, last = done

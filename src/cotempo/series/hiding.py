@@ -17,8 +17,8 @@ DROP = 0.2
 class Chances:
     """Uniform numbers that decide what is hidden.
 
-    `knobs` are ``[..., 4]`` (how much, which kind, whether a whole feature is dropped, where a gap begins), `rows` ``[..., length]``,
-    `cells` ``[..., length, features]`` and `features` ``[..., features]``.
+    `knobs` are ``[..., 4]`` (how much, which kind, whether a whole feature is dropped, where a gap begins), `rows`
+    ``[..., length]``, `cells` ``[..., length, features]`` and `features` ``[..., features]``.
     """
 
     knobs: Tensor

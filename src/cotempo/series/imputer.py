@@ -67,7 +67,7 @@ class Imputer:
         return {**found, **features_out_leaves("output", self.width, features, gain=0.0)}
 
     def __call__(self, weights: Weights, given: Guess, spread: Tensor) -> Tensor:
-        """Fill every cell; `spread` is each feature's deviation over all data, 0 for padding, ``[networks, features]``."""
+        """Fill every cell; `spread` is each feature's deviation over all data, 0 for padding."""
         spread = spread[:, None, None, :]
         mean, scale = moments(given, spread)
         exists = (spread > 0).to(scale.dtype)

@@ -14,6 +14,7 @@ from cotempo.errors import DataError, ParameterError, Problem, nearest
 from cotempo.federation.rng import Rng
 from cotempo.series.filling import Filler
 from cotempo.series.generation import draw_around, draw_windows, take_apart
+from cotempo.series.guided import GuidedFiller
 from cotempo.series.windows import Cover, Rows
 
 if TYPE_CHECKING:
@@ -51,7 +52,12 @@ class SeriesModel:
     """
 
     def __init__(
-        self, sizes: Sizes, features: tuple[str, ...], order: NDArray[np.intp], filler: Filler, weights: NDArray[Any]
+        self,
+        sizes: Sizes,
+        features: tuple[str, ...],
+        order: NDArray[np.intp],
+        filler: Filler | GuidedFiller,
+        weights: NDArray[Any],
     ):
         self.sizes = sizes
         self.features = features
@@ -106,11 +112,10 @@ class SeriesModel:
             series, sequence=np.concatenate(names), time=np.concatenate(times), values=np.concatenate(values)
         )
         done, rows = self.impute(longer, draws, level=level, seed=seed), np.concatenate(new)
-        bounds = [None if part is None else part[rows] for part in (done.low, done.high)]
+        low, high = (None if part is None else part[rows] for part in (done.low, done.high))
         every = None if done.draws is None else done.draws[:, rows]
-        return Imputed(
-            done.features, done.sequence[rows], done.time[rows], done.values[rows], done.unit, *bounds, every
-        )
+        table = (done.features, done.sequence[rows], done.time[rows], done.values[rows], done.unit)
+        return Imputed(*table, low, high, every)
 
     def sample(self, count: int, *, seed: int = 0) -> Series:
         """Draw `count` synthetic windows; each is a sequence of its own."""

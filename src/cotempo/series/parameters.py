@@ -45,7 +45,7 @@ def draw(leaves: Leaves, stream: np.random.Generator, dtype: str = "float32") ->
 
 def views(flat: Tensor, leaves: Leaves) -> dict[str, Tensor]:
     """The weights by name, ``[networks, *shape]``, of stacked vectors ``[networks, numbers]``."""
-    parts = flat.split([leaf.size for leaf in leaves.values()], dim=1)
+    parts: tuple[Tensor, ...] = flat.split_with_sizes([leaf.size for leaf in leaves.values()], dim=1)
     return {
         name: part.reshape(len(flat), *leaf.shape) for (name, leaf), part in zip(leaves.items(), parts, strict=True)
     }

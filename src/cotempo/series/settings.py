@@ -22,11 +22,11 @@ class Sizes(BaseModel):
     window
         Rows in a generated window.
     context
-        Rows an imputer sees at once; twice the window when left out.
+        Rows an imputer sees at once; a third more than the window when left out.
     width, encoders, decoders, heads
         Of the diffusion backbone.
-    imputer_width, imputer_layers
-        Of the imputers.
+    imputer_width, imputer_layers, imputer_rate
+        Of the imputers, with their largest learning rate.
     diffusion_steps
         Steps of the noise schedule.
     sampler, sampler_steps
@@ -49,6 +49,7 @@ class Sizes(BaseModel):
     heads: int = Field(4, ge=1)
     imputer_width: int = Field(64, ge=4)
     imputer_layers: int = Field(3, ge=1)
+    imputer_rate: float = Field(4e-3, gt=0)
     diffusion_steps: int = Field(500, ge=2)
     sampler: Literal["ddpm", "ddim", "dpm"] = "dpm"
     sampler_steps: int = Field(25, ge=2)
@@ -60,7 +61,7 @@ class Sizes(BaseModel):
     @property
     def reach(self) -> int:
         """Rows an imputer sees at once."""
-        return self.context or 2 * self.window
+        return self.context or 4 * self.window // 3
 
     def imputer(self) -> Imputer:
         """The network that fills cells."""

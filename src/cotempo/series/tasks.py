@@ -40,7 +40,7 @@ class Teacher:
     def improve(self, given: Guess) -> Guess:
         """Put the teacher's filling where the first features, the common ones, were not seen."""
         count = self.spread.shape[-1]
-        networks, batch, length, features = given.guess.shape
+        networks, batch, length, _ = given.guess.shape
         flat = [
             part[..., :count].reshape(1, networks * batch, length, count)
             for part in (given.values, given.seen, given.guess, given.back, given.forth)
@@ -63,7 +63,9 @@ class Filling:
         """Those of the imputer."""
         return self.imputer.leaves(features)
 
-    def draw(self, material: Material, wide: int, lead: tuple[int, int], generator: torch.Generator) -> dict[str, Tensor]:
+    def draw(
+        self, material: Material, wide: int, lead: tuple[int, int], generator: torch.Generator
+    ) -> dict[str, Tensor]:
         """What decides which cells are hidden."""
         dtype = torch.float32
         return draw_chances(generator, lead, self.imputer.length, material.features, wide, dtype)
@@ -100,7 +102,9 @@ class Denoising:
         """Those of the backbone."""
         return self.backbone.leaves(features)
 
-    def draw(self, material: Material, wide: int, lead: tuple[int, int], generator: torch.Generator) -> dict[str, Tensor]:
+    def draw(
+        self, material: Material, wide: int, lead: tuple[int, int], generator: torch.Generator
+    ) -> dict[str, Tensor]:
         """Steps of diffusion and noise."""
         place = generator.device
         shape = (*lead, self.backbone.length, material.features)
@@ -124,7 +128,8 @@ class Denoising:
         spectrum = torch.fft.fft(gap.transpose(-1, -2), norm="forward")
         apart = (spectrum.real.abs() + spectrum.imag.abs()).transpose(-1, -2)
         loss = loss + self.backbone.length**0.5 / 5 * _mean(apart, exists & whole)
-        return (loss * self.noise.weight(time, clean)).mean(1)
+        weighted: Tensor = loss * self.noise.weight(time, clean)
+        return weighted.mean(1)
 
 
 def _mean(values: Tensor, mask: Tensor) -> Tensor:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -57,7 +58,9 @@ class Task(Protocol):
     def leaves(self, features: int) -> Leaves:
         """The weights of a network of so many features."""
 
-    def draw(self, material: Material, wide: int, lead: tuple[int, int], generator: torch.Generator) -> dict[str, Tensor]:
+    def draw(
+        self, material: Material, wide: int, lead: tuple[int, int], generator: torch.Generator
+    ) -> dict[str, Tensor]:
         """Random numbers for ``(steps, batch)`` windows, padded to `wide` features."""
 
     def loss(self, weights: Weights, fixed: dict[str, Tensor], batch: dict[str, Tensor]) -> Tensor:
@@ -81,6 +84,25 @@ def train(
         What each network became, and its mean loss, ``(networks,)``. A network trained in a stack agrees with the
         same network trained alone within rounding: each draws from its own random stream.
     """
+    with quick_products():
+        return _train(task, learned, materials, steps, schedule, rngs)
+
+
+@contextmanager
+def quick_products() -> Iterator[None]:
+    """Let a GPU multiply float32 matrices in TF32 inside the block: a quarter faster, with 10 bits of mantissa."""
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = True
+    try:
+        yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
+
+
+def _train(
+    task: Task, learned: Sequence[Learned], materials: Sequence[Material], steps: int, schedule: Schedule,
+    rngs: Sequence[Rng],
+) -> tuple[list[Learned], NDArray[np.float64]]:  # fmt: skip
     place, dtype = device(), getattr(torch, str(learned[0].weights.dtype))
     wide = max(material.features for material in materials)
     leaves = [task.leaves(material.features) for material in materials]
@@ -95,20 +117,23 @@ def train(
     step = _step(task, widest, flats, counts, fixed, schedule)
     runner = Graphed(step) if place.type == "cuda" and steps >= 2 * BLOCK else step
     losses = torch.zeros(len(learned), device=place, dtype=dtype)
-    for first in range(0, steps, BLOCK):
-        size = min(BLOCK, steps - first)
+    for done in range(0, steps, BLOCK):
+        size = min(BLOCK, steps - done)
         draws = [
-            {**_indices(material, (size, schedule.batch), generator), **task.draw(material, wide, (size, schedule.batch), generator)}
+            {
+                **_indices(material, (size, schedule.batch), generator),
+                **task.draw(material, wide, (size, schedule.batch), generator),
+            }
             for material, generator in zip(materials, generators, strict=True)
         ]
         block = {name: torch.stack([draw[name] for draw in draws]) for name in draws[0]}
         for index in range(size):
             losses += runner({name: values[:, index] for name, values in block.items()})
     rows = [flat.cpu().numpy() for flat in flats]
-    made = [
-        Learned(*(narrow(flat[k], leaves[k], widest) for flat in rows), steps=item.steps + steps)
-        for k, item in enumerate(learned)
-    ]
+    made = []
+    for k, item in enumerate(learned):
+        weights, average, first, second = (narrow(flat[k], leaves[k], widest) for flat in rows)
+        made.append(Learned(weights, average, first, second, item.steps + steps))
     return made, (losses / max(steps, 1)).double().cpu().numpy()
 
 
@@ -193,7 +218,7 @@ class Graphed:
             return self.loss
         self.calls += 1
         if self.calls <= 3:
-            side = torch.cuda.Stream()
+            side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
             side.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(side):
                 loss = self.step(batch)

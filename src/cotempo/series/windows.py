@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -40,8 +41,7 @@ class Rows:
     @property
     def bounds(self) -> list[tuple[int, int]]:
         """First row and end of each piece."""
-        ends = np.cumsum((0, *self.lengths)).tolist()
-        return list(zip(ends[:-1], ends[1:], strict=True))
+        return list(pairwise(np.cumsum((0, *self.lengths)).tolist()))
 
     def starts(self, length: int, stride: int = 1) -> NDArray[np.int64]:
         """Where the windows begin: every `stride` rows, inside one piece each."""
@@ -53,24 +53,24 @@ class Rows:
         return np.asarray(self.values[self.starts(length, stride)[:, None] + np.arange(length)])
 
     def split(self, share: float, length: int) -> tuple[Rows, Rows]:
-        """Cut off the last rows of every piece, about `share` of them and never less than a window of each part.
+        """Set apart about `share` of the rows: the end of each piece long enough for a window of each part.
 
-        A piece too short to give both parts a window stays whole, in the first part.
+        Where no piece is, the last of five or more pieces are set apart whole, else nothing is.
         """
-        kept, held, kept_lengths, held_lengths = [], [], [], []
+        kept, held = [], []
         for first, end in self.bounds:
             size = max(round(share * (end - first)), length)
             cut = end - size if end - first - size >= length else end
             kept.append(self.values[first:cut])
-            kept_lengths.append(cut - first)
-            if cut < end:
-                held.append(self.values[cut:end])
-                held_lengths.append(end - cut)
-        empty = self.values[:0]
-        return (
-            Rows(np.concatenate([empty, *kept]), tuple(kept_lengths)),
-            Rows(np.concatenate([empty, *held]), tuple(held_lengths)),
-        )
+            held.append(self.values[cut:end])
+        if not any(map(len, held)) and len(kept) >= 5:
+            count = max(1, round(share * len(kept)))
+            kept, held = kept[:-count], kept[-count:]
+        return _joined(kept, self.values[:0]), _joined([part for part in held if len(part)], self.values[:0])
+
+
+def _joined(parts: list[Floats], empty: Floats) -> Rows:
+    return Rows(np.concatenate([empty, *parts]), tuple(map(len, parts)))
 
 
 def need_window(rows: Rows, length: int) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from cotempo.federation.message import Message
 from cotempo.federation.method import Method
-from cotempo.federation.tree import digest
+from cotempo.federation.tree import digest, is_tensor
 
 
 class Watched:
@@ -79,6 +79,8 @@ def assert_same(first: Any, second: Any) -> None:
 
 def assert_close(first: Any, second: Any, tolerance: float = 1e-8) -> None:
     """Two trees have the same structure, and arrays that agree within tolerance."""
+    if is_tensor(first):
+        first, second = first.numpy(), second.numpy()
     if isinstance(first, np.ndarray | float):
         np.testing.assert_allclose(first, second, rtol=tolerance, atol=tolerance)
     elif isinstance(first, Mapping):

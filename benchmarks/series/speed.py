@@ -1,0 +1,63 @@
+"""How long a stacked training step takes: the diffusion backbone at Stocks size, batches of 2 x 64 windows a client.
+
+python benchmarks/series/speed.py --clients 1 10 100
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from results import write_results
+
+from cotempo.federation.rng import Rng
+from cotempo.series.learned import Learned
+from cotempo.series.noise import Noise
+from cotempo.series.settings import Sizes
+from cotempo.series.tasks import Denoising
+from cotempo.series.training import Material, device, train
+
+FEATURES = 6
+
+
+def step_seconds(clients: int, steps: int) -> float:
+    """Seconds of one step: the difference of two runs, so that what is done once does not count."""
+    sizes = Sizes(batch=128)
+    task = Denoising(sizes.backbone(), Noise(500))
+    windows = np.random.default_rng(0).standard_normal((300, 24, FEATURES))
+    zeros, ones = np.zeros(FEATURES), np.ones(FEATURES)
+    materials = [Material(windows, np.ones(windows.shape, dtype=bool), 300, zeros, ones, ones > 0)] * clients
+    rngs = [Rng(0, str(k)) for k in range(clients)]
+    fresh = [Learned.fresh(task.leaves(FEATURES), rng("backbone"), "float32") for rng in rngs]
+    taken = []
+    for count in (max(4, min(120, steps)), steps, 2 * steps):
+        began = time.perf_counter()
+        train(task, fresh, materials, count, sizes.schedule(2 * steps), rngs)
+        taken.append(time.perf_counter() - began)
+    return (taken[2] - taken[1]) / steps
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--clients", nargs="*", type=int, default=[1, 10, 100])
+    parser.add_argument("--steps", type=int, default=300)
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    name = torch.cuda.get_device_name() if torch.cuda.is_available() else "one CPU thread"
+    rows = [
+        {"device": name, "clients": count, "milliseconds a step": 1e3 * step_seconds(count, given.steps)}
+        for count in given.clients
+    ]
+    for row in rows:
+        print(row)
+    write_results(f"series/speed-{device().type}", rows, seed=0)
+
+
+if __name__ == "__main__":
+    main()

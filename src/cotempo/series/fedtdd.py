@@ -1,0 +1,313 @@
+"""FedTDD: owners of misaligned series fill and generate together, and only synthetic common features ever leave them.
+
+`FedTDD.plan` is the paper's Algorithm 1, line by line; `absorb` is the coordinator's part of it and
+`cotempo.series.client` the clients'.
+
+References
+----------
+"Federated time series generation on feature and temporally misaligned data", the FedTDD paper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from cotempo.data import Series, Table, make_series
+from cotempo.errors import Problem, SchemaError
+from cotempo.federation.exchange import Answers, Ask, Expect, Question, Spec
+from cotempo.federation.fitted import Outcome
+from cotempo.federation.message import Message
+from cotempo.federation.method import Benefit, Method, Metrics, Roster
+from cotempo.federation.registry import register
+from cotempo.federation.rng import Rng
+from cotempo.series import client, distiller
+from cotempo.series.client import ClientMemory, Owned
+from cotempo.series.fitted import FittedFedTDD
+from cotempo.series.learned import Learned
+from cotempo.series.scale import Scale
+from cotempo.series.settings import Sizes
+
+
+@dataclass(frozen=True)
+class FedTDDState:
+    """What the coordinator keeps.
+
+    `public` are the public windows that clients are shown, `bank` holds the synthetic windows that they released, and
+    `place` is how much of the plan is done; the rest is what clients said of themselves.
+    """
+
+    scale: Scale
+    distiller: Learned
+    public: NDArray[Any]
+    bank: NDArray[Any]
+    place: int = 0
+    windows: Mapping[str, int] = field(default_factory=dict)
+    withheld: Mapping[str, int] = field(default_factory=dict)
+    membership: Mapping[str, float] = field(default_factory=dict)
+    errors: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of the algorithm: what is done, in which round, and how many training steps it takes."""
+
+    phase: str
+    round: int
+    steps: int = 0
+
+
+@register("fed-tdd")
+class FedTDD(Sizes, Method):
+    r"""Fill gaps and generate series at many owners who share some features.
+
+    The preset ``cotempo`` trains one imputer of the common features on public data, which clients use frozen and
+    correct by an imputer of their own where that helps; clients' diffusion models learn from their filled windows. The preset ``paper`` is the printed loop: a diffusion model of the common features (the
+    distiller) fills them by guided sampling, and is fine-tuned on public data and what clients release.
+
+    In round :math:`r` of :math:`R` every client releases :math:`n_r = \lceil \alpha \tfrac{r}{R} L \rceil` synthetic
+    windows of the common features, for its :math:`L` windows; those too near to real ones are withheld.
+
+    Parameters
+    ----------
+    common
+        Names of the features all clients and the public series have.
+    rounds
+        :math:`R`.
+    pretrain_steps, imputer_steps, first_steps, later_steps
+        Training steps of the distiller, of a client's imputer, and of a client's diffusion model in the first and in
+        each later round.
+    alpha
+        Share of synthetic windows that clients release in the last round.
+    public_windows
+        How many public windows a client's diffusion model also learns from; none by default, as they did not help.
+    guidance
+        Strength of guided sampling (preset ``paper``).
+    chunk
+        Training steps between checkpoints.
+
+    Other parameters are those of `Sizes`.
+
+    Examples
+    --------
+    >>> method, clients, public = FedTDD.example()
+    >>> fitted = method.fit(clients, public=public)
+    >>> bool(np.isnan(fitted["client-0"].impute(clients["client-0"]).values).any())
+    False
+    """
+
+    kind: ClassVar[str] = "series"
+    phases: ClassVar[tuple[str, ...]] = ("join", "distil", "imputer", "fill", "learn", "share", "score")
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "cotempo": {},
+        "paper": {
+            "rounds": 5, "pretrain_steps": 10_000, "imputer_steps": 0, "first_steps": 7500, "later_steps": 5000,
+            "alpha": 1.0, "public_windows": 0, "sampler": "ddpm", "warm_start": 1.0,
+        },
+    }  # fmt: skip
+    State: ClassVar[type] = FedTDDState
+    Memory: ClassVar[type | None] = ClientMemory
+
+    common: tuple[str, ...] = Field(min_length=1)
+    rounds: int = Field(2, ge=1)
+    pretrain_steps: int = Field(3000, ge=1)
+    imputer_steps: int = Field(600, ge=0)
+    first_steps: int = Field(1500, ge=1)
+    later_steps: int = Field(500, ge=0)
+    alpha: float = Field(0.1, ge=0, le=1)
+    public_windows: int = Field(0, ge=0)
+    guidance: float = Field(0.05, ge=0)
+    chunk: int = Field(250, ge=1)
+
+    def plan(self) -> Iterator[Line]:
+        """Algorithm 1."""
+        yield Line("join", 1)
+        yield from self._chunks("distil", 1, self.pretrain_steps)
+        for number in range(1, self.rounds + 1):
+            if number == 1:
+                yield from self._chunks("imputer", 1, self.imputer_steps)
+            yield Line("fill", number)
+            yield from self._chunks("learn", number, self.first_steps if number == 1 else self.later_steps)
+            yield Line("share", number)
+            yield from self._chunks("distil", number, self.tuning_steps)
+        yield Line("score", self.rounds)
+
+    @property
+    def tuning_steps(self) -> int:
+        """Steps of fine-tuning after each round, at a tenth of the rate."""
+        return max(1, self.pretrain_steps // 10) if self.alpha else 0
+
+    def _chunks(self, phase: str, number: int, steps: int) -> Iterator[Line]:
+        for first in range(0, steps, self.chunk):
+            yield Line(phase, number, min(self.chunk, steps - first))
+
+    # The coordinator.
+
+    def open(self, roster: Roster, public: Table | None, rng: Rng) -> FedTDDState:
+        """Scale the common features by the public series."""
+        rows = distiller.public_rows(self, public)
+        scale = Scale.of(rows.values)
+        learned = Learned.fresh(distiller.leaves(self), rng("distiller"), self.precision)
+        shown = distiller.shown_windows(self, rows, scale, rng("shown"))
+        return FedTDDState(scale, learned, shown, np.zeros((0, self.window, len(self.common)), self.precision))
+
+    def ask(self, state: FedTDDState, cohort: Sequence[str], rng: Rng) -> Ask | None:
+        """The next line of the plan; the distiller goes with it, so that a newcomer has all it needs."""
+        line, *later = [*list(self.plan())[state.place :], None]
+        if line is None:
+            return None
+        ends = later[0] is None or later[0].round > line.round
+        if line.phase in ("join", "distil"):
+            return Ask(line.phase, cohort if line.phase == "join" else (), ends_round=ends)
+        told = {
+            "round": line.round, "steps": line.steps, "share": self.alpha * line.round / self.rounds,
+            "distiller": state.distiller.average, "low": state.scale.low, "high": state.scale.high,
+            "centre": state.scale.centre, "spread": state.scale.spread,
+        }  # fmt: skip
+        if line.phase == "fill":
+            told["public"] = state.public
+        return Ask(line.phase, cohort, Message(told), ends_round=ends)
+
+    def absorb(
+        self, state: FedTDDState, answers: Answers, public: Table | None, rng: Rng
+    ) -> tuple[FedTDDState, Metrics]:
+        """Train the distiller, or take in what clients sent."""
+        line = list(self.plan())[state.place]
+        state = replace(state, place=state.place + 1)
+        told = {name: answers[name] for name in answers.names}
+        if line.phase == "distil":
+            learned, loss = distiller.train(self, state.scale, state.distiller, state.bank, public, line.steps, rng)
+            return replace(state, distiller=learned), {"distiller loss": loss}
+        if line.phase == "join":
+            return replace(state, windows={name: told[name]["windows"] for name in told}), {"clients": float(len(told))}
+        if line.phase in ("imputer", "learn"):
+            return state, {f"{line.phase} loss": _mean([told[name]["loss"] for name in told])}
+        if line.phase == "fill":
+            return state, {"missing": _mean([told[name]["missing"] for name in told])}
+        if line.phase == "share":
+            return self._expand(state, told)
+        errors = {name: (told[name]["alone"], told[name]["together"]) for name in told}
+        gain = _mean([alone - together for alone, together in errors.values()])
+        return replace(state, errors={**state.errors, **errors}), {"gain": gain}
+
+    def _expand(self, state: FedTDDState, told: Mapping[str, Message]) -> tuple[FedTDDState, Metrics]:
+        """Expand the public data by what clients released, and count what they withheld."""
+        bank = np.concatenate([state.bank, *(told[name]["windows"] for name in told)])
+        withheld = {**state.withheld, **{name: state.withheld.get(name, 0) + told[name]["withheld"] for name in told}}
+        membership = {**state.membership, **{name: told[name]["membership"] for name in told}}
+        metrics = {
+            "released": float(len(bank) - len(state.bank)),
+            "withheld": float(sum(told[name]["withheld"] for name in told)),
+            "membership": max((told[name]["membership"] for name in told), default=0.5),
+        }
+        return replace(state, bank=bank, withheld=withheld, membership=membership), metrics
+
+    # The clients.
+
+    def prepare(self, table: Table) -> Owned:
+        """Cut a client's series into pieces, common features first."""
+        assert isinstance(table, Series)  # `check` saw the schema
+        return client.prepare(self, table)
+
+    def begin(self, prepared: Owned, rng: Rng) -> ClientMemory:
+        """Untrained networks."""
+        return client.begin(self, prepared, rng)
+
+    def answer(
+        self, question: Question, prepared: Owned, memory: ClientMemory, rng: Rng
+    ) -> tuple[Message, ClientMemory | None]:
+        """As one of a cohort of one."""
+        return self.answer_all([question], [prepared], [memory], [rng])[0]
+
+    def answer_all(
+        self,
+        questions: Sequence[Question],
+        prepared: Sequence[Owned],
+        memories: Sequence[ClientMemory],
+        rngs: Sequence[Rng],
+    ) -> list[tuple[Message, ClientMemory | None]]:
+        """Training runs as one stacked model; the rest client by client."""
+        phase = questions[0].phase
+        if phase in ("imputer", "learn"):
+            work = client.train_imputers if phase == "imputer" else client.train_backbones
+            return work(self, questions, prepared, memories, rngs)
+        each = {"join": client.join, "fill": client.fill, "share": client.share, "score": client.score}[phase]
+        return [each(self, *given) for given in zip(questions, prepared, memories, rngs, strict=True)]
+
+    def expects(self, state: FedTDDState, phase: str) -> Expect:
+        """Counts, losses, and synthetic windows of the common features."""
+        error = "mean absolute error on measured cells hidden for the purpose, in units of half the range"
+        if phase == "join":
+            return Expect({"windows": Spec((), "int", low=0, about="how many windows your series have")})
+        if phase == "fill":
+            return Expect({"missing": Spec((), "float", 0, 1, about="share of your cells that are missing")})
+        if phase == "score":
+            names = {"alone": "of what you can do by yourself", "together": "with what was learned together"}
+            return Expect({name: Spec((), "float", low=0, about=f"{error}, {text}") for name, text in names.items()})
+        if phase == "share":
+            shape = (None, self.window, len(self.common))
+            about = "synthetic windows of the common features, none of them near to a real one"
+            return Expect(
+                {
+                    "windows": Spec(shape, self.precision, -100, 100, about=about),
+                    "withheld": Spec((), "int", low=0, about="how many synthetic windows stay with you"),
+                    "membership": Spec(
+                        (), "float", 0, 1, about="how well they tell who was trained on; 0.5: not at all"
+                    ),
+                }
+            )
+        return Expect({"loss": Spec((), "float", low=0, about="the training loss of your model")})
+
+    def check(self, roster: Roster) -> None:
+        """Clients may have different features, but all of the common ones, and the same unit of time."""
+        problems = []
+        for name in roster.names:
+            schema = roster.schemas[name]
+            if schema.kind != self.kind:
+                problems.append(Problem(f"the table must hold series, it holds {schema.kind}", client=name))
+                continue
+            for feature in self.common:
+                if feature not in schema.columns:
+                    must = "every client must have this common feature; a column of missing values will do"
+                    problems.append(Problem(must, client=name, column=feature))
+            if schema.unit != roster.schema.unit:
+                must = f"the unit of time must be {roster.schema.unit!r} as at {roster.names[0]}, it is {schema.unit!r}"
+                problems.append(Problem(must, client=name))
+        if problems:
+            raise SchemaError(problems)
+
+    def benefit(self, state: FedTDDState) -> Mapping[str, Benefit]:
+        """Error of filling hidden cells, alone and together."""
+        return {
+            name: Benefit("error of filling hidden cells", alone, together, higher_is_better=False)
+            for name, (alone, together) in state.errors.items()
+        }
+
+    def result(self, outcome: Outcome) -> FittedFedTDD:
+        """One model per client."""
+        return FittedFedTDD(outcome)
+
+    @classmethod
+    def example(cls) -> tuple[FedTDD, dict[str, Table], Table]:
+        """A very small instance for trying things out: three clients, one of them with a feature less."""
+        made, _ = make_series(clients=4, length=40, features=3, missing=0.2, seed=0)
+        *names, last = sorted(made)
+        clients: dict[str, Table] = {name: made[name] for name in names}
+        few = made[names[1]]
+        clients[names[1]] = Series(few.features[:2], few.sequence, few.time, few.values[:, :2])
+        public = made[last]
+        method = cls(
+            common=("x0", "x1"), rounds=1, window=4, context=6, width=4, heads=1, encoders=1, decoders=1,
+            imputer_width=4, imputer_layers=1, diffusion_steps=4, sampler_steps=2, batch=4, pretrain_steps=2,
+            imputer_steps=1, first_steps=1, alpha=0.2, public_windows=4, precision="float64",
+        )  # fmt: skip
+        return method, clients, public
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values)) if values else 0.0

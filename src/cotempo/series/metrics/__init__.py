@@ -1,0 +1,21 @@
+"""How good filled and generated series are."""
+
+from cotempo.series.metrics.correlation import correlational
+from cotempo.series.metrics.errors import crps, interval_coverage, mean_absolute_error, root_mean_square_error
+from cotempo.series.metrics.frechet import ContextFID, frechet
+from cotempo.series.metrics.recurrent import discriminative, predictive
+from cotempo.series.release import membership, nearest_distance
+
+__all__ = [
+    "ContextFID",
+    "correlational",
+    "crps",
+    "discriminative",
+    "frechet",
+    "interval_coverage",
+    "mean_absolute_error",
+    "membership",
+    "nearest_distance",
+    "predictive",
+    "root_mean_square_error",
+]

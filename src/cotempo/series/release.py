@@ -1,0 +1,95 @@
+"""The release gate: no synthetic window leaves its owner if it lies too near to one the model was trained on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+QUANTILE = 0.01
+MOST_MEMBERS = 2000
+
+
+@dataclass(frozen=True)
+class Release:
+    """What may leave, and why.
+
+    Attributes
+    ----------
+    kept
+        Which synthetic windows may leave, ``(windows,)``.
+    threshold
+        The distance to the nearest training window below which a window is withheld.
+    membership
+        How well distances to the released windows tell training windows from others, as an AUC; 0.5 is not at all.
+    """
+
+    kept: NDArray[np.bool_]
+    threshold: float
+    membership: float
+
+    @property
+    def withheld(self) -> int:
+        """How many windows stay."""
+        return int((~self.kept).sum())
+
+
+def release(synthetic: Floats, trained: Floats, others: Floats) -> Release:
+    """Decide which synthetic windows may leave.
+
+    A window is withheld if it is nearer to a training window than 99 % of the owner's other windows are.
+
+    Parameters
+    ----------
+    synthetic, trained, others
+        Windows ``(windows, length, features)``: new ones, those trained on, and real ones not trained on. Where there
+        are no others, the second half of those trained on stands in, measured against the first.
+
+    Examples
+    --------
+    >>> stream = np.random.default_rng(0)
+    >>> trained, others = stream.normal(size=(2, 100, 4, 1))
+    >>> copies = trained[:3] + 1e-4
+    >>> release(np.concatenate([copies, stream.normal(size=(50, 4, 1))]), trained, others).kept[:3].tolist()
+    [False, False, False]
+    """
+    half = len(trained) // 2
+    usual = nearest_distance(others, trained) if len(others) else nearest_distance(trained[half:], trained[:half])
+    threshold = float(np.quantile(usual, QUANTILE)) if len(usual) else 0.0
+    kept = nearest_distance(synthetic, trained) > threshold
+    return Release(kept, threshold, membership(synthetic[kept], trained, others))
+
+
+def membership(released: Floats, trained: Floats, others: Floats) -> float:
+    r"""AUC of an attack that calls a window a member if a released one is near.
+
+    .. math:: P(d(x, R) < d(x', R)) + \tfrac12 P(d(x, R) = d(x', R))
+
+    for a training window :math:`x` and another one :math:`x'`; 0.5 where there is nothing to compare.
+    """
+    if not (len(released) and len(trained) and len(others)):
+        return 0.5
+    member = nearest_distance(_thinned(trained), released)
+    stranger = nearest_distance(_thinned(others), released)
+    gap = np.sign(stranger[None, :] - member[:, None])
+    return float((gap.mean() + 1) / 2)
+
+
+def nearest_distance(windows: Floats, among: Floats) -> Floats:
+    """Root mean square distance of each window to the nearest of others, ``(windows,)``; infinite where none are."""
+    found = np.full(len(windows), np.inf)
+    if not len(among):
+        return found
+    flat, others = windows.reshape(len(windows), -1), among.reshape(len(among), -1)
+    norms = (others**2).sum(axis=1)
+    for first in range(0, len(flat), 256):
+        part = flat[first : first + 256]
+        squares = (part**2).sum(axis=1)[:, None] + norms - 2 * part @ others.T
+        found[first : first + 256] = np.sqrt(np.maximum(squares.min(axis=1), 0) / flat.shape[1])
+    return found
+
+
+def _thinned(windows: Floats) -> Floats:
+    return windows[:: max(1, len(windows) // MOST_MEMBERS)]
