@@ -30,7 +30,7 @@ FILES = {
 PERIODS = {"taobao": 8.64, "taxi": 24.0, "twitter": 24.0}
 Tables = dict[str, Events]
 
-__all__ = ["FILES", "PERIODS", "cohort_score", "deal", "write_results"]
+__all__ = ["FILES", "PERIODS", "ROOT", "Tables", "cohort_score", "deal", "write_results"]
 
 
 def deal(name: str, clients: int, share: float, seed: int) -> tuple[Tables, Tables]:

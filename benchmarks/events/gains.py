@@ -1,7 +1,7 @@
 """Held-out gain in nats per event, by sequence: simple processes, local models and FedPP on real data.
 
-    python benchmarks/events/gains.py --kernel time --data taobao taxi --shares 0.1 1 --seeds 5
-    python benchmarks/events/gains.py --kernel history --data taxi twitter --seeds 5
+python benchmarks/events/gains.py --kernel time --data taobao taxi --shares 0.1 1 --seeds 5
+python benchmarks/events/gains.py --kernel history --data taxi twitter --seeds 5
 """
 
 from __future__ import annotations

@@ -131,7 +131,8 @@ def normal_divergence(belief: Belief) -> Tensor:
     eye = torch.eye(size, dtype=belief.mean.dtype, device=belief.mean.device)
     trace = torch.linalg.solve_triangular(belief.root, eye, upper=False).square().sum((-1, -2))
     log_determinant = 2 * belief.root.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-    return 0.5 * (trace + belief.mean.square().sum(-1) - size + log_determinant)
+    divergence: Tensor = 0.5 * (trace + belief.mean.square().sum(-1) - size + log_determinant)
+    return divergence
 
 
 def gamma_divergence(belief: Belief, prior: Prior) -> Tensor:

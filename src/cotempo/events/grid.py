@@ -37,22 +37,22 @@ class Grid:
     @property
     def edges(self) -> Floats:
         """Where cells begin and end, ``(cells + 1,)``."""
-        return np.linspace(self.start, self.end, self.cells + 1)
+        return np.asarray(np.linspace(self.start, self.end, self.cells + 1), dtype=np.float64)
 
     @property
     def middles(self) -> Floats:
         """The middle of each cell, ``(cells,)``."""
-        return self.start + self.width * (np.arange(self.cells) + 0.5)
+        return np.asarray(self.start + self.width * (np.arange(self.cells) + 0.5), dtype=np.float64)
 
     def scale(self, times: NDArray[np.float64]) -> Floats:
         """Times with the start at 0 and the end at 100: kernels and their priors then know no unit."""
-        return np.asarray((times - self.start) * (100.0 / (self.end - self.start)))
+        return np.asarray((times - self.start) * (100.0 / (self.end - self.start)), dtype=np.float64)
 
     def count(self, record: Record) -> Floats:
         """The number of events in each cell, ``(cells,)``; those outside are counted at the nearest end."""
         place = np.floor((record.time - self.start) / self.width)
         inside = np.clip(place, 0, self.cells - 1).astype(np.intp)
-        return np.bincount(inside, weights=record.count, minlength=self.cells)
+        return np.asarray(np.bincount(inside, weights=record.count, minlength=self.cells), dtype=np.float64)
 
     def expose(self, record: Record) -> Floats:
         """How long each cell was watched, over all windows, ``(cells,)``."""

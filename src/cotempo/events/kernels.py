@@ -26,6 +26,7 @@ def cholesky(matrix: Tensor) -> Tensor:
     eye = torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
     jitter = JITTER
     while jitter <= 1e-2:
+        factor: Tensor
         factor, failed = torch.linalg.cholesky_ex(matrix + jitter * eye)
         if not bool(failed.any()):
             return factor

@@ -23,18 +23,24 @@ class Record:
     time, count, sequence, held
         Each distinct time of a sequence, how many events it has, the number of its sequence, and whether it is held
         out, ``(times,)``; sorted by sequence and time.
+    size
+        How many events each time has as history, whether they count or not, ``(times,)``.
     start, end, window_sequence, window_held
         The windows, ``(windows,)``; a sequence that was cut has two.
+    origin
+        When each sequence began to be watched, ``(sequences,)``.
     """
 
     time: Floats
     count: Floats
     sequence: NDArray[np.int64]
     held: NDArray[np.bool_]
+    size: Floats
     start: Floats
     end: Floats
     window_sequence: NDArray[np.int64]
     window_held: NDArray[np.bool_]
+    origin: Floats
 
     @classmethod
     def of(cls, events: Events, *, condition: bool = True) -> Record:
@@ -47,15 +53,16 @@ class Record:
         new = np.ones(len(number), dtype=bool)
         new[1:] = (np.diff(number) > 0) | (np.diff(events.time) > 0)
         first = np.flatnonzero(new)
-        count = np.diff(np.append(first, len(number))).astype(np.float64)
+        size = np.diff(np.append(first, len(number))).astype(np.float64)
+        count = size
         time, sequence = events.time[first], number[first]
         if condition:
             opening = np.append(True, np.diff(sequence) > 0)[: len(sequence)] & (time == events.start[sequence])
             count = count - opening
         windows = len(events.names)
         return cls(
-            time, count, sequence, np.zeros(len(time), dtype=bool),
-            np.array(events.start), np.array(events.end), np.arange(windows), np.zeros(windows, dtype=bool),
+            time, count, sequence, np.zeros(len(time), dtype=bool), size, np.array(events.start),
+            np.array(events.end), np.arange(windows), np.zeros(windows, dtype=bool), np.array(events.start),
         )  # fmt: skip
 
     @property
@@ -77,14 +84,17 @@ class Record:
         >>> record.end.tolist(), record.held.tolist()
         ([8.0, 10.0], [False, True])
         """
-        if len(self.start) >= folds:
-            chosen = self.window_sequence % folds == folds - 1
-            return replace(self, held=self.sequence % folds == folds - 1, window_held=chosen)
         cut = self.start + (self.end - self.start) * (1 - 1 / folds)
+        from_when = np.full(len(self.origin), np.inf)
+        if len(self.start) >= folds:
+            chosen = np.arange(len(self.start)) % folds == folds - 1
+            from_when[self.window_sequence[chosen]] = -np.inf
+            return replace(self, held=self.time >= from_when[self.sequence], window_held=chosen)
+        from_when[self.window_sequence] = cut
         order = np.argsort(np.tile(self.window_sequence, 2), kind="stable")
         return replace(
             self,
-            held=self.time >= cut[self.sequence],
+            held=self.time >= from_when[self.sequence],
             start=np.concatenate([self.start, cut])[order],
             end=np.concatenate([cut, self.end])[order],
             window_sequence=np.tile(self.window_sequence, 2)[order],

@@ -180,7 +180,8 @@ def _learn(
     optimiser = torch.optim.Adam([log_amplitude, log_length], lr=0.1)
     belief, bounds = cox.start(prior, model.inducing), []
     # A rate that starts low climbs slowly, and caps the intensity while it does: begin at twice the highest rate seen.
-    belief = belief._replace(shape=2 * peak_rate(cells.events, cells.exposure) * prior.rate)
+    watch = prior.rate + cells.exposure.sum()
+    belief = belief._replace(shape=2 * peak_rate(cells.events, cells.exposure) * watch, rate=watch)
     for _ in range(model.steps if kernel is None else max(model.steps // 4, 1)):
         rows, residual = basis(at, inducing, log_amplitude, log_length)
         with torch.no_grad():
@@ -191,7 +192,9 @@ def _learn(
         (-bound).backward()  # type: ignore[no-untyped-call]
         optimiser.step()
         bounds.append(float(bound.detach()))
-    return _finish(model, grid, count, exposure, (at, cells, inducing, prior, belief), (log_amplitude, log_length), bounds)
+    return _finish(
+        model, grid, count, exposure, (at, cells, inducing, prior, belief), (log_amplitude, log_length), bounds
+    )
 
 
 def _finish(
@@ -241,11 +244,13 @@ def peak_rate(events: Tensor, exposure: Tensor) -> Tensor:
     parts = int(events.sum().div(20).clamp(1, 20))
     pairs = zip(torch.tensor_split(events, parts), torch.tensor_split(exposure, parts), strict=True)
     typical = exposure.sum() / (events.sum() + 1)
-    return torch.stack([(seen.sum() + 1) / (watched.sum() + typical) for seen, watched in pairs]).max()
+    rates = torch.stack([(seen.sum() + 1) / (watched.sum() + typical) for seen, watched in pairs])
+    return rates.max()
 
 
 def kernel_prior(log_amplitude: Tensor, log_length: Tensor) -> Tensor:
     """Weak log-normal priors on amplitude and length scale, on the window scaled to 100."""
     amplitude = (log_amplitude - np.log(AMPLITUDE)) / AMPLITUDE_SPREAD
     length = (log_length - np.log(LENGTH)) / LENGTH_SPREAD
-    return -0.5 * (amplitude.square().sum() + length.square().sum())
+    penalty: Tensor = -0.5 * (amplitude.square().sum() + length.square().sum())
+    return penalty

@@ -1,0 +1,223 @@
+"""FedPP: federated neural Cox processes. Two ways of learning together, one method."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from cotempo.data import Events, Table, make_events
+from cotempo.errors import DataError, ParameterError, Problem
+from cotempo.events import function_client, function_messages, function_server, published
+from cotempo.events.fitted_fedpp import FittedFedPP
+from cotempo.events.function_server import CANDIDATES, STAGES
+from cotempo.events.function_state import FunctionMemory, FunctionState, first_memory, first_state
+from cotempo.events.published import KernelMemory, KernelState
+from cotempo.events.record import Record
+from cotempo.federation.exchange import Answers, Ask, Expect, Question
+from cotempo.federation.fitted import Outcome
+from cotempo.federation.message import Message
+from cotempo.federation.method import Benefit, Method, Metrics, Roster
+from cotempo.federation.registry import register
+from cotempo.federation.rng import Rng
+
+KERNELS = {"function": ("time", "history"), "kernel": ("time", "deep")}
+
+
+@dataclass(frozen=True)
+class FedPPState:
+    """What the server keeps: the state of one of the two ways."""
+
+    function: FunctionState | None = None
+    kernel: KernelState | None = None
+
+
+@dataclass(frozen=True)
+class FedPPMemory:
+    """What a client keeps, likewise."""
+
+    function: FunctionMemory | None = None
+    kernel: KernelMemory | None = None
+
+
+@register("fed-pp")
+class FedPP(Method):
+    r"""Sigmoidal Gaussian Cox processes, learned together.
+
+    By default clients share a *function*: on a base measure chosen together, the intensity of client c is
+    :math:`\lambda_0(t)\, m_c\, \sigma(f_0(t) + g_c(t))` with one :math:`f_0` for all; see `cotempo.events.shared`.
+    With ``preset="paper"`` they share a prior over *kernel* weights, as published; see `cotempo.events.published`.
+
+    Parameters
+    ----------
+    share
+        ``"function"`` or ``"kernel"``.
+    kernel
+        What the function depends on: ``"time"``, ``"history"`` (time since the last event, decayed counts and time;
+        shared functions only) or ``"deep"`` (a small Bayesian network of time; shared kernels only).
+    rounds, settle
+        Rounds of learning; with a shared function, further rounds that include what was held out for comparison.
+    base, base_rounds
+        Base measure of the history kernel: ``"auto"`` for the one with the best held-out likelihood, or its name; and
+        how many exchanges it is learned in.
+    inducing, cells
+        Inducing points of a function, and cells in which events are counted.
+    period
+        The period of time where there is one, such as a day.
+    window
+        Start and end of time at all clients; without it clients send theirs, rounded outwards.
+    personal
+        Whether clients deviate from the shared function; by default where it is one of time.
+    temper
+        Whether bursts beyond Poisson's weigh less.
+    compare
+        Whether each client also learns alone, to see whether joining helped it.
+    aggregation, epochs, learning_rate, batch, prior_deviation
+        For shared kernels: the divergence, local epochs, Adam's step, sequences per epoch (all by default), and the
+        first prior's standard deviation.
+
+    Examples
+    --------
+    >>> clients, truth = make_events(clients=3, sequences=10)
+    >>> fitted = FedPP(rounds=3, compare=False).fit(clients)
+    >>> mean, lower, upper = fitted["client-0"].intensity([1.0, 2.0])
+    >>> bool((lower < mean).all() and (mean < upper).all())
+    True
+    """
+
+    kind: ClassVar[str] = "events"
+    phases: ClassVar[tuple[str, ...]] = (*STAGES[:-1], "train")
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "cotempo": {},
+        "paper": {"share": "kernel", "kernel": "deep", "rounds": 40, "compare": False},
+    }
+    State: ClassVar[type] = FedPPState
+    Memory: ClassVar[type | None] = FedPPMemory
+
+    share: Literal["function", "kernel"] = "function"
+    kernel: Literal["time", "history", "deep"] = "time"
+    rounds: int = Field(30, ge=1)
+    settle: int = Field(5, ge=0)
+    base: Literal["auto", "poisson", "profile", "hawkes", "renewal"] = "auto"
+    base_rounds: int = Field(25, ge=1)
+    inducing: int = Field(50, ge=2)
+    cells: int = Field(400, ge=20)
+    period: float | None = Field(None, gt=0)
+    window: tuple[float, float] | None = None
+    personal: bool | None = None
+    temper: bool = True
+    compare: bool = True
+    aggregation: Literal["kl", "wasserstein", "fedavg", "mmd"] = "kl"
+    epochs: int = Field(5, ge=1)
+    learning_rate: float = Field(0.05, gt=0)
+    batch: int | None = Field(None, ge=1)
+    prior_deviation: float = Field(0.1, gt=0)
+
+    @model_validator(mode="after")
+    def _kernel_fits(self) -> FedPP:
+        if self.kernel not in KERNELS[self.share]:
+            allowed = " or ".join(KERNELS[self.share])
+            raise ParameterError(f"kernel must be {allowed} where clients share a {self.share}, got {self.kernel!r}")
+        if self.window is not None and not self.window[0] < self.window[1]:
+            raise ParameterError(f"window must end after its start, got {self.window}")
+        return self
+
+    @property
+    def candidates(self) -> tuple[str, ...]:
+        """The base measures to choose from."""
+        if self.kernel == "time":
+            return ("poisson",)
+        return CANDIDATES if self.base == "auto" else (self.base,)
+
+    @classmethod
+    def example(cls) -> tuple[Method, dict[str, Table], None]:
+        """A small instance for the contract."""
+        clients, _ = make_events(clients=4, sequences=6, length=10.0, seed=0)
+        return cls(rounds=2, inducing=6, cells=20, settle=1), dict(clients), None
+
+    def prepare(self, table: Table) -> Record:
+        """Events and windows as arrays; a part is held out where clients compare."""
+        assert isinstance(table, Events)  # `check` saw the schema
+        if not len(table.names):
+            raise DataError([Problem("there must be at least one watched sequence, there is none; pass its window")])
+        record = Record.of(table)
+        if self.window is not None and not (self.window[0] <= record.start.min() <= record.end.max() <= self.window[1]):
+            raise DataError([Problem(f"all windows must lie in {self.window}, the window all clients agreed on")])
+        return record.hold_out() if self.share == "function" else record
+
+    def open(self, roster: Roster, public: Table | None, rng: Rng) -> FedPPState:
+        """Nothing is known yet."""
+        if self.share == "kernel":
+            return FedPPState(kernel=published.first_state(self, rng))
+        return FedPPState(function=first_state(self, len(roster.names)))
+
+    def begin(self, prepared: Record, rng: Rng) -> FedPPMemory:
+        """Nothing is known yet."""
+        if self.share == "kernel":
+            return FedPPMemory(kernel=published.first_memory(prepared))
+        return FedPPMemory(function=first_memory(prepared))
+
+    def ask(self, state: FedPPState, cohort: Sequence[str], rng: Rng) -> Ask | None:
+        """Ask as the chosen way does."""
+        if state.kernel is not None:
+            return published.ask(self, state.kernel, cohort)
+        assert state.function is not None  # `open` made one of the two
+        return function_server.ask(self, state.function, cohort)
+
+    def answer(
+        self, question: Question, prepared: Record, memory: FedPPMemory, rng: Rng
+    ) -> tuple[Message, FedPPMemory | None]:
+        """Answer as the chosen way does."""
+        if memory.kernel is not None:
+            return self.answer_all([question], [prepared], [memory], [rng])[0]
+        assert memory.function is not None  # `begin` made one of the two
+        message, kept = function_client.answer(self, question, prepared, memory.function)
+        return message, None if kept is None else FedPPMemory(function=kept)
+
+    def answer_all(
+        self,
+        questions: Sequence[Question],
+        prepared: Sequence[Record],
+        memories: Sequence[FedPPMemory],
+        rngs: Sequence[Rng],
+    ) -> list[tuple[Message, FedPPMemory | None]]:
+        """The whole cohort as one batch where clients train."""
+        if self.share == "kernel":
+            own = [memory.kernel for memory in memories if memory.kernel is not None]
+            trained = published.answer(self, questions, prepared, own, rngs)
+            return [(message, None if kept is None else FedPPMemory(kernel=kept)) for message, kept in trained]
+        if questions[0].phase not in ("learn", "settle"):
+            return super().answer_all(questions, prepared, memories, rngs)
+        learners = [memory.function for memory in memories if memory.function is not None]
+        learned = function_client.learn(self, questions, prepared, learners)
+        return [(message, FedPPMemory(function=kept)) for message, kept in learned]
+
+    def absorb(self, state: FedPPState, answers: Answers, public: Table | None, rng: Rng) -> tuple[FedPPState, Metrics]:
+        """Absorb as the chosen way does."""
+        if state.kernel is not None:
+            kernel, metrics = published.absorb(self, state.kernel, answers)
+            return FedPPState(kernel=kernel), metrics
+        assert state.function is not None  # `open` made one of the two
+        learned, metrics = function_server.absorb(self, state.function, answers)
+        return FedPPState(function=learned), metrics
+
+    def expects(self, state: FedPPState, phase: str) -> Expect:
+        """Sums wherever sums are enough."""
+        if state.kernel is not None:
+            return published.expects(self, state.kernel, phase)
+        assert state.function is not None  # `open` made one of the two
+        return function_messages.expects(self, state.function, phase)
+
+    def benefit(self, state: FedPPState) -> Mapping[str, Benefit]:
+        """Gain per event on what was held out, alone and together."""
+        compared = state.function.compared if state.function is not None else {}
+        return {
+            name: Benefit("held-out gain in nats per event", float(alone), float(together), higher_is_better=True)
+            for name, (alone, together) in compared.items()
+        }
+
+    def result(self, outcome: Outcome) -> FittedFedPP:
+        """Each client's intensity."""
+        return FittedFedPP(outcome)

@@ -1,0 +1,132 @@
+"""What FedPP returns: every client's intensity, with its verbs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cotempo.errors import DataError, Problem
+from cotempo.events.curve import Curve
+from cotempo.events.function_state import FunctionMemory, FunctionState
+from cotempo.events.grid import Grid
+from cotempo.events.intensities import HistoryIntensity, SharedCurve
+from cotempo.events.published import KernelMemory
+from cotempo.events.record import Floats
+from cotempo.events.rows import Rows
+from cotempo.events.summary import Summary
+from cotempo.federation.fitted import Fitted
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from torch import Tensor
+
+    from cotempo.events.fedpp import FedPP
+
+
+class FittedFedPP(Fitted):
+    """The result of FedPP; index it by a client's name."""
+
+    method: FedPP
+
+    def __getitem__(self, client: str) -> Any:
+        """A client's intensity: a `Curve` over time, or one that needs a history.
+
+        A client whose memory is not here, because it lies at its own place, gets the shared function at the level
+        all clients have together.
+        """
+        super().__getitem__(client)
+        memory = self.outcome.memories.get(client)
+        state = self.state
+        if state.kernel is not None:
+            if memory is None or not len(memory.kernel.values):
+                raise DataError([Problem("the client never took part, and its kernel stays at its place", client)])
+            return KernelCurve(self.method, memory.kernel)
+        kept = memory.function if memory is not None else newcomer(state.function)
+        cls = SharedCurve if self.method.kernel == "time" else HistoryIntensity
+        return cls(self.method, state.function, kept)
+
+    def figures(self, truth: Any = None) -> Mapping[str, Figure]:
+        """Intensities of the first clients, and whether joining helped."""
+        from cotempo.events.plots import plot_benefit, plot_intensities
+
+        figures = {}
+        if self.method.kernel != "history":
+            known = [name for name in self.names if name in self.outcome.memories][:4]
+            curves = {name: self[name] for name in known}
+            figures["Intensity with its 95 % band"] = plot_intensities(curves, truth)
+        if self.benefit:
+            figures["Held-out gain, alone and together"] = plot_benefit(self.benefit)
+        return figures
+
+
+def newcomer(state: FunctionState) -> FunctionMemory:
+    """What is believed of a client nothing is known about."""
+    size = len(state.own_inducing)
+    shape, rate = state.rate[:2].tolist()
+    known = np.concatenate([np.zeros(len(state.inducing)), np.ones(size), [shape]])
+    summary = Summary.from_array(state.design.summary)
+    nothing = np.zeros(0)
+    rows = Rows(np.zeros((0, 1)), nothing, nothing, nothing.astype(np.int64), nothing.astype(bool))
+    seen = np.array([summary.events, summary.exposure])
+    return FunctionMemory(rows, np.zeros(size), np.eye(size), shape, rate, np.diag(known), seen)
+
+
+class KernelCurve(Curve):
+    """A client's intensity over time where a prior over kernels is shared."""
+
+    def __init__(self, method: FedPP, memory: KernelMemory):
+        self.method, self.memory = method, memory
+        self.grid = Grid(float(memory.span[0]), float(memory.span[1]), method.cells)
+        self.reference = max(float(memory.seen[0]), 0.5) / float(memory.seen[1])
+
+    @property
+    def ceiling(self) -> float:
+        """The expected rate m: the sigmoid never exceeds 1."""
+        return self.memory.shape / self.memory.rate
+
+    def _rows(self, times: Floats) -> tuple[Tensor, Tensor]:
+        import torch
+
+        from cotempo.events.encoders import make_kernel
+        from cotempo.events.kernels import basis
+
+        at = torch.from_numpy(self.grid.scale(times) / 50 - 1)[:, None]
+        inducing = torch.linspace(-1, 1, self.method.inducing, dtype=torch.float64)[:, None]
+        kernel = make_kernel(self.method.kernel, torch.from_numpy(np.array(self.memory.mean)), at, inducing)
+        return basis(kernel.features, kernel.inducing, kernel.amplitude, kernel.length)
+
+    def evaluate(self, times: Floats) -> tuple[Floats, Floats, Floats]:
+        """At the mean of the kernel's posterior."""
+        import torch
+
+        from cotempo.events import cox
+
+        rows, residual = self._rows(times)
+        values, root, joint = (
+            torch.from_numpy(np.array(getattr(self.memory, name))) for name in ("values", "root", "information")
+        )
+        centre = rows @ values
+        spread = residual + torch.linalg.solve_triangular(root, rows.mT, upper=False).square().sum(-2)
+        share = torch.sigmoid(centre)
+        gradient = cox.log_gradient(rows, share)
+        variance = torch.linalg.solve_triangular(joint, gradient.mT, upper=False).square().sum(-2)
+        deviation = (variance + (1 - share).square() * residual).sqrt()
+        mean = self.ceiling * cox.mean_sigmoid(centre, spread)
+        log_centre = np.log(self.ceiling) + torch.nn.functional.logsigmoid(centre)
+        return mean.numpy(), log_centre.numpy(), deviation.numpy()
+
+    def draw(self, times: Floats, draws: int, rng: np.random.Generator) -> Floats:
+        """From the joint normal of (v, log m)."""
+        import torch
+
+        rows, _ = self._rows(times)
+        joint = torch.from_numpy(np.array(self.memory.information))
+        noise = torch.as_tensor(rng.standard_normal((len(joint), draws)))
+        shift = torch.linalg.solve_triangular(joint.mT, noise, upper=True)
+        values = torch.from_numpy(np.array(self.memory.values))
+        drawn: Floats = (
+            self.ceiling * shift[-1].exp() * torch.sigmoid(rows @ (values[:, None] + shift[:-1]))
+        ).T.numpy()
+        return drawn

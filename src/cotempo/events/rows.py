@@ -1,0 +1,229 @@
+"""What the shared function sees of a client: few rows of features with events and base exposure, made at the client."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import norm, qmc
+
+from cotempo.events.excitation import Hawkes
+from cotempo.events.grid import Grid
+from cotempo.events.history import Unrolled, unroll
+from cotempo.events.process import Profile
+from cotempo.events.processes import make_process
+from cotempo.events.record import Floats, Record
+from cotempo.events.summary import Summary
+
+COARSE = 20
+DIMENSIONS = 5
+NONE = np.zeros(0)
+QUANTUM = 0.5
+SPAN = 100.0
+KNOTS = 100
+PIECES = 10
+FINE = np.unique(np.concatenate([[0.0], np.geomspace(1e-4, 1.0, 24), np.linspace(0.0, 1.0, 41)]))
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows with equal features joined, ``(rows, ...)``: `bin` is a coarse stretch of time, `held` what is held out."""
+
+    features: Floats
+    events: Floats
+    exposure: Floats
+    bin: NDArray[np.int64]
+    held: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Design:
+    """How features are made of a record, the same at all clients.
+
+    Parameters
+    ----------
+    kernel
+        ``"time"``, or ``"history"``: log elapsed time, log decayed counts, and the time of the period.
+    summary
+        As `Summary.to_array`.
+    period
+        The period of the time feature and of the profile; 0 for the whole span.
+    base, parameters
+        The process that gives the base measure.
+    centre, whiten
+        Mean of the features and the inverse of their covariance's root; for time alone, where each hundredth of the
+        span lies on a scale of 100 on which clients watched evenly. Empty before they are known.
+    """
+
+    kernel: str
+    summary: Floats
+    period: float
+    base: str
+    parameters: Floats
+    centre: Floats
+    whiten: Floats
+
+    @property
+    def decays(self) -> Floats:
+        """Decays of the recencies in unrolled records."""
+        return Hawkes(Summary.from_array(self.summary)).decays
+
+    def log_base(self, unrolled: Unrolled) -> Floats:
+        """Log of the base intensity at events."""
+        process = make_process(self.base, Summary.from_array(self.summary), self.period or None)
+        return process.log_rate(unrolled, self.parameters)
+
+    def base_mass(self, unrolled: Unrolled) -> Floats:
+        """Integral of the base intensity over cells."""
+        process = make_process(self.base, Summary.from_array(self.summary), self.period or None)
+        return process.mass(unrolled, self.parameters)
+
+    def raw(self, time: Floats, elapsed: Floats, recency: Floats) -> Floats:
+        """Features before they are whitened, ``(rows, dimensions)``."""
+        summary = Summary.from_array(self.summary)
+        since = (time - summary.start) / (self.period or (summary.end - summary.start))
+        # Without a period there is no return to the start: the end of the span is the end.
+        phase = np.mod(since, 1.0) if self.period else np.clip(since, 0.0, 1.0)
+        if self.kernel == "time":
+            return phase[:, None]
+        recent = np.log(recency[:, ::2] + 0.1)
+        return np.column_stack([np.log(elapsed + 0.1 * summary.gaps[0]), recent, 3.0 * phase])
+
+    def features(self, time: Floats, elapsed: Floats, recency: Floats) -> Floats:
+        """Whitened features, ``(rows, dimensions)``."""
+        raw = self.raw(time, elapsed, recency)
+        if self.kernel == "time":
+            return np.interp(raw, np.linspace(0.0, 1.0, KNOTS + 1), self.centre)
+        return np.asarray((raw - self.centre) @ self.whiten)
+
+
+def make_rows(record: Record, design: Design, cells: int) -> Rows:
+    """Count a client's record into rows."""
+    if design.kernel == "time":
+        return _time_rows(record, design, cells)
+    parts = []
+    for held in (False, True):
+        unrolled = unroll(record.part(held=held), design.decays, FINE)
+        counted = unrolled.count > 0
+        seen = design.features(unrolled.time[counted], unrolled.elapsed[counted], unrolled.recency[counted])
+        mass, elapsed, time, recency = even_pieces(unrolled, design.base_mass(unrolled))
+        watched = design.features(time, elapsed, recency)
+        features = np.concatenate([seen, watched])
+        events = np.append(unrolled.count[counted], np.zeros(len(watched)))
+        exposure = np.append(np.zeros(len(seen)), mass)
+        parts.append((*_join(features, events, exposure), held))
+    nothing = np.zeros(sum(len(part[1]) for part in parts), dtype=np.int64)
+    return Rows(
+        np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts]),
+        np.concatenate([part[2] for part in parts]), nothing, np.repeat([False, True], [len(p[1]) for p in parts]),
+    )  # fmt: skip
+
+
+def even_pieces(unrolled: Unrolled, mass: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+    """Cut each gap evenly in time and in base mass at once, so that spikes of the base are resolved.
+
+    Returns mass, elapsed time, time and recency of the pieces, ``(pieces, ...)``.
+    """
+    size = len(FINE) - 1
+    each = mass.reshape(-1, size)
+    gaps = len(each)
+    if not gaps:
+        return np.zeros(0), np.zeros(0), np.zeros(0), np.zeros((0, len(unrolled.decays)))
+    total = np.concatenate([np.zeros((gaps, 1)), np.cumsum(each, axis=1)], axis=1)
+    mixed = (total / np.maximum(total[:, -1:], 1e-300) + FINE) / 2 + 2.0 * np.arange(gaps)[:, None]
+    steps = np.arange(2 * PIECES + 1) / (2 * PIECES) + 2.0 * np.arange(gaps)[:, None]
+    share = np.interp(steps[:, 1::2], mixed.ravel(), np.tile(FINE, gaps))
+    pieces = np.diff(np.interp(steps[:, ::2], mixed.ravel(), total.ravel()), axis=1)
+    lower, upper = unrolled.lower.reshape(-1, size)[:, :1], unrolled.upper.reshape(-1, size)[:, -1:]
+    elapsed = (lower + (upper - lower) * share).ravel()
+    begin = unrolled.begin.reshape(-1, size)[:, :1] - lower
+    recency = np.repeat(unrolled.origin_recency[::size], PIECES, axis=0) * np.exp(-elapsed[:, None] * unrolled.decays)
+    return pieces.ravel(), elapsed, (begin + elapsed.reshape(-1, PIECES)).ravel(), recency
+
+
+def _join(features: Floats, events: Floats, exposure: Floats) -> tuple[Floats, Floats, Floats]:
+    """Join rows whose whitened features agree within half a standard deviation."""
+    coarse = np.round(features / QUANTUM).astype(np.int64)
+    kept, place = np.unique(coarse, axis=0, return_inverse=True)
+    size = len(kept)
+    place = place.ravel()
+    return (
+        np.asarray(kept * QUANTUM, dtype=np.float64),
+        np.asarray(np.bincount(place, weights=events, minlength=size), dtype=np.float64),
+        np.asarray(np.bincount(place, weights=exposure, minlength=size), dtype=np.float64),
+    )
+
+
+def _time_rows(record: Record, design: Design, cells: int) -> Rows:
+    summary = Summary.from_array(design.summary)
+    grid = Grid(summary.start, summary.end, cells)
+    parts = [record.part(held=held) for held in (False, True)]
+    rate = float(design.parameters[0])
+    return Rows(
+        np.tile(design.features(grid.middles, NONE, NONE), (2, 1)),
+        np.concatenate([grid.count(part) for part in parts]),
+        np.concatenate([grid.expose(part) * rate for part in parts]),
+        np.tile(np.arange(cells) * COARSE // cells, 2),
+        np.repeat([False, True], cells),
+    )
+
+
+def moments(record: Record, design: Design) -> Floats:
+    """Sums from which features are whitened: weight, first and second moments of the raw features.
+
+    For time alone, the exposure of each hundredth of the span or period.
+    """
+    if design.kernel == "time":
+        summary = Summary.from_array(design.summary)
+        profile = Profile(summary, design.period or summary.end - summary.start, parts=KNOTS)
+        return profile.statistics(unroll(record.part(held=False), NONE), record.part(held=False), NONE)[KNOTS:]
+    unrolled = unroll(record.part(held=False), design.decays)
+    counted = unrolled.count > 0
+    raw = np.concatenate(
+        [
+            design.raw(unrolled.time[counted], unrolled.elapsed[counted], unrolled.recency[counted]),
+            design.raw(unrolled.middle, unrolled.middle_elapsed, unrolled.middle_recency),
+        ]
+    )
+    weight = np.append(unrolled.count[counted], design.base_mass(unrolled))
+    square = (raw * weight[:, None]).T @ raw
+    return np.concatenate([[weight.sum()], weight @ raw, square.ravel()])
+
+
+def even_time(exposure: Floats) -> Floats:
+    """Where each hundredth of the span lies on a scale of 100 that is a fifth even in time, the rest in exposure."""
+    share = np.append(0.0, np.cumsum(exposure)) / max(exposure.sum(), 1e-300)
+    return np.asarray(SPAN * (0.2 * np.linspace(0.0, 1.0, KNOTS + 1) + 0.8 * share))
+
+
+def whitening(sums: Floats) -> tuple[Floats, Floats]:
+    """Mean and inverse covariance root from the total of `moments`, for features of the history."""
+    size = DIMENSIONS
+    weight, first, second = sums[0], sums[1 : 1 + size], sums[1 + size :].reshape(size, size)
+    centre = first / max(weight, 1e-12)
+    covariance = second / max(weight, 1e-12) - np.outer(centre, centre)
+    values, vectors = np.linalg.eigh(covariance)
+    # A direction that hardly varies must not be blown up to unit size.
+    return centre, vectors / np.sqrt(np.maximum(values, 1e-3 * max(values.max(), 1e-12)))
+
+
+def place_inducing(kernel: str, count: int, dimensions: int) -> Floats:
+    """Inducing inputs that no data were needed for: equally spaced in time, else evenly through a normal."""
+    if kernel == "time":
+        return np.asarray(np.linspace(0.0, SPAN, count)[:, None])
+    uniform = qmc.Halton(dimensions, scramble=False).random(count + 1)[1:]
+    return np.asarray(1.3 * norm.ppf(uniform))
+
+
+def sequence_dispersion(record: Record, unrolled: Unrolled, mass: Floats) -> Floats:
+    """Sums for the design effect of sequences: how much counts of sequences vary beyond Poisson's, ``(2,)``."""
+    size = len(record.origin)
+    observed = np.bincount(unrolled.sequence, weights=unrolled.count, minlength=size)
+    expected = np.bincount(unrolled.cell_sequence, weights=mass, minlength=size)
+    watched = expected > 0
+    count = int(watched.sum())
+    if count < 2:
+        return np.zeros(2)
+    expected = expected[watched] * max(record.events, 0.5) / expected.sum()
+    return np.array([((observed[watched] - expected) ** 2).sum() * count / (count - 1), expected.sum()])

@@ -1,0 +1,231 @@
+"""FedSimple: the simple processes as a federated method. A richer model must beat these."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+from pydantic import Field
+
+from cotempo.data import Events, Table, make_events
+from cotempo.errors import DataError, Problem
+from cotempo.events.history import look_back, unroll
+from cotempo.events.process import Process
+from cotempo.events.processes import make_process
+from cotempo.events.record import Floats, Record, as_events
+from cotempo.events.summary import OCTAVES, Summary, gap_histogram, gap_quantiles, rounded_span
+from cotempo.federation.exchange import Answers, Ask, Expect, Question, Spec
+from cotempo.federation.fitted import Fitted, Outcome
+from cotempo.federation.message import Message
+from cotempo.federation.method import Method, Metrics, Roster
+from cotempo.federation.registry import register
+from cotempo.federation.rng import Rng
+
+WHOLE = np.array([0.0, 1.0])
+ONE_SHOT = ("poisson", "profile", "density")
+
+
+@dataclass(frozen=True)
+class SimpleState:
+    """What the server keeps: the span, the summary and the parameters, each empty until known."""
+
+    step: int
+    span: Floats
+    summary: Floats
+    parameters: Floats
+
+
+@dataclass(frozen=True)
+class SimpleMemory:
+    """What a client keeps: its events, its exposure, and the mass of the process on them."""
+
+    events: float
+    exposure: float
+    mass: float
+
+
+@register()
+class FedSimple(Method):
+    """A simple point process, learned from sums over clients.
+
+    Parameters
+    ----------
+    process
+        ``"poisson"``, ``"profile"`` (of the period, or of the whole span), ``"density"`` (a kernel estimate of it),
+        ``"hawkes"`` (five decays), ``"hawkes1"`` (one) or ``"renewal"`` (a mixture of log-normals).
+    level
+        Whether each client scales the intensity to its own number of events, or all share one level.
+    rounds
+        Steps of expectation-maximisation, where the process needs them.
+    period
+        The period of a profile.
+
+    Examples
+    --------
+    >>> clients, truth = make_events(clients=3, kind="hawkes")
+    >>> fitted = FedSimple(process="hawkes1").fit(clients)
+    >>> fitted["client-0"].score(clients["client-0"])["gain"] > 0
+    True
+    """
+
+    kind: ClassVar[str] = "events"
+    phases: ClassVar[tuple[str, ...]] = ("span", "describe", "learn", "level")
+    State: ClassVar[type] = SimpleState
+    Memory: ClassVar[type | None] = SimpleMemory
+
+    process: Literal["poisson", "profile", "density", "hawkes", "hawkes1", "renewal"] = "poisson"
+    level: Literal["own", "pooled"] = "own"
+    rounds: int = Field(30, ge=1)
+    period: float | None = Field(None, gt=0)
+
+    @classmethod
+    def example(cls) -> tuple[Method, dict[str, Table], None]:
+        """A small instance for the contract."""
+        clients, _ = make_events(clients=4, sequences=4, length=5.0, seed=0)
+        return cls(process="hawkes1", rounds=2), dict(clients), None
+
+    def prepare(self, table: Table) -> Record:
+        """Events and windows as arrays."""
+        assert isinstance(table, Events)  # `check` saw the schema
+        if not len(table.names):
+            raise DataError([Problem("there must be at least one watched sequence, there is none; pass its window")])
+        return Record.of(table)
+
+    def begin(self, prepared: Record, rng: Rng) -> SimpleMemory:
+        """The mass is not known yet."""
+        return SimpleMemory(prepared.events, prepared.exposure, 0.0)
+
+    def open(self, roster: Roster, public: Table | None, rng: Rng) -> SimpleState:
+        """Nothing is known yet."""
+        return SimpleState(0, np.zeros(0), np.zeros(0), np.zeros(0))
+
+    @property
+    def steps(self) -> int:
+        """How many steps the process takes."""
+        return 1 if self.process in ONE_SHOT else self.rounds
+
+    def make(self, summary: Floats) -> Process:
+        """The process, given what is known of all clients."""
+        return make_process(self.process, Summary.from_array(summary), self.period)
+
+    def ask(self, state: SimpleState, cohort: Sequence[str], rng: Rng) -> Ask | None:
+        """Span, gaps, steps, and at last each client's level."""
+        if not len(state.span):
+            return Ask("span", cohort, ends_round=False)
+        if not len(state.summary):
+            return Ask("describe", cohort, ends_round=False)
+        if state.step > self.steps:
+            return None
+        known = Message({"summary": state.summary, "parameters": state.parameters})
+        return Ask("learn" if state.step < self.steps else "level", cohort, known)
+
+    def answer(
+        self, question: Question, prepared: Record, memory: SimpleMemory, rng: Rng
+    ) -> tuple[Message, SimpleMemory | None]:
+        """Sums, and nothing but sums once the span is known."""
+        if question.phase == "span":
+            first, last = rounded_span(prepared)
+            return Message({"start": first, "end": last}), None
+        if question.phase == "describe":
+            totals = np.array([prepared.events, prepared.exposure])
+            return Message({"totals": totals, "gaps": gap_histogram(prepared)}), None
+        process, parameters = self.make(question.common["summary"]), question.common["parameters"]
+        unrolled = unroll(prepared, process.decays, WHOLE)
+        if question.phase == "learn":
+            return Message({"sums": process.statistics(unrolled, prepared, parameters)}), None
+        mass = float(process.mass(unrolled, parameters).sum())
+        told = float((unrolled.count * process.log_rate(unrolled, parameters))[unrolled.count > 0].sum())
+        return Message({"fit": told - mass}), replace(memory, mass=mass)
+
+    def absorb(
+        self, state: SimpleState, answers: Answers, public: Table | None, rng: Rng
+    ) -> tuple[SimpleState, Metrics]:
+        """Better parameters from the total."""
+        if not len(state.span):
+            first = min(answers[name]["start"] for name in answers.names)
+            last = max(answers[name]["end"] for name in answers.names)
+            return replace(state, span=np.array([first, last])), {}
+        if not len(state.summary):
+            events, exposure = answers.sum["totals"].tolist()
+            gaps = gap_quantiles(answers.sum["gaps"], exposure / (events + 1))
+            first, last = state.span.tolist()
+            summary = Summary(events, exposure, first, last, gaps).to_array()
+            return replace(state, summary=summary, parameters=self.make(summary).start()), {"events": events}
+        if state.step == self.steps:
+            return replace(state, step=state.step + 1), {"fit": float(answers.sum["fit"])}
+        better = self.make(state.summary).update(state.parameters, answers.sum["sums"])
+        moved = float(np.abs(better - state.parameters).max())
+        return replace(state, step=state.step + 1, parameters=better), {"moved": moved}
+
+    def expects(self, state: SimpleState, phase: str) -> Expect:
+        """All but the span are sums."""
+        if phase == "span":
+            about = "first start and last end of your windows, rounded outwards"
+            return Expect({"start": Spec((), "float", about=about), "end": Spec((), "float", about=about)})
+        if phase == "describe":
+            totals = Spec((2,), low=0, about="your number of events and your exposure")
+            gaps = Spec((len(OCTAVES) - 1,), low=0, about="how many gaps between your events are of each length")
+            return Expect({"totals": totals, "gaps": gaps}, sums=True)
+        if phase == "level":
+            return Expect({"fit": Spec((), "float", about="log-likelihood of your events")}, sums=True)
+        size = len(state.parameters) * (1 if self.process == "renewal" else 2)
+        return Expect({"sums": Spec((size,), about="sums for the parameters of the process")}, sums=True)
+
+    def result(self, outcome: Outcome) -> FittedSimple:
+        """Each client's process."""
+        return FittedSimple(outcome)
+
+
+class FittedSimple(Fitted):
+    """The result of FedSimple; index it by a client's name."""
+
+    def __getitem__(self, client: str) -> SimpleIntensity:
+        """A client's process, at its own level or at the pooled one."""
+        super().__getitem__(client)
+        return SimpleIntensity(self.method, self.state, self.outcome.memories.get(client))
+
+
+class SimpleIntensity:
+    """A client's simple process."""
+
+    def __init__(self, method: Any, state: SimpleState, memory: SimpleMemory | None):
+        self._process: Process = method.make(state.summary)
+        self._parameters, self._summary = state.parameters, Summary.from_array(state.summary)
+        self._memory = memory
+        own = memory is not None and method.level == "own"
+        self.level = (memory.events + 0.5) / (memory.mass + 0.5) if own and memory is not None else 1.0
+
+    def intensity(self, times: ArrayLike, history: ArrayLike = (), start: float | None = None) -> Floats:
+        """The intensity at `times`, given the sorted events of the sequence."""
+        at, past = np.asarray(times, dtype=np.float64), np.asarray(history, dtype=np.float64)
+        origin = self._summary.start if start is None else start
+        unrolled = look_back(at.ravel(), past, origin, self._process.decays)
+        return np.asarray(self.level * np.exp(self._process.log_rate(unrolled, self._parameters))).reshape(at.shape)
+
+    def score(self, events: Events | ArrayLike, window: tuple[float, float] | None = None) -> Mapping[str, float]:
+        """Gains in nats per event over the client's own and the pooled homogeneous rate, and the ratio of counts."""
+        record = Record.of(as_events(events, window))
+        unrolled = unroll(record, self._process.decays, WHOLE)
+        counted = unrolled.count > 0
+        mass = self.level * float(self._process.mass(unrolled, self._parameters).sum())
+        told = (unrolled.count * self._process.log_rate(unrolled, self._parameters))[counted].sum()
+        told = float(told) + record.events * np.log(self.level) - mass
+        pooled = max(self._summary.events, 0.5) / self._summary.exposure
+        own = max(self._memory.events, 0.5) / self._memory.exposure if self._memory is not None else pooled
+        total = max(record.events, 1.0)
+        gains = [(told - record.events * np.log(rate) + rate * record.exposure) / total for rate in (own, pooled)]
+        return {
+            "gain": float(gains[0]), "gain_over_pooled": float(gains[1]), "count_ratio": mass / total,
+            "events": record.events,
+        }  # fmt: skip
+
+    def rescale(self, events: Events | ArrayLike, window: tuple[float, float] | None = None) -> list[Floats]:
+        """Waiting times on the clock of the model, per sequence: unit exponentials where the model is right."""
+        record = Record.of(as_events(events, window))
+        unrolled = unroll(record, self._process.decays, WHOLE)
+        mass = self.level * self._process.mass(unrolled, self._parameters)
+        ended = np.bincount(record.sequence, weights=record.count > 0, minlength=len(record.origin)).astype(np.intp)
+        return [mass[unrolled.cell_sequence == number][: ended[number]] for number in range(len(record.origin))]
