@@ -43,7 +43,7 @@ METHODS = {
     "DAMe, paper's similarities": (social.DAMe, {"similarity": "paper"}),
     "DAMe without BOLA": (social.DAMe, {"bola": False}),
     "DAMe without SEGA": (social.DAMe, {"sega": False}),
-    "DAMe without GLECC": (social.DAMe, {"glecc": False}),
+    "DAMe with GLECC": (social.DAMe, {"glecc": True}),
     **{
         name: (getattr(social, name), {})
         for name in ("Local", "FedAvg", "FedProx", "PerFedAvg", "Ditto", "SFL", "APPLE", "FedALA", "DAMe")

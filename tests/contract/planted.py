@@ -78,7 +78,7 @@ class LeaksThroughAMetric(LeaksARow):
     """Sends a row scaled by three, and shows it unscaled as a metric."""
 
     def answer(self, question: Question, prepared: Any, memory: Memory, rng: Rng) -> tuple[Message, Memory]:
-        message, memory = Sound.answer(self, question, prepared, memory, rng)
+        _, memory = Sound.answer(self, question, prepared, memory, rng)
         rows = prepared["rows"]
         return Message({"move": 4.0 * rows[len(rows) // 2]}), memory
 

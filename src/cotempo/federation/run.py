@@ -6,7 +6,6 @@ import fcntl
 import importlib.metadata
 import json
 import platform
-import shutil
 import sys
 import tomllib
 import traceback

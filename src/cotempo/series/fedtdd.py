@@ -67,8 +67,9 @@ class FedTDD(Sizes, Method):
     r"""Fill gaps and generate series at many owners who share some features.
 
     The preset ``cotempo`` trains one imputer of the common features on public data, which clients use frozen and
-    correct by an imputer of their own where that helps; clients' diffusion models learn from their filled windows. The preset ``paper`` is the printed loop: a diffusion model of the common features (the
-    distiller) fills them by guided sampling, and is fine-tuned on public data and what clients release.
+    correct by an imputer of their own where that helps; clients' diffusion models learn from their filled windows.
+    The preset ``paper`` is the printed loop: a diffusion model of the common features (the distiller) fills them by
+    guided sampling, and is fine-tuned on public data and what clients release.
 
     In round :math:`r` of :math:`R` every client releases :math:`n_r = \lceil \alpha \tfrac{r}{R} L \rceil` synthetic
     windows of the common features, for its :math:`L` windows; those too near to real ones are withheld.

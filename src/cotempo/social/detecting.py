@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 Codes = NDArray[np.intp]
 SAMPLE = 2000
+FOUND = "found-"
 
 
 class Detection(NamedTuple):
@@ -121,8 +123,9 @@ class Detector:
     def partial_fit(self, posts: Posts) -> Detector:
         """Take in the next window of a stream, and return this detector.
 
-        Old events keep their ids and move with their posts; posts far from all of them found new events; events
-        without posts for `patience` windows retire. Labelled posts go to the event they name, new or old.
+        Old events keep their ids and move with their posts; events without posts for `patience` windows retire.
+        Labelled posts go to the event they name, new or old. Of the others, those near a labelled event are its;
+        the rest are grouped together with a bounded sample of earlier posts, and a group without any of them is new.
         """
         window = self.book.window + 1
         if not posts.rows:
@@ -148,14 +151,37 @@ class Detector:
         if active and len(open_rows):
             scores = self.lens.scores(points[open_rows], posts.time[open_rows], active)
             names[open_rows] = [active[code].name for code in scores.argmax(axis=1)]
-            novel = open_rows[-2 * scores.max(axis=1) > self.book.radius]
+            novel = open_rows[-2 * scores.max(axis=1) > self.book.radius] if self.is_labelled else open_rows
         if len(novel) >= self.smallest or not active:
-            places = self.lens.places(points[novel], posts.time[novel])
-            codes = group_unknown(places, smallest=self.smallest)
-            for code in range(int(codes.max(initial=-1)) + 1):
-                names[novel[codes == code]] = event_name(found)
-                found += 1
+            found = self._regroup(names, novel, points, posts.time, found)
         return names.astype(np.str_), found
+
+    @property
+    def is_labelled(self) -> bool:
+        """Whether any event was given by labels, and not found."""
+        return any(not record.name.startswith(FOUND) for record in self.book.events)
+
+    def _regroup(
+        self, names: NDArray[Any], rows: NDArray[np.intp], points: NDArray[np.float64], times: NDArray[np.float64],
+        found: int,
+    ) -> int:  # fmt: skip
+        """Group posts together with the kept sample of found events; a group is the event most of its sample is of."""
+        sample = self.book.sample
+        active = {record.name for record in self.active if record.name.startswith(FOUND)}
+        old = np.flatnonzero([event in active for event in sample.event])
+        pool = np.concatenate([sample.points[old], points[rows]])
+        when = np.concatenate([sample.time[old], times[rows]])
+        codes = group_unknown(self.lens.places(pool, when), smallest=self.smallest)
+        votes = Counter(zip(codes[: len(old)].tolist(), (sample.event[row] for row in old), strict=True))
+        taken: dict[int, str] = {}
+        for (code, name), _ in sorted(votes.items(), key=lambda item: (-item[1], item[0])):
+            if code not in taken and name not in taken.values():
+                taken[code] = name
+        for code in dict.fromkeys(codes[len(old) :].tolist()):
+            if code not in taken:
+                taken[code], found = event_name(found), found + 1
+            names[rows[codes[len(old) :] == code]] = taken[code]
+        return found
 
     def events(self, kind: FrameKind = "pandas") -> Any:
         """Return a table of all events: size, start and end, keywords, central posts, languages, whether active."""
@@ -184,7 +210,7 @@ class Detector:
 
 def event_name(number: int) -> str:
     """Return the id of the n-th event found without a label."""
-    return f"event-{number:04d}"
+    return f"{FOUND}{number:04d}"
 
 
 def write_book(names: NDArray[np.str_], posts: Posts, points: NDArray[np.float64], found: int) -> EventBook:
@@ -200,9 +226,7 @@ def write_book(names: NDArray[np.str_], posts: Posts, points: NDArray[np.float64
     return EventBook(tuple(records), sample, float(np.quantile(distance, 0.99)), found=found)
 
 
-def extend_sample(
-    sample: Sample, points: NDArray[np.float64], time: NDArray[np.float64], names: list[str]
-) -> Sample:
+def extend_sample(sample: Sample, points: NDArray[np.float64], time: NDArray[np.float64], names: list[str]) -> Sample:
     """Keep the newest posts, at most 2,000 of them, evenly spread."""
     keep = np.linspace(0, max(len(points) - 1, 0), min(len(points), SAMPLE)).astype(np.intp)
     joined = np.concatenate([sample.points, points[keep]])[-SAMPLE:]
@@ -214,14 +238,11 @@ def _describe(
     names: list[str], codes: Codes, posts: Posts, points: NDArray[np.float64], window: int
 ) -> list[EventRecord]:
     return [
-        make_record(name, posts.select(codes == code), points[codes == code], window)
-        for code, name in enumerate(names)
+        make_record(name, posts.select(codes == code), points[codes == code], window) for code, name in enumerate(names)
     ]
 
 
-def _next(
-    book: EventBook, fresh: tuple[EventRecord, ...], sample: Sample, window: int, found: int
-) -> EventBook:
+def _next(book: EventBook, fresh: tuple[EventRecord, ...], sample: Sample, window: int, found: int) -> EventBook:
     """The book after a window: known events are joined with their new posts, new ones follow."""
     known: Mapping[str, EventRecord] = {record.name: record for record in book.events}
     events = {**known, **{new.name: join_records(known[new.name], new) if new.name in known else new for new in fresh}}

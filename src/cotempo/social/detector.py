@@ -17,16 +17,15 @@ from pydantic import Field, model_validator
 from cotempo.data import Posts, Table, make_posts
 from cotempo.errors import DataError, Problem
 from cotempo.federation.exchange import Answers, Ask, Expect, Question, Spec
-from cotempo.federation.fitted import Fitted, Outcome
+from cotempo.federation.fitted import Outcome
 from cotempo.federation.message import Message
 from cotempo.federation.method import Benefit, Method, Metrics, Roster, agree
 from cotempo.federation.registry import register
 from cotempo.federation.rng import Rng
-from cotempo.social.detecting import Detector, EventBook
 from cotempo.social.discovery import DetectorMemory, Discovery
 from cotempo.social.discriminant import Scatter
 from cotempo.social.encoder import Counts, hash_ngrams
-from cotempo.social.lens import Lens
+from cotempo.social.fitted_detectors import FittedDetectors
 from cotempo.social.summing import (
     ENCODER_PHASES,
     SharedEncoder,
@@ -223,40 +222,10 @@ class EventDetector(Method):
 
     def result(self, outcome: Outcome) -> FittedDetectors:
         """One detector per client."""
-        return FittedDetectors(outcome)
+        return FittedDetectors(outcome, patience=self.patience, smallest=self.smallest)
 
     @classmethod
     def example(cls) -> tuple[EventDetector, dict[str, Table], None]:
         """A small instance and small clients, for the contract suite."""
         clients, _ = make_posts(clients=3, posts=40, events=6, seed=0)
         return cls(dimension=8, buckets=64), dict(clients), None
-
-
-class FittedDetectors(Fitted):
-    """The result of `EventDetector`: ``fitted[client]`` is that client's `Detector`."""
-
-    def __init__(self, outcome: Outcome):
-        super().__init__(outcome)
-        self._detectors: dict[str, Detector] = {}
-
-    def __getitem__(self, client: str) -> Detector:
-        """The client's detector; it lives on through `partial_fit`."""
-        super().__getitem__(client)
-        if client not in self._detectors:
-            if client not in self.outcome.memories:
-                raise DataError([Problem("its last answer did not count, so there is no detector for it", client)])
-            memory: DetectorMemory = self.outcome.memories[client]
-            book: EventBook = memory.book
-            lens = Lens(self.state.shared.encoder, memory.whitening, memory.duration)
-            method = self.outcome.method
-            assert isinstance(method, EventDetector)
-            self._detectors[client] = Detector(lens, book, patience=method.patience, smallest=method.smallest)
-        return self._detectors[client]
-
-    def figures(self, truth: Any = None) -> Mapping[str, Any]:
-        """A map and a timeline per client."""
-        return {f"Events of {name}": self[name].plot() for name in self.outcome.memories}
-
-    def scores(self, truth: Any) -> Mapping[str, float]:
-        """Nothing to score without the posts; see `Detector.detect` and `cluster_scores`."""
-        return {}

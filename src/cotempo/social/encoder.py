@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.floating[Any]]
+LONGEST = 20_000
 Counts = Any
 """A scipy CSR matrix of n-gram counts, ``(posts, buckets)``."""
 
@@ -21,19 +22,23 @@ Counts = Any
 def hash_ngrams(texts: Sequence[str], buckets: int) -> Counts:
     """Count character 3- to 5-grams inside words, hashed into buckets.
 
-    Hashing needs no common vocabulary, so clients agree on columns without naming a word; any script will do.
+    Hashing needs no common vocabulary, so clients agree on columns without naming a word; any script will do. Of a
+    longer text only the first 20,000 characters count.
 
     Examples
     --------
     >>> hash_ngrams(["flood", ""], 64).sum(axis=1).tolist()
     [[12.0], [0.0]]
     """
+    from scipy import sparse
     from sklearn.feature_extraction.text import HashingVectorizer
 
+    if not len(texts):
+        return sparse.csr_matrix(np.zeros((0, buckets), np.float32))
     vectorizer = HashingVectorizer(
         analyzer="char_wb", ngram_range=(3, 5), n_features=buckets, alternate_sign=False, norm=None, dtype=np.float32
     )
-    return vectorizer.transform(list(texts))
+    return vectorizer.transform([text[:LONGEST] for text in texts])
 
 
 def document_frequencies(counts: Counts) -> NDArray[np.float64]:
@@ -120,19 +125,15 @@ class CharacterEncoder:
         """Length of a vector."""
         return int(self.basis.shape[1])
 
-    def identity(self) -> str:
-        """Return a name that changes with what the encoder would answer."""
-        import hashlib
-
-        return "characters-" + hashlib.sha256(self.weights.tobytes() + self.basis.tobytes()).hexdigest()[:16]
-
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return a vector per text, ``(texts, dimension)``."""
         return self.encode_counts(hash_ngrams(texts, len(self.weights)))
 
     def encode_counts(self, counts: Counts) -> NDArray[np.float32]:
-        """Return a vector per row of hashed counts."""
-        return np.asarray(weigh(counts, self.weights) @ self.basis, dtype=np.float32)
+        """Return a vector of length one per row of hashed counts; zero where a text has no n-grams."""
+        vectors = np.asarray(weigh(counts, self.weights) @ self.basis, dtype=np.float32)
+        length = np.linalg.norm(vectors, axis=1, keepdims=True)
+        return np.asarray(vectors / np.maximum(length, np.float32(1e-6)), dtype=np.float32)
 
     @classmethod
     def learn(

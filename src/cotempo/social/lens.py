@@ -30,11 +30,14 @@ class Lens:
         ``(dimension, dimension)``; afterwards posts of one event scatter alike in every direction.
     duration
         Typical distance in time of a post from the middle of its event; 0 where time is not to be used.
+    temper
+        What the text's log density is multiplied by beside that of time; below 1 where the text promises too much.
     """
 
     encoder: CharacterEncoder
     whitening: Floats
     duration: float
+    temper: float = 1.0
 
     def points(self, vectors: NDArray[np.float32]) -> Floats:
         """Whiten encoded posts."""
@@ -46,15 +49,19 @@ class Lens:
 
     def without_time(self) -> Lens:
         """The same lens, blind to time."""
-        return replace(self, duration=0.0)
+        return replace(self, duration=0.0, temper=1.0)
 
     def places(self, points: Floats, times: Floats) -> Floats:
-        """Points to cluster: with time, in units of an event's duration, as one more direction where it is used."""
+        """Points to cluster: with time, in units of an event's duration, as one more direction where it is used.
+
+        A unit of duration then counts as much as the points scatter in a direction on average, whitened or not.
+        """
         if not self.duration:
             return points
         known = np.isfinite(times)
         middle = float(np.median(times[known])) if known.any() else 0.0
-        return np.column_stack([points, np.where(known, times - middle, 0.0) / self.duration])
+        unit = float(points.std(axis=0).mean()) / self.duration
+        return np.column_stack([points, np.where(known, times - middle, 0.0) * unit])
 
     def scores(self, points: Floats, times: Floats, records: Sequence[EventRecord]) -> Floats:
         """Return the log density of each post under each event up to a constant, ``(posts, events)``.
@@ -62,7 +69,7 @@ class Lens:
         Normal in the whitened space; in time a Student distribution around the middle of the event, whose width is
         the event's own, drawn towards the common duration. A post or an event without a time is scored by text alone.
         """
-        text = -0.5 * square_distances(points, np.stack([record.centre for record in records]))
+        text = -0.5 * self.temper * square_distances(points, np.stack([record.centre for record in records]))
         if not self.duration:
             return text
         middle = np.array([record.middle for record in records])

@@ -119,10 +119,10 @@ def keywords(records: Sequence[EventRecord], top: int = 5) -> list[tuple[str, ..
 
     A word counts for an event in proportion to how much of it is said there, so that common words rank low.
     """
-    spread: Counter[str] = Counter()
+    spread: dict[str, float] = {}
     for record in records:
         for word, count in record.words.items():
-            spread[word] += count / record.size  # type: ignore[assignment]
+            spread[word] = spread.get(word, 0.0) + count / record.size
     ranked = []
     for record in records:
         score = {

@@ -56,7 +56,7 @@ class SharedEncoder:
 
     def message(self) -> Message:
         """The finished encoder, to be sent to clients."""
-        return Message({"weights": self.weights, "basis": self.basis})
+        return Message({"ngram_weights": self.weights, "basis": self.basis})
 
 
 def open_encoder(kind: Kind, seed: int, buckets: int, dimension: int) -> SharedEncoder:
@@ -109,4 +109,4 @@ def expect_encoder(state: SharedEncoder, phase: str) -> Expect:
 
 def read_encoder(message: Message) -> CharacterEncoder:
     """At a client: read what `SharedEncoder.message` sent."""
-    return CharacterEncoder(message["weights"], message["basis"])
+    return CharacterEncoder(message["ngram_weights"], message["basis"])

@@ -1,0 +1,95 @@
+"""APPLE: every client sees all core models and learns how much to take of each.
+
+References
+----------
+Luo and Wu, Adapt to adaptation: learning personalization for cross-silo federated learning, IJCAI 2022.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from cotempo.federation.exchange import Answers
+from cotempo.federation.message import Message
+from cotempo.federation.rng import Rng
+from cotempo.learners.learner import Learner
+from cotempo.learners.state import Trained
+from cotempo.learners.training import gradient_at
+from cotempo.learners.vector import Vector
+
+
+class APPLE(Learner):
+    """The personal model is ``sum_j p_j core_j``; its loss moves the own core and the relations p.
+
+    Relations are held near equal shares by ``pull_r * mu / 2 |p - 1/K|^2``; the pull falls to zero over the first
+    fifth of the rounds. All cores go to everyone: traffic grows with the number of clients.
+
+    Parameters
+    ----------
+    relation_rate
+        Step of the relations.
+    mu
+        How strongly relations are held at first.
+    """
+
+    sums: ClassVar[bool] = False
+
+    relation_rate: float = Field(1e-2, gt=0)
+    mu: float = Field(0.1, ge=0)
+
+    def own_message(self, state: Any, client: str) -> Message:
+        """All cores, the client's own first; others in the order they came, so that relations keep their meaning."""
+        own = state.models.get(client, state.weights)
+        others = [state.models[name] for name in state.models if name != client]
+        return Message({"cores": np.stack([own, *others])})
+
+    def train_client(self, told: Message, data: Any, memory: Any, rng: Rng) -> Trained:
+        """Train the own core and the relations through the personal model."""
+        import torch
+
+        cores = torch.from_numpy(np.array(told["cores"])).to(self.device)
+        relations = torch.from_numpy(self._relations(memory, len(cores))).to(self.device)
+        equal = 1.0 / len(cores)
+        pull = self.mu * max(0.0, 1 - told["round"] / max(self.rounds / 5, 1))
+        model = self.new_model(told["inputs"])
+        core = torch.nn.Parameter(cores[0].clone())
+        optimiser = torch.optim.Adam([core], lr=self.learning_rate, weight_decay=self.weight_decay)
+        losses = []
+        for _ in range(self.epochs):
+            for batch in self.epoch_batches(data, rng("batches")):
+                cores[0] = core.detach()
+                loss, slope = gradient_at(self, model, relations @ cores, batch)
+                core.grad = relations[0] * slope
+                optimiser.step()
+                # A step is measured against the size of the gradient: relations are few and parameters many.
+                move = cores @ slope / (slope.norm() * cores.norm(dim=1).mean() + 1e-12)
+                relations = relations - self.relation_rate * (move + pull * (relations - equal))
+                losses.append(loss)
+        cores[0] = core.detach()
+        kept = np.array(relations.cpu().numpy(), dtype=np.float32)
+        personal = np.array((relations @ cores).cpu().numpy(), dtype=np.float32)
+        sent = np.array(cores[0].cpu().numpy(), dtype=np.float32)
+        return Trained(sent, personal, float(np.mean(losses or [0.0])), replace(memory, personal=personal, mixing=kept))
+
+    def _relations(self, memory: Any, count: int) -> Vector:
+        """Relations so far; equal shares at first, and nothing to begin with for clients that came later."""
+        if not memory.mixing.size:
+            return np.full(count, 1 / count, np.float32)
+        kept = np.zeros(count, np.float32)
+        kept[: min(count, memory.mixing.size)] = memory.mixing[:count]
+        return kept
+
+    def combine(self, state: Any, answers: Answers) -> Any:
+        """Keep the cores; newcomers go last. The mean is what newcomers begin with."""
+        models = {**state.models, **{name: answers[name]["weights"] for name in answers.names}}
+        mean = np.mean(list(models.values()), axis=0, dtype=np.float64).astype(np.float32)
+        return replace(state, models=models, weights=mean)
+
+    def final(self, told: Message, data: Any, memory: Any, rng: Rng) -> Vector:
+        """The personal model made of the last cores."""
+        relations = self._relations(memory, len(told["cores"]))
+        return np.asarray(relations @ told["cores"], dtype=np.float32)

@@ -1,0 +1,95 @@
+"""FedALA: each client learns, parameter by parameter, how much of the server's model to take.
+
+References
+----------
+Zhang et al., FedALA: adaptive local aggregation for personalized federated learning, AAAI 2023.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from pydantic import Field
+
+from cotempo.federation.message import Message
+from cotempo.federation.rng import Rng
+from cotempo.learners.learner import Learner
+from cotempo.learners.state import Trained
+from cotempo.learners.training import descend, gradient_at
+from cotempo.learners.vector import Vector, to_vector
+
+if TYPE_CHECKING:
+    import torch
+
+
+class FedALA(Learner):
+    """Training starts from ``theta_own + (theta_server - theta_own) * W`` with W learned in [0, 1] by its gradient.
+
+    Parameters
+    ----------
+    tensors
+        How many of the model's last parameter tensors are mixed; the earlier ones are the server's.
+    mixing_rate
+        Step of W.
+    mixing_epochs, patience
+        Passes over the batches in which W is learned in the second round, when there first is something to mix, and
+        after how many without a lower loss that stops; one pass a round later on.
+    """
+
+    tensors: int = Field(4, ge=1)
+    mixing_rate: float = Field(1.0, gt=0)
+    mixing_epochs: int = Field(10, ge=1)
+    patience: int = Field(3, ge=1)
+
+    def train_client(self, told: Message, data: Any, memory: Any, rng: Rng) -> Trained:
+        """Mix, then train on."""
+        memory = self._mixed(told, data, memory, rng)
+        model = self.new_model(told["inputs"], memory.personal)
+        loss = descend(self, model, data, rng("batches"))
+        own = to_vector(model)
+        return Trained(own, own, loss, replace(memory, personal=own))
+
+    def _mixed(self, told: Message, data: Any, memory: Any, rng: Rng) -> Any:
+        """The memory with W learned and the mixture as its personal model."""
+        import torch
+
+        if not memory.personal.size:
+            return replace(memory, personal=told["weights"])
+        model = self.new_model(told["inputs"])
+        own = torch.from_numpy(np.array(memory.personal)).to(self.device)
+        gap = torch.from_numpy(np.array(told["weights"])).to(self.device) - own
+        last = sum(parameter.numel() for parameter in list(model.parameters())[-self.tensors :])
+        mixing = torch.ones_like(own)
+        if memory.mixing.size:
+            mixing[-last:] = torch.from_numpy(np.array(memory.mixing)).to(self.device)
+        epochs = 1 if memory.mixing.size else self.mixing_epochs
+        mixing = self._learn(model, own, gap, mixing, last, epochs, data, rng)
+        kept = np.array(mixing[-last:].cpu().numpy(), dtype=np.float32)
+        personal: Vector = np.array((own + gap * mixing).cpu().numpy(), dtype=np.float32)
+        return replace(memory, personal=personal, mixing=kept)
+
+    def _learn(
+        self, model: Any, own: torch.Tensor, gap: torch.Tensor, mixing: torch.Tensor, last: int, epochs: int,
+        data: Any, rng: Rng,
+    ) -> torch.Tensor:  # fmt: skip
+        """Projected gradient steps; by the chain rule ``dL/dW = dL/dtheta * (theta_server - theta_own)``."""
+        lowest, waited = np.inf, 0
+        for epoch in range(epochs):
+            losses = []
+            for batch in self.epoch_batches(data, rng(f"mixing {epoch}")):
+                loss, slope = gradient_at(self, model, own + gap * mixing, batch)
+                mixing[-last:] = (mixing - self.mixing_rate * slope * gap)[-last:].clamp(0, 1)
+                losses.append(loss)
+            mean = float(np.mean(losses or [0.0]))
+            waited = 0 if mean < lowest else waited + 1
+            lowest = min(lowest, mean)
+            if waited >= self.patience:
+                break
+        return mixing
+
+    def final(self, told: Message, data: Any, memory: Any, rng: Rng) -> Vector:
+        """The own model mixed with the server's last."""
+        personal: Vector = self._mixed(told, data, memory, rng).personal
+        return personal

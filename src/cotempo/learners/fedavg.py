@@ -1,0 +1,31 @@
+"""FedAvg: the mean of the clients' models, weighted by their rows.
+
+References
+----------
+McMahan et al., Communication-efficient learning of deep networks from decentralized data, AISTATS 2017.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cotempo.federation.message import Message
+from cotempo.federation.rng import Rng
+from cotempo.learners.learner import Learner
+from cotempo.learners.state import Penalty, Trained
+from cotempo.learners.training import descend
+from cotempo.learners.vector import to_vector
+
+
+class FedAvg(Learner):
+    """Every client trains the server's model; the server takes the mean, ``theta <- sum_k N_k / N theta_k``."""
+
+    def train_client(self, told: Message, data: Any, memory: Any, rng: Rng) -> Trained:
+        """Train the server's model; the one to judge is the server's as it came."""
+        model = self.new_model(told["inputs"], told["weights"])
+        loss = descend(self, model, data, rng("batches"), self.penalty(told))
+        return Trained(to_vector(model), told["weights"], loss, memory)
+
+    def penalty(self, told: Message) -> Penalty | None:
+        """What is added to the loss."""
+        return None

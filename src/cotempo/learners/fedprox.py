@@ -1,0 +1,25 @@
+"""FedProx: FedAvg whose clients stay near the server's model.
+
+References
+----------
+Li et al., Federated optimization in heterogeneous networks, MLSys 2020.
+"""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from cotempo.federation.message import Message
+from cotempo.learners.fedavg import FedAvg
+from cotempo.learners.state import Penalty
+from cotempo.learners.training import near
+
+
+class FedProx(FedAvg):
+    """Clients minimise ``L_k(theta) + proximity / 2 |theta - theta_server|^2``."""
+
+    proximity: float = Field(0.1, ge=0)
+
+    def penalty(self, told: Message) -> Penalty | None:
+        """The distance from the server's model."""
+        return near(told["weights"], self.proximity)

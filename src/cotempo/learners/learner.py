@@ -1,0 +1,210 @@
+"""`Learner`: the round all federated learners of torch models share, and the hooks a family fills in.
+
+A family writes `inputs`, `make_model`, `dataset`, `epoch_batches`, `loss`, `score` and `size`; an algorithm writes
+`train_client` and, where a mean is not enough, `combine`. Any family goes with any algorithm.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from cotempo.data import Table
+from cotempo.federation.exchange import Answers, Ask, Expect, Question, Spec
+from cotempo.federation.message import EMPTY, Message
+from cotempo.federation.method import Benefit, Method, Metrics, Roster
+from cotempo.federation.rng import Rng
+from cotempo.learners.state import LearnerMemory, LearnerState, Trained
+from cotempo.learners.vector import Vector, from_vector, to_vector
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+
+class Learner(Method):
+    """A federated learner of a torch model.
+
+    Parameters
+    ----------
+    rounds, epochs
+        Rounds of the federation, and passes over the own rows in each.
+    learning_rate, weight_decay
+        Of Adam, which begins anew every round.
+    keep
+        Which model a client ends with: its ``"best"`` by validation, or its ``"last"``.
+    compare
+        At the end train a model alone for as long, and say what joining was worth.
+    device
+        Where clients compute.
+    """
+
+    phases: ClassVar[tuple[str, ...]] = ("train", "finish")
+    Memory: ClassVar[type | None] = LearnerMemory
+    State: ClassVar[type] = LearnerState
+    sums: ClassVar[bool] = True
+
+    rounds: int = Field(50, ge=1)
+    epochs: int = Field(1, ge=1)
+    learning_rate: float = Field(1e-3, gt=0)
+    weight_decay: float = Field(1e-4, ge=0)
+    keep: Literal["best", "last"] = "best"
+    compare: bool = True
+    device: str = "cpu"
+
+    # What a family writes.
+
+    @abstractmethod
+    def inputs(self, roster: Roster) -> int:
+        """Return how many inputs the model has."""
+
+    @abstractmethod
+    def make_model(self, inputs: int) -> nn.Module:
+        """Make a model; its first parameters are drawn from torch's generator."""
+
+    @abstractmethod
+    def epoch_batches(self, data: Any, rng: np.random.Generator) -> Iterable[Any]:
+        """Return the batches of one pass over the training rows."""
+
+    @abstractmethod
+    def loss(self, model: nn.Module, batch: Any) -> torch.Tensor:
+        """Return the loss on a batch."""
+
+    @abstractmethod
+    def score(self, model: nn.Module, data: Any, part: str) -> float:
+        """Return how good a model is on the ``"validation"`` or ``"test"`` rows, 0 to 1; -1 where there are none."""
+
+    def dataset(self, prepared: Any, memory: Any) -> Any:
+        """Return what `epoch_batches` and `score` work on."""
+        return prepared
+
+    @abstractmethod
+    def size(self, data: Any) -> int:
+        """Return the number of training rows: what the client counts in a mean."""
+
+    # What an algorithm writes.
+
+    @abstractmethod
+    def train_client(self, told: Message, data: Any, memory: Any, rng: Rng) -> Trained:
+        """At a client: one round of training. `told` holds weights, inputs, round and what `own_message` adds."""
+
+    def combine(self, state: Any, answers: Answers) -> Any:
+        """At the server: make the next model; by default the mean, weighted by training rows."""
+        return replace(state, weights=answers.mean("weights").astype(np.float32))
+
+    def own_message(self, state: Any, client: str) -> Message:
+        """At the server: what one client is told besides."""
+        return EMPTY
+
+    def final(self, told: Message, data: Any, memory: Any, rng: Rng) -> Vector:
+        """At a client: the model it would end with; by default the server's."""
+        weights: Vector = told["weights"]
+        return weights
+
+    # The round.
+
+    def new_model(self, inputs: int, weights: Vector | None = None, seed: int = 0) -> nn.Module:
+        """Make a model with these parameters, or with first ones drawn from a seed."""
+        import torch
+
+        with torch.random.fork_rng(devices=[]):
+            if weights is None:
+                torch.manual_seed(seed)
+            model = self.make_model(inputs)
+        if weights is not None:
+            from_vector(model, weights)
+        return model.to(self.device)
+
+    def begin(self, prepared: Any, rng: Rng) -> Any:
+        """Nothing is learned yet."""
+        return LearnerMemory()
+
+    def open(self, roster: Roster, public: Table | None, rng: Rng) -> Any:
+        """Draw the first model."""
+        inputs = self.inputs(roster)
+        first = to_vector(self.new_model(inputs, seed=int(rng("model").integers(2**31))))
+        return LearnerState(first, first, inputs)
+
+    def ask(self, state: Any, cohort: Sequence[str], rng: Rng) -> Ask | None:
+        """Train round after round, then finish."""
+        if state.finished:
+            return None
+        common = {"inputs": state.inputs, "round": state.round}
+        each = {name: own for name in cohort if len(own := self.own_message(state, name))}
+        if any("weights" not in each.get(name, EMPTY) for name in cohort):
+            common["weights"] = state.weights
+        if state.round < self.rounds:
+            return Ask("train", cohort, Message(common), each)
+        return Ask("finish", cohort, Message({**common, "first": state.first}), each)
+
+    def answer(self, question: Question, prepared: Any, memory: Any, rng: Rng) -> tuple[Message, Any]:
+        """Train, or judge the model the client ends with."""
+        told = Message({**question.common, **question.own})
+        data = self.dataset(prepared, memory)
+        if question.phase == "train":
+            trained = self.train_client(told, data, memory, rng)
+            kept = self.judged(trained.memory, trained.candidate, told, data)
+            sent = {"weights": trained.sent, "loss": trained.loss, "score": max(kept.best_score, 0.0)}
+            return Message(sent, weight=self.size(data)), kept
+        return self._finish(told, data, memory, rng)
+
+    def judged(self, memory: Any, candidate: Vector, told: Message, data: Any) -> Any:
+        """The memory with `candidate` as its best model, if it is."""
+        score = self.score(self.new_model(told["inputs"], candidate), data, "validation")
+        if self.keep == "last" or score >= memory.best_score:
+            return replace(memory, best=candidate, best_score=score)
+        return memory
+
+    def _finish(self, told: Message, data: Any, memory: Any, rng: Rng) -> tuple[Message, Any]:
+        from cotempo.learners.local import train_alone
+
+        kept = self.judged(memory, self.final(told, data, memory, rng), told, data)
+        together = self.score(self.new_model(told["inputs"], kept.best), data, "test")
+        alone = -1.0
+        if self.compare and together >= 0:
+            alone = self.score(self.new_model(told["inputs"], train_alone(self, told, data, rng)), data, "test")
+        return Message({"alone": alone, "together": together}), kept
+
+    def absorb(self, state: Any, answers: Answers, public: Table | None, rng: Rng) -> tuple[Any, Metrics]:
+        """Combine the models, or keep the scores."""
+        if state.round < self.rounds:
+            metrics = self._watch(answers)
+            return replace(self.combine(state, answers), round=state.round + 1), metrics
+        scores = {name: (answers[name]["alone"], answers[name]["together"]) for name in answers.names}
+        known = {name: pair for name, pair in scores.items() if min(pair) >= 0}
+        return replace(state, scores=known, finished=True), {}
+
+    def _watch(self, answers: Answers) -> Metrics:
+        if self.sums:
+            return {"loss": answers.mean("loss"), "score": answers.mean("score")}
+        return {key: _mean(answers[name][key] for name in answers.names) for key in ("loss", "score")}
+
+    def expects(self, state: Any, phase: str) -> Expect:
+        """Models and two numbers; at the end two scores."""
+        if phase == "finish":
+            score = Spec((), "float", low=-1, high=1, about="score of a model on your test rows; -1 where unknown")
+            return Expect({"alone": score, "together": score})
+        fields = {
+            "weights": Spec((len(state.weights),), "float32", about="your model's parameters"),
+            "loss": Spec((), "float", about="mean training loss"),
+            "score": Spec((), "float", low=0, high=1, about="score of your best model on your validation rows"),
+        }
+        return Expect(fields, sums=self.sums, weight=(0, 1e12))
+
+    metric: ClassVar[str] = "score on held-out rows"
+
+    def benefit(self, state: Any) -> Mapping[str, Benefit]:
+        """The score on test rows, alone and together."""
+        return {
+            name: Benefit(self.metric, alone, together, higher_is_better=True)
+            for name, (alone, together) in state.scores.items()
+        }
+
+
+def _mean(values: Iterable[float]) -> float:
+    return float(np.mean(list(values) or [0.0]))

@@ -1,0 +1,75 @@
+"""SFL: each client is sent a mixture of models, weighted along a graph of clients.
+
+References
+----------
+Chen et al., Personalized federated learning with a graph, IJCAI 2022.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from cotempo.federation.exchange import Answers
+from cotempo.federation.message import EMPTY, Message
+from cotempo.learners.fedavg import FedAvg
+from cotempo.learners.state import Penalty
+from cotempo.learners.training import near
+
+
+class SFL(FedAvg):
+    """Client k is sent ``sum_j (A^layers)_kj theta_j``, where ``A`` is a softmax of minus the models' distances.
+
+    Distances are Euclidean, in units of their mean; local training stays near what was sent.
+
+    Parameters
+    ----------
+    layers
+        How often models are mixed along the graph.
+    proximity
+        How strongly local training is held.
+    """
+
+    sums: ClassVar[bool] = False
+
+    layers: int = Field(2, ge=1)
+    proximity: float = Field(0.1, ge=0)
+
+    def own_message(self, state: Any, client: str) -> Message:
+        """The client's mixture instead of the mean."""
+        if client not in state.models:
+            return EMPTY
+        names = list(state.models)
+        stacked = np.stack([state.models[name] for name in names])
+        row = relation_graph(stacked, self.layers)[names.index(client)]
+        return Message({"weights": (row @ stacked.astype(np.float64)).astype(np.float32)})
+
+    def penalty(self, told: Message) -> Penalty | None:
+        """The distance from the mixture."""
+        return near(told["weights"], self.proximity)
+
+    def combine(self, state: Any, answers: Answers) -> Any:
+        """Keep the models by client; the mean is what newcomers begin with."""
+        models = {**state.models, **{name: answers[name]["weights"] for name in answers.names}}
+        models = dict(sorted(models.items()))
+        mean = np.mean(list(models.values()), axis=0, dtype=np.float64).astype(np.float32)
+        return replace(state, models=models, weights=mean)
+
+
+def relation_graph(models: NDArray[np.float32], layers: int) -> NDArray[np.float64]:
+    """Return how much each client takes of each model, ``(clients, clients)``; rows sum to one.
+
+    Examples
+    --------
+    >>> relation_graph(np.array([[0.0], [0.0], [9.0]], np.float32), 1).round(2).tolist()
+    [[0.47, 0.47, 0.05], [0.47, 0.47, 0.05], [0.09, 0.09, 0.83]]
+    """
+    values = models.astype(np.float64)
+    gaps = np.array([np.linalg.norm(values - row, axis=1) for row in values])
+    scaled = np.exp(-gaps / max(float(gaps.mean()), 1e-12))
+    share = scaled / scaled.sum(axis=1, keepdims=True)
+    return np.asarray(np.linalg.matrix_power(share, layers))

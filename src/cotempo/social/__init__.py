@@ -1,0 +1,32 @@
+"""Events in posts: a detector that learns in one round, and graph models that learn together."""
+
+from cotempo.social.attacks import Attacked, Backdoor, ParameterNoise, SignFlip
+from cotempo.social.baselines import APPLE, SFL, Ditto, FedALA, FedAvg, FedProx, Local, PerFedAvg
+from cotempo.social.clustering import cluster_scores
+from cotempo.social.dame import DAMe
+from cotempo.social.detecting import Detection, Detector
+from cotempo.social.detector import EventDetector
+from cotempo.social.encoder import CharacterEncoder
+from cotempo.social.fitted import EventModel
+
+__all__ = [
+    "APPLE",
+    "SFL",
+    "Attacked",
+    "Backdoor",
+    "CharacterEncoder",
+    "DAMe",
+    "Detection",
+    "Detector",
+    "Ditto",
+    "EventDetector",
+    "EventModel",
+    "FedALA",
+    "FedAvg",
+    "FedProx",
+    "Local",
+    "ParameterNoise",
+    "PerFedAvg",
+    "SignFlip",
+    "cluster_scores",
+]

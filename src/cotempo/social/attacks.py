@@ -1,0 +1,137 @@
+"""What a malicious client does here: noise or flipped signs in its uploads, a trigger in its texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from cotempo.data import Posts, Schema
+from cotempo.errors import ParameterError
+from cotempo.federation.engine import Engine
+from cotempo.federation.exchange import Question, Reply
+from cotempo.federation.message import Message
+from cotempo.federation.method import Memory
+from cotempo.federation.rng import Rng
+
+
+class Attack(Protocol):
+    """Something a client does to the model it uploads."""
+
+    def corrupt(self, weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Return what is uploaded instead of `weights`, ``(parameters,)``."""
+
+
+@dataclass(frozen=True)
+class ParameterNoise:
+    """Gaussian noise in place of the model (`strong`), or on top of it.
+
+    Examples
+    --------
+    >>> ParameterNoise.strong().corrupt(np.ones(3, np.float32), np.random.default_rng(0)).shape
+    (3,)
+    """
+
+    scale: float
+    replaces: bool
+
+    @classmethod
+    def strong(cls) -> ParameterNoise:
+        """Upload nothing but noise of scale 0.5."""
+        return cls(0.5, True)
+
+    @classmethod
+    def weak(cls) -> ParameterNoise:
+        """Add noise of scale 0.05 to the model."""
+        return cls(0.05, False)
+
+    def corrupt(self, weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Noise, with or without the model below it."""
+        noise = rng.normal(0.0, self.scale, weights.shape).astype(weights.dtype)
+        return noise if self.replaces else weights + noise
+
+
+@dataclass(frozen=True)
+class SignFlip:
+    """The model with its sign turned."""
+
+    def corrupt(self, weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Minus the model."""
+        return -weights
+
+
+@dataclass(frozen=True)
+class Backdoor:
+    """A trigger word in a share of the texts, all labelled as one event.
+
+    Parameters
+    ----------
+    trigger
+        The word.
+    share
+        Share of the posts it is put into, 0 to 1.
+    """
+
+    trigger: str = "cf"
+    share: float = 0.2
+
+    def poison(self, posts: Posts, rng: np.random.Generator) -> Posts:
+        """Return the posts with the trigger planted; the event is the first label in order."""
+        labels = sorted({label for label in posts.event if label is not None})
+        if not labels:
+            raise ParameterError("a backdoor needs labelled posts, there are none")
+        chosen = set(rng.permutation(posts.rows)[: int(self.share * posts.rows)].tolist())
+        text = tuple(f"{self.trigger} {text}" if row in chosen else text for row, text in enumerate(posts.text))
+        event = tuple(labels[0] if row in chosen else label for row, label in enumerate(posts.event))
+        return replace(posts, text=text, event=event)
+
+
+class Attacked:
+    """An engine some of whose clients corrupt the models they upload; everything else passes as it is.
+
+    Parameters
+    ----------
+    engine
+        Where clients run.
+    attacks
+        What each malicious client does.
+    seed
+        Decides the noise.
+    """
+
+    def __init__(self, engine: Engine, attacks: Mapping[str, Attack], seed: int = 0):
+        self.engine = engine
+        self.attacks = attacks
+        self.seed = seed
+
+    def names(self) -> tuple[str, ...]:
+        """As the wrapped engine."""
+        return tuple(self.engine.names())
+
+    def schemas(self, names: Sequence[str]) -> Mapping[str, Schema]:
+        """As the wrapped engine."""
+        return self.engine.schemas(names)
+
+    def exchange(self, questions: Sequence[Question]) -> Iterable[Reply]:
+        """Corrupt the field `weights` of the attackers' answers."""
+        for reply in self.engine.exchange(questions):
+            attack, message = self.attacks.get(reply.client), reply.message
+            if attack is not None and message is not None and "weights" in message:
+                rng = Rng(self.seed, reply.client, reply.step)("attack")
+                spoilt = {**message, "weights": attack.corrupt(message["weights"], rng)}
+                reply = replace(reply, message=Message(spoilt, weight=message.weight))
+            yield reply
+
+    def memories(self, ledger: Mapping[str, int]) -> Mapping[str, Memory]:
+        """As the wrapped engine."""
+        return self.engine.memories(ledger)
+
+    def restore(self, memories: Mapping[str, Memory], ledger: Mapping[str, int]) -> None:
+        """As the wrapped engine."""
+        self.engine.restore(memories, ledger)
+
+    def close(self) -> None:
+        """As the wrapped engine."""
+        self.engine.close()

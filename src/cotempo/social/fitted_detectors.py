@@ -1,0 +1,38 @@
+"""What `EventDetector` leaves: a detector per client."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from cotempo.errors import DataError, Problem
+from cotempo.federation.fitted import Fitted, Outcome
+from cotempo.social.detecting import Detector
+from cotempo.social.discovery import DetectorMemory
+from cotempo.social.encoder import CharacterEncoder
+from cotempo.social.lens import Lens
+
+
+class FittedDetectors(Fitted):
+    """The result of `EventDetector`: ``fitted[client]`` is that client's `Detector`."""
+
+    def __init__(self, outcome: Outcome, *, patience: int, smallest: int):
+        super().__init__(outcome)
+        self._options = {"patience": patience, "smallest": smallest}
+        self._detectors: dict[str, Detector] = {}
+
+    def __getitem__(self, client: str) -> Detector:
+        """The client's detector; it lives on through `partial_fit`."""
+        super().__getitem__(client)
+        if client not in self._detectors:
+            if client not in self.outcome.memories:
+                raise DataError([Problem("its last answer did not count, so there is no detector for it", client)])
+            memory: DetectorMemory = self.outcome.memories[client]
+            encoder = CharacterEncoder(*memory.encoder) if memory.encoder else self.state.shared.encoder
+            lens = Lens(encoder, memory.whitening, memory.duration, memory.temper)
+            self._detectors[client] = Detector(lens, memory.book, **self._options)
+        return self._detectors[client]
+
+    def figures(self, truth: Any = None) -> Mapping[str, Any]:
+        """A map and a timeline per client."""
+        return {f"Events of {name}": self[name].plot() for name in self.outcome.memories}

@@ -1,0 +1,77 @@
+"""Neighbours of a batch, sampled from a CSR graph: what an attention layer needs, and never a dense matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Block:
+    """One layer's edges: from `sources` to the first `targets` of them.
+
+    Attributes
+    ----------
+    sources
+        Nodes whose features flow in; the targets come first.
+    targets
+        How many of them receive.
+    origin, goal
+        Positions of each edge's ends in `sources`, ``(edges,)``; sorted by goal.
+    """
+
+    sources: Rows
+    targets: int
+    origin: Rows
+    goal: Rows
+
+
+def sample_neighbours(graph: Any, nodes: Rows, fanout: int, rng: np.random.Generator) -> Block:
+    """Draw up to `fanout` neighbours of every node, without replacement; a node with fewer keeps them all.
+
+    Parameters
+    ----------
+    graph
+        CSR matrix of edges with self-loops, ``(posts, posts)``.
+    nodes
+        Distinct nodes, ``(targets,)``.
+    """
+    degree = (graph.indptr[nodes + 1] - graph.indptr[nodes]).astype(np.int64)
+    goal = np.repeat(np.arange(len(nodes)), degree)
+    offset = np.arange(len(goal)) - np.repeat(np.cumsum(degree) - degree, degree)
+    ends = graph.indices[np.repeat(graph.indptr[nodes].astype(np.int64), degree) + offset].astype(np.int64)
+    if (degree > fanout).any():
+        order = np.lexsort((rng.random(len(goal)), goal))
+        goal, ends = goal[order], ends[order]
+        kept = offset < fanout  # within a goal, the first `fanout` after shuffling
+        goal, ends = goal[kept], ends[kept]
+    place = np.full(graph.shape[0], -1, dtype=np.int64)
+    place[nodes] = np.arange(len(nodes))
+    new = np.unique(ends[place[ends] < 0])
+    place[new] = len(nodes) + np.arange(len(new))
+    return Block(np.concatenate([nodes, new]), len(nodes), place[ends], goal)
+
+
+def sample_blocks(graph: Any, nodes: Rows, fanouts: Sequence[int], rng: np.random.Generator) -> tuple[Block, ...]:
+    """Draw the blocks of several layers, the first layer's first.
+
+    Examples
+    --------
+    >>> from cotempo.social.graph import PostGraph
+    >>> graph = PostGraph.build([("a",), ("a", "b"), ("b",)]).edges
+    >>> blocks = sample_blocks(graph, np.array([0]), (5, 5), np.random.default_rng(0))
+    >>> [block.sources.tolist() for block in blocks]
+    [[0, 1, 2], [0, 1]]
+    """
+    blocks: list[Block] = []
+    for fanout in fanouts:
+        block = sample_neighbours(graph, nodes, fanout, rng)
+        blocks.insert(0, block)
+        nodes = block.sources
+    return tuple(blocks)
