@@ -336,8 +336,10 @@ def bad_messages_are_left_out(method: Method, clients: Clients, public: Table | 
 
 def _spoil_first(change: Callable[[Any], Any]) -> Callable[[Message], Message]:
     def spoil(message: Message) -> Message:
-        name = next(iter(message))
-        return Message({**message, name: change(message[name])}, weight=message.weight)
+        # A field with something in it, where there is one: nothing is wrong with an empty one times NaN.
+        name = next((name for name, value in message.items() if np.size(value)), next(iter(message)))
+        value = message[name] if np.size(message[name]) else np.zeros(1)
+        return Message({**message, name: change(value)}, weight=message.weight)
 
     return spoil
 
