@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 import cotempo as ct
@@ -94,9 +96,11 @@ def test_few_participants_change_little() -> None:
 
 def test_client_that_never_took_part_is_given_the_common_network() -> None:
     clients, _ = related(3)
-    fitted = PFDBNL(**{**FIXED, "rounds": 1}).fit(clients, progress=False, cohort=1)
-    absent = next(name for name in clients if name not in fitted.own)
-    np.testing.assert_array_equal(fitted[absent].network.within, fitted.network.within)
+    method = PFDBNL(**FIXED, rounds=3)
+    outcome = method.fit(clients, progress=False).outcome
+    seen = {name: memory for name, memory in outcome.memories.items() if name != "client-2"}
+    fitted = method.result(replace(outcome, memories=seen))
+    np.testing.assert_array_equal(fitted["client-2"].network.within, fitted.network.within)
 
 
 def test_own_intercepts_make_a_clients_level_irrelevant() -> None:

@@ -165,15 +165,14 @@ class Door:
         """The clients there now; a newcomer is judged once."""
         names = self.engine.names()
         here = [name for name in names if name in self.known]
-        for name in names if here else ():
-            if name not in self.known | self.refused:
-                try:
-                    self.method.check(Roster(self.engine.schemas([*here, name])))
-                    self.known.add(name)
-                except CotempoError as error:
-                    self.refused.add(name)
-                    if self.keeper:
-                        self.keeper.trouble(Failure(name, 0, "join", type(error).__name__), error)
+        for name in [name for name in names if name not in self.known and name not in self.refused] if here else ():
+            try:
+                self.method.check(Roster(self.engine.schemas([*here, name])))
+                self.known.add(name)
+            except CotempoError as error:
+                self.refused.add(name)
+                if self.keeper:
+                    self.keeper.trouble(Failure(name, 0, "join", type(error).__name__), error)
         return [name for name in names if name in self.known]
 
 

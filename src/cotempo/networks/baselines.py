@@ -61,7 +61,8 @@ class Baseline(BaseModel):
         mean = own.sums / own.rows if self.centred else np.zeros_like(own.sums)
         return dynotears(centre(own, mean), count, (self.lambda_within, self.lambda_across))
 
-    def _learn_each(self, clients: Mapping[str, Series]) -> dict[str, FloatArray]:
+    def learn_each(self, clients: Mapping[str, Series]) -> dict[str, FloatArray]:
+        """Return every client's Z = [W; A], learned alone; `fit` takes it, to learn it once for several baselines."""
         own = read_moments(clients, self.lags)
         return {name: self._learn(one, len(clients[name].features)) for name, one in own.items()}
 
@@ -84,18 +85,18 @@ class Local(Baseline):
     ['client-0', 'client-1']
     """
 
-    def fit(self, clients: Mapping[str, Series]) -> dict[str, Network]:
+    def fit(self, clients: Mapping[str, Series], learned: Mapping[str, FloatArray] | None = None) -> dict[str, Network]:
         """Return one network per client."""
-        found = self._learn_each(clients)
+        found = learned or self.learn_each(clients)
         return {name: self._network(weights, clients[name].features) for name, weights in found.items()}
 
 
 class Ave(Baseline):
     """The mean of the clients' weights, then the threshold; as in the papers it may have cycles."""
 
-    def fit(self, clients: Mapping[str, Series]) -> Network:
+    def fit(self, clients: Mapping[str, Series], learned: Mapping[str, FloatArray] | None = None) -> Network:
         """Return the averaged network."""
-        found = self._learn_each(clients)
+        found = learned or self.learn_each(clients)
         names = next(iter(clients.values())).features
         return self._network(np.mean(list(found.values()), axis=0), names, acyclic=False)
 
@@ -103,9 +104,11 @@ class Ave(Baseline):
 class Best(Baseline):
     """The network of the client that is nearest to the truth, which must be known: a bound, not a method."""
 
-    def fit(self, clients: Mapping[str, Series], truth: Network) -> Network:
+    def fit(
+        self, clients: Mapping[str, Series], truth: Network, learned: Mapping[str, FloatArray] | None = None
+    ) -> Network:
         """Return the best of the clients' networks."""
-        local = Local(**self.model_dump()).fit(clients)
+        local = Local(**self.model_dump()).fit(clients, learned)
         return min(local.values(), key=lambda network: score_network(network, truth)["shd_double"])
 
 

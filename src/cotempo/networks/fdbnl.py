@@ -58,8 +58,8 @@ class FDBNL(StagedMethod):
         How many past time steps can act; 0 learns a static network.
     lambda_within, lambda_across
         Sparsity of the edges within a time step and across time steps, per average squared loss. `"auto"` learns
-        with six values on the first four fifths of every client's rows, in the same rounds, and takes the largest whose
-        network predicts the last fifths as well as the best one does, within one standard error.
+        with five values on the first four fifths of every client's rows, in the same rounds, and takes the largest
+        whose network predicts the last fifths as well as the best one does, within one standard error.
     threshold, threshold_across
         Weights below them are no edges, within a time step and across.
     weighting
@@ -68,13 +68,15 @@ class FDBNL(StagedMethod):
     centred, scaled
         Subtract the pooled mean; divide by the pooled standard deviation.
     rounds
-        At most this many rounds a stage.
+        At most this many rounds a stage; one in which half of the clients take part counts half.
     tolerance, cycle_tolerance
         A stage ends when the residuals and h(W) are below them.
     cycle_growth, consensus_growth
-        Factors of rho_1 and rho_2 each round, phi_1 and phi_2 of the paper.
+        Factors of rho_1 and rho_2 each whole round, phi_1 and phi_2 of the paper.
     iterations
         Iterations of L-BFGS-B for W in one round; the next round goes on from there.
+    refit
+        Learn the weights of the edges found once more, without the sparsity that shrank them.
     compare
         Hold out the last fifth of every client's rows first, to tell whether joining helped.
 
@@ -118,6 +120,10 @@ class FDBNL(StagedMethod):
         """A small case for the contract suite."""
         clients, _ = make_networks(variables=3, clients=4, samples=160, seed=0)
         return cls(rounds=6), clients, None
+
+    @property
+    def _refits(self) -> bool:
+        return self.refit
 
     # At a client.
 
@@ -166,7 +172,7 @@ class FDBNL(StagedMethod):
 
     # At the server.
 
-    def _step(self, state: StagedState, answers: Answers) -> tuple[StagedState, Metrics, bool]:
+    def _step(self, state: StagedState, answers: Answers, share: float) -> tuple[StagedState, Metrics, bool]:
         """The server's problem (3), then the penalties of equation (4), for each candidate."""
         weight = 1.0 if self.weighting == "rows" else answers.sum.weight
         target, gap, variance = answers.mean("target"), answers.mean("gap"), answers.mean("variance")
@@ -179,7 +185,7 @@ class FDBNL(StagedMethod):
         ]
         found = [residuals(new, old, one) for new, old, one in zip(shared, state.shared, gap.tolist(), strict=True)]
         grown = [
-            one.updated(measured.cycles, self.cycle_growth, self.consensus_growth)
+            one.updated(measured.cycles, self.cycle_growth**share, self.consensus_growth**share)
             for one, measured in zip(penalties, found, strict=True)
         ]
         metrics = {

@@ -76,11 +76,11 @@ class PFDBNL(StagedMethod):
     centred, scaled
         Give every client an intercept of its own; divide by the pooled standard deviation.
     rounds
-        At most this many rounds a stage.
+        At most this many rounds a stage; one in which half of the clients take part counts half.
     tolerance, cycle_tolerance
         A stage ends when what moves and the mean of h(W_k) are below them.
     cycle_growth, consensus_growth
-        Factors of rho_1 and rho_2 each round, phi_1 and phi_2 of the paper.
+        Factors of rho_1 and rho_2 each whole round, phi_1 and phi_2 of the paper.
     iterations, passes
         Iterations of L-BFGS-B in one pass over a client's own problem, and passes, in one round; the next round goes on
         from there.
@@ -211,7 +211,7 @@ class PFDBNL(StagedMethod):
             ]
         )
 
-    def _step(self, state: StagedState, answers: Answers) -> tuple[StagedState, Metrics, bool]:
+    def _step(self, state: StagedState, answers: Answers, share: float) -> tuple[StagedState, Metrics, bool]:
         """The server's problem (12), whose solution is a mean, then the penalties of equation (13)."""
         shared, cycles = answers.mean("target"), answers.mean("cycles")
         size = np.maximum(1.0, np.linalg.norm(shared, axis=(1, 2)))
@@ -221,7 +221,7 @@ class PFDBNL(StagedMethod):
             "moved": float((np.sqrt(answers.mean("moved")) / size).max()),
         }
         grown = [
-            Penalties(*one).updated(h, self.cycle_growth, self.consensus_growth)
+            Penalties(*one).updated(h, self.cycle_growth**share, self.consensus_growth**share)
             for one, h in zip(state.penalties.tolist(), cycles.tolist(), strict=True)
         ]
         last = bool(cycles.max() <= self.cycle_tolerance and max(moving.values()) <= self.tolerance)

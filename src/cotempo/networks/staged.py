@@ -34,7 +34,7 @@ from cotempo.networks.network import Network
 
 FloatArray = NDArray[np.float64]
 STAGES = ("trial", "final")
-SPARSITIES = (0.14, 0.2, 0.28, 0.4, 0.56, 0.8)
+SPARSITIES = (0.2, 0.28, 0.4, 0.56, 0.7)
 MINIMUM_TRANSITIONS = 2
 Sparsity = Annotated[float, Field(ge=0)] | Literal["auto"]
 
@@ -48,6 +48,7 @@ class StagedState:
     variables)`; `penalties` is `(candidates, 3)`. `mean` and `scale` are `(2, side)`, one row a stage.
     """
 
+    clients: tuple[str, ...]
     variables: tuple[str, ...]
     stage: str
     candidates: FloatArray
@@ -57,7 +58,7 @@ class StagedState:
     variance: FloatArray
     penalties: FloatArray
     refitting: bool = False
-    round: int = 0
+    round: float = 0.0
     comparisons: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
 
@@ -89,7 +90,6 @@ class StagedMethod(Method):
     tolerance: float = Field(0.01, gt=0)
     cycle_tolerance: float = Field(1e-5, gt=0)
     compare: bool = True
-    refit: bool = False
 
     # What the two write.
 
@@ -104,12 +104,17 @@ class StagedMethod(Method):
         """At a client: log-density of its held-out rows under each candidate, `(candidates, rows)`, in nats."""
 
     @abstractmethod
-    def _step(self, state: StagedState, answers: Answers) -> tuple[StagedState, Metrics, bool]:
-        """At the server: take a step of ADMM, and say whether it was the last."""
+    def _step(self, state: StagedState, answers: Answers, share: float) -> tuple[StagedState, Metrics, bool]:
+        """At the server: take a step of ADMM that counts as so much of a round, and say whether it was the last."""
 
     @abstractmethod
     def _solve_fields(self, state: StagedState) -> Mapping[str, Spec]:
         """What a client sends in a step of ADMM."""
+
+    @property
+    def _refits(self) -> bool:
+        """Whether the weights of the edges found are learned once more without sparsity, by further steps."""
+        return False
 
     # At a client.
 
@@ -170,20 +175,24 @@ class StagedMethod(Method):
         names = roster.schema.columns
         count, side = len(names), (self.lags + 1) * len(names)
         return StagedState(
-            names, "moments", np.zeros((1, 2)), np.zeros((1, side, count)), np.zeros((2, side)), np.ones((2, side)),
-            np.ones((1, count)), np.zeros((1, 3)),
+            roster.names, names, "moments", np.zeros((1, 2)), np.zeros((1, side, count)), np.zeros((2, side)),
+            np.ones((2, side)), np.ones((1, count)), np.zeros((1, 3)),
         )  # fmt: skip
 
     def ask(self, state: StagedState, cohort: Sequence[str], rng: Rng) -> Ask | None:
-        """Moments once; then rounds of ADMM on each stage, with the comparison in between."""
+        """Moments once; then rounds of ADMM on each stage, with the comparison in between.
+
+        Only the rounds of ADMM are a cohort's: moments and comparisons are one message each, from everyone.
+        """
         if state.stage == "finished":
             return None
+        everyone = sorted({*state.clients, *cohort})  # moments and the choice must not rest on one round's cohort
         if state.stage == "moments":
-            return Ask("moments", cohort, ends_round=False)
+            return Ask("moments", everyone, ends_round=False)
         index = 0 if state.stage == "compare" else STAGES.index(state.stage)
         common = {"shared": state.shared, "mean": state.mean[index], "scale": state.scale[index]}
         if state.stage == "compare":
-            return Ask("compare", cohort, Message({**common, "variance": state.variance}), ends_round=False)
+            return Ask("compare", everyone, Message({**common, "variance": state.variance}), ends_round=False)
         details = {"stage": state.stage, "penalties": state.penalties, "candidates": state.candidates}
         return Ask("solve", cohort, Message({**common, **details}))
 
@@ -195,14 +204,19 @@ class StagedMethod(Method):
             return self._pool(state, answers.sum, len(answers.names)), {}
         if state.stage == "compare":
             return self._choose(state, answers)
-        stepped, metrics, last = self._step(state, answers)
-        stepped = replace(stepped, round=state.round + 1)
+        share = self._share(state, answers)
+        stepped, metrics, last = self._step(state, answers, share)
+        stepped = replace(stepped, round=state.round + share)
         if not last and stepped.round < self.rounds:
             return stepped, metrics
-        if self.refit and not state.refitting:
+        if self._refits and not state.refitting:
             return self._begin_refit(stepped), metrics
         following = {"trial": "compare", "final": "finished"}[state.stage]
-        return replace(stepped, stage=following, refitting=False, round=0), metrics
+        return replace(stepped, stage=following, refitting=False, round=0.0), metrics
+
+    def _share(self, state: StagedState, answers: Answers) -> float:
+        """What a round counts: the share of clients that took part, so that each has seen as many when time is up."""
+        return 1.0 if self.preset == "paper" else min(1.0, len(answers.names) / len(state.clients))
 
     def _begin_refit(self, state: StagedState) -> StagedState:
         """Keep the edges found; their weights are learned again, without the sparsity that shrank them."""
@@ -210,7 +224,7 @@ class StagedMethod(Method):
         kept = [self._network(weights) for weights in state.shared]
         shared = np.stack([np.vstack([one.within, one.across.reshape(-1, count)]) for one in kept])
         penalties = np.tile([0.0, 0.0, 1.0], (len(shared), 1))
-        return replace(state, refitting=True, shared=shared, penalties=penalties, round=0)
+        return replace(state, refitting=True, shared=shared, penalties=penalties, round=0.0)
 
     def _pool(self, state: StagedState, total: Message, clients: int) -> StagedState:
         rows = total["rows"][:, None]
@@ -345,5 +359,5 @@ def _begin(state: StagedState, stage: str, candidates: FloatArray) -> StagedStat
     penalties = np.tile([0.0, 1.0, 1.0], (len(candidates), 1))
     variance = np.ones((len(candidates), count))
     return replace(
-        state, stage=stage, candidates=candidates, shared=shared, penalties=penalties, variance=variance, round=0
+        state, stage=stage, candidates=candidates, shared=shared, penalties=penalties, variance=variance, round=0.0
     )
