@@ -48,7 +48,8 @@ FloatArray = NDArray[np.float64]
 class OneRoundState:
     """What the server keeps: the sums, and the network they tell.
 
-    `counts`, `sums` and `products` have two rows: what was seen before the held-out fifth, and the rest.
+    `counts`, `sums` and `products` have a row for what was seen before the held-out fifth and one for the rest, or a
+    single row where nothing is held out.
     """
 
     variables: tuple[str, ...]
@@ -170,7 +171,15 @@ class OneRound(Method):
         return Message({"edges": float(np.count_nonzero(found.within))}), OneRoundMemory(found.within, found.across)
 
     def _sums(self, prepared: Prepared, names: Sequence[str], common: Mapping[str, Any]) -> dict[str, FloatArray]:
-        return product_sums(prepared, names, common["centre"], self.lags, self.half_life, pairwise=common["pairwise"])
+        return product_sums(
+            prepared,
+            names,
+            common["centre"],
+            self.lags,
+            self.half_life,
+            pairwise=common["pairwise"],
+            split=self.compare,
+        )
 
     def late_sums(self, state: OneRoundState, client: str, table: Series) -> dict[str, FloatArray]:
         """The sums of a client that joins or leaves later, about the centre that was agreed on."""
@@ -297,10 +306,13 @@ class OneRound(Method):
             return Expect(fields, sums=True)
         if phase == "products":
             rules = () if state.pairwise else (_semidefinite,)
+            parts = 2 if self.compare else 1
             fields = {
-                "counts": Spec((2, pairs if state.pairwise else 1), low=0, high=1e12, about="how many rows you have"),
-                "sums": Spec((2, side), about="the sum of each variable and of its lags"),
-                "products": Spec((2, pairs), rules=rules, about="sums of products of each two of them"),
+                "counts": Spec(
+                    (parts, pairs if state.pairwise else 1), low=0, high=1e12, about="how many rows you have"
+                ),
+                "sums": Spec((parts, side), about="the sum of each variable and of its lags"),
+                "products": Spec((parts, pairs), rules=rules, about="sums of products of each two of them"),
             }
             return Expect(fields, sums=True)
         if phase == "compare":

@@ -53,8 +53,9 @@ def product_sums(
     half_life: float | None,
     *,
     pairwise: bool,
+    split: bool,
 ) -> dict[str, FloatArray]:
-    """Moments before the held-out fifth and of the rest, placed among the columns of all clients."""
+    """Moments among the columns of all clients: `split` into before the held-out fifth and the rest, or whole."""
     rows = transition_rows(prepared.table, lags, half_life, partial=True) if pairwise else prepared.rows
     here = np.array([names.index(name) for name in prepared.table.features])
     columns = np.concatenate([here + lag * len(names) for lag in range(lags + 1)])
@@ -62,7 +63,7 @@ def product_sums(
     cut = max(len(rows.values) - held_out(len(rows.values)) - lags, 0)
     parts = [
         sum_products(Rows(rows.values[part], rows.weights[part]), about, pairwise=pairwise)
-        for part in (slice(None, cut), slice(cut, None))
+        for part in ((slice(None, cut), slice(cut, None)) if split else (slice(None),))
     ]
     if pairwise:
         parts = [embed(part, columns, len(names) * (lags + 1)) for part in parts]
