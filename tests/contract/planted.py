@@ -156,3 +156,10 @@ class DriftsWhenAnAnswerIsLost(Sound):
         message, moved = super().answer(question, prepared, newest, rng)
         prepared["cache"]["memory"] = moved
         return message, moved
+
+
+class BreaksItsBatch(Sound):
+    """Fails whenever it is asked for a whole cohort; the loop it falls back to hides it."""
+
+    def answer_all(self, questions: Any, prepared: Any, memories: Any, rngs: Any) -> Any:
+        raise ValueError("no cohort, please")

@@ -27,6 +27,7 @@ CAUGHT_BY = {
     "ForgetsMemoryOnResume": "killed_anywhere_equals_never_killed",
     "WritesOnItsQuestion": "verbs_change_nothing_they_are_given",
     "DriftsWhenAnAnswerIsLost": "a_lost_answer_is_a_lost_question",
+    "BreaksItsBatch": "batched_equals_looped",
 }
 
 

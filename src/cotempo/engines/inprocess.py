@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 
 from cotempo.data import Schema, Table
@@ -62,7 +63,11 @@ class InProcess:
                 [site.memory(question.base) for site, question in zip(sites, questions, strict=True)],
                 [site.rng(question.step) for site, question in zip(sites, questions, strict=True)],
             )
-        except Exception:
+        except Exception as error:
+            name = type(self.method).__name__
+            warnings.warn(
+                f"{name}.answer_all failed ({type(error).__name__}); clients are asked one by one", stacklevel=2
+            )
             return None
         return [
             site.finish(question, message, memory)
