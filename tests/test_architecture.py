@@ -104,11 +104,11 @@ def test_only_the_flower_engine_imports_flower() -> None:
             assert not names & {"flwr", "ray"}, module
 
 
-def test_nothing_pickles_but_the_pool_and_the_checks() -> None:
+def test_nothing_pickles_but_the_bench_and_the_checks() -> None:
     for module, path in MODULES.items():
         names = {name.split(".")[0] for name in imports(path, module, top_only=False)}
         if names & {"pickle", "marshal", "shelve", "joblib", "dill"}:
-            assert module == "engines.pool" or module.startswith("testing."), module
+            assert module == "engines.bench" or module.startswith("testing."), module
         assert "torch.load" not in path.read_text(), module
 
 

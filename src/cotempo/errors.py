@@ -64,6 +64,10 @@ class MemoryLost(CotempoError):  # noqa: N818 - it says what happened
     """A client no longer has the memory a question starts from."""
 
 
+class EngineError(CotempoError):
+    """An engine, a server or a site is not there, cannot be reached, or refuses."""
+
+
 class RunError(CotempoError):
     """A run folder cannot be used as asked."""
 

@@ -10,24 +10,20 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cotempo import data
+from cotempo.data import READERS
 from cotempo.errors import CotempoError, ParameterError, nearest
 from cotempo.federation.method import Method
 from cotempo.federation.participation import Participation
 from cotempo.federation.registry import find_method
 
-READERS: Mapping[str, Callable[..., Any]] = {
-    "events": data.read_events,
-    "series": data.read_series,
-    "posts": data.read_posts,
-}
-
 
 def generators() -> dict[str, Callable[..., tuple[Any, Any]]]:
     """Every generator of data with a known truth, by the name experiment files use."""
-    from cotempo.networks import make_networks
+    from cotempo.networks import make_lorenz96, make_networks
 
     return {
         "networks": make_networks,
+        "lorenz96": make_lorenz96,
         "events": data.make_events,
         "series": data.make_series,
         "posts": data.make_posts,
@@ -48,13 +44,16 @@ class DataSettings(_Section):
 
 
 class EngineSettings(_Section):
-    """Where clients run."""
+    """Where clients run; the last three are for sites across organisations."""
 
     name: str = "inprocess"
     workers: int = Field(0, ge=0)
     batched: bool = True
     deadline: float | None = Field(None, gt=0, allow_inf_nan=False)
     threads: int = Field(1, ge=1)
+    server: str | None = None
+    participants: tuple[str, ...] = ()
+    share_result: bool = False
 
 
 class CohortSettings(_Section):
@@ -104,8 +103,11 @@ class Experiment(_Section):
         return cls(**{**content, "method": method.__name__})
 
     @classmethod
-    def from_file(cls, path: str | Path) -> Experiment:
-        """Read an experiment file; a relative data source is looked for beside it."""
+    def from_file(cls, path: str | Path, **engine: Any) -> Experiment:
+        """Read an experiment file; a relative data source or server is looked for beside it.
+
+        `engine` and `server` stand in the place of the file's own.
+        """
         path = Path(path)
         try:
             content = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -116,8 +118,11 @@ class Experiment(_Section):
         source = content.get("data", {}).get("source") if isinstance(content.get("data"), dict) else None
         if isinstance(source, str):
             content["data"]["source"] = str((path.parent / source).resolve())
-        experiment = cls.from_dict(content)
-        if experiment.data is None:
+        server = content.get("engine", {}).get("server") if isinstance(content.get("engine"), dict) else None
+        if isinstance(server, str):
+            content["engine"]["server"] = str((path.parent / server).resolve())
+        experiment = cls.from_dict(content).on(**engine)
+        if experiment.data is None and not experiment.is_remote:
             raise ParameterError(f"{path} must have a [data] table that says where the clients are")
         return experiment
 
@@ -129,6 +134,17 @@ class Experiment(_Section):
     @property
     def _parameters(self) -> dict[str, Any]:
         return self.parameters if self.rounds is None else {**self.parameters, "rounds": self.rounds}
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether the clients' tables are at their own places, and none is read here."""
+        return self.engine.name == "flower"
+
+    def on(self, *, engine: str | None = None, server: str | Path | None = None) -> Experiment:
+        """The same experiment on another engine; what is `None` stays as it is."""
+        given = {"name": engine, "server": None if server is None else str(Path(server).resolve())}
+        given = {key: value for key, value in given.items() if value is not None}
+        return Experiment(**{**self.model_dump(), "engine": {**self.engine.model_dump(), **given}})
 
     @property
     def participation(self) -> Participation:
@@ -143,6 +159,8 @@ class Experiment(_Section):
 def load_clients(experiment: Experiment) -> tuple[Any, Any]:
     """Read or generate an experiment's clients; the truth is `None` where it is not known."""
     where = experiment.data
+    if experiment.is_remote:
+        return {}, None
     if where is None:
         raise ParameterError(
             "the run was begun on tables in memory; give them again: cotempo.resume(run, clients) from Python"
@@ -164,7 +182,8 @@ def load_clients(experiment: Experiment) -> tuple[Any, Any]:
 
 def load_truth(experiment: Experiment) -> Any:
     """The truth behind generated data; `None` where the data are somebody's own, which need not be read again."""
-    return load_clients(experiment)[1] if experiment.data and experiment.data.generate else None
+    known = experiment.data and experiment.data.generate and not experiment.is_remote
+    return load_clients(experiment)[1] if known else None
 
 
 def _call(function: Callable[..., Any], options: Mapping[str, Any], *args: Any) -> Any:

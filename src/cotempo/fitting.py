@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from cotempo.data import Table
+from cotempo.data import READERS, Table
 from cotempo.engines import open_engine
-from cotempo.errors import CotempoError, DataError, Problem
-from cotempo.experiment import READERS, Experiment, load_clients, load_truth
+from cotempo.errors import CotempoError, DataError, ParameterError, Problem, RunError
+from cotempo.experiment import Experiment, load_clients, load_truth
+from cotempo.federation.asynchronous import Delays, Timed, asynchronous_rounds, timed_rounds
 from cotempo.federation.engine import Engine
 from cotempo.federation.exchange import Expect
 from cotempo.federation.fitted import Fitted, Outcome
@@ -27,10 +29,11 @@ from cotempo.threads import limit_threads
 
 def fit(
     method: Method,
-    clients: Mapping[str, Any],
+    clients: Mapping[str, Any] | None = None,
     *,
     public: Any = None,
     engine: str = "inprocess",
+    server: str | Path | None = None,
     seed: int = 0,
     run: str | Path | None = None,
     workers: int = 0,
@@ -46,11 +49,13 @@ def fit(
     Parameters
     ----------
     clients
-        A table, or any dataframe, per client name.
+        A table, or any dataframe, per client name; none on the engine `flower`, where sites hold theirs.
     public
         A table the server may see, for methods that use one.
     engine
-        Where clients run.
+        Where clients run: `inprocess`, `flower-simulation` or `flower`.
+    server
+        On the engine `flower`, the server's folder as `cotempo provision` made it.
     seed
         Decides every random number: the same seed gives the same bits.
     run
@@ -78,10 +83,12 @@ def fit(
         parameters=parameters_of(method),
         cohort=_cohort(cohort),
         quorum=quorum,
-        engine={"name": engine, "workers": workers, "batched": batched, "deadline": deadline, "threads": threads},
-    )
-    tables = _tables(method, clients)
-    return run_experiment(experiment, tables, method=method, public=public, run=run, progress=progress)
+        engine={
+            "name": engine, "workers": workers, "batched": batched, "deadline": deadline, "threads": threads,
+            "server": None if server is None else str(server),
+        },
+    )  # fmt: skip
+    return run_experiment(experiment, clients or {}, method=method, public=public, run=run, progress=progress)
 
 
 def run_experiment(
@@ -95,14 +102,15 @@ def run_experiment(
 ) -> Any:
     """Run an experiment from its start; clients come from its `[data]` unless they are given."""
     method = method or experiment.make_method()
-    tables = _tables(method, clients if clients is not None else load_clients(experiment)[0])
+    tables = _tables(experiment, method, clients)
     public = None if public is None else _table("public", public, method.kind)
     folder = None
     if run is not None:
         folder = RunFolder.create(run, experiment.to_dict(), _fingerprints(tables, public))
     try:
-        with _at_work(experiment, method, tables, folder) as engine:
-            return _drive(experiment, method, engine, folder, None, public, progress)
+        identity = folder.identity if folder else uuid.uuid4().hex
+        with _at_work(experiment, method, tables, folder, identity) as engine:
+            return _drive(experiment, method, engine, folder, None, public, progress, identity)
     except Exception:
         if folder and not folder.has_begun:
             folder.discard()  # so that the same command works once its mistake is mended
@@ -110,33 +118,42 @@ def run_experiment(
 
 
 def resume(
-    run: str | Path, clients: Mapping[str, Any] | None = None, *, public: Any = None, progress: bool | None = None
+    run: str | Path,
+    clients: Mapping[str, Any] | None = None,
+    *,
+    public: Any = None,
+    engine: str | None = None,
+    server: str | Path | None = None,
+    progress: bool | None = None,
 ) -> Any:
     """Go on with a run from its newest whole checkpoint, to the same bits as if it had never stopped.
 
     Clients are read again from where the experiment says they are, unless they are given; tables that differ from
-    those the run was begun on are refused.
+    those the run was begun on are refused. `server` says where the server's folder is now, if it was moved.
     """
     folder = RunFolder.reopen(run)
     with closing(folder):
-        experiment = Experiment.from_dict(folder.experiment)
+        begun = Experiment.from_dict(folder.experiment)
+        experiment = begun.on(engine=engine, server=server)
+        if begun.is_remote != experiment.is_remote:
+            raise RunError(f"{run} must go on where its clients' memories are, on the engine {begun.engine.name}")
         method = experiment.make_method()
-        tables = _tables(method, clients if clients is not None else load_clients(experiment)[0])
+        tables = _tables(experiment, method, clients)
         public = None if public is None else _table("public", public, method.kind)
         _same_data(folder.fingerprints, _fingerprints(tables, public))
         start = folder.latest(method)
         folder.rewind(start.step if start else 0)
-        with _at_work(experiment, method, tables, folder) as engine:
+        with _at_work(experiment, method, tables, folder, folder.identity) as place:
             if start:
-                engine.restore(start.memories, start.ledger)
-            return _drive(experiment, method, engine, folder, start, public, progress)
+                place.restore(start.memories, start.ledger)
+            return _drive(experiment, method, place, folder, start, public, progress, folder.identity)
 
 
 def dry_run(
     method: Method, clients: Mapping[str, Any], *, public: Any = None, seed: int = 0
 ) -> dict[str, tuple[Message, Expect]]:
     """Make every client's first message and return it, with what it is said to be; nothing is absorbed or kept."""
-    tables = _tables(method, clients)
+    tables = _here(method, clients)
     public = None if public is None else _table("public", public, method.kind)
     engine = open_engine("inprocess", method, tables, seed=seed)
     first = opening(method, engine, public=public, seed=seed, participation=Participation())
@@ -152,15 +169,61 @@ def dry_run(
     return messages
 
 
+def simulate_delays(
+    method: Method,
+    clients: Mapping[str, Any],
+    *,
+    delays: Delays,
+    buffer: int | None = None,
+    concurrency: int | None = None,
+    public: Any = None,
+    seed: int = 0,
+) -> list[Timed]:
+    """Learn with clients that take their time, in simulated seconds, and return every step with when it ended.
+
+    Parameters
+    ----------
+    delays
+        How long clients take.
+    buffer
+        Go on as soon as this many answers are there, for methods that allow it; `None` waits for everyone asked.
+    concurrency
+        How many clients are at work at a time; everyone by default.
+
+    Examples
+    --------
+    >>> import cotempo as ct
+    >>> clients, truth = ct.make_events(clients=5, sequences=4)
+    >>> method = ct.FedPP(rounds=3, compare=False, settle=0)
+    >>> slow = ct.Delays(stragglers=0.2)
+    >>> [ct.simulate_delays(method, clients, delays=slow, buffer=buffer)[-1].seconds for buffer in (None, 4)]
+    [70.0, 50.0]
+    """
+    tables = _here(method, clients)
+    public = None if public is None else _table("public", public, method.kind)
+    seconds = delays.among(tables, seed)
+    with limit_threads(1):
+        engine = open_engine("inprocess", method, tables, seed=seed)
+        if buffer is None:
+            who = Participation(concurrency)
+            return list(timed_rounds(method, engine, seconds, public=public, seed=seed, participation=who))
+        return list(
+            asynchronous_rounds(
+                method, engine, seconds, buffer=buffer, concurrency=concurrency, public=public, seed=seed
+            )
+        )
+
+
 @contextmanager
 def _at_work(
-    experiment: Experiment, method: Method, tables: Mapping[str, Table], folder: RunFolder | None
+    experiment: Experiment, method: Method, tables: Mapping[str, Table], folder: RunFolder | None, run: str
 ) -> Iterator[Engine]:
     settings = experiment.engine
     with limit_threads(settings.threads):
         engine = open_engine(
             settings.name, method, tables, seed=experiment.seed, workers=settings.workers, batched=settings.batched,
-            deadline=settings.deadline, threads=settings.threads,
+            deadline=settings.deadline, threads=settings.threads, server=settings.server,
+            participants=settings.participants, share_result=settings.share_result, run=run,
         )  # fmt: skip
         try:
             yield engine
@@ -178,6 +241,7 @@ def _drive(
     start: Checkpoint | None,
     public: Table | None,
     progress: bool | None,
+    run: str,
 ) -> Fitted:
     """Run the loop to its end, and keep what came of it."""
     history: list[dict[str, Any]] = []
@@ -189,7 +253,7 @@ def _drive(
     state, ledger = start.state, dict(start.ledger)
     steps = rounds(
         method, engine, public=public, seed=experiment.seed, participation=who, quorum=experiment.quorum,
-        run=folder.identity if folder else experiment.name, keeper=folder, start=start,
+        run=run, keeper=folder, start=start,
     )  # fmt: skip
     for step in show(steps, method, progress):
         if not folder:
@@ -198,6 +262,7 @@ def _drive(
         ledger |= step.answers.versions
     if folder:
         history = read_lines(folder.path / "log.jsonl")
+    engine.finish(state, ledger)
     schemas = engine.schemas(engine.names())
     fitted = method.result(Outcome(method, state, schemas, engine.memories(ledger), tuple(history)))
     if folder:
@@ -211,7 +276,16 @@ def parameters_of(method: Method) -> dict[str, Any]:
     return {name: value for name, value in method.model_dump(mode="json").items() if value is not None}
 
 
-def _tables(method: Method, clients: Mapping[str, Any]) -> dict[str, Table]:
+def _tables(experiment: Experiment, method: Method, clients: Mapping[str, Any] | None) -> dict[str, Table]:
+    """The clients' tables, none where they are at their own places."""
+    if experiment.is_remote:
+        if clients:
+            raise ParameterError("clients must not be given on the engine flower: sites hold their own tables")
+        return {}
+    return _here(method, clients if clients is not None else load_clients(experiment)[0])
+
+
+def _here(method: Method, clients: Mapping[str, Any]) -> dict[str, Table]:
     if not isinstance(clients, Mapping) or not clients:
         raise DataError("clients must be a mapping from client name to table with at least one client")
     return {str(name): _table(str(name), clients[name], method.kind) for name in sorted(clients)}

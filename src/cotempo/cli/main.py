@@ -1,7 +1,8 @@
-"""`cotempo`: demo, run, resume, report, check, make-data, messages.
+"""`cotempo`: demo, run, resume, report, check, make-data, messages; provision, server, client.
 
 Exit codes: 0 done; 1 an unexpected error; 2 wrong usage or parameters; 3 something is wrong with the data;
-4 paused below quorum, can be resumed; 5 a run folder cannot be used as asked; 130 interrupted.
+4 paused below quorum, can be resumed; 5 a run folder cannot be used as asked;
+6 an engine, a server or a site is not there or refuses; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ from typing import Annotated, Any
 
 import click
 import typer
-from rich.console import Console
-from rich.markup import escape
 
 import cotempo
 from cotempo import data
+from cotempo.cli import federation
+from cotempo.cli.saying import Json, Quiet, say
 from cotempo.cli.words import describe_message, describe_messages, describe_result
-from cotempo.errors import CotempoError, DataError, ParameterError, QuorumError, RunError
-from cotempo.experiment import READERS, Experiment, generators, load_clients, load_truth
+from cotempo.errors import CotempoError, DataError, EngineError, ParameterError, QuorumError, RunError
+from cotempo.experiment import Experiment, generators, load_clients, load_truth
 from cotempo.federation.fitted import load
 from cotempo.federation.run import read_experiment, read_lines
 from cotempo.fitting import dry_run, resume, run_experiment
@@ -33,20 +34,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-out = Console(highlight=False, soft_wrap=True)
-
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, for machines.")]
+EngineName = Annotated[
+    str | None, typer.Option("--engine", help="inprocess, flower-simulation or flower; by default the file's.")
+]
+ServerPath = Annotated[Path | None, typer.Option("--server", help="The server's folder, for the engine flower.")]
 RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]
-
-
-def say(lines: list[str], record: dict[str, Any], *, quiet: bool, as_json: bool) -> None:
-    """Print for people or for machines."""
-    if as_json:
-        print(json.dumps(record))
-    elif not quiet:
-        for line in lines:
-            out.print(escape(line))
 
 
 def _version(wanted: bool) -> None:
@@ -82,11 +74,15 @@ def run(
     experiment_file: Annotated[Path, typer.Argument(metavar="EXPERIMENT.toml", help="What to run on what.")],
     folder: Annotated[Path | None, typer.Option("--run", help="The run's folder; by default runs/<name>.")] = None,
     dry: Annotated[bool, typer.Option("--dry-run", help="Show what would be sent first; send nothing.")] = False,
+    engine: EngineName = None,
+    server: ServerPath = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Run an experiment file."""
-    experiment = Experiment.from_file(experiment_file)
+    experiment = Experiment.from_file(experiment_file, engine=engine, server=server)
+    if dry and experiment.is_remote:
+        raise ParameterError("a dry run needs the data: run it at a site, on its own table, with --engine inprocess")
     clients, truth = load_clients(experiment)
     if dry:
         messages = dry_run(experiment.make_method(), clients, seed=experiment.seed)
@@ -102,9 +98,15 @@ def run(
 
 
 @app.command(name="resume")
-def resume_run(run: RunPath, quiet: Quiet = False, as_json: Json = False) -> None:
+def resume_run(
+    run: RunPath,
+    engine: EngineName = None,
+    server: ServerPath = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
     """Go on with a run that was stopped, to the same bits."""
-    fitted = resume(run, progress=False if quiet or as_json else None)
+    fitted = resume(run, engine=engine, server=server, progress=False if quiet or as_json else None)
     say(*describe_result(fitted, run, None), quiet=quiet, as_json=as_json)
 
 
@@ -132,9 +134,9 @@ def check(
 ) -> None:
     """Say what a table holds and what is wrong with it."""
     kind = kind or data.detect_kind(source)
-    if kind not in READERS:
-        raise ParameterError(f"kind must be one of {', '.join(READERS)}, was given {kind!r}")
-    description = data.describe(READERS[kind](source))
+    if kind not in data.READERS:
+        raise ParameterError(f"kind must be one of {', '.join(data.READERS)}, was given {kind!r}")
+    description = data.describe(data.READERS[kind](source))
     say(list(description.lines()), description.to_dict(), quiet=quiet, as_json=as_json)
 
 
@@ -200,6 +202,11 @@ def messages(
     say(describe_messages(client, records), {"client": client, "messages": records}, quiet=quiet, as_json=as_json)
 
 
+app.command(name="provision")(federation.provision_kits)
+app.add_typer(federation.server, name="server")
+app.add_typer(federation.client, name="client")
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with its code."""
     arguments = sys.argv[1:] if arguments is None else arguments
@@ -222,5 +229,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 def exit_code(error: CotempoError) -> int:
     """The exit code that tells an error's kind."""
-    kinds: list[tuple[type[CotempoError], int]] = [(ParameterError, 2), (DataError, 3), (QuorumError, 4), (RunError, 5)]
+    kinds: list[tuple[type[CotempoError], int]] = [
+        (ParameterError, 2), (DataError, 3), (QuorumError, 4), (RunError, 5), (EngineError, 6),
+    ]  # fmt: skip
     return next((code for kind, code in kinds if isinstance(error, kind)), 1)

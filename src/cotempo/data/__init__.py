@@ -1,5 +1,8 @@
 """Time-stamped data of clients: tables, readers, splits, partitions, masks and generators."""
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 from cotempo.data.description import ClientDescription, Description, describe, detect_kind
 from cotempo.data.events import Events
 from cotempo.data.events_reader import read_events
@@ -17,7 +20,10 @@ from cotempo.data.splits import split_by_sequence, split_by_time
 from cotempo.data.tables import Schema, Table, numbered
 from cotempo.data.writing import clients_to_frame, write_clients
 
+READERS: Mapping[str, Callable[..., Any]] = {"events": read_events, "series": read_series, "posts": read_posts}
+
 __all__ = [
+    "READERS",
     "ClientDescription",
     "Description",
     "Events",

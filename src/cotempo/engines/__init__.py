@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from cotempo.federation.engine import Engine
     from cotempo.federation.method import Method
 
-ENGINES = ("inprocess",)
+ENGINES = ("inprocess", "flower-simulation", "flower")
 
 
 def open_engine(name: str, method: Method, clients: Mapping[str, Table], *, seed: int, **options: Any) -> Engine:
@@ -21,15 +21,25 @@ def open_engine(name: str, method: Method, clients: Mapping[str, Table], *, seed
     Parameters
     ----------
     name
-        `"inprocess"`: clients are called directly, or in a pool of `workers` processes.
+        `"inprocess"`: clients are called directly, or in a pool of `workers` processes. `"flower-simulation"`: many
+        clients on one machine or a Ray cluster. `"flower"`: sites across organisations; `clients` are theirs.
     options
-        `workers`, `batched`, `deadline`, `threads`: see `cotempo.engines.inprocess` and `cotempo.engines.pool`.
+        `workers`, `batched`, `deadline`, `threads`, `server`, `participants`, `share_result`, `run`: see
+        `cotempo.engines.inprocess`, `cotempo.engines.pool` and `cotempo.engines.flower`.
     """
+    if name not in ENGINES:
+        raise ParameterError(f"engine must be one of {', '.join(ENGINES)}, was given {name!r}{nearest(name, ENGINES)}")
+    if name == "inprocess":
+        return _open_here(method, clients, seed, options)
+    from cotempo.engines.flower import open_flower
+
+    return open_flower(name, method, clients, seed, options)
+
+
+def _open_here(method: Method, clients: Mapping[str, Table], seed: int, options: Mapping[str, Any]) -> Engine:
     from cotempo.engines.inprocess import InProcess
     from cotempo.engines.pool import Pool
 
-    if name not in ENGINES:
-        raise ParameterError(f"engine must be one of {', '.join(ENGINES)}, was given {name!r}{nearest(name, ENGINES)}")
     workers, deadline = options.get("workers", 0), options.get("deadline")
     if workers < 0:
         raise ParameterError(f"workers must be at least 0 (0: no pool), was given {workers}")

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from cotempo.data import Schema, Table
 from cotempo.errors import DataError, Problem
 from cotempo.federation.exchange import Question, Reply
-from cotempo.federation.method import Memory, Method
+from cotempo.federation.method import Memory, Method, State
 from cotempo.federation.site import RamStore, Site
 
 
@@ -82,6 +82,9 @@ class InProcess:
         """Put memories back under the versions the ledger names."""
         for name, memory in memories.items():
             self.sites[name].store.save(ledger[name], memory)
+
+    def finish(self, state: State, ledger: Mapping[str, int]) -> None:
+        """Nothing to hand over."""
 
     def close(self) -> None:
         """Nothing to let go of."""

@@ -8,30 +8,21 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import pickle
 import socket
 import subprocess
 import sys
 import time
-import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from cotempo.data import Table
+from cotempo.engines.bench import Bench, write_contract
 from cotempo.engines.inprocess import InProcess
-from cotempo.errors import CotempoError, ParameterError
+from cotempo.errors import CotempoError
 from cotempo.federation.exchange import Failure, Question, Reply
 from cotempo.federation.method import Memory, Method
-from cotempo.federation.site import (
-    RamStore,
-    Site,
-    fail,
-    question_from_bytes,
-    question_to_bytes,
-    reply_from_bytes,
-    reply_to_bytes,
-)
+from cotempo.federation.site import fail, question_to_bytes, reply_from_bytes
 from cotempo.federation.tree import decode, encode
 from cotempo.threads import limit_threads
 
@@ -137,13 +128,8 @@ class Worker:
     """One child process and the socket to it. Only parent and child, of the same user, ever write to that socket."""
 
     def __init__(self, method: Method, clients: Mapping[str, Table], seed: int, threads: int):
-        if type(method).__module__ == "__main__":
-            raise ParameterError(
-                f"{type(method).__name__} must be importable to run in worker processes; it is defined in the main "
-                "script. Move it to a module of its own."
-            )
         self.kinds = (method.Memory,) if method.Memory else ()
-        self.contract = pickle.dumps((method, dict(clients), seed, threads))
+        self.contract = write_contract(method, clients, seed, threads)
         self.threads = threads
         self._start()
 
@@ -201,25 +187,11 @@ class Worker:
 def work(descriptor: int) -> None:
     """The child's life: receive the contract, then answer questions until the parent hangs up."""
     connection = Connection(descriptor)
-    method, clients, seed, threads = pickle.loads(connection.recv_bytes())
-    kinds = (method.Memory,) if method.Memory else ()
-    sites = {name: Site(method, name, table, seed, RamStore()) for name, table in clients.items()}
+    bench = Bench(connection.recv_bytes())
     connection.send_bytes(READY)
-    with limit_threads(threads):
+    with limit_threads(bench.threads):
         while True:
             try:
-                question_bytes, memory_bytes = connection.recv()
+                connection.send(bench.answer(*connection.recv()))
             except EOFError:
                 return
-            question = question_from_bytes(question_bytes)
-            site, trace = sites[question.client], ""
-            try:
-                message, kept = method.answer(
-                    question, site.prepared, decode(memory_bytes, *kinds), site.rng(question.step)
-                )
-                reply = reply_to_bytes(Reply(question.client, question.step, question.step, message))
-                memory = encode(kept)
-            except Exception as error:
-                reply, memory = reply_to_bytes(fail(question, error)), encode(None)
-                trace = "".join(traceback.format_exception(error))
-            connection.send((reply, memory, trace))

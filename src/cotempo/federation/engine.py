@@ -7,7 +7,7 @@ from typing import Protocol
 
 from cotempo.data import Schema
 from cotempo.federation.exchange import Question, Reply
-from cotempo.federation.method import Memory
+from cotempo.federation.method import Memory, State
 
 
 class Engine(Protocol):
@@ -27,6 +27,9 @@ class Engine(Protocol):
 
     def restore(self, memories: Mapping[str, Memory], ledger: Mapping[str, int]) -> None:
         """Take back what `memories` gave."""
+
+    def finish(self, state: State, ledger: Mapping[str, int]) -> None:
+        """The run is finished: hand the result to clients that keep theirs at their own place."""
 
     def close(self) -> None:
         """Let go of processes and connections."""

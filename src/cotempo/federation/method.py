@@ -138,6 +138,15 @@ class Method(BaseModel, ABC):
         return {}
 
     @property
+    def late(self) -> Mapping[str, Literal["weighted", "added"]]:
+        """Phases whose answers may come late; by default none, and the method always waits for everyone it asked.
+
+        ``"weighted"``: an answer to an older state still helps, and counts less the older it is; `absorb` works with
+        weighted sums. ``"added"``: an answer does not age, because all are asked the same and their sum is all.
+        """
+        return {}
+
+    @property
     def batches(self) -> bool:
         """Whether the method answers a whole cohort at once by `answer_all`."""
         return type(self).answer_all is not Method.answer_all

@@ -165,15 +165,7 @@ class RunFolder:
 
     def record(self, question: Question, message: Message, expect: Expect) -> None:
         """Note what a client sent, in a form its owner can read."""
-        fields = {
-            name: {"about": expect.fields[name].about if name in expect.fields else "", **_sketch(value)}
-            for name, value in message.items()
-        }
-        line = {
-            "client": question.client, "step": question.step, "round": question.round, "phase": question.phase,
-            "bytes": message.nbytes, "weight": message.weight, "summed": expect.sums, "fields": fields,
-        }  # fmt: skip
-        self._records.append(json.dumps(line))
+        self._records.append(json.dumps(sketch_message(question, message, expect)))
 
     def trouble(self, failure: Failure, cause: BaseException | None) -> None:
         """Note a failure, with the client's traceback."""
@@ -282,6 +274,18 @@ def environment() -> dict[str, Any]:
         except importlib.metadata.PackageNotFoundError:
             continue
     return {"python": sys.version.split()[0], "platform": platform.platform(), "packages": versions}
+
+
+def sketch_message(question: Question, message: Message, expect: Expect) -> dict[str, Any]:
+    """What a client sent, field by field, in a form its owner can read."""
+    fields = {
+        name: {"about": expect.fields[name].about if name in expect.fields else "", **_sketch(value)}
+        for name, value in message.items()
+    }
+    return {
+        "client": question.client, "step": question.step, "round": question.round, "phase": question.phase,
+        "bytes": message.nbytes, "weight": message.weight, "summed": expect.sums, "fields": fields,
+    }  # fmt: skip
 
 
 def _sketch(value: Any) -> dict[str, Any]:

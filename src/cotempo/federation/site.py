@@ -123,7 +123,7 @@ class Site:
     """One client at work.
 
     The same step from the same base gives the same answer however often it is asked: `answer` computes it anew,
-    `answer_bytes` returns the stored one and refuses a step that comes again with another content.
+    `answer_once` returns the stored one and refuses a step that comes again with another content.
     """
 
     def __init__(self, method: Method, client: str, table: Table, seed: int, store: Store):
@@ -177,7 +177,10 @@ class Site:
 
     def answer_bytes(self, data: bytes) -> bytes:
         """Answer a question that crossed a wire."""
-        question = question_from_bytes(data)
+        return self.answer_once(question_from_bytes(data))
+
+    def answer_once(self, question: Question) -> bytes:
+        """Answer a question, or give the stored answer where it was answered before."""
         if question.client != self.client:
             return reply_to_bytes(fail(question, MessageError("this question is for another client")))
         identity = hashlib.sha256(question_to_bytes(question, identity=True)).hexdigest()
@@ -203,12 +206,16 @@ def fail(question: Question, error: BaseException) -> Reply:
     return Reply(question.client, question.step, question.base, None, failure, error)
 
 
-def question_to_bytes(question: Question, *, identity: bool = False) -> bytes:
-    """Serialise a question; with `identity` without `keep`, which is housekeeping and may differ in a resumed run."""
+def question_to_bytes(question: Question, *, identity: bool = False, common: Message | None = None) -> bytes:
+    """Serialise a question.
+
+    With `identity` without `keep`, which is housekeeping and may differ in a resumed run; with `common` that stands in
+    the place of the part that all clients share, where it travels apart.
+    """
     tree = {
         "run": question.run, "step": question.step, "round": question.round, "phase": question.phase,
         "client": question.client, "base": question.base, "keep": 0 if identity else question.keep,
-        "common": question.common.to_tree(), "own": question.own.to_tree(),
+        "common": (question.common if common is None else common).to_tree(), "own": question.own.to_tree(),
     }  # fmt: skip
     return encode(tree)
 

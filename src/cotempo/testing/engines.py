@@ -9,7 +9,7 @@ from cotempo.data import Schema, Table
 from cotempo.engines.inprocess import InProcess
 from cotempo.federation.engine import Engine
 from cotempo.federation.exchange import Question, Reply
-from cotempo.federation.method import Memory, Method
+from cotempo.federation.method import Memory, Method, State
 from cotempo.federation.rng import Rng
 from cotempo.federation.site import DiskStore, Site, question_to_bytes, receive
 
@@ -57,6 +57,9 @@ class Bytewise:
 
     def restore(self, memories: Mapping[str, Memory], ledger: Mapping[str, int]) -> None:
         """Nothing to restore."""
+
+    def finish(self, state: State, ledger: Mapping[str, int]) -> None:
+        """Nothing to hand over."""
 
     def close(self) -> None:
         """Nothing to let go of."""
@@ -130,6 +133,10 @@ class Faulty:
     def restore(self, memories: Mapping[str, Memory], ledger: Mapping[str, int]) -> None:
         """As the wrapped engine."""
         self.engine.restore(memories, ledger)
+
+    def finish(self, state: State, ledger: Mapping[str, int]) -> None:
+        """As the wrapped engine."""
+        self.engine.finish(state, ledger)
 
     def close(self) -> None:
         """As the wrapped engine."""

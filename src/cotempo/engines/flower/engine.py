@@ -1,0 +1,175 @@
+"""The engine: clients are sites, and an exchange is one list of messages on Flower's grid."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from flwr.serverapp import Grid
+
+from cotempo.data import Schema
+from cotempo.engines.flower.desk import from_json, schema_from, to_json
+from cotempo.engines.flower.grid import Answer, send
+from cotempo.engines.flower.runtime import ServerTask, speaking
+from cotempo.engines.flower.server import Server
+from cotempo.errors import CotempoError, EngineError, MessageError
+from cotempo.federation.exchange import Failure, Question, Reply
+from cotempo.federation.message import EMPTY
+from cotempo.federation.method import Memory, Method, State
+from cotempo.federation.site import question_to_bytes, receive
+from cotempo.federation.tree import encode
+
+GATHERING = 60.0
+
+
+class Flower:
+    """Sites across organisations.
+
+    Parameters
+    ----------
+    server
+        The folder of the server, as `cotempo provision` made it.
+    run
+        The run's identity, by which sites find their memory again.
+    clients
+        The sites that take part; all that were provisioned by default.
+    deadline
+        Seconds a site may take for an answer; past them it counts as lost.
+    share_result
+        Send the server's final state to the sites, so that each can use its personal model at its own place. What
+        the state holds of others they can see.
+    """
+
+    def __init__(
+        self,
+        method: Method,
+        server: str | Path,
+        *,
+        run: str,
+        seed: int,
+        clients: Sequence[str] = (),
+        deadline: float | None = None,
+        share_result: bool = False,
+    ):
+        self.method = method
+        self.server = Server(server)
+        self.deadline = 3600.0 if deadline is None else deadline
+        self.share_result = share_result
+        wanted = sorted(clients) or sorted(path.stem for path in (self.server.folder / "sites").glob("*.pub"))
+        self.invitation = {
+            "run": run, "seed": seed, "method": type(method).__name__, "clients": len(wanted), "privacy": {},
+            "parameters": method.model_dump(mode="json"),
+        }  # fmt: skip
+        self._run = run
+        self._schemas: dict[str, Schema] = {}
+        with speaking(self.server.local), self.server.alone():
+            self.task = ServerTask(self.server.local, self.server.folder)
+        try:
+            self.wanted = self._gather(wanted)
+        except BaseException:
+            self.task.close(failed=True)
+            raise
+
+    @property
+    def grid(self) -> Grid:
+        """Where messages go and come from."""
+        return self.task.grid
+
+    def _nodes(self) -> dict[str, int]:
+        """The sites that are there, by name; names are the server's own, given with the key."""
+        with speaking(self.server.local):
+            return {node.name: node.node_id for node in self.grid.get_nodes()}
+
+    def _gather(self, wanted: Sequence[str]) -> tuple[str, ...]:
+        """Wait until everyone who takes part is there."""
+        until = time.monotonic() + GATHERING
+        while missing := [name for name in wanted if name not in self._nodes()]:
+            if time.monotonic() > until:
+                raise EngineError(
+                    f"all sites that take part must be joined, {', '.join(missing)} did not within {GATHERING:g} s; "
+                    "start them, or name those that take part: [engine] participants"
+                )
+            time.sleep(0.5)
+        return tuple(wanted)
+
+    def names(self) -> tuple[str, ...]:
+        """The sites that are there now."""
+        here = self._nodes()
+        return tuple(name for name in self.wanted if name in here)
+
+    def schemas(self, names: Sequence[str]) -> Mapping[str, Schema]:
+        """Invite sites; each says what its table looks like, or why it does not take part."""
+        new = [name for name in names if name not in self._schemas]
+        invitation = to_json(self.invitation)
+        troubles = []
+        for name, parts in self._send("join", {name: {"invitation": invitation} for name in new}):
+            try:
+                self._schemas[name] = schema_from(from_json(self._part(parts, "joined"))["schema"])
+            except CotempoError as error:
+                troubles.append(f"  {name}: {error}")
+        troubles += [f"  {name}: no answer came" for name in new if name not in self._schemas and not troubles]
+        if troubles:
+            raise EngineError(
+                "every site that takes part must accept, these do not:\n" + "\n".join(troubles) + "\n"
+                "Their own logs say more. To go on without them, name those that take part: [engine] participants"
+            )
+        return {name: self._schemas[name] for name in names}
+
+    def exchange(self, questions: Sequence[Question]) -> Iterator[Reply]:
+        """Ask all, and yield what comes back as it comes; what does not come by the deadline is lost."""
+        asked = {question.client: question for question in questions}
+        common = questions[0].common.to_bytes()  # one for all; Flower uploads it once
+        parts = {
+            name: {"question": question_to_bytes(question, common=EMPTY), "common": common}
+            for name, question in asked.items()
+        }
+        for name, answer in self._send("ask", parts):
+            question = asked[name]
+            try:
+                yield receive(question, self._part(answer, "reply"))
+            except CotempoError as error:
+                failure = Failure(name, question.step, question.phase, type(error).__name__, str(error))
+                yield Reply(name, question.step, question.base, None, failure)
+
+    def _part(self, parts: Answer, name: str) -> bytes:
+        """The part of an answer that was asked for, or what the site said instead."""
+        if isinstance(parts, CotempoError):
+            raise parts
+        if "refused" in parts:
+            raise EngineError(f"refused: {from_json(parts['refused']).get('why', '')!s:.300}")
+        if "failed" in parts:
+            raise EngineError(f"failed by {from_json(parts['failed']).get('kind', '')!s:.60}")
+        if name not in parts:
+            raise MessageError(f"the answer must have a part {name!r}")
+        return parts[name]
+
+    def _send(self, verb: str, parts: Mapping[str, Mapping[str, bytes]]) -> Iterator[tuple[str, Answer]]:
+        """Send to the sites that are there and yield their answers as they come."""
+        here = self._nodes()
+        names = {here[name]: name for name in sorted(parts) if name in here}
+        with speaking(self.server.local):
+            for node, answer in send(self.grid, verb, {node: parts[names[node]] for node in names}, self.deadline):
+                yield names[node], answer
+
+    def memories(self, ledger: Mapping[str, int]) -> Mapping[str, Memory]:
+        """None: sites keep theirs."""
+        return {}
+
+    def restore(self, memories: Mapping[str, Memory], ledger: Mapping[str, int]) -> None:
+        """Nothing to give back."""
+
+    def finish(self, state: State, ledger: Mapping[str, int]) -> None:
+        """Hand the result to the sites, where that was asked for."""
+        if self.share_result:
+            data = encode(state)
+            parts = {
+                name: {"about": to_json({"run": self._run, "version": ledger.get(name, 0)}), "state": data}
+                for name in self.names()
+            }
+            for _ in self._send("result", parts):
+                pass
+
+    def close(self) -> None:
+        """End the Flower run."""
+        self.task.close()
