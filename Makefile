@@ -12,10 +12,10 @@ demo: $(READY)  ## Run the families on generated data and write an HTML report.
 	$(BIN)/cotempo demo
 
 test: lint  ## Everything that must hold; about five minutes on two cores.
-	$(BIN)/pytest -n 2 -m "not slow"
+	$(BIN)/pytest -n 2 --dist loadgroup -m "not slow"
 
 test-all: lint  ## The same, and the slow tests.
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist loadgroup
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -148,6 +148,7 @@ def make_data(
     options: Annotated[
         list[str] | None, typer.Option("--set", help="An option of the generator, like variables=10.")
     ] = None,
+    each: Annotated[bool, typer.Option("--each", help="One file per client, named after it.")] = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -164,7 +165,10 @@ def make_data(
     except (TypeError, ValueError) as error:
         raise ParameterError(f"--set or --seed: {error}; mend or leave out that option") from error
     folder.mkdir(parents=True, exist_ok=True)
-    paths = data.write_clients(clients, folder / f"{name}.csv")
+    if each:
+        paths = [path for key in clients for path in data.write_clients({key: clients[key]}, folder / f"{key}.csv")]
+    else:
+        paths = data.write_clients(clients, folder / f"{name}.csv")
     if hasattr(truth, "to_frame"):
         paths.append(folder / "truth.csv")
         truth.to_frame().to_csv(paths[-1], index=False)

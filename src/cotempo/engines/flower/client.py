@@ -20,7 +20,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from cotempo.data import describe, detect_kind
+from cotempo.data import describe
 from cotempo.engines.flower import SILENCE, need_flower
 from cotempo.engines.flower.daemon import Daemon
 from cotempo.engines.flower.desk import Desk, SiteSettings
@@ -28,7 +28,7 @@ from cotempo.errors import CotempoError, EngineError
 from cotempo.federation.files import write_whole
 from cotempo.federation.registry import find_method
 
-SKEW = 60.0  # Flower refuses signatures that are older
+BEHIND, AHEAD = 290.0, 6.0  # seconds a site's clock may differ; Flower refuses signatures of other times
 
 
 class Client:
@@ -55,10 +55,9 @@ class Client:
                 yield about, str(error)
 
     def _check_data(self) -> str:
-        kind = detect_kind(self.settings.data)
-        table = Desk(self.settings, self.home).read_table(kind)
-        lines = describe({self.settings.name: table}).lines()
-        return next(iter(lines))
+        desk = Desk(self.settings, self.home)
+        tables = [desk.read_table(kind) for kind in self.settings.sources]
+        return "; ".join(next(iter(describe({self.settings.name: table}).lines())) for table in tables)
 
     def _check_methods(self) -> str:
         if not self.settings.methods:
@@ -85,8 +84,8 @@ class Client:
         finally:
             connection.close()
         skew = time.time() - email.utils.parsedate_to_datetime(stamp).timestamp() if stamp else 0.0
-        if abs(skew) > SKEW:
-            raise EngineError(f"your clock must agree with the server's within {SKEW:g} s, it is {skew:+.0f} s off")
+        if not -BEHIND < skew < AHEAD:
+            raise EngineError(f"your clock must agree with the server's, it is {skew:+.0f} s off; set it, best by NTP")
         return f"{self.settings.server} shows the right certificate, clocks agree within {abs(skew) + 1:.0f} s"
 
     def _check_key(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -56,7 +57,8 @@ class Daemon:
             return False
         for number in (signal.SIGTERM, signal.SIGKILL):
             try:
-                os.killpg(pid, number)
+                # In the background it leads a group of its own; in the foreground it is in its shell's.
+                (os.killpg if os.getpgid(pid) == pid else os.kill)(pid, number)
             except ProcessLookupError:
                 break
             if wait_until(lambda: start_of(pid) is None, STOPPING):
@@ -73,12 +75,33 @@ class Daemon:
 
 
 def start_of(pid: int) -> int | None:
-    """When a live process was started, in clock ticks since boot; with the pid it names one process for ever."""
+    """When a live process was started, in clock ticks since boot; with the pid it names one process for ever.
+
+    Where a system does not tell, 0: then a pid that was given out again is taken for the old process.
+    """
+    if not Path("/proc/self/stat").exists():
+        try:
+            os.kill(pid, 0)
+        except OSError:
+            return None
+        return 0
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return None
     return None if fields[0] == "Z" else int(fields[19])
+
+
+def follow() -> None:
+    """End this process when its parent ends, however that ends."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1.0)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
@@ -89,3 +112,21 @@ def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
             return False
         time.sleep(0.05)
     return True
+
+
+class Patience:
+    """Ever longer pauses, from the shortest to the longest, a tenth more each time."""
+
+    def __init__(self, shortest: float, longest: float):
+        self.shortest, self.longest = shortest, longest
+        self.pause = shortest
+
+    def next(self) -> float:
+        """The pause to make now."""
+        pause = self.pause
+        self.pause = min(1.1 * pause, self.longest)
+        return pause
+
+    def reset(self) -> None:
+        """Something happened: begin again with the shortest."""
+        self.pause = self.shortest

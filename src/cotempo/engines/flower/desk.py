@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import json
 import re
 import tomllib
@@ -14,7 +15,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from cotempo.data import READERS, Schema, Table
+from cotempo.data import READERS, Schema, Table, detect_kind
 from cotempo.errors import CotempoError, DataError, EngineError, MessageError, ParameterError, nearest
 from cotempo.federation.exchange import Expect, Question
 from cotempo.federation.files import write_whole
@@ -47,12 +48,13 @@ class Randomness(_Section):
 
 
 class SiteSettings(_Section):
-    """The content of `site.toml`."""
+    """The content of `site.toml`; `imports` names modules that register methods of the site's own choice."""
 
     name: str
     server: str
-    data: str
+    data: str | dict[str, str]
     methods: tuple[str, ...]
+    imports: tuple[str, ...] = ()
     privacy: Floor = Floor()
     random: Randomness = Randomness()
 
@@ -72,7 +74,17 @@ class SiteSettings(_Section):
             raise ParameterError(_explain(path, error)) from None
         if not settings.data:
             raise ParameterError(f"{path}: data must name your table; fill it in")
-        return settings.model_copy(update={"data": str((kit / settings.data).resolve())})
+        if unknown := [kind for kind in settings.data if not isinstance(settings.data, str) and kind not in READERS]:
+            raise ParameterError(f"{path}: data: a kind must be one of {', '.join(READERS)}, not {unknown[0]!r}")
+        if isinstance(settings.data, str):
+            return settings.model_copy(update={"data": str((kit / settings.data).resolve())})
+        found = {kind: str((kit / source).resolve()) for kind, source in settings.data.items()}
+        return settings.model_copy(update={"data": found})
+
+    @property
+    def sources(self) -> dict[str, str]:
+        """Where the tables are, by kind; one table alone tells its kind by its columns."""
+        return {detect_kind(self.data): self.data} if isinstance(self.data, str) else {**self.data}
 
 
 def _explain(path: Path, error: ValidationError) -> str:
@@ -105,6 +117,8 @@ class Desk:
         self.settings = settings
         self.home = home
         self._sites: dict[str, Site] = {}
+        for module in settings.imports:
+            importlib.import_module(module)
 
     def handle(self, verb: str, parts: Parts) -> dict[str, bytes]:
         """Answer a verb; what goes wrong goes out as the error's class name, the rest stays in the site's log."""
@@ -136,12 +150,14 @@ class Desk:
         site = self._open(invitation)
         if site.schema.kind == site.method.kind:
             site.prepared  # noqa: B018 - made here, so that bad data are known before the first round
-        print_of_table = site.table.fingerprint()
-        paper = run / "invitation.json"
-        if paper.exists() and json.loads(paper.read_text())["table"] != print_of_table:
+        paper, kept = run / "invitation.json", {**invitation, "table": site.table.fingerprint()}
+        before = json.loads(paper.read_text()) if paper.exists() else kept
+        if before["table"] != kept["table"]:
             raise Refused("the site's table must be the one the run was begun on, it has changed since")
+        if any(before[key] != kept[key] for key in ("method", "parameters", "seed")):
+            raise Refused("the run must go on with the method and the seed it was begun with")
         run.mkdir(parents=True, exist_ok=True)
-        write_whole(paper, to_json({**invitation, "table": print_of_table}))
+        write_whole(paper, to_json(kept))
         self._sites[invitation["run"]] = site
         self.note(f"joined run {invitation['run']}: {invitation['method']}")
         return {"schema": dataclasses.asdict(site.schema)}
@@ -174,8 +190,12 @@ class Desk:
         return Site(method, self.settings.name, table, invitation["seed"] if seed is None else seed, store)
 
     def read_table(self, kind: str) -> Table:
-        """The site's one table."""
-        tables = READERS[kind](self.settings.data)
+        """The site's table of a kind."""
+        source = self.settings.data if isinstance(self.settings.data, str) else self.settings.data.get(kind)
+        if source is None:
+            raise Refused(f"this site has no table of {kind}")
+        windows = [path for path in Path(source).parent.glob(f"{Path(source).stem}.windows.*") if kind == "events"]
+        tables = READERS[kind](source, **({"windows": windows[0]} if windows else {}))
         if len(tables) > 1 and self.settings.name not in tables:
             raise DataError(
                 f"the data must hold one client, or one named {self.settings.name}; they hold {len(tables)}"

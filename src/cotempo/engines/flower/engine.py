@@ -13,14 +13,16 @@ from cotempo.engines.flower.desk import from_json, schema_from, to_json
 from cotempo.engines.flower.grid import Answer, send
 from cotempo.engines.flower.runtime import ServerTask, speaking
 from cotempo.engines.flower.server import Server
-from cotempo.errors import CotempoError, EngineError, MessageError
+from cotempo.errors import EngineError
 from cotempo.federation.exchange import Failure, Question, Reply
 from cotempo.federation.message import EMPTY
 from cotempo.federation.method import Memory, Method, State
+from cotempo.federation.rounds import printable
 from cotempo.federation.site import question_to_bytes, receive
 from cotempo.federation.tree import encode
 
-GATHERING = 60.0
+GATHERING = 120.0  # seconds for all sites to be there
+READING = 600.0  # seconds a site may take at least to read its table
 
 
 class Flower:
@@ -102,16 +104,17 @@ class Flower:
         """Invite sites; each says what its table looks like, or why it does not take part."""
         new = [name for name in names if name not in self._schemas]
         invitation = to_json(self.invitation)
-        troubles = []
+        troubles = dict.fromkeys(new, "no answer came")
         for name, parts in self._send("join", {name: {"invitation": invitation} for name in new}):
-            try:
-                self._schemas[name] = schema_from(from_json(self._part(parts, "joined"))["schema"])
-            except CotempoError as error:
-                troubles.append(f"  {name}: {error}")
-        troubles += [f"  {name}: no answer came" for name in new if name not in self._schemas and not troubles]
-        if troubles:
+            trouble = what_instead(parts, "joined")
+            if trouble is None:
+                self._schemas[name] = schema_from(from_json(parts["joined"])["schema"])
+            else:
+                troubles[name] = ": ".join(filter(None, trouble))
+        if missing := [name for name in new if name not in self._schemas]:
+            listed = "\n".join(f"  {name}: {troubles[name]}" for name in missing)
             raise EngineError(
-                "every site that takes part must accept, these do not:\n" + "\n".join(troubles) + "\n"
+                f"every site that takes part must accept, these do not:\n{listed}\n"
                 "Their own logs say more. To go on without them, name those that take part: [engine] participants"
             )
         return {name: self._schemas[name] for name in names}
@@ -125,31 +128,20 @@ class Flower:
             for name, question in asked.items()
         }
         for name, answer in self._send("ask", parts):
-            question = asked[name]
-            try:
-                yield receive(question, self._part(answer, "reply"))
-            except CotempoError as error:
-                failure = Failure(name, question.step, question.phase, type(error).__name__, str(error))
+            question, trouble = asked[name], what_instead(answer, "reply")
+            if trouble is None:
+                yield receive(question, answer["reply"])
+            else:
+                failure = Failure(name, question.step, question.phase, *trouble)
                 yield Reply(name, question.step, question.base, None, failure)
-
-    def _part(self, parts: Answer, name: str) -> bytes:
-        """The part of an answer that was asked for, or what the site said instead."""
-        if isinstance(parts, CotempoError):
-            raise parts
-        if "refused" in parts:
-            raise EngineError(f"refused: {from_json(parts['refused']).get('why', '')!s:.300}")
-        if "failed" in parts:
-            raise EngineError(f"failed by {from_json(parts['failed']).get('kind', '')!s:.60}")
-        if name not in parts:
-            raise MessageError(f"the answer must have a part {name!r}")
-        return parts[name]
 
     def _send(self, verb: str, parts: Mapping[str, Mapping[str, bytes]]) -> Iterator[tuple[str, Answer]]:
         """Send to the sites that are there and yield their answers as they come."""
         here = self._nodes()
         names = {here[name]: name for name in sorted(parts) if name in here}
+        deadline = max(self.deadline, READING) if verb == "join" else self.deadline
         with speaking(self.server.local):
-            for node, answer in send(self.grid, verb, {node: parts[names[node]] for node in names}, self.deadline):
+            for node, answer in send(self.grid, verb, {node: parts[names[node]] for node in names}, deadline):
                 yield names[node], answer
 
     def memories(self, ledger: Mapping[str, int]) -> Mapping[str, Memory]:
@@ -173,3 +165,14 @@ class Flower:
     def close(self) -> None:
         """End the Flower run."""
         self.task.close()
+
+
+def what_instead(answer: Answer, wanted: str) -> tuple[str, str] | None:
+    """What came in the place of an answer: a kind of trouble and words about it; `None` where all is well."""
+    if "lost" in answer:
+        return "Lost", printable(answer["lost"].decode(errors="replace"))
+    if "refused" in answer:
+        return "Refused", printable(str(from_json(answer["refused"]).get("why")))
+    if "failed" in answer:
+        return printable(str(from_json(answer["failed"]).get("kind"))), ""
+    return None if wanted in answer else ("MessageError", f"the answer has no part {wanted!r}")

@@ -9,11 +9,11 @@ from flwr.app import Message as FlowerMessage
 from flwr.serverapp import Grid
 
 from cotempo.engines.flower.records import pack, unpack
-from cotempo.errors import CotempoError, EngineError
+from cotempo.errors import CotempoError
 
 POLLS = (0.02, 1.0)  # seconds between two looks for answers: at first, and at most
 
-Answer = Mapping[str, bytes] | CotempoError
+Answer = Mapping[str, bytes]
 
 
 def send(
@@ -37,10 +37,10 @@ def send(
 
 
 def read(message: FlowerMessage) -> Answer:
-    """The parts of an answer, or what went wrong on its way."""
+    """The parts of an answer; the one part `lost` where something went wrong on its way."""
     if message.has_error():
-        return EngineError(f"lost on the way (Flower's error {message.error.code})")
+        return {"lost": f"Flower's error {message.error.code}".encode()}
     try:
         return unpack(message)[1]
     except CotempoError as error:
-        return error
+        return {"lost": str(error).encode()}

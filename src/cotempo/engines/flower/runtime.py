@@ -51,6 +51,7 @@ from pydantic import BaseModel
 from cotempo.engines.flower.link import HEADER
 from cotempo.errors import EngineError
 
+PATIENCE = 60.0  # seconds a server may be away before the run is given up, to be resumed
 APP = b"""[project]
 name = "cotempo"
 version = "1.0.0"
@@ -103,7 +104,8 @@ def speaking(address: str) -> Iterator[None]:
         raise EngineError(f"the server at {address} refuses ({code}): {why}") from error
     except httpx.HTTPError as error:
         raise EngineError(
-            f"the server at {address} must be running and reachable, it is not: {error}; see: cotempo server status"
+            f"the server at {address} must be running and reachable, it is not: {error}; see cotempo server status, "
+            "and resume the run once it is back"
         ) from error
 
 
@@ -144,17 +146,14 @@ class OperatorGrid(HttpGrid):
 
     def __init__(self, address: str, folder: Path, token: str):
         super().__init__(address, False, (folder / "ca.crt").read_bytes(), token=token)
+        self._retry_invoker.max_time = PATIENCE
         self._folder = folder
 
     def _connect(self) -> None:
-        self._client = _runtime_client(self._addr, self._folder, [RuntimeTokenHttpInterceptor(token=self._token)])
-
-
-def _runtime_client(address: str, folder: Path, more: list[Any]) -> RuntimeHttpClient:
-    return RuntimeHttpClient.from_server_address(
-        address, False, (folder / "ca.crt").read_bytes(), [*_operator(folder), *more],
-        retry_invoker=make_simple_http_retry_invoker(),
-    )  # fmt: skip
+        shown = [*_operator(self._folder), RuntimeTokenHttpInterceptor(token=self._token)]
+        self._client = RuntimeHttpClient.from_server_address(
+            self._addr, False, self._cert, shown, retry_invoker=self._retry_invoker
+        )
 
 
 class ServerTask:
@@ -165,7 +164,8 @@ class ServerTask:
         with control_client(address, folder) as control:
             content = Fab(hashlib.sha256(fab).hexdigest(), fab, {})
             self.run_id = control.StartRun(StartRunRequest(fab=fab_to_proto(content))).run_id
-        client = _runtime_client(address, folder, [])
+        certificate = (folder / "ca.crt").read_bytes()
+        client = RuntimeHttpClient.from_server_address(address, False, certificate, _operator(folder))
         try:
             token = self._claim(client, address, folder)
         finally:

@@ -25,10 +25,10 @@ from flwr.supercore.telemetry import EventType
 
 from cotempo.data import Table
 from cotempo.engines.bench import Bench, write_contract
-from cotempo.engines.flower.grid import send
+from cotempo.engines.flower.grid import Answer, send
 from cotempo.engines.flower.records import pack, unpack
 from cotempo.engines.inprocess import InProcess
-from cotempo.errors import CotempoError, EngineError
+from cotempo.errors import EngineError
 from cotempo.federation.exchange import Failure, Question, Reply
 from cotempo.federation.method import Method
 from cotempo.federation.site import question_to_bytes, receive
@@ -94,8 +94,8 @@ class FlowerSimulation(InProcess):
         while len(nodes := list(self.grid.get_node_ids())) < len(names) and time.monotonic() < until:
             time.sleep(0.05)
         for node, parts in send(self.grid, "who", {node: {} for node in nodes}, STARTING):
-            if isinstance(parts, CotempoError):
-                raise EngineError(f"Flower's simulation did not start: {parts}")
+            if "lost" in parts:
+                raise EngineError(f"Flower's simulation did not start: {parts['lost'].decode()}")
             found[names[int(parts["client"])]] = node
         return found
 
@@ -109,9 +109,9 @@ class FlowerSimulation(InProcess):
         for node, answer in send(self.grid, "ask", parts, self.deadline or 3600.0):
             yield self._receive(asked[node], answer)
 
-    def _receive(self, question: Question, answer: Mapping[str, bytes] | CotempoError) -> Reply:
-        if isinstance(answer, CotempoError):
-            failure = Failure(question.client, question.step, question.phase, "EngineError", str(answer))
+    def _receive(self, question: Question, answer: Answer) -> Reply:
+        if "lost" in answer:
+            failure = Failure(question.client, question.step, question.phase, "Lost", answer["lost"].decode())
             return Reply(question.client, question.step, question.base, None, failure)
         reply = receive(question, answer["reply"])
         if reply.message is None:

@@ -5,23 +5,21 @@ It lives as long as the site is joined, so the table, what was prepared of it an
 
 from __future__ import annotations
 
-import os
 import sys
-import threading
 import time
 from pathlib import Path
 
 from cotempo.engines.flower import need_flower
+from cotempo.engines.flower.daemon import Patience, follow
 from cotempo.engines.flower.desk import Desk, SiteSettings
+from cotempo.errors import MessageError
 from cotempo.threads import limit_threads
-
-POLL = 0.1
 
 
 def main() -> None:
     """Work until the parent is gone."""
     kit, address = Path(sys.argv[1]), sys.argv[2]
-    follow(os.getppid())
+    follow()
     need_flower()
     import httpx
 
@@ -30,6 +28,7 @@ def main() -> None:
 
     desk = Desk(SiteSettings.read(kit), kit / "home")
     tasks = Tasks(address, (kit / "home" / "secret").read_bytes())
+    idle = Patience(0.02, 0.5)
     with limit_threads(1):
         while True:
             try:
@@ -37,21 +36,14 @@ def main() -> None:
             except httpx.TransportError:
                 task = None  # the SuperNode is starting
             if task is None:
-                time.sleep(POLL)
+                time.sleep(idle.next())
                 continue
-            verb, parts = unpack(task.message)
+            idle.reset()
+            try:
+                verb, parts = unpack(task.message)
+            except MessageError as error:
+                verb, parts = str(error), {}  # which no desk knows
             task.reply(pack(verb, desk.handle(verb, parts)))
-
-
-def follow(parent: int) -> None:
-    """End when the parent ends, however it ends."""
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(1.0)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 if __name__ == "__main__":

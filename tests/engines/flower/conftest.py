@@ -1,0 +1,47 @@
+"""One consortium of three sites for all tests of a worker process; it costs a few seconds to start."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.append(str(Path(__file__).parent))
+
+pytest.importorskip("flwr", reason="needs cotempo[flower]")
+
+from consortium import Consortium
+
+import cotempo as ct
+
+collect_ignore = ["walking.py", "coordinate.py", "consortium.py"]  # for other processes
+SITES = ("ash", "birch", "cedar")
+
+
+def make_tables(seed: int = 0) -> dict[str, ct.Series]:
+    rng = np.random.default_rng(seed)
+    return {name: ct.Series.from_arrays(rng.normal(size=(20, 2)).round(3)) for name in SITES}
+
+
+@pytest.fixture(scope="session")
+def tables() -> dict[str, ct.Series]:
+    return make_tables()
+
+
+@pytest.fixture(scope="session")
+def consortium(tmp_path_factory: pytest.TempPathFactory, tables: dict[str, ct.Series]) -> Iterator[Consortium]:
+    patch = pytest.MonkeyPatch()
+    path = os.pathsep.join([str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])])
+    patch.setenv("PYTHONPATH", path)
+    patch.setenv("OMP_NUM_THREADS", "1")
+    made = Consortium(tmp_path_factory.mktemp("consortium"), tables, methods=("Walking", "FedMean"))
+    try:
+        made.start()
+        yield made
+    finally:
+        made.stop()
+        patch.undo()
