@@ -1,7 +1,8 @@
 """What crosses on Flower: a verb and named bytes in a Flower message.
 
-Bytes travel as Flower arrays, which Flower cuts into chunks, stores by content and sends whole, so the part of a
-question that all clients share is uploaded once, and hundreds of megabytes pass.
+Small parts travel in the message's own record: Flower fetches every object of a message by a request of its own, at
+each of its stations. Large ones travel as Flower arrays, which it cuts into chunks, stores by content and sends whole,
+so what all clients share is uploaded once, and hundreds of megabytes pass.
 """
 
 from __future__ import annotations
@@ -13,21 +14,28 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 from cotempo.errors import MessageError
 
 VERSION = 1
+SMALL = 2**16
 
 
 def pack(verb: str, parts: Mapping[str, bytes]) -> RecordDict:
     """Make the content of a Flower message."""
-    arrays = {name: Array("uint8", (len(data),), "cotempo", data) for name, data in parts.items()}
-    about = ConfigRecord({"verb": verb, "version": VERSION})
-    return RecordDict({"about": about, "parts": ArrayRecord(arrays)})
+    small = {name: data for name, data in parts.items() if len(data) <= SMALL}
+    records = RecordDict({"about": ConfigRecord({"verb": verb, "version": VERSION}), "small": ConfigRecord({**small})})
+    if large := {name: data for name, data in parts.items() if name not in small}:
+        records["large"] = ArrayRecord(
+            {name: Array("uint8", (len(data),), "cotempo", data) for name, data in large.items()}
+        )
+    return records
 
 
 def unpack(message: Message) -> tuple[str, dict[str, bytes]]:
     """Read what `pack` made; anything else is a `MessageError`."""
     try:
-        about, parts = message.content["about"], message.content["parts"]
+        about, small = message.content["about"], message.content["small"]
         verb, version = about["verb"], about["version"]
-        data = {name: bytes(array.data) for name, array in parts.items() if isinstance(array, Array)}
+        data = {name: part for name, part in small.items() if isinstance(part, bytes)}
+        if "large" in message.content:
+            data |= {name: array.data for name, array in message.content["large"].items() if isinstance(array, Array)}
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise MessageError(f"a verb and its parts must be there: {type(error).__name__}") from error
     if version != VERSION:

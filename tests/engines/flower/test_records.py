@@ -1,0 +1,36 @@
+"""What is packed is unpacked, small or large; anything else is refused."""
+
+from __future__ import annotations
+
+import pytest
+from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.supercore.task_identity import TaskIdentity
+
+from cotempo.engines.flower.records import SMALL, pack, unpack
+from cotempo.errors import MessageError
+
+
+@pytest.fixture(autouse=True)
+def _identity(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("_task_id", "_run_id", "_node_id"):
+        monkeypatch.setattr(TaskIdentity, name, 1)
+
+
+@pytest.mark.parametrize("size", [0, 1, SMALL, SMALL + 1, 10 * SMALL])
+def test_bytes_come_back_as_they_went(size: int) -> None:
+    parts = {"question": bytes(range(256)) * (size // 256) + b"x" * (size % 256), "common": b"c" * (SMALL + 7)}
+    assert unpack(Message(pack("ask", parts), 7, "query")) == ("ask", parts)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        RecordDict(),
+        RecordDict({"about": ConfigRecord({"verb": "ask", "version": 1})}),
+        RecordDict({"about": ConfigRecord({"verb": "ask"}), "small": ConfigRecord()}),
+        RecordDict({"about": ConfigRecord({"verb": "ask", "version": 99}), "small": ConfigRecord()}),
+    ],
+)
+def test_anything_else_is_refused(content: RecordDict) -> None:
+    with pytest.raises(MessageError):
+        unpack(Message(content, 7, "query"))
