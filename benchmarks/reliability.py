@@ -31,7 +31,7 @@ NAMES = {
     14: "a client runs out of memory",
 }
 EXPECTED = {
-    **dict.fromkeys((1, 2, 3, 8, 10, 14), "goes on without that answer, as if it had never been asked; named in the log"),
+    **dict.fromkeys((1, 2, 3, 8, 10, 14), "goes on without that answer, as if never asked; named in the log"),
     **dict.fromkeys((4, 5, 6), "resumed to the bits of the run that was never stopped"),
     **dict.fromkeys((7, 9, 11, 12), "nothing is lost: the same bits"),
     13: "pauses with a checkpoint; resumed to the same bits",

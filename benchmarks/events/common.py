@@ -13,8 +13,8 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from results import write_results
 
-from cotempo.data import Events
-from cotempo.events import read_event_archive
+from cotempo.data import Events, split_by_time
+from cotempo.events import EventArchive, read_event_archive
 
 ROOT = Path(os.environ.get("COTEMPO_DATA", Path(__file__).parents[3] / "shared" / "data")) / "events"
 FILES = {
@@ -30,27 +30,60 @@ FILES = {
 PERIODS = {"taobao": 8.64, "taxi": 24.0, "twitter": 24.0}
 Tables = dict[str, Events]
 
-__all__ = ["FILES", "PERIODS", "ROOT", "Tables", "cohort_score", "deal", "write_results"]
+__all__ = ["FILES", "PERIODS", "ROOT", "Tables", "cohort_score", "deal", "deal_types", "late_score", "write_results"]
 
 
-def deal(name: str, clients: int, share: float, seed: int) -> tuple[Tables, Tables]:
-    """Deal whole sequences at random: the file's own split, or 80 to 20 where it has none; a share of the training."""
+def deal(name: str, clients: int, share: float, seed: int, scored: str = "test") -> tuple[Tables, Tables]:
+    """Deal whole sequences at random: the file's own split, or 80 to 20 where it has none; a share of the training.
+
+    With `scored` ``"dev"`` nothing is taken from the test: the file's own development sequences are scored, or a fifth
+    of the training ones where it has none.
+    """
     archive = read_event_archive(ROOT / f"{FILES[name]}.npz")
     rng = np.random.default_rng(seed)
     train, test = archive.of_split("train"), archive.of_split("test")
+    development = archive.of_split("dev")
     if not len(train):
-        train = archive.of_split("dev")
+        train, development = development, train
     if not len(test):
         order = rng.permutation(len(archive.times))
         train, test = order[: int(0.8 * len(order))], order[int(0.8 * len(order)) :]
     train, test = rng.permutation(train), rng.permutation(test)
+    if scored == "dev":
+        cut = int(0.8 * len(train))
+        train, test = (train, rng.permutation(development)) if len(development) else (train[:cut], train[cut:])
     train = train[: max(int(share * len(train)), clients)]
+    return _hand_out(archive, train, clients), _hand_out(archive, test, clients)
+
+
+def _hand_out(archive: EventArchive, sequences: Any, clients: int) -> Tables:
     unmarked = archive._replace(marks=None)
-    names = [f"client-{number:03d}" for number in range(clients)]
-    return tuple(  # type: ignore[return-value]
-        {client: unmarked.select(np.sort(part[number::clients])) for number, client in enumerate(names)}
-        for part in (train, test)
-    )
+    return {
+        f"client-{number:03d}": unmarked.select(np.sort(sequences[number::clients])) for number in range(clients)
+    }  # fmt: skip
+
+
+def deal_types(
+    name: str, clients: int, types: int, seed: int, share: float = 1.0, scored: str = "test"
+) -> tuple[Tables, Tables]:
+    """Each client is given only the events of some types: the heterogeneous partition."""
+    archive = read_event_archive(ROOT / f"{FILES[name]}.npz")
+    rng = np.random.default_rng(seed)
+    owned = [rng.choice(archive.mark_count, types, replace=False) for _ in range(clients)]
+    parts: list[Tables] = []
+    train = "train" if len(archive.of_split("train")) else "dev"
+    for split in (train, scored):
+        found = rng.permutation(archive.of_split(split))
+        found = found[: max(int(share * len(found)), clients)] if split == train else found
+        tables = {}
+        for number, kept in enumerate(owned):
+            mine = found[number::clients]
+            marks = archive.marks or []
+            times = [archive.times[i][np.isin(marks[i], kept)] for i in mine]
+            held = archive._replace(times=times, windows=archive.windows[mine], marks=None)
+            tables[f"client-{number:03d}"] = held.select(np.arange(len(mine)))
+        parts.append(tables)
+    return parts[0], parts[1]
 
 
 def cohort_score(models: Mapping[str, Any], test: Tables) -> dict[str, float]:
@@ -59,3 +92,14 @@ def cohort_score(models: Mapping[str, Any], test: Tables) -> dict[str, float]:
     weight = np.array([score["events"] for score in scores])
     fields = [name for name in ("gain", "gain_over_pooled", "count_ratio") if name in scores[0]]
     return {name: float((weight * [score[name] for score in scores]).sum() / weight.sum()) for name in fields}
+
+
+def late_score(models: Mapping[str, Any], tables: Tables) -> dict[str, float]:
+    """The same for the last fifth of every window given what came before: whole windows less their first four."""
+    early, _ = split_by_time(tables, (0.8, 0.2))
+    both = [(models[name].score(tables[name]), models[name].score(early[name])) for name in tables]
+    events = sum(whole["events"] - first["events"] for whole, first in both)
+    fields = [name for name in ("gain", "gain_over_pooled", "count_ratio") if name in both[0][0]]
+    return {
+        name: float(sum(w[name] * w["events"] - f[name] * f["events"] for w, f in both) / events) for name in fields
+    }

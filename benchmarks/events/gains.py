@@ -1,7 +1,11 @@
-"""Held-out gain in nats per event, by sequence: simple processes, local models and FedPP on real data.
+"""Held-out gain in nats per event: simple processes, local models and FedPP on real data.
 
-python benchmarks/events/gains.py --kernel time --data taobao taxi --shares 0.1 1 --seeds 5
-python benchmarks/events/gains.py --kernel history --data taxi twitter --seeds 5
+python benchmarks/events/gains.py --kernel time --data taobao taxi --shares 0.1 1 --local
+python benchmarks/events/gains.py --kernel history --data taxi twitter
+python benchmarks/events/gains.py --kernel history --data taxi --split time
+
+By sequence (the files' own split, or 80 to 20), or by time: the first 60 of 100 parts of every window are learned
+from, the last 20 are scored given all before.
 """
 
 from __future__ import annotations
@@ -10,8 +14,9 @@ import argparse
 import time
 from typing import Any
 
-from common import FILES, PERIODS, Tables, cohort_score, deal, write_results
+from common import FILES, PERIODS, Tables, cohort_score, deal, late_score, write_results
 
+from cotempo.data import split_by_time
 from cotempo.events import FedPP, FedSimple, SigmoidCox
 
 SIMPLE = {
@@ -20,28 +25,33 @@ SIMPLE = {
 }
 
 
-def measure(name: str, kernel: str, share: float, clients: int, seed: int, local: bool) -> list[dict[str, Any]]:
-    train, test = deal(name, clients, share, seed)
-    about = {"data": name, "kernel": kernel, "share": share, "clients": clients, "seed": seed}
+def measure(name: str, kernel: str, share: float, given: argparse.Namespace, seed: int) -> list[dict[str, Any]]:
+    train, test = deal(name, given.clients, share, seed)
+    if given.split == "time":
+        test = train
+        train, _, _ = split_by_time(train)
+    about = {"data": name, "kernel": kernel, "share": share, "clients": given.clients, "seed": seed}
     period = PERIODS.get(name) if kernel == "history" else None
     rows = []
 
     def note(method: str, models: Any, began: float) -> None:
         score = {"gain": float("nan"), "gain_over_pooled": float("nan"), "count_ratio": float("nan")}
-        rows.append({**about, "method": method, **score, **cohort_score(models, test), "seconds": time.time() - began})
+        found = (late_score if given.split == "time" else cohort_score)(models, test)
+        rows.append({**about, "method": method, **score, **found, "seconds": time.time() - began})
         print({k: round(v, 3) if isinstance(v, float) else v for k, v in rows[-1].items()}, flush=True)
 
     for process in SIMPLE[kernel]:
         began = time.time()
         note(process, FedSimple(process=process, period=period).fit(train, progress=False), began)
     began = time.time()
-    model = FedPP(kernel=kernel, period=period, rounds=20, compare=False)
+    model = FedPP(kernel=kernel, period=period, compare=False)
     note("FedPP", model.fit(train, progress=False, seed=seed), began)
-    if local and kernel == "time":
+    if given.local:
+        if kernel == "time":
+            began = time.time()
+            note("local", {client: SigmoidCox().fit(table) for client, table in train.items()}, began)
         began = time.time()
-        note("local", {client: SigmoidCox().fit(table) for client, table in train.items()}, began)
-        began = time.time()
-        note("local, tempered", fit_alone(model, train), began)
+        note("local, tempered" if kernel == "time" else "local", fit_alone(model, train), began)
     return rows
 
 
@@ -56,16 +66,18 @@ def main() -> None:
     parser.add_argument("--data", nargs="+", choices=FILES, default=["taobao", "taxi", "twitter"])
     parser.add_argument("--shares", nargs="+", type=float, default=[1.0])
     parser.add_argument("--clients", type=int, default=10)
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seeds", nargs="+", type=int, default=[10, 11, 12, 13, 14])
+    parser.add_argument("--split", choices=("sequence", "time"), default="sequence")
     parser.add_argument("--local", action="store_true", help="also fit every client by itself")
-    parser.add_argument("--name", default="events-gains")
     given = parser.parse_args()
-    rows: list[dict[str, Any]] = []
     for name in given.data:
         for share in given.shares:
-            for seed in range(given.seeds):
-                rows += measure(name, given.kernel, share, given.clients, seed, given.local)
-                write_results(given.name, rows, seed=f"0 to {given.seeds - 1}", note=" ".join(__doc__.split()[:10]))
+            rows: list[dict[str, Any]] = []
+            percent = "" if share == 1 else f"-{share * 100:g}"
+            file = f"events-{given.kernel}-{name}{percent}" + ("-by-time" if given.split == "time" else "")
+            for seed in given.seeds:
+                rows += measure(name, given.kernel, share, given, seed)
+                write_results(file, rows, seed=given.seeds, note=f"held-out gain in nats per event, by {given.split}")
 
 
 if __name__ == "__main__":

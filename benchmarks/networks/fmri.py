@@ -1,6 +1,6 @@
 """NetSim fMRI with 5, 10 and 15 nodes, beside the papers' Table 8 and appendix 7.6.
 
-    python benchmarks/networks/fmri.py
+    python benchmarks/networks/fmri.py [--plot]
 
 AUROC is off the diagonal. The papers' count the diagonal too, where every true entry is an edge.
 The scale of the skewness direction, sqrt(n), was picked from three (1, sqrt(n), 10) by AUROC on these data: on the
@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parent)]
-from ranking_setting import data_file, mean_rows, papers_score, papers_way, plot_bars, scored_way  # noqa: E402
+from drawing import plot_bars, read_results  # noqa: E402
+from ranking_setting import data_file, grouped, mean_rows, papers_score, papers_way, scored_way  # noqa: E402
 from results import write_results  # noqa: E402
 
 import cotempo as ct  # noqa: E402
@@ -99,6 +100,14 @@ def subjects_as_clients(nodes: int) -> list[dict[str, Any]]:
 
 
 def main() -> None:
+    if "--plot" not in sys.argv[1:]:
+        run()
+    shown = [row for row in read_results("fmri") if row["subjects"] == "papers' five"]
+    shown = [{**row, "nodes": f"{row['nodes']:.0f} nodes"} for row in shown]
+    plot_bars("fmri", *grouped(shown, "nodes", "method", "auroc"), "AUROC, NetSim, the papers' five subjects")
+
+
+def run() -> None:
     rows = [row for nodes in (5, 10, 15) for row in (*each_subject(nodes), *subjects_as_clients(nodes))]
     means = mean_rows(rows, ["nodes", "subjects", "method"], ["auroc", "aupr", "seconds"])
     printed = [
@@ -113,9 +122,6 @@ def main() -> None:
         seed=0,
         note="AUROC off the diagonal unless said; the scale of the skewness was picked on these data",
     )
-    shown = [row for row in table if row["subjects"] == "papers' five"]
-    labels = [f"{row['nodes']} nodes, {row['method']}" for row in shown]
-    plot_bars("networks/fmri", labels, {"auroc": [row["auroc"] for row in shown]}, "NetSim, the papers' five subjects")
     for nodes in (5, 10, 15):
         ours, wide = (
             next(row["auroc"] for row in means if (row["nodes"], row["subjects"], row["method"]) == (nodes, who, BEST))

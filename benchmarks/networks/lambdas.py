@@ -1,21 +1,29 @@
 """The heat maps of lambda (appendix 7.3, Tables 9 to 11): distance over lambda_W and lambda_A of the papers' [.05, .5].
 
-Run: python benchmarks/networks/lambdas.py [--clients 2 8 64] [--variables 10] [--samples 256] [--seeds 2]
+Run: python benchmarks/networks/lambdas.py [--clients 2 8 64] [--variables 10] [--samples 256] [--seeds 5]
 
 The papers' lambda stands before a sum over clients; per average loss it is lambda / K. Also counts empty graphs.
 """
 
 from __future__ import annotations
 
+import argparse
 import statistics
 
-from measuring import FOLDER, federated, finish, measure, options, show
+from drawing import plot_heat, read_results
+from measuring import federated, finish, measure, options, show
 
 GRID = (0.05, 0.15, 0.25, 0.35, 0.5)
 
 
 def main() -> None:
-    chosen = options(__doc__, seeds=2, clients=[2, 8, 64], variables=10, samples=256)
+    chosen = options(__doc__, seeds=5, clients=[2, 8, 64], variables=10, samples=256)
+    if not chosen.plot:
+        run(chosen)
+    plot()
+
+
+def run(chosen: argparse.Namespace) -> None:
     rows = []
     for clients in chosen.clients:
         data = {"variables": chosen.variables, "clients": clients, "samples": chosen.samples}
@@ -41,28 +49,17 @@ def main() -> None:
             f"{own[-1]['A_shd']:.1f}"
         )
     finish("lambdas", rows, chosen.seeds, said)
-    plot(rows, chosen.clients)
 
 
-def plot(rows: list[dict], clients: list[int]) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, panels = plt.subplots(1, len(clients), figsize=(3.6 * len(clients), 3.2), squeeze=False)
-    for panel, count in zip(panels[0], clients, strict=True):
-        own = [row for row in rows if row["clients"] == count and row["lambda_within"] != "auto"]
-        cells = [row["W_shd_double"] + row["A_shd"] for row in own]
-        image = panel.imshow([cells[i : i + len(GRID)] for i in range(0, len(cells), len(GRID))], cmap="viridis_r")
-        panel.set_xticks(range(len(GRID)), GRID)
-        panel.set_yticks(range(len(GRID)), GRID)
-        panel.set_xlabel("lambda across")
-        panel.set_ylabel("lambda within")
-        panel.set_title(f"K = {count}")
-        figure.colorbar(image, ax=panel)
-    figure.tight_layout()
-    figure.savefig(FOLDER / "networks" / "lambdas.png", dpi=120)
+def plot() -> None:
+    """Wrong edges, W and A together, for each number of clients."""
+    rows = read_results("lambdas")
+    panels = {}
+    for clients in dict.fromkeys(row["clients"] for row in rows):
+        own = [row["W_shd_double"] + row["A_shd"] for row in rows if row["clients"] == clients]
+        title = f"K = {clients:g}, chosen automatically: {own.pop():.1f}"
+        panels[title] = [own[i : i + len(GRID)] for i in range(0, len(own), len(GRID))]
+    plot_heat("lambdas", panels, GRID, "wrong edges, W + A")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parent)]
-from ranking_setting import mean_rows, plot_bars  # noqa: E402
+from drawing import plot_bars, read_results  # noqa: E402
+from ranking_setting import grouped, mean_rows  # noqa: E402
 from results import write_results  # noqa: E402
 
 import cotempo as ct  # noqa: E402
@@ -23,7 +24,14 @@ SCORES = ("chosen", "fourier", "lagged", "granger")
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seeds", type=int, default=10)
-    seeds = parser.parse_args().seeds
+    parser.add_argument("--plot", action="store_true", help="only draw what the result file holds")
+    chosen = parser.parse_args()
+    if not chosen.plot:
+        run(chosen.seeds)
+    plot()
+
+
+def run(seeds: int) -> None:
     rows: list[dict[str, Any]] = []
     for force in (10.0, 40.0):
         for step in (0.1, 0.05):
@@ -43,13 +51,16 @@ def main() -> None:
     write_results(
         "networks/lorenz96", means, seed=list(range(seeds)), note="T = 500, 10 nodes, 5 clients; the papers have none"
     )
-    labels = [f"force {row['force']:.0f}, step {row['step']}, {row['score']}" for row in means]
-    plot_bars("networks/lorenz96", labels, {"auroc": [row["auroc"] for row in means]}, "Lorenz-96, 10 nodes, T = 500")
     for row in means:
         if row["score"] == "chosen":
             print(
                 f"force {row['force']:.0f}, step {row['step']}: AUROC {row['auroc']:.4f} (the papers have no Lorenz-96)"
             )
+
+
+def plot() -> None:
+    rows = [{**row, "setting": f"force {row['force']:.0f}, step {row['step']}"} for row in read_results("lorenz96")]
+    plot_bars("lorenz96", *grouped(rows, "setting", "score", "auroc"), "AUROC, Lorenz-96, 10 nodes, T = 500")
 
 
 if __name__ == "__main__":

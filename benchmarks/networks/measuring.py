@@ -1,4 +1,4 @@
-"""What the benchmarks of FDBNL and PFDBNL share: scores of a way to learn, means over seeds, lines in a picture."""
+"""What the benchmarks of FDBNL and PFDBNL share: scores of a way to learn, and means over seeds."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ import math
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from results import FOLDER, write_results
+from results import write_results
 
 import cotempo as ct
+from cotempo.networks.baselines import Ave, Best
 from cotempo.threads import limit_threads
 
 MEASURES = ("shd", "shd_double", "tpr", "fdr")
@@ -22,9 +23,10 @@ Learn = Callable[[Mapping[str, ct.Series], Any], Any]
 
 
 def options(about: str, seeds: int, **more: Any) -> argparse.Namespace:
-    """Read `--seeds` and further options given as name=default."""
+    """Read `--seeds`, `--plot` and further options given as name=default."""
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=seeds, help="data sets to average over")
+    parser.add_argument("--plot", action="store_true", help="only draw what the result file holds")
     for name, default in more.items():
         many = {"nargs": "+"} if isinstance(default, list) else {}
         kind = type(default[0] if isinstance(default, list) else default)
@@ -34,25 +36,38 @@ def options(about: str, seeds: int, **more: Any) -> argparse.Namespace:
 
 def measure(learn: Learn, data: Mapping[str, Any], seed: int) -> dict[str, float]:
     """Scores within (W) and across (A) time steps of what is learned from generated data, and seconds."""
+    return measure_each(lambda clients, truth: {"": learn(clients, truth)}, data, seed)[""]
+
+
+def measure_each(learn: Learn, data: Mapping[str, Any], seed: int) -> dict[str, dict[str, float]]:
+    """The same for a way that learns several networks at once, by name; each is said to take the time of all."""
     clients, truth = ct.make_networks(seed=seed, **data)
     with limit_threads(1):
         wall, cpu = time.perf_counter(), time.process_time()
         found = learn(clients, truth)
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-    scores = ct.score_network(found, truth)
-    named = {
+    return {
+        name: {**measures(ct.score_network(one, truth)), "seconds": wall, "cpu_seconds": cpu}
+        for name, one in found.items()
+    }
+
+
+def measures(scores: Mapping[str, float]) -> dict[str, float]:
+    """The papers' measures of W and A."""
+    return {
         f"{short}_{name}": scores[f"{long}_{name}"]
         for short, long in (("W", "within"), ("A", "across"))
         for name in MEASURES
     }
-    return {**named, "seconds": wall, "cpu_seconds": cpu}
 
 
 def average(runs: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Means over runs, and the standard error of the mean distance."""
+    """Means over runs, and the standard errors of the mean distances."""
     means = {name: statistics.mean(run[name] for run in runs) for name in runs[0]}
-    error = statistics.stdev([run["W_shd_double"] for run in runs]) / math.sqrt(len(runs)) if len(runs) > 1 else 0.0
-    return {**means, "W_shd_double_se": error}
+    for name in ("W_shd", "W_shd_double", "A_shd"):
+        values = [run[name] for run in runs]
+        means[f"{name}_se"] = statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else 0.0
+    return means
 
 
 def show(row: Mapping[str, Any]) -> None:
@@ -66,29 +81,10 @@ def finish(name: str, rows: Sequence[Mapping[str, Any]], seeds: int, comparison:
     write_results(f"networks/{name}", rows, seed=f"0 to {seeds - 1}", note=comparison)
 
 
-def plot_lines(
-    name: str, rows: Sequence[Mapping[str, Any]], x: str, by: str, measures: Iterable[str], *, log: bool = False
-) -> None:
-    """Draw one panel per measure with a line for each value of `by`, beside the CSV."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    measures = list(measures)
-    figure, panels = plt.subplots(1, len(measures), figsize=(3.6 * len(measures), 3.2), squeeze=False)
-    for panel, wanted in zip(panels[0], measures, strict=True):
-        for value in dict.fromkeys(row[by] for row in rows):
-            chosen = [row for row in rows if row[by] == value]
-            panel.plot([row[x] for row in chosen], [row[wanted] for row in chosen], marker="o", label=str(value))
-        panel.set_xlabel(x)
-        panel.set_title(wanted)
-        if log:
-            panel.set_xscale("log", base=2)
-    panels[0][0].legend(fontsize=7)
-    figure.tight_layout()
-    figure.savefig(FOLDER / "networks" / f"{name}.png", dpi=120)
-    plt.close(figure)
+def local(clients: Mapping[str, ct.Series], truth: Any) -> dict[str, ct.Network]:
+    """The papers' Ave and Best, from the same local networks."""
+    learned = Ave().learn_each(clients)
+    return {"Ave": Ave().fit(clients, learned), "Best": Best().fit(clients, truth, learned)}
 
 
 def federated(**parameters: Any) -> Learn:

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parent)]
-from ranking_setting import mean_rows, plot_bars  # noqa: E402
+from drawing import plot_bars, read_results  # noqa: E402
+from ranking_setting import grouped, mean_rows  # noqa: E402
 from results import write_results  # noqa: E402
 
 import cotempo as ct  # noqa: E402
@@ -62,7 +63,14 @@ def columns(seed: int) -> list[dict[str, Any]]:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seeds", type=int, default=10)
-    seeds = parser.parse_args().seeds
+    parser.add_argument("--plot", action="store_true", help="only draw what the result file holds")
+    chosen = parser.parse_args()
+    if not chosen.plot:
+        run(chosen.seeds)
+    plot()
+
+
+def run(seeds: int) -> None:
     # The features and the generator were settled on seeds below 100.
     rows = [row for seed in range(100, 100 + seeds) for row in (*shapes(seed), *columns(seed))]
     means = mean_rows(rows, ["setting", "score"], ["auroc", "aupr"])
@@ -72,10 +80,13 @@ def main() -> None:
         seed=list(range(100, 100 + seeds)),
         note="12 variables, 500 rows; the papers have none",
     )
-    labels = [f"{row['setting']}: {row['score']}" for row in means]
-    plot_bars("networks/nonlinear", labels, {"auroc": [row["auroc"] for row in means]}, "12 variables, 500 rows")
     for row in means:
         print(f"{row['setting']:24} {row['score']:18} AUROC {row['auroc']:.3f} +- {row['auroc_se']:.3f}")
+
+
+def plot() -> None:
+    bars = grouped(read_results("nonlinear"), "setting", "score", "auroc")
+    plot_bars("nonlinear", *bars, "AUROC, 12 variables, 500 rows")
 
 
 if __name__ == "__main__":

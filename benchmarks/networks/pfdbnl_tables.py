@@ -1,6 +1,7 @@
 """Tables 1 to 6: PFDBNL on clients with networks of their own (nothing in common), beside the printed numbers.
 
 Run: python benchmarks/networks/pfdbnl_tables.py --table 1 [--seeds 10]
+In parts, on several machines: --table 5 --first 0 --seeds 2 --part one.jsonl, then --table 5 --collect one.jsonl ...
 
 Table 1: beside FDBNL. 2 and 3: more variables, low and high connectivity. 4: j of 6 clients take part in a round.
 5 and 6: 512 rows over 2 to 32 clients. The papers' sparsity is .1 for d = 5, 10 and .01 for d = 15, 20. A reversed edge
@@ -9,9 +10,17 @@ counts once, as in the definition the papers cite; the CSV has both.
 
 from __future__ import annotations
 
+import argparse
+import json
+import os
+import platform
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
-from measuring import average, federated, finish, measure, options, personal, plot_lines, show
+from drawing import plot_measures
+from measuring import average, federated, finish, measure, options, personal, show
+from results import commit
 
 KEYS = ("W_shd", "W_tpr", "W_fdr", "A_shd", "A_tpr", "A_fdr")
 #: SHD, TPR, FDR of W, then of A, as printed.
@@ -33,7 +42,7 @@ PRINTED: dict[int, dict[Any, tuple[float, ...]]] = {
 }  # fmt: skip
 
 
-def cases(table: int, seeds: int) -> list[tuple[Any, str, Any, dict[str, Any]]]:
+def cases(table: int) -> list[tuple[Any, str, Any, dict[str, Any]]]:
     """What is varied, the way to learn, and the data, of every cell of a table."""
 
     def ways(variables: int, cohort: int | None = None) -> dict[str, Any]:
@@ -66,13 +75,54 @@ def cases(table: int, seeds: int) -> list[tuple[Any, str, Any, dict[str, Any]]]:
     ]
 
 
+VARIED = {2: "variables", 3: "variables", 4: "clients a round", 5: "clients", 6: "clients"}
+
+
 def main() -> None:
-    chosen = options(__doc__, seeds=5, table=1)
-    rows, runs_of = [], {}
-    for varied, name, learn, data in cases(chosen.table, chosen.seeds):
-        runs = [measure(learn, data, seed) for seed in range(chosen.seeds)]
-        runs_of[varied, name] = runs
-        printed = PRINTED[chosen.table].get(varied, (float("nan"),) * 6)
+    chosen = options(__doc__, seeds=5, table=1, first=0, part="", collect=[""])
+    if chosen.part:
+        measure_part(chosen)
+        return
+    if not chosen.plot:
+        parts = [path for path in chosen.collect if path]
+        tabulate(chosen.table, read_parts(parts) if parts else list(measured(chosen)))
+    if chosen.table > 1:
+        plot_measures(f"pfdbnl_table{chosen.table}", "case", VARIED[chosen.table], log=chosen.table > 4)
+
+
+def measured(chosen: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Every cell of the table, seed by seed."""
+    for seed in range(chosen.first, chosen.first + chosen.seeds):
+        for varied, name, learn, data in cases(chosen.table):
+            yield {"case": varied, "method": name, "seed": seed, **measure(learn, data, seed)}
+
+
+def measure_part(chosen: argparse.Namespace) -> None:
+    """Write some seeds to a file of their own, run by run, with the commit they were measured on."""
+    with open(chosen.part, "w") as file:
+        for run in measured(chosen):
+            where = {"commit": commit(), "machine": f"{platform.machine()}, Python {platform.python_version()}"}
+            print(json.dumps({**run, **where}), file=file, flush=True)
+
+
+def read_parts(paths: list[str]) -> list[dict[str, Any]]:
+    """The runs of several parts; the result names the commits they were measured on."""
+    runs = [json.loads(line) for path in paths for line in Path(path).read_text().splitlines()]
+    os.environ["COTEMPO_COMMIT"] = ", ".join(sorted({run.pop("commit") for run in runs}))
+    print("seconds were measured on", {run.pop("machine") for run in runs})
+    return runs
+
+
+def tabulate(table: int, measured_runs: list[dict[str, Any]]) -> None:
+    """Write the means over the seeds that every cell has, beside the printed numbers."""
+    runs_of: dict[Any, list[dict[str, Any]]] = {}
+    for run in measured_runs:
+        runs_of.setdefault((run.pop("case"), run.pop("method")), []).append(run)
+    seeds = sorted(set.intersection(*({run["seed"] for run in runs} for runs in runs_of.values())))
+    rows = []
+    for (varied, name), runs in runs_of.items():
+        runs[:] = [{k: v for k, v in run.items() if k != "seed"} for run in runs if run["seed"] in seeds]
+        printed = PRINTED[table].get(varied, (float("nan"),) * 6)
         row = {"case": varied, "method": name, **average(runs)}
         rows.append({**row, **{f"printed_{key}": value for key, value in zip(KEYS, printed, strict=True)}})
         show({key: rows[-1][key] for key in ("case", "method", *KEYS, "cpu_seconds")})
@@ -81,14 +131,10 @@ def main() -> None:
         f"A {row['A_shd']:.1f}/{row['A_tpr']:.2f}/{row['A_fdr']:.2f}"
         for row in rows
     ]
-    said = "; ".join(
-        f"{case}: W {p[0]}/{p[1]}/{p[2]} A {p[3]}/{p[4]}/{p[5]}" for case, p in PRINTED[chosen.table].items()
-    )
-    if chosen.table == 4:
+    said = "; ".join(f"{case}: W {p[0]}/{p[1]}/{p[2]} A {p[3]}/{p[4]}/{p[5]}" for case, p in PRINTED[table].items())
+    if table == 4:
         lines.append(f"largest change of mean SHD of W against all six: {largest_change(rows, runs_of)}")
-    if chosen.table > 1:
-        plot_lines(f"pfdbnl_table{chosen.table}", rows, "case", "method", KEYS)
-    finish(f"pfdbnl_table{chosen.table}", rows, chosen.seeds, "ours: " + "; ".join(lines) + ". Printed: " + said)
+    finish(f"pfdbnl_table{table}", rows, len(seeds), "ours: " + "; ".join(lines) + ". Printed: " + said)
 
 
 def largest_change(rows: list[dict[str, Any]], runs_of: dict[Any, list[dict[str, float]]]) -> str:

@@ -1,4 +1,4 @@
-"""What the benchmarks of rankings share: where the data are, how edges of a network are scored, a plot of bars."""
+"""What the benchmarks of rankings share: where the data are, how edges of a network are scored, means."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
 import cotempo as ct
 from cotempo.networks import Network, Ranking
 
 ROOT = Path(__file__).parents[2]
-RESULTS = ROOT / "benchmarks" / "results"
 
 
 def data_file(name: str) -> Path:
@@ -58,19 +56,11 @@ def mean_rows(rows: Sequence[Mapping[str, Any]], by: Sequence[str], measures: Se
     return found
 
 
-def plot_bars(name: str, labels: Sequence[str], values: Mapping[str, Sequence[float]], title: str) -> Path:
-    """Draw grouped horizontal bars beside the CSV of the same name."""
-    figure = Figure(figsize=(7.5, 0.6 + 0.34 * len(labels) * max(len(values), 1) ** 0.5), layout="constrained")
-    ax = figure.subplots()
-    place, height = np.arange(len(labels)), 0.8 / len(values)
-    for index, (measure, lengths) in enumerate(values.items()):
-        ax.barh(place + index * height, lengths, height, label=measure)
-    ax.set_yticks(place + 0.4 - height / 2, labels)
-    ax.invert_yaxis()
-    ax.set_xlim(0, 1)
-    ax.set_title(title)
-    ax.legend()
-    path = RESULTS / f"{name}.png"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=100)
-    return path
+def grouped(
+    rows: Sequence[Mapping[str, Any]], group: str, bar: str, length: str
+) -> tuple[list[str], dict[str, list[float]]]:
+    """Rows as groups of bars: the groups' names, and for each bar its length in every group, NaN where it has none."""
+    lengths = {(row[group], row[bar]): float(row[length]) for row in rows}
+    groups = list(dict.fromkeys(row[group] for row in rows))
+    bars = list(dict.fromkeys(row[bar] for row in rows))
+    return groups, {one: [lengths.get((each, one), float("nan")) for each in groups] for one in bars}

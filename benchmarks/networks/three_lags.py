@@ -5,7 +5,8 @@ Run: python benchmarks/networks/three_lags.py [--seeds 5]
 
 from __future__ import annotations
 
-from measuring import FOLDER, average, federated, finish, measure, options, show
+from measuring import average, federated, finish, measure, options, show
+from results import FOLDER
 
 import cotempo as ct
 from cotempo.networks.plot import plot_networks

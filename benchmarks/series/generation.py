@@ -4,11 +4,13 @@
 
 Table 2: half of everything missing. 3: a quarter of the features common. 5: a quarter public. 6: a quarter of the
 windows with holes in common features only. 7: imbalanced clients. 8: ratios of aggregation. scarce: little public data.
+Parts of one table may run apart (`--parts FOLDER --seeds 0 --methods Local`) and be put together (`--collect FOLDER`).
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import time
 from pathlib import Path
@@ -17,25 +19,19 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parent))
+from printed import printed
 from results import write_results
 from setting import NAMES, Setting, make_setting
 
-from cotempo.series import FedTDD
+from cotempo.series import FedTDD, interpolate
 from cotempo.series.baselines import train_central, train_local
-from cotempo.series.metrics import ContextFID, correlational, discriminative, predictive
+from cotempo.series.metrics import ContextFID, correlational, discriminative_all, predictive_all
 from cotempo.series.windows import Rows
 
 TABLES = {
     "2": {}, "3": {"common": 0.25}, "5": {"public": 0.25}, "6": {"split": 0.25}, "7": {"imbalanced": True}, "8": {},
     "scarce-02": {"public": 0.02}, "scarce-05": {"public": 0.05}, "scarce-10": {"public": 0.1},
 }  # fmt: skip
-PRINTED = {  # Context-FID of Table 2
-    "Centralized*": {"stocks": 0.682, "etth": 0.281, "mujoco": 0.782, "energy": 0.533, "fmri": 1.737},
-    "Centralized": {"stocks": 3.548, "etth": 8.870, "mujoco": 10.00, "energy": 9.343, "fmri": 13.56},
-    "Local": {"stocks": 1.648, "etth": 1.313, "mujoco": 0.751, "energy": 1.179, "fmri": 1.694},
-    "Pre-trained": {"stocks": 1.047, "etth": 0.326, "mujoco": 0.617, "energy": 0.412, "fmri": 1.411},
-    "FedTDD paper": {"stocks": 0.675, "etth": 0.271, "mujoco": 0.529, "energy": 0.376, "fmri": 1.459},
-}
 SMALL = {"width": 32, "diffusion_steps": 100, "imputer_width": 32, "batch": 64}
 FULL = {"width": 64, "diffusion_steps": 500, "batch": 128}
 TINY = {"width": 8, "diffusion_steps": 10, "sampler_steps": 2, "imputer_width": 8, "imputer_layers": 1, "batch": 8}
@@ -44,34 +40,45 @@ SIZES = {
     "tiny": dict(zip(COLUMNS, (2, 1, 2, 2, 1, 2, 1, 2, TINY), strict=True)),
     "mini": dict(zip(COLUMNS, (4, 3, 3, 1000, 500, 1000, 300, 200, SMALL), strict=True)),
     "gpu": dict(zip(COLUMNS, (10, 3, 3, 3000, 1500, 3000, 500, 200, FULL), strict=True)),
-    "paper": dict(zip(COLUMNS, (10, 5, 5, 7500, 5000, 10_000, 600, 200, FULL), strict=True)),
+    "paper": dict(zip(COLUMNS, (10, 1, 5, 7500, 5000, 10_000, 600, 200, FULL), strict=True)),
 }
-DEFAULT = ["Local", "Local + interpolation", "Pre-trained", "+ public windows", "FedTDD", "FedTDD paper"]
-METHODS = ("Centralized*", "Centralized", "Local", "Local + interpolation", "Pre-trained", "+ public windows", "FedTDD",
-           "FedTDD paper", "1:0", "1:1", "1:[0,1]")  # fmt: skip
 ALPHA = {"stocks": 1.0, "etth": 0.1, "mujoco": 0.1, "energy": 0.5, "fmri": 0.1}
+PAPER = {"preset": "paper", "imputer_steps": 0, "sampler": "dpm"}
+FEDERATED = {
+    "Pre-trained": {"alpha": 0.0},
+    "FedTDD": {},
+    "FedTDD, rough": {"rough": True},
+    "FedTDD, alpha 1": {"alpha": 1.0},
+    "FedTDD + public windows": {"public_windows": 500},
+    "Pre-trained, paper": {**PAPER, "alpha": 0.0},
+    "FedTDD, paper": PAPER,
+    "1:0": {**PAPER, "alpha": 1.0, "growth": "none"},
+    "1:1": {**PAPER, "alpha": 1.0, "growth": "constant"},
+    "1:[0,1]": {**PAPER, "alpha": 1.0},
+    "1:alpha[0,1]": PAPER,
+}
+METHODS = ("Centralized*", "Centralized", "Local", "Local + interpolation", *FEDERATED)
+LOOP = ["Local", "Local + interpolation", "Pre-trained", "FedTDD", "FedTDD, rough", "FedTDD, paper"]
+DEFAULT = {
+    "2": ["Centralized*", "Centralized", *LOOP, "FedTDD + public windows", "Pre-trained, paper"],
+    "8": ["1:0", "1:1", "1:[0,1]", "1:alpha[0,1]"],
+    **{f"scarce-{share}": ["Pre-trained", "FedTDD", "FedTDD, alpha 1"] for share in ("02", "05", "10")},
+}
 
 
 def train_method(method: str, setting: Setting, data: str, size: dict, seed: int) -> dict:
-    """A sampler for each client: count to windows, in the units and features of the client."""
+    """A model for each client."""
     total = size["first"] + (size["rounds"] - 1) * size["later"]
     common = {"rounds": size["rounds"], "pretrain_steps": size["pretrain"], "imputer_steps": size["imputer"],
-              "first_steps": size["first"], "later_steps": size["later"], **size["sizes"]}  # fmt: skip
-    federated = {
-        "Pre-trained": {"alpha": 0.0, "public_windows": 0},
-        "+ public windows": {"alpha": 0.0, "public_windows": 500},
-        "FedTDD": {"public_windows": 500},
-        "FedTDD paper": {"preset": "paper", "alpha": ALPHA[data], "imputer_steps": 0, "sampler": "dpm"},
-        "1:0": {"alpha": 0.0, "public_windows": 500},
-        "1:1": {"alpha": 1.0, "public_windows": 500, "rounds": 1, "first_steps": total},
-        "1:[0,1]": {"alpha": 1.0, "public_windows": 500},
-    }  # fmt: skip
-    if method in federated:
-        model = FedTDD(common=setting.common, **{**common, **federated[method]})
+              "first_steps": size["first"], "later_steps": size["later"], "chunk": 1000, **size["sizes"]}  # fmt: skip
+    if method in FEDERATED:
+        published = {"alpha": ALPHA[data]} if method.endswith(("paper", "alpha[0,1]")) else {}
+        model = FedTDD(common=setting.common, **{**common, **published, **FEDERATED[method]})
         fitted = model.fit(setting.clients, public=setting.public, seed=seed, progress=False)
         return {
             "models": {name: fitted[name] for name in setting.clients},
             "membership": max(fitted.membership.values(), default=0.5),
+            "released": len(fitted.state.bank),
             "withheld": sum(fitted.withheld.values()),
         }
     sizes = FedTDD(common=setting.common, **common)
@@ -90,59 +97,90 @@ def windows_of(series, features, length: int) -> np.ndarray:
     return Rows.of(series).windows(length)[:, :, columns]
 
 
-def run(table: str, data: str, size: dict, methods, seed: int) -> list[dict]:
-    """All methods on one data set and seed, judged by the same encoders."""
+def run(table: str, data: str, size: dict, methods: list[str], seed: int, quick: bool):
+    """All methods on one data set and seed, judged by the same encoders; rows as they are found."""
     setting = make_setting(data, clients=size["clients"], seed=seed, **TABLES[table])
     length = 24
     real = {name: windows_of(owner.complete, owner.complete.features, length) for name, owner in setting.owners.items()}
-    judges = {name: ContextFID(windows, steps=size["judge"], seed=seed) for name, windows in real.items()}
-    floor = float(np.mean([judge.floor() for judge in judges.values()]))
-    rows = []
+    judges = ContextFID.of_all(list(real.values()), steps=size["judge"], seed=seed)
+    floor = float(np.mean([judge.floor() for judge in judges]))
     for method in methods:
         began = time.perf_counter()
         made = train_method(method, setting, data, size, seed)
         seconds = time.perf_counter() - began
-        scores: dict[str, list[float]] = {
-            "Context-FID": [],
-            "correlational": [],
-            "discriminative": [],
-            "predictive": [],
-        }
-        for name, owner in setting.owners.items():
-            count = min(500, len(real[name]))
-            fake = windows_of(made["models"][name].sample(count, seed=seed), owner.complete.features, length)
-            scores["Context-FID"].append(judges[name].score(fake))
-            scores["correlational"].append(correlational(real[name], fake))
-            scores["discriminative"].append(discriminative(real[name], fake, steps=size["judge"], seed=seed))
-            scores["predictive"].append(predictive(real[name], fake, steps=size["judge"], seed=seed))
-        rows.append(
-            {"table": table, "data": data, "method": method, "seed": seed,
-             **{key: float(np.mean(values)) for key, values in scores.items()}, "Context-FID floor": floor,
-             "printed Context-FID": PRINTED.get(method, {}).get(data, ""), "membership": made.get("membership", ""),
-             "withheld": made.get("withheld", ""), "seconds": seconds}
-        )  # fmt: skip
-        print(
-            {key: round(value, 4) if isinstance(value, float) else value for key, value in rows[-1].items()}, flush=True
-        )
-    return rows
+        scores = judged(made["models"], setting, real, judges, 0 if quick else size["judge"], seed)
+        errors = filling_errors(made["models"], setting) if method in FEDERATED else {"filling": "", "lines": ""}
+        row = {
+            "table": table, "data": data, "method": method, "seed": seed, **scores, "Context-FID floor": floor,
+            "printed Context-FID": printed(table, method, data), "filling MAE": errors["filling"],
+            "interpolation MAE": errors["lines"], "membership": made.get("membership", ""),
+            "released": made.get("released", ""), "withheld": made.get("withheld", ""), "seconds": seconds,
+        }  # fmt: skip
+        print({key: round(value, 4) if isinstance(value, float) else value for key, value in row.items()}, flush=True)
+        yield row
+
+
+def judged(models: dict, setting: Setting, real: dict, judges: list[ContextFID], steps: int, seed: int) -> dict:
+    """Mean scores of the clients' synthetic windows."""
+    fakes = []
+    for name, windows in real.items():
+        drawn = models[name].sample(min(500, len(windows)), seed=seed)
+        fakes.append(windows_of(drawn, setting.owners[name].complete.features, windows.shape[1]))
+    reals = list(real.values())
+    scores = {
+        "Context-FID": [judge.score(fake) for judge, fake in zip(judges, fakes, strict=True)],
+        "correlational": [correlational(*pair) for pair in zip(reals, fakes, strict=True)],
+    }
+    for name, score in (("discriminative", discriminative_all), ("predictive", predictive_all)):
+        scores[name] = score(reals, fakes, steps=steps, seed=seed) if steps else []
+    return {key: float(np.mean(values)) if values else "" for key, values in scores.items()}
+
+
+def filling_errors(models: dict, setting: Setting) -> dict[str, float]:
+    """Mean absolute error on the cells clients miss, in units of half the range, of the models and of interpolation."""
+    found = {"filling": [], "lines": []}
+    for name, owner in setting.owners.items():
+        half = np.array([setting.half_range[feature] for feature in owner.series.features])
+        for key, filled in (("filling", models[name].impute(owner.series)), ("lines", interpolate(owner.series))):
+            found[key].append(np.abs((filled.values - owner.complete.values) / half)[owner.hidden])
+    return {key: float(np.concatenate(parts).mean()) for key, parts in found.items()}
+
+
+def collect(folder: Path) -> None:
+    """Result files from the parts in a folder, whatever they hold."""
+    paths = sorted(folder.glob("series-generation-*.jsonl"))
+    rows = [json.loads(line) for path in paths for line in path.read_text().splitlines()]
+    for name in sorted({row["file"] for row in rows}):
+        chosen = [{k: v for k, v in row.items() if k != "file"} for row in rows if row["file"] == name]
+        chosen.sort(key=lambda row: (row["seed"], METHODS.index(row["method"])))
+        write_results(name, chosen, seed=sorted({row["seed"] for row in chosen}), note="parts run apart")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", choices=sorted(SIZES), default="mini")
     parser.add_argument("--table", choices=sorted(TABLES), default="2")
     parser.add_argument("--data", nargs="*", choices=NAMES, default=["stocks", "etth"])
-    parser.add_argument("--methods", nargs="*", choices=METHODS, default=DEFAULT)
-    parser.add_argument("--seeds", type=int)
+    parser.add_argument("--methods", nargs="*", choices=METHODS)
+    parser.add_argument("--seeds", nargs="*", type=int)
+    parser.add_argument("--quick", action="store_true", help="leave out the discriminative and predictive scores")
+    parser.add_argument("--parts", type=Path)
+    parser.add_argument("--collect", type=Path)
     given = parser.parse_args()
+    if given.collect:
+        return collect(given.collect)
     size = SIZES[given.size]
-    seeds = given.seeds or size["seeds"]
+    methods = given.methods or DEFAULT.get(given.table, LOOP)
     for data in given.data:
-        rows: list[dict] = []
-        for seed in range(seeds):
-            rows += run(given.table, data, size, given.methods, seed)
-            name = f"series/generation-table{given.table}-{data}-{given.size}"
-            write_results(name, rows, seed=list(range(seed + 1)), note=f"size {given.size}")
+        name, rows = f"series/generation-table{given.table}-{data}-{given.size}", []
+        for seed in given.seeds if given.seeds is not None else range(size["seeds"]):
+            for row in run(given.table, data, size, methods, seed, given.quick):
+                rows.append(row)
+                if given.parts:
+                    with open(given.parts / f"series-generation-{name[18:]}-{seed}.jsonl", "a") as file:
+                        file.write(json.dumps({**row, "file": name}) + "\n")
+        if not given.parts:
+            write_results(name, rows, seed=sorted({row["seed"] for row in rows}), note=f"size {given.size}")
 
 
 if __name__ == "__main__":

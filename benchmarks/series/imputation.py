@@ -1,6 +1,6 @@
 """Filling gaps: one owner of ETTh1, and ten owners of ETTh1, Stocks and Energy, against linear interpolation.
 
-python benchmarks/series/imputation.py --size mini|gpu
+python benchmarks/series/imputation.py --size ties|mini|gpu --parts single factors federated
 """
 
 from __future__ import annotations
@@ -21,14 +21,42 @@ from cotempo.series import FedTDD, SeriesDiffusion, carry_forward, interpolate
 sys.path.insert(0, str(Path(__file__).parent))
 from setting import WINDOW, load, make_setting
 
+MASKS = (("rows", mask_rows), ("cells", mask_cells))
 SIZES = {
     "tiny": {
+        "rates": (4e-3,),
+        "contexts": (32,),
         "single": {"imputer_steps": 3, "steps": 1},
         "federated": {"pretrain_steps": 3, "imputer_steps": 2, "batch": 8},
         "seeds": 1,
     },
-    "mini": {"single": {"steps": 1}, "federated": {"pretrain_steps": 1000, "imputer_steps": 300}, "seeds": 1},
+    "ties": {  # networks as good as untrained: what the closed forms do by themselves
+        "rates": (4e-3,),
+        "contexts": (32,),
+        "single": {"imputer_steps": 1, "steps": 1},
+        "federated": {
+            "pretrain_steps": 1,
+            "imputer_steps": 0,
+            "batch": 8,
+            "imputer_width": 8,
+            "imputer_layers": 1,
+            "width": 8,
+            "encoders": 1,
+            "decoders": 1,
+            "sampler_steps": 4,
+        },
+        "seeds": 5,
+    },
+    "mini": {
+        "rates": (4e-3,),
+        "contexts": (32,),
+        "single": {"steps": 1},
+        "federated": {"pretrain_steps": 500, "imputer_steps": 0, "batch": 64, "imputer_width": 48},
+        "seeds": 3,
+    },
     "gpu": {
+        "rates": (1e-3, 2e-3, 4e-3),
+        "contexts": (24, 32, 48),
         "single": {"steps": 1},
         "federated": {"pretrain_steps": 3000, "imputer_steps": 400, "batch": 64},
         "seeds": 5,
@@ -36,30 +64,51 @@ SIZES = {
 }
 
 
-def single_owner(size: dict, seeds: int) -> list[dict]:
+def choose(size: dict) -> tuple[dict, list[dict]]:
+    """Rate and context of the imputer: learned from the first 60 % of ETTh1, chosen on the next 20 %."""
+    rows, _ = load("etth")
+    first, cut = int(0.6 * len(rows)), int(0.8 * len(rows))
+    half = (rows[:first].max(axis=0) - rows[:first].min(axis=0)) / 2
+    table, found = Series.from_arrays(rows[first:cut]), []
+    for rate in size["rates"]:
+        for context in size["contexts"]:
+            options = {"imputer_rate": rate, "context": context}
+            model = SeriesDiffusion(**size["single"], **options).fit(Series.from_arrays(rows[:first]))
+            errors = {name: errors_of({"ours": model.impute}, table, mask, 0, half)["ours MAE"] for name, mask in MASKS}
+            found.append({**options, **errors})
+            print(found[-1], flush=True)
+    best = min(found, key=lambda row: sum(row[name] for name, _ in MASKS))
+    return {key: best[key] for key in ("imputer_rate", "context")}, found
+
+
+def errors_of(fillers: dict, table: Series, mask, seed: int, half: np.ndarray) -> dict[str, float]:
+    """Mean absolute error of each filler on half of the rows or cells of a table."""
+    holes, _ = hide(table, mask(table.values.shape, 0.5, seed))
+    gone = np.isnan(holes.values)
+    return {
+        f"{key} MAE": float(np.abs((fill(holes).values - table.values) / half)[gone].mean())
+        for key, fill in fillers.items()
+    }
+
+
+def single_owner(size: dict, options: dict, seeds: int) -> list[dict]:
     """ETTh1 by time, 80 % to learn from: half of the rows or cells of the rest missing, [-1, 1] scale."""
     rows, _ = load("etth")
     cut = int(0.8 * len(rows))
     half = (rows[:cut].max(axis=0) - rows[:cut].min(axis=0)) / 2
-    test, found = Series.from_arrays(rows[cut:]), []
     windows = Series.from_arrays([rows[k : k + WINDOW] for k in range(cut, len(rows) - WINDOW + 1, WINDOW)])
+    found = []
     for seed in range(seeds):
         began = time.perf_counter()
-        model = SeriesDiffusion(**size).fit(Series.from_arrays(rows[:cut]), seed=seed)
+        model = SeriesDiffusion(**size, **options).fit(Series.from_arrays(rows[:cut]), seed=seed)
         seconds = time.perf_counter() - began
-        for protocol, table in (("whole series", test), ("single windows", windows)):
-            for name, mask in (("rows", mask_rows), ("cells", mask_cells)):
-                holes, _ = hide(table, mask(table.values.shape, 0.5, seed))
-                gone = np.isnan(holes.values)
-                fills = {"ours": model.impute(holes), "linear": interpolate(holes), "last value": carry_forward(holes)}
-                errors = {
-                    f"{key} MAE": float(np.abs((fill.values - table.values) / half)[gone].mean())
-                    for key, fill in fills.items()
-                }
+        fillers = {"ours": model.impute, "linear": interpolate, "last value": carry_forward}
+        for protocol, table in (("whole series", Series.from_arrays(rows[cut:])), ("single windows", windows)):
+            for name, mask in MASKS:
+                errors = errors_of(fillers, table, mask, seed, half)
                 gain = 1 - errors["ours MAE"] / errors["linear MAE"]
-                found.append(
-                    {"protocol": protocol, "mask": name, "seed": seed, **errors, "gain": gain, "seconds": seconds}
-                )
+                place = {"protocol": protocol, "mask": name, "seed": seed, **options}
+                found.append({**place, **errors, "gain": gain, "seconds": seconds})
                 print(found[-1], flush=True)
     return found
 
@@ -72,7 +121,7 @@ def factor_data(size: dict, seeds: int) -> list[dict]:
         test, _ = make_series(clients=1, length=4000, features=5, seed=seed)
         model = SeriesDiffusion(**size).fit(made["client-0"].select(np.arange(3200)), seed=seed)
         table = test["client-0"].select(np.arange(3200, 4000))
-        for name, mask in (("rows", mask_rows), ("cells", mask_cells)):
+        for name, mask in MASKS:
             holes, _ = hide(table, mask(table.values.shape, 0.5, seed))
             gone = np.isnan(holes.values)
             fills = {
@@ -113,7 +162,7 @@ def measure(name, mask, setting, fitted, means, seed, seconds) -> list[dict]:
             constant = np.array([means.get(feature, 0.0) for feature in owner.series.features])
             lines = np.where(np.isnan(owner.series.values), constant, owner.series.values)
         common = np.isin(owner.series.features, setting.common)
-        for group, chosen in (("common", common), ("exclusive", ~common)):
+        for group, chosen in (("common", common), ("exclusive", ~common), ("all", common | ~common)):
             gone = owner.hidden & chosen
             if gone.any():
                 errors = [float(np.abs((fill - owner.complete.values) / half)[gone].mean()) for fill in (ours, lines)]
@@ -152,21 +201,23 @@ def main() -> None:
     parser.add_argument("--parts", nargs="*", default=["single", "factors", "federated"])
     given = parser.parse_args()
     size, note = SIZES[given.size], f"size {given.size}"
+    ending = "" if given.size == "gpu" else f"-{given.size}"
     if "single" in given.parts:
-        write_results(
-            "series/imputation-single", single_owner(size["single"], min(3, size["seeds"])), seed=0, note=note
-        )
+        options, tried = choose(size)
+        write_results("series/imputation-choice", tried, seed=0, note=note)
+        rows = single_owner(size["single"], options, min(3, size["seeds"]))
+        write_results("series/imputation-single", rows, seed=0, note=note)
     if "factors" in given.parts:
         write_results(
             "series/imputation-factors", factor_data(size["single"], min(3, size["seeds"])), seed=0, note=note
         )
     if "federated" in given.parts:
         for name in given.data:
-            rows: list[dict] = []
+            rows = []
             for seed in range(size["seeds"]):
                 rows += federated(name, size["federated"], seed)
-                write_results(f"series/imputation-{name}", summary(rows), seed=list(range(seed + 1)), note=note)
-                write_results(f"series/imputation-{name}-clients", rows, seed=list(range(seed + 1)), note=note)
+                write_results(f"series/imputation-{name}{ending}", summary(rows), seed=list(range(seed + 1)), note=note)
+                write_results(f"series/imputation-{name}{ending}-clients", rows, seed=list(range(seed + 1)), note=note)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from cotempo.series.learned import Learned
 from cotempo.series.noise import Noise
 from cotempo.series.settings import Sizes
 from cotempo.series.tasks import Denoising
+from cotempo.series.ties import Ties
 from cotempo.series.training import Material, device, train
 
 FEATURES = 6
@@ -31,15 +32,16 @@ def step_seconds(clients: int, steps: int) -> float:
     sizes = Sizes(batch=128)
     task = Denoising(sizes.backbone(), Noise(500))
     windows = np.random.default_rng(0).standard_normal((300, 24, FEATURES))
-    zeros, ones = np.zeros(FEATURES), np.ones(FEATURES)
-    materials = [Material(windows, np.ones(windows.shape, dtype=bool), 300, zeros, ones, ones > 0)] * clients
+    whole = np.ones(FEATURES, dtype=bool)
+    materials = [Material(windows, np.ones(windows.shape, dtype=bool), 300, Ties.none(FEATURES), whole)] * clients
     rngs = [Rng(0, str(k)) for k in range(clients)]
     fresh = [Learned.fresh(task.leaves(FEATURES), rng("backbone"), "float32") for rng in rngs]
+    clock = time.perf_counter if device().type == "cuda" else time.process_time
     taken = []
     for count in (max(4, min(120, steps)), steps, 2 * steps):
-        began = time.perf_counter()
+        began = clock()
         train(task, fresh, materials, count, sizes.schedule(2 * steps), rngs)
-        taken.append(time.perf_counter() - began)
+        taken.append(clock() - began)
     return (taken[2] - taken[1]) / steps
 
 

@@ -1,10 +1,11 @@
-"""Graph learners beside each other and beside rows without training (Tables 2 and 4, ablation, variants).
+"""All methods beside each other and beside rows without training (Tables 2 and 4, ablation, convergence, variants).
 
-    python benchmarks/social/methods.py [--variant bare] [--seeds 5] [--methods Local,FedAvg,DAMe] [--posts 450]
+    python benchmarks/social/methods.py [--variant bare] [--seeds 5,6,7,8,9] [--methods "Local;FedAvg;DAMe"] [--collect]
 
-Variants of the six real clients: `collected` (as they are), `keywords` (without keywords), `bare` (without keywords and
-times), `fifteen` (bare, 15 % of the labels), `unseen` (bare, a third of the events is new); and `generated` concurrent
-events. Every method is given the same split, rounds and epochs, and keeps its best model by validation.
+Variants of the six real clients: `collected` (as they are), `keywords` (without keywords), `times` (without times),
+`bare` (without both), and of the bare ones `fifteen` (15 % of the labels), `small` (120 posts a client), `unseen` (a
+third of the events is new); and `generated` concurrent events. Each method is given the same split, rounds and epochs,
+and keeps its best model by validation. Every row is written as a part; `--collect` makes tables of the parts there are.
 """
 
 from __future__ import annotations
@@ -12,97 +13,154 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parent)]
+from parts import FOLDER, about, do_part, read_parts  # noqa: E402
 from results import write_results  # noqa: E402
 from setting import (  # noqa: E402
+    Clients,
     generated_clients,
     judge,
     label_free,
-    mean_of,
     real_clients,
     run_method,
     split,
-    with_error,
+    without_labels,
 )
+from tables import client_table, curve_table, method_table  # noqa: E402
 
 from cotempo import social  # noqa: E402
+from cotempo.data import Posts  # noqa: E402
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "collected": {},
     "keywords": {"keywords": False},
+    "times": {"times": False},
     "bare": {"keywords": False, "times": False},
     "fifteen": {"keywords": False, "times": False, "labels": 0.15},
+    "small": {"keywords": False, "times": False, "posts": 120},
     "unseen": {"keywords": False, "times": False, "unseen": True},
     "generated": {},
 }
-METHODS = {
+TRAINED = {
+    **{
+        name: (getattr(social, name), {})
+        for name in ("Local", "FedAvg", "DAMe", "FedProx", "PerFedAvg", "Ditto", "SFL", "APPLE", "FedALA")
+    },
     "Local, restarted": (social.Local, {"restart": True}),
     "DAMe, paper's similarities": (social.DAMe, {"similarity": "paper"}),
     "DAMe without BOLA": (social.DAMe, {"bola": False}),
     "DAMe without SEGA": (social.DAMe, {"sega": False}),
     "DAMe with GLECC": (social.DAMe, {"glecc": True}),
-    **{
-        name: (getattr(social, name), {})
-        for name in ("Local", "FedAvg", "FedProx", "PerFedAvg", "Ditto", "SFL", "APPLE", "FedALA", "DAMe")
-    },
 }
+UNTIMED = ("times", "bare", "fifteen", "small", "unseen")
+DETECTORS = ("EventDetector, together", "EventDetector, alone")
+LABEL_FREE = ("k-means on time alone", "SVD, own basis", "SVD, shared basis", "multilingual embedding")
+SIZE = 800
+Scores = Mapping[str, Any]
 
 
-def prepare(variant: str, posts: int, seed: int) -> Any:
+def prepare(variant: str, posts: int, seed: int) -> tuple[Clients, Clients]:
     """The clients of a variant, split."""
     options = dict(VARIANTS[variant])
     shares = {key: options.pop(key) for key in ("labels", "unseen") if key in options}
+    posts = min(options.pop("posts", posts), posts)
     clients = generated_clients(posts, seed) if variant == "generated" else real_clients(posts, seed, **options)
     return split(clients, seed, **shares)
 
 
-def measure(names: list[str], variant: str, posts: int, rounds: int, seed: int) -> dict[str, dict[str, float]]:
-    """All rows of one seed."""
+def measure(name: str, variant: str, posts: int, rounds: int, seed: int, device: str = "cpu") -> Scores:
+    """One row of one seed."""
     learn, test = prepare(variant, posts, seed)
-    rows = {name: {**scores, "seconds": 0.0, "bytes": 0.0} for name, scores in label_free(learn, test).items()}
-    for name in names:
-        cls, options = METHODS[name]
-        when = "scaled" if variant == "collected" else "ignore"
-        method = cls(rounds=rounds, test=0.0, compare=False, time=when, **options)
-        began = time.perf_counter()
-        fitted = run_method(method, learn, seed)
-        seconds = time.perf_counter() - began
-        trained = [step for step in fitted.history if step["phase"] == "train"]
-        traffic = sum(sum(step["sent"].values()) + sum(step["received"].values()) for step in trained[1:])
-        scores = mean_of(judge(test, lambda client, table, k, f=fitted: f[client].detect(table, events=k)))
-        rows[name] = {**scores, "seconds": seconds, "bytes": traffic / max(len(trained) - 1, 1)}
-        print(seed, name, {key: round(value, 3) for key, value in rows[name].items()}, flush=True)
-    return rows
+    if name in TRAINED:
+        cls, options = TRAINED[name]
+        when = "ignore" if variant == "generated" else "scaled"
+        method = cls(rounds=rounds, test=0.0, compare=False, time=when, device=device, **options)
+        return measure_trained(method, learn, test, seed)
+    if name in DETECTORS:
+        return measure_detector(name == DETECTORS[0], variant == "unseen", learn, test, seed)
+    known, unknown = label_free(name, learn)
+    return {**judge(test, known), "unknown": judge(test, unknown)["NMI"]}
+
+
+def measure_trained(method: Any, learn: Clients, test: Clients, seed: int) -> Scores:
+    """A graph learner: how well it groups new posts into their true number of events, and into an unknown one."""
+    began = time.perf_counter()
+    fitted = run_method(method, learn, seed)
+    seconds = time.perf_counter() - began
+    trained = [step for step in fitted.history if step["phase"] == "train"]
+    traffic = [sum(step["sent"].values()) + sum(step["received"].values()) for step in trained[1:]]
+    return {
+        **judge(test, lambda client, table, k: fitted[client].detect(table, events=k)),
+        "unknown": judge(test, lambda client, table, _: fitted[client].detect(table))["NMI"],
+        "seconds": seconds,
+        "bytes": float(np.mean(traffic)),
+        "curve": [step["metrics"]["score"] for step in trained],
+        "weights": [dict(entry.weights) for entry in fitted.record],
+        "groups": [dict(entry.groups) for entry in fitted.record],
+    }
+
+
+def measure_detector(together: bool, unseen: bool, learn: Clients, test: Clients, seed: int) -> Scores:
+    """The detector names known events; new ones are grouped by their number, or as the stream finds them."""
+    method = social.EventDetector(compare=False)
+    began = time.perf_counter()
+    if together:
+        fitted: Any = method.fit(learn, seed=seed, progress=False)
+    else:
+        fitted = {name: method.fit(table, seed=seed, progress=False) for name, table in learn.items()}
+    seconds = time.perf_counter() - began
+    scores = judge(test, lambda client, table, k: fitted[client].detect(table, events=k if unseen else None).event)
+    unknown = judge(test, lambda client, table, _: follow(fitted[client], table)) if unseen else scores
+    return {**scores, "unknown": unknown["NMI"], "seconds": seconds}
+
+
+def follow(detector: Any, posts: Posts) -> Any:
+    """Events of posts as the next window of a stream."""
+    window = without_labels(posts)
+    return detector.partial_fit(window).detect(window).event
+
+
+def collect(folder: Path, variant: str, posts: int, rounds: int) -> None:
+    """Write the tables of a variant."""
+    parts = read_parts(folder, variant=variant, posts=posts, rounds=rounds)
+    order = {name: place for place, name in enumerate((*LABEL_FREE, *DETECTORS, *TRAINED))}
+    parts.sort(key=lambda part: (order[part["method"]], part["seed"]))
+    seeds = sorted({part["seed"] for part in parts})
+    size = min(VARIANTS[variant].get("posts", posts), posts)
+    note = f"{size} posts a client, {rounds} rounds; means over clients and seeds; new posts; {about(parts)}"
+    name = f"social/{variant}" if posts == SIZE else f"social/{variant}-{posts}-posts"
+    write_results(name, method_table(parts), seed=seeds, note=note)
+    if variant == "bare":
+        write_results(f"{name}-clients", client_table(parts), seed=seeds, note=note)
+        if curves := curve_table(parts):
+            write_results(f"{name}-convergence", curves, seed=seeds, note=note)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--variant", default="bare", choices=VARIANTS)
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--posts", type=int, default=450)
+    parser.add_argument("--seeds", default="5,6,7,8,9")
+    parser.add_argument("--posts", type=int, default=SIZE)
     parser.add_argument("--rounds", type=int, default=12)
-    parser.add_argument("--methods", default="Local;Local, restarted;FedAvg;DAMe", help="separated by semicolons")
+    parser.add_argument("--methods", default=";".join((*LABEL_FREE, *DETECTORS, *TRAINED)), help="split by semicolons")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--parts", type=Path, default=FOLDER)
+    parser.add_argument("--collect", action="store_true")
     given = parser.parse_args()
-    names = given.methods.split(";")
-    runs = [measure(names, given.variant, given.posts, given.rounds, seed) for seed in range(given.seeds)]
-    table = []
-    for name in runs[0]:
-        row: dict[str, Any] = {"method": name}
-        for metric in ("NMI", "AMI", "ARI"):
-            row[metric], row[f"{metric} error"] = with_error([run[name][metric] for run in runs])
-        if "DAMe" in runs[0]:
-            paired = [run["DAMe"]["NMI"] - run[name]["NMI"] for run in runs]
-            row["DAMe minus it"], row["error of that"] = with_error(paired)
-        row["seconds"], row["bytes a round"] = (
-            with_error([run[name][key] for run in runs])[0] for key in ("seconds", "bytes")
-        )
-        table.append(row)
-        print(row)
-    note = f"{given.posts} posts a client, {given.rounds} rounds; means over clients and {given.seeds} seeds; new posts"
-    write_results(f"social/{given.variant}", table, seed=list(range(given.seeds)), note=note)
+    size = {"variant": given.variant, "posts": given.posts, "rounds": given.rounds}
+    names = [name for name in given.methods.split(";") if given.variant not in UNTIMED or "on time" not in name]
+    for seed in () if given.collect else map(int, given.seeds.split(",")):
+        for name in names:
+            row = partial(measure, name, **size, seed=seed, device=given.device)
+            do_part(given.parts, {**size, "seed": seed, "method": name}, row)
+    collect(given.parts, **size)
 
 
 if __name__ == "__main__":

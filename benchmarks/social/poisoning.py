@@ -1,79 +1,110 @@
 """One malicious client: what the honest ones lose, and whether the attacker stands alone (Table 3).
 
-    python benchmarks/social/poisoning.py [--seeds 5] [--attacks strong] [--rounds 12]
+    python benchmarks/social/poisoning.py [--data bare] [--seeds 5,6,7,8,9] [--attacks strong] [--collect]
 
-The attacker is the largest English client; scores are means over the others, on new posts without keywords and times.
+The attacker is the largest English client, or the first generated one; scores are means over the others, on new posts.
+Runs without an attack are those of `methods.py` on the same data.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parent)]
-from methods import prepare  # noqa: E402
+from methods import TRAINED, prepare  # noqa: E402
+from parts import FOLDER, about, do_part, read_parts  # noqa: E402
 from results import write_results  # noqa: E402
-from setting import Clients, judge, mean_of, run_method, with_error  # noqa: E402
+from setting import judge, run_method  # noqa: E402
+from tables import with_error  # noqa: E402
 
 from cotempo import social  # noqa: E402
 
-ATTACKER = "en_americas"
+ATTACKER = {"bare": "en_americas", "generated": "client-0"}
 UPLOADS = {
     "strong": social.ParameterNoise.strong(),
     "weak": social.ParameterNoise.weak(),
     "flip": social.SignFlip(),
 }
-METHODS = {
-    "FedAvg": (social.FedAvg, {}),
-    "DAMe, centred": (social.DAMe, {}),
-    "DAMe, paper's similarities": (social.DAMe, {"similarity": "paper"}),
-}
+ATTACKS = (*UPLOADS, "backdoor")
+METHODS = ("FedAvg", "DAMe", "DAMe, paper's similarities")
 
 
-def honest(method: Any, learn: Clients, test: Clients, seed: int, attack: str | None) -> tuple[float, float]:
-    """Mean NMI of the honest clients, and the share of rounds in which the attacker stood alone."""
-    given = dict(learn)
+def measure(name: str, attack: str, data: str, posts: int, rounds: int, seed: int) -> dict[str, Any]:
+    """Scores with an attacker among the clients, and the groups of every round."""
+    learn, test = prepare(data, posts, seed)
+    attacker = ATTACKER[data]
     if attack == "backdoor":
-        given[ATTACKER] = social.Backdoor().poison(given[ATTACKER], np.random.default_rng(seed))
-    uploads = {ATTACKER: UPLOADS[attack]} if attack in UPLOADS else {}
-    fitted = run_method(method, given, seed, lambda engine: social.Attacked(engine, uploads, seed))
-    others = {name: table for name, table in test.items() if name != ATTACKER}
-    scores = judge(others, lambda client, table, k: fitted[client].detect(table, events=k))
-    alone = [list(entry.groups.values()).count(entry.groups[ATTACKER]) == 1 for entry in fitted.record]
-    return mean_of(scores)["NMI"], float(np.mean(alone)) if alone else float("nan")
+        learn[attacker] = social.Backdoor().poison(learn[attacker], np.random.default_rng(seed))
+    uploads = {attacker: UPLOADS[attack]} if attack in UPLOADS else {}
+    cls, options = TRAINED[name]
+    method = cls(rounds=rounds, test=0.0, compare=False, time="ignore", **options)
+    fitted = run_method(method, learn, seed, lambda engine: social.Attacked(engine, uploads, seed))
+    scores = judge(test, lambda client, table, k: fitted[client].detect(table, events=k))
+    return {**scores, "groups": [dict(entry.groups) for entry in fitted.record]}
+
+
+def honest(part: dict[str, Any], attacker: str) -> float:
+    """Mean NMI of the clients that do not attack."""
+    return float(np.mean([scores["NMI"] for client, scores in part["clients"].items() if client != attacker]))
+
+
+def alone(part: dict[str, Any], attacker: str) -> list[bool]:
+    """In which rounds the attacker had a group of its own."""
+    return [list(groups.values()).count(groups[attacker]) == 1 for groups in part["groups"]]
+
+
+def collect(folder: Path, data: str, posts: int, rounds: int) -> None:
+    """Write the table of one data set."""
+    attacker = ATTACKER[data]
+    attacked = read_parts(folder, data=data, posts=posts, rounds=rounds)
+    seeds = sorted({part["seed"] for part in attacked})
+    calm = [part for part in read_parts(folder, variant=data, posts=posts, rounds=rounds) if part["seed"] in seeds]
+    calm = [{**part, "attack": "none"} for part in calm if part["method"] in METHODS]
+    clean = {(part["method"], part["seed"]): honest(part, attacker) for part in calm}
+    table = []
+    for name in METHODS:
+        for attack in ("none", *ATTACKS):
+            rows = [part for part in (*calm, *attacked) if (part["method"], part["attack"]) == (name, attack)]
+            rows = [part for part in rows if (name, part["seed"]) in clean]
+            if not rows:
+                continue
+            row: dict[str, Any] = {"method": name, "attack": attack, "seeds": len(rows)}
+            row["NMI"], row["NMI error"] = with_error([honest(part, attacker) for part in rows])
+            lost = [clean[name, part["seed"]] - honest(part, attacker) for part in rows]
+            row["lost"], row["lost error"] = with_error(lost)
+            rounds_alone = [is_alone for part in rows for is_alone in alone(part, attacker)]
+            row["attacker alone"] = float(np.mean(rounds_alone)) if rounds_alone else ""
+            table.append(row)
+    parts = about([*calm, *attacked])
+    note = f"{data}: {posts} posts a client, {rounds} rounds; honest clients only, losses paired by seed; {parts}"
+    if table:
+        write_results(f"social/poisoning-{data}", table, seed=seeds, note=note)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--posts", type=int, default=450)
+    parser.add_argument("--data", default="bare", choices=ATTACKER)
+    parser.add_argument("--seeds", default="5,6,7,8,9")
+    parser.add_argument("--posts", type=int, default=800)
     parser.add_argument("--rounds", type=int, default=12)
-    parser.add_argument("--attacks", default="strong,weak,flip,backdoor")
+    parser.add_argument("--attacks", default=",".join(ATTACKS))
+    parser.add_argument("--methods", default=";".join(METHODS), help="split by semicolons")
+    parser.add_argument("--parts", type=Path, default=FOLDER)
+    parser.add_argument("--collect", action="store_true")
     given = parser.parse_args()
-    attacks = [None, *given.attacks.split(",")]
-    found: dict[tuple[str, str | None], list[tuple[float, float]]] = {}
-    for seed in range(given.seeds):
-        learn, test = prepare("bare", given.posts, seed)
-        for name, (cls, options) in METHODS.items():
-            method = cls(rounds=given.rounds, test=0.0, compare=False, time="ignore", **options)
-            for attack in attacks:
-                found.setdefault((name, attack), []).append(honest(method, learn, test, seed, attack))
-                print(seed, name, attack, found[name, attack][-1], flush=True)
-    table = []
-    for (name, attack), runs in found.items():
-        row: dict[str, Any] = {"method": name, "attack": attack or "none"}
-        row["NMI"], row["NMI error"] = with_error([nmi for nmi, _ in runs])
-        lost = [clean - nmi for (nmi, _), (clean, _) in zip(runs, found[name, None], strict=True)]
-        row["lost"], row["lost error"] = with_error(lost)
-        row["attacker alone"] = float(np.mean([alone for _, alone in runs]))
-        table.append(row)
-        print(row)
-    note = f"{given.posts} posts a client, {given.rounds} rounds, {given.seeds} seeds; honest clients only"
-    write_results("social/poisoning", table, seed=list(range(given.seeds)), note=note)
+    size = {"data": given.data, "posts": given.posts, "rounds": given.rounds}
+    for seed in () if given.collect else map(int, given.seeds.split(",")):
+        for attack in given.attacks.split(","):
+            for name in given.methods.split(";"):
+                key = {**size, "seed": seed, "method": name, "attack": attack}
+                do_part(given.parts, key, partial(measure, name, attack, **size, seed=seed))
+    collect(given.parts, **size)
 
 
 if __name__ == "__main__":

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,16 @@ from cotempo.engines.inprocess import InProcess  # noqa: E402
 from cotempo.federation.fitted import Outcome  # noqa: E402
 from cotempo.federation.rounds import rounds  # noqa: E402
 from cotempo.federation.run import describe_step  # noqa: E402
-from cotempo.social.clustering import cluster_scores, group_known  # noqa: E402
+from cotempo.social.clustering import cluster_scores, group_known, group_unknown  # noqa: E402
 from cotempo.social.encoder import CharacterEncoder  # noqa: E402
+from cotempo.social.encoder_cache import CachedEncoder  # noqa: E402
 from cotempo.social.keywords import find_keywords, remove_keywords  # noqa: E402
+from cotempo.social.pretrained import OnnxEncoder  # noqa: E402
 
 Clients = dict[str, Posts]
 Split = tuple[Clients, Clients]
+DIMENSION = 200
+VECTORS = Path("runs/vectors")
 
 
 def data_file() -> Path | None:
@@ -33,14 +38,25 @@ def data_file() -> Path | None:
     return path if path.exists() else None
 
 
+@cache
+def all_posts() -> Clients:
+    """All posts of the real clients."""
+    return dict(read_posts(data_file()))
+
+
+@cache
+def all_keywords() -> frozenset[str]:
+    """The words the real posts were collected by."""
+    return find_keywords(all_posts())
+
+
 def real_clients(posts: int, seed: int, *, keywords: bool = True, times: bool = True) -> Clients:
-    """Six clients of real posts, a random sample of each; without keywords or times where asked."""
-    full = read_posts(data_file())
+    """Six clients of real posts, at most so many of each, drawn at random; without keywords or times where asked."""
+    full = all_posts()
     rng = np.random.default_rng(seed)
     clients = {name: table.select(np.sort(rng.permutation(table.rows)[:posts])) for name, table in full.items()}
     if not keywords:
-        found = find_keywords(full)
-        clients = {name: remove_keywords(table, found) for name, table in clients.items()}
+        clients = {name: remove_keywords(table, all_keywords()) for name, table in clients.items()}
     if not times:
         clients = {name: replace(table, time=np.full(table.rows, np.nan)) for name, table in clients.items()}
     return clients
@@ -72,30 +88,39 @@ def split(clients: Clients, seed: int, *, labels: float = 1.0, unseen: bool = Fa
     return learn, test
 
 
-def judge(test: Clients, find: Callable[[str, Posts, int], Iterable[Any]]) -> dict[str, dict[str, float]]:
-    """Scores per client of found events against true ones; `find` is told the true number."""
-    return {
+def judge(test: Clients, find: Callable[[str, Posts, int], Iterable[Any]]) -> dict[str, Any]:
+    """Scores of found events against true ones, means over clients and per client; `find` is told the true number."""
+    clients = {
         name: dict(cluster_scores(table.event, list(find(name, table, len(set(table.event))))))
         for name, table in test.items()
     }
+    means = {metric: float(np.mean([row[metric] for row in clients.values()])) for metric in ("NMI", "AMI", "ARI")}
+    return {**means, "clients": clients}
 
 
-def mean_of(scores: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    """Means over clients."""
-    return {metric: float(np.mean([row[metric] for row in scores.values()])) for metric in ("NMI", "AMI", "ARI")}
+def without_labels(posts: Posts) -> Posts:
+    """The same posts, without their events."""
+    return replace(posts, event=(None,) * posts.rows)
 
 
-def label_free(learn: Clients, test: Clients, dimension: int = 200) -> dict[str, dict[str, float]]:
-    """The rows that stand in every table: k-means on times, and on character vectors of an own or shared basis."""
-    shared = CharacterEncoder.learn([text for table in learn.values() for text in table.text], dimension=dimension)
-    own = {name: CharacterEncoder.learn(table.text, dimension=dimension) for name, table in learn.items()}
-    rows = {
-        "SVD + k-means, own basis": lambda n, t, k: group_known(own[n].encode(t.text), k),
-        "SVD + k-means, shared basis": lambda n, t, k: group_known(shared.encode(t.text), k),
-    }
-    if all(np.isfinite(table.time).all() for table in test.values()):
-        rows["k-means on time alone"] = lambda n, t, k: group_known(t.time[:, None], k)
-    return {label: mean_of(judge(test, find)) for label, find in rows.items()}
+def label_free(name: str, learn: Clients) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """How a row without labels groups posts into a known and an unknown number of events."""
+    if name == "k-means on time alone":
+        look: Callable[[str, Posts], Any] = lambda client, posts: posts.time[:, None]  # noqa: E731
+    elif name == "SVD, own basis":
+        own = {client: CharacterEncoder.learn(posts.text, dimension=DIMENSION) for client, posts in learn.items()}
+        look = lambda client, posts: own[client].encode(posts.text)  # noqa: E731
+    elif name == "SVD, shared basis":
+        texts = [text for posts in learn.values() for text in posts.text]
+        shared = CharacterEncoder.learn(texts, dimension=DIMENSION)
+        look = lambda client, posts: shared.encode(posts.text)  # noqa: E731
+    else:
+        model = CachedEncoder(OnnxEncoder.multilingual(), VECTORS)
+        look = lambda client, posts: model.encode(posts.text)  # noqa: E731
+    return (
+        lambda client, posts, events: group_known(look(client, posts), events),
+        lambda client, posts, events: group_unknown(look(client, posts)),
+    )
 
 
 def run_method(method: Any, clients: Clients, seed: int, wrap: Callable[[Any], Any] = lambda engine: engine) -> Any:
@@ -109,8 +134,3 @@ def run_method(method: Any, clients: Clients, seed: int, wrap: Callable[[Any], A
         state = step.state
     schemas = engine.schemas(engine.names())
     return method.result(Outcome(method, state, schemas, engine.memories(ledger), tuple(history)))
-
-
-def with_error(values: list[float]) -> tuple[float, float]:
-    """Mean and standard error."""
-    return float(np.mean(values)), float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0

@@ -21,10 +21,11 @@ if TYPE_CHECKING:
     )
     from cotempo.errors import CotempoError
     from cotempo.events import FedPP, SigmoidCox, read_event_archive
+    from cotempo.federation.asynchronous import Delays
     from cotempo.federation.fitted import load
     from cotempo.federation.mean import FedMean
     from cotempo.federation.participation import Participation
-    from cotempo.fitting import dry_run, fit, resume
+    from cotempo.fitting import dry_run, fit, resume, simulate_delays
     from cotempo.networks import (
         FDBNL,
         PFDBNL,
@@ -51,10 +52,11 @@ _HOMES = {
     ),
     "cotempo.errors": ("CotempoError",),
     "cotempo.events": ("FedPP", "SigmoidCox", "read_event_archive"),
+    "cotempo.federation.asynchronous": ("Delays",),
     "cotempo.federation.fitted": ("load",),
     "cotempo.federation.mean": ("FedMean",),
     "cotempo.federation.participation": ("Participation",),
-    "cotempo.fitting": ("dry_run", "fit", "resume"),
+    "cotempo.fitting": ("dry_run", "fit", "resume", "simulate_delays"),
     "cotempo.networks": (
         "FDBNL", "PFDBNL", "EdgeRanking", "Network", "OneRound", "make_lorenz96", "make_networks", "rank_edges",
         "read_dream4", "read_netsim", "score_network",
@@ -73,6 +75,7 @@ __all__ = [
     "PFDBNL",
     "CotempoError",
     "DAMe",
+    "Delays",
     "EdgeRanking",
     "EventDetector",
     "Events",
@@ -103,6 +106,7 @@ __all__ = [
     "read_series",
     "resume",
     "score_network",
+    "simulate_delays",
 ]
 
 

@@ -194,10 +194,12 @@ def simulate_delays(
     --------
     >>> import cotempo as ct
     >>> clients, truth = ct.make_events(clients=5, sequences=4)
-    >>> method = ct.FedPP(rounds=3, compare=False, settle=0)
+    >>> method = ct.FedPP(preset="paper", rounds=3, inducing=6, cells=20, window=(0.0, 10.0))
     >>> slow = ct.Delays(stragglers=0.2)
-    >>> [ct.simulate_delays(method, clients, delays=slow, buffer=buffer)[-1].seconds for buffer in (None, 4)]
-    [70.0, 50.0]
+    >>> [step.seconds for step in ct.simulate_delays(method, clients, delays=slow)]
+    [10.0, 20.0, 30.0]
+    >>> [step.seconds for step in ct.simulate_delays(method, clients, delays=slow, buffer=4)]
+    [1.0, 2.0, 3.0]
     """
     tables = _here(method, clients)
     public = None if public is None else _table("public", public, method.kind)

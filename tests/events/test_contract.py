@@ -11,12 +11,16 @@ VARIANTS = {
     "function of history": FedPP(kernel="history", rounds=1, base_rounds=1, inducing=5, settle=0, base="hawkes"),
     "paper": FedPP(preset="paper", rounds=1, epochs=2, inducing=5, cells=20, batch=2),
     "paper by mmd": FedPP(preset="paper", kernel="time", aggregation="mmd", rounds=1, epochs=1, inducing=4, cells=20),
+    "paper by lstm and types": FedPP(
+        preset="paper", kernel="lstm", marks=True, base="hawkes", base_rounds=1, rounds=1, epochs=1, inducing=4, batch=3
+    ),
+    "simple, compared": FedSimple(process="hawkes1", rounds=1, compare=True),
     "renewal": FedSimple(process="renewal", rounds=1),
 }
 QUICK = ("order_of_clients_is_irrelevant", "batched_equals_looped", "verbs_change_nothing_they_are_given",
          "state_and_memory_survive_disk", "nothing_raw_crosses", "a_lost_answer_is_a_lost_question",
          "bad_messages_are_left_out", "comers_and_goers_cost_only_themselves")  # fmt: skip
-CLIENTS, _ = make_events(clients=3, sequences=5, length=4.0, seed=1)
+CLIENTS, _ = make_events(clients=3, sequences=5, length=4.0, marks=2, seed=1)
 
 
 @pytest.mark.parametrize("check", QUICK)

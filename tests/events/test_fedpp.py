@@ -113,7 +113,7 @@ def test_results_survive_disk_and_have_pictures(shared, poisson, tmp_path):
     times = np.linspace(1, 9, 5)
     np.testing.assert_array_equal(again["client-2"].intensity(times).upper, shared["client-2"].intensity(times).upper)
     figures = shared.figures(poisson[1])
-    assert len(figures) == 2
+    assert len(figures) == 3
     assert shared.report(tmp_path / "report.html").stat().st_size > 10_000
 
 
@@ -143,7 +143,14 @@ def test_epoch_seconds_and_ties():
 
 
 @pytest.mark.parametrize(
-    "parameters", [{"kernel": "deep"}, {"share": "kernel", "kernel": "history"}, {"window": (1.0, 1.0)}, {"rounds": 0}]
+    "parameters",
+    [
+        {"kernel": "deep"},
+        {"kernel": "lstm"},
+        {"kernel": "history", "marks": True},
+        {"window": (1.0, 1.0)},
+        {"rounds": 0},
+    ],
 )
 def test_parameters_that_do_not_fit_are_refused(parameters):
     with pytest.raises(ParameterError):

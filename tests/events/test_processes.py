@@ -97,6 +97,18 @@ def test_a_client_without_events_is_fine():
             assert np.isfinite(list(fitted[client].score(clients["b"]).values())).all()
 
 
+def test_joining_helps_where_the_others_know_more():
+    many, _ = make_events(clients=3, sequences=20, kind="hawkes", excitation=0.8, seed=5)
+    few, _ = make_events(clients=1, sequences=5, length=4.0, kind="hawkes", excitation=0.8, seed=8)
+    clients = {**many, "few": few["client-0"]}
+    fitted = FedSimple(process="hawkes", compare=True).fit(clients)
+    assert set(fitted.benefit) == set(clients)
+    assert fitted.benefit["few"].helped
+    gaps = [abs(one.together - one.alone) for name, one in fitted.benefit.items() if name != "few"]
+    assert max(gaps) < 0.1
+    assert not FedSimple(process="hawkes", rounds=1).fit(clients).benefit
+
+
 def test_an_unknown_process_is_refused(record):
     with pytest.raises(ParameterError, match="did you mean 'hawkes'"):
         make_process("hawks", summary_of(record))

@@ -106,14 +106,22 @@ def test_scores(fitted):
     assert score["count_ratio"] == pytest.approx(1, abs=0.15)
 
 
-def test_samples_follow_the_intensity(fitted):
-    drawn = fitted.sample(*WINDOW, rng=1, count=200)
+def test_a_thousand_samples_follow_the_intensity():
+    model = SigmoidCox(inducing=20, steps=10).fit(simulate(1.0, 0), WINDOW)
+    drawn = model.sample(*WINDOW, rng=1, count=1000)
     counts = np.array([len(times) for _, times, *_ in drawn.sequences()])
-    expected = fitted.expected_count(*WINDOW)
-    assert abs(counts.mean() - expected) < 4 * np.sqrt(expected / 200)
-    assert stats.chisquare(np.histogram(counts, [0, expected, 10**6])[0]).pvalue > 1e-3
-    waits = np.concatenate(fitted.rescale(drawn))
-    assert stats.kstest(waits[:5000], "expon").pvalue > 1e-3
+    expected = model.expected_count(*WINDOW)
+    assert abs(counts.mean() - expected) < 4 * np.sqrt(expected / 1000)
+    assert stats.kstest(stats.poisson(expected).cdf(counts - 1) + np.random.default_rng(0).uniform(size=1000)
+                        * stats.poisson(expected).pmf(counts), "uniform").pvalue > 1e-3  # fmt: skip
+    waits = np.concatenate(model.rescale(drawn))
+    assert stats.kstest(waits, lambda wait: -np.expm1(-wait)).statistic < 0.02
+
+
+def test_a_deep_kernel_finds_the_shape():
+    model = SigmoidCox(kernel="deep", inducing=20, cells=200, steps=15).fit(simulate(10.0, 0), WINDOW)
+    grid = np.linspace(1, 49, 50)
+    assert np.corrcoef(model.intensity(grid).mean, truth(grid))[0, 1] > 0.9
 
 
 def test_the_next_event(fitted):

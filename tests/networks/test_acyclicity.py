@@ -59,3 +59,13 @@ def test_pruned_graph_is_acyclic_and_keeps_strong_edges_off_cycles(seed: int, va
     safe = (strong != 0) & ~edges_on_cycles(strong)
     np.testing.assert_array_equal(kept[safe], weights[safe])
     np.testing.assert_array_equal(weights, before)
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 10_000), variables=st.integers(1, 9), digits=st.integers(0, 2))
+def test_pruning_is_as_if_the_weakest_edge_on_a_cycle_went_one_by_one(seed: int, variables: int, digits: int) -> None:
+    weights = random_weights(seed, variables).round(digits)
+    expected = weights.copy()
+    while (cyclic := edges_on_cycles(expected)).any():
+        expected.flat[np.argmin(np.where(cyclic, np.abs(expected), np.inf))] = 0.0
+    np.testing.assert_array_equal(prune(weights, 0.0), expected)

@@ -18,10 +18,11 @@ from cotempo.networks.admm import (
 )
 from cotempo.networks.generate import make_network_arrays
 from cotempo.networks.metrics import score_network
-from cotempo.networks.moments import centre, moments, transitions
+from cotempo.networks.moments import centre, moments
 from cotempo.networks.network import Network
 from cotempo.networks.stopping import residuals
 from cotempo.networks.structure import Recipe
+from cotempo.networks.transitions import transitions
 
 
 def fit(

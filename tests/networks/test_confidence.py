@@ -5,10 +5,10 @@ import pytest
 
 from cotempo.errors import ParameterError
 from cotempo.networks.confidence import draw_wishart, edge_confidence
-from cotempo.networks.moments import transitions
 from cotempo.networks.orders import learn_order
 from cotempo.networks.structure import Recipe, draw_network
 from cotempo.networks.svar import simulate_svar
+from cotempo.networks.transitions import transitions
 
 
 def learn(variables, rows, seed):

@@ -8,8 +8,9 @@ import cotempo as ct
 from cotempo.networks.acyclicity import acyclicity
 from cotempo.networks.admm import Penalties
 from cotempo.networks.dynotears import dynotears, penalised_step
-from cotempo.networks.moments import centre, moments, transitions
+from cotempo.networks.moments import centre, moments
 from cotempo.networks.pfdbnl import own_step
+from cotempo.networks.transitions import transitions
 
 
 def split_minimum(quadratic, linear, sparsity, penalties) -> tuple[np.ndarray, float]:

@@ -10,9 +10,10 @@ from scipy.stats import kurtosis, skew
 
 from cotempo.errors import ParameterError
 from cotempo.networks.generate import draw_noise, make_network_arrays, make_networks
-from cotempo.networks.moments import moments, transitions
+from cotempo.networks.moments import moments
 from cotempo.networks.network import Network
 from cotempo.networks.structure import Recipe, draw_network
+from cotempo.networks.transitions import transitions
 
 RECIPE = Recipe(variables=6, lags=2, degree=3.0, out_degree=1.0, decay=1.5)
 

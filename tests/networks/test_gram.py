@@ -7,16 +7,15 @@ from hypothesis import strategies as st
 
 from cotempo.data import Series
 from cotempo.networks.gram import (
-    Rows,
     Sums,
     assemble,
     embed,
     make_semidefinite,
     pack,
     sum_products,
-    transition_rows,
     unpack,
 )
+from cotempo.networks.transitions import Rows, transition_rows
 
 
 def rows_of(values: np.ndarray) -> Rows:

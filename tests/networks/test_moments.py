@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cotempo.errors import DataError
-from cotempo.networks.moments import centre, moments, transitions
+from cotempo.networks.moments import centre, moments
+from cotempo.networks.transitions import transitions
 
 
 def loop_over_transitions(pieces: list[np.ndarray], lags: int) -> np.ndarray:

@@ -6,6 +6,7 @@ from scipy.stats import multivariate_normal, norm
 
 import cotempo as ct
 from cotempo.errors import ParameterError
+from cotempo.experiment import Experiment, load_clients
 from cotempo.networks import Network
 from cotempo.networks.copula import BINS, edges, hidden_correlations, hidden_scores, histogram
 from cotempo.networks.features import Design, draw_waves
@@ -131,6 +132,13 @@ def test_the_rule_that_chooses_finds_lorenz96() -> None:
         ranking = ct.rank_edges(clients)
         assert ranking.choice.startswith("products")
         assert ranking.compare(truth)["auroc"] >= 0.98
+
+
+def test_lorenz96_can_be_named_in_an_experiment() -> None:
+    data = {"generate": "lorenz96", "options": {"variables": 5, "clients": 2, "samples": 40}}
+    clients, truth = load_clients(Experiment(method="EdgeRanking", data=data))
+    assert {len(table.values) for table in clients.values()} == {20}
+    assert truth.across.sum() == 20
 
 
 def test_lorenz96_is_a_ring_and_follows_its_equation() -> None:

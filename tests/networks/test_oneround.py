@@ -1,15 +1,21 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
+import pandas
 import pytest
 
 import cotempo as ct
+from cotempo.engines.inprocess import InProcess
 from cotempo.errors import DataError, ParameterError, SchemaError
+from cotempo.federation.exchange import Question, Reply
 from cotempo.federation.message import Message
+from cotempo.federation.rounds import rounds
 from cotempo.networks.wishes import Wishes
 from cotempo.shields import validate
+from cotempo.testing import Faulty
 
 QUICK = ct.OneRound(restarts=0, compare=False)
 
@@ -152,6 +158,14 @@ def test_clients_that_cannot_take_part_are_named() -> None:
     tiny = {**clients, "tiny": ct.Series.from_arrays(np.random.default_rng(0).normal(size=(4, 3)))}
     with pytest.raises(DataError, match=r"client tiny.*at least 5 rows"):
         QUICK.fit(tiny)
+    for filling, must in ((1.0, "values must vary"), (np.nan, "must not be missing")):
+        values = clients["client-1"].values.copy()
+        values[:, 1] = filling
+        with pytest.raises(DataError, match=f"client client-1, column x1: .*{must}"):
+            QUICK.fit({**clients, "client-1": ct.Series.from_arrays(values)})
+    twice = pandas.DataFrame(np.random.default_rng(2).normal(size=(30, 3)), columns=["x0", "x1", "x1"])
+    with pytest.raises(DataError, match="client twice: column names must differ"):
+        QUICK.fit({**clients, "twice": twice})
     stranger = {
         **clients,
         "far": ct.Series.from_arrays(np.random.default_rng(1).normal(size=(30, 2)), features=["p", "q"]),
@@ -169,6 +183,22 @@ def test_forged_products_are_left_out() -> None:
     validate(Message(good), expect)
     with pytest.raises(ct.CotempoError, match="'products' must be positive semidefinite"):
         validate(Message({**good, "products": -state.products}), expect)
+
+
+def test_a_client_that_forges_its_gram_is_named_and_left_out() -> None:
+    clients, _ = ct.make_networks(variables=3, clients=3, samples=300, seed=0)
+
+    def forge(question: Question, reply: Reply) -> Reply:
+        if (question.client, question.phase) != ("client-1", "products") or reply.message is None:
+            return reply
+        return replace(reply, message=Message({**reply.message, "products": -reply.message["products"]}))
+
+    steps = list(rounds(QUICK, Faulty(InProcess(QUICK, clients, seed=0), tamper=forge), seed=0))
+    (failure,) = (failure for step in steps for failure in step.answers.failures)
+    assert failure.client == "client-1"
+    assert "positive semidefinite" in str(failure)
+    honest = QUICK.fit({name: table for name, table in clients.items() if name != "client-1"})
+    np.testing.assert_allclose(steps[-1].state.within, honest.network.within, atol=1e-9)
 
 
 def test_personal_networks_borrow_and_stay_home() -> None:

@@ -11,10 +11,10 @@ from cotempo.networks.evidence import Evidence
 from cotempo.networks.found import untold_edges
 from cotempo.networks.hyperparameters import fit_variances, refit
 from cotempo.networks.knowledge import Edges, combine_knowledge
-from cotempo.networks.moments import transitions
 from cotempo.networks.orders import Prior, first_evidence, learn_order, search_orders
 from cotempo.networks.structure import Recipe, draw_network
 from cotempo.networks.svar import simulate_svar
+from cotempo.networks.transitions import transitions
 
 
 def draw(variables, rows, seed, lags=1, spread=None):

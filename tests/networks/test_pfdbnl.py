@@ -141,7 +141,7 @@ def test_paper_preset_and_candidates() -> None:
     assert paper._candidates(0.5, unit=1.0, clients=16).tolist() == [[0.1, 0.1, 0.1]]
     candidates = PFDBNL()._candidates(0.1, unit=1.0, clients=16)
     assert candidates.shape == (2 * len(COUPLINGS), 3)
-    np.testing.assert_allclose(candidates[0], [0.07, 0.07, COUPLINGS[0]])
+    np.testing.assert_allclose(candidates[0], [0.02, 0.07, COUPLINGS[0]])
 
 
 def test_variance_is_unbiased() -> None:

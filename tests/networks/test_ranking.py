@@ -14,9 +14,9 @@ from cotempo.errors import CotempoError, DataError, ParameterError
 from cotempo.networks import EdgeRanking, Network, Ranking
 from cotempo.networks.choosing import CANDIDATES, predict_ridge, predict_sparse, problem_of
 from cotempo.networks.features import Design
-from cotempo.networks.moments import transitions
 from cotempo.networks.pairwise import skewness_direction
 from cotempo.networks.parent_sets import evidences, log_odds
+from cotempo.networks.transitions import transitions
 from cotempo.networks.views import blocks
 from cotempo.testing import CHECKS
 

@@ -51,6 +51,15 @@ def test_every_client_fills_and_samples_its_own_features(fitted, federation):
     assert set(fitted.withheld) == set(clients)
 
 
+def test_rough_fillings_change_what_is_learned_but_not_what_is_filled(fitted, federation):
+    method, clients, public = federation
+    rough = FedTDD(**{**method.model_dump(), "rough": True}).fit(clients, public=public)
+    table = clients["client-0"]
+    assert np.array_equal(rough["client-0"].impute(table).values, fitted["client-0"].impute(table).values)
+    before, after = (found.outcome.memories["client-0"].filled for found in (fitted, rough))
+    assert not np.array_equal(before, after)
+
+
 def test_the_printed_loop_fills_too(printed):
     method, clients, public = printed
     fitted = method.fit(clients, public=public)
@@ -76,6 +85,14 @@ def test_the_public_data_grow_as_printed(printed):
     windows = fitted.state.windows
     asked = sum(int(np.ceil(method.alpha * r / method.rounds * windows[name])) for r in (1, 2) for name in clients)
     assert len(fitted.state.bank) + sum(fitted.withheld.values()) == asked
+
+
+@pytest.mark.parametrize(("growth", "shares"), [("linear", [0.25, 0.5]), ("constant", [0.5, 0.5]), ("none", [0, 0])])
+def test_the_ratio_of_aggregation(growth, shares, federation):
+    method, _, _ = federation
+    changed = FedTDD(**{**method.model_dump(), "rounds": 2, "alpha": 0.5, "growth": growth})
+    assert [changed.share_at(number) for number in (1, 2)] == shares
+    assert changed.tuning_steps > 0
 
 
 def test_a_result_survives_saving(fitted, federation, tmp_path):

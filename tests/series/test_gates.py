@@ -2,44 +2,47 @@ from __future__ import annotations
 
 import numpy as np
 
-from cotempo.series.gates import Trial, choose_gates, fair_error
+from cotempo.series.gates import Trial, choose_gates, fair_error, sure_gain
 from cotempo.series.release import membership, nearest_distance, release
 
 
 def make_trial(taught: float, own: float, count: int = 400) -> Trial:
     """Cells with truth 0, interpolated at 1, and filled at the given distances by teacher and own imputer."""
     cells = np.arange(count)
-    return Trial(
-        np.zeros(count),
-        np.ones(count),
-        np.full(count, taught),
-        np.full(count, own),
-        cells % 2,
-        cells // 2 % 2,
-        cells // 4 % 2,
-    )
+    stages = np.repeat(np.array([1.0, taught, taught, own])[:, None], count, axis=1)
+    return Trial(np.zeros(count), stages, cells % 2, cells // 2 % 2, cells, cells // 4 % 2)
 
 
 def test_the_better_stage_is_trusted():
     gates = choose_gates(make_trial(0.2, 0.2), make_trial(0.2, 0.0))
-    assert gates[0, :2].tolist() == [[1, 1], [1, 1]]
+    assert gates[0, :2].tolist() == [[1, 0, 1], [1, 0, 1]]
     gates = choose_gates(make_trial(2.0, 2.0), make_trial(2.0, 5.0))
-    assert gates[0].tolist() == [[0, 0], [0, 0], [1, 0]]
-    assert gates[1, :, 1].tolist() == [0, 0, 0]
+    assert gates[0].tolist() == [[0, 0, 0], [0, 0, 0], [1, 0, 0]]
+    assert gates[1].tolist() == [[0, 0, 0]] * 3
 
 
-def test_with_too_few_cells_only_the_teacher_is_trusted():
-    gates = choose_gates(make_trial(9.0, 9.0, 8), make_trial(9.0, 0.0, 8))
-    assert gates.tolist() == [[[1, 0]] * 3, [[0, 0]] * 3]
+def test_with_too_few_cells_interpolation_stands():
+    gates = choose_gates(make_trial(0.0, 0.0, 8), make_trial(0.0, 0.0, 8))
+    assert gates[:, :2].tolist() == [[[0, 0, 0]] * 2] * 2
 
 
 def test_a_gated_error_is_never_far_above_interpolation():
     stream = np.random.default_rng(0)
     count = 4000
     cells = np.arange(count)
-    noise = [stream.normal(scale=scale, size=count) for scale in (1.0, 1.5, 2.0)]
-    trial = Trial(np.zeros(count), *noise, cells % 2, cells // 2 % 2, cells // 4 % 2)
-    assert fair_error(trial, trial) < 1.02 * np.abs(noise[0]).mean()
+    stages = stream.normal(size=(4, count)) * np.array([1.0, 1.5, 1.5, 2.0])[:, None]
+    trial = Trial(np.zeros(count), stages, cells % 2, cells // 2 % 2, cells, cells // 4 % 2)
+    assert fair_error(trial, trial) < 1.02 * np.abs(stages[0]).mean()
+
+
+def test_what_could_be_chance_is_no_gain():
+    stream = np.random.default_rng(0)
+    gains = stream.normal(size=400)
+    blocks = np.arange(400) // 4
+    assert sure_gain(gains, blocks) < 0
+    assert sure_gain(gains + 1, blocks) > 0.5
+    alike = np.repeat(stream.normal(size=100), 4)
+    assert sure_gain(alike, blocks) < sure_gain(stream.permutation(alike), blocks)
 
 
 def test_copies_are_withheld_and_told_apart():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from scipy.linalg import sqrtm
 
 from cotempo.series.metrics import (
@@ -11,9 +12,13 @@ from cotempo.series.metrics import (
     correlational,
     crps,
     discriminative,
+    discriminative_all,
     frechet,
     predictive,
+    predictive_all,
 )
+from cotempo.series.metrics.recurrent import WIDTH, read, reader_leaves
+from cotempo.series.parameters import draw, views
 
 
 def test_crps_is_the_mean_over_pairs():
@@ -60,3 +65,43 @@ def test_recurrent_scores_know_good_from_bad():
     assert discriminative(real, noise, steps=150) > 0.2
     assert discriminative(real[:80], real[80:], steps=60) < 0.25
     assert predictive(real, real, steps=100) < predictive(real, noise, steps=100)
+
+
+def test_units_do_not_matter_to_recurrent_scores():
+    stream = np.random.default_rng(0)
+    real, made = stream.uniform(size=(2, 80, 6, 2))
+    units = np.array([1e7, 1e-3])
+    for score in (discriminative, predictive):
+        assert score(real * units, made * units, steps=20) == pytest.approx(score(real, made, steps=20), abs=1e-3)
+
+
+def test_clients_judged_together_get_what_they_would_get_alone():
+    stream = np.random.default_rng(0)
+    reals = [stream.normal(size=(count, 8, features)).cumsum(axis=1) for count, features in ((40, 2), (30, 3))]
+    fakes = [real[::-1] * 1.3 + 0.1 for real in reals]
+    together = [judge.score(fake) for judge, fake in zip(ContextFID.of_all(reals, steps=5), fakes, strict=True)]
+    alone = [ContextFID(real, steps=5).score(fake) for real, fake in zip(reals, fakes, strict=True)]
+    assert together == pytest.approx(alone, rel=1e-3)
+    for every, one in ((discriminative_all, discriminative), (predictive_all, predictive)):
+        alone = [one(real, fake, steps=5) for real, fake in zip(reals, fakes, strict=True)]
+        assert every(reals, fakes, steps=5) == pytest.approx(alone, abs=1e-3)
+
+
+def test_the_gated_layers_are_those_of_torch():
+    """Against `torch.nn.GRU` with the same weights."""
+    stream = np.random.default_rng(0)
+    leaves = reader_leaves(3)
+    weights = views(torch.tensor(draw(leaves, stream, "float64"))[None], leaves)
+    peer = torch.nn.GRU(3, WIDTH, num_layers=2, batch_first=True).double()
+
+    def turned(part):
+        fresh, reset, keep = part.chunk(3, -1)
+        return torch.cat([reset, keep, fresh], dim=-1).T if part.dim() == 2 else torch.cat([reset, keep, fresh])
+
+    with torch.no_grad():
+        for layer in (0, 1):
+            for ours, theirs in (("input", "ih"), ("state", "hh")):
+                for kind in ("weight", "bias"):
+                    getattr(peer, f"{kind}_{theirs}_l{layer}").copy_(turned(weights[f"{layer}.{ours}.{kind}"][0]))
+        windows = torch.tensor(stream.normal(size=(4, 6, 3)))
+        torch.testing.assert_close(read(weights, windows[None])[0], peer(windows)[0])

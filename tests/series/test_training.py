@@ -17,6 +17,7 @@ from cotempo.series.noise import Noise
 from cotempo.series.parameters import narrow, views, widen
 from cotempo.series.samplers import Walk
 from cotempo.series.tasks import Denoising, Filling, first_guess
+from cotempo.series.ties import Ties
 from cotempo.series.training import Material, train
 
 
@@ -24,7 +25,7 @@ def make_material(features: int, count: int, seed: int) -> Material:
     stream = np.random.default_rng(seed)
     windows = stream.normal(size=(count, 8, features)).cumsum(axis=1) * 0.2
     mask = stream.random(windows.shape) < 0.8
-    return Material(windows, mask, count - 3, np.zeros(features), np.ones(features), np.arange(features) < 2)
+    return Material(windows, mask, count - 3, Ties.none(features), np.arange(features) < 2)
 
 
 @pytest.mark.parametrize(("precision", "tolerance"), [("float64", 1e-9), ("float32", 1e-5)])

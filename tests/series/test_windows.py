@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from cotempo.data import Series
 from cotempo.errors import DataError
 from cotempo.series.scale import Scale
-from cotempo.series.windows import Cover, Rows, fill_rows, need_window
+from cotempo.series.windows import Cover, Rows, need_window
 
 
 def test_windows_never_cross_a_gap_or_a_sequence():
@@ -27,20 +27,17 @@ def test_a_cover_returns_what_it_took(lengths, length, stride):
     np.testing.assert_allclose(cover.blend(cover.take(values)), values)
 
 
-def test_filling_leaves_measured_cells_alone():
-    values = np.array([[1.0], [np.nan], [3.0], [np.nan]])
-    filled = fill_rows(Rows(values, (4,)), 3, lambda windows: np.full(windows.shape, 7.0))
-    assert filled.ravel().tolist() == [1, 7, 3, 7]
-
-
-@pytest.mark.parametrize("lengths", [(100,), (20, 20, 20, 20, 20, 20), (9,), (30, 5)])
-def test_a_split_keeps_every_row_once(lengths):
+@pytest.mark.parametrize("every", [1, 3])
+@pytest.mark.parametrize("lengths", [(100,), (20, 20, 20, 20, 20, 20), (9,), (30, 5), (7, 7, 7, 7, 9)])
+def test_a_split_keeps_every_row_once(lengths, every):
     values = np.arange(sum(lengths), dtype=float)[:, None]
-    kept, held = Rows(values, lengths).split(0.2, 8)
+    kept, held = Rows(values, lengths).split(0.2, 8, every)
+    if lengths[0] == 20:
+        assert held.lengths == (8,) * (6 // every)
     assert sorted(np.concatenate([kept.values, held.values]).ravel()) == values.ravel().tolist()
     assert sum(kept.lengths) == len(kept.values)
     assert sum(held.lengths) == len(held.values)
-    assert max(kept.lengths) >= 8
+    assert lengths[0] == 7 or max(kept.lengths) >= 8
 
 
 def test_a_window_longer_than_every_piece_is_refused():

@@ -103,3 +103,20 @@ def test_no_timestamps_one_event_and_odd_texts() -> None:
     odd = Posts([np.nan] * 12, ("", "🌊", "فيضان") * 4, event=("same",) * 12)
     fitted = social.DAMe(rounds=2, probes=2, **SMALL).fit({**CLIENTS, "odd": odd})
     assert len(fitted["odd"].detect(odd, events=1)) == 12
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        Posts([0.0], ("one post",), event=("a",)),
+        Posts([0.0] * 9, ("", "flood", "water " * 170_000) * 3, event=("a", "b", "c") * 3),
+        Posts([0.0] * 9, tuple(f"#hub {row}" for row in range(9)), hashtags=(("hub",),) * 9, event=("a", "b", "c") * 3),
+        Posts([0.0] * 6, ("a flood",) * 6, event=("a", "b") * 3, extra={"id": ("1",) * 6, "lang": ("xx", None) * 3}),
+    ],
+    ids=["one post", "a megabyte", "one hub", "double ids and unknown languages"],
+)
+def test_odd_clients_learn_with_the_others(odd: Posts) -> None:
+    fitted = social.DAMe(rounds=2, probes=2, cap=4, **SMALL).fit({**CLIENTS, "odd": odd})
+    found = fitted["odd"].detect(odd)
+    assert len(found) == odd.rows
+    assert np.isfinite(fitted["odd"].embed(odd)).all()

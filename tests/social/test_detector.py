@@ -54,6 +54,20 @@ def test_together_clients_keep_their_labels_to_themselves_and_few_labels_go_furt
     assert "event" not in " ".join(str(value) for value in vars(fitted.state).values() if isinstance(value, str))
 
 
+def test_few_labels_leave_the_encoder_to_whoever_has_the_posts_for_it() -> None:
+    few = {
+        name: replace(posts, event=tuple(event if row % 10 == 0 else None for row, event in enumerate(posts.event)))
+        for name, posts in CLIENTS.items()
+    }
+    few["client-0"] = few["client-0"].select(np.arange(100))
+    memories = SMALL.fit(few).outcome.memories
+    assert {name: bool(memory.encoder) for name, memory in memories.items()} == {
+        "client-0": False,  # 100 posts are fewer than three times 40 dimensions
+        "client-1": True,
+        "client-2": True,
+    }
+
+
 def test_a_client_without_labels_finds_events_with_the_others_scatter() -> None:
     fitted = SMALL.fit({**CLIENTS, "client-0": bare(ONE)})
     assert nmi(ONE, fitted["client-0"].detect(ONE).event) > 0.8

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -59,10 +59,20 @@ class Curve(ABC):
     """An intensity over time, learned.
 
     A model gives `evaluate`, `draw` and `ceiling`; everything people ask for follows.
+
+    Attributes
+    ----------
+    grid
+        The stretch of time the model knows.
+    reference
+        The rate of the events learned from.
+    conditional
+        Whether an event that opens its window is history and not counted, as in learning.
     """
 
     grid: Grid
     reference: float
+    conditional: ClassVar[bool] = True
 
     @abstractmethod
     def evaluate(self, times: Floats) -> tuple[Floats, Floats, Floats]:
@@ -112,7 +122,7 @@ class Curve(ABC):
         `gain_predictive` the log of the expected likelihood, `gain_expected` the expected log-likelihood.
         `count_ratio` is expected over observed events.
         """
-        record = Record.of(as_events(events, window), condition=False)
+        record = self._read(events, window)
         cells = Grid(float(record.start.min()), float(record.end.max()), CELLS)
         count, exposure = cells.count(record), cells.expose(record)
         seen = np.flatnonzero((count > 0) | (exposure > 0))
@@ -150,7 +160,10 @@ class Curve(ABC):
 
     def rescale(self, events: Events | ArrayLike, window: tuple[float, float] | None = None) -> list[Floats]:
         """Waiting times on the clock of the model, per sequence: unit exponentials where the model is right."""
-        record = Record.of(as_events(events, window), condition=False)
+        return self.rescale_record(self._read(events, window))
+
+    def rescale_record(self, record: Record) -> list[Floats]:
+        """Waiting times of a record."""
         clock = Grid(float(record.start.min()), float(record.end.max()), 4 * CELLS)
         reading = np.append(0.0, np.cumsum(self.evaluate(clock.middles)[0]) * clock.width)
         stamps = np.repeat(np.interp(record.time, clock.edges, reading), record.count.astype(np.intp))
@@ -160,6 +173,12 @@ class Curve(ABC):
             np.diff(stamps[owner == number], prepend=begin)
             for number, begin in zip(record.window_sequence, begins, strict=True)
         ]
+
+    def _read(self, events: Events | ArrayLike, window: tuple[float, float] | None) -> Record:
+        record = Record.of(as_events(events, window), condition=self.conditional)
+        if not len(record.start):
+            raise DataError("there must be at least one watched sequence, there is none; pass its window")
+        return record
 
 
 def log_likelihood(count: Floats, exposure: Floats, rate: NDArray[np.float64]) -> Floats:

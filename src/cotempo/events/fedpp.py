@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
@@ -14,24 +14,27 @@ from cotempo.events import function_client, function_messages, function_server, 
 from cotempo.events.fitted_fedpp import FittedFedPP
 from cotempo.events.function_server import CANDIDATES, STAGES
 from cotempo.events.function_state import FunctionMemory, FunctionState, first_memory, first_state
+from cotempo.events.pieces import HISTORY
 from cotempo.events.published import KernelMemory, KernelState
 from cotempo.events.record import Record
 from cotempo.federation.exchange import Answers, Ask, Expect, Question
 from cotempo.federation.fitted import Outcome
 from cotempo.federation.message import Message
-from cotempo.federation.method import Benefit, Method, Metrics, Roster
+from cotempo.federation.method import Benefit, Late, Method, Metrics, Roster
 from cotempo.federation.registry import register
 from cotempo.federation.rng import Rng
 
-KERNELS = {"function": ("time", "history"), "kernel": ("time", "deep")}
+KERNELS = {"function": ("time", "history"), "kernel": ("time", "deep", "history", "lstm", "attention")}
 
 
 @dataclass(frozen=True)
 class FedPPState:
-    """What the server keeps: the state of one of the two ways."""
+    """What the server keeps: the state of one of the two ways; that of kernels begins when the other has found the
+    span of time and, where histories matter, the base measure."""
 
     function: FunctionState | None = None
     kernel: KernelState | None = None
+    marks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -55,12 +58,15 @@ class FedPP(Method):
     share
         ``"function"`` or ``"kernel"``.
     kernel
-        What the function depends on: ``"time"``, ``"history"`` (time since the last event, decayed counts and time;
-        shared functions only) or ``"deep"`` (a small Bayesian network of time; shared kernels only).
+        What the function depends on: ``"time"``, ``"history"`` (time since the last event, decayed counts and time)
+        or, for shared kernels only, ``"deep"`` (a small Bayesian network of time), ``"lstm"`` or ``"attention"``
+        (two layers of width 32 over the events before).
+    marks
+        Whether each type of events has an intensity of its own, and encoders see types; for shared kernels of history.
     rounds, settle
         Rounds of learning; with a shared function, further rounds that include what was held out for comparison.
     base, base_rounds
-        Base measure of the history kernel: ``"auto"`` for the one with the best held-out likelihood, or its name; and
+        Base measure of kernels of history: ``"auto"`` for the one with the best held-out likelihood, or its name; and
         how many exchanges it is learned in.
     inducing, cells
         Inducing points of a function, and cells in which events are counted.
@@ -97,7 +103,8 @@ class FedPP(Method):
     Memory: ClassVar[type | None] = FedPPMemory
 
     share: Literal["function", "kernel"] = "function"
-    kernel: Literal["time", "history", "deep"] = "time"
+    kernel: Literal["time", "history", "deep", "lstm", "attention"] = "time"
+    marks: bool = False
     rounds: int = Field(30, ge=1)
     settle: int = Field(5, ge=0)
     base: Literal["auto", "poisson", "profile", "hawkes", "renewal"] = "auto"
@@ -120,16 +127,33 @@ class FedPP(Method):
         if self.kernel not in KERNELS[self.share]:
             allowed = " or ".join(KERNELS[self.share])
             raise ParameterError(f"kernel must be {allowed} where clients share a {self.share}, got {self.kernel!r}")
+        if self.marks and (self.share == "function" or self.kernel not in HISTORY):
+            raise ParameterError(
+                f"marks need share='kernel' and kernel={' or '.join(HISTORY)}, got share={self.share!r} and "
+                f"kernel={self.kernel!r}; without a history, learn each type of events by itself"
+            )
         if self.window is not None and not self.window[0] < self.window[1]:
             raise ParameterError(f"window must end after its start, got {self.window}")
         return self
 
     @property
+    def preliminary(self) -> tuple[str, ...]:
+        """Stages before kernels are learned."""
+        return STAGES[:4] if self.kernel in HISTORY else STAGES[:1]
+
+    @property
     def candidates(self) -> tuple[str, ...]:
         """The base measures to choose from."""
-        if self.kernel == "time":
+        if self.kernel not in HISTORY:
             return ("poisson",)
         return CANDIDATES if self.base == "auto" else (self.base,)
+
+    @property
+    def late(self) -> Mapping[str, Late]:
+        """Rounds of learning, unless every posterior is needed by itself."""
+        if self.share == "kernel":
+            return {} if self.aggregation == "mmd" else {"train": "weighted"}
+        return {"learn": "kept", "settle": "kept"}
 
     @classmethod
     def example(cls) -> tuple[Method, dict[str, Table], None]:
@@ -142,16 +166,24 @@ class FedPP(Method):
         assert isinstance(table, Events)  # `check` saw the schema
         if not len(table.names):
             raise DataError([Problem("there must be at least one watched sequence, there is none; pass its window")])
-        record = Record.of(table)
+        if self.marks and not table.marks:
+            raise DataError([Problem("events must have marks where marks=True, these have none; leave marks out")])
+        record = Record.of(table, marks=self.marks)
         if self.window is not None and not (self.window[0] <= record.start.min() <= record.end.max() <= self.window[1]):
             raise DataError([Problem(f"all windows must lie in {self.window}, the window all clients agreed on")])
-        return record.hold_out() if self.share == "function" else record
+        return record.hold_out() if self.share == "function" or self.kernel in HISTORY else record
 
     def open(self, roster: Roster, public: Table | None, rng: Rng) -> FedPPState:
         """Nothing is known yet."""
-        if self.share == "kernel":
-            return FedPPState(kernel=published.first_state(self, rng))
-        return FedPPState(function=first_state(self, len(roster.names)))
+        state = FedPPState(function=first_state(self, len(roster.names)), marks=tuple(roster.schema.columns))
+        return self._hand_over(state, rng)
+
+    def _hand_over(self, state: FedPPState, rng: Rng) -> FedPPState:
+        """Begin with kernels when all they need is known."""
+        if self.share == "function" or state.function is None or state.function.stage in self.preliminary:
+            return state
+        types = len(state.marks) if self.marks else 0
+        return replace(state, function=None, kernel=published.first_state(self, state.function, types, rng))
 
     def begin(self, prepared: Record, rng: Rng) -> FedPPMemory:
         """Nothing is known yet."""
@@ -170,11 +202,11 @@ class FedPP(Method):
         self, question: Question, prepared: Record, memory: FedPPMemory, rng: Rng
     ) -> tuple[Message, FedPPMemory | None]:
         """Answer as the chosen way does."""
-        if memory.kernel is not None:
+        if question.phase == "train":
             return self.answer_all([question], [prepared], [memory], [rng])[0]
-        assert memory.function is not None  # `begin` made one of the two
-        message, kept = function_client.answer(self, question, prepared, memory.function)
-        return message, None if kept is None else FedPPMemory(function=kept)
+        kept = memory.function or first_memory(prepared)
+        message, changed = function_client.answer(self, question, prepared, kept)
+        return message, None if changed is None else FedPPMemory(function=changed)
 
     def answer_all(
         self,
@@ -184,11 +216,12 @@ class FedPP(Method):
         rngs: Sequence[Rng],
     ) -> list[tuple[Message, FedPPMemory | None]]:
         """The whole cohort as one batch where clients train."""
-        if self.share == "kernel":
+        phase = questions[0].phase
+        if phase == "train":
             own = [memory.kernel for memory in memories if memory.kernel is not None]
             trained = published.answer(self, questions, prepared, own, rngs)
-            return [(message, None if kept is None else FedPPMemory(kernel=kept)) for message, kept in trained]
-        if questions[0].phase not in ("learn", "settle"):
+            return [(message, FedPPMemory(kernel=kept)) for message, kept in trained]
+        if phase not in ("learn", "settle"):
             return super().answer_all(questions, prepared, memories, rngs)
         learners = [memory.function for memory in memories if memory.function is not None]
         learned = function_client.learn(self, questions, prepared, learners)
@@ -198,10 +231,10 @@ class FedPP(Method):
         """Absorb as the chosen way does."""
         if state.kernel is not None:
             kernel, metrics = published.absorb(self, state.kernel, answers)
-            return FedPPState(kernel=kernel), metrics
+            return replace(state, kernel=kernel), metrics
         assert state.function is not None  # `open` made one of the two
         learned, metrics = function_server.absorb(self, state.function, answers)
-        return FedPPState(function=learned), metrics
+        return self._hand_over(replace(state, function=learned), rng), metrics
 
     def expects(self, state: FedPPState, phase: str) -> Expect:
         """Sums wherever sums are enough."""

@@ -9,9 +9,12 @@ import numpy as np
 
 from cotempo.errors import DataError, Problem
 from cotempo.events.curve import Curve
+from cotempo.events.diagnostics import rescaling_test
+from cotempo.events.encoded import EncodedIntensity
 from cotempo.events.function_state import FunctionMemory, FunctionState
 from cotempo.events.grid import Grid
 from cotempo.events.intensities import HistoryIntensity, SharedCurve
+from cotempo.events.pieces import HISTORY
 from cotempo.events.published import KernelMemory
 from cotempo.events.record import Floats
 from cotempo.events.rows import Rows
@@ -42,20 +45,26 @@ class FittedFedPP(Fitted):
         if state.kernel is not None:
             if memory is None or not len(memory.kernel.values):
                 raise DataError([Problem("the client never took part, and its kernel stays at its place", client)])
+            if self.method.kernel in HISTORY:
+                return EncodedIntensity(self.method, state.kernel, memory.kernel, state.marks)
             return KernelCurve(self.method, memory.kernel)
         kept = memory.function if memory is not None else newcomer(state.function)
         cls = SharedCurve if self.method.kernel == "time" else HistoryIntensity
         return cls(self.method, state.function, kept)
 
     def figures(self, truth: Any = None) -> Mapping[str, Figure]:
-        """Intensities of the first clients, and whether joining helped."""
-        from cotempo.events.plots import plot_benefit, plot_intensities
+        """Intensities of the first clients, how well they tell what was held out, and whether joining helped."""
+        from cotempo.events.plots import plot_benefit, plot_intensities, plot_quantiles
 
         figures = {}
-        if self.method.kernel != "history":
-            known = [name for name in self.names if name in self.outcome.memories][:4]
+        known = [name for name in self.names if name in self.outcome.memories][:4]
+        if self.method.kernel not in HISTORY:
             curves = {name: self[name] for name in known}
             figures["Intensity with its 95 % band"] = plot_intensities(curves, truth)
+        kept = {name: self.outcome.memories[name].function for name in known}
+        tests = {name: rescaling_test([one.waits]) for name, one in kept.items() if one is not None and len(one.waits)}
+        if tests:
+            figures["Waits between held-out events on the model's clock"] = plot_quantiles(tests)
         if self.benefit:
             figures["Held-out gain, alone and together"] = plot_benefit(self.benefit)
         return figures
@@ -70,7 +79,7 @@ def newcomer(state: FunctionState) -> FunctionMemory:
     nothing = np.zeros(0)
     rows = Rows(np.zeros((0, 1)), nothing, nothing, nothing.astype(np.int64), nothing.astype(bool))
     seen = np.array([summary.events, summary.exposure])
-    return FunctionMemory(rows, np.zeros(size), np.eye(size), shape, rate, np.diag(known), seen)
+    return FunctionMemory(rows, np.zeros(size), np.eye(size), shape, rate, np.diag(known), seen, nothing)
 
 
 class KernelCurve(Curve):
@@ -84,7 +93,7 @@ class KernelCurve(Curve):
     @property
     def ceiling(self) -> float:
         """The expected rate m: the sigmoid never exceeds 1."""
-        return self.memory.shape / self.memory.rate
+        return float(self.memory.shape[0] / self.memory.rate[0])
 
     def _rows(self, times: Floats) -> tuple[Tensor, Tensor]:
         import torch
@@ -105,7 +114,7 @@ class KernelCurve(Curve):
 
         rows, residual = self._rows(times)
         values, root, joint = (
-            torch.from_numpy(np.array(getattr(self.memory, name))) for name in ("values", "root", "information")
+            torch.from_numpy(np.array(getattr(self.memory, name)[0])) for name in ("values", "root", "information")
         )
         centre = rows @ values
         spread = residual + torch.linalg.solve_triangular(root, rows.mT, upper=False).square().sum(-2)
@@ -122,10 +131,10 @@ class KernelCurve(Curve):
         import torch
 
         rows, _ = self._rows(times)
-        joint = torch.from_numpy(np.array(self.memory.information))
+        joint = torch.from_numpy(np.array(self.memory.information[0]))
         noise = torch.as_tensor(rng.standard_normal((len(joint), draws)))
         shift = torch.linalg.solve_triangular(joint.mT, noise, upper=True)
-        values = torch.from_numpy(np.array(self.memory.values))
+        values = torch.from_numpy(np.array(self.memory.values[0]))
         drawn: Floats = (
             self.ceiling * shift[-1].exp() * torch.sigmoid(rows @ (values[:, None] + shift[:-1]))
         ).T.numpy()

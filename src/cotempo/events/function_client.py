@@ -20,7 +20,7 @@ from cotempo.events.function_state import (
 )
 from cotempo.events.history import unroll
 from cotempo.events.processes import make_process
-from cotempo.events.record import Record
+from cotempo.events.record import Floats, Record
 from cotempo.events.rows import Design, make_rows, moments, sequence_dispersion
 from cotempo.events.summary import Summary, gap_histogram, rounded_span
 from cotempo.federation.exchange import Answers, Question
@@ -28,6 +28,8 @@ from cotempo.federation.message import Message
 
 if TYPE_CHECKING:
     from cotempo.events.fedpp import FedPP
+
+WAITS = 400
 
 
 def answer(
@@ -44,12 +46,12 @@ def answer(
     if question.phase in ("base", "choose"):
         return _answer_base(method, question.phase, common, record), None
     if question.phase == "features":
-        design = _design(method, common)
+        design = heard_design(method, common)
         unrolled = unroll(part, design.decays)
         dispersion = sequence_dispersion(part, unrolled, design.base_mass(unrolled))
         return Message({"dispersion": dispersion, "moments": moments(record, design)}), None
     if question.phase == "compare":
-        return _answer_compare(method, common, record, memory), None
+        return _answer_compare(method, common, record, memory)
     if question.phase == "curvature":
         return _answer_curvature(method, common, record, memory)
     return learn(method, [question], [record], [memory])[0]
@@ -79,10 +81,11 @@ def _heard(method: FedPP, common: Message) -> FunctionState:
     """The part of the state that the server told."""
     state = first_state(method, 1)
     told = {name: common[name] for name in ("inducing", "own_inducing", "kernel", "mean", "root", "rate")}
-    return replace(state, design=_design(method, common), **told)
+    return replace(state, design=heard_design(method, common), **told)
 
 
-def _design(method: FedPP, common: Message) -> Design:
+def heard_design(method: FedPP, common: Message) -> Design:
+    """How the server said that records are read."""
     centre, whiten = (common.get(name, NONE) for name in ("centre", "whiten"))
     design = first_state(method, 1).design
     return replace(
@@ -134,18 +137,36 @@ def _with_rows(method: FedPP, state: FunctionState, record: Record, memory: Func
     return replace(memory, rows=rows, mean=np.zeros(size), root=np.eye(size))
 
 
-def _answer_compare(method: FedPP, common: Message, record: Record, memory: FunctionMemory) -> Message:
-    """Held-out log-likelihood per event over the own rate: together, on the base alone, and by oneself."""
+def _answer_compare(
+    method: FedPP, common: Message, record: Record, memory: FunctionMemory
+) -> tuple[Message, FunctionMemory]:
+    """Held-out log-likelihood per event over the own rate: together, on the base alone, and, if asked, by oneself."""
     state = _heard(method, common)
     held, train = record.part(held=True).whole(), record.part(held=False).whole()
-    memory = replace(_with_rows(method, state, record, memory), seen=np.array([train.events, train.exposure]))
+    whole = _with_rows(method, state, record, memory)
+    memory = replace(whole, seen=np.array([train.events, train.exposure]))
     together = likelihood(method, state, memory, held)
     flat = likelihood(method, state, memory, held, function=False)
-    state, lonely = alone(method.model_copy(update={"compare": False, "settle": 0}), train.hold_out())
-    by_itself = likelihood(method, state, replace(lonely, seen=memory.seen), held)
-    return Message(
-        {"alone": by_itself["gain"], "together": together["gain"], "base": flat["gain"], "events": together["events"]}
-    )
+    told = {"together": together["gain"], "base": flat["gain"], "events": together["events"]}
+    if method.compare:
+        state, lonely = alone(method.model_copy(update={"compare": False, "settle": 0}), train.hold_out())
+        told["alone"] = likelihood(method, state, replace(lonely, seen=memory.seen), held)["gain"]
+    return Message(told), replace(whole, waits=held_waits(method, state, memory, held))
+
+
+def held_waits(method: FedPP, state: FunctionState, memory: FunctionMemory, held: Record) -> Floats:
+    """Sorted waits between events on the model's clock, or some hundred quantiles of them."""
+    from cotempo.events import intensities, shared
+
+    size = len(state.inducing)
+    information = shared.own_information(gather([memory.rows], everything=False), *to_torch(state, [memory]))
+    known = replace(memory, information=information[0].numpy())
+    cls = intensities.SharedCurve if method.kernel == "time" else intensities.HistoryIntensity
+    summary = Summary.from_array(state.design.summary)
+    span = np.array([summary.start, summary.end])
+    model = cls(method, replace(state, span=span, curvature=np.zeros((size, size))), known)
+    waits = np.concatenate([NONE, *model.rescale_record(held)])
+    return np.asarray(np.quantile(waits, (np.arange(WAITS) + 0.5) / WAITS) if len(waits) > WAITS else np.sort(waits))
 
 
 def alone(method: FedPP, record: Record) -> tuple[FunctionState, FunctionMemory]:

@@ -19,8 +19,9 @@ def expects(method: FedPP, state: FunctionState, phase: str) -> Expect:
         about = "first start and last end of your windows, rounded outwards"
         return Expect({"start": Spec((), "float", about=about), "end": Spec((), "float", about=about)})
     if phase == "compare":
-        about = "gain per event held out, by yourself, together and on the base measure; the number of events held out"
-        return Expect({name: Spec((), "float", about=about) for name in ("alone", "together", "base", "events")})
+        about = "gain per event held out, together, on the base measure and by yourself; the number of events held out"
+        names = ("together", "base", "events", *(("alone",) if method.compare else ()))
+        return Expect({name: Spec((), "float", about=about) for name in names})
     if phase == "describe":
         totals = Spec((2,), low=0, about="your number of events and your exposure")
         gaps = Spec((len(OCTAVES) - 1,), low=0, about="how many gaps between your events are of each length")

@@ -120,20 +120,20 @@ def _absorb_features(method: FedPP, state: FunctionState, answers: Answers) -> t
 
 
 def _absorb_learn(method: FedPP, state: FunctionState, answers: Answers) -> tuple[FunctionState, dict[str, float]]:
-    scale = max(state.clients / len(answers.names), 1.0)
     total = answers.sum
+    # Late answers weigh less than 1, and stand for fewer clients.
+    scale = max(state.clients / total.weight, 1.0)
     precision = np.eye(len(state.mean)) + scale * total["quadratic"]
     root = np.linalg.cholesky((precision + precision.T) / 2)
     mean = np.linalg.solve(precision, scale * total["linear"])
     misfit, expected = total["spread"].tolist()
     tempered = method.temper and method.kernel == "time" and expected > 0
     dispersion = max(1.0, misfit / expected) if tempered else 1.0
-    shape, rate = _rate_prior(total["level"] / len(answers.names))
+    shape, rate = _rate_prior(total["level"] / total.weight)
     kernel, drift, swing = _climb(state, scale * total["gradient"])
     settle = state.stage == "settle"
     step, last = state.step + 1, method.settle if settle else method.rounds
-    following = "compare" if method.compare else "settle" if method.settle else "curvature"
-    stage = state.stage if step < last else "curvature" if settle else following
+    stage = state.stage if step < last else "curvature" if settle else "compare"
     state = replace(
         state, stage=stage, step=step if step < last else 0, mean=mean, root=root, kernel=kernel, drift=drift,
         swing=swing, rate=np.array([shape, rate, dispersion, state.rate[3]]),
@@ -177,9 +177,12 @@ def _absorb_compare(method: FedPP, state: FunctionState, answers: Answers) -> tu
         float((weight * [answers[name][field] for name in answers.names]).sum() / max(weight.sum(), 1.0))
         for field in ("together", "base")
     )
-    dropped = base > together
+    # Where few sequences are held out in part, a function of time alone is judged on times it never saw.
+    dropped = base > together and method.kernel != "time"
     kept = "base" if dropped else "together"
-    compared = {name: np.array([answers[name]["alone"], answers[name][kept]]) for name in answers.names}
+    compared = {
+        name: np.array([answers[name]["alone"], answers[name][kept]]) for name in answers.names if method.compare
+    }
     state = replace(state, compared=compared, stage="settle" if method.settle or dropped else "curvature")
     if dropped:
         # The function did not pay on what was held out: it is left at 0, and levels settle on the base measure alone.

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from cotempo.events.shared import Common, Data, Kernels, Own
 
 NONE = np.zeros(0)
+# Where lengths of the shared and of the personal function start, by kernel.
+FIRST_LENGTHS = {"time": (2.0, 15.0), "history": (2.0, 2.0)}
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,8 @@ class FunctionState:
 
 @dataclass(frozen=True)
 class FunctionMemory:
-    """What a client keeps: its rows, its deviation and rate, its joint information, and its events and exposure."""
+    """What a client keeps: its rows, its deviation and rate, its joint information, its events and exposure, and the
+    waits between events that were held out, on the model's clock."""
 
     rows: Rows
     mean: Floats
@@ -56,6 +59,7 @@ class FunctionMemory:
     rate: float
     information: Floats
     seen: Floats
+    waits: Floats
 
 
 def first_state(method: FedPP, clients: int) -> FunctionState:
@@ -73,7 +77,7 @@ def first_memory(record: Record) -> FunctionMemory:
     """No rows yet."""
     rows = Rows(np.zeros((0, 1)), NONE, NONE, np.zeros(0, dtype=np.int64), np.zeros(0, dtype=bool))
     seen = np.array([record.events, record.exposure])
-    return FunctionMemory(rows, NONE, np.zeros((0, 0)), 4.0, 2.0, np.zeros((0, 0)), seen)
+    return FunctionMemory(rows, NONE, np.zeros((0, 0)), 4.0, 2.0, np.zeros((0, 0)), seen, NONE)
 
 
 def first_kernel(kernel: str, dimensions: int) -> Floats:
@@ -81,7 +85,7 @@ def first_kernel(kernel: str, dimensions: int) -> Floats:
 
     The shared function of time starts wiggly: what it cannot follow would count as bursts, and never be learned.
     """
-    shared, personal = (4.0, 15.0) if kernel == "time" else (2.0, 2.0)
+    shared, personal = FIRST_LENGTHS[kernel]
     start = np.concatenate([[1.0], np.full(dimensions, shared), [0.1], np.full(dimensions, personal)])
     return np.asarray(np.log(start))
 

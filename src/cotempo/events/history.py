@@ -22,9 +22,9 @@ class Unrolled:
     time, count, elapsed, recency, sequence
         Per distinct event time: how many events count, time since the event before (or since the sequence began),
         and for each decay the sum of ``exp(-decay * age)`` over earlier events, ``(events, decays)``.
-    begin, lower, upper, origin_recency, cell_sequence
-        Per cell between events: when it begins, the time since the last event at both its ends, and the recency
-        just after that last event, ``(cells, decays)``.
+    begin, lower, upper, origin_recency, cell_sequence, cell_before
+        Per cell between events: when it begins, the time since the last event at both its ends, the recency
+        just after that last event, ``(cells, decays)``, and how many distinct times its sequence had before.
     open
         Per window that ends without an event: the time since the last one.
     decays
@@ -41,6 +41,7 @@ class Unrolled:
     upper: Floats
     origin_recency: Floats
     cell_sequence: NDArray[np.int64]
+    cell_before: NDArray[np.int64]
     open: Floats
     decays: Floats
 
@@ -80,14 +81,21 @@ def unroll(record: Record, decays: Floats, cuts: Floats = CUTS) -> Unrolled:
     anchor = np.where(known, record.time[previous] if len(record.time) else 0.0, record.origin[owner])
     after = np.zeros((len(low), len(decays)))
     after[known] = recency[previous[known]] + record.size[previous[known], None]
+    before = np.zeros(len(low), dtype=np.int64)
+    before[known] = place_in_sequence(record)[previous[known]] + 1
     edges = (low - anchor)[:, None] + (high - low)[:, None] * cuts
     pieces = len(cuts) - 1
     return Unrolled(
         time=record.time, count=record.count, elapsed=elapsed, recency=recency, sequence=record.sequence,
         begin=(anchor[:, None] + edges[:, :-1]).ravel(), lower=edges[:, :-1].ravel(), upper=edges[:, 1:].ravel(),
         origin_recency=np.repeat(after, pieces, axis=0), cell_sequence=np.repeat(owner, pieces),
-        open=(high - anchor)[is_open], decays=decays,
+        cell_before=np.repeat(before, pieces), open=(high - anchor)[is_open], decays=decays,
     )  # fmt: skip
+
+
+def place_in_sequence(record: Record) -> NDArray[np.int64]:
+    """How many distinct times the sequence of each time had before it, ``(times,)``."""
+    return np.arange(len(record.sequence)) - np.searchsorted(record.sequence, record.sequence)
 
 
 def _gaps(
@@ -151,5 +159,5 @@ def look_back(times: Floats, history: Floats, origin: float, decays: Floats) -> 
     place = np.zeros(len(times), dtype=np.int64)
     return Unrolled(
         times, none, times - last, recency, place, nothing, nothing, nothing, np.zeros((0, len(decays))),
-        np.zeros(0, dtype=np.int64), nothing, decays,
+        np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), nothing, decays,
     )  # fmt: skip

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import norm
 
 from cotempo.data import Events
-from cotempo.errors import DataError, ParameterError
-from cotempo.events.curve import Band, Curve, NextEvent
+from cotempo.events.conditional import Conditional
+from cotempo.events.curve import Curve
 from cotempo.events.function_client import likelihood
 from cotempo.events.function_state import FunctionMemory, FunctionState, gather, to_torch
 from cotempo.events.grid import Grid
@@ -23,9 +22,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from cotempo.events.fedpp import FedPP
-
-# Steps of a forecast, as shares of the time looked ahead: fine at first, where hazards have their spikes.
-AHEAD = np.unique(np.concatenate([[0.0], np.geomspace(1e-5, 1.0, 200), np.linspace(0.0, 1.0, 201)]))
 
 
 class SharedFunction:
@@ -126,67 +122,24 @@ class SharedCurve(Curve):
         return {**super().score(table), "gain": gains["gain"], "gain_over_pooled": gains["gain_over_pooled"]}
 
 
-class HistoryIntensity:
-    """A client's intensity given the events before."""
+class HistoryIntensity(Conditional):
+    """A client's intensity given the events before, by the shared function."""
 
     def __init__(self, method: FedPP, state: FunctionState, memory: FunctionMemory):
         self.method, self.state, self.memory = method, state, memory
+        self.origin = float(state.span[0])
         self._shared = SharedFunction(method, state, memory)
 
-    def intensity(
-        self, times: ArrayLike, history: ArrayLike = (), start: float | None = None, level: float = 0.95
-    ) -> Band:
-        """Return mean, lower and upper end of a band, given the events of the sequence.
-
-        Parameters
-        ----------
-        times
-            Where, in the unit of the events.
-        history
-            Sorted times of the sequence's events; only those before a time count for it.
-        start
-            When the sequence began to be watched; by default the start of the span.
-        level
-            The share of the truths the band should hold.
-        """
-        if not 0 < level < 1:
-            raise ParameterError(f"level must lie between 0 and 1, got {level}")
-        at, past = np.asarray(times, dtype=np.float64), np.asarray(history, dtype=np.float64)
-        if not np.isfinite(at).all() or not np.isfinite(past).all() or (np.diff(past) < 0).any():
-            raise DataError("times must be finite, and the history sorted")
+    def given(
+        self, times: Floats, history: Floats, start: float, marks: tuple[str, ...]
+    ) -> tuple[Floats, Floats, Floats]:
+        """The base measure times what the function makes of it."""
         design = self.state.design
-        origin = float(self.state.span[0]) if start is None else start
-        unrolled = look_back(at.ravel(), past, origin, design.decays)
+        unrolled = look_back(times, history, start, design.decays)
         base = np.exp(design.log_base(unrolled))
         features = design.features(unrolled.time, unrolled.elapsed, unrolled.recency)
         mean, centre, deviation = self._shared.relative(features)
-        half = norm.ppf(0.5 + level / 2) * deviation
-        parts = (base * mean, base * np.exp(centre - half), base * np.exp(centre + half))
-        return Band(*(part.reshape(at.shape) for part in parts))
-
-    def predict_next(self, history: ArrayLike, until: float, start: float | None = None) -> NextEvent:
-        """The distribution of the first event after the last of `history`, looked for until `until`."""
-        past = np.asarray(history, dtype=np.float64)
-        last = float(past[-1]) if len(past) else float(self.state.span[0]) if start is None else start
-        if not last < until:
-            raise ParameterError(f"until must lie after the last event at {last:g}, got {until:g}")
-        edges = last + (until - last) * AHEAD
-        mean = self.intensity((edges[1:] + edges[:-1]) / 2, past, start).mean
-        return NextEvent(edges, np.exp(-np.append(0.0, np.cumsum(mean * np.diff(edges)))))
-
-    def sample(self, start: float, end: float, rng: np.random.Generator | int = 0, count: int = 1) -> Events:
-        """Draw sequences event by event, each from the distribution of the next given those before."""
-        stream = np.random.default_rng(rng)
-        sequences = []
-        for _ in range(count):
-            past: list[float] = []
-            while (past[-1] if past else start) < end:
-                time = self.predict_next(past, end, start).quantile(stream.uniform())
-                if not time < end:
-                    break
-                past.append(time)
-            sequences.append(past)
-        return Events.from_arrays(sequences, (start, end))
+        return base * mean, np.log(base) + centre, deviation
 
     def score(self, events: Events | ArrayLike, window: tuple[float, float] | None = None) -> Mapping[str, float]:
         """Gains in nats per event over the client's own and the pooled homogeneous rate, and the ratio of counts."""
@@ -194,7 +147,10 @@ class HistoryIntensity:
 
     def rescale(self, events: Events | ArrayLike, window: tuple[float, float] | None = None) -> list[Floats]:
         """Waiting times on the clock of the model, per sequence: unit exponentials where the model is right."""
-        record = Record.of(as_events(events, window))
+        return self.rescale_record(Record.of(as_events(events, window)))
+
+    def rescale_record(self, record: Record) -> list[Floats]:
+        """Waiting times of a record."""
         design = self.state.design
         unrolled = unroll(record, design.decays, FINE)
         mass, elapsed, time, recency = even_pieces(unrolled, design.base_mass(unrolled))

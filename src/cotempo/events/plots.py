@@ -63,7 +63,7 @@ def plot_quantiles(tests: Mapping[str, Rescaling]) -> Figure:
     axes.plot([0, largest], [0, largest], color=GREY, linewidth=0.8)
     axes.set_xlim(0, largest)
     axes.set_ylim(0, 1.3 * largest)
-    axes.legend(frameon=False, fontsize=8, loc="upper left")
+    axes.legend(frameon=False, fontsize=8, loc="lower right")
     _dress(axes, "Quantiles of rescaled waits", "unit exponential", "observed")
     return figure
 

@@ -29,6 +29,8 @@ class Record:
         The windows, ``(windows,)``; a sequence that was cut has two.
     origin
         When each sequence began to be watched, ``(sequences,)``.
+    types
+        How many events of each type each time has, ``(times, types)``; no column where types are left out.
     """
 
     time: Floats
@@ -41,10 +43,11 @@ class Record:
     window_sequence: NDArray[np.int64]
     window_held: NDArray[np.bool_]
     origin: Floats
+    types: Floats
 
     @classmethod
-    def of(cls, events: Events, *, condition: bool = True) -> Record:
-        """Read a table; nothing is held out yet.
+    def of(cls, events: Events, *, condition: bool = True, marks: bool = False) -> Record:
+        """Read a table; nothing is held out yet. With `marks`, types are counted.
 
         With `condition`, the first event of a sequence is history and not counted when it stands exactly at the
         window's start: a window that begins with its first event was opened by it.
@@ -60,9 +63,12 @@ class Record:
             opening = np.append(True, np.diff(sequence) > 0)[: len(sequence)] & (time == events.start[sequence])
             count = count - opening
         windows = len(events.names)
+        types = np.zeros((len(time), len(events.marks) if marks else 0))
+        if marks:
+            np.add.at(types, (np.cumsum(new) - 1, events.mark), 1.0)
         return cls(
             time, count, sequence, np.zeros(len(time), dtype=bool), size, np.array(events.start),
-            np.array(events.end), np.arange(windows), np.zeros(windows, dtype=bool), np.array(events.start),
+            np.array(events.end), np.arange(windows), np.zeros(windows, dtype=bool), np.array(events.start), types,
         )  # fmt: skip
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,15 +12,20 @@ from cotempo.data import Events
 from cotempo.errors import DataError, ParameterError
 from cotempo.events.curve import Curve
 from cotempo.events.grid import Grid
+from cotempo.events.pieces import HISTORY
 from cotempo.events.record import Floats, Record, as_events
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from cotempo.events.cox import Belief, Cells, Prior
+    from cotempo.events.encoded import EncodedIntensity
+    from cotempo.events.fitted_fedpp import KernelCurve
 
 LENGTH, LENGTH_SPREAD = 15.0, 1.0
 AMPLITUDE, AMPLITUDE_SPREAD = 1.5, 1.0
+# How many pieces of sequences a step of a history kernel takes.
+BATCH = 16
 
 
 @dataclass(frozen=True)
@@ -30,10 +35,18 @@ class SigmoidCox:
     .. math:: \lambda(t) = m\,\sigma(\nu + f(t)), \qquad f \sim GP(0, k), \qquad m \sim \mathrm{Gamma}
 
     The Gaussian process has inducing points over the whole window. Given the kernel, all updates have a closed form;
-    its amplitude and length scale climb the collapsed bound by Adam.
+    its amplitude and length scale climb the collapsed bound by Adam. Kernels with a network or of history are learned
+    as in `FedPP`, by a federation of one.
 
     Parameters
     ----------
+    kernel
+        What the function depends on: ``"time"``, ``"deep"`` (a small Bayesian network of time), or the events before,
+        by ``"history"`` (time since the last event and decayed counts), ``"lstm"`` or ``"attention"``.
+    marks
+        With a kernel of history: one intensity for each type of events.
+    base
+        With a kernel of history: the measure the sigmoid scales, ``"poisson"``, ``"hawkes"`` and so on as in `FedPP`.
     inducing
         The number of inducing points.
     cells
@@ -54,6 +67,9 @@ class SigmoidCox:
     True
     """
 
+    kernel: Literal["time", "deep", "history", "lstm", "attention"] = "time"
+    marks: bool = False
+    base: Literal["auto", "poisson", "profile", "hawkes", "renewal"] = "auto"
     inducing: int = 50
     cells: int = 1000
     steps: int = 40
@@ -64,16 +80,41 @@ class SigmoidCox:
         for name, least in (("inducing", 2), ("cells", 2), ("steps", 1)):
             if getattr(self, name) < least:
                 raise ParameterError(f"{name} must be at least {least}, got {getattr(self, name)}")
+        known = ("time", "deep", *HISTORY)
+        if self.kernel not in known:
+            raise ParameterError(f"kernel must be one of {', '.join(known)}, got {self.kernel!r}")
+        if self.marks and self.kernel not in HISTORY:
+            raise ParameterError(
+                f"marks need a kernel of history, got kernel={self.kernel!r}; learn each type by itself"
+            )
         if not self.prior_strength > 0:
             raise ParameterError(f"prior_strength must be positive, got {self.prior_strength}")
 
-    def fit(self, events: Events | ArrayLike, window: tuple[float, float] | None = None) -> FittedCox:
-        """Learn from a table, or from plain sorted times and their window."""
+    def fit(self, events: Events | ArrayLike, window: tuple[float, float] | None = None) -> Any:
+        """Learn from a table, or from plain sorted times and their window.
+
+        Returns
+        -------
+        FittedCox, KernelCurve or EncodedIntensity
+            A curve over time (the first can be updated), or an intensity given the events before.
+        """
+        if self.kernel != "time":
+            return self._fit_alone(as_events(events, window))
         record = Record.of(as_events(events, window), condition=False)
         if not len(record.start):
             raise DataError("there must be at least one watched sequence, there is none; pass its window")
         grid = Grid(float(record.start.min()), float(record.end.max()), self.cells)
         return _learn(self, grid, grid.count(record), grid.expose(record), None)
+
+    def _fit_alone(self, table: Events) -> KernelCurve | EncodedIntensity:
+        from cotempo.events.fedpp import FedPP
+
+        federation = FedPP(
+            preset="paper", kernel=self.kernel, marks=self.marks, base=self.base, inducing=self.inducing,
+            cells=self.cells, rounds=self.steps, batch=BATCH if self.kernel in HISTORY else None,
+        )  # fmt: skip
+        fitted: KernelCurve | EncodedIntensity = federation.fit({"self": table}, progress=False)["self"]
+        return fitted
 
 
 class Fit(NamedTuple):
@@ -95,6 +136,8 @@ class FittedCox(Curve):
     bounds
         The collapsed bound after each step of the kernel.
     """
+
+    conditional: ClassVar[bool] = False
 
     def __init__(self, model: SigmoidCox, grid: Grid, count: Floats, exposure: Floats, fit: Fit, bounds: Floats):
         self.model, self.grid, self.count, self.exposure, self.bounds = model, grid, count, exposure, bounds

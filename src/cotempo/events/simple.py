@@ -20,7 +20,7 @@ from cotempo.events.summary import OCTAVES, Summary, gap_histogram, gap_quantile
 from cotempo.federation.exchange import Answers, Ask, Expect, Question, Spec
 from cotempo.federation.fitted import Fitted, Outcome
 from cotempo.federation.message import Message
-from cotempo.federation.method import Method, Metrics, Roster
+from cotempo.federation.method import Benefit, Method, Metrics, Roster
 from cotempo.federation.registry import register
 from cotempo.federation.rng import Rng
 
@@ -30,12 +30,14 @@ ONE_SHOT = ("poisson", "profile", "density")
 
 @dataclass(frozen=True)
 class SimpleState:
-    """What the server keeps: the span, the summary and the parameters, each empty until known."""
+    """What the server keeps: the span, the summary and the parameters, each empty until known; then each client's
+    held-out gain alone and together, where they compare."""
 
     step: int
     span: Floats
     summary: Floats
     parameters: Floats
+    compared: Mapping[str, Floats]
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,8 @@ class FedSimple(Method):
         Steps of expectation-maximisation, where the process needs them.
     period
         The period of a profile.
+    compare
+        Whether a fifth is held out, to see whether joining helped a client; the process is learned from the rest.
 
     Examples
     --------
@@ -80,6 +84,7 @@ class FedSimple(Method):
     level: Literal["own", "pooled"] = "own"
     rounds: int = Field(30, ge=1)
     period: float | None = Field(None, gt=0)
+    compare: bool = False
 
     @classmethod
     def example(cls) -> tuple[Method, dict[str, Table], None]:
@@ -92,15 +97,17 @@ class FedSimple(Method):
         assert isinstance(table, Events)  # `check` saw the schema
         if not len(table.names):
             raise DataError([Problem("there must be at least one watched sequence, there is none; pass its window")])
-        return Record.of(table)
+        record = Record.of(table)
+        return record.hold_out() if self.compare else record
 
     def begin(self, prepared: Record, rng: Rng) -> SimpleMemory:
         """The mass is not known yet."""
-        return SimpleMemory(prepared.events, prepared.exposure, 0.0)
+        known = prepared.part(held=False)
+        return SimpleMemory(known.events, known.exposure, 0.0)
 
     def open(self, roster: Roster, public: Table | None, rng: Rng) -> SimpleState:
         """Nothing is known yet."""
-        return SimpleState(0, np.zeros(0), np.zeros(0), np.zeros(0))
+        return SimpleState(0, np.zeros(0), np.zeros(0), np.zeros(0), {})
 
     @property
     def steps(self) -> int:
@@ -129,16 +136,34 @@ class FedSimple(Method):
         if question.phase == "span":
             first, last = rounded_span(prepared)
             return Message({"start": first, "end": last}), None
+        known = prepared.part(held=False)
         if question.phase == "describe":
-            totals = np.array([prepared.events, prepared.exposure])
+            totals = np.array([known.events, known.exposure])
             return Message({"totals": totals, "gaps": gap_histogram(prepared)}), None
         process, parameters = self.make(question.common["summary"]), question.common["parameters"]
-        unrolled = unroll(prepared, process.decays, WHOLE)
+        unrolled = unroll(known, process.decays, WHOLE)
         if question.phase == "learn":
-            return Message({"sums": process.statistics(unrolled, prepared, parameters)}), None
+            return Message({"sums": process.statistics(unrolled, known, parameters)}), None
         mass = float(process.mass(unrolled, parameters).sum())
         told = float((unrolled.count * process.log_rate(unrolled, parameters))[unrolled.count > 0].sum())
-        return Message({"fit": told - mass}), replace(memory, mass=mass)
+        kept = replace(memory, mass=mass)
+        return Message({"fit": told - mass, **self._compare(question.common, prepared, kept)}), kept
+
+    def _compare(self, common: Message, prepared: Record, memory: SimpleMemory) -> dict[str, float]:
+        """Gain per held-out event together, and of the same process learned from the own events alone."""
+        if not self.compare:
+            return {}
+        known, held = prepared.part(held=False), prepared.part(held=True)
+        process = self.make(common["summary"])
+        own, unrolled = process.start(), unroll(known, process.decays, WHOLE)
+        for _ in range(self.steps):
+            own = process.update(own, process.statistics(unrolled, known, own))
+        lonely = replace(memory, mass=float(process.mass(unrolled, own).sum()))
+        state = SimpleState(0, np.zeros(0), common["summary"], common["parameters"], {})
+        return {
+            name: SimpleIntensity(self, replace(state, parameters=parameters), kept).tell(held)["gain"]
+            for name, parameters, kept in (("alone", own, lonely), ("together", common["parameters"], memory))
+        }
 
     def absorb(
         self, state: SimpleState, answers: Answers, public: Table | None, rng: Rng
@@ -155,7 +180,11 @@ class FedSimple(Method):
             summary = Summary(events, exposure, first, last, gaps).to_array()
             return replace(state, summary=summary, parameters=self.make(summary).start()), {"events": events}
         if state.step == self.steps:
-            return replace(state, step=state.step + 1), {"fit": float(answers.sum["fit"])}
+            if not self.compare:
+                return replace(state, step=state.step + 1), {"fit": float(answers.sum["fit"])}
+            fields = ("alone", "together")
+            compared = {name: np.array([answers[name][field] for field in fields]) for name in answers.names}
+            return replace(state, step=state.step + 1, compared=compared), {}
         better = self.make(state.summary).update(state.parameters, answers.sum["sums"])
         moved = float(np.abs(better - state.parameters).max())
         return replace(state, step=state.step + 1, parameters=better), {"moved": moved}
@@ -170,9 +199,19 @@ class FedSimple(Method):
             gaps = Spec((len(OCTAVES) - 1,), low=0, about="how many gaps between your events are of each length")
             return Expect({"totals": totals, "gaps": gaps}, sums=True)
         if phase == "level":
-            return Expect({"fit": Spec((), "float", about="log-likelihood of your events")}, sums=True)
+            fields = {"fit": Spec((), "float", about="log-likelihood of your events")}
+            about = "gain per event held out, by yourself and together"
+            names = ("alone", "together") if self.compare else ()
+            return Expect({**fields, **{n: Spec((), "float", about=about) for n in names}}, sums=not self.compare)
         size = len(state.parameters) * (1 if self.process == "renewal" else 2)
         return Expect({"sums": Spec((size,), about="sums for the parameters of the process")}, sums=True)
+
+    def benefit(self, state: SimpleState) -> Mapping[str, Benefit]:
+        """Gain per event on what was held out, alone and together."""
+        return {
+            name: Benefit("held-out gain in nats per event", float(alone), float(together), higher_is_better=True)
+            for name, (alone, together) in state.compared.items()
+        }
 
     def result(self, outcome: Outcome) -> FittedSimple:
         """Each client's process."""
@@ -207,7 +246,10 @@ class SimpleIntensity:
 
     def score(self, events: Events | ArrayLike, window: tuple[float, float] | None = None) -> Mapping[str, float]:
         """Gains in nats per event over the client's own and the pooled homogeneous rate, and the ratio of counts."""
-        record = Record.of(as_events(events, window))
+        return self.tell(Record.of(as_events(events, window)))
+
+    def tell(self, record: Record) -> dict[str, float]:
+        """The score of a record."""
         unrolled = unroll(record, self._process.decays, WHOLE)
         counted = unrolled.count > 0
         mass = self.level * float(self._process.mass(unrolled, self._parameters).sum())

@@ -14,7 +14,7 @@ from cotempo.errors import DataError, Problem
 from cotempo.federation.exchange import Answers, Ask, Expect, Question, Spec
 from cotempo.federation.fitted import Fitted, Outcome
 from cotempo.federation.message import Message
-from cotempo.federation.method import Benefit, Method, Metrics, Roster
+from cotempo.federation.method import Benefit, Late, Method, Metrics, Roster
 from cotempo.federation.registry import register
 from cotempo.federation.rng import Rng
 
@@ -98,6 +98,11 @@ class FedMean(Method):
         own = Spec((), "float", low=0, about="mean squared error of your own mean on your rows")
         pooled = Spec((), "float", low=0, about="mean squared error of the pooled mean on your rows")
         return Expect({"alone": own, "together": pooled})
+
+    @property
+    def late(self) -> Mapping[str, Late]:
+        """Means add up whenever they come."""
+        return {"mean": "added"}
 
     def benefit(self, state: MeanState) -> Mapping[str, Benefit]:
         """Leave-one-out squared error, alone and together."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from cotempo.federation.fitted import Fitted, Outcome
 
 Metrics = Mapping[str, float]
+Late = Literal["weighted", "kept", "added"]
 State = Any
 Memory = Any
 
@@ -138,11 +139,12 @@ class Method(BaseModel, ABC):
         return {}
 
     @property
-    def late(self) -> Mapping[str, Literal["weighted", "added"]]:
+    def late(self) -> Mapping[str, Late]:
         """Phases whose answers may come late; by default none, and the method always waits for everyone it asked.
 
-        ``"weighted"``: an answer to an older state still helps, and counts less the older it is; `absorb` works with
-        weighted sums. ``"added"``: an answer does not age, because all are asked the same and their sum is all.
+        ``"weighted"``: an answer to an older state helps, and counts less the older it is. ``"kept"``: everybody's
+        last answer stays in the sum until the next one replaces it. ``"added"``: all are asked the same, and their
+        sum is all. In each, `absorb` must work with weighted sums.
         """
         return {}
 

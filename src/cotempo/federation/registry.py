@@ -16,14 +16,30 @@ _HOMES: set[str] = set()
 
 
 def register(*aliases: str) -> Callable[[M], M]:
-    """Class decorator: make a method known under its class name, and under other names it was published by."""
+    """Class decorator: make a method known under its class name, and under other names it was published by.
+
+    A name belongs to one method: files and saved results would not know which of two was meant.
+    """
 
     def add(cls: M) -> M:
+        names = (cls.__name__, *aliases)
+        for name in names:
+            holder = _METHODS.get(_ALIASES.get(name.lower(), ""))
+            if holder is not None and _place(holder) != _place(cls):
+                raise ParameterError(
+                    f"a method's name must be its own, {name!r} is that of {_place(holder)}; "
+                    f"give {_place(cls)} another, or do not register it"
+                )
         _METHODS[cls.__name__] = cls
-        _ALIASES.update({alias.lower(): cls.__name__ for alias in (cls.__name__, *aliases)})
+        _ALIASES.update({name.lower(): cls.__name__ for name in names})
         return cls
 
     return add
+
+
+def _place(cls: type) -> str:
+    """Where a class is defined; a module that is loaded again defines the same."""
+    return f"{cls.__module__}.{cls.__qualname__}"
 
 
 def announce(*modules: str) -> None:

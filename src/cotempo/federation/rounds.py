@@ -245,11 +245,11 @@ def printable(text: str) -> str:
     return "".join(letter if letter.isprintable() else "?" for letter in text[:300])
 
 
-def below_quorum(answers: Answers, questions: Sequence[Question], quorum: float) -> QuorumError:
+def below_quorum(answers: Answers, asked: Sequence[object], quorum: float) -> QuorumError:
     """Say who is missing and that nothing is lost."""
     listed = "\n".join(f"  {failure}" for failure in answers.failures[:10])
     return QuorumError(
-        f"at least {quorum:.0%} of the {len(questions)} clients asked must answer, {len(answers.names)} did:\n"
+        f"at least {quorum:.0%} of the {len(asked)} clients asked must answer, {len(answers.names)} did:\n"
         f"{listed}\n"
         "The state is as it was before this step; with a run folder, resume the run once the clients are back."
     )

@@ -17,7 +17,7 @@ from pydantic import Field
 from cotempo.data import Table
 from cotempo.federation.exchange import Answers, Ask, Expect, Question, Spec
 from cotempo.federation.message import EMPTY, Message
-from cotempo.federation.method import Benefit, Method, Metrics, Roster
+from cotempo.federation.method import Benefit, Late, Method, Metrics, Roster
 from cotempo.federation.rng import Rng
 from cotempo.learners.state import LearnerMemory, LearnerState, Trained
 from cotempo.learners.vector import Vector, from_vector, to_vector
@@ -105,6 +105,11 @@ class Learner(Method):
         """At a client: the model it would end with; by default the server's."""
         weights: Vector = told["weights"]
         return weights
+
+    @property
+    def late(self) -> Mapping[str, Late]:
+        """Training, where the server needs no more than a weighted mean."""
+        return {"train": "weighted"} if self.sums else {}
 
     # The round.
 

@@ -9,8 +9,9 @@ from cotempo.networks.metrics import score_network
 from cotempo.networks.network import Network
 from cotempo.networks.oneround import OneRound
 from cotempo.networks.pfdbnl import PFDBNL
+from cotempo.networks.rank import rank_edges
 from cotempo.networks.ranked import Ranking
-from cotempo.networks.ranking import EdgeRanking, rank_edges
+from cotempo.networks.ranking import EdgeRanking
 
 __all__ = [
     "FDBNL",

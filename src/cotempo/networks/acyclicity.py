@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from math import factorial, frexp, sqrt
 
 import numpy as np
@@ -109,5 +110,23 @@ def prune(within: FloatArray, threshold: float) -> FloatArray:
     """
     kept = np.where(np.abs(within) >= threshold, within, 0.0)
     while (cyclic := edges_on_cycles(kept)).any():
-        kept.flat[np.argmin(np.where(cyclic, np.abs(kept), np.inf))] = 0.0
+        places = np.flatnonzero(cyclic)
+        weakest = places[np.argsort(np.abs(kept.flat[places]), kind="stable")]
+        kept.flat[weakest[: _closing(kept, weakest)]] = 0.0
     return kept
+
+
+def _closing(within: FloatArray, weakest: NDArray[np.intp]) -> int:
+    """How many of the weakest edges on cycles can be dropped at once, as if one by one.
+
+    As long as stronger edges hold a strong component together, the weaker ones inside it all lie on cycles; so the
+    edge after which a component first falls apart can go as well.
+    """
+
+    def components(dropped: int) -> int:
+        left = within != 0
+        left.flat[weakest[:dropped]] = False
+        return int(connected_components(left, directed=True, connection="strong")[0])
+
+    whole = components(0)
+    return 1 + bisect_left(range(1, len(weakest)), True, key=lambda dropped: components(dropped) > whole)

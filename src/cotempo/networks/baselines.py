@@ -21,7 +21,8 @@ from cotempo.networks.dynotears import dynotears
 from cotempo.networks.metrics import score_network
 from cotempo.networks.moments import Moments, centre, moments
 from cotempo.networks.network import Network
-from cotempo.networks.staged import MINIMUM_TRANSITIONS, check_table
+from cotempo.networks.staged_client import MINIMUM_TRANSITIONS
+from cotempo.networks.transitions import check_table
 
 FloatArray = NDArray[np.float64]
 
@@ -127,7 +128,7 @@ def read_moments(clients: Mapping[str, Series], lags: int) -> dict[str, Moments]
     problems, found = [], {}
     for name, table in sorted(clients.items()):
         try:
-            check_table(table, lags)
+            check_table(table)
         except DataError as error:
             problems += [Problem(one.must, name, one.column, one.row) for one in error.problems]
             continue

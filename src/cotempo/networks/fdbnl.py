@@ -25,10 +25,9 @@ from cotempo.networks.compare import log_densities
 from cotempo.networks.fitted import FittedNetwork
 from cotempo.networks.generate import make_networks
 from cotempo.networks.moments import centre
-from cotempo.networks.staged import Prepared, StagedMethod, StagedState, check_table
+from cotempo.networks.staged import StagedMethod, StagedState
+from cotempo.networks.staged_client import Prepared
 from cotempo.networks.stopping import residuals
-
-__all__ = ["FDBNL", "FDBNLMemory", "check_table"]
 
 FloatArray = NDArray[np.float64]
 

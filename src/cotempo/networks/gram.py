@@ -11,17 +11,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cotempo.data import Series
+from cotempo.networks.transitions import Rows
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
-
-
-class Rows(NamedTuple):
-    """A client's transitions, `(rows, side)`, with missing cells as NaN, and the weight of each."""
-
-    values: FloatArray
-    weights: FloatArray
 
 
 class Sums(NamedTuple):
@@ -64,32 +57,6 @@ class Gram(NamedTuple):
     mean: FloatArray
     unseen: BoolArray
     repaired: float
-
-
-def transition_rows(table: Series, lags: int, half_life: float | None = None, *, partial: bool = False) -> Rows:
-    """Cut a table into transitions, none across a gap.
-
-    Parameters
-    ----------
-    partial
-        Keep transitions with missing cells, and the first ones of a piece, whose lags reach back too far; otherwise
-        only complete ones.
-    half_life
-        The time after which a row counts half; all rows count fully without it.
-    """
-    blocks, times = [], []
-    for time, values in table.pieces():
-        padded = np.vstack([np.full((lags, values.shape[1]), np.nan), values])
-        count = len(values)
-        blocks.append(np.hstack([padded[lags - lag : lags - lag + count] for lag in range(lags + 1)]))
-        times.append(time)
-    rows, when = np.vstack(blocks), np.concatenate(times)
-    kept = ~np.isnan(rows).all(axis=1) if partial else ~np.isnan(rows).any(axis=1)
-    rows, when = rows[kept], when[kept]
-    weights = np.ones(len(rows))
-    if half_life is not None and len(rows):
-        weights = 0.5 ** ((when.max() - when) / half_life)
-    return Rows(rows, weights)
 
 
 def sum_products(rows: Rows, centre: FloatArray, *, pairwise: bool) -> Sums:

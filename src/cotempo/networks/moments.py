@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cotempo.errors import DataError
+from cotempo.networks.transitions import transitions
 
 FloatArray = NDArray[np.float64]
 
@@ -41,22 +42,6 @@ class Moments(NamedTuple):
     def gram(self) -> FloatArray:
         """The uncentred Gram matrix ``sum_t z_t z_t'``, which simply adds up over clients."""
         return self.scatter + np.outer(self.sums, self.sums) / max(self.rows, 1)
-
-
-def transitions(piece: FloatArray, lags: int) -> FloatArray:
-    """Return the complete rows ``[x_t, x_{t-1}, ..., x_{t-p}]`` of one contiguous piece.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> transitions(np.array([[1.0], [2.0], [3.0]]), lags=1)
-    array([[2., 1.],
-           [3., 2.]])
-    """
-    rows = max(len(piece) - lags, 0)
-    joined = np.hstack([piece[lags - lag : lags - lag + rows] for lag in range(lags + 1)])
-    complete: FloatArray = joined[~np.isnan(joined).any(axis=1)]
-    return complete
 
 
 def moments(pieces: Iterable[FloatArray], lags: int) -> Moments:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,57 +23,26 @@ from pydantic import Field
 
 from cotempo.data import Series, Table
 from cotempo.errors import DataError, Problem, SchemaError
-from cotempo.federation.exchange import Answers, Ask, Expect, Question, Spec
+from cotempo.federation.exchange import Answers, Ask, Expect, Question
 from cotempo.federation.fitted import Outcome
 from cotempo.federation.message import Message
-from cotempo.federation.method import Benefit, Method, Metrics, Roster
+from cotempo.federation.method import Benefit, Late, Method, Metrics, Roster
 from cotempo.federation.registry import register
 from cotempo.federation.rng import Rng
 from cotempo.networks.compare import compare_alone
-from cotempo.networks.fdbnl import check_table
 from cotempo.networks.found import Found
 from cotempo.networks.generate import make_networks
-from cotempo.networks.gram import Gram, Sums, assemble, unpack
+from cotempo.networks.gram import Sums, assemble
 from cotempo.networks.network import Network
 from cotempo.networks.oneround_client import Prepared, column_sums, held_out, prepare, product_sums
 from cotempo.networks.oneround_fitted import FittedOneRound
+from cotempo.networks.oneround_state import OneRoundMemory, OneRoundState, expected, mended, pooled_sums
 from cotempo.networks.orders import learn_order
 from cotempo.networks.personal import SHARES, learn_personal, score_shares
+from cotempo.networks.transitions import check_table
 from cotempo.networks.wishes import Wishes
 
 FloatArray = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class OneRoundState:
-    """What the server keeps: the sums, and the network they tell.
-
-    `counts`, `sums` and `products` have a row for what was seen before the held-out fifth and one for the rest, or a
-    single row where nothing is held out.
-    """
-
-    variables: tuple[str, ...]
-    phase: str
-    centre: FloatArray
-    pairwise: bool = False
-    counts: FloatArray = field(default_factory=lambda: np.zeros((2, 1)))
-    sums: FloatArray = field(default_factory=lambda: np.zeros((2, 0)))
-    products: FloatArray = field(default_factory=lambda: np.zeros((2, 0)))
-    within: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
-    across: FloatArray = field(default_factory=lambda: np.zeros((0, 0, 0)))
-    variance: FloatArray = field(default_factory=lambda: np.zeros(0))
-    undirected: NDArray[np.bool_] = field(default_factory=lambda: np.zeros((0, 0), np.bool_))
-    score: float = 0.0
-    share: float = 0.0
-    comparisons: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class OneRoundMemory:
-    """A client's own network, which never leaves it."""
-
-    within: FloatArray
-    across: FloatArray
 
 
 @register()
@@ -144,7 +113,7 @@ class OneRound(Method):
     def prepare(self, table: Table) -> Prepared:
         """Cut the table into transitions; too few are refused."""
         assert isinstance(table, Series)  # `check` saw the schema
-        check_table(table, self.lags)
+        check_table(table)
         return prepare(table, self.lags, self.half_life, self.minimum_rows)
 
     def answer(
@@ -294,39 +263,12 @@ class OneRound(Method):
 
     def expects(self, state: OneRoundState, phase: str) -> Expect:
         """Everything but what a client says of its own gain is needed only as a sum."""
-        count = len(state.variables)
-        side = count * (self.lags + 1)
-        pairs = side * (side + 1) // 2
-        if phase == "centre":
-            fields = {
-                "counts": Spec((count,), low=0, high=1e12, about="how many values you have of each variable"),
-                "sums": Spec((count,), about="their sums"),
-                "incomplete": Spec((), "float", low=0, high=1, about="whether any cell or variable is missing"),
-            }
-            return Expect(fields, sums=True)
-        if phase == "products":
-            rules = () if state.pairwise else (_semidefinite,)
-            parts = 2 if self.compare else 1
-            fields = {
-                "counts": Spec(
-                    (parts, pairs if state.pairwise else 1), low=0, high=1e12, about="how many rows you have"
-                ),
-                "sums": Spec((parts, side), about="the sum of each variable and of its lags"),
-                "products": Spec((parts, pairs), rules=rules, about="sums of products of each two of them"),
-            }
-            return Expect(fields, sums=True)
-        if phase == "compare":
-            fields = {
-                "alone": Spec((), "float", about="how well a model of your own predicts your held-out rows"),
-                "together": Spec((), "float", about="how well the common network predicts them"),
-                "rows": Spec((), "int", low=0, high=1e12, about="how many rows you held out"),
-            }
-            return Expect(fields)
-        if phase == "borrow":
-            about = "how well your rows are predicted when more or fewer rows of the others are borrowed"
-            return Expect({"scores": Spec((len(SHARES),), about=about)}, sums=True)
-        about = "how many edges your own network has within a time step"
-        return Expect({"edges": Spec((), "float", low=0, about=about)}, sums=True)
+        return expected(state, phase, self.lags, 2 if self.compare else 1)
+
+    @property
+    def late(self) -> Mapping[str, Late]:
+        """Sums about the agreed centre are added whenever they come."""
+        return {"products": "added"}
 
     def benefit(self, state: OneRoundState) -> Mapping[str, Benefit]:
         """Log-density of the held-out rows, alone and together."""
@@ -343,37 +285,3 @@ class OneRound(Method):
             name: Network(memory.within, memory.across, state.variables) for name, memory in outcome.memories.items()
         }
         return FittedOneRound(outcome, Network(state.within, state.across, state.variables), own)
-
-
-def pooled_sums(state: OneRoundState, *, trial: bool = False) -> Sums:
-    """The sums over all rows, or over those before the held-out ones."""
-    parts = (getattr(state, name) for name in Sums._fields)
-    return Sums(*(part[0] if trial else part.sum(axis=0) for part in parts))
-
-
-def mended(state: OneRoundState, gram: Gram) -> list[str]:
-    """Say what pairwise moments made necessary."""
-    lines = []
-    if gram.unseen.any():
-        count = len(state.variables)
-        first, second = np.argwhere(np.triu(gram.unseen))[0] % count
-        lines.append(
-            f"{int(np.triu(gram.unseen).sum())} pairs of columns were never seen together, like "
-            f"{state.variables[first]} and {state.variables[second]}: no edge between them was considered"
-        )
-    if gram.repaired < 0:
-        lines.append(
-            f"the pairwise moments did not fit together (smallest eigenvalue of their correlations "
-            f"{gram.repaired:.2g}); they were moved to the nearest that do"
-        )
-    return lines
-
-
-def _semidefinite(products: FloatArray) -> str | None:
-    """Rule: each packed matrix of products is one that real rows can have."""
-    side = int((np.sqrt(8 * products.shape[1] + 1) - 1) / 2)
-    for triangle in products:
-        values = np.linalg.eigvalsh(unpack(triangle, side))
-        if values[0] < -1e-9 * max(abs(values[-1]), 1e-300):
-            return f"must be positive semidefinite, its smallest eigenvalue is {values[0]:g}"
-    return None

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from cotempo.data import Series
 from cotempo.errors import DataError, Problem
-from cotempo.networks.gram import Rows, Sums, embed, sum_products, transition_rows
+from cotempo.networks.gram import Sums, embed, sum_products
+from cotempo.networks.transitions import Rows, transition_rows
 
 FloatArray = NDArray[np.float64]
 

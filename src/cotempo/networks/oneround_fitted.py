@@ -19,7 +19,8 @@ from cotempo.networks.fitted import FittedPersonal
 from cotempo.networks.gram import Sums
 
 if TYPE_CHECKING:
-    from cotempo.networks.oneround import OneRound, OneRoundState
+    from cotempo.networks.oneround import OneRound
+    from cotempo.networks.oneround_state import OneRoundState
 
 
 class FittedOneRound(FittedPersonal):

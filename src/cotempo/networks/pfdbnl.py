@@ -32,11 +32,13 @@ from cotempo.networks.fitted import FittedPersonal
 from cotempo.networks.generate import make_networks
 from cotempo.networks.moments import Moments, centre
 from cotempo.networks.network import Network
-from cotempo.networks.staged import Prepared, StagedMethod, StagedState
+from cotempo.networks.staged import StagedMethod, StagedState
+from cotempo.networks.staged_client import Prepared
 
 FloatArray = NDArray[np.float64]
-COUPLINGS = (0.05, 0.2, 0.8, 3.2)
-SPARSITIES = (0.35, 0.7)
+COUPLINGS = (0.0125, 0.05, 0.2, 0.8, 3.2)
+#: Shares of chance for lambda_W and lambda_A. A DAG leaves out half of the slice's pairs, so W needs less.
+SPARSITIES = ((0.1, 0.35), (0.35, 0.7))
 
 
 @dataclass(frozen=True)
@@ -205,9 +207,9 @@ class PFDBNL(StagedMethod):
         couplings = COUPLINGS if self.coupling == "auto" else (self.coupling / unit,)
         return np.array(
             [
-                [*(chance * share if one == "auto" else one / unit for one in given), coupling]
+                [*(chance * share if one == "auto" else one / unit for one, share in pairs), coupling]
                 for coupling in couplings
-                for share in shares
+                for pairs in (tuple(zip(given, both, strict=True)) for both in shares)
             ]
         )
 

@@ -77,6 +77,10 @@ def _fill_matrices(part: Figure | SubFigure, networks: dict[str, Network], statu
             axes.set_title(f"{name}: {'within a step' if lag == 0 else f'{lag} back'}", fontsize=10)
             if status is not None and name == "found":
                 _mark_cells(axes, status[lag])
+    for axes in panels[-1]:
+        axes.set_xlabel("target", fontsize=8)
+    for axes in panels[:, 0]:
+        axes.set_ylabel("source", fontsize=8)
     part.colorbar(image, ax=panels, label="weight", shrink=0.5, aspect=30)
 
 
@@ -91,8 +95,6 @@ def _draw_matrix(axes: Axes, weights: NDArray[np.float64], names: tuple[str, ...
     axes.vlines(edges, -0.5, count - 0.5, color="#dddddd", linewidth=0.4)
     axes.hlines(edges, -0.5, count - 0.5, color="#dddddd", linewidth=0.4)
     axes.tick_params(length=0)
-    axes.set_xlabel("target", fontsize=8)
-    axes.set_ylabel("source", fontsize=8)
     return image
 
 

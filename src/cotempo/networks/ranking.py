@@ -1,8 +1,8 @@
 """Ranking edges in one round, from summed moments alone.
 
-`EdgeRanking` is the method, `rank_edges` the short way to it. Step one tells the pooled mean and spread of every
-variable, so that all clients standardise alike; under `copula` step two sums histograms; the last step sums moments of
-the standardised rows. Nothing but sums over clients is used in any of them.
+`EdgeRanking` is the method, `cotempo.networks.rank` the short way to it. Step one tells the pooled mean and spread of
+every variable, so that all clients standardise alike; under `copula` step two sums histograms; the last step sums
+moments of the standardised rows. Nothing but sums over clients is used in any of them.
 """
 
 from __future__ import annotations
@@ -66,6 +66,8 @@ class Pieces:
 @register()
 class EdgeRanking(Method):
     """Rank all edges by how sure they are, in one round.
+
+    A ranking predicts nothing, so no held-out row can say whether joining made it better: `fitted.benefit` is empty.
 
     Parameters
     ----------
@@ -339,43 +341,3 @@ class EdgeRanking(Method):
         state: RankingState = outcome.state
         ranking = Ranking(state.scores, state.variables, self.score, state.choice, state.likelihoods)
         return FittedRanking(outcome, ranking)
-
-
-def rank_edges(
-    clients: Mapping[str, Any],
-    score: Score = "chosen",
-    lags: int = 1,
-    seed: int = 0,
-    *,
-    options: Mapping[str, Any] | None = None,
-    **parameters: Any,
-) -> Ranking:
-    """Rank all edges by how sure they are, in one round and from sums over clients alone.
-
-    Parameters
-    ----------
-    clients : mapping from str to Series or dataframe
-    score, lags
-        See `EdgeRanking`, also for the further `parameters`.
-    seed : int
-        Decides the Fourier features; other scores draw nothing.
-    options : mapping, optional
-        Options of `cotempo.fit`. A client that cannot answer is an error here, not left out, unless the options say
-        otherwise by ``quorum``.
-
-    Returns
-    -------
-    Ranking
-
-    Examples
-    --------
-    >>> import cotempo as ct
-    >>> clients, truth = ct.make_networks(variables=5, clients=4, samples=400, degree=0, seed=0)
-    >>> ranking = ct.rank_edges(clients, score="granger")
-    >>> list(ranking.to_frame().columns)
-    ['source', 'target', 'score']
-    """
-    method = EdgeRanking(score=score, lags=lags, **parameters)
-    fitted = method.fit(clients, **{"seed": seed, "quorum": 1.0, **(options or {})})
-    ranking: Ranking = fitted.ranking
-    return ranking

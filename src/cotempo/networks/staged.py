@@ -22,20 +22,17 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from cotempo.data import Series, Table
-from cotempo.errors import DataError, Problem
 from cotempo.federation.exchange import Answers, Ask, Expect, Question, Spec
 from cotempo.federation.message import Message
 from cotempo.federation.method import Benefit, Method, Metrics, Roster
 from cotempo.federation.rng import Rng
 from cotempo.networks.acyclicity import prune
 from cotempo.networks.compare import gaussian_alone
-from cotempo.networks.moments import Moments, moments, transitions
 from cotempo.networks.network import Network
+from cotempo.networks.staged_client import STAGES, Prepared, prepare, send_moments
 
 FloatArray = NDArray[np.float64]
-STAGES = ("trial", "final")
 SPARSITIES = (0.2, 0.28, 0.4, 0.56, 0.7)
-MINIMUM_TRANSITIONS = 2
 Sparsity = Annotated[float, Field(ge=0)] | Literal["auto"]
 
 
@@ -60,15 +57,6 @@ class StagedState:
     refitting: bool = False
     round: float = 0.0
     comparisons: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """A client's transitions, and their moments for each stage."""
-
-    rows: FloatArray
-    held_out: int
-    moments: Mapping[str, Moments]
 
 
 class StagedMethod(Method):
@@ -121,27 +109,12 @@ class StagedMethod(Method):
     def prepare(self, table: Table) -> Prepared:
         """Cut the table into transitions and sum them up, for both stages."""
         assert isinstance(table, Series)  # `check` saw the schema
-        check_table(table, self.lags)
-        rows = np.vstack([transitions(values, self.lags) for _, values in table.pieces()])
-        if len(rows) < MINIMUM_TRANSITIONS:
-            raise DataError(
-                [
-                    Problem(
-                        f"at least {MINIMUM_TRANSITIONS} stretches of {self.lags + 1} rows in a row without a missing "
-                        f"cell are needed, there are {len(rows)}; give the client more rows or learn fewer lags"
-                    )
-                ]
-            )
-        # A transition shares cells with the `lags` before it: those are in neither part.
-        seen = len(rows) - max(1, len(rows) // 5) - self.lags
-        held_out = max(1, len(rows) // 5) if seen >= 3 else 0
-        trial = rows[:seen] if held_out else rows
-        return Prepared(rows, held_out, {"trial": moments([trial], 0), "final": moments([rows], 0)})
+        return prepare(table, self.lags)
 
     def answer(self, question: Question, prepared: Prepared, memory: Any, rng: Rng) -> tuple[Message, Any]:
         """Send moments, a step of ADMM, or how well the networks predict the held-out rows."""
         if question.phase == "moments":
-            return _send_moments(prepared), None
+            return send_moments(prepared), None
         if question.phase == "solve":
             return self._solve(question.common, [prepared], [memory])[0]
         return self._compare(question.common, prepared, memory), None
@@ -324,32 +297,6 @@ def choose_candidate(said: Sequence[Mapping[str, Any]]) -> int:
     squares = products.diagonal() - 2 * products[best] + products[best, best]
     spread = np.sqrt(np.maximum(squares - (mean - mean[best]) ** 2, 0.0) / rows)
     return int(np.flatnonzero(mean >= mean[best] - spread)[-1])
-
-
-def check_table(table: Series, lags: int) -> None:
-    """Refuse columns that no network can be learned from."""
-    problems = []
-    for index, name in enumerate(table.features):
-        seen = table.values[~np.isnan(table.values[:, index]), index]
-        if not len(seen):
-            problems.append(Problem("at least one value must not be missing, all are", column=name))
-        elif len(seen) > 1 and (seen == seen[0]).all():
-            problems.append(
-                Problem("values must vary, they are all the same; leave the column out at every client", column=name)
-            )
-    if problems:
-        raise DataError(problems)
-
-
-def _send_moments(prepared: Prepared) -> Message:
-    own = [prepared.moments[stage] for stage in STAGES]
-    return Message(
-        {
-            "rows": np.array([float(part.rows) for part in own]),
-            "sums": np.stack([part.sums for part in own]),
-            "squares": np.stack([part.gram.diagonal() for part in own]),
-        }
-    )
 
 
 def _begin(state: StagedState, stage: str, candidates: FloatArray) -> StagedState:

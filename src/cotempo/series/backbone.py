@@ -123,7 +123,7 @@ class Backbone:
 
     def _polynomial(self, weights: Weights, name: str, x: Tensor) -> Tensor:
         """A polynomial in time per feature, without its constant: that is the level's."""
-        degrees = functional.gelu(linear(weights, f"{name}.degrees", x.transpose(-1, -2)), approximate="tanh")
+        degrees = functional.gelu(linear(weights, f"{name}.degrees", x.transpose(-1, -2)))
         coefficients = linear(weights, f"{name}.trend", degrees.transpose(-1, -2))
         time = torch.linspace(0, 1, self.length, device=x.device, dtype=x.dtype)
         powers = torch.stack([time**power for power in range(1, DEGREE + 1)], dim=-1)

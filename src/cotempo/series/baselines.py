@@ -9,12 +9,14 @@ import numpy as np
 
 from cotempo.data import Series
 from cotempo.federation.rng import Rng
+from cotempo.series.calibration import Calibration
 from cotempo.series.filling import Filler, open_gates
 from cotempo.series.interpolation import interpolate
 from cotempo.series.learned import Learned
 from cotempo.series.owner import SeriesModel
 from cotempo.series.scale import Scale
 from cotempo.series.settings import Sizes
+from cotempo.series.ties import Ties
 from cotempo.series.windows import Rows
 
 
@@ -53,10 +55,9 @@ def train_local(
         filled = interpolate(series) if fill == "linear" else series
         windows = Rows.of(filled).windows(sizes.window)
         scaled = np.nan_to_num(scales[name].apply(windows))
-        scale = scales[name]
-        materials.append(
-            Material(scaled, ~np.isnan(windows), len(windows), scale.centre, scale.spread, scale.spread > 0)
-        )
+        features = windows.shape[2]
+        whole = np.ones(features, dtype=bool)
+        materials.append(Material(scaled, ~np.isnan(windows), len(windows), Ties.none(features), whole))
     rngs = [Rng(seed, name, "local") for name in clients]
     learned = [
         Learned.fresh(task.leaves(material.features), rng("backbone"), sizes.precision)
@@ -66,8 +67,16 @@ def train_local(
     models = {}
     for (name, series), network in zip(clients.items(), made, strict=True):
         features = len(series.features)
-        filler = Filler(scales[name], features, None, None, open_gates())
-        models[name] = SeriesModel(sizes, series.features, np.arange(features), filler, network.average)
+        filler = Filler(scales[name], Ties.none(features), None, None, 0 * open_gates(), features)
+        models[name] = SeriesModel(
+            sizes,
+            series.features,
+            np.arange(features),
+            filler,
+            network.average,
+            scales[name],
+            Calibration.none(features),
+        )
     return models
 
 

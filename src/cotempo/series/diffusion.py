@@ -12,19 +12,24 @@ from cotempo.data import Series, read_series
 from cotempo.errors import DataError, ParameterError, Problem
 from cotempo.federation.method import explain
 from cotempo.federation.rng import Rng
-from cotempo.series.filling import Filler, open_gates
+from cotempo.series.calibration import calibrate
+from cotempo.series.filling import Filler, Taught, open_gates
 from cotempo.series.learned import Learned
 from cotempo.series.owner import SeriesModel
 from cotempo.series.scale import Scale
 from cotempo.series.settings import Sizes
+from cotempo.series.ties import Ties
 from cotempo.series.windows import Rows, need_window
+
+HELD = 0.05
 
 
 class SeriesDiffusion(Sizes):
     """Fill and generate one owner's series.
 
     Two networks are trained: an imputer that corrects linear interpolation, and a diffusion model of windows with a
-    trend, a season and a rest (Diffusion-TS). Missing values in the training data are fine.
+    trend, a season and a rest (Diffusion-TS). Missing values in the training data are fine. The last twentieth of every
+    piece is set apart to calibrate intervals on.
 
     Parameters
     ----------
@@ -60,13 +65,16 @@ class SeriesDiffusion(Sizes):
         need_window(rows, self.window)
         refuse_unseen(table)
         scale = Scale.of(rows.values)
-        scaled = Rows(scale.apply(rows.values), rows.lengths)
-        rng = Rng(seed, "series")
-        teacher = train_imputer(self, scaled, scale, None, self.imputer_steps, rng).average
-        filler = Filler(scale, len(table.features), teacher, None, open_gates())
-        filled = scale.apply(filler.rows(rows, self))
-        backbone = train_backbone(self, Rows(filled, rows.lengths), ~np.isnan(rows.values), self.steps, rng)
-        return SeriesModel(self, table.features, np.arange(len(table.features)), filler, backbone.average)
+        kept, held = rows.split(HELD, self.window)
+        scaled = Rows(scale.apply(kept.values), kept.lengths)
+        ties, rng = Ties.of(scaled, scale), Rng(seed, "series")
+        teacher = Taught(train_imputer(self, scaled, ties, self.imputer_steps, rng).average, ties)
+        filler = Filler(scale, ties, teacher, None, open_gates(), len(table.features))
+        filled = Rows(scale.apply(filler.rows(kept, self)), kept.lengths)
+        weights = train_backbone(self, filled, ~np.isnan(kept.values), self.steps, rng).average
+        calibration = calibrate(self, filler, weights, scale, held, rng)
+        order = np.arange(len(table.features))
+        return SeriesModel(self, table.features, order, filler, weights, scale, calibration)
 
 
 def as_series(value: Any) -> Series:
@@ -97,23 +105,17 @@ def windows_of(rows: Rows, length: int) -> NDArray[np.float64]:
     return np.stack(padded)
 
 
-def train_imputer(sizes: Sizes, scaled: Rows, scale: Scale, learned: Learned | None, steps: int, rng: Rng) -> Learned:
-    """Train an imputer over all features of some scaled rows, from scratch or on."""
+def train_imputer(sizes: Sizes, scaled: Rows, ties: Ties, steps: int, rng: Rng) -> Learned:
+    """Train an imputer over all features of some scaled rows."""
     from cotempo.series.tasks import Filling
     from cotempo.series.training import Material, train
 
     task = Filling(sizes.imputer())
     windows = windows_of(scaled, sizes.reach)
     features = windows.shape[2]
-    learned = learned or Learned.fresh(task.leaves(features), rng("imputer"), sizes.precision)
-    material = Material(
-        np.nan_to_num(windows),
-        ~np.isnan(windows),
-        len(windows),
-        scale.centre,
-        scale.spread,
-        np.ones(features, dtype=bool),
-    )
+    learned = Learned.fresh(task.leaves(features), rng("imputer"), sizes.precision)
+    whole = np.ones(features, dtype=bool)
+    material = Material(np.nan_to_num(windows), ~np.isnan(windows), len(windows), ties, whole)
     return train(task, [learned], [material], steps, sizes.schedule(steps, sizes.imputer_rate), [rng])[0][0]
 
 
@@ -128,6 +130,5 @@ def train_backbone(sizes: Sizes, filled: Rows, seen: NDArray[np.bool_], steps: i
     mask = Rows(seen.astype(np.float64), filled.lengths).windows(sizes.window) > 0
     features = windows.shape[2]
     learned = Learned.fresh(task.leaves(features), rng("backbone"), sizes.precision)
-    ones = np.ones(features)
-    material = Material(windows, mask, len(windows), 0 * ones, ones, ones > 0)
+    material = Material(windows, mask, len(windows), Ties.none(features), np.ones(features, dtype=bool))
     return train(task, [learned], [material], steps, sizes.schedule(steps), [rng])[0][0]

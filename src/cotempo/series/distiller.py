@@ -13,6 +13,7 @@ from cotempo.series.diffusion import windows_of
 from cotempo.series.learned import Learned
 from cotempo.series.parameters import Leaves
 from cotempo.series.scale import Scale
+from cotempo.series.ties import Ties
 from cotempo.series.windows import Rows, need_window
 
 if TYPE_CHECKING:
@@ -53,8 +54,9 @@ def shown_windows(method: FedTDD, rows: Rows, scale: Scale, stream: np.random.Ge
 
 
 def train(
-    method: FedTDD, scale: Scale, learned: Learned, bank: NDArray[Any], public: Table | None, steps: int, rng: Rng
-) -> tuple[Learned, float]:
+    method: FedTDD, scale: Scale, ties: Ties, learned: Learned, bank: NDArray[Any], public: Table | None, steps: int,
+    rng: Rng,
+) -> tuple[Learned, float]:  # fmt: skip
     """Train the distiller on public windows and on those clients released."""
     from cotempo.series.noise import Noise
     from cotempo.series.tasks import Denoising, Filling
@@ -68,7 +70,7 @@ def train(
     windows = np.concatenate([windows_of(scaled, length), _padded(bank, length)])
     task: Task = Denoising(method.backbone(), Noise(method.diffusion_steps)) if paper else Filling(method.imputer())
     seen, whole = ~np.isnan(windows), np.ones(len(method.common), dtype=bool)
-    material = Material(np.where(seen, windows, scale.centre), seen, len(windows), scale.centre, scale.spread, whole)
+    material = Material(np.where(seen, windows, scale.centre), seen, len(windows), ties, whole)
     # Past its horizon a schedule stays at a twentieth of its rate: twice the rate makes the tenth of fine-tuning.
     tuning = learned.steps >= method.pretrain_steps
     schedule = method.schedule(method.pretrain_steps, (2 if tuning else 1) * _rate(method))

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,12 +26,14 @@ from cotempo.federation.message import Message
 from cotempo.federation.method import Benefit, Method, Metrics, Roster
 from cotempo.federation.registry import register
 from cotempo.federation.rng import Rng
-from cotempo.series import client, distiller
-from cotempo.series.client import ClientMemory, Owned
+from cotempo.series import client, distiller, owned
 from cotempo.series.fitted import FittedFedTDD
 from cotempo.series.learned import Learned
+from cotempo.series.owned import ClientMemory, Owned
 from cotempo.series.scale import Scale
 from cotempo.series.settings import Sizes
+from cotempo.series.ties import Ties
+from cotempo.series.windows import Rows
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,7 @@ class FedTDDState:
     """
 
     scale: Scale
+    ties: Ties
     distiller: Learned
     public: NDArray[Any]
     bank: NDArray[Any]
@@ -84,9 +87,15 @@ class FedTDD(Sizes, Method):
         Training steps of the distiller, of a client's imputer, and of a client's diffusion model in the first and in
         each later round.
     alpha
-        Share of synthetic windows that clients release in the last round.
+        Share of synthetic windows that clients release in the last round; with 0 the distiller is never fine-tuned.
+    growth
+        How that share comes about: ``"linear"`` with the rounds, ``"constant"`` from the first round on, or ``"none"``,
+        where nothing is released and the distiller is fine-tuned on public windows only.
     public_windows
         How many public windows a client's diffusion model also learns from; none by default, as they did not help.
+    rough
+        Whether diffusion models learn from fillings with errors added that are drawn from those on held-out rows: a
+        filling by itself is smoother than what it stands for.
     guidance
         Strength of guided sampling (preset ``paper``).
     chunk
@@ -121,7 +130,9 @@ class FedTDD(Sizes, Method):
     first_steps: int = Field(1500, ge=1)
     later_steps: int = Field(500, ge=0)
     alpha: float = Field(0.1, ge=0, le=1)
+    growth: Literal["linear", "constant", "none"] = "linear"
     public_windows: int = Field(0, ge=0)
+    rough: bool = False
     guidance: float = Field(0.05, ge=0)
     chunk: int = Field(250, ge=1)
 
@@ -143,6 +154,10 @@ class FedTDD(Sizes, Method):
         """Steps of fine-tuning after each round, at a tenth of the rate."""
         return max(1, self.pretrain_steps // 10) if self.alpha else 0
 
+    def share_at(self, number: int) -> float:
+        """Share of synthetic windows released in a round."""
+        return self.alpha * {"linear": number / self.rounds, "constant": 1.0, "none": 0.0}[self.growth]
+
     def _chunks(self, phase: str, number: int, steps: int) -> Iterator[Line]:
         for first in range(0, steps, self.chunk):
             yield Line(phase, number, min(self.chunk, steps - first))
@@ -155,7 +170,8 @@ class FedTDD(Sizes, Method):
         scale = Scale.of(rows.values)
         learned = Learned.fresh(distiller.leaves(self), rng("distiller"), self.precision)
         shown = distiller.shown_windows(self, rows, scale, rng("shown"))
-        return FedTDDState(scale, learned, shown, np.zeros((0, self.window, len(self.common)), self.precision))
+        ties = Ties.of(Rows(scale.apply(rows.values), rows.lengths), scale)
+        return FedTDDState(scale, ties, learned, shown, np.zeros((0, self.window, len(self.common)), self.precision))
 
     def ask(self, state: FedTDDState, cohort: Sequence[str], rng: Rng) -> Ask | None:
         """The next line of the plan; the distiller goes with it, so that a newcomer has all it needs."""
@@ -166,9 +182,10 @@ class FedTDD(Sizes, Method):
         if line.phase in ("join", "distil"):
             return Ask(line.phase, cohort if line.phase == "join" else (), ends_round=ends)
         told = {
-            "round": line.round, "steps": line.steps, "share": self.alpha * line.round / self.rounds,
+            "round": line.round, "steps": line.steps, "share": self.share_at(line.round),
             "distiller": state.distiller.average, "low": state.scale.low, "high": state.scale.high,
-            "centre": state.scale.centre, "spread": state.scale.spread,
+            "centre": state.scale.centre, "spread": state.scale.spread, "left": state.ties.spread,
+            "levels": state.ties.levels, "moves": state.ties.moves,
         }  # fmt: skip
         if line.phase == "fill":
             told["public"] = state.public
@@ -182,7 +199,9 @@ class FedTDD(Sizes, Method):
         state = replace(state, place=state.place + 1)
         told = {name: answers[name] for name in answers.names}
         if line.phase == "distil":
-            learned, loss = distiller.train(self, state.scale, state.distiller, state.bank, public, line.steps, rng)
+            learned, loss = distiller.train(
+                self, state.scale, state.ties, state.distiller, state.bank, public, line.steps, rng
+            )
             return replace(state, distiller=learned), {"distiller loss": loss}
         if line.phase == "join":
             return replace(state, windows={name: told[name]["windows"] for name in told}), {"clients": float(len(told))}
@@ -213,11 +232,11 @@ class FedTDD(Sizes, Method):
     def prepare(self, table: Table) -> Owned:
         """Cut a client's series into pieces, common features first."""
         assert isinstance(table, Series)  # `check` saw the schema
-        return client.prepare(self, table)
+        return owned.prepare(self, table)
 
     def begin(self, prepared: Owned, rng: Rng) -> ClientMemory:
         """Untrained networks."""
-        return client.begin(self, prepared, rng)
+        return owned.begin(self, prepared, rng)
 
     def answer(
         self, question: Question, prepared: Owned, memory: ClientMemory, rng: Rng

@@ -1,7 +1,7 @@
-"""Filling missing cells in three stages, each a gated correction of the one before.
+"""Filling missing cells in four stages, each a gated correction of the one before.
 
-Interpolation comes first; the teacher, one imputer for all, corrects the common features; an owner's own imputer
-corrects what it can. Gates say how far each correction is trusted.
+Interpolation comes first; the teacher, one imputer for all, corrects the common features; the owner's ties correct the
+others, and its own imputer what it can. Gates say how far each correction is trusted.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cotempo.series.interpolation import interpolate_rows
 from cotempo.series.scale import Scale
-from cotempo.series.windows import Rows, fill_rows
+from cotempo.series.ties import Ties
+from cotempo.series.windows import Cover, Rows
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -27,115 +29,129 @@ MOST_WINDOWS = 512
 
 
 @dataclass(frozen=True)
+class Taught:
+    """The teacher at rest: its weights, and the ties of the common features."""
+
+    weights: NDArray[Any]
+    ties: Ties
+
+
+@dataclass(frozen=True)
 class Filler:
     r"""What fills an owner's gaps.
 
-    .. math:: \hat x = g_0 + a (g_1 - g_0) + b (g_2 - g_1)
+    .. math:: \hat x = g_0 + \sum_{k = 1}^3 a_k (g_k - g_{k - 1})
 
-    with the interpolant :math:`g_0`, the teacher's filling :math:`g_1`, the own imputer's :math:`g_2`, and gates
-    :math:`a, b` in [0, 1].
+    with the interpolant :math:`g_0`, the teacher's filling :math:`g_1`, what the owner's ties make of the other
+    features :math:`g_2`, the own imputer's filling :math:`g_3`, and gates :math:`a_k` in [0, 1].
 
     Attributes
     ----------
     scale
         Of all features, the common ones first.
+    ties
+        Of all features.
+    teacher
+        The imputer of the common features, if there is one.
+    own
+        Weights of the owner's imputer over all features, if there is one.
+    gates
+        :math:`a` for common and exclusive features and for each of the `patterns`, ``(2, 3, 3)``.
     common
         How many features are common.
-    teacher, own
-        Weights of the imputers over the common and over all features; either may be missing.
-    gates
-        :math:`(a, b)` for common and exclusive features and for each of the `patterns`, ``(2, 3, 2)``.
     """
 
     scale: Scale
-    common: int
-    teacher: NDArray[Any] | None
+    ties: Ties
+    teacher: Taught | None
     own: NDArray[Any] | None
     gates: Floats
+    common: int
 
     def rows(self, rows: Rows, sizes: Sizes) -> Floats:
         """Fill rows, in the units of the data."""
-        scaled = Rows(self.scale.apply(rows.values), rows.lengths)
-        filled = fill_rows(scaled, sizes.reach, lambda windows: self.windows(windows, sizes))
+        if not len(rows.values):
+            return rows.values
+        stages, known = self.stages(Rows(self.scale.apply(rows.values), rows.lengths), sizes)
+        group = (np.arange(rows.values.shape[1]) >= self.common).astype(np.intp)
+        gates = np.moveaxis(self.gates[group, known], -1, 0)
+        filled = stages[0] + (gates * np.diff(stages, axis=0)).sum(axis=0)
         return np.where(np.isnan(rows.values), self.scale.undo(filled), rows.values)
 
-    def windows(self, windows: Floats, sizes: Sizes) -> Floats:
-        """Fill scaled windows, ``(windows, length, features)``, NaN where missing."""
-        lines, taught, own = self.stages(windows, sizes)
-        gate = self.gates[self._groups(), patterns(windows)]
-        return lines + gate[..., 0] * (taught - lines) + gate[..., 1] * (own - taught)
+    def stages(self, rows: Rows, sizes: Sizes) -> tuple[Floats, NDArray[np.intp]]:
+        """All four fillings of scaled rows, ``(4, rows, features)``, and what is known around each cell.
 
-    def stages(self, windows: Floats, sizes: Sizes) -> tuple[Floats, Floats, Floats]:
-        """The interpolant, the teacher's and the own imputer's filling of scaled windows."""
+        Networks see windows that overlap by three quarters; interpolation sees whole pieces.
+        """
+        lines = interpolate_rows(rows, self.scale.centre)
+        cover = Cover(rows, sizes.reach, max(1, sizes.reach // 4))
+        windows = np.where(cover.inside[..., None], cover.take(rows.values), np.nan)
         parts = [_stages(self, windows[k : k + MOST_WINDOWS], sizes) for k in range(0, len(windows), MOST_WINDOWS)]
-        lines, taught, own = (np.concatenate(stage) for stage in zip(*parts, strict=True))
-        return lines, taught, own
+        missing = np.isnan(rows.values)
+        stages = [lines] + [np.where(missing, cover.blend(stage), lines) for stage in np.concatenate(parts, axis=1)]
+        stages[1][:, self.common :] = lines[:, self.common :]
+        return np.stack(stages), patterns(missing, cover)
 
-    def _groups(self) -> NDArray[np.intp]:
-        return (np.arange(len(self.scale.low)) >= self.common).astype(np.intp)
 
-
-def open_gates(common: float = 1.0, own: float = 0.0) -> Floats:
-    """Gates that trust the teacher on common features, and the own imputer as far as given."""
-    gates = np.zeros((2, 3, 2))
-    gates[0, :, 0] = common
-    gates[..., 1] = own
+def open_gates() -> Floats:
+    """Gates that trust the teacher on common features, and nothing else."""
+    gates = np.zeros((2, 3, 3))
+    gates[0, :, 0] = 1.0
     return gates
 
 
-def patterns(windows: Floats) -> NDArray[np.intp]:
-    """What is known around each cell of windows ``(windows, length, features)``.
+def patterns(missing: NDArray[np.bool_], cover: Cover) -> NDArray[np.intp]:
+    """What is known around each cell, ``(rows, features)``.
 
-    0 in rows where nothing was seen, 1 in rows where something was, and 2 for features that were not seen in the
-    whole window: about them interpolation has nothing to say.
+    0 in rows where nothing was seen, 1 in rows where something was, and 2 for features that were not seen in most of
+    the windows that cover the row: about them interpolation has hardly anything to say.
     """
-    seen = ~np.isnan(windows)
-    found = np.broadcast_to(seen.any(axis=-1, keepdims=True), windows.shape).astype(np.intp)
-    return np.where(seen.any(axis=-2, keepdims=True), found, 2)
+    found = np.broadcast_to(~missing.all(axis=1, keepdims=True), missing.shape).astype(np.intp)
+    gone = (cover.take(missing) | ~cover.inside[..., None]).all(axis=1, keepdims=True)
+    unseen = cover.blend(np.broadcast_to(gone, (*cover.index.shape, missing.shape[1])).astype(np.float64))
+    return np.where(unseen > 0.5, 2, found)
 
 
-def make_teacher(weights: NDArray[Any], public: Scale, sizes: Sizes) -> Teacher:
+def make_teacher(taught: Taught, sizes: Sizes) -> Teacher:
     """An imputer of the common features, ready to improve guesses."""
     import torch
 
     from cotempo.series.parameters import views
     from cotempo.series.tasks import Teacher
-    from cotempo.series.training import device
+    from cotempo.series.training import device, load_ties
 
-    imputer, place = sizes.imputer(), device()
-    flat = torch.tensor(weights[None], device=place)
-    centre, spread = (torch.tensor(part, device=place, dtype=flat.dtype) for part in (public.centre, public.spread))
-    return Teacher(imputer, views(flat, imputer.leaves(len(public.low))), centre, spread)
+    imputer, place, common = sizes.imputer(), device(), len(taught.ties.centre)
+    flat = torch.tensor(taught.weights[None], device=place)
+    return Teacher(imputer, views(flat, imputer.leaves(common)), load_ties([taught.ties], common, place, flat.dtype))
 
 
-def _stages(filler: Filler, windows: Floats, sizes: Sizes) -> tuple[Floats, Floats, Floats]:
+def _stages(filler: Filler, windows: Floats, sizes: Sizes) -> Floats:
+    """The last three fillings of scaled windows, ``(3, windows, length, features)``."""
     import torch
 
-    from cotempo.series.tasks import first_guess
-    from cotempo.series.training import device
+    from cotempo.series.tasks import first_guess, relate
+    from cotempo.series.training import device, load_ties
 
     place, dtype = device(), getattr(torch, sizes.precision)
     seen = torch.tensor(~np.isnan(windows), device=place)[None]
     values = torch.tensor(np.nan_to_num(windows), device=place, dtype=dtype)[None]
-    centre = torch.tensor(filler.scale.centre, device=place, dtype=dtype)[None]
+    ties = load_ties([filler.ties], windows.shape[2], place, dtype)
     with torch.no_grad():
-        given = first_guess(values, seen, centre)
-        taught = given
+        given = first_guess(values, seen, ties["centre"])
+        taught, tied = given, relate(given, ties)
         if filler.teacher is not None:
-            public = filler.scale.take(np.arange(filler.common))
-            taught = make_teacher(filler.teacher, public, sizes).improve(given)
-        own = taught.guess if filler.own is None else _own(filler, taught, sizes)
-    done = (torch.where(seen, values, stage)[0].double().cpu().numpy() for stage in (given.guess, taught.guess, own))
-    lines, middle, last = done
-    return lines, middle, last
+            teacher = make_teacher(filler.teacher, sizes)
+            taught, tied = teacher.improve(given), teacher.improve(tied)
+        own = tied.guess if filler.own is None else _own(filler.own, tied, ties["spread"], sizes)
+        stages = torch.stack([taught.guess, tied.guess, own])
+    return np.asarray(torch.where(seen, values, stages)[:, 0].double().cpu().numpy())
 
 
-def _own(filler: Filler, given: Guess, sizes: Sizes) -> Tensor:
+def _own(weights: NDArray[Any], given: Guess, spread: Tensor, sizes: Sizes) -> Tensor:
     import torch
 
     from cotempo.series.parameters import views
 
     imputer = sizes.imputer()
-    flat = torch.tensor(filler.own, device=given.guess.device)[None]
-    spread = torch.tensor(filler.scale.spread, device=flat.device, dtype=flat.dtype)[None]
-    return imputer(views(flat, imputer.leaves(len(filler.scale.low))), given, spread)
+    flat = torch.tensor(weights, device=given.guess.device)[None]
+    return imputer(views(flat, imputer.leaves(spread.shape[-1])), given, spread)

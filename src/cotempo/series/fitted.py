@@ -9,7 +9,8 @@ import numpy as np
 
 from cotempo.errors import DataError, Problem
 from cotempo.federation.fitted import Fitted
-from cotempo.series import client as clients
+from cotempo.series.filling import Taught
+from cotempo.series.owned import inner_order, make_filler
 from cotempo.series.owner import SeriesModel
 
 if TYPE_CHECKING:
@@ -28,9 +29,12 @@ class FittedFedTDD(Fitted):
             raise DataError([Problem(must, client=client)])
         features = self.outcome.schemas[client].columns
         method: Any = self.method
-        order = [features.index(name) for name in clients.inner_order(method, features)]
-        filler = clients.make_filler(method, self.state.distiller.average, memory)
-        return SeriesModel(method, features, np.array(order, dtype=np.intp), filler, memory.backbone.average)
+        order = [features.index(name) for name in inner_order(method, features)]
+        taught = Taught(self.state.distiller.average, self.state.ties)
+        filler = make_filler(method, taught, memory)
+        places = np.array(order, dtype=np.intp)
+        weights = memory.backbone.average
+        return SeriesModel(method, features, places, filler, weights, memory.made, memory.calibration)
 
     @property
     def withheld(self) -> Mapping[str, int]:

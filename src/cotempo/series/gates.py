@@ -1,69 +1,74 @@
 """Gates: how far each stage of filling is trusted, found on measurements that are hidden for the purpose.
 
-Only a fifth of what is left is hidden at a time, so that a gate is judged on gaps like those it will meet.
+Only a fifth of what is left is hidden at a time, so that a gate is judged on gaps like those it will meet. A stage is
+let in only where it is better than the one before by more than chance explains.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cotempo.series.filling import Filler, open_gates
-from cotempo.series.windows import Cover, Rows
+from cotempo.series.windows import Rows
 
 if TYPE_CHECKING:
     from cotempo.series.settings import Sizes
 
 Floats = NDArray[np.float64]
-CHOICES = (0.0, 0.5, 1.0)
-DRAWS = 6
+CHOICES = (1.0, 0.5)
 HIDDEN = 0.2
-FEWEST = 40
-MARGIN = 0.02
+ENOUGH = 1500
+FEWEST = 10
+NEAR = 4
+SURE = 2.0
 
 
 @dataclass(frozen=True)
 class Trial:
-    """Hidden cells, each with its truth, its three fillings, and where it belongs; all ``(cells,)``.
+    """Hidden cells, each with its truth, its fillings, and where it belongs.
 
-    `group` is 0 for common and 1 for exclusive features, `pattern` 1 where something else was seen in the row, and
-    `half` which half of the rows the cell lies in.
+    `stages` is ``(4, cells)``, as `Filler.stages`; the others are ``(cells,)``. `group` is 0 for common and 1 for
+    exclusive features, `pattern` as in `patterns`, and `half` which half of the rows the cell lies in.
     """
 
     truth: Floats
-    lines: Floats
-    taught: Floats
-    own: Floats
+    stages: Floats
     group: NDArray[np.intp]
     pattern: NDArray[np.intp]
+    row: NDArray[np.intp]
     half: NDArray[np.intp]
 
-    def errors(self, first: float | Floats, second: float | Floats) -> Floats:
-        """Absolute errors with the given gates."""
-        filled = self.lines + first * (self.taught - self.lines) + second * (self.own - self.taught)
-        return np.abs(filled - self.truth)
+    def errors(self, gates: Floats) -> Floats:
+        """Absolute errors with gates ``(3,)`` or ``(cells, 3)``."""
+        filled = self.stages[0] + (np.diff(self.stages, axis=0).T * gates).sum(axis=1)
+        return np.asarray(np.abs(filled - self.truth))
+
+    def take(self, chosen: NDArray[np.bool_]) -> Trial:
+        """Some of the cells."""
+        columns = (self.group, self.pattern, self.row, self.half)
+        return Trial(self.truth[chosen], self.stages[:, chosen], *(column[chosen] for column in columns))
 
 
 def try_out(filler: Filler, rows: Rows, sizes: Sizes, stream: np.random.Generator) -> Trial:
     """Hide measured cells of some rows, in raw units, and fill them; errors are in scaled units."""
     scaled = filler.scale.apply(rows.values)
     seen = ~np.isnan(scaled)
-    cover = Cover(rows, sizes.reach, max(1, sizes.reach // 2))
+    places = np.broadcast_to(np.arange(len(scaled))[:, None], scaled.shape)
     group = np.broadcast_to(np.arange(scaled.shape[1]) >= filler.common, scaled.shape).astype(np.intp)
-    half = np.broadcast_to((np.arange(len(scaled)) >= len(scaled) / 2)[:, None], scaled.shape).astype(np.intp)
-    targets = [_hide(draw, seen, filler.common, stream) for draw in range(DRAWS)]
-    left = [np.where(target, np.nan, scaled) for target in targets]
-    windows = [np.where(cover.inside[..., None], cover.take(part), np.nan) for part in left]
-    stages = [np.split(stage, DRAWS) for stage in filler.stages(np.concatenate(windows), sizes)]
-    found = []
-    for draw, target in enumerate(targets):
-        fillings = [cover.blend(stage[draw])[target] for stage in stages]
-        pattern = np.broadcast_to((~np.isnan(left[draw])).any(axis=1, keepdims=True), target.shape).astype(np.intp)
-        found.append((scaled[target], *fillings, group[target], pattern[target], half[target]))
-    return Trial(*(np.concatenate(column) for column in zip(*found, strict=True)))
+    # Of few rows more draws are taken, so that nearly every measurement is hidden once.
+    draws = 3 * min(max(math.ceil(ENOUGH / max(len(scaled), 1)), 2), 8)
+    targets = [_hide(draw, seen, filler.common, stream) for draw in range(draws)]
+    left = np.concatenate([np.where(target, np.nan, scaled) for target in targets])
+    stages, known = filler.stages(Rows(left, rows.lengths * draws), sizes)
+    target = np.concatenate(targets)
+    groups, row = (np.tile(part, (draws, 1))[target] for part in (group, places))
+    half = (row >= len(scaled) / 2).astype(np.intp)
+    return Trial(np.tile(scaled, (draws, 1))[target], stages[:, target], groups, known[target], row, half)
 
 
 def _hide(draw: int, seen: NDArray[np.bool_], common: int, stream: np.random.Generator) -> NDArray[np.bool_]:
@@ -77,67 +82,65 @@ def _hide(draw: int, seen: NDArray[np.bool_], common: int, stream: np.random.Gen
 
 
 def choose_gates(teaching: Trial, owning: Trial, half: int | None = None) -> Floats:
-    """Choose the gates with the least error in each group and pattern.
+    """Choose gates that surely gain, for each group and pattern, one stage after the other.
 
     Parameters
     ----------
     teaching
         What the teacher was tried out on.
     owning
-        What the own imputer was tried out on: rows it was not trained on.
+        What ties and the own imputer were tried out on: rows they do not stem from.
     half
         Look only at the cells of this half; at all of them when left out.
 
     Returns
     -------
     array
-        As `Filler.gates`. Where nothing was tried, the teacher is trusted and the own imputer is not. The own imputer
-        must be better by two hundredths, and by more than chance explains, to be let in.
+        As `Filler.gates`. Where too few cells were tried, interpolation stands; a feature never seen in a window, about
+        which interpolation has nothing to say, is left to the teacher.
     """
     gates = open_gates()
+    gates[:, :2] = 0.0
     for group in (0, 1):
         for pattern in (0, 1):
-            first = gates[group, pattern, 0]
-            if group == 0 and (cells := _pick(teaching, group, pattern, half)) is not None:
-                means = {choice: cells.errors(choice, 0.0).mean() for choice in CHOICES}
-                first = max(CHOICES, key=lambda choice: (-means[choice], choice))
-            second = 0.0
-            if (cells := _pick(owning, group, pattern, half)) is not None:
-                gains = {choice: _gain(cells, first, choice) for choice in CHOICES}
-                second = max(CHOICES, key=lambda choice: (gains[choice], -choice))
-            gates[group, pattern] = first, second
+            for stage, trial in enumerate((teaching, owning, owning)):
+                cells = _pick(trial, group, pattern, half)
+                if len(np.unique(cells.row // NEAR)) >= FEWEST:
+                    gates[group, pattern, stage] = _choose(cells, gates[group, pattern], stage)
     return gates
 
 
-def _gain(cells: Trial, first: float, choice: float) -> float:
-    """How much better a gate for the own imputer surely is than none; 0 where that could be chance."""
-    before = cells.errors(first, 0.0)
-    better = before - cells.errors(first, choice)
-    # Neighbouring cells, and draws that hide the same ones, err alike: a third of them counts as independent.
-    chance = 2 * better.std() / np.sqrt(len(better) / 3)
-    gain = float(better.mean())
-    return gain if gain > max(MARGIN * before.mean(), chance) else min(gain, 0.0)
+def _choose(cells: Trial, gates: Floats, stage: int) -> float:
+    """The widest gate that surely gains."""
+    before = cells.errors(gates)
+    for choice in CHOICES:
+        changed = gates.copy()
+        changed[stage] = choice
+        if sure_gain(before - cells.errors(changed), cells.row // NEAR) > 0:
+            return choice
+    return 0.0
 
 
-def _pick(trial: Trial, group: int, pattern: int, half: int | None) -> Trial | None:
-    """The cells of a group and pattern, or None if there are hardly any."""
+def sure_gain(gains: Floats, block: NDArray[np.intp]) -> float:
+    """The mean gain less two of its standard errors, with cells of one block erring together."""
+    _, index = np.unique(block, return_inverse=True)
+    sums, counts = np.bincount(index, gains), np.bincount(index)
+    mean = gains.mean()
+    deviation = np.sqrt(((sums - mean * counts) ** 2).sum() * len(sums) / max(len(sums) - 1, 1))
+    return float(mean - SURE * deviation / counts.sum())
+
+
+def _pick(trial: Trial, group: int, pattern: int, half: int | None) -> Trial:
+    """The cells of a group and pattern."""
     chosen = (trial.group == group) & (trial.pattern == pattern)
-    if half is not None:
-        chosen &= trial.half == half
-    if chosen.sum() < FEWEST:
-        return None
-    columns = (getattr(trial, name)[chosen] for name in trial.__dataclass_fields__)
-    return Trial(*columns)
+    return trial.take(chosen if half is None else chosen & (trial.half == half))
 
 
 def fair_error(teaching: Trial, owning: Trial) -> float:
     """Mean absolute error where the gates of one half of the rows were chosen on the other half."""
-    total, count = 0.0, 0
+    total = 0.0
     for half in (0, 1):
         gates = choose_gates(teaching, owning, half=1 - half)
-        cells = owning.half == half
-        gate = gates[owning.group[cells], owning.pattern[cells]]
-        part = replace(owning, **{name: getattr(owning, name)[cells] for name in owning.__dataclass_fields__})
-        total += float(part.errors(gate[:, 0], gate[:, 1]).sum())
-        count += int(cells.sum())
-    return total / max(count, 1)
+        part = owning.take(owning.half == half)
+        total += float(part.errors(gates[part.group, part.pattern]).sum())
+    return total / max(len(owning.truth), 1)

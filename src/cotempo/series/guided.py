@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from cotempo.federation.rng import Rng
 from cotempo.series.generation import draw_around
+from cotempo.series.interpolation import interpolate_rows
 from cotempo.series.scale import Scale
 from cotempo.series.windows import Cover, Rows
 
@@ -43,7 +44,7 @@ class GuidedFiller:
         seen = ~np.isnan(rows.values)
         if seen.all() or not len(seen):
             return rows.values
-        scaled = _lines(Rows(self.scale.apply(rows.values), rows.lengths), self.scale.centre)
+        scaled = interpolate_rows(Rows(self.scale.apply(rows.values), rows.lengths), self.scale.centre)
         cover = Cover(rows, sizes.window, sizes.window)
         windows, known = cover.take(scaled), cover.take(seen)
         count, rng = self.common, Rng("guided")
@@ -56,18 +57,6 @@ class GuidedFiller:
         return np.where(seen, rows.values, self.scale.undo(cover.blend(windows)))
 
 
-def _lines(rows: Rows, centre: Floats) -> Floats:
-    """Linear interpolation of each piece; a feature never seen in a piece gets its mean."""
-    filled = rows.values.copy()
-    for first, end in rows.bounds:
-        for column in range(filled.shape[1]):
-            part = filled[first:end, column]
-            seen = ~np.isnan(part)
-            places = np.arange(end - first)
-            part[:] = np.interp(places, places[seen], part[seen]) if seen.any() else centre[column]
-    return filled
-
-
 def guided_errors(filler: GuidedFiller, rows: Rows, sizes: Sizes, stream: np.random.Generator) -> tuple[float, float]:
     """Mean absolute errors on a fifth of the rows, hidden for the purpose: of interpolation, and of the filler."""
     hidden = np.broadcast_to(stream.random((len(rows.values), 1)) < 0.2, rows.values.shape) & ~np.isnan(rows.values)
@@ -75,6 +64,6 @@ def guided_errors(filler: GuidedFiller, rows: Rows, sizes: Sizes, stream: np.ran
         return 0.0, 0.0
     left = Rows(np.where(hidden, np.nan, rows.values), rows.lengths)
     truth = filler.scale.apply(rows.values)[hidden]
-    lines = _lines(Rows(filler.scale.apply(left.values), left.lengths), filler.scale.centre)[hidden]
+    lines = interpolate_rows(Rows(filler.scale.apply(left.values), left.lengths), filler.scale.centre)[hidden]
     filled = filler.scale.apply(filler.rows(left, sizes))[hidden]
     return float(np.abs(lines - truth).mean()), float(np.abs(filled - truth).mean())

@@ -48,8 +48,8 @@ def hidden(chances: Chances, seen: Tensor, together: Tensor, exists: Tensor) -> 
     """Return which of the seen cells to hide, ``[networks, batch, length, features]``.
 
     Between 20 and 80 % of the rows, of single cells, of neighbouring rows (one long gap), or of the rows of some
-    features are hidden, and now and then one feature wholly. Some features are those of `together`, ``[networks,
-    features]``, or a random half where that holds all that `exists`.
+    features are hidden, and now and then one feature wholly, half of these times alone. Some features are those of
+    `together`, ``[networks, features]``, or a random half where that holds all that `exists`.
     """
     length = seen.shape[-2]
     amount, kind, drop, begin = (knob[..., None, None] for knob in chances.knobs.unbind(-1))
@@ -65,4 +65,5 @@ def hidden(chances: Chances, seen: Tensor, together: Tensor, exists: Tensor) -> 
     found = torch.where(kind < ROWS, rows, found)
     first = chances.features == chances.features.amax(-1, keepdim=True)
     several = (exists.sum(-1, keepdim=True) > 1)[:, None, None, :]
+    found = found & ~((drop < DROP / 2) & several)
     return (found | ((drop < DROP) & first[..., None, :] & several)) & seen

@@ -84,4 +84,4 @@ def mlp_leaves(name: str, width: int) -> dict[str, Leaf]:
 
 def mlp(weights: Weights, name: str, x: Tensor) -> Tensor:
     """Two layers, four times as wide between."""
-    return linear(weights, f"{name}.down", functional.gelu(linear(weights, f"{name}.up", x), approximate="tanh"))
+    return linear(weights, f"{name}.down", functional.gelu(linear(weights, f"{name}.up", x)))

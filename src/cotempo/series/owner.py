@@ -12,15 +12,18 @@ from cotempo.data import Series
 from cotempo.data.tables import numbered
 from cotempo.errors import DataError, ParameterError, Problem, nearest
 from cotempo.federation.rng import Rng
+from cotempo.series.calibration import Calibration, draw_rows
 from cotempo.series.filling import Filler
-from cotempo.series.generation import draw_around, draw_windows, take_apart
+from cotempo.series.generation import draw_windows, take_apart
 from cotempo.series.guided import GuidedFiller
+from cotempo.series.scale import Scale
 from cotempo.series.windows import Cover, Rows
 
 if TYPE_CHECKING:
     from cotempo.series.settings import Sizes
 
 Floats = NDArray[np.float64]
+ONE_DEVIATION = 0.6827
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -49,6 +52,10 @@ class SeriesModel:
         Names of the features, in the order of the owner's table.
     filler
         What fills gaps.
+    scale
+        Of the diffusion model.
+    calibration
+        How wide intervals are.
     """
 
     def __init__(
@@ -58,10 +65,14 @@ class SeriesModel:
         order: NDArray[np.intp],
         filler: Filler | GuidedFiller,
         weights: NDArray[Any],
+        scale: Scale,
+        calibration: Calibration,
     ):
         self.sizes = sizes
         self.features = features
         self.filler = filler
+        self.scale = scale
+        self.calibration = calibration
         self._order = order
         self._weights = weights
 
@@ -90,9 +101,8 @@ class SeriesModel:
         table = (series.features, series.sequence, series.time)
         if draws == 1:
             return Imputed(*table, _back(filled, columns), series.unit)
-        found = self._draws(rows, filled, draws, Rng(seed, "impute"))
-        low, high = np.quantile(found, [(1 - level) / 2, (1 + level) / 2], axis=0)
-        parts = (_back(part, columns) for part in (filled, low, high, found))
+        width, found = self._draws(rows, filled, draws, level, Rng(seed, "impute"))
+        parts = (_back(part, columns) for part in (filled, filled - width, filled + width, found))
         values, below, above, every = parts
         return Imputed(*table, values, series.unit, below, above, every)
 
@@ -121,7 +131,7 @@ class SeriesModel:
         """Draw `count` synthetic windows; each is a sequence of its own."""
         if count < 1:
             raise ParameterError(f"count must be at least 1, got {count}")
-        windows = self.filler.scale.undo(draw_windows(self.sizes, self._weights, len(self.features), count, Rng(seed)))
+        windows = self.scale.undo(draw_windows(self.sizes, self._weights, len(self.features), count, Rng(seed)))
         values = np.concatenate(windows)
         names = np.repeat(numbered(count), self.sizes.window)
         time = np.tile(np.arange(self.sizes.window, dtype=np.float64), count)
@@ -131,13 +141,13 @@ class SeriesModel:
         """Take a series apart: ``trend``, ``season`` and ``residual`` add up to it, with its gaps filled."""
         columns = self._columns(series)
         rows = self._rows(series, columns)
-        filled = self.filler.scale.apply(self.filler.rows(rows, self.sizes))
+        filled = self.scale.apply(self.filler.rows(rows, self.sizes))
         cover = Cover(rows, self.sizes.window, max(1, self.sizes.window // 2))
         parts = take_apart(self.sizes, self._weights, cover.take(filled))
-        half = (self.filler.scale.high - self.filler.scale.low) / 2
+        half = (self.scale.high - self.scale.low) / 2
         trend, season = (cover.blend(part) for part in parts)
-        trend, season = self.filler.scale.undo(trend), season * half
-        rest = self.filler.scale.undo(filled) - trend - season
+        trend, season = self.scale.undo(trend), season * half
+        rest = self.scale.undo(filled) - trend - season
         return {
             name: replace(series, values=_back(part, columns))
             for name, part in (("trend", trend), ("season", season), ("residual", rest))
@@ -164,16 +174,15 @@ class SeriesModel:
         rows = Rows.of(series)
         return Rows(rows.values[:, columns], rows.lengths)
 
-    def _draws(self, rows: Rows, filled: Floats, draws: int, rng: Rng) -> Floats:
-        """Draws around the filling: what the diffusion model's draws differ from their mean by, added to it."""
-        scaled = self.filler.scale.apply(filled)
-        seen = ~np.isnan(rows.values)
-        cover = Cover(rows, self.sizes.window, self.sizes.window)
-        drawn = draw_around(self.sizes, self._weights, cover.take(scaled), cover.take(seen), draws, rng)
-        found = np.stack([cover.blend(windows) for windows in drawn])
-        apart = (found - found.mean(axis=0)) * np.sqrt(draws / (draws - 1))
-        half = (self.filler.scale.high - self.filler.scale.low) / 2
-        return np.asarray(np.where(seen, filled, filled + apart * half))
+    def _draws(self, rows: Rows, filled: Floats, draws: int, level: float, rng: Rng) -> tuple[Floats, Floats]:
+        """Half the width of intervals, and draws: those of the diffusion model around the filling, calibrated."""
+        found = draw_rows(self.sizes, self._weights, rows, self.scale.apply(filled), draws, rng)
+        apart, deviation = found - found.mean(axis=0), found.std(axis=0, ddof=1)
+        unit = deviation + self.calibration.errors
+        usual = self.calibration.ratio(ONE_DEVIATION) * unit / np.maximum(deviation, 1e-9)
+        half, missing = (self.scale.high - self.scale.low) / 2, np.isnan(rows.values)
+        width = np.where(missing, self.calibration.ratio(level) * unit * half, 0.0)
+        return width, np.where(missing, filled + apart * usual * half, filled)
 
 
 def _back(values: Floats, columns: NDArray[np.intp]) -> Floats:

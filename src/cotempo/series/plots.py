@@ -36,7 +36,7 @@ def plot_samples(synthetic: Series, real: Series | None = None, count: int = 20)
     for row, (name, (table, colour)) in zip(panels, tables.items(), strict=True):
         for axes, feature in zip(row, features, strict=True):
             column = table.features.index(feature)
-            windows = Rows.of(table).windows(length, stride=length)[..., column]
+            windows = Rows.of(table).windows(length)[..., column]
             axes.plot(windows[:: max(1, len(windows) // count)].T, color=colour, alpha=0.35, linewidth=0.8)
             _tidy(axes, f"{feature}, {name}")
     return figure

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -11,10 +12,11 @@ from torch.nn import functional
 from cotempo.series.backbone import Backbone
 from cotempo.series.hiding import Chances, draw_chances, hidden
 from cotempo.series.imputer import Guess, Imputer
-from cotempo.series.interpolation import interpolate_windows
+from cotempo.series.interpolation import interpolate_windows, line_between
 from cotempo.series.layers import Weights
 from cotempo.series.noise import Noise
 from cotempo.series.parameters import Leaves
+from cotempo.series.ties import expect
 from cotempo.series.training import Material
 
 
@@ -24,32 +26,51 @@ def first_guess(values: Tensor, seen: Tensor, centre: Tensor) -> Guess:
     return Guess(values, seen, line, back, forth)
 
 
+@torch.no_grad()
+def relate(given: Guess, ties: Mapping[str, Tensor]) -> Guess:
+    """Improve a first guess by what the features measured in the same row say, with `Ties` stacked by networks.
+
+    A feature strays from its line as the others do from theirs; one never seen in the window is where the levels of
+    the others put it.
+    """
+    length = given.values.shape[-2]
+    line, back, forth = line_between(given.values, given.seen)
+    walk = torch.where(torch.maximum(back, forth) < length, back * forth / (back + forth), torch.minimum(back, forth))
+    size = walk.clamp(min=1e-3).sqrt()
+    known = given.seen & (torch.minimum(back, forth) < length)
+    strayed = expect(ties["moves"], torch.where(known, (given.values - line) / size, 0), known)
+    here = given.seen.any(-2, keepdim=True)
+    guess = torch.where(given.seen | ~here, given.guess, given.guess + size * strayed)
+    centre = ties["centre"][:, None, None, :]
+    level = centre + expect(ties["levels"], guess - centre, here.expand_as(guess))
+    return replace(given, guess=torch.where(here, guess, level))
+
+
 @dataclass(frozen=True)
 class Teacher:
     """Another imputer, frozen, whose filling of the common features is the first guess for them.
 
-    `weights` have one network; it serves all clients. `spread` and `centre` are those of the common features.
+    `weights` have one network; it serves all clients. `ties` are those of the common features.
     """
 
     imputer: Imputer
     weights: dict[str, Tensor]
-    centre: Tensor
-    spread: Tensor
+    ties: Mapping[str, Tensor]
 
     @torch.no_grad()
     def improve(self, given: Guess) -> Guess:
         """Put the teacher's filling where the first features, the common ones, were not seen."""
-        count = self.spread.shape[-1]
+        count = self.ties["centre"].shape[-1]
         networks, batch, length, _ = given.guess.shape
         flat = [
             part[..., :count].reshape(1, networks * batch, length, count)
             for part in (given.values, given.seen, given.guess, given.back, given.forth)
         ]
-        filled = self.imputer(self.weights, Guess(*flat), self.spread[None])
+        guess = first_guess(flat[0], flat[1], self.ties["centre"])
+        filled = self.imputer(self.weights, relate(guess, self.ties), self.ties["spread"])
         filled = filled.reshape(networks, batch, length, count)
         filled = torch.where(given.seen[..., :count], given.values[..., :count], filled)
-        guess = torch.cat([filled, given.guess[..., count:]], dim=-1)
-        return Guess(given.values, given.seen, guess, given.back, given.forth)
+        return replace(given, guess=torch.cat([filled, given.guess[..., count:]], dim=-1))
 
 
 @dataclass(frozen=True)
@@ -78,6 +99,7 @@ class Filling:
         target = hidden(chances, seen, fixed["common"], fixed["exists"])
         left = seen & ~target
         given = first_guess(torch.where(left, values, 0), left, fixed["centre"])
+        given = relate(given, fixed)
         if self.teacher:
             given = self.teacher.improve(given)
         filled = self.imputer(weights, given, fixed["spread"])

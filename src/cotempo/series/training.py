@@ -17,6 +17,7 @@ from cotempo.federation.rng import Rng
 from cotempo.series.layers import Weights
 from cotempo.series.learned import Learned, Schedule
 from cotempo.series.parameters import Leaves, narrow, stack, views
+from cotempo.series.ties import Ties
 
 BLOCK = 50
 
@@ -33,8 +34,8 @@ class Material:
         Which cells count, ``(windows, length, features)``.
     own
         How many of the windows come first and make up half of each batch; all of them where there are no others.
-    centre, spread
-        Of each feature, as in `Scale`.
+    ties
+        How the features go together.
     common
         Which features are common, ``(features,)``.
     """
@@ -42,8 +43,7 @@ class Material:
     windows: NDArray[np.float64]
     mask: NDArray[np.bool_]
     own: int
-    centre: NDArray[np.float64]
-    spread: NDArray[np.float64]
+    ties: Ties
     common: NDArray[np.bool_]
 
     @property
@@ -153,21 +153,34 @@ def load(materials: Sequence[Material], wide: int, place: torch.device, dtype: t
     length = materials[0].windows.shape[1]
     windows = np.zeros((len(materials), most, length, wide))
     mask = np.zeros(windows.shape, dtype=bool)
-    centre, spread = np.zeros((len(materials), wide)), np.zeros((len(materials), wide))
     common = np.zeros((len(materials), wide), dtype=bool)
     for k, material in enumerate(materials):
         n, f = len(material.windows), material.features
         windows[k, :n, :, :f], mask[k, :n, :, :f] = material.windows, material.mask
-        centre[k, :f], spread[k, :f], common[k, :f] = material.centre, material.spread, material.common
+        common[k, :f] = material.common
+    ties = load_ties([material.ties for material in materials], wide, place, dtype)
     return {
         "windows": torch.tensor(windows, device=place, dtype=dtype),
         "mask": torch.tensor(mask, device=place),
-        "centre": torch.tensor(centre, device=place, dtype=dtype),
-        "spread": torch.tensor(spread, device=place, dtype=dtype),
+        **ties,
         "common": torch.tensor(common, device=place),
-        "exists": torch.tensor(spread > 0, device=place),
+        "exists": ties["spread"] > 0,
         "network": torch.arange(len(materials), device=place)[:, None],
     }
+
+
+def load_ties(ties: Sequence[Ties], wide: int, place: torch.device, dtype: torch.dtype) -> dict[str, Tensor]:
+    """Stack ties, padded to the most features; padding has no spread."""
+    found = {}
+    for name in ("centre", "spread", "levels", "moves"):
+        first = getattr(ties[0], name)
+        stacked = np.zeros((len(ties), wide, *first.shape[1:]))
+        if first.ndim == 2:
+            stacked[..., -1] = 1.0
+        for k, own in enumerate(ties):
+            stacked[k, : len(own.centre)] = getattr(own, name)
+        found[name] = torch.tensor(stacked, device=place, dtype=dtype)
+    return found
 
 
 Step = Callable[[dict[str, Tensor]], Tensor]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -14,7 +13,6 @@ from cotempo.data import Series
 from cotempo.errors import DataError
 
 Floats = NDArray[np.float64]
-Fill = Callable[[Floats], Floats]
 
 
 @dataclass(frozen=True)
@@ -52,19 +50,23 @@ class Rows:
         """The windows themselves, ``(windows, length, features)``."""
         return np.asarray(self.values[self.starts(length, stride)[:, None] + np.arange(length)])
 
-    def split(self, share: float, length: int) -> tuple[Rows, Rows]:
+    def split(self, share: float, length: int, every: int = 1) -> tuple[Rows, Rows]:
         """Set apart about `share` of the rows: the end of each piece long enough for a window of each part.
 
-        Where no piece is, the last of five or more pieces are set apart whole, else nothing is.
+        With `every` above 1 only each so many-th of these pieces is cut, the first of them at least. Where no piece is
+        long enough, the last of five or more pieces are set apart whole, else nothing is.
         """
-        kept, held = [], []
+        kept, held, found = [], [], 0
         for first, end in self.bounds:
             size = max(round(share * (end - first)), length)
-            cut = end - size if end - first - size >= length else end
+            cut = end
+            if end - first - size >= length:
+                cut = end - size if found % every == 0 else end
+                found += 1
             kept.append(self.values[first:cut])
             held.append(self.values[cut:end])
-        if not any(map(len, held)) and len(kept) >= 5:
-            count = max(1, round(share * len(kept)))
+        if not found and len(kept) >= 5:
+            count = max(1, round(share * len(kept) / every))
             kept, held = kept[:-count], kept[-count:]
         return _joined(kept, self.values[:0]), _joined([part for part in held if len(part)], self.values[:0])
 
@@ -116,22 +118,7 @@ class Cover:
 
     def blend(self, windows: Floats) -> Floats:
         """Rows of windows, a cell counting more the farther it is from a window's edge."""
-        rows = np.zeros((len(self.total), *windows.shape[2:]))
-        np.add.at(rows, self.index, self.weight[..., None] * windows)
-        return np.asarray(rows / self.total[:, None])
-
-
-def fill_rows(rows: Rows, length: int, fill: Fill) -> Floats:
-    """Fill rows through overlapping windows, a quarter of a window apart.
-
-    Parameters
-    ----------
-    fill
-        Takes windows ``(windows, length, features)`` with NaN where missing, returns them complete.
-    """
-    if not len(rows.values):
-        return rows.values
-    cover = Cover(rows, length, max(1, length // 4))
-    windows = cover.take(rows.values)
-    windows[~cover.inside] = np.nan
-    return np.where(np.isnan(rows.values), cover.blend(fill(windows)), rows.values)
+        heavy = (self.weight[..., None] * windows).reshape(self.index.size, -1)
+        index, count = self.index.ravel(), len(self.total)
+        sums = [np.bincount(index, column, minlength=count) for column in heavy.T]
+        return np.asarray(np.stack(sums, axis=-1) / self.total[:, None])

@@ -7,13 +7,16 @@ from cotempo.social.dame import DAMe
 from cotempo.social.detecting import Detection, Detector
 from cotempo.social.detector import EventDetector
 from cotempo.social.encoder import CharacterEncoder
+from cotempo.social.encoder_cache import CachedEncoder
 from cotempo.social.fitted import EventModel
+from cotempo.social.pretrained import OnnxEncoder, SentenceEncoder
 
 __all__ = [
     "APPLE",
     "SFL",
     "Attacked",
     "Backdoor",
+    "CachedEncoder",
     "CharacterEncoder",
     "DAMe",
     "Detection",
@@ -25,8 +28,10 @@ __all__ = [
     "FedAvg",
     "FedProx",
     "Local",
+    "OnnxEncoder",
     "ParameterNoise",
     "PerFedAvg",
+    "SentenceEncoder",
     "SignFlip",
     "cluster_scores",
 ]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from cotempo.data import Posts, Table, make_posts
 from cotempo.errors import DataError, Problem
@@ -19,7 +19,6 @@ from cotempo.federation.method import Metrics, Roster, agree
 from cotempo.federation.rng import Rng
 from cotempo.learners import Learner
 from cotempo.social.attributes import extract_attributes
-from cotempo.social.encoder import CharacterEncoder, Counts, hash_ngrams
 from cotempo.social.event_data import (
     TEST,
     TRAIN,
@@ -35,6 +34,7 @@ from cotempo.social.event_data import (
     time_features,
 )
 from cotempo.social.graph import PostGraph
+from cotempo.social.pretrained import check_encoder, read_texts
 from cotempo.social.sampler import sample_blocks
 from cotempo.social.summing import (
     ENCODER_PHASES,
@@ -89,7 +89,7 @@ class EventLearner(Learner):
     learning_rate: float = Field(3e-3, gt=0)
     dimension: int = Field(200, ge=2)
     buckets: int = Field(2**15, ge=16)
-    encoder: Literal["shared", "hashed"] = "shared"
+    encoder: Annotated[str, AfterValidator(check_encoder)] = "shared"
     time: Literal["date", "scaled", "ignore"] = "date"
     cap: int = Field(300, ge=2)
     hidden: int = Field(48, ge=1)
@@ -165,16 +165,16 @@ class EventLearner(Learner):
         number = {label: code for code, label in enumerate(labels)}
         codes = np.array([-1 if label is None else number[label] for label in table.event], dtype=np.int64)
         edges, days = self.graph(table)
-        return PostData(hash_ngrams(table.text, self.buckets), edges, codes, days)
+        return PostData(read_texts(self.encoder, table.text, self.buckets), edges, codes, days)
 
     def graph(self, posts: Posts) -> tuple[Any, NDArray[np.float64]]:
         """Return the edges between posts, and their times in days."""
         return PostGraph.build(extract_attributes(posts), self.cap).edges, posts.time / DAY[posts.unit]
 
-    def features(self, counts: Counts, days: NDArray[np.float64], encoder: CharacterEncoder) -> NDArray[np.float32]:
+    def features(self, encoded: NDArray[np.float32], days: NDArray[np.float64]) -> NDArray[np.float32]:
         """Return posts' vectors and time, ``(posts, dimension + 2)``."""
         times = time_features(days, self.time == "scaled")
-        vectors = encoder.encode_counts(counts) * np.float32(np.sqrt(self.dimension) / 4)
+        vectors = encoded * np.float32(np.sqrt(self.dimension) / 4)
         return np.concatenate([vectors, times * np.float32(self.time != "ignore")], axis=1)
 
     def begin(self, prepared: PostData, rng: Rng) -> EventMemory:
@@ -210,8 +210,8 @@ class EventLearner(Learner):
         if question.phase in ENCODER_PHASES:
             return answer_encoder(question, prepared.counts), None
         if "basis" in question.own:
-            features = self.features(prepared.counts, prepared.days, read_encoder(question.own))
-            memory = replace(memory, features=features)
+            encoder = read_encoder(self.encoder, question.own)
+            memory = replace(memory, features=self.features(encoder.encode_counts(prepared.counts), prepared.days))
         return super().answer(question, prepared, memory, rng)
 
     def absorb(self, state: EventState, answers: Answers, public: Table | None, rng: Rng) -> tuple[EventState, Metrics]:

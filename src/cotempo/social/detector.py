@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from cotempo.data import Posts, Table, make_posts
 from cotempo.errors import DataError, Problem
@@ -24,8 +24,9 @@ from cotempo.federation.registry import register
 from cotempo.federation.rng import Rng
 from cotempo.social.discovery import DetectorMemory, Discovery
 from cotempo.social.discriminant import Scatter
-from cotempo.social.encoder import Counts, hash_ngrams
+from cotempo.social.encoder import Counts
 from cotempo.social.fitted_detectors import FittedDetectors
+from cotempo.social.pretrained import check_encoder, read_texts
 from cotempo.social.summing import (
     ENCODER_PHASES,
     SharedEncoder,
@@ -70,7 +71,9 @@ class EventDetector(Method):
     dimension, buckets
         Length of a post's vector, and of the hashed n-gram counts it is made from.
     encoder
-        ``"shared"``: weights and basis from sums over clients; ``"hashed"``: a random projection, nothing summed.
+        ``"shared"``: weights and basis from sums over clients; ``"hashed"``: a random projection, nothing summed;
+        ``"multilingual"``, ``"onnx:PATH"`` or ``"sentence:MODEL"``: a pretrained model at every client, its vectors
+        in a basis from a sum; `buckets` is then their length.
     events
         The number of events to look for at a client without labels; by default it is found.
     unknown
@@ -110,7 +113,7 @@ class EventDetector(Method):
 
     dimension: int = Field(200, ge=2)
     buckets: int = Field(2**15, ge=16)
-    encoder: Literal["shared", "hashed"] = "shared"
+    encoder: Annotated[str, AfterValidator(check_encoder)] = "shared"
     events: int | None = Field(None, ge=1)
     unknown: Literal["hdbscan", "entropy"] = "hdbscan"
     smallest: int = Field(5, ge=2)
@@ -144,7 +147,7 @@ class EventDetector(Method):
         assert isinstance(table, Posts)  # `check` sees the schema
         if not table.rows:
             raise DataError([Problem("there must be at least one post")])
-        return Corpus(table, hash_ngrams(table.text, self.buckets))
+        return Corpus(table, read_texts(self.encoder, table.text, self.buckets))
 
     def open(self, roster: Roster, public: Table | None, rng: Rng) -> DetectorState:
         """Nothing is known but the seed of the sketch."""
@@ -173,7 +176,7 @@ class EventDetector(Method):
             return answer_encoder(question, prepared.counts), None
         told = question.common
         kept_out = Rng(told["seed"], question.client)("kept out")
-        discovery = Discovery(self, prepared.posts, prepared.counts, read_encoder(told), kept_out)
+        discovery = Discovery(self, prepared.posts, prepared.counts, read_encoder(self.encoder, told), kept_out)
         if question.phase == "scatter":
             own = discovery.scatter
             fields = {"within": own.within, "freedom": own.freedom, "lapse": own.lapse[0], "timed": own.lapse[1]}

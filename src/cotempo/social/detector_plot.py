@@ -34,10 +34,12 @@ def draw_detector(detector: Detector) -> Figure:
         colour = f"C{place % 10}"
         left.scatter(*plane[rows].T, s=6, color=colour, alpha=0.6, linewidths=0)
         if rows.any():
-            left.annotate(", ".join(words[record.name]) or record.name, plane[rows].mean(axis=0), fontsize=7)
+            label = ", ".join(words[record.name]) or record.name
+            left.annotate(label, plane[rows].mean(axis=0), fontsize=7, ha="center")
         right.plot([record.start, record.end], [place, place], color=colour, linewidth=4, solid_capstyle="butt")
     rest = ~np.isin(events, [record.name for record in largest])
     left.scatter(*plane[rest].T, s=4, color="0.8", linewidths=0, zorder=0)
+    left.margins(x=0.15)  # room for labels of events at the rim
     left.set(title="Posts", xticks=[], yticks=[])
     _label_timeline(right, [f"{record.name} ({record.size:.0f})" for record in largest])
     return figure

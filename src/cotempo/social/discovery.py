@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 KEPT_OUT = 0.2
 FEWEST_KEPT_OUT = 10
 FOLDS = 5
+ENOUGH_POSTS = 3
 TEMPERS = (1.0, 0.25, 0.06, 0.015)
 
 
@@ -103,21 +104,25 @@ class Discovery:
     def _better(self, shared: Scatter) -> tuple[Discovery, Lens]:
         """The shared encoder or the own one, whichever groups more of the labelled posts rightly.
 
-        With fewer labels than dimensions the shared one is taken unseen: the comparison would be mostly noise.
+        With fewer labels than dimensions that comparison would be mostly noise: then the own one is taken where there
+        are posts enough to learn it from, labelled or not, and else the shared one.
         """
         others = self.others(shared)
         lens, score = self._chosen(others)
-        enough = len(self.learn) > self.encoder.dimension
-        if enough and others.freedom > 0 and self.method.encoder == "shared":
+        if others.freedom <= 0 or self.method.encoder == "hashed":
+            return self, lens
+        if len(self.learn) > self.encoder.dimension:
             own_lens, own_score = self.alone._chosen(_nobody(shared))
             if own_score > score:
                 return self.alone, own_lens
+        elif self.posts.rows >= ENOUGH_POSTS * self.encoder.dimension:
+            return self.alone, self.alone._chosen(_nobody(shared))[0]
         return self, lens
 
     @cached_property
     def alone(self) -> Discovery:
         """The same posts in the space of an encoder learned from them alone."""
-        encoder = CharacterEncoder.from_counts(self.counts, dimension=self.encoder.dimension)
+        encoder = self.encoder.learned_alone(self.counts)
         alone = Discovery(self.method, self.posts, self.counts, encoder, np.random.default_rng(0))
         alone.out, alone.learn = self.out, self.learn
         return alone

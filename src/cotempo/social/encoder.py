@@ -7,8 +7,9 @@ gives a basis that all clients share. Neither holds a text, and both can be summ
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,7 +53,12 @@ def inverse_frequencies(frequency: Floats, documents: float) -> NDArray[np.float
 
 
 def weigh(counts: Counts, weights: NDArray[np.float32]) -> Counts:
-    """Return ``(1 + log count) * weight`` with rows of length one; a post without n-grams stays zero."""
+    """Return ``(1 + log count) * weight`` with rows of length one; a post without n-grams stays zero.
+
+    Vectors of a pretrained encoder, which are no counts, stay as they are.
+    """
+    if isinstance(counts, np.ndarray):
+        return counts
     weighted = counts.copy()
     weighted.data = (1 + np.log(weighted.data)) * weights[weighted.indices]
     rows = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
@@ -61,9 +67,12 @@ def weigh(counts: Counts, weights: NDArray[np.float32]) -> Counts:
     return weighted
 
 
+@lru_cache(maxsize=1)
 def probe(seed: int, buckets: int, columns: int) -> NDArray[np.float32]:
     """Draw the random matrix all clients sketch with; the same seed gives everyone the same."""
-    return np.random.Generator(np.random.Philox(key=seed)).standard_normal((buckets, columns), dtype=np.float32)
+    drawn = np.random.Generator(np.random.Philox(key=seed)).standard_normal((buckets, columns), dtype=np.float32)
+    drawn.flags.writeable = False
+    return drawn
 
 
 def sketch(weighted: Counts, seed: int, columns: int) -> NDArray[np.float32]:
@@ -127,7 +136,11 @@ class CharacterEncoder:
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return a vector per text, ``(texts, dimension)``."""
-        return self.encode_counts(hash_ngrams(texts, len(self.weights)))
+        return self.encode_counts(self.read(texts))
+
+    def read(self, texts: Sequence[str]) -> Counts:
+        """Return the hashed counts of texts, ``(texts, buckets)``."""
+        return hash_ngrams(texts, len(self.weights))
 
     def encode_counts(self, counts: Counts) -> NDArray[np.float32]:
         """Return a vector of length one per row of hashed counts; zero where a text has no n-grams."""
@@ -140,19 +153,23 @@ class CharacterEncoder:
         cls, texts: Sequence[str], *, dimension: int = 100, buckets: int = 2**15, seed: int = 0
     ) -> CharacterEncoder:
         """Learn the encoder from the texts of one owner."""
-        return cls.from_counts(hash_ngrams(texts, buckets), dimension=dimension, seed=seed)
+        empty = cls(np.ones(buckets, np.float32), np.zeros((buckets, dimension), np.float32))
+        return empty.learned_alone(hash_ngrams(texts, buckets), seed)
 
-    @classmethod
-    def from_counts(cls, counts: Counts, *, dimension: int, seed: int = 0) -> CharacterEncoder:
-        """Learn the encoder from hashed counts of one owner, who can look at the posts more than once."""
+    def learned_alone(self, counts: Counts, seed: int = 0) -> Self:
+        """Return an encoder like this, learned from one owner's posts, who can look at them more than once."""
         from sklearn.utils.extmath import randomized_svd
 
-        weights = inverse_frequencies(document_frequencies(counts), counts.shape[0])
-        rank = min(dimension, *counts.shape)
+        weights = self.own_weights(counts)
+        rank = min(self.dimension, *counts.shape)
         right = randomized_svd(weigh(counts, weights), rank, random_state=seed)[2]
-        basis = np.zeros((counts.shape[1], dimension), np.float32)
+        basis = np.zeros_like(self.basis)
         basis[:, :rank] = right.T
-        return cls(weights, basis)
+        return replace(self, weights=weights, basis=basis)
+
+    def own_weights(self, counts: Counts) -> NDArray[np.float32]:
+        """Return the weights of one owner's n-grams."""
+        return inverse_frequencies(document_frequencies(counts), counts.shape[0])
 
     @classmethod
     def random(cls, dimension: int, buckets: int, seed: int = 0) -> CharacterEncoder:

@@ -37,13 +37,16 @@ def _draw_decisions(record: Sequence[RoundRecord]) -> Figure:
     figure = Figure(figsize=(9, 3.2), layout="constrained")
     left, right = figure.subplots(1, 2)
     names = sorted({name for entry in record for name in entry.groups})
-    rounds = np.arange(1, len(record) + 1)
+    # In the first round there is no own model yet to weigh.
     for name in names:
-        left.plot(rounds, [entry.weights.get(name, np.nan) for entry in record], label=name)
-    left.set(xlabel="round", ylabel="local weight", ylim=(-0.02, 1.02))
+        weights = [entry.weights.get(name, np.nan) for entry in record[1:]]
+        left.plot(range(2, len(record) + 1), weights, label=name, marker="o", markersize=3, alpha=0.6)
+    left.set(xlabel="round", ylabel="local weight")
+    left.locator_params(axis="x", integer=True)
     left.legend(fontsize=6)
     table = [[entry.groups.get(name, -1) for entry in record] for name in names]
-    right.imshow(np.array(table), aspect="auto", cmap="tab10", vmin=-1, vmax=9, interpolation="nearest")
+    extent = (0.5, len(record) + 0.5, len(names) - 0.5, -0.5)
+    right.imshow(np.array(table), aspect="auto", cmap="tab10", vmin=-1, vmax=9, interpolation="nearest", extent=extent)
     right.set(xlabel="round", title="group", yticks=range(len(names)))
     right.set_yticklabels(names, fontsize=7)
     return figure

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from cotempo.errors import DataError, Problem
 from cotempo.federation.fitted import Fitted
 from cotempo.social.clustering import group_known, group_unknown
-from cotempo.social.encoder import CharacterEncoder, hash_ngrams
+from cotempo.social.encoder import CharacterEncoder
 from cotempo.social.event_data import embed
 from cotempo.social.reading import as_posts
 
@@ -79,7 +79,7 @@ class EventModel:
 
         table = as_posts(posts)
         edges, days = self.method.graph(table)
-        features = self.method.features(hash_ngrams(table.text, len(self.encoder.weights)), days, self.encoder)
+        features = self.method.features(self.encoder.encode(table.text), days)
         given = torch.from_numpy(features).to(self.method.device)
         return embed(self.model, given, edges, np.arange(table.rows), self.method.fanouts)
 

@@ -9,8 +9,8 @@ from cotempo.errors import DataError, Problem
 from cotempo.federation.fitted import Fitted, Outcome
 from cotempo.social.detecting import Detector
 from cotempo.social.discovery import DetectorMemory
-from cotempo.social.encoder import CharacterEncoder
 from cotempo.social.lens import Lens
+from cotempo.social.pretrained import make_encoder
 
 
 class FittedDetectors(Fitted):
@@ -28,7 +28,8 @@ class FittedDetectors(Fitted):
             if client not in self.outcome.memories:
                 raise DataError([Problem("its last answer did not count, so there is no detector for it", client)])
             memory: DetectorMemory = self.outcome.memories[client]
-            encoder = CharacterEncoder(*memory.encoder) if memory.encoder else self.state.shared.encoder
+            shared = self.state.shared
+            encoder = make_encoder(shared.kind, *memory.encoder) if memory.encoder else shared.encoder
             lens = Lens(encoder, memory.whitening, memory.duration, memory.temper)
             self._detectors[client] = Detector(lens, memory.book, **self._options)
         return self._detectors[client]

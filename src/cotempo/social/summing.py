@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +20,9 @@ from cotempo.social.encoder import (
     sketch_columns,
     weigh,
 )
+from cotempo.social.pretrained import make_encoder
 
 ENCODER_PHASES = ("frequencies", "sketch")
-Kind = Literal["shared", "hashed"]
 
 
 @dataclass(frozen=True)
@@ -34,6 +33,8 @@ class SharedEncoder:
     ----------
     seed, buckets, dimension
         The sketch's random numbers, and the encoder's size.
+    kind
+        What the encoder starts from; see `EventDetector`.
     weights, basis
         The encoder, empty until it is made.
     """
@@ -41,6 +42,7 @@ class SharedEncoder:
     seed: int
     buckets: int
     dimension: int
+    kind: str = "shared"
     weights: NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, np.float32))
     basis: NDArray[np.float32] = field(default_factory=lambda: np.zeros((0, 0), np.float32))
 
@@ -52,18 +54,20 @@ class SharedEncoder:
     @property
     def encoder(self) -> CharacterEncoder:
         """The finished encoder."""
-        return CharacterEncoder(self.weights, self.basis)
+        return make_encoder(self.kind, self.weights, self.basis)
 
     def message(self) -> Message:
         """The finished encoder, to be sent to clients."""
         return Message({"ngram_weights": self.weights, "basis": self.basis})
 
 
-def open_encoder(kind: Kind, seed: int, buckets: int, dimension: int) -> SharedEncoder:
-    """Return the encoder before anyone was asked; a hashed one is ready at once."""
-    opened = SharedEncoder(seed, buckets, dimension)
+def open_encoder(kind: str, seed: int, buckets: int, dimension: int) -> SharedEncoder:
+    """Return the encoder before anyone was asked; a hashed one is ready at once, a pretrained one needs no weights."""
+    opened = SharedEncoder(seed, buckets, dimension, kind)
     if kind == "shared":
         return opened
+    if kind != "hashed":
+        return replace(opened, weights=np.ones(buckets, np.float32))
     made = CharacterEncoder.random(dimension, buckets, seed)
     return replace(opened, weights=made.weights, basis=made.basis)
 
@@ -107,6 +111,6 @@ def expect_encoder(state: SharedEncoder, phase: str) -> Expect:
     return Expect({"sketch": Spec(shape, "float32", about=about)}, sums=True)
 
 
-def read_encoder(message: Message) -> CharacterEncoder:
+def read_encoder(kind: str, message: Message) -> CharacterEncoder:
     """At a client: read what `SharedEncoder.message` sent."""
-    return CharacterEncoder(message["ngram_weights"], message["basis"])
+    return make_encoder(kind, message["ngram_weights"], message["basis"])

@@ -153,6 +153,7 @@ def test_fault_04_the_server_itself_is_killed(
     os.kill(pid, signal.SIGKILL)
     kill(process)
     consortium.release()
+    assert wait_until(lambda: consortium.server.daemon.pid is None, PATIENCE)
     consortium.server.start()
     consortium.wait_for(*consortium.clients)
     assert outcome(consortium.coordinate("resume", tmp_path / "run"))["digest"] == whole(tables, repeat)

@@ -7,6 +7,9 @@ ever more seldom, up to Flower's three seconds, while nothing happens.
 
 from __future__ import annotations
 
+import os
+import sys
+import threading
 import time
 from types import SimpleNamespace
 
@@ -16,10 +19,17 @@ from cotempo.engines.flower.daemon import Patience, follow
 IDLE = 3.0
 
 
+def end(arguments: threading.ExceptHookArgs) -> None:
+    """A SuperNode whose heart has stopped is thought to be away for ever; better to end, and be started anew."""
+    sys.__excepthook__(arguments.exc_type, arguments.exc_value or arguments.exc_type(), arguments.exc_traceback)
+    os._exit(1)
+
+
 def main() -> None:
     """Serve until stopped."""
     follow()
     need_flower()
+    threading.excepthook = end
     from flwr.supernode import start_client_internal
     from flwr.supernode.cli import flower_supernode
 

@@ -7,79 +7,69 @@ Yue et al., "TS2Vec: towards universal representation of time series", AAAI 2022
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import sqrt
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from cotempo.federation.rng import Rng
-from cotempo.series.training import device
+from cotempo.series.layers import Weights, linear, linear_leaves
+from cotempo.series.metrics.stacked import Stack, train_stack
+from cotempo.series.parameters import Leaf, Leaves
 
 WIDTH, OUTPUTS, DEPTH, BATCH = 32, 32, 4, 32
 
 
-class Encoder(nn.Module):
-    """Dilated convolutions over a window, each with its input added."""
-
-    def __init__(self, features: int):
-        super().__init__()
-        self.input = nn.Linear(features, WIDTH)
-        self.convolutions = nn.ModuleList(
-            nn.Conv1d(WIDTH, WIDTH, 3, padding=2**layer, dilation=2**layer) for layer in range(DEPTH)
-        )
-        self.output = nn.Conv1d(WIDTH, OUTPUTS, 1)
-
-    def forward(self, windows: Tensor, hidden: Tensor | None = None) -> Tensor:
-        """Encode ``(windows, length, features)`` to ``(windows, length, outputs)``; hidden places are zeroed."""
-        x = self.input(windows)
-        if hidden is not None:
-            x = x.masked_fill(hidden[..., None], 0.0)
-        x = x.transpose(1, 2)
-        for convolution in self.convolutions:
-            x = x + convolution(functional.gelu(x))
-        found: Tensor = self.output(functional.gelu(x)).transpose(1, 2)
-        return found
-
-    @torch.no_grad()
-    def encode(self, windows: NDArray[np.float64]) -> NDArray[np.float64]:
-        """One vector per window: the largest value over time."""
-        place = next(self.parameters()).device
-        parts = [
-            self(torch.tensor(windows[k : k + 1024], dtype=torch.float32, device=place)).amax(1).cpu().double().numpy()
-            for k in range(0, len(windows), 1024)
-        ]
-        return np.concatenate(parts)
+def encoder_leaves(features: int) -> Leaves:
+    """The weights: an input layer, dilated convolutions over three places, an output layer."""
+    found = {"input.weight": Leaf((features, WIDTH), 1 / sqrt(features), 0), "input.bias": Leaf((WIDTH,))}
+    for layer in range(DEPTH):
+        found |= linear_leaves(f"{layer}", 3 * WIDTH, WIDTH)
+    return {**found, **linear_leaves("output", WIDTH, OUTPUTS)}
 
 
-def train_encoder(windows: NDArray[np.float64], steps: int, rng: Rng) -> Encoder:
-    """Train on windows ``(windows, length, features)``."""
-    place, stream = device(), rng.torch("encoder")
-    encoder = Encoder(windows.shape[2])
-    with torch.no_grad():
-        for weight in encoder.parameters():
-            fan = weight[0].numel() if weight.dim() > 1 else 1
-            weight.copy_(torch.randn(weight.shape, generator=stream) * (fan**-0.5 if weight.dim() > 1 else 0.0))
-    encoder.to(place)
-    data = torch.tensor(windows, dtype=torch.float32, device=place)
-    optimiser = torch.optim.AdamW(encoder.parameters(), lr=1e-3)
-    length = windows.shape[1]
-    for _ in range(steps):
-        chosen = torch.randint(len(data), (min(BATCH, len(data)),), generator=stream)
-        batch = data[chosen.to(place)]
+def encode(weights: Weights, windows: Tensor, hidden: Tensor | None = None) -> Tensor:
+    """Encode ``[clients, windows, length, features]`` at every time; hidden places are zeroed."""
+    x = linear(weights, "input", windows)
+    if hidden is not None:
+        x = x.masked_fill(hidden[..., None], 0.0)
+    for layer in range(DEPTH):
+        reach = 2**layer
+        around = functional.pad(functional.gelu(x), (0, 0, reach, reach))
+        length = x.shape[2]
+        taps = [around[:, :, place : place + length] for place in (0, reach, 2 * reach)]
+        x = x + linear(weights, f"{layer}", torch.cat(taps, dim=-1))
+    return linear(weights, "output", functional.gelu(x))
+
+
+@torch.no_grad()
+def embed(weights: Weights, each: Sequence[NDArray[np.float64]]) -> list[NDArray[np.float64]]:
+    """One vector per window of each client: the largest value over time."""
+    windows = Stack.of(each).windows
+    parts = [encode(weights, windows[:, k : k + 1024]).amax(2) for k in range(0, windows.shape[1], 1024)]
+    found = torch.cat(parts, dim=1).double().cpu().numpy()
+    return [found[k, : len(own)] for k, own in enumerate(each)]
+
+
+def train_encoders(each: Sequence[NDArray[np.float64]], steps: int, rng: Rng) -> Weights:
+    """Train an encoder for each client's windows ``(windows, length, features)``."""
+    data, length = Stack.of(each), each[0].shape[1]
+
+    def loss(weights: Weights, stream: torch.Generator) -> Tensor:
+        batch = data.take(data.pick(torch.rand(BATCH, generator=stream)))
         left, right = _overlap(length, stream)
-        start, end = (
-            int(torch.randint(0, left + 1, (1,), generator=stream)),
-            int(torch.randint(right, length + 1, (1,), generator=stream)),
-        )
-        hidden = (torch.rand(2, len(batch), length, generator=stream) < 0.5).to(place)
-        one = encoder(batch[:, start:right], hidden[0, :, start:right])[:, left - start :]
-        two = encoder(batch[:, left:end], hidden[1, :, left:end])[:, : right - left]
-        loss = hierarchical_loss(one, two)
-        optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
-    return encoder
+        start = int(torch.randint(0, left + 1, (1,), generator=stream))
+        end = int(torch.randint(right, length + 1, (1,), generator=stream))
+        hidden = (torch.rand(2, BATCH, length, generator=stream) < 0.5).to(batch.device)
+        one = encode(weights, batch[:, :, start:right], hidden[None, 0, :, start:right])[:, :, left - start :]
+        two = encode(weights, batch[:, :, left:end], hidden[None, 1, :, left:end])[:, :, : right - left]
+        return hierarchical_loss(one, two)
+
+    return train_stack(encoder_leaves, [own.shape[2] for own in each], loss, steps, 1e-3, rng)
 
 
 def _overlap(length: int, stream: torch.Generator) -> tuple[int, int]:
@@ -90,22 +80,30 @@ def _overlap(length: int, stream: torch.Generator) -> tuple[int, int]:
 
 
 def hierarchical_loss(one: Tensor, two: Tensor) -> Tensor:
-    """Mean over ever coarser times of the contrast between windows and between times."""
+    """Mean over ever coarser times of the contrast between windows and between times, ``[clients]``."""
     losses = []
     while True:
-        losses.append((_contrast(one.transpose(0, 1), two.transpose(0, 1)) + _contrast(one, two)) / 2)
-        if one.shape[1] == 1:
-            return torch.stack(losses).mean()
-        one, two = (functional.max_pool1d(part.transpose(1, 2), 2).transpose(1, 2) for part in (one, two))
+        losses.append((_contrast(one.transpose(1, 2), two.transpose(1, 2)) + _contrast(one, two)) / 2)
+        length = one.shape[2]
+        if length == 1:
+            return torch.stack(losses).mean(0)
+        one, two = _coarser(one), _coarser(two)
+
+
+def _coarser(x: Tensor) -> Tensor:
+    """The larger of every two neighbours in time."""
+    half = x.shape[2] // 2
+    return torch.maximum(x[:, :, 0 : 2 * half : 2], x[:, :, 1 : 2 * half : 2])
 
 
 def _contrast(one: Tensor, two: Tensor) -> Tensor:
-    """Cross-entropy of finding, among all items of an axis in both views, the same item in the other view."""
-    count = one.shape[1]
+    """Cross-entropy of finding, among all items of the third axis in both views, the same item in the other view."""
+    count = one.shape[2]
     if count == 1:
-        return one.new_zeros(())
-    both = torch.cat([one, two], dim=1)
-    likeness = both @ both.transpose(1, 2)
+        return one.new_zeros(len(one))
+    both = torch.cat([one, two], dim=2)
+    likeness = both @ both.transpose(-1, -2)
     likeness = likeness.masked_fill(torch.eye(2 * count, dtype=torch.bool, device=one.device), float("-inf"))
     partner = torch.arange(2 * count, device=one.device).roll(count)
-    return functional.cross_entropy(likeness.reshape(-1, 2 * count), partner.repeat(len(both)))
+    chosen = likeness.log_softmax(-1).gather(-1, partner[:, None].expand(*likeness.shape[:-1], 1))
+    return -chosen.mean((1, 2, 3))

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import sqrtm
 
 from cotempo.federation.rng import Rng
+
+if TYPE_CHECKING:
+    from cotempo.series.layers import Weights
 
 Floats = NDArray[np.float64]
 
@@ -38,6 +44,11 @@ class ContextFID:
     steps
         Training steps of the encoder.
 
+    Attributes
+    ----------
+    mean, deviation
+        By which windows are standardised, ``(features,)``.
+
     Examples
     --------
     >>> real = np.random.default_rng(0).normal(size=(40, 12, 2)).cumsum(axis=1)
@@ -46,18 +57,38 @@ class ContextFID:
     True
     """
 
-    def __init__(self, real: Floats, *, steps: int = 200, seed: int = 0):
-        from cotempo.series.metrics.encoder import train_encoder
+    mean: Floats
+    deviation: Floats
+    _real: Floats
+    _rng: Rng
+    _weights: Weights
 
-        self.mean = real.mean(axis=(0, 1))
-        self.deviation = np.maximum(real.std(axis=(0, 1)), 1e-6)
-        self._rng = Rng(seed, "context-fid")
-        self._encoder = train_encoder(self._scaled(real), steps, self._rng)
-        self._real = self._encoder.encode(self._scaled(real))
+    def __init__(self, real: Floats, *, steps: int = 200, seed: int = 0):
+        self.__dict__ = ContextFID.of_all([real], steps=steps, seed=seed)[0].__dict__
+
+    @classmethod
+    def of_all(cls, reals: Sequence[Floats], *, steps: int = 200, seed: int = 0) -> list[ContextFID]:
+        """A judge for each of several clients, their encoders trained in one stack."""
+        from cotempo.series.metrics.encoder import embed, train_encoders
+
+        means = [real.mean(axis=(0, 1)) for real in reals]
+        deviations = [np.maximum(real.std(axis=(0, 1)), 1e-6) for real in reals]
+        scaled = [(real - mean) / size for real, mean, size in zip(reals, means, deviations, strict=True)]
+        rng, judges = Rng(seed, "context-fid"), []
+        weights = train_encoders(scaled, steps, rng)
+        for k, (mean, deviation, clouds) in enumerate(zip(means, deviations, embed(weights, scaled), strict=True)):
+            judge = cls.__new__(cls)
+            judge.mean, judge.deviation, judge._real, judge._rng = mean, deviation, clouds, rng
+            judge._weights = narrowed(weights, k, len(mean))
+            judges.append(judge)
+        return judges
 
     def score(self, synthetic: Floats) -> float:
         """The distance of generated windows to the real ones; 0 is best."""
-        return frechet(self._real, self._encoder.encode(self._scaled(synthetic)))
+        from cotempo.series.metrics.encoder import embed
+
+        (cloud,) = embed(self._weights, [(synthetic - self.mean) / self.deviation])
+        return frechet(self._real, cloud)
 
     def floor(self) -> float:
         """The distance between two random halves of the real windows: what a perfect generator would score."""
@@ -65,5 +96,8 @@ class ContextFID:
         half = len(order) // 2
         return frechet(self._real[order[:half]], self._real[order[half:]])
 
-    def _scaled(self, windows: Floats) -> Floats:
-        return np.asarray((windows - self.mean) / self.deviation)
+
+def narrowed(weights: Weights, client: int, features: int) -> Weights:
+    """The encoder of one client of a stack, without the padding of its features."""
+    own = {name: part[client : client + 1] for name, part in weights.items()}
+    return {**own, "input.weight": own["input.weight"][:, :features]}

@@ -1,41 +1,64 @@
-"""Discriminative and predictive scores, both by a two-layer recurrent network."""
+"""Discriminative and predictive scores, both by a two-layer recurrent network, for many clients at once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
+from math import sqrt
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from cotempo.federation.rng import Rng
-from cotempo.series.training import device
+from cotempo.series.layers import Weights, linear, linear_leaves
+from cotempo.series.metrics.stacked import Stack, train_stack
+from cotempo.series.parameters import Leaf, Leaves
 
 Floats = NDArray[np.float64]
-BATCH = 128
-Reading = Callable[[Tensor], Tensor]
-Measure = Callable[[Tensor, Tensor], Tensor]
+BATCH, WIDTH, RATE = 128, 24, 3e-3
 
 
-class Reader(nn.Module):
-    """Two GRU layers and a linear read-out at every time."""
+def reader_leaves(features: int) -> Leaves:
+    """The weights of two GRU layers and a read-out of a yes or no and of the next row."""
+    found: dict[str, Leaf] = {}
+    for layer, inputs in enumerate((features, WIDTH)):
+        axis = 0 if layer == 0 else None
+        found |= {
+            f"{layer}.input.weight": Leaf((inputs, 3 * WIDTH), 1 / sqrt(3 * WIDTH), axis),
+            f"{layer}.input.bias": Leaf((3 * WIDTH,)),
+            **linear_leaves(f"{layer}.state", WIDTH, 3 * WIDTH, gain=0.6),
+        }
+    next_row = {"next.weight": Leaf((WIDTH, features), 0.6 / sqrt(WIDTH), 1), "next.bias": Leaf((features,), 0.0, 0)}
+    return {**found, **linear_leaves("answer", WIDTH, 1, gain=0.6), **next_row}
 
-    def __init__(self, features: int, outputs: int):
-        super().__init__()
-        width = max(4, 2 * features)
-        self.gru = nn.GRU(features, width, num_layers=2, batch_first=True)
-        self.out = nn.Linear(width, outputs)
 
-    def forward(self, windows: Tensor) -> Tensor:
-        """From ``(windows, length, features)`` to ``(windows, length, outputs)``."""
-        found: Tensor = self.out(self.gru(windows)[0])
-        return found
+def read(weights: Weights, windows: Tensor) -> Tensor:
+    r"""The state of two gated recurrent layers at every time, ``[clients, windows, length, width]``.
+
+    .. math:: h_t = (1 - z) \odot \tanh(W x_t + r \odot U h_{t - 1}) + z \odot h_{t - 1}
+
+    with the gates :math:`r, z = \sigma(W' x_t + U' h_{t - 1})`.
+    """
+    x = windows
+    for layer in (0, 1):
+        given = linear(weights, f"{layer}.input", x)
+        state, states = x.new_zeros(*x.shape[:2], WIDTH), []
+        for place in range(x.shape[2]):
+            fresh, reset, keep = given[:, :, place].chunk(3, -1)
+            old_fresh, old_reset, old_keep = linear(weights, f"{layer}.state", state).chunk(3, -1)
+            kept = torch.sigmoid(keep + old_keep)
+            state = torch.lerp(torch.tanh(fresh + torch.sigmoid(reset + old_reset) * old_fresh), state, kept)
+            states.append(state)
+        x = torch.stack(states, dim=2)
+    return x
 
 
 def discriminative(real: Floats, synthetic: Floats, *, steps: int = 500, seed: int = 0) -> float:
     """How far the accuracy of telling real from generated windows is from chance, on a fifth held out; 0 is best.
+
+    Real values are scaled to [0, 1], so that the units of the features do not matter.
 
     Examples
     --------
@@ -43,16 +66,41 @@ def discriminative(real: Floats, synthetic: Floats, *, steps: int = 500, seed: i
     >>> discriminative(real, real + 20, steps=100)
     0.5
     """
-    rng = Rng(seed, "discriminative")
-    count = min(len(real), len(synthetic))
-    parts = [windows[rng(name).permutation(len(windows))[:count]] for name, windows in (("a", real), ("b", synthetic))]
-    cut = max(1, round(0.8 * count))
-    windows = np.concatenate([part[:cut] for part in parts])
-    labels = np.repeat([1.0, 0.0], cut)[:, None]
-    reader = _train(windows, labels, lambda out: out[:, -1], functional.binary_cross_entropy_with_logits, steps, rng)
-    tests = [_apply(reader, part[cut:] if cut < count else part)[:, -1, 0] > 0 for part in parts]
-    accuracy = (tests[0].mean() + (~tests[1]).mean()) / 2
-    return float(abs(accuracy - 0.5))
+    return discriminative_all([real], [synthetic], steps=steps, seed=seed)[0]
+
+
+def discriminative_all(
+    reals: Sequence[Floats], synthetics: Sequence[Floats], *, steps: int = 500, seed: int = 0
+) -> list[float]:
+    """`discriminative` of several clients, their networks trained in one stack."""
+    rng, both, cuts = Rng(seed, "discriminative"), [], []
+    for pair in zip(reals, synthetics, strict=True):
+        count = min(map(len, pair))
+        parts = zip("ab", _to_unit(*pair), strict=True)
+        both.append([windows[rng(name).permutation(len(windows))[:count]] for name, windows in parts])
+        cuts.append(max(1, round(0.8 * count)))
+    stacks = [Stack.of([pair[k][:cut] for pair, cut in zip(both, cuts, strict=True)]) for k in (0, 1)]
+
+    def loss(weights: Weights, stream: torch.Generator) -> Tensor:
+        batch = [stack.take(stack.pick(torch.rand(BATCH // 2, generator=stream))) for stack in stacks]
+        logits = linear(weights, "answer", read(weights, torch.cat(batch, dim=1))[:, :, -1])[..., 0]
+        labels = (torch.arange(logits.shape[1], device=logits.device) < BATCH // 2).to(logits.dtype)
+        losses = functional.binary_cross_entropy_with_logits(logits, labels.expand_as(logits), reduction="none")
+        return losses.mean(1)
+
+    features = [real.shape[2] for real in reals]
+    weights = train_stack(reader_leaves, features, loss, steps, RATE, rng)
+    tests = [[part[cut:] if cut < len(part) else part for part in pair] for pair, cut in zip(both, cuts, strict=True)]
+    found = [_answers(weights, [test[k] for test in tests]) for k in (0, 1)]
+    shares = [((yes > 0).mean(), (no <= 0).mean()) for yes, no in zip(*found, strict=True)]
+    return [float(abs(sum(pair) / 2 - 0.5)) for pair in shares]
+
+
+@torch.no_grad()
+def _answers(weights: Weights, each: Sequence[Floats]) -> list[Floats]:
+    states = read(weights, Stack.of(each).windows)[:, :, -1]
+    logits = linear(weights, "answer", states)[..., 0].double().cpu().numpy()
+    return [logits[k, : len(own)] for k, own in enumerate(each)]
 
 
 def predictive(real: Floats, synthetic: Floats, *, steps: int = 500, seed: int = 0) -> float:
@@ -64,35 +112,35 @@ def predictive(real: Floats, synthetic: Floats, *, steps: int = 500, seed: int =
     >>> predictive(steady, steady, steps=300) < 0.2
     True
     """
+    return predictive_all([real], [synthetic], steps=steps, seed=seed)[0]
+
+
+def predictive_all(
+    reals: Sequence[Floats], synthetics: Sequence[Floats], *, steps: int = 500, seed: int = 0
+) -> list[float]:
+    """`predictive` of several clients, their networks trained in one stack."""
+    pairs = [_to_unit(*pair) for pair in zip(reals, synthetics, strict=True)]
+    stack, features = Stack.of([made for _, made in pairs]), [real.shape[2] for real in reals]
+    exists = torch.zeros(len(features), 1, 1, max(features), device=stack.counts.device)
+    for k, count in enumerate(features):
+        exists[k, ..., :count] = 1.0
+
+    def loss(weights: Weights, stream: torch.Generator) -> Tensor:
+        batch = stack.take(stack.pick(torch.rand(BATCH, generator=stream)))
+        ahead = linear(weights, "next", read(weights, batch[:, :, :-1]))
+        error = (ahead - batch[:, :, 1:]).abs() * exists
+        return error.sum((1, 2, 3)) / (exists.sum((1, 2, 3)) * ahead.shape[1] * ahead.shape[2])
+
+    weights = train_stack(reader_leaves, features, loss, steps, RATE, Rng(seed, "predictive"))
+    with torch.no_grad():
+        known = Stack.of([real for real, _ in pairs]).windows
+        ahead = linear(weights, "next", read(weights, known[:, :, :-1]))
+        gaps = (ahead - known[:, :, 1:]).abs().double().cpu().numpy()
+    return [float(gaps[k, : len(real), :, : real.shape[2]].mean()) for k, (real, _) in enumerate(pairs)]
+
+
+def _to_unit(real: Floats, synthetic: Floats) -> tuple[Floats, Floats]:
+    """Both scaled so that the real values lie in [0, 1]."""
     low, high = real.min(axis=(0, 1)), real.max(axis=(0, 1))
     room = np.where(high - low > 1e-12, high - low, 1.0)
-    known, made = (real - low) / room, (synthetic - low) / room
-    rng = Rng(seed, "predictive")
-    reader = _train(made[:, :-1], made[:, 1:], lambda out: out, functional.l1_loss, steps, rng)
-    return float(np.abs(_apply(reader, known[:, :-1]) - known[:, 1:]).mean())
-
-
-def _train(windows: Floats, targets: Floats, read: Reading, measure: Measure, steps: int, rng: Rng) -> Reader:
-    """Train a reader so that what is read of it is near the targets by some measure."""
-    place, stream = device(), rng.torch("reader")
-    reader = Reader(windows.shape[2], targets.shape[-1])
-    with torch.no_grad():
-        for weight in reader.parameters():
-            width = reader.gru.hidden_size**-0.5
-            weight.copy_((2 * torch.rand(weight.shape, generator=stream) - 1) * width)
-    reader.to(place)
-    inputs, wanted = (torch.tensor(part, dtype=torch.float32, device=place) for part in (windows, targets))
-    optimiser = torch.optim.Adam(reader.parameters(), lr=3e-3)
-    for _ in range(steps):
-        chosen = torch.randint(len(inputs), (min(BATCH, len(inputs)),), generator=stream).to(place)
-        loss = measure(read(reader(inputs[chosen])), wanted[chosen])
-        optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
-    return reader
-
-
-@torch.no_grad()
-def _apply(reader: Reader, windows: Floats) -> Floats:
-    place = next(reader.parameters()).device
-    return np.asarray(reader(torch.tensor(windows, dtype=torch.float32, device=place)).double().cpu().numpy())
+    return (real - low) / room, (synthetic - low) / room

@@ -1,0 +1,59 @@
+"""A deployment on this machine, for measuring: a server and one process group per site, with TLS and node keys."""
+
+from __future__ import annotations
+
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from cotempo.data import Table, write_clients
+from cotempo.engines.flower.client import Client, free_port
+from cotempo.engines.flower.daemon import wait_until
+from cotempo.engines.flower.provision import Federation, provision
+from cotempo.engines.flower.server import Server
+from cotempo.federation.method import Method
+
+PATIENCE = 180.0
+
+
+@contextmanager
+def deployment(method: Method, tables: Mapping[str, Table]) -> Iterator[Server]:
+    """Provision, start, wait until everybody is there, and stop at the end."""
+    with tempfile.TemporaryDirectory(prefix="scale-") as folder:
+        made = Path(folder) / "made"
+        address = f"127.0.0.1:{free_port()}"
+        provision(
+            Federation(name="scale", address=address, sites=tuple(tables), methods=(type(method).__name__,)), made
+        )
+        server = Server(made / "server")
+        sites = [unpack(made, Path(folder) / "sites", name, table) for name, table in tables.items()]
+        try:
+            server.start()
+            for site in sites:
+                site.start()
+            if not wait_until(lambda: all(server.sites().get(name) == "online" for name in tables), PATIENCE):
+                raise TimeoutError(f"not all sites came: {server.sites()}")
+            yield server
+        finally:
+            for site in sites:
+                site.stop()
+            server.stop()
+
+
+def unpack(made: Path, sites: Path, name: str, table: Table) -> Client:
+    """A site from its kit, with its table beside it."""
+    with zipfile.ZipFile(made / "kits" / f"{name}.zip") as kit:
+        kit.extractall(sites)
+    write_clients({name: table}, sites / name / "data.csv")
+    settings = sites / name / "site.toml"
+    settings.write_text(settings.read_text().replace('data = ""', 'data = "data.csv"'))
+    return Client(sites / name)
+
+
+def peak_of(server: Server) -> int:
+    """The most memory the server's process ever had, in bytes."""
+    status = Path(f"/proc/{server.daemon.pid}/status").read_text()
+    (line,) = (line for line in status.splitlines() if line.startswith("VmHWM"))
+    return int(line.split()[1]) * 1024

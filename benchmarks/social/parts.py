@@ -1,0 +1,42 @@
+"""Parts of an experiment, one file each: a long run can be cut, continued, or dealt out over machines."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+sys.path[:0] = [str(Path(__file__).parents[1])]
+from results import commit  # noqa: E402
+
+FOLDER = Path("runs/social")
+
+
+def do_part(folder: Path, key: Mapping[str, Any], measure: Callable[[], Mapping[str, Any]]) -> None:
+    """Measure and write one part, unless it is there already."""
+    text = json.dumps(dict(key), sort_keys=True)
+    path = folder / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
+    if path.exists():
+        return
+    machine = f"{platform.machine()}, Python {platform.python_version()}"
+    part = {**key, **measure(), "commit": commit(), "machine": machine}
+    folder.mkdir(parents=True, exist_ok=True)
+    path.with_suffix(".new").write_text(json.dumps(part))
+    path.with_suffix(".new").replace(path)
+    print(text, {name: round(part[name], 3) for name in ("NMI", "seconds") if name in part}, flush=True)
+
+
+def read_parts(folder: Path, **wanted: Any) -> list[dict[str, Any]]:
+    """Return the parts whose key has these values, in a fixed order."""
+    parts = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
+    return [part for part in parts if all(part.get(name) == value for name, value in wanted.items())]
+
+
+def about(parts: list[dict[str, Any]]) -> str:
+    """Where the parts were measured."""
+    places = sorted({f"commit {part['commit']} on {part['machine']}" for part in parts})
+    return "measured with " + "; ".join(places)

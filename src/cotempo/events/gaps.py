@@ -1,0 +1,95 @@
+"""Sequences as padded gaps between events, for neural models that are told one sequence after the other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from cotempo.events.record import Floats, Record
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+# A gap is cut finely after its event, where hazards have their spikes.
+CUTS = np.array([0.0, 0.005, 0.02, 0.08, 0.25, 0.55, 1.0])
+LONGEST = 256
+EVENT, START, PADDING = 0, 1, 2
+
+
+class Gaps(NamedTuple):
+    """Gaps of sequences in units of the client's mean gap, ``(sequences, gaps)`` each.
+
+    Parameters
+    ----------
+    time
+        When the gap begins, since its sequence began.
+    before
+        How long the gap before was.
+    kind
+        What began it: the start of the window, an event, or nothing (padding).
+    length, events
+        How long it is, and how many events end it.
+    phase
+        When it begins, from -1 to 1 over the period or the client's own span.
+    """
+
+    time: Floats
+    before: Floats
+    kind: Floats
+    length: Floats
+    events: Floats
+    phase: Floats
+
+    def choose(self, rows: Any) -> Gaps:
+        """Some of the sequences."""
+        return Gaps(*(part[rows] for part in self))
+
+
+def make_gaps(record: Record, unit: float, first: float, period: float) -> Gaps:
+    """Cut a record into gaps; longer sequences than 256 distinct times begin anew."""
+    parts: list[Floats] = []
+    bounds = np.searchsorted(record.sequence, np.arange(len(record.origin) + 1))
+    for start, end, number in zip(record.start, record.end, record.window_sequence, strict=True):
+        inside = slice(int(bounds[number]), int(bounds[number + 1]))
+        times, counts = record.time[inside], record.count[inside]
+        for low in range(0, max(len(times), 1), LONGEST):
+            begin = start if not low else times[low - 1]
+            here, last = times[low : low + LONGEST], low + LONGEST >= len(times)
+            edges = np.concatenate([[begin], here, [end] if last else []])
+            count = np.append(counts[low : low + LONGEST], 0.0 if last else [])
+            parts.append(_columns(edges, count, unit, first, period))
+    size = max((part.shape[1] for part in parts), default=1)
+    padded = np.zeros((len(Gaps._fields), len(parts), size))
+    padded[Gaps._fields.index("kind")] = PADDING
+    for row, part in enumerate(parts):
+        padded[:, row, : part.shape[1]] = part
+    return Gaps(*padded)
+
+
+def _columns(edges: Floats, count: Floats, unit: float, first: float, period: float) -> Floats:
+    length = np.diff(edges) / unit
+    kind = np.append(START, np.full(len(length) - 1, EVENT))
+    phase = 2 * np.mod((edges[:-1] - first) / period, 1.0) - 1
+    before = np.append(0.0, length[:-1])
+    return np.stack([(edges[:-1] - edges[0]) / unit, before, kind, length, count, phase])
+
+
+def told(model: Any, gaps: Gaps) -> tuple[Tensor, Tensor]:
+    """Log intensity of the counted events, summed, and the integral of the intensity, per unit of time."""
+    import torch
+
+    length = torch.from_numpy(gaps.length.astype(np.float32))[..., None]
+    cuts = torch.from_numpy(CUTS.astype(np.float32))
+    ahead = length * torch.cat([(cuts[1:] + cuts[:-1]) / 2, cuts[-1:]])
+    rate = model.rate(*model_inputs(gaps), ahead).clamp_min(1e-9)
+    seen = (torch.from_numpy(gaps.events.astype(np.float32)) * rate[..., -1].log()).sum()
+    return seen, (rate[..., :-1] * length * cuts.diff()).sum()
+
+
+def model_inputs(gaps: Gaps) -> tuple[Tensor, ...]:
+    """Times, gaps before, kinds and phases as tensors."""
+    import torch
+
+    time, before, phase = (torch.from_numpy(part.astype(np.float32)) for part in (gaps.time, gaps.before, gaps.phase))
+    return time, before, torch.from_numpy(gaps.kind.astype(np.int64)), phase

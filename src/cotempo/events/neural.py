@@ -1,0 +1,216 @@
+"""FedNeural: neural point processes by federated averaging, the baseline from deep learning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+from pydantic import Field
+from scipy.special import expit
+
+from cotempo.data import Events, Table, make_events
+from cotempo.errors import DataError, Problem
+from cotempo.events.conditional import Conditional
+from cotempo.events.gaps import Gaps, make_gaps, told
+from cotempo.events.record import Floats, Record, as_events
+from cotempo.federation.fitted import Fitted, Outcome
+from cotempo.federation.method import Method, Roster
+from cotempo.federation.registry import register
+from cotempo.federation.rng import Rng
+from cotempo.learners import FedAvg
+from cotempo.learners.state import LearnerMemory
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+PARTS = {"validation": 4, "test": 9}
+
+
+@dataclass(frozen=True)
+class NeuralMemory(LearnerMemory):
+    """What a client keeps: models, and how it counts time: its mean gap, its first start and its period."""
+
+    unit: float = 1.0
+    first: float = 0.0
+    period: float = 1.0
+    events: float = 0.0
+    exposure: float = 1.0
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A record and its gaps."""
+
+    record: Record
+    gaps: Gaps
+    memory: NeuralMemory
+
+
+@register("fed-neural")
+class FedNeural(FedAvg):
+    """A neural intensity given the events before; the server's model is the mean of the clients'.
+
+    Clients count time in their own mean gaps, so that one model serves all levels of activity.
+
+    Parameters
+    ----------
+    model
+        ``"mlp"`` (a perceptron of elapsed time, last gaps and time), or one of easy-tpp's: ``"rmtpp"``, ``"sahp"``,
+        ``"thp"``, ``"nhp"``; those need the extra `baselines`.
+    period
+        The period of time where there is one, such as a day.
+    batch
+        How many sequences a step of training takes.
+
+    Examples
+    --------
+    >>> clients, truth = make_events(clients=2, sequences=10, kind="hawkes")
+    >>> fitted = FedNeural(rounds=2).fit(clients)
+    >>> float(fitted["client-0"].intensity([1.0], [0.9]).mean[0]) > 0
+    True
+    """
+
+    kind: ClassVar[str] = "events"
+    metric: ClassVar[str] = "logistic of the held-out gain in nats per event"
+    Memory: ClassVar[type | None] = NeuralMemory
+
+    model: Literal["mlp", "rmtpp", "sahp", "thp", "nhp"] = "mlp"
+    learning_rate: float = Field(5e-3, gt=0)
+    batch: int = Field(16, ge=1)
+    period: float | None = Field(None, gt=0)
+
+    @classmethod
+    def example(cls) -> tuple[Method, dict[str, Table], None]:
+        """A small instance for the contract."""
+        clients, _ = make_events(clients=4, sequences=10, length=4.0, kind="hawkes", seed=0)
+        return cls(rounds=2), dict(clients), None
+
+    def prepare(self, table: Table) -> Prepared:
+        """Gaps between events."""
+        assert isinstance(table, Events)  # `check` saw the schema
+        if not len(table.names):
+            raise DataError([Problem("there must be at least one watched sequence, there is none; pass its window")])
+        record = Record.of(table)
+        first, last = float(record.start.min()), float(record.end.max())
+        unit = record.exposure / (record.events + 1)
+        memory = NeuralMemory(
+            unit=unit, first=first, period=self.period or last - first, events=record.events, exposure=record.exposure
+        )
+        return Prepared(record, make_gaps(record, unit, first, memory.period), memory)
+
+    def begin(self, prepared: Prepared, rng: Rng) -> NeuralMemory:
+        """Nothing is learned yet."""
+        return prepared.memory
+
+    def inputs(self, roster: Roster) -> int:
+        """No inputs but gaps."""
+        return 0
+
+    def make_model(self, inputs: int) -> nn.Module:
+        """The intensity."""
+        from cotempo.events.neural_models import Perceptron, Wrapped
+
+        return Perceptron() if self.model == "mlp" else Wrapped(self.model)
+
+    def _rows(self, data: Prepared, part: str) -> Any:
+        """Sequences to learn from, to choose by and to test on; where there are few, all are learned from."""
+        place = np.arange(len(data.gaps.time)) % 10
+        if len(place) < 10:
+            return np.flatnonzero(place >= 0) if part == "train" else np.zeros(0, dtype=np.intp)
+        held = np.isin(place, list(PARTS.values()))
+        return np.flatnonzero(~held if part == "train" else place == PARTS[part])
+
+    def size(self, data: Prepared) -> int:
+        """The number of events learned from."""
+        return int(data.gaps.choose(self._rows(data, "train")).events.sum())
+
+    def epoch_batches(self, data: Prepared, rng: np.random.Generator) -> Iterator[Gaps]:
+        """Few sequences at a time."""
+        rows = rng.permutation(self._rows(data, "train"))
+        for start in range(0, len(rows), self.batch):
+            yield data.gaps.choose(rows[start : start + self.batch])
+
+    def loss(self, model: nn.Module, batch: Gaps) -> Tensor:
+        """Minus the log-likelihood per event."""
+        seen, mass = told(model, batch)
+        return (mass - seen) / max(float(batch.events.sum()), 1.0)
+
+    def score(self, model: nn.Module, data: Prepared, part: str) -> float:
+        """The logistic of the gain, so that it lies between 0 and 1."""
+        rows = self._rows(data, part)
+        if not len(rows):
+            return -1.0
+        memory = data.memory
+        return float(expit(gains(model, data.gaps.choose(rows), memory)["gain"]))
+
+    def result(self, outcome: Outcome) -> FittedNeural:
+        """Each client's intensity."""
+        return FittedNeural(outcome)
+
+
+def gains(model: nn.Module, gaps: Gaps, memory: NeuralMemory) -> dict[str, float]:
+    """Gain in nats per event over the client's own homogeneous rate, and expected over observed events."""
+    import torch
+
+    with torch.no_grad():
+        seen, mass = (float(part) for part in told(model, gaps))
+    events = float(gaps.events.sum())
+    rate = max(memory.events, 0.5) / memory.exposure * memory.unit
+    flat = events * np.log(rate) - rate * float(gaps.length.sum())
+    count = max(events, 1.0)
+    return {"gain": float(seen - mass - flat) / count, "count_ratio": mass / count, "events": events}
+
+
+class FittedNeural(Fitted):
+    """The result of FedNeural; index it by a client's name."""
+
+    method: FedNeural
+
+    def __getitem__(self, client: str) -> NeuralIntensity:
+        """A client's intensity, by the best model it has seen."""
+        super().__getitem__(client)
+        memory = self.outcome.memories.get(client)
+        if memory is None or not memory.best.size:
+            raise DataError([Problem("its last answer did not count, so there is no model for it", client)])
+        return NeuralIntensity(self.method.new_model(0, memory.best), memory)
+
+
+class NeuralIntensity(Conditional):
+    """A client's neural intensity; a single model has no band, and its ends are the mean."""
+
+    def __init__(self, model: Any, memory: NeuralMemory):
+        self.model, self.memory = model, memory
+        self.origin = memory.first
+
+    def _gaps(self, record: Record) -> Gaps:
+        return make_gaps(record, self.memory.unit, self.memory.first, self.memory.period)
+
+    def given(
+        self, times: Floats, history: Floats, start: float, marks: tuple[str, ...]
+    ) -> tuple[Floats, Floats, Floats]:
+        """Each time looks ahead from the last event before it."""
+        import torch
+
+        from cotempo.events.gaps import model_inputs
+
+        end = max([start, *history.tolist(), *times.tolist()]) + self.memory.unit
+        record = Record.of(Events.from_arrays([history], (start, end)), condition=False)
+        gaps = self._gaps(record)
+        edges = np.append(start, record.time)
+        place = np.searchsorted(record.time, times, side="left")
+        ahead = np.zeros((*gaps.time.shape, len(times)), dtype=np.float32)
+        flat = ahead.reshape(-1, len(times))
+        used = np.flatnonzero((gaps.kind != 2).ravel())
+        flat[used[np.minimum(place, len(used) - 1)], np.arange(len(times))] = (times - edges[place]) / self.memory.unit
+        with torch.no_grad():
+            rate = self.model.rate(*model_inputs(gaps), torch.from_numpy(ahead)).numpy().reshape(-1, len(times))
+        mean = rate[used[np.minimum(place, len(used) - 1)], np.arange(len(times))].astype(np.float64)
+        mean = np.maximum(mean, 1e-12) / self.memory.unit
+        return mean, np.log(mean), np.zeros(len(times))
+
+    def score(self, events: Events | ArrayLike, window: tuple[float, float] | None = None) -> Mapping[str, float]:
+        """Gain in nats per event over the client's own homogeneous rate, and the ratio of counts."""
+        return gains(self.model, self._gaps(Record.of(as_events(events, window))), self.memory)

@@ -1,0 +1,178 @@
+"""What a client of FedTDD has: its series, cut and scaled, and what it keeps between rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cotempo.data import Series
+from cotempo.errors import DataError, Problem
+from cotempo.federation.exchange import Question
+from cotempo.federation.rng import Rng
+from cotempo.series.calibration import Calibration
+from cotempo.series.filling import Filler, Taught, open_gates
+from cotempo.series.guided import GuidedFiller
+from cotempo.series.learned import Learned
+from cotempo.series.scale import Scale
+from cotempo.series.ties import Ties
+from cotempo.series.windows import Rows, need_window
+
+if TYPE_CHECKING:
+    from cotempo.series.fedtdd import FedTDD
+
+Floats = NDArray[np.float64]
+HELD, EVERY = 0.2, 3
+
+
+@dataclass(frozen=True)
+class Owned:
+    """A client's series, common features first.
+
+    Attributes
+    ----------
+    rows
+        All rows, in the units of the data.
+    trained, held
+        The first part of every piece, to train imputers on, and the rest, on which gates are chosen.
+    learned, unlearned
+        What the diffusion model learns from, and what it does not: the end of every third piece.
+    scale
+        Measured on the client's own rows; the public one replaces it for the common features.
+    """
+
+    rows: Rows
+    trained: Rows
+    held: Rows
+    learned: Rows
+    unlearned: Rows
+    scale: Scale
+    exclusive: int
+
+
+@dataclass(frozen=True)
+class ClientMemory:
+    """What a client keeps.
+
+    Attributes
+    ----------
+    imputer, alone, backbone
+        Its imputer over the distiller's filling, one without it to compare, and its diffusion model.
+    gates
+        How far filling is trusted, as `Filler.gates`.
+    filled
+        The rows its diffusion model learns from with gaps filled, ``(rows, features)``; none before the first filling.
+    shown
+        Public windows with its exclusive features filled in, ``(windows * length, features)``.
+    scale, made
+        Of all its features, for filling and for its diffusion model.
+    ties
+        Of all its features.
+    calibration
+        How wide intervals around fillings are.
+    """
+
+    imputer: Learned
+    alone: Learned
+    backbone: Learned
+    gates: Floats
+    filled: Floats
+    shown: Floats
+    scale: Scale
+    made: Scale
+    ties: Ties
+    calibration: Calibration
+
+
+def prepare(method: FedTDD, table: Series) -> Owned:
+    """Cut the pieces, and refuse what cannot be learned from."""
+    absent = [name for name in method.common if name not in table.features]
+    if absent:
+        must = "every client must have this common feature; a column of missing values will do"
+        raise DataError([Problem(must, column=name) for name in absent])
+    if np.isnan(table.values).all():
+        raise DataError("at least one cell must be measured, all are missing; leave this client out")
+    names = inner_order(method, table.features)
+    must = "an exclusive feature must be measured at least once, all its cells are missing; leave the column out"
+    problems = [
+        Problem(must, column=name)
+        for column, name in enumerate(table.features)
+        if name not in method.common and np.isnan(table.values[:, column]).all()
+    ]
+    if problems:
+        raise DataError(problems)
+    found = Rows.of(table)
+    rows = Rows(found.values[:, [table.features.index(name) for name in names]], found.lengths)
+    need_window(rows, method.window)
+    parts = (*rows.split(HELD, method.window), *rows.split(HELD, method.window, EVERY))
+    return Owned(rows, *parts, Scale.of(rows.values), len(names) - len(method.common))
+
+
+def inner_order(method: FedTDD, features: Sequence[str]) -> list[str]:
+    """A client's features, the common ones first."""
+    return [*method.common, *(name for name in features if name not in method.common)]
+
+
+def begin(method: FedTDD, owned: Owned, rng: Rng) -> ClientMemory:
+    """Networks that have learned nothing."""
+    features = owned.rows.values.shape[1]
+    imputer = Learned.fresh(method.imputer().leaves(features), rng("imputer"), method.precision)
+    backbone = Learned.fresh(method.backbone().leaves(features), rng("backbone"), method.precision)
+    empty = np.zeros((0, features))
+    ties, scale = Ties.none(features), owned.scale
+    return ClientMemory(
+        imputer, imputer, backbone, open_gates(), empty, empty, scale, scale, ties, Calibration.none(features)
+    )
+
+
+def public_scale(question: Question) -> Scale:
+    """The scale of the common features, as the coordinator told it."""
+    told = question.common
+    return Scale(told["low"], told["high"], told["centre"], told["spread"])
+
+
+def full_scale(owned: Owned, public: Scale) -> Scale:
+    """Common features in public units, so that the distiller's are the client's; the others in its own."""
+    return owned.scale.replace(np.arange(len(public.low)), public)
+
+
+def made_scale(method: FedTDD, owned: Owned, public: Scale) -> Scale:
+    """The scale in which the client's diffusion model lives: its own, or as published the distiller's."""
+    unseen = np.isnan(owned.rows.values[:, : len(public.low)]).all(axis=0)
+    columns = np.flatnonzero(unseen | (method.preset == "paper"))
+    return owned.scale.replace(columns, public.take(columns))
+
+
+def teaching(question: Question) -> Taught:
+    """The distiller, as the coordinator told it."""
+    told = question.common
+    return Taught(told["distiller"], Ties(told["centre"], told["left"], told["levels"], told["moves"]))
+
+
+def settle(method: FedTDD, memory: ClientMemory, owned: Owned, question: Question) -> ClientMemory:
+    """A memory with the scale and the ties of this run."""
+    scale = full_scale(owned, public_scale(question))
+    made = made_scale(method, owned, public_scale(question))
+    return replace(memory, scale=scale, made=made, ties=own_ties(owned, scale))
+
+
+def own_ties(owned: Owned, scale: Scale) -> Ties:
+    """Ties of all features, from the rows to train on."""
+    return Ties.of(Rows(scale.apply(owned.trained.values), owned.trained.lengths), scale)
+
+
+def make_filler(method: FedTDD, taught: Taught, memory: ClientMemory) -> Filler | GuidedFiller:
+    """What fills a client's gaps."""
+    if method.preset == "paper":
+        own = memory.backbone.average if memory.backbone.steps else None
+        return GuidedFiller(memory.scale, len(method.common), taught.weights, own, method.guidance)
+    return conditional_filler(method, taught, memory)
+
+
+def conditional_filler(method: FedTDD, taught: Taught, memory: ClientMemory) -> Filler:
+    """The distiller's imputer, the client's ties and its own imputer, gated."""
+    own = memory.imputer.average if memory.imputer.steps else None
+    return Filler(memory.scale, memory.ties, taught, own, memory.gates, len(method.common))

