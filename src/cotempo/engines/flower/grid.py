@@ -6,12 +6,15 @@ import time
 from collections.abc import Iterator, Mapping
 
 from flwr.app import Message as FlowerMessage
+from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid
 
 from cotempo.engines.flower.records import pack, unpack
 from cotempo.errors import CotempoError
 
 POLLS = (0.02, 1.0)  # seconds between two looks for answers: at first, and at most
+AGAIN, AWAY = 1.0, 120.0  # seconds until a node that is away is asked again, and until it is given up
+AWAY_CODES = (ErrorCode.MESSAGE_UNAVAILABLE, ErrorCode.REPLY_MESSAGE_UNAVAILABLE, ErrorCode.NODE_UNAVAILABLE)
 
 Answer = Mapping[str, bytes]
 
@@ -19,20 +22,35 @@ Answer = Mapping[str, bytes]
 def send(
     grid: Grid, verb: str, parts: Mapping[int, Mapping[str, bytes]], deadline: float
 ) -> Iterator[tuple[int, Answer]]:
-    """Send each node its parts, and yield nodes and answers until all have come or the deadline is past."""
-    if not parts:
-        return
-    messages = [FlowerMessage(pack(verb, parts[node]), node, "query", ttl=deadline) for node in parts]
-    waiting = dict(zip(grid.push_messages(messages), parts, strict=True))
-    until, pause = time.monotonic() + deadline, POLLS[0]
-    while waiting and time.monotonic() < until:
-        answers = list(grid.pull_messages(list(waiting)))
+    """Send each node its parts, and yield nodes and answers until all have come or the deadline is past.
+
+    A node that is away is asked again, for two minutes at most: the same question gets the same answer.
+    """
+    began = time.monotonic()
+    due = dict.fromkeys(parts, began)  # when a node is to be asked
+    given_up: dict[int, float] = {}  # when a node that is away is given up
+    waiting: dict[str, int] = {}
+    pause = POLLS[0]
+    while (due or waiting) and (now := time.monotonic()) < began + deadline:
+        ready = [node for node in due if due[node] <= now]
+        if ready:
+            left = began + deadline - now
+            messages = [FlowerMessage(pack(verb, parts[node]), node, "query", ttl=left) for node in ready]
+            waiting.update(zip(grid.push_messages(messages), ready, strict=True))
+            for node in ready:
+                del due[node]
+        answers = list(grid.pull_messages(list(waiting))) if waiting else []
         for message in answers:
-            node = waiting.pop(message.metadata.reply_to_message_id, None)
-            if node is not None:
+            if (key := message.metadata.reply_to_message_id) not in waiting:
+                continue
+            node = waiting.pop(key)
+            is_away = message.has_error() and message.error.code in AWAY_CODES
+            if is_away and now < given_up.setdefault(node, now + AWAY):
+                due[node] = now + AGAIN
+            else:
                 yield node, read(message)
         pause = POLLS[0] if answers else min(1.5 * pause, POLLS[1])
-        if waiting:
+        if due or waiting:
             time.sleep(pause)
 
 
