@@ -11,10 +11,19 @@ import pytest
 
 import cotempo as ct
 import cotempo.testing
+from cotempo.federation import registry
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+
+
+@pytest.fixture(autouse=True)
+def _own_registry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pages' methods are known to their own test only."""
+    registry.methods()
+    for name in ("_METHODS", "_ALIASES"):
+        monkeypatch.setattr(registry, name, dict(getattr(registry, name)))
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if BLOCK.search(page.read_text())], ids=lambda page: page.name)
