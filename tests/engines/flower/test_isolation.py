@@ -24,6 +24,6 @@ def test_a_deployment_needs_nothing_but_the_loopback() -> None:
     if subprocess.run([*alone, "-c", "pass"], capture_output=True).returncode:
         pytest.skip("network namespaces are refused here")
     target = f"{Path(__file__).parent / 'test_deployment.py'}::test_the_same_bits_as_in_process"
-    command = [*alone, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", target]
+    command = [*alone, "-m", "pytest", "-q", "-p", "no:cacheprovider", target]
     ended = subprocess.run(command, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stdout[-3000:]
