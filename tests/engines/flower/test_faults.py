@@ -267,15 +267,15 @@ def test_fault_11_half_the_clients_each_round(
 
 @repeated
 def test_fault_12_the_network_is_cut_and_mended(
-    consortium: Consortium, tables: dict[str, ct.Series], begin: Begin, repeat: int
+    consortium: Consortium, tables: dict[str, ct.Series], begin: Begin, tmp_path: Path, repeat: int
 ) -> None:
     consortium.hold("birch", 2)
     process = begin(repeat)
     consortium.wait_held("birch", 2)
     consortium.proxy.cut()
     consortium.release()  # the answer is there, but cannot leave
-    answers = consortium.clients["birch"].home.glob("runs/*/memory/answer-000000002.safetensors")
-    assert wait_until(lambda: any(answers), PATIENCE)
+    memory = consortium.clients["birch"].home / "runs" / (tmp_path / "run" / "id").read_text() / "memory"
+    assert wait_until(lambda: (memory / "answer-000000002.safetensors").exists(), PATIENCE)
     consortium.proxy.mend()
     assert outcome(process)["digest"] == whole(tables, repeat)
 

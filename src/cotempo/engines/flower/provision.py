@@ -24,7 +24,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from cotempo.errors import EngineError, ParameterError, nearest
+from cotempo.errors import EngineError, ParameterError
+from cotempo.federation.method import explain
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"
 YEARS = 3
@@ -102,14 +103,7 @@ def make_federation(content: dict[str, Any], where: str) -> Federation:
     try:
         return Federation(**content)
     except ValidationError as error:
-        lines = []
-        for item in error.errors():
-            key = ".".join(str(part) for part in item["loc"])
-            if item["type"] == "extra_forbidden":
-                lines.append(f"{where} has no key {key!r}{nearest(key, Federation.model_fields)}")
-            else:
-                lines.append(f"{where}: {key}: {item['msg']}")
-        raise ParameterError("\n".join(lines)) from None
+        raise ParameterError(explain(error, where, Federation.model_fields)) from None
 
 
 def provision(federation: Federation, folder: Path) -> list[Path]:
