@@ -15,7 +15,7 @@ from results import write_results
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "reliability.md"
 NAMES = {
-    1: "a client is killed in the middle of a round",
+    1: "a client is killed in the middle of a round; comes back, or stays away",
     2: "a client hangs past its deadline",
     3: "an answer holds NaN",
     4: "the coordinator or the server is killed, at four points",
@@ -31,7 +31,8 @@ NAMES = {
     14: "a client runs out of memory",
 }
 EXPECTED = {
-    **dict.fromkeys((1, 2, 3, 8, 10, 14), "goes on without that answer, as if never asked; named in the log"),
+    1: "comes back, is asked again: the same bits; if it stays away, goes on without it, as if never asked",
+    **dict.fromkeys((2, 3, 8, 10, 14), "goes on without that answer, as if never asked; named in the log"),
     **dict.fromkeys((4, 5, 6), "resumed to the bits of the run that was never stopped"),
     **dict.fromkeys((7, 9, 11, 12), "nothing is lost: the same bits"),
     13: "pauses with a checkpoint; resumed to the same bits",

@@ -5,16 +5,19 @@ python benchmarks/events/gains.py --kernel history --data taxi twitter
 python benchmarks/events/gains.py --kernel history --data taxi --split time
 
 By sequence (the files' own split, or 80 to 20), or by time: the first 60 of 100 parts of every window are learned
-from, the last 20 are scored given all before.
+from, the last 20 are scored given all before. Every seed is written as a part; the table is made of all there are.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from common import FILES, PERIODS, Tables, cohort_score, deal, late_score, write_results
+from parts import FOLDER, about, do_part, read_parts
 
 from cotempo.data import split_by_time
 from cotempo.events import FedPP, FedSimple, SigmoidCox
@@ -25,7 +28,8 @@ SIMPLE = {
 }
 
 
-def measure(name: str, kernel: str, share: float, given: argparse.Namespace, seed: int) -> list[dict[str, Any]]:
+def measure(name: str, kernel: str, share: float, given: argparse.Namespace, seed: int) -> dict[str, Any]:
+    """All methods on one seed."""
     train, test = deal(name, given.clients, share, seed)
     if given.split == "time":
         test = train
@@ -52,7 +56,7 @@ def measure(name: str, kernel: str, share: float, given: argparse.Namespace, see
             note("local", {client: SigmoidCox().fit(table) for client, table in train.items()}, began)
         began = time.time()
         note("local, tempered" if kernel == "time" else "local", fit_alone(model, train), began)
-    return rows
+    return {"rows": rows}
 
 
 def fit_alone(model: FedPP, train: Tables) -> dict[str, Any]:
@@ -69,15 +73,26 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=[10, 11, 12, 13, 14])
     parser.add_argument("--split", choices=("sequence", "time"), default="sequence")
     parser.add_argument("--local", action="store_true", help="also fit every client by itself")
+    parser.add_argument("--parts", type=Path, default=FOLDER)
     given = parser.parse_args()
     for name in given.data:
         for share in given.shares:
-            rows: list[dict[str, Any]] = []
-            percent = "" if share == 1 else f"-{share * 100:g}"
-            file = f"events-{given.kernel}-{name}{percent}" + ("-by-time" if given.split == "time" else "")
+            key = {"gains": name, "kernel": given.kernel, "share": share, "split": given.split}
+            key |= {"clients": given.clients, "local": given.local}
             for seed in given.seeds:
-                rows += measure(name, given.kernel, share, given, seed)
-                write_results(file, rows, seed=given.seeds, note=f"held-out gain in nats per event, by {given.split}")
+                found = partial(measure, name, given.kernel, share, given, seed)
+                do_part(given.parts, {**key, "seed": seed}, found)
+            collect(given.parts, name, key)
+
+
+def collect(folder: Path, name: str, key: dict[str, Any]) -> None:
+    """Write the table of one data set, of all seeds there are."""
+    parts = sorted(read_parts(folder, **key), key=lambda part: part["seed"])
+    percent = "" if key["share"] == 1 else f"-{key['share'] * 100:g}"
+    file = f"events-{key['kernel']}-{name}{percent}" + ("-by-time" if key["split"] == "time" else "")
+    rows = [row for part in parts for row in part["rows"]]
+    note = f"held-out gain in nats per event, by {key['split']}; {about(parts)}"
+    write_results(file, rows, seed=[part["seed"] for part in parts], note=note)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ missing, bit for bit: what was not counted never happened.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -95,13 +96,28 @@ def test_fault_01_a_client_is_killed_in_the_middle_of_a_round(
     consortium: Consortium, tables: dict[str, ct.Series], begin: Begin, tmp_path: Path, repeat: int
 ) -> None:
     consortium.hold("birch", 2)
-    process = begin(repeat, deadline=DEADLINE)
+    process = begin(repeat)
     os.kill(consortium.wait_held("birch", 2), signal.SIGKILL)
     consortium.release()
+    assert outcome(process)["digest"] == whole(tables, repeat)  # it came back and was asked again
+    assert failures(tmp_path / "run") == []
+
+
+@five
+def test_fault_01_a_client_is_killed_and_stays_away(
+    consortium: Consortium, tables: dict[str, ct.Series], begin: Begin, tmp_path: Path, repeat: int
+) -> None:
+    consortium.hold("birch", 3)
+    process = begin(repeat, deadline=DEADLINE)
+    worker = consortium.wait_held("birch", 3)
+    consortium.clients["birch"].stop()
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(worker, signal.SIGKILL)
     ended = outcome(process)
-    assert ("birch", 2, "Lost") in failures(tmp_path / "run")
+    consortium.release()
+    consortium.clients["birch"].start()
+    assert {("birch", 3, "Lost"), ("birch", 4, "Lost")} <= set(failures(tmp_path / "run"))
     assert ended["digest"] == replay(tables, repeat, tmp_path / "run")
-    consortium.wait_for("birch")
 
 
 @five

@@ -5,15 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-sys.path[:0] = [str(Path(__file__).parents[1])]
-from results import commit  # noqa: E402
+from results import commit
 
-FOLDER = Path("runs/social")
+FOLDER = Path("runs/parts")
 
 
 def do_part(folder: Path, key: Mapping[str, Any], measure: Callable[[], Mapping[str, Any]]) -> None:
