@@ -1,6 +1,8 @@
 """Filling gaps: one owner of ETTh1, and ten owners of ETTh1, Stocks and Energy, against linear interpolation.
 
-python benchmarks/series/imputation.py --size ties|mini|gpu --parts single factors federated
+python benchmarks/series/imputation.py --size ties|mini|gpu --what single factors federated
+
+Every seed of the federated setting is written as a part; its tables are made of all there are.
 """
 
 from __future__ import annotations
@@ -8,11 +10,13 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+from parts import FOLDER, about, do_part, read_parts
 from results import write_results
 
 from cotempo.data import Series, hide, make_series, mask_cells, mask_rows
@@ -58,7 +62,7 @@ SIZES = {
         "rates": (1e-3, 2e-3, 4e-3),
         "contexts": (24, 32, 48),
         "single": {"steps": 1},
-        "federated": {"pretrain_steps": 3000, "imputer_steps": 400, "batch": 64},
+        "federated": {"imputer_steps": 400, "batch": 64, "chunk": 500},
         "seeds": 5,
     },
 }
@@ -137,7 +141,7 @@ def factor_data(size: dict, seeds: int) -> list[dict]:
     return found
 
 
-def federated(name: str, size: dict, seed: int) -> list[dict]:
+def federated(name: str, size: dict, seed: int) -> dict:
     """Ten owners for each kind of hole, all beside one public series."""
     settings = {mask: make_setting(name, mask=mask, seed=seed) for mask in ("rows", "cells", "feature")}
     clients = {f"{mask}-{key}": series for mask in settings for key, series in settings[mask].clients.items()}
@@ -148,7 +152,8 @@ def federated(name: str, size: dict, seed: int) -> list[dict]:
     seconds = time.perf_counter() - began
     means = dict(zip(first.common, np.nanmean(first.public.values, axis=0), strict=True))
     print(name, seed, f"{seconds:.0f} s", flush=True)
-    return [row for mask in settings for row in measure(name, mask, settings[mask], fitted, means, seed, seconds)]
+    rows = [measure(name, mask, settings[mask], fitted, means, seed, seconds) for mask in settings]
+    return {"rows": [row for part in rows for row in part]}
 
 
 def measure(name, mask, setting, fitted, means, seed, seconds) -> list[dict]:
@@ -198,26 +203,31 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--size", choices=sorted(SIZES), default="mini")
     parser.add_argument("--data", nargs="*", default=["etth", "stocks", "energy"])
-    parser.add_argument("--parts", nargs="*", default=["single", "factors", "federated"])
+    parser.add_argument("--what", nargs="*", default=["single", "factors", "federated"])
+    parser.add_argument("--seeds", nargs="*", type=int, help="of the federated setting")
+    parser.add_argument("--parts", type=Path, default=FOLDER)
     given = parser.parse_args()
     size, note = SIZES[given.size], f"size {given.size}"
     ending = "" if given.size == "gpu" else f"-{given.size}"
-    if "single" in given.parts:
+    if "single" in given.what:
         options, tried = choose(size)
         write_results("series/imputation-choice", tried, seed=0, note=note)
         rows = single_owner(size["single"], options, min(3, size["seeds"]))
         write_results("series/imputation-single", rows, seed=0, note=note)
-    if "factors" in given.parts:
+    if "factors" in given.what:
         write_results(
             "series/imputation-factors", factor_data(size["single"], min(3, size["seeds"])), seed=0, note=note
         )
-    if "federated" in given.parts:
+    if "federated" in given.what:
         for name in given.data:
-            rows = []
-            for seed in range(size["seeds"]):
-                rows += federated(name, size["federated"], seed)
-                write_results(f"series/imputation-{name}{ending}", summary(rows), seed=list(range(seed + 1)), note=note)
-                write_results(f"series/imputation-{name}{ending}-clients", rows, seed=list(range(seed + 1)), note=note)
+            key = {"imputation": name, "size": given.size}
+            for seed in given.seeds or range(size["seeds"]):
+                do_part(given.parts, {**key, "seed": seed}, partial(federated, name, size["federated"], seed))
+            parts = sorted(read_parts(given.parts, **key), key=lambda part: part["seed"])
+            rows = [row for part in parts for row in part["rows"]]
+            seeds, found = [part["seed"] for part in parts], f"{note}; {about(parts)}"
+            write_results(f"series/imputation-{name}{ending}", summary(rows), seed=seeds, note=found)
+            write_results(f"series/imputation-{name}{ending}-clients", rows, seed=seeds, note=found)
 
 
 if __name__ == "__main__":

@@ -84,8 +84,7 @@ def average_imputers(
             for part in ("weights", "average")
         )
         learned = [replace(item, weights=weights, average=average) for item in learned]
-    gates = 0 * open_gates()
-    gates[..., 1:] = 1.0
+    gates = np.ones_like(open_gates())
     fillers = {name: Filler(scale, ties[name], None, learned[0].average, gates, 0) for name in rows}
     return {name: AveragedImputer(sizes, features, filler) for name, filler in fillers.items()}
 

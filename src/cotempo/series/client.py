@@ -100,7 +100,7 @@ def _trials(method: FedTDD, taught: Taught, owned: Owned, memory: ClientMemory, 
     """What the teacher is tried out on, and ties and the own imputer: rows that neither stems from."""
     filler = conditional_filler(method, taught, memory)
     if not len(owned.held.values):
-        filler = replace(filler, own=None, ties=Ties.none(len(memory.scale.low)))
+        filler = replace(filler, own=None)
     trial = try_out(filler, owned.rows, method, rng("teaching"))
     return trial, try_out(filler, owned.held, method, rng("owning")) if len(owned.held.values) else trial
 
@@ -196,7 +196,7 @@ def score(
     else:
         single = replace(filler, teacher=None, own=memory.alone.average if memory.alone.steps else None)
         if rows is owned.rows:
-            single = replace(single, own=None, ties=Ties.none(len(memory.scale.low)))
+            single = replace(single, own=None)
         trial = try_out(single, rows, method, rng("owning" if rows is owned.held else "teaching"))
         alone, together = fair_error(trial, trial), fair_error(*_trials(method, taught, owned, memory, rng))
     calibration = calibrate(method, filler, memory.backbone.average, memory.made, owned.held, rng)

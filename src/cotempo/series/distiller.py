@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,15 +11,17 @@ from numpy.typing import NDArray
 from cotempo.data import Series, Table
 from cotempo.errors import DataError, Problem
 from cotempo.series.diffusion import windows_of
-from cotempo.series.learned import Learned
 from cotempo.series.parameters import Leaves
 from cotempo.series.scale import Scale
-from cotempo.series.ties import Ties
 from cotempo.series.windows import Rows, need_window
 
 if TYPE_CHECKING:
     from cotempo.federation.rng import Rng
-    from cotempo.series.fedtdd import FedTDD
+    from cotempo.series.fedtdd import FedTDD, FedTDDState
+    from cotempo.series.training import Material
+
+HELD = 0.1
+MOST_JUDGED = 1024
 
 
 def leaves(method: FedTDD) -> Leaves:
@@ -54,28 +57,58 @@ def shown_windows(method: FedTDD, rows: Rows, scale: Scale, stream: np.random.Ge
 
 
 def train(
-    method: FedTDD, scale: Scale, ties: Ties, learned: Learned, bank: NDArray[Any], public: Table | None, steps: int,
-    rng: Rng,
-) -> tuple[Learned, float]:  # fmt: skip
-    """Train the distiller on public windows and on those clients released."""
+    method: FedTDD, state: FedTDDState, public: Table | None, steps: int, rng: Rng
+) -> tuple[FedTDDState, dict[str, float]]:
+    """Train the distiller on public windows and on those clients released, and the imputer of tokens beside it.
+
+    Small public series are soon learned by heart, so an imputer is judged on public rows it does not learn from, and
+    the best so far is what clients are told.
+    """
     from cotempo.series.noise import Noise
     from cotempo.series.tasks import Denoising, Filling
-    from cotempo.series.training import Material, Task
+    from cotempo.series.training import Task, judge
     from cotempo.series.training import train as train_networks
 
-    rows = public_rows(method, public)
-    scaled = Rows(scale.apply(rows.values), rows.lengths)
+    rows, learned = public_rows(method, public), state.distiller
     paper = method.preset == "paper"
     length = method.window if paper else method.reach
-    windows = np.concatenate([windows_of(scaled, length), _padded(bank, length)])
+    scaled = Rows(state.scale.apply(rows.values), rows.lengths)
+    kept, held = (scaled, None) if paper else _split(scaled, method.window)
+    windows = np.concatenate([windows_of(kept, length), _padded(state.bank, length)])
     task: Task = Denoising(method.backbone(), Noise(method.diffusion_steps)) if paper else Filling(method.imputer())
-    seen, whole = ~np.isnan(windows), np.ones(len(method.common), dtype=bool)
-    material = Material(np.where(seen, windows, scale.centre), seen, len(windows), ties, whole)
+    material = _material(state, windows)
     # Past its horizon a schedule stays at a twentieth of its rate: twice the rate makes the tenth of fine-tuning.
     tuning = learned.steps >= method.pretrain_steps
     schedule = method.schedule(method.pretrain_steps, (2 if tuning else 1) * _rate(method))
     (made,), (loss,) = train_networks(task, [learned], [material], steps, schedule, [rng])
-    return made, float(loss)
+    state, metrics = replace(state, distiller=made), {"distiller loss": float(loss)}
+    if held is None or not len(held.values):
+        state = replace(state, best=made)
+    else:
+        unseen = _material(state, windows_of(held, length)[-MOST_JUDGED:])
+        before, after = (judge(task, item, unseen, method.batch) for item in (state.best, made))
+        metrics["held-out loss"] = min(before, after)
+        state = replace(state, best=made if after <= before else state.best)
+    total = min(method.token_steps, method.pretrain_steps)
+    steps = min(steps, total - state.tokens.steps)
+    if method.has_tokens and steps > 0:
+        task, schedule = Filling(method.token_imputer()), method.schedule(total, method.imputer_rate / 2)
+        (free,), (loss,) = train_networks(task, [state.tokens], [material], steps, schedule, [rng])
+        state, metrics["token loss"] = replace(state, tokens=free), float(loss)
+    return state, metrics
+
+
+def _split(rows: Rows, length: int) -> tuple[Rows, Rows]:
+    """Set a tenth of the rows apart: the end of a piece, or half of every fifth piece."""
+    every = min(5, len(rows.lengths))
+    return rows.split(HELD * every, length, every)
+
+
+def _material(state: FedTDDState, windows: NDArray[np.float64]) -> Material:
+    from cotempo.series.training import Material
+
+    seen, whole = ~np.isnan(windows), np.ones(windows.shape[2], dtype=bool)
+    return Material(np.where(seen, windows, state.scale.centre), seen, len(windows), state.ties, whole)
 
 
 def _rate(method: FedTDD) -> float:

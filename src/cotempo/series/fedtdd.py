@@ -40,13 +40,16 @@ from cotempo.series.windows import Rows
 class FedTDDState:
     """What the coordinator keeps.
 
-    `public` are the public windows that clients are shown, `bank` holds the synthetic windows that they released, and
-    `place` is how much of the plan is done; the rest is what clients said of themselves.
+    `distiller` goes on learning, `best` is its best so far, which clients are told, and `tokens` the imputer that knows
+    no feature by name. `public` are the public windows that clients are shown, `bank` holds the synthetic windows that
+    they released, and `place` is how much of the plan is done; the rest is what clients said of themselves.
     """
 
     scale: Scale
     ties: Ties
     distiller: Learned
+    best: Learned
+    tokens: Learned
     public: NDArray[Any]
     bank: NDArray[Any]
     place: int = 0
@@ -69,8 +72,9 @@ class Line:
 class FedTDD(Sizes, Method):
     r"""Fill gaps and generate series at many owners who share some features.
 
-    The preset ``cotempo`` trains one imputer of the common features on public data, which clients use frozen and
-    correct by an imputer of their own where that helps; clients' diffusion models learn from their filled windows.
+    The preset ``cotempo`` trains two imputers on public data, one of the common features and one of tokens that fills
+    any feature. Clients use them frozen and correct them by an imputer of their own, each where that helps; clients'
+    diffusion models learn from their filled windows.
     The preset ``paper`` is the printed loop: a diffusion model of the common features (the distiller) fills them by
     guided sampling, and is fine-tuned on public data and what clients release.
 
@@ -83,9 +87,9 @@ class FedTDD(Sizes, Method):
         Names of the features all clients and the public series have.
     rounds
         :math:`R`.
-    pretrain_steps, imputer_steps, first_steps, later_steps
-        Training steps of the distiller, of a client's imputer, and of a client's diffusion model in the first and in
-        each later round.
+    pretrain_steps, token_steps, imputer_steps, first_steps, later_steps
+        Training steps of the distiller, of the imputer of tokens (at most as many), of a client's imputer, and of a
+        client's diffusion model in the first and in each later round.
     alpha
         Share of synthetic windows that clients release in the last round; with 0 the distiller is never fine-tuned.
     growth
@@ -116,8 +120,8 @@ class FedTDD(Sizes, Method):
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "cotempo": {},
         "paper": {
-            "rounds": 5, "pretrain_steps": 10_000, "imputer_steps": 0, "first_steps": 7500, "later_steps": 5000,
-            "alpha": 1.0, "public_windows": 0, "sampler": "ddpm", "warm_start": 1.0,
+            "rounds": 5, "pretrain_steps": 10_000, "token_steps": 0, "imputer_steps": 0, "first_steps": 7500,
+            "later_steps": 5000, "alpha": 1.0, "public_windows": 0, "sampler": "ddpm", "warm_start": 1.0,
         },
     }  # fmt: skip
     State: ClassVar[type] = FedTDDState
@@ -125,7 +129,8 @@ class FedTDD(Sizes, Method):
 
     common: tuple[str, ...] = Field(min_length=1)
     rounds: int = Field(2, ge=1)
-    pretrain_steps: int = Field(3000, ge=1)
+    pretrain_steps: int = Field(10_000, ge=1)
+    token_steps: int = Field(4000, ge=0)
     imputer_steps: int = Field(600, ge=0)
     first_steps: int = Field(1500, ge=1)
     later_steps: int = Field(500, ge=0)
@@ -154,6 +159,11 @@ class FedTDD(Sizes, Method):
         """Steps of fine-tuning after each round, at a tenth of the rate."""
         return max(1, self.pretrain_steps // 10) if self.alpha else 0
 
+    @property
+    def has_tokens(self) -> bool:
+        """Whether the imputer of tokens is used."""
+        return self.preset == "cotempo" and self.token_steps > 0
+
     def share_at(self, number: int) -> float:
         """Share of synthetic windows released in a round."""
         return self.alpha * {"linear": number / self.rounds, "constant": 1.0, "none": 0.0}[self.growth]
@@ -171,7 +181,9 @@ class FedTDD(Sizes, Method):
         learned = Learned.fresh(distiller.leaves(self), rng("distiller"), self.precision)
         shown = distiller.shown_windows(self, rows, scale, rng("shown"))
         ties = Ties.of(Rows(scale.apply(rows.values), rows.lengths), scale)
-        return FedTDDState(scale, ties, learned, shown, np.zeros((0, self.window, len(self.common)), self.precision))
+        tokens = Learned.fresh(self.token_imputer().leaves(0), rng("tokens"), self.precision)
+        bank = np.zeros((0, self.window, len(self.common)), self.precision)
+        return FedTDDState(scale, ties, learned, learned, tokens, shown, bank)
 
     def ask(self, state: FedTDDState, cohort: Sequence[str], rng: Rng) -> Ask | None:
         """The next line of the plan; the distiller goes with it, so that a newcomer has all it needs."""
@@ -183,10 +195,12 @@ class FedTDD(Sizes, Method):
             return Ask(line.phase, cohort if line.phase == "join" else (), ends_round=ends)
         told = {
             "round": line.round, "steps": line.steps, "share": self.share_at(line.round),
-            "distiller": state.distiller.average, "low": state.scale.low, "high": state.scale.high,
+            "distiller": state.best.average, "low": state.scale.low, "high": state.scale.high,
             "centre": state.scale.centre, "spread": state.scale.spread, "left": state.ties.spread,
             "levels": state.ties.levels, "moves": state.ties.moves,
         }  # fmt: skip
+        if self.has_tokens:
+            told["tokens"] = state.tokens.average
         if line.phase == "fill":
             told["public"] = state.public
         return Ask(line.phase, cohort, Message(told), ends_round=ends)
@@ -199,10 +213,7 @@ class FedTDD(Sizes, Method):
         state = replace(state, place=state.place + 1)
         told = {name: answers[name] for name in answers.names}
         if line.phase == "distil":
-            learned, loss = distiller.train(
-                self, state.scale, state.ties, state.distiller, state.bank, public, line.steps, rng
-            )
-            return replace(state, distiller=learned), {"distiller loss": loss}
+            return distiller.train(self, state, public, line.steps, rng)
         if line.phase == "join":
             return replace(state, windows={name: told[name]["windows"] for name in told}), {"clients": float(len(told))}
         if line.phase in ("imputer", "learn"):
@@ -324,7 +335,7 @@ class FedTDD(Sizes, Method):
         method = cls(
             common=("x0", "x1"), rounds=1, window=4, context=6, width=4, heads=1, encoders=1, decoders=1,
             imputer_width=4, imputer_layers=1, diffusion_steps=4, sampler_steps=2, batch=4, pretrain_steps=2,
-            imputer_steps=1, first_steps=1, alpha=0.2, public_windows=4, precision="float64",
+            token_steps=1, imputer_steps=1, first_steps=1, alpha=0.2, public_windows=4, precision="float64",
         )  # fmt: skip
         return method, clients, public
 

@@ -1,7 +1,8 @@
 """Filling missing cells in four stages, each a gated correction of the one before.
 
-Interpolation comes first; the teacher, one imputer for all, corrects the common features; the owner's ties correct the
-others, and its own imputer what it can. Gates say how far each correction is trusted.
+Interpolation comes first. The teacher's imputer corrects the common features, which it knows by name, and the owner's
+ties the others; the teacher's second imputer, of tokens, corrects any feature; the owner's own imputer what it can.
+Gates say how far each correction is trusted.
 """
 
 from __future__ import annotations
@@ -30,10 +31,11 @@ MOST_WINDOWS = 512
 
 @dataclass(frozen=True)
 class Taught:
-    """The teacher at rest: its weights, and the ties of the common features."""
+    """The teacher at rest: its weights, the ties of the common features, and its imputer of tokens, if it has one."""
 
     weights: NDArray[Any]
     ties: Ties
+    tokens: NDArray[Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -42,8 +44,8 @@ class Filler:
 
     .. math:: \hat x = g_0 + \sum_{k = 1}^3 a_k (g_k - g_{k - 1})
 
-    with the interpolant :math:`g_0`, the teacher's filling :math:`g_1`, what the owner's ties make of the other
-    features :math:`g_2`, the own imputer's filling :math:`g_3`, and gates :math:`a_k` in [0, 1].
+    with the interpolant :math:`g_0`, what the teacher makes of common features and the owner's ties of the others
+    :math:`g_1`, the filling by tokens :math:`g_2`, the own imputer's :math:`g_3`, and gates :math:`a_k` in [0, 1].
 
     Attributes
     ----------
@@ -52,7 +54,7 @@ class Filler:
     ties
         Of all features.
     teacher
-        The imputer of the common features, if there is one.
+        The imputers trained on public series, if there are any.
     own
         Weights of the owner's imputer over all features, if there is one.
     gates
@@ -89,7 +91,6 @@ class Filler:
         parts = [_stages(self, windows[k : k + MOST_WINDOWS], sizes) for k in range(0, len(windows), MOST_WINDOWS)]
         missing = np.isnan(rows.values)
         stages = [lines] + [np.where(missing, cover.blend(stage), lines) for stage in np.concatenate(parts, axis=1)]
-        stages[1][:, self.common :] = lines[:, self.common :]
         return np.stack(stages), patterns(missing, cover)
 
 
@@ -113,7 +114,7 @@ def patterns(missing: NDArray[np.bool_], cover: Cover) -> NDArray[np.intp]:
 
 
 def make_teacher(taught: Taught, sizes: Sizes) -> Teacher:
-    """An imputer of the common features, ready to improve guesses."""
+    """The teacher, ready to fill."""
     import torch
 
     from cotempo.series.parameters import views
@@ -122,7 +123,12 @@ def make_teacher(taught: Taught, sizes: Sizes) -> Teacher:
 
     imputer, place, common = sizes.imputer(), device(), len(taught.ties.centre)
     flat = torch.tensor(taught.weights[None], device=place)
-    return Teacher(imputer, views(flat, imputer.leaves(common)), load_ties([taught.ties], common, place, flat.dtype))
+    weights, ties = views(flat, imputer.leaves(common)), load_ties([taught.ties], common, place, flat.dtype)
+    if taught.tokens is None:
+        return Teacher(imputer, weights, ties)
+    tokens = sizes.token_imputer()
+    flat = torch.tensor(taught.tokens[None], device=place)
+    return Teacher(imputer, weights, ties, tokens, views(flat, tokens.leaves(common)))
 
 
 def _stages(filler: Filler, windows: Floats, sizes: Sizes) -> Floats:
@@ -137,13 +143,15 @@ def _stages(filler: Filler, windows: Floats, sizes: Sizes) -> Floats:
     values = torch.tensor(np.nan_to_num(windows), device=place, dtype=dtype)[None]
     ties = load_ties([filler.ties], windows.shape[2], place, dtype)
     with torch.no_grad():
-        given = first_guess(values, seen, ties["centre"])
-        taught, tied = given, relate(given, ties)
+        given = relate(first_guess(values, seen, ties["centre"]), ties)
+        named = free = own = given.guess
         if filler.teacher is not None:
             teacher = make_teacher(filler.teacher, sizes)
-            taught, tied = teacher.improve(given), teacher.improve(tied)
-        own = tied.guess if filler.own is None else _own(filler.own, tied, ties["spread"], sizes)
-        stages = torch.stack([taught.guess, tied.guess, own])
+            named, free = teacher.fillings(given, ties["spread"])
+            given, own = teacher.improve(given, ties["spread"]), free
+        if filler.own is not None:
+            own = _own(filler.own, given, ties["spread"], sizes)
+        stages = torch.stack([named, free, own])
     return np.asarray(torch.where(seen, values, stages)[:, 0].double().cpu().numpy())
 
 

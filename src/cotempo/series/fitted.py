@@ -30,7 +30,8 @@ class FittedFedTDD(Fitted):
         features = self.outcome.schemas[client].columns
         method: Any = self.method
         order = [features.index(name) for name in inner_order(method, features)]
-        taught = Taught(self.state.distiller.average, self.state.ties)
+        tokens = self.state.tokens.average if method.has_tokens else None
+        taught = Taught(self.state.best.average, self.state.ties, tokens)
         filler = make_filler(method, taught, memory)
         places = np.array(order, dtype=np.intp)
         weights = memory.backbone.average

@@ -87,7 +87,7 @@ def choose_gates(teaching: Trial, owning: Trial, half: int | None = None) -> Flo
     Parameters
     ----------
     teaching
-        What the teacher was tried out on.
+        What the teacher was tried out on: it owes nothing to the owner.
     owning
         What ties and the own imputer were tried out on: rows they do not stem from.
     half
@@ -103,7 +103,8 @@ def choose_gates(teaching: Trial, owning: Trial, half: int | None = None) -> Flo
     gates[:, :2] = 0.0
     for group in (0, 1):
         for pattern in (0, 1):
-            for stage, trial in enumerate((teaching, owning, owning)):
+            for stage in range(3):
+                trial = teaching if group == 0 and stage < 2 else owning
                 cells = _pick(trial, group, pattern, half)
                 if len(np.unique(cells.row // NEAR)) >= FEWEST:
                     gates[group, pattern, stage] = _choose(cells, gates[group, pattern], stage)

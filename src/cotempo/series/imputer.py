@@ -68,26 +68,32 @@ class Imputer:
 
     def __call__(self, weights: Weights, given: Guess, spread: Tensor) -> Tensor:
         """Fill every cell; `spread` is each feature's deviation over all data, 0 for padding."""
-        spread = spread[:, None, None, :]
-        mean, scale = moments(given, spread)
-        exists = (spread > 0).to(scale.dtype)
-        inputs = torch.stack(
-            [
-                given.guess,
-                ((given.guess - mean) / scale).clamp(-10, 10),
-                given.seen.to(scale.dtype),
-                1 / (1 + given.back),
-                1 / (1 + given.forth),
-                (scale.log() / 4).expand_as(given.guess),
-            ],
-            dim=-2,
-        )
-        x = features_in(weights, "input", inputs * exists[..., None, :]) + weights["place"][:, None]
+        inputs, scale, exists = inputs_of(given, spread)
+        x = features_in(weights, "input", inputs) + weights["place"][:, None]
         for layer in range(self.layers):
             calm = normalise(x)
             x = x + attention(weights, f"{layer}.attention", calm, calm, self.heads)
             x = x + mlp(weights, f"{layer}.mlp", normalise(x))
         return given.guess + scale * exists * linear(weights, "output", normalise(x))
+
+
+def inputs_of(given: Guess, spread: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """What an imputer sees, ``[networks, batch, length, groups, features]``, the scale of windows, and who exists."""
+    spread = spread[:, None, None, :]
+    mean, scale = moments(given, spread)
+    exists = (spread > 0).to(scale.dtype)
+    inputs = torch.stack(
+        [
+            given.guess,
+            ((given.guess - mean) / scale).clamp(-10, 10),
+            given.seen.to(scale.dtype),
+            1 / (1 + given.back),
+            1 / (1 + given.forth),
+            (scale.log() / 4).expand_as(given.guess),
+        ],
+        dim=-2,
+    )
+    return inputs * exists[..., None, :], scale, exists
 
 
 def moments(given: Guess, spread: Tensor) -> tuple[Tensor, Tensor]:

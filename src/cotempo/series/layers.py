@@ -61,8 +61,10 @@ def attention_leaves(name: str, width: int) -> dict[str, Leaf]:
     }
 
 
-def attention(weights: Weights, name: str, x: Tensor, context: Tensor, heads: int) -> Tensor:
-    """Attend from `x` to `context`, both ``[networks, batch, length, width]``."""
+def attention(
+    weights: Weights, name: str, x: Tensor, context: Tensor, heads: int, padding: Tensor | None = None
+) -> Tensor:
+    """Attend from `x` to `context`, both ``[networks, batch, length, width]``, but not to `padding`."""
     networks, batch, length, width = x.shape
 
     def by_head(part: Tensor) -> Tensor:
@@ -70,7 +72,8 @@ def attention(weights: Weights, name: str, x: Tensor, context: Tensor, heads: in
 
     key, value = linear(weights, f"{name}.pair", context).chunk(2, -1)
     query = linear(weights, f"{name}.query", x)
-    mixed = functional.scaled_dot_product_attention(by_head(query), by_head(key), by_head(value))
+    mask = None if padding is None else ~padding.reshape(networks * batch, 1, 1, -1)
+    mixed = functional.scaled_dot_product_attention(by_head(query), by_head(key), by_head(value), mask)
     return linear(weights, f"{name}.out", mixed.transpose(1, 2).reshape(networks, batch, length, width))
 
 

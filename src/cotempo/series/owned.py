@@ -149,7 +149,8 @@ def made_scale(method: FedTDD, owned: Owned, public: Scale) -> Scale:
 def teaching(question: Question) -> Taught:
     """The distiller, as the coordinator told it."""
     told = question.common
-    return Taught(told["distiller"], Ties(told["centre"], told["left"], told["levels"], told["moves"]))
+    ties = Ties(told["centre"], told["left"], told["levels"], told["moves"])
+    return Taught(told["distiller"], ties, told.get("tokens"))
 
 
 def settle(method: FedTDD, memory: ClientMemory, owned: Owned, question: Question) -> ClientMemory:
@@ -160,7 +161,9 @@ def settle(method: FedTDD, memory: ClientMemory, owned: Owned, question: Questio
 
 
 def own_ties(owned: Owned, scale: Scale) -> Ties:
-    """Ties of all features, from the rows to train on."""
+    """Ties of all features, from the rows to train on; none where no rows are left to prove them on."""
+    if not len(owned.held.values):
+        return Ties.none(len(scale.low))
     return Ties.of(Rows(scale.apply(owned.trained.values), owned.trained.lengths), scale)
 
 

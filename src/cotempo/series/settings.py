@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from cotempo.series.backbone import Backbone
     from cotempo.series.imputer import Imputer
     from cotempo.series.samplers import Walk
+    from cotempo.series.tokens import TokenImputer
 
 
 class Sizes(BaseModel):
@@ -68,6 +69,13 @@ class Sizes(BaseModel):
         from cotempo.series.imputer import Imputer
 
         return Imputer(self.reach, self.imputer_width, self.imputer_layers, self.heads)
+
+    def token_imputer(self) -> TokenImputer:
+        """The network that fills cells of any features, half as wide and a layer less."""
+        from cotempo.series.tokens import TokenImputer
+
+        width = max(self.heads, self.imputer_width // 2 // self.heads * self.heads)
+        return TokenImputer(self.reach, width, max(1, self.imputer_layers - 1), self.heads)
 
     def backbone(self) -> Backbone:
         """The network that denoises windows."""

@@ -17,6 +17,7 @@ from cotempo.series.layers import Weights
 from cotempo.series.noise import Noise
 from cotempo.series.parameters import Leaves
 from cotempo.series.ties import expect
+from cotempo.series.tokens import TokenImputer
 from cotempo.series.training import Material
 
 
@@ -48,36 +49,50 @@ def relate(given: Guess, ties: Mapping[str, Tensor]) -> Guess:
 
 @dataclass(frozen=True)
 class Teacher:
-    """Another imputer, frozen, whose filling of the common features is the first guess for them.
+    """Imputers trained elsewhere, frozen: one of the common features, and one of tokens that fills any feature.
 
-    `weights` have one network; it serves all clients. `ties` are those of the common features.
+    Both have the weights of one network, which serves all clients. `ties` are those of the common features.
     """
 
     imputer: Imputer
-    weights: dict[str, Tensor]
+    weights: Weights
     ties: Mapping[str, Tensor]
+    tokens: TokenImputer | None = None
+    token_weights: Weights | None = None
 
     @torch.no_grad()
-    def improve(self, given: Guess) -> Guess:
-        """Put the teacher's filling where the first features, the common ones, were not seen."""
+    def fillings(self, given: Guess, spread: Tensor) -> tuple[Tensor, Tensor]:
+        """Fill a guess twice: the common features, which come first, by name; and all features by tokens."""
         count = self.ties["centre"].shape[-1]
         networks, batch, length, _ = given.guess.shape
-        flat = [
-            part[..., :count].reshape(1, networks * batch, length, count)
-            for part in (given.values, given.seen, given.guess, given.back, given.forth)
-        ]
-        guess = first_guess(flat[0], flat[1], self.ties["centre"])
-        filled = self.imputer(self.weights, relate(guess, self.ties), self.ties["spread"])
-        filled = filled.reshape(networks, batch, length, count)
-        filled = torch.where(given.seen[..., :count], given.values[..., :count], filled)
-        return replace(given, guess=torch.cat([filled, given.guess[..., count:]], dim=-1))
+        values, seen = (
+            part[..., :count].reshape(1, networks * batch, length, count) for part in (given.values, given.seen)
+        )
+        guess = relate(first_guess(values, seen, self.ties["centre"]), self.ties)
+        filled = self.imputer(self.weights, guess, self.ties["spread"])
+        named, start = (
+            torch.cat([part.reshape(networks, batch, length, count), given.guess[..., count:]], dim=-1)
+            for part in (filled, guess.guess)
+        )
+        if self.tokens is None or self.token_weights is None:
+            return named, named
+        spread = torch.cat([self.ties["spread"].expand(networks, count), spread[:, count:]], dim=-1)
+        weights = {name: weight.expand(networks, *weight.shape[1:]) for name, weight in self.token_weights.items()}
+        return named, self.tokens(weights, replace(given, guess=start), spread)
+
+    def improve(self, given: Guess, spread: Tensor) -> Guess:
+        """Put what is known best where nothing was seen: common features by name, the others by tokens."""
+        count = self.ties["centre"].shape[-1]
+        named, free = self.fillings(given, spread)
+        filled = torch.cat([named[..., :count], free[..., count:]], dim=-1)
+        return replace(given, guess=torch.where(given.seen, given.values, filled))
 
 
 @dataclass(frozen=True)
 class Filling:
     """Learn to fill cells that are hidden on purpose: mean absolute error on them."""
 
-    imputer: Imputer
+    imputer: Imputer | TokenImputer
     teacher: Teacher | None = None
 
     def leaves(self, features: int) -> Leaves:
@@ -101,7 +116,7 @@ class Filling:
         given = first_guess(torch.where(left, values, 0), left, fixed["centre"])
         given = relate(given, fixed)
         if self.teacher:
-            given = self.teacher.improve(given)
+            given = self.teacher.improve(given, fixed["spread"])
         filled = self.imputer(weights, given, fixed["spread"])
         error = (filled - values).abs() * target
         return error.sum((1, 2, 3)) / target.sum((1, 2, 3)).clamp(min=1)

@@ -88,6 +88,21 @@ def train(
         return _train(task, learned, materials, steps, schedule, rngs)
 
 
+@torch.no_grad()
+def judge(task: Task, learned: Learned, material: Material, batch: int) -> float:
+    """The mean loss of a network's averaged weights over all windows, with the same random numbers every time."""
+    place, generator = device(), Rng(0, "judge").torch("batches", device().type)
+    flat = torch.tensor(learned.average[None], device=place)
+    fixed = load([material], material.features, place, flat.dtype)
+    losses = []
+    for first in range(0, len(material.windows), batch):
+        chosen = torch.arange(first, min(first + batch, len(material.windows)), device=place)
+        draws = task.draw(material, material.features, (1, len(chosen)), generator)
+        given = {"windows": chosen[None], **draws}
+        losses.append(float(task.loss(views(flat, task.leaves(material.features)), fixed, given)) * len(chosen))
+    return sum(losses) / len(material.windows)
+
+
 @contextmanager
 def quick_products() -> Iterator[None]:
     """Let a GPU multiply float32 matrices in TF32 inside the block: a quarter faster, with 10 bits of mantissa."""
