@@ -5,6 +5,7 @@ import cotempo as ct
 from cotempo.data import Events, make_events, split_by_sequence
 from cotempo.errors import DataError, ParameterError
 from cotempo.events import FedPP, SigmoidCox, coverage, rescaling_test
+from cotempo.events.curve import Curve
 from cotempo.events.function_server import gamma_from_moments
 
 
@@ -55,6 +56,16 @@ def test_every_verb_of_a_client(poisson, shared):
 def test_the_end_of_the_window_is_not_its_start(shared):
     near, end = shared["client-0"].intensity([9.9, 10.0]).mean
     assert end == pytest.approx(near, rel=0.3)
+
+
+def test_events_beyond_the_learned_span_are_scored_with_their_exposure(shared):
+    """What lies outside is watched as long as it lasts: both ways to a gain agree there, too."""
+    model = shared["client-0"]
+    start, end = (float(edge) for edge in model.state.span)
+    inside, beyond = (start, end), (start, end + 0.5 * (end - start))
+    for window in (inside, beyond):
+        times = np.linspace(*window, 60)[1:-1]
+        assert model.score(times, window)["gain"] == pytest.approx(Curve.score(model, times, window)["gain"], abs=0.01)
 
 
 def test_a_client_without_events_leans_on_the_others(poisson):

@@ -55,11 +55,12 @@ class Grid:
         return np.asarray(np.bincount(inside, weights=record.count, minlength=self.cells), dtype=np.float64)
 
     def expose(self, record: Record) -> Floats:
-        """How long each cell was watched, over all windows, ``(cells,)``."""
+        """How long each cell was watched, over all windows, ``(cells,)``; the ends also stand for what lies outside."""
         edges = self.edges
         total = np.zeros(self.cells + 1)
         for starts, ends in zip(_chunks(record.start), _chunks(record.end), strict=True):
             total += np.clip(edges[:, None] - starts, 0.0, ends - starts).sum(axis=1)
+        total[0], total[-1] = 0.0, (record.end - record.start).sum()
         return np.diff(total)
 
 

@@ -82,9 +82,11 @@ class Design:
     def raw(self, time: Floats, elapsed: Floats, recency: Floats) -> Floats:
         """Features before they are whitened, ``(rows, dimensions)``."""
         summary = Summary.from_array(self.summary)
-        since = (time - summary.start) / (self.period or (summary.end - summary.start))
-        # Without a period there is no return to the start: the end of the span is the end.
-        phase = np.mod(since, 1.0) if self.period else np.clip(since, 0.0, 1.0)
+        span = summary.end - summary.start
+        since = (time - summary.start) / (self.period or span)
+        # Where no period was seen as a whole, nothing returns: beyond the span its end goes on.
+        reach = min(span / (self.period or span), 1.0)
+        phase = np.mod(since, 1.0) if self.period and reach == 1 else np.clip(since, 0.0, reach)
         if self.kernel == "time":
             return phase[:, None]
         recent = np.log(recency[:, ::2] + 0.1)
