@@ -33,7 +33,7 @@ from cotempo.social.entropy import group_by_entropy, structural_entropy  # noqa:
 from cotempo.social.graph import PostGraph  # noqa: E402
 
 PIECE = 50_000
-STREAMS = range(5)
+STREAMS = range(5, 10)
 REFIT = 3
 Found = dict[str, float]
 

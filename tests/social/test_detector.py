@@ -11,6 +11,7 @@ import cotempo as ct
 from cotempo.data import Posts, make_posts
 from cotempo.errors import DataError, ParameterError
 from cotempo.social import EventDetector, cluster_scores
+from cotempo.social.encoder import hash_ngrams, weigh
 from cotempo.testing import CHECKS
 
 CLIENTS, TRUTH = make_posts(clients=3, posts=150, events=12, seed=1)
@@ -54,18 +55,26 @@ def test_together_clients_keep_their_labels_to_themselves_and_few_labels_go_furt
     assert "event" not in " ".join(str(value) for value in vars(fitted.state).values() if isinstance(value, str))
 
 
-def test_few_labels_leave_the_encoder_to_whoever_has_the_posts_for_it() -> None:
+def test_few_labels_look_through_the_own_and_the_shared_encoder() -> None:
     few = {
         name: replace(posts, event=tuple(event if row % 10 == 0 else None for row, event in enumerate(posts.event)))
         for name, posts in CLIENTS.items()
     }
-    few["client-0"] = few["client-0"].select(np.arange(100))
-    memories = SMALL.fit(few).outcome.memories
-    assert {name: bool(memory.encoder) for name, memory in memories.items()} == {
-        "client-0": False,  # 100 posts are fewer than three times 40 dimensions
+    fitted = SMALL.fit({**few, "client-2": CLIENTS["client-2"]})
+    memories = fitted.outcome.memories
+    assert {name: memory.paired for name, memory in memories.items()} == {
+        "client-0": True,  # 15 labels are fewer than 40 dimensions
         "client-1": True,
-        "client-2": True,
+        "client-2": False,
     }
+    lens, shared = fitted["client-0"].lens, fitted.state.shared.encoder
+    vectors = lens.encoder.encode(ONE.text)
+    assert vectors.shape == (ONE.rows, 80)
+    np.testing.assert_array_equal(vectors[:, 40:], shared.encode(ONE.text))
+    np.testing.assert_allclose(np.linalg.norm(vectors[:, :40], axis=1), 1, rtol=1e-5)
+    assert not lens.whitening[:40, 40:].any()
+    assert nmi(ONE, fitted["client-0"].detect(ONE).event) > 0.85
+    assert not SMALL.fit(few["client-0"]).lens.whitening.shape[0] > 40  # alone there is one encoder
 
 
 def test_a_client_without_labels_finds_events_with_the_others_scatter() -> None:
@@ -122,6 +131,38 @@ def test_a_stream_keeps_ids_finds_new_events_and_retires_old_ones() -> None:
         detector.partial_fit(ONE.select([]))
     assert not detector.events()["active"].any()
     assert len(detector.detect(ONE).event) == ONE.rows
+
+
+def test_a_stream_learns_the_words_of_new_events() -> None:
+    posts = bare(make_posts(clients=2, posts=600, events=12, seed=1)[0]["client-0"])
+    detector = EventDetector().fit(posts.select(np.arange(300)))
+    first = detector.lens.encoder
+    detector.partial_fit(posts.select(np.arange(300, 320)))
+    assert detector.lens.encoder is first  # a few new posts are not worth it
+    before = set(detector.events()["event"])
+    late = posts.select(np.arange(320, 600))
+    detector.partial_fit(late)
+    assert before <= set(detector.events()["event"])
+    seen = np.linalg.norm(weigh(hash_ngrams(late.text, 2**15), first.weights) @ first.basis, axis=1)
+    encoder = detector.lens.encoder
+    anew = np.linalg.norm(weigh(hash_ngrams(late.text, 2**15), encoder.weights) @ encoder.basis, axis=1)
+    assert anew.mean() > 1.1 * seen.mean()
+    assert detector.book.unlearned == 0
+    labelled = SMALL.fit(ONE)
+    fixed = labelled.lens.encoder
+    assert labelled.partial_fit(bare(ONE)).partial_fit(bare(ONE)).lens.encoder is fixed
+
+
+def test_posts_of_new_events_are_not_given_to_known_ones() -> None:
+    events = sorted(set(ONE.event))
+    known = np.isin(ONE.event, events[:3])
+    detector = SMALL.fit(ONE.select(known))
+    new, old = ONE.select(~known), ONE.select(known)
+    found = detector.partial_fit(bare(new)).detect(bare(new)).event
+    assert nmi(new, found) > 0.7
+    assert np.mean([event.startswith("found-") for event in found]) > 0.9
+    again = SMALL.fit(ONE.select(known))
+    assert nmi(old, again.partial_fit(bare(old)).detect(bare(old)).event) > 0.95
 
 
 def test_the_table_of_events_and_the_figure() -> None:

@@ -8,6 +8,7 @@ from cotempo.social.encoder import (
     document_frequencies,
     hash_ngrams,
     inverse_frequencies,
+    right_vectors,
     sketch,
     weigh,
 )
@@ -61,3 +62,14 @@ def test_a_megabyte_of_text_is_one_vector() -> None:
 
 def test_fewer_posts_than_dimensions() -> None:
     assert CharacterEncoder.learn(TEXTS[:2], dimension=6, buckets=64).encode(TEXTS).shape == (5, 6)
+
+
+def test_inner_products_of_few_posts_give_the_same_directions_as_their_vectors() -> None:
+    weighted = weigh(hash_ngrams(TEXTS, 256), np.ones(256, np.float32))
+    right = np.linalg.svd(weighted.toarray())[2][:3].T
+    for data in (weighted, weighted.toarray()):
+        found = right_vectors(data, 3, 0)
+        np.testing.assert_allclose(np.abs(np.diag(found.T @ right)), 1, rtol=1e-4)
+    doubled = weigh(hash_ngrams(["flood", "flood", ""], 256), np.ones(256, np.float32))
+    found = right_vectors(doubled, 3, 0)  # one direction only; the others are empty
+    np.testing.assert_allclose(found.T @ found, np.diag([1.0, 0, 0]), atol=1e-4)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -12,17 +11,17 @@ from numpy.typing import NDArray
 
 from cotempo.data import Posts
 from cotempo.data.tables import FrameKind, make_frame
-from cotempo.errors import DataError
+from cotempo.social.book import FOUND, EventBook, describe, event_name, extend_sample, next_book
 from cotempo.social.clustering import group_known, group_unknown
+from cotempo.social.discriminant import drift
 from cotempo.social.lens import Lens, softmax
-from cotempo.social.records import EventRecord, join_records, keywords, make_record
+from cotempo.social.records import EventRecord, keywords, make_record
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Codes = NDArray[np.intp]
-SAMPLE = 2000
-FOUND = "found-"
+ANEW = 0.2
+DRIFTED = 0.06
 
 
 class Detection(NamedTuple):
@@ -40,34 +39,6 @@ class Detection(NamedTuple):
     confidence: NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Sample:
-    """Posts kept to draw: their vectors, times and events."""
-
-    points: NDArray[np.float64]
-    time: NDArray[np.float64]
-    event: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class EventBook:
-    """A client's memory: the events it knows, and a sample of posts.
-
-    Attributes
-    ----------
-    radius
-        Squared distance within which nearly all posts of an event lie; posts beyond it are news.
-    window, found
-        Windows seen, and ids given so far.
-    """
-
-    events: tuple[EventRecord, ...]
-    sample: Sample
-    radius: float
-    window: int = 0
-    found: int = 0
-
-
 class Detector:
     """Tells the events of posts apart.
 
@@ -81,13 +52,18 @@ class Detector:
         Windows without a post after which an event retires.
     smallest
         The fewest posts that make a new event.
+    follows
+        Whether the encoder is learned anew as a stream goes on.
     """
 
-    def __init__(self, lens: Lens, book: EventBook, *, patience: int = 7, smallest: int = 5):
+    def __init__(
+        self, lens: Lens, book: EventBook, *, patience: int = 7, smallest: int = 5, follows: bool = False
+    ):  # fmt: skip
         self.lens = lens
         self.book = book
         self.patience = patience
         self.smallest = smallest
+        self.follows = follows
 
     def __repr__(self) -> str:
         return f"Detector({len(self.book.events)} events, {len(self.active)} active, window {self.book.window})"
@@ -110,7 +86,7 @@ class Detector:
         points = self.lens.look(posts)
         if events is not None:
             codes = group_known(self.lens.places(points, posts.time), events)
-            records = _describe([f"group-{code}" for code in range(events)], codes, posts, points, 0)
+            records = describe([f"group-{code}" for code in range(events)], codes, posts, points, 0)
             sure = softmax(self.lens.scores(points, posts.time, records))
             return Detection(np.array([f"group-{code}" for code in codes]), sure[np.arange(len(codes)), codes])
         if not posts.rows:
@@ -124,22 +100,48 @@ class Detector:
         """Take in the next window of a stream, and return this detector.
 
         Old events keep their ids and move with their posts; events without posts for `patience` windows retire.
-        Labelled posts go to the event they name, new or old. Of the others, those near a labelled event are its;
-        the rest are grouped together with a bounded sample of earlier posts, and a group without any of them is new.
+        Labelled posts go to the event they name, new or old. The others go to the nearest event where some have
+        labels, unless all that would go there lie elsewhere as a whole. The rest are grouped together with a bounded
+        sample of earlier posts of events that were found, and a group without any of them is new.
         """
-        window = self.book.window + 1
         if not posts.rows:
-            self.book = _next(self.book, (), self.book.sample, window, self.book.found)
+            self.book = next_book(self.book, (), self.book.sample, 0, self.book.found)
             return self
+        if self.follows and self.book.unlearned + posts.rows > ANEW * (len(self.book.sample.text) + posts.rows):
+            self._learn_anew(posts)
+        window = self.book.window + 1
         points = self.lens.look(posts)
         names, found = self._name(posts, points)
         fresh = {
             name: make_record(name, posts.select(names == name), points[names == name], window)
             for name in dict.fromkeys(names.tolist())
         }
-        sample = extend_sample(self.book.sample, points, posts.time, names.tolist())
-        self.book = _next(self.book, tuple(fresh.values()), sample, window, found)
+        sample = extend_sample(self.book.sample, points, posts, names)
+        self.book = next_book(self.book, tuple(fresh.values()), sample, posts.rows, found)
         return self
+
+    def _learn_anew(self, posts: Posts) -> None:
+        """Learn the encoder from the kept posts and these, and look at what is kept through it.
+
+        The words of new events are not in the encoder of `fit`: through it their posts look more unlike than they are.
+        """
+        sample, old = self.book.sample, self.lens.encoder
+        encoder = old.learned_alone(old.read((*sample.text, *posts.text)))
+        self.lens = replace(self.lens, encoder=encoder)
+        points = self.lens.points(encoder.encode(sample.text))
+        kept = np.array(sample.event)
+        events = tuple(
+            replace(
+                record,
+                centre=(
+                    points[kept == record.name]
+                    if record.name in sample.event
+                    else self.lens.points(encoder.encode(record.posts))
+                ).mean(axis=0),
+            )
+            for record in self.book.events
+        )
+        self.book = replace(self.book, events=events, sample=replace(sample, points=points), unlearned=-posts.rows)
 
     def _name(self, posts: Posts, points: NDArray[np.float64]) -> tuple[NDArray[np.str_], int]:
         """The event of each post of a window: its label, a known event, or a new one."""
@@ -150,11 +152,27 @@ class Detector:
         novel = open_rows
         if active and len(open_rows):
             scores = self.lens.scores(points[open_rows], posts.time[open_rows], active)
-            names[open_rows] = [active[code].name for code in scores.argmax(axis=1)]
-            novel = open_rows[-2 * scores.max(axis=1) > self.book.radius] if self.is_labelled else open_rows
+            nearest = scores.argmax(axis=1)
+            names[open_rows] = [active[code].name for code in nearest]
+            if self.is_labelled:
+                away = -2 * scores.max(axis=1) > self.book.radius
+                novel = open_rows[away | self._drifted(points[open_rows], nearest)]
         if len(novel) >= self.smallest or not active:
             found = self._regroup(names, novel, points, posts.time, found)
         return names.astype(np.str_), found
+
+    def _drifted(self, points: NDArray[np.float64], nearest: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Which posts are nearest to an event that, taken together, they do not tell of.
+
+        One post of a new event lies as near to some known event as one of its own would; the mean of several does not.
+        """
+        drifted = np.zeros(len(points), dtype=bool)
+        for code, record in enumerate(self.active):
+            rows = nearest == code
+            if (count := int(rows.sum())) >= self.smallest:
+                chance = np.sqrt(2 / (count - 1)) / count
+                drifted[rows] = drift(points[rows], record.centre, record.size) > DRIFTED + chance
+        return drifted
 
     @property
     def is_labelled(self) -> bool:
@@ -171,6 +189,8 @@ class Detector:
         old = np.flatnonzero([event in active for event in sample.event])
         pool = np.concatenate([sample.points[old], points[rows]])
         when = np.concatenate([sample.time[old], times[rows]])
+        # Directions only: whitening leaves posts at unequal distances from the origin, which tell nothing of events.
+        pool /= np.maximum(np.linalg.norm(pool, axis=1, keepdims=True), 1e-12)
         codes = group_unknown(self.lens.places(pool, when), smallest=self.smallest)
         votes = Counter(zip(codes[: len(old)].tolist(), (sample.event[row] for row in old), strict=True))
         taken: dict[int, str] = {}
@@ -206,44 +226,3 @@ class Detector:
         from cotempo.social.detector_plot import draw_detector
 
         return draw_detector(self)
-
-
-def event_name(number: int) -> str:
-    """Return the id of the n-th event found without a label."""
-    return f"{FOUND}{number:04d}"
-
-
-def write_book(names: NDArray[np.str_], posts: Posts, points: NDArray[np.float64], found: int) -> EventBook:
-    """Describe the events of posts whose events are given, ``(posts,)``."""
-    if not posts.rows:
-        raise DataError("there must be at least one post to learn events from")
-    order = list(dict.fromkeys(sorted(names.tolist())))
-    codes = np.searchsorted(np.array(order), names)
-    records = _describe(order, codes, posts, points, 0)
-    centres = np.stack([record.centre for record in records])
-    distance = ((points - centres[codes]) ** 2).sum(axis=1)
-    sample = extend_sample(Sample(points[:0], posts.time[:0], ()), points, posts.time, names.tolist())
-    return EventBook(tuple(records), sample, float(np.quantile(distance, 0.99)), found=found)
-
-
-def extend_sample(sample: Sample, points: NDArray[np.float64], time: NDArray[np.float64], names: list[str]) -> Sample:
-    """Keep the newest posts, at most 2,000 of them, evenly spread."""
-    keep = np.linspace(0, max(len(points) - 1, 0), min(len(points), SAMPLE)).astype(np.intp)
-    joined = np.concatenate([sample.points, points[keep]])[-SAMPLE:]
-    times = np.concatenate([sample.time, time[keep]])[-SAMPLE:]
-    return Sample(joined, times, (*sample.event, *(names[row] for row in keep))[-SAMPLE:])
-
-
-def _describe(
-    names: list[str], codes: Codes, posts: Posts, points: NDArray[np.float64], window: int
-) -> list[EventRecord]:
-    return [
-        make_record(name, posts.select(codes == code), points[codes == code], window) for code, name in enumerate(names)
-    ]
-
-
-def _next(book: EventBook, fresh: tuple[EventRecord, ...], sample: Sample, window: int, found: int) -> EventBook:
-    """The book after a window: known events are joined with their new posts, new ones follow."""
-    known: Mapping[str, EventRecord] = {record.name: record for record in book.events}
-    events = {**known, **{new.name: join_records(known[new.name], new) if new.name in known else new for new in fresh}}
-    return EventBook(tuple(events.values()), sample, book.radius, window, found)

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from cotempo.data import Posts
 from cotempo.social.attributes import extract_attributes
+from cotempo.social.book import EventBook, event_name, write_book
 from cotempo.social.clustering import group_known, group_unknown, mutual_information
-from cotempo.social.detecting import EventBook, event_name, write_book
 from cotempo.social.discriminant import Scatter, scatter_of, whitening
-from cotempo.social.encoder import CharacterEncoder, Counts
+from cotempo.social.encoder import CharacterEncoder, Counts, PairedEncoder
 from cotempo.social.entropy import group_graph
 from cotempo.social.graph import PostGraph
 from cotempo.social.lens import Lens, refine
@@ -26,19 +26,22 @@ if TYPE_CHECKING:
 KEPT_OUT = 0.2
 FEWEST_KEPT_OUT = 10
 FOLDS = 5
-ENOUGH_POSTS = 3
 TEMPERS = (1.0, 0.25, 0.06, 0.015)
 
 
 @dataclass(frozen=True)
 class DetectorMemory:
-    """What stays at a client: its events, how it looks at posts, and its own encoder where that is better."""
+    """What stays at a client: its events, how it looks at posts, and its own encoder where that is used.
+
+    With `paired`, it is used beside the shared one.
+    """
 
     book: EventBook
     whitening: NDArray[np.float64]
     duration: float
     temper: float
     encoder: tuple[NDArray[np.float32], ...] = ()
+    paired: bool = False
 
 
 class Discovery:
@@ -99,24 +102,23 @@ class Discovery:
         best, lens = self._better(shared)
         points = lens.points(best.vectors)
         own = () if best is self else (best.encoder.weights, best.encoder.basis)
-        return DetectorMemory(best._book(points, self.labelled), lens.whitening, lens.duration, lens.temper, own)
+        book = best._book(points, self.labelled)
+        return DetectorMemory(book, lens.whitening, lens.duration, lens.temper, own, isinstance(best, Paired))
 
     def _better(self, shared: Scatter) -> tuple[Discovery, Lens]:
         """The shared encoder or the own one, whichever groups more of the labelled posts rightly.
 
-        With fewer labels than dimensions that comparison would be mostly noise: then the own one is taken where there
-        are posts enough to learn it from, labelled or not, and else the shared one.
+        With fewer labels than dimensions that comparison would be mostly noise: then both are used side by side.
         """
         others = self.others(shared)
+        if others.freedom > 0 and self.method.encoder != "hashed" and len(self.learn) <= self.encoder.dimension:
+            paired = Paired(self)
+            return paired, paired._chosen(others)[0]
         lens, score = self._chosen(others)
-        if others.freedom <= 0 or self.method.encoder == "hashed":
-            return self, lens
-        if len(self.learn) > self.encoder.dimension:
+        if others.freedom > 0 and self.method.encoder != "hashed":
             own_lens, own_score = self.alone._chosen(_nobody(shared))
             if own_score > score:
                 return self.alone, own_lens
-        elif self.posts.rows >= ENOUGH_POSTS * self.encoder.dimension:
-            return self.alone, self.alone._chosen(_nobody(shared))[0]
         return self, lens
 
     @cached_property
@@ -199,6 +201,27 @@ class Discovery:
         if self.method.unknown == "entropy":
             return group_graph(PostGraph.build(extract_attributes(self.posts)).edges)
         return group_unknown(places, smallest=self.method.smallest)
+
+
+class Paired(Discovery):
+    """The same posts through their own encoder and the shared one; in its space others lend their scatter."""
+
+    def __init__(self, shared: Discovery):
+        own = shared.alone.encoder
+        encoder = PairedEncoder(own.weights, own.basis, shared.encoder)
+        super().__init__(shared.method, shared.posts, shared.counts, encoder, np.random.default_rng(0))
+        self.out, self.learn = shared.out, shared.learn
+
+    def lens(self, own: Scatter, others: Scatter) -> Lens:
+        """Whiten each half by itself, so that a distance is the mean of both."""
+        half = len(others.within)
+        parts = slice(half), slice(half, None)
+        halves = zip(parts, (_nobody(others), others), strict=True)
+        lenses = [super(Paired, self).lens(replace(own, within=own.within[part, part]), who) for part, who in halves]
+        matrix = np.zeros_like(own.within)
+        for part, lens in zip(parts, lenses, strict=True):
+            matrix[part, part] = lens.whitening / np.sqrt(2)
+        return replace(lenses[1], whitening=matrix)
 
 
 def _tempered(lens: Lens, temper: float) -> Lens:

@@ -94,6 +94,21 @@ def whitening(own: Scatter, shared: Scatter, *, shrinkage: float, strength: floa
     return np.asarray(vectors / np.sqrt(np.maximum(values, 1e-9 * spread)))
 
 
+def drift(points: Floats, centre: Floats, size: float) -> float:
+    """Return how far the mean of some posts lies from a centre made of `size` posts, beyond chance.
+
+    ``|m - c|^2 / v - 1 / n - 1 / size`` with the posts' mean m and variance v: about 0 for n posts of the same event.
+
+    Examples
+    --------
+    >>> drift(np.array([[2.0], [4.0]]), np.array([0.0]), 2)
+    3.5
+    """
+    mean = points.mean(axis=0)
+    variance = ((points - mean) ** 2).sum() / max(len(points) - 1, 1)
+    return float(((mean - centre) ** 2).sum() / max(variance, 1e-12) - 1 / len(points) - 1 / size)
+
+
 def square_distances(points: Floats, centres: Floats) -> NDArray[np.float64]:
     """Return squared Euclidean distances, ``(points, centres)``, without a three-dimensional array.
 

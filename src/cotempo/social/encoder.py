@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.floating[Any]]
 LONGEST = 20_000
+FEW_POSTS = 2500
 Counts = Any
 """A scipy CSR matrix of n-gram counts, ``(posts, buckets)``."""
 
@@ -158,13 +159,10 @@ class CharacterEncoder:
 
     def learned_alone(self, counts: Counts, seed: int = 0) -> Self:
         """Return an encoder like this, learned from one owner's posts, who can look at them more than once."""
-        from sklearn.utils.extmath import randomized_svd
-
         weights = self.own_weights(counts)
         rank = min(self.dimension, *counts.shape)
-        right = randomized_svd(weigh(counts, weights), rank, random_state=seed)[2]
         basis = np.zeros_like(self.basis)
-        basis[:, :rank] = right.T
+        basis[:, :rank] = right_vectors(weigh(counts, weights), rank, seed)
         return replace(self, weights=weights, basis=basis)
 
     def own_weights(self, counts: Counts) -> NDArray[np.float32]:
@@ -176,6 +174,41 @@ class CharacterEncoder:
         """Return a random projection with equal weights: nothing is learned, so nothing need be summed."""
         basis = probe(seed, buckets, dimension) / np.float32(np.sqrt(dimension))
         return cls(np.ones(buckets, np.float32), basis)
+
+
+@dataclass(frozen=True)
+class PairedEncoder(CharacterEncoder):
+    """Two encoders side by side; `weights` and `basis` are those of the first."""
+
+    second: CharacterEncoder
+
+    @property
+    def dimension(self) -> int:
+        """Length of both vectors together."""
+        return super().dimension + self.second.dimension
+
+    def read(self, texts: Sequence[str]) -> Counts:
+        """Return what both encoders start from."""
+        return self.second.read(texts)
+
+    def encode_counts(self, counts: Counts) -> NDArray[np.float32]:
+        """Return both vectors of each row, one after the other."""
+        return np.hstack([super().encode_counts(counts), self.second.encode_counts(counts)])
+
+
+def right_vectors(weighted: Counts, rank: int, seed: int) -> NDArray[np.float32]:
+    """Return the leading right singular vectors, ``(buckets, rank)``; of few posts, by their inner products."""
+    from scipy.linalg import eigh
+    from sklearn.utils.extmath import randomized_svd
+
+    posts = weighted.shape[0]
+    if posts > FEW_POSTS:
+        return np.asarray(randomized_svd(weighted, rank, random_state=seed)[2].T)
+    products = weighted @ weighted.T
+    products = products if isinstance(products, np.ndarray) else products.toarray()
+    values, left = eigh(products, subset_by_index=[posts - rank, posts - 1])
+    left = np.where(values > 1e-6 * max(values[-1], 1e-30), left / np.sqrt(np.maximum(values, 1e-30)), 0.0)
+    return np.asarray(weighted.T @ left[:, ::-1].astype(np.float32))
 
 
 def sketch_columns(dimension: int) -> int:

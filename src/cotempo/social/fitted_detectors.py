@@ -9,6 +9,7 @@ from cotempo.errors import DataError, Problem
 from cotempo.federation.fitted import Fitted, Outcome
 from cotempo.social.detecting import Detector
 from cotempo.social.discovery import DetectorMemory
+from cotempo.social.encoder import PairedEncoder
 from cotempo.social.lens import Lens
 from cotempo.social.pretrained import make_encoder
 
@@ -18,7 +19,7 @@ class FittedDetectors(Fitted):
 
     def __init__(self, outcome: Outcome, *, patience: int, smallest: int):
         super().__init__(outcome)
-        self._options = {"patience": patience, "smallest": smallest}
+        self._options: dict[str, int] = {"patience": patience, "smallest": smallest}
         self._detectors: dict[str, Detector] = {}
 
     def __getitem__(self, client: str) -> Detector:
@@ -30,8 +31,12 @@ class FittedDetectors(Fitted):
             memory: DetectorMemory = self.outcome.memories[client]
             shared = self.state.shared
             encoder = make_encoder(shared.kind, *memory.encoder) if memory.encoder else shared.encoder
+            if memory.paired:
+                encoder = PairedEncoder(encoder.weights, encoder.basis, shared.encoder)
             lens = Lens(encoder, memory.whitening, memory.duration, memory.temper)
-            self._detectors[client] = Detector(lens, memory.book, **self._options)
+            # With labels the lens is a discriminant learned in this encoder's space; without, it can move on.
+            follows = self.state.freedom <= 0 and shared.kind == "shared"
+            self._detectors[client] = Detector(lens, memory.book, **self._options, follows=follows)
         return self._detectors[client]
 
     def figures(self, truth: Any = None) -> Mapping[str, Any]:
