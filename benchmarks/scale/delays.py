@@ -30,7 +30,7 @@ CASES = {
     "stragglers": Delays(stragglers=0.2, slowdown=10),
     "log-normal": Delays(spread=1.0, jitter=1.0),
 }
-BUFFERS = (16, 10, 5)
+BUFFERS: tuple[Any, ...] = ("auto", 16, 10, 5)
 STEADY = 3
 MARGIN = 0.02
 PATIENCE = 0.6
@@ -65,7 +65,7 @@ def targets(waited: Curve) -> dict[str, float]:
     return {name: loss + MARGIN * (losses[0] - loss) for name, loss in found.items()}
 
 
-def compare(task: Task, delays: Delays, seed: int) -> list[dict[str, Any]]:
+def compare(task: Task, delays: Delays, seed: int, buffers: Sequence[Any] = BUFFERS) -> list[dict[str, Any]]:
     """Run both loops, the asynchronous one with each buffer until it is there or too late."""
     seconds = delays.among(task.clients, seed)
     engine = InProcess(task.method, task.clients, seed=seed)
@@ -74,7 +74,7 @@ def compare(task: Task, delays: Delays, seed: int) -> list[dict[str, Any]]:
     patience = PATIENCE * (reached(waited, target, 1) or 0.0)
     longer = task.method.model_copy(update={"rounds": 100 * task.method.rounds})
     rows = []
-    for buffer in BUFFERS:
+    for buffer in buffers:
         engine = InProcess(task.method, task.clients, seed=seed)
         ahead: Curve = []
         for point in watch(task, engine, asynchronous_rounds(longer, engine, seconds, buffer=buffer, seed=seed), seed):
@@ -117,16 +117,18 @@ def collect(folder: Path) -> None:
         rows = [row for part in parts if (part["method"], part["case"]) == (method, case) for row in part["rows"]]
         for goal, buffer in ((goal, buffer) for goal in ("end", "lowest") for buffer in BUFFERS):
             own = [judge(row, goal) for row in rows if row["buffer"] == buffer]
+            if not own:
+                continue
             named = {"method": method, "delays": case, "clients": CLIENTS, "goal": goal, "buffer": buffer}
             table.append({**named, **summarise(own)})
             print(table[-1])
-        for row in (row for row in rows if row["seed"] == 0):
-            loops = {row["buffer"]: row["ahead"], **({0: row["waited"]} if row["buffer"] == BUFFERS[0] else {})}
-            curves += [
-                {"method": method, "delays": case, "buffer": buffer, "seconds": seconds, "loss": loss}
-                for buffer, curve in loops.items()
-                for seconds, loss in curve
-            ]
+        first = [row for row in rows if row["seed"] == 0]
+        loops = {**{row["buffer"]: row["ahead"] for row in first}, 0: first[0]["waited"]}
+        curves += [
+            {"method": method, "delays": case, "buffer": buffer, "seconds": seconds, "loss": loss}
+            for buffer, curve in loops.items()
+            for seconds, loss in curve
+        ]
     seeds = sorted({row["seed"] for part in parts for row in part["rows"]})
     note = (
         f"simulated seconds until the held-out loss is at most {MARGIN:.0%} of the fall above that of the synchronous "
@@ -142,18 +144,21 @@ def main() -> None:
     parser.add_argument("--method", choices=TASKS)
     parser.add_argument("--case", choices=CASES)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
+    parser.add_argument("--buffers", nargs="+", default=[str(buffer) for buffer in BUFFERS])
     parser.add_argument("--parts", type=Path, default=Path("parts"))
     parser.add_argument("--collect", type=Path)
     given = parser.parse_args()
+    buffers = [buffer if buffer == "auto" else int(buffer) for buffer in given.buffers]
     if given.collect:
         collect(given.collect)
         return
     given.parts.mkdir(parents=True, exist_ok=True)
     for seed in given.seeds:
         with limit_threads(1):
-            rows = compare(TASKS[given.method](CLIENTS, seed), CASES[given.case], seed)
+            rows = compare(TASKS[given.method](CLIENTS, seed), CASES[given.case], seed, buffers)
         part = {"method": given.method, "case": given.case, "rows": rows}
-        (given.parts / f"delays-{given.method}-{given.case}-{seed}.json").write_text(json.dumps(part))
+        name = "-".join([given.method, given.case, str(seed), *given.buffers])
+        (given.parts / f"delays-{name}.json").write_text(json.dumps(part))
 
 
 if __name__ == "__main__":

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,8 +20,8 @@ PATIENCE = 180.0
 
 
 @contextmanager
-def deployment(method: Method, tables: Mapping[str, Table]) -> Iterator[Server]:
-    """Provision, start, wait until everybody is there, and stop at the end."""
+def deployment(method: Method, tables: Mapping[str, Table], imports: Sequence[str] = ()) -> Iterator[Server]:
+    """Provision, start, wait until everybody is there, and stop at the end; sites import modules of methods."""
     with tempfile.TemporaryDirectory(prefix="scale-") as folder:
         made = Path(folder) / "made"
         address = f"127.0.0.1:{free_port()}"
@@ -28,7 +29,7 @@ def deployment(method: Method, tables: Mapping[str, Table]) -> Iterator[Server]:
             Federation(name="scale", address=address, sites=tuple(tables), methods=(type(method).__name__,)), made
         )
         server = Server(made / "server")
-        sites = [unpack(made, Path(folder) / "sites", name, table) for name, table in tables.items()]
+        sites = [unpack(made, Path(folder) / "sites", name, table, imports) for name, table in tables.items()]
         try:
             server.start()
             for site in sites:
@@ -42,13 +43,14 @@ def deployment(method: Method, tables: Mapping[str, Table]) -> Iterator[Server]:
             server.stop()
 
 
-def unpack(made: Path, sites: Path, name: str, table: Table) -> Client:
+def unpack(made: Path, sites: Path, name: str, table: Table, imports: Sequence[str]) -> Client:
     """A site from its kit, with its table beside it."""
     with zipfile.ZipFile(made / "kits" / f"{name}.zip") as kit:
         kit.extractall(sites)
     write_clients({name: table}, sites / name / "data.csv")
     settings = sites / name / "site.toml"
-    settings.write_text(settings.read_text().replace('data = ""', 'data = "data.csv"'))
+    text = settings.read_text().replace('data = ""', 'data = "data.csv"')
+    settings.write_text(text.replace('# imports = ["our.methods"]', f"imports = {json.dumps(imports)}"))
     return Client(sites / name)
 
 

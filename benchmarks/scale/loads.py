@@ -15,6 +15,7 @@ from cotempo.data import Schema, Series, Table
 from cotempo.federation.exchange import Answers, Ask, Expect, Question, Reply, Spec
 from cotempo.federation.message import Message
 from cotempo.federation.method import Memory, Method, Metrics, Roster
+from cotempo.federation.registry import register
 from cotempo.federation.rng import Rng
 from cotempo.federation.site import question_to_bytes, receive, reply_to_bytes
 
@@ -27,6 +28,7 @@ class VectorState:
     round: int = 0
 
 
+@register()
 class Vector(Method):
     """Every client moves half-way from the pooled vector to its own number, and sends where it is."""
 

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from cotempo.data import READERS, Table
 from cotempo.engines import open_engine
@@ -174,7 +174,7 @@ def simulate_delays(
     clients: Mapping[str, Any],
     *,
     delays: Delays,
-    buffer: int | None = None,
+    buffer: int | Literal["auto"] | None = None,
     concurrency: int | None = None,
     public: Any = None,
     seed: int = 0,
@@ -186,7 +186,8 @@ def simulate_delays(
     delays
         How long clients take.
     buffer
-        Go on as soon as this many answers are there, for methods that allow it; `None` waits for everyone asked.
+        Go on as soon as this many answers are there, for methods that allow it; with ``"auto"``, as many as come from
+        clients whose last answer took at most twice the median. `None` waits for everyone asked.
     concurrency
         How many clients are at work at a time; everyone by default.
 

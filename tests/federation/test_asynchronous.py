@@ -111,6 +111,13 @@ def test_answers_count_in_the_order_they_come_and_less_the_older_they_are() -> N
     np.testing.assert_allclose(after - before, steps[2].progress.answers.sum["move"])
 
 
+def test_by_default_it_waits_for_those_who_were_in_time_before() -> None:
+    steps = run(Stroll(), slow_e)
+    assert [step.seconds for step in steps] == [1.0, 2.0, 3.0, 4.0]
+    # Half of five, rounded up; then those three, of whom d's answer takes one's place; then all but e, who is slow.
+    assert ["".join(step.progress.answers.names) for step in steps] == ["abc", "abd", "abce", "abcd"]
+
+
 def test_old_answers_are_weighted_by_hand() -> None:
     method = Stroll()
     engine = Wrapped(direct(method, CLIENTS), lambda questions, replies: keep(replies))

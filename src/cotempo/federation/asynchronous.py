@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import heapq
 import math
+import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from cotempo.data import Table
 from cotempo.errors import ParameterError, QuorumError
@@ -106,7 +107,7 @@ def asynchronous_rounds(
     engine: Engine,
     seconds: Seconds,
     *,
-    buffer: int,
+    buffer: int | Literal["auto"] = "auto",
     concurrency: int | None = None,
     public: Table | None = None,
     seed: int = 0,
@@ -123,7 +124,7 @@ def asynchronous_rounds(
     seconds
         How long a client takes for the question of a step.
     buffer
-        How many answers make a step.
+        How many answers make a step; `"auto"`: as many as are expected in time (see `Flights.expected`).
     concurrency
         How many clients are at work at a time; `None` for everyone.
     quorum
@@ -149,7 +150,9 @@ def asynchronous_rounds(
         sent = {question.client: question.common.nbytes + question.own.nbytes for question in questions}
         landed: list[Reply] = []
         while True:
-            wanted = min(buffer, len(flights.queue)) if late else len(flights.queue)
+            wanted = len(flights.queue)
+            if late:
+                wanted = min(flights.expected() if buffer == "auto" else buffer, wanted)
             landed += flights.land(wanted)
             if sum(reply.message is not None for reply in landed) < quorum * wanted - 1e-9:
                 raise below_quorum(_gather(landed, expect), landed, quorum) from inbox.cause
@@ -178,6 +181,8 @@ class Flights:
         self.queue: list[tuple[float, int, str, Reply]] = []  # of two at the same time, the one asked first
         self.kept: dict[str, Reply] = {}
         self.busy: dict[str, float] = {}  # until when a client works, also on what no longer counts
+        self.asked: dict[str, float] = {}
+        self.took: dict[str, float] = {}  # how long a client took for the last answer that came
 
     def clients(self, phase: str) -> set[str]:
         """Who is at work on a question of this phase; answers to another phase are dropped."""
@@ -188,6 +193,7 @@ class Flights:
     def take_off(self, step: int, replies: Iterable[Reply]) -> None:
         """Send replies on their way; a client begins once it is done with what it was asked before."""
         for reply in replies:
+            self.asked[reply.client] = self.clock
             begins = max(self.clock, self.busy.get(reply.client, 0.0))
             self.busy[reply.client] = begins + self.seconds(reply.client, step)
             heapq.heappush(self.queue, (self.busy[reply.client], step, reply.client, reply))
@@ -196,11 +202,19 @@ class Flights:
         """Wait until this many answers are there, or nobody is left to wait for; failures come along."""
         landed: list[Reply] = []
         while self.queue and wanted:
-            arrival, _, _, reply = heapq.heappop(self.queue)
+            arrival, _, client, reply = heapq.heappop(self.queue)
             self.clock = max(self.clock, arrival)
+            self.took[client] = arrival - self.asked[client]
             landed.append(reply)
             wanted -= reply.message is not None
         return landed
+
+    def expected(self) -> int:
+        """How many of those at work answer in time, by their last answers: in twice the median; at first, half."""
+        if not self.took:
+            return math.ceil(len(self.queue) / 2)
+        limit = 2 * statistics.median(self.took.values())
+        return max(1, sum(self.took.get(client, math.inf) <= limit for _, _, client, _ in self.queue))
 
     def keep(self, landed: Sequence[Reply]) -> list[Reply]:
         """The last answer of everyone in this phase, and the failures of now."""
@@ -232,7 +246,7 @@ def _aged(reply: Reply, step: int) -> Reply:
     return replace(reply, message=Message(reply.message, weight=reply.message.weight * (1 + age) ** -0.5))
 
 
-def _refuse(method: Method, buffer: int, concurrency: int | None) -> None:
+def _refuse(method: Method, buffer: int | Literal["auto"], concurrency: int | None) -> None:
     """Say what does not fit before anything is asked."""
     if not method.late:
         raise ParameterError(
@@ -241,5 +255,5 @@ def _refuse(method: Method, buffer: int, concurrency: int | None) -> None:
         )
     if concurrency is not None and concurrency < 1:
         raise ParameterError(f"concurrency must be at least 1, or None for everyone, was given {concurrency}")
-    if not 1 <= buffer <= (buffer if concurrency is None else concurrency):
+    if buffer != "auto" and not 1 <= buffer <= (buffer if concurrency is None else concurrency):
         raise ParameterError(f"buffer must be at least 1 and at most concurrency, was given {buffer}")

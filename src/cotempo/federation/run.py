@@ -91,11 +91,17 @@ class RunFolder:
         try:
             self._flush()
         finally:
-            self._lock.close()
+            self._unlock()
+
+    def _unlock(self) -> None:
+        """Unlock before closing: a process forked from this one may still have the file open."""
+        if not self._lock.closed:
+            fcntl.flock(self._lock, fcntl.LOCK_UN)
+        self._lock.close()
 
     def discard(self) -> None:
         """Let go of the folder of a run that never began, and leave nothing behind."""
-        self._lock.close()
+        self._unlock()
         for path in [
             *(self.path / "checkpoints").iterdir(),
             *self.path.glob("*.*"),

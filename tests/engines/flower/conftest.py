@@ -1,4 +1,4 @@
-"""One consortium of three sites for all tests of a module; it costs a few seconds to start."""
+"""One consortium of three sites for all tests; it costs some seconds to start."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def tables() -> dict[str, ct.Series]:
     return make_tables()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def consortium(tmp_path_factory: pytest.TempPathFactory, tables: dict[str, ct.Series]) -> Iterator[Consortium]:
     patch = pytest.MonkeyPatch()
     path = os.pathsep.join([str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])])

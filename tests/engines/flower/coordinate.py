@@ -55,7 +55,7 @@ def main() -> None:
                 deadline=words.get("deadline"), quorum=words.get("quorum", 0.5), cohort=words.get("cohort"),
                 progress=False,
             )  # fmt: skip
-        print(json.dumps({"digest": fitted.digest, "failures": fitted.failures}))
+        print(json.dumps({"digest": fitted.digest, "failures": fitted.failures, "names": fitted.names}))
     except ct.CotempoError as error:
         print(json.dumps({"error": type(error).__name__, "text": str(error)}))
 

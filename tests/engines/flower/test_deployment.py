@@ -47,8 +47,9 @@ def test_killed_and_resumed_it_ends_in_the_same_bits(
     assert ended["digest"] == ct.fit(Walking(rounds=4), tables, seed=5, progress=False).digest
 
 
-def test_large_arrays_travel_whole(consortium: Consortium, tables: dict[str, ct.Series]) -> None:
-    method = Walking(rounds=1, size=1_000_000)
+@pytest.mark.parametrize("size", [1_000_000, pytest.param(25_000_000, marks=pytest.mark.slow)])  # 8 MB, 200 MB
+def test_large_arrays_travel_whole(consortium: Consortium, tables: dict[str, ct.Series], size: int) -> None:
+    method = Walking(rounds=1, size=size)
     there = ct.fit(method, engine="flower", server=consortium.server.folder, progress=False)
     assert there.digest == ct.fit(method, tables, progress=False).digest
 

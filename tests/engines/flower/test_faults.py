@@ -117,6 +117,7 @@ def test_fault_01_a_client_is_killed_and_stays_away(
     consortium.release()
     consortium.clients["birch"].start()
     assert {("birch", 3, "Lost"), ("birch", 4, "Lost")} <= set(failures(tmp_path / "run"))
+    assert "birch" in ended["names"]  # it took part
     assert ended["digest"] == replay(tables, repeat, tmp_path / "run")
 
 

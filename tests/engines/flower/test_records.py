@@ -6,7 +6,7 @@ import pytest
 from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
-from cotempo.engines.flower.records import SMALL, pack, unpack
+from cotempo.engines.flower.records import SMALL, VERSION, pack, unpack
 from cotempo.errors import MessageError
 
 
@@ -26,9 +26,9 @@ def test_bytes_come_back_as_they_went(size: int) -> None:
     "content",
     [
         RecordDict(),
-        RecordDict({"about": ConfigRecord({"verb": "ask", "version": 1})}),
-        RecordDict({"about": ConfigRecord({"verb": "ask"}), "small": ConfigRecord()}),
-        RecordDict({"about": ConfigRecord({"verb": "ask", "version": 99}), "small": ConfigRecord()}),
+        RecordDict({"large": ConfigRecord({"verb": "ask", "version": VERSION})}),
+        RecordDict({"small": ConfigRecord({"verb": "ask"})}),
+        RecordDict({"small": ConfigRecord({"verb": "ask", "version": VERSION + 1})}),
     ],
 )
 def test_anything_else_is_refused(content: RecordDict) -> None:

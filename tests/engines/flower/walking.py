@@ -1,8 +1,9 @@
-"""A method whose clients can be held, spoiled or starved in the middle of an answer, by files in a folder."""
+"""A method whose clients can be held, killed, spoiled or starved in the middle of an answer, by files in a folder."""
 
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -73,6 +74,9 @@ def disturb(gate: Path, who: str, here: NDArray[np.float64]) -> NDArray[np.float
         (gate / f"held-{who}").write_text(str(os.getpid()))
         while (gate / f"hold-{who}").exists():
             time.sleep(0.02)
+    if (gate / f"kill-{who}").exists():
+        (gate / f"kill-{who}").unlink()
+        os.kill(os.getpid(), signal.SIGKILL)
     if (gate / f"spoil-{who}").exists():
         return here * np.nan
     if (gate / f"starve-{who}").exists():

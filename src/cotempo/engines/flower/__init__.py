@@ -33,11 +33,14 @@ def need_flower() -> None:
     """Switch off everything in Flower and Ray that calls out, and say what is missing where they are not installed."""
     os.environ.update(SILENCE)
     try:
-        from flwr.supercore.inflatable.inflatable_utils import pull_objects
+        from flwr.supercore.inflatable.inflatable_utils import pull_and_inflate_object_from_tree, pull_objects
     except ImportError as error:
         raise EngineError(f"flwr must be installed for this engine ({error}); pip install 'cotempo[flower]'") from error
-    # A message is told of before its content is there; Flower then waits a second, at each of the three stations.
-    pull_objects.__kwdefaults__ |= {"initial_backoff": 0.02}  # type: ignore[operator]
+    # A message is told of before its content is there. Flower then waits a second, two, four, up to ten, at each of the
+    # three stations, and gives up after 500 looks. Here looks are more, and time alone, two hours, ends them.
+    for function in (pull_objects, pull_and_inflate_object_from_tree):
+        patience = {"initial_backoff": 0.02, "backoff_cap": 0.5, "max_tries_per_object": None}
+        function.__kwdefaults__ = {**(function.__kwdefaults__ or {}), **patience}
 
 
 def open_flower(

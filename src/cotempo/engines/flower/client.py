@@ -29,6 +29,7 @@ from cotempo.federation.files import write_whole
 from cotempo.federation.registry import find_method
 
 BEHIND, AHEAD = 290.0, 6.0  # seconds a site's clock may differ; Flower refuses signatures of other times
+PAUSE = 0.25  # seconds until a site whose processes ended joins again, doubled each time, up to a minute
 
 
 class Client:
@@ -97,7 +98,8 @@ class Client:
     def _knock(self) -> None:
         """Show the key; what the server calls the site is kept, to be able to sign off after a kill."""
         need_flower()
-        from cotempo.engines.flower.runtime import knock, speaking
+        from cotempo.engines.flower.speaking import speaking
+        from cotempo.engines.flower.tasks import knock
 
         with speaking(self.settings.server):
             number = knock(self.settings.server, self.kit / "ca.crt", self.kit / "site.key", self._number())
@@ -126,20 +128,22 @@ class Client:
         return self.daemon.stop()
 
     def watch(self) -> None:
-        """Join, and stay joined until told to stop."""
+        """Join, as `demand_well` found possible, and stay joined until told to stop."""
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
         self.daemon.note(os.getpid())
         self.home.mkdir(exist_ok=True)
-        desk, pause = Desk(self.settings, self.home), 1.0
+        desk, pause, is_expected = Desk(self.settings, self.home), PAUSE, True  # `demand_well` has just knocked
         while True:
             began = time.monotonic()
             try:
-                self._knock()
+                if not is_expected:
+                    self._knock()
+                is_expected = False
                 self._attend()
             except (CotempoError, OSError) as error:
                 desk.note(str(error))
             # A site that comes and goes must not flood the server.
-            pause = 1.0 if time.monotonic() - began > 60 else min(2 * pause, 60.0)
+            pause = PAUSE if time.monotonic() - began > 60 else min(2 * pause, 60.0)
             time.sleep(pause)
 
     def _attend(self) -> None:
@@ -160,7 +164,7 @@ class Client:
         processes = [subprocess.Popen(command, env=environment) for command in (node, worker)]
         try:
             while all(process.poll() is None for process in processes):
-                time.sleep(0.2)
+                time.sleep(0.05)
         finally:
             for process in processes:
                 process.kill()

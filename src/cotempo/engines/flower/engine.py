@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -11,8 +12,9 @@ from flwr.serverapp import Grid
 from cotempo.data import Schema
 from cotempo.engines.flower.desk import from_json, schema_from, to_json
 from cotempo.engines.flower.grid import Answer, send
-from cotempo.engines.flower.runtime import ServerTask, speaking
+from cotempo.engines.flower.runtime import ServerTask
 from cotempo.engines.flower.server import Server
+from cotempo.engines.flower.speaking import speaking
 from cotempo.errors import EngineError
 from cotempo.federation.exchange import Failure, Question, Reply
 from cotempo.federation.message import EMPTY
@@ -65,6 +67,7 @@ class Flower:
         }  # fmt: skip
         self._run = run
         self._schemas: dict[str, Schema] = {}
+        self._is_finished = False
         with speaking(self.server.local), self.server.alone():
             self.task = ServerTask(self.server.local, self.server.folder)
         try:
@@ -92,12 +95,12 @@ class Flower:
                     f"all sites that take part must be joined, {', '.join(missing)} did not within {GATHERING:g} s; "
                     "start them, or name those that take part: [engine] participants"
                 )
-            time.sleep(0.5)
+            time.sleep(0.2)
         return tuple(wanted)
 
     def names(self) -> tuple[str, ...]:
-        """The sites that are there now."""
-        here = self._nodes()
+        """The sites that are there now; once the run is finished, all whose tables were seen in it."""
+        here = {*self._nodes(), *(self._schemas if self._is_finished else ())}
         return tuple(name for name in self.wanted if name in here)
 
     def schemas(self, names: Sequence[str]) -> Mapping[str, Schema]:
@@ -161,6 +164,9 @@ class Flower:
             }
             for _ in self._send("result", parts):
                 pass
+        self._is_finished = True
+        if missing := set(self.wanted) - set(self.names()):
+            warnings.warn(f"away at the end, and not named in the result: {', '.join(sorted(missing))}", stacklevel=2)
 
     def close(self) -> None:
         """End the Flower run."""

@@ -3,35 +3,43 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from flwr.app import Message as FlowerMessage
 from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid
 
+from cotempo.engines.flower.daemon import Patience
 from cotempo.engines.flower.records import pack, unpack
 from cotempo.errors import CotempoError
 
-POLLS = (0.02, 1.0)  # seconds between two looks for answers: at first, and at most
-AGAIN, AWAY = 1.0, 120.0  # seconds until a node that is away is asked again, and until it is given up
+LOOKS = 0.05, 1.0  # seconds between two looks for answers: at first, and at most
+LOOK = 1e-4  # seconds to wait, at least, for each answer a look is for: looks for many take their time
+AGAIN, AWAY = 0.5, 120.0  # seconds until a node that is away is asked again, and until it is given up
 AWAY_CODES = (ErrorCode.MESSAGE_UNAVAILABLE, ErrorCode.REPLY_MESSAGE_UNAVAILABLE, ErrorCode.NODE_UNAVAILABLE)
 
 Answer = Mapping[str, bytes]
 
 
 def send(
-    grid: Grid, verb: str, parts: Mapping[int, Mapping[str, bytes]], deadline: float
+    grid: Grid,
+    verb: str,
+    parts: Mapping[int, Mapping[str, bytes]],
+    deadline: float,
+    demand: Callable[[], None] = lambda: None,
 ) -> Iterator[tuple[int, Answer]]:
     """Send each node its parts, and yield nodes and answers until all have come or the deadline is past.
 
-    A node that is away is asked again, for two minutes at most: the same question gets the same answer.
+    A node that is away is asked again, for two minutes at most: the same question gets the same answer. `demand` raises
+    where there is nothing to wait for any more.
     """
     began = time.monotonic()
     due = dict.fromkeys(parts, began)  # when a node is to be asked
     given_up: dict[int, float] = {}  # when a node that is away is given up
     waiting: dict[str, int] = {}
-    pause = POLLS[0]
+    looks = Patience(*LOOKS)
     while (due or waiting) and (now := time.monotonic()) < began + deadline:
+        demand()
         ready = [node for node in due if due[node] <= now]
         if ready:
             left = began + deadline - now
@@ -49,9 +57,10 @@ def send(
                 due[node] = now + AGAIN
             else:
                 yield node, read(message)
-        pause = POLLS[0] if answers else min(1.5 * pause, POLLS[1])
+        if answers:
+            looks.reset()
         if due or waiting:
-            time.sleep(pause)
+            time.sleep(max(looks.next(), LOOK * len(waiting)))
 
 
 def read(message: FlowerMessage) -> Answer:

@@ -11,7 +11,10 @@ import os
 import sys
 import threading
 import time
+import traceback
+from collections.abc import Callable
 from types import SimpleNamespace
+from typing import Any
 
 from cotempo.engines.flower import need_flower
 from cotempo.engines.flower.daemon import Patience, follow
@@ -25,15 +28,29 @@ def end(arguments: threading.ExceptHookArgs) -> None:
     os._exit(1)
 
 
+def or_end(call: Callable[..., Any], trouble: type[Exception]) -> Callable[..., Any]:
+    """End where the wire breaks under an answer: Flower would drop it, and the server wait until its deadline."""
+
+    def bring(*given: Any) -> Any:
+        try:
+            return call(*given)
+        except trouble:
+            traceback.print_exc()
+            os._exit(1)
+
+    return bring
+
+
 def main() -> None:
     """Serve until stopped."""
     follow()
     need_flower()
     threading.excepthook = end
+    import httpx
     from flwr.supernode import start_client_internal
     from flwr.supernode.cli import flower_supernode
 
-    idle, busy = Patience(0.1, IDLE), 0.05
+    idle, busy = Patience(0.05, IDLE), 0.02
 
     def sleep(seconds: float) -> None:
         """Between two looks for a message, Flower asks for three seconds; between two for an answer, for less."""
@@ -43,9 +60,20 @@ def main() -> None:
             idle.reset()
             time.sleep(busy)
 
+    push = start_client_internal._push_messages
+
+    def push_messages(send: Any, push_object: Any, **given: Any) -> None:
+        wire = httpx.TransportError
+        push(send=or_end(send, wire), push_object=or_end(push_object, wire), **given)
+
+    vars(start_client_internal)["_push_messages"] = push_messages
     # That module uses nothing but `sleep` of `time`.
     vars(start_client_internal)["time"] = SimpleNamespace(sleep=sleep)
-    flower_supernode()
+    try:
+        flower_supernode()
+    except Exception:
+        traceback.print_exc()
+    os._exit(1)  # the thread that serves the worker would keep a node alive that no longer speaks with the server
 
 
 if __name__ == "__main__":

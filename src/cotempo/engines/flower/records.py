@@ -1,7 +1,7 @@
 """What crosses on Flower: a verb and named bytes in a Flower message.
 
-Small parts travel in the message's own record: Flower fetches every object of a message by a request of its own, at
-each of its stations. Large ones travel as Flower arrays, which it cuts into chunks, stores by content and sends whole,
+Small parts travel in one record: Flower fetches every object of a message by a request of its own, at each of its
+stations. Large ones travel as Flower arrays, which it cuts into chunks, stores by content and sends whole,
 so what all clients share is uploaded once, and hundreds of megabytes pass.
 """
 
@@ -13,14 +13,14 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 
 from cotempo.errors import MessageError
 
-VERSION = 1
+VERSION = 2
 SMALL = 2**16
 
 
 def pack(verb: str, parts: Mapping[str, bytes]) -> RecordDict:
     """Make the content of a Flower message."""
     small = {name: data for name, data in parts.items() if len(data) <= SMALL}
-    records = RecordDict({"about": ConfigRecord({"verb": verb, "version": VERSION}), "small": ConfigRecord({**small})})
+    records = RecordDict({"small": ConfigRecord({"verb": verb, "version": VERSION, **small})})
     if large := {name: data for name, data in parts.items() if name not in small}:
         records["large"] = ArrayRecord(
             {name: Array("uint8", (len(data),), "cotempo", data) for name, data in large.items()}
@@ -31,8 +31,8 @@ def pack(verb: str, parts: Mapping[str, bytes]) -> RecordDict:
 def unpack(message: Message) -> tuple[str, dict[str, bytes]]:
     """Read what `pack` made; anything else is a `MessageError`."""
     try:
-        about, small = message.content["about"], message.content["small"]
-        verb, version = about["verb"], about["version"]
+        small = message.content["small"]
+        verb, version = small["verb"], small["version"]
         data = {name: part for name, part in small.items() if isinstance(part, bytes)}
         if "large" in message.content:
             data |= {name: array.data for name, array in message.content["large"].items() if isinstance(array, Array)}

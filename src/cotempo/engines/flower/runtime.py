@@ -1,8 +1,8 @@
-"""The parts of Flower's interfaces that its own ServerApp and ClientApp processes use, used directly.
+"""The parts of Flower's interfaces that operators and its own ServerApp process use, used directly.
 
-Flower would install the app it was sent and start a process for it, on the server for each run and at a site for each
-message. In its isolation mode `process` it leaves that to others; here the process that is already there takes the
-task. The app itself is an empty one, because Flower asks for one.
+Flower would install the app it was sent and start a process for it. In its isolation mode `process` it leaves that to
+others; here the process that is already there takes the task. The app itself is an empty one, because Flower asks for
+one.
 """
 
 from __future__ import annotations
@@ -14,19 +14,15 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
     PublicFormat,
-    load_ssh_private_key,
     load_ssh_public_key,
 )
-from flwr.app import Context, Message
 from flwr.cli.build import build_fab_from_files
 from flwr.common.constant import SubStatus
 from flwr.common.serde import fab_to_proto, run_from_proto
 from flwr.proto.control_pb2 import ListNodesRequest, RegisterNodeRequest, StartRunRequest, UnregisterNodeRequest
-from flwr.proto.fleet_pb2 import ActivateNodeRequest, DeactivateNodeRequest
 from flwr.proto.runtime_pb2 import AcquireTaskRequest, PullTaskInputRequest, PushTaskOutputRequest
 from flwr.supercore.constant import TaskType
 from flwr.supercore.control import ControlHttpClient
@@ -35,20 +31,15 @@ from flwr.supercore.heartbeat import HeartbeatSender, make_task_heartbeat_fn_htt
 from flwr.supercore.interceptors import (
     RuntimeTokenHttpInterceptor,
     RuntimeVersionHttpInterceptor,
-    SuperExecAuthHttpInterceptor,
 )
 from flwr.supercore.interceptors.http.utils import add_headers
-from flwr.supercore.primitives.asymmetric import public_key_to_bytes
-from flwr.supercore.retry import make_simple_http_retry_invoker
 from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.supercore.task_identity import TaskIdentity
 from flwr.superlink.grid import HttpGrid
-from flwr.supernode.fleet_http_client import FleetHttpClient
-from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
-from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, push_task_output
 from pydantic import BaseModel
 
 from cotempo.engines.flower.link import HEADER
+from cotempo.engines.flower.speaking import speaking
 from cotempo.errors import EngineError
 
 PATIENCE = 60.0  # seconds a server may be away before the run is given up, to be resumed
@@ -91,22 +82,6 @@ class Operator:
 
 def _operator(folder: Path) -> list[Any]:
     return [RuntimeVersionHttpInterceptor(component_name="flwr CLI"), Operator((folder / "operator").read_text())]
-
-
-@contextmanager
-def speaking(address: str) -> Iterator[None]:
-    """Say in plain words what went wrong on the way to the server."""
-    try:
-        yield
-    except httpx.HTTPStatusError as error:
-        code = error.response.status_code
-        why = "the operator's secret is not this server's" if code == 403 else error.response.text[:300]
-        raise EngineError(f"the server at {address} refuses ({code}): {why}") from error
-    except httpx.HTTPError as error:
-        raise EngineError(
-            f"the server at {address} must be running and reachable, it is not: {error}; see cotempo server status, "
-            "and resume the run once it is back"
-        ) from error
 
 
 @contextmanager
@@ -202,78 +177,3 @@ def _finish(grid: HttpGrid, status: str, details: str) -> None:
     with suppress(httpx.HTTPError):  # the server is gone, and the run with it
         grid._runtime_client.PushTaskOutput(PushTaskOutputRequest(sub_status=status, details=details))
     grid.close()
-
-
-class SiteTask:
-    """One message that a SuperNode holds for this site's worker."""
-
-    def __init__(self, address: str, token: str):
-        self.client = RuntimeHttpClient.from_server_address(
-            address, True, None,
-            [RuntimeVersionHttpInterceptor(component_name="flwr-clientapp"), RuntimeTokenHttpInterceptor(token)],
-            retry_invoker=make_simple_http_retry_invoker(),
-        )  # fmt: skip
-        self.heart = HeartbeatSender(make_task_heartbeat_fn_http(self.client))
-        self.heart.start()
-        self.message: Message
-        self.context: Context
-        self.message, self.context, _, _ = pull_task_input(self.client)
-
-    def reply(self, content: Any) -> None:
-        """Send the answer and end the task."""
-        push_message(self.client, Message(content, reply_to=self.message), self.context)
-        push_task_output(self.client, self.context, SubStatus.COMPLETED, "")
-        self.heart.stop()
-        self.client.close()
-
-
-class Tasks:
-    """The tasks of a SuperNode on this machine."""
-
-    def __init__(self, address: str, secret: bytes):
-        self.address = address
-        self.client = RuntimeHttpClient.from_server_address(
-            address, True, None,
-            [
-                RuntimeVersionHttpInterceptor(component_name="SuperExec"),
-                SuperExecAuthHttpInterceptor(
-                    master_secret=secret, protected_methods=frozenset({"/flwr.proto.Runtime/AcquireTask"})
-                ),
-            ],
-        )  # fmt: skip
-
-    def take(self) -> SiteTask | None:
-        """The oldest message that waits, if any."""
-        taken = self.client.AcquireTask(AcquireTaskRequest(supported_task_types=[TaskType.CLIENT_APP]))
-        return SiteTask(self.address, taken.token) if taken.token else None
-
-
-def knock(address: str, authority: Path, key: Path, node_id: int | None = None) -> int:
-    """Show a site's key at the server's door and leave again; returns the number Flower knows the site by.
-
-    A site that was killed is thought to be there for another minute; with its number it is signed off first.
-    """
-    private = load_ssh_private_key(key.read_bytes(), None)
-    if not isinstance(private, EllipticCurvePrivateKey):
-        raise EngineError(f"{key} must be the key of a kit, it is of another kind")
-    public = private.public_key()
-    interceptors: list[Any] = [
-        RuntimeVersionHttpInterceptor(component_name="SuperNode"),
-        NodeAuthHttpInterceptor(private, public),
-    ]
-    with FleetHttpClient.from_server_address(address, False, authority.read_bytes(), interceptors) as client:
-        if node_id is not None:
-            with suppress(httpx.HTTPStatusError):
-                client.DeactivateNode(DeactivateNodeRequest(node_id=node_id))
-        try:
-            found = client.ActivateNode(
-                ActivateNodeRequest(public_key=public_key_to_bytes(public), heartbeat_interval=30)
-            )
-        except httpx.HTTPStatusError as error:
-            raise EngineError(
-                f"the server at {address} must know this site's key, it refuses it ({error.response.status_code}): "
-                "the key was never let in or was taken off the list, the site already runs elsewhere, or the clocks "
-                "differ; ask the coordinator for: cotempo server status"
-            ) from error
-        client.DeactivateNode(DeactivateNodeRequest(node_id=found.node_id))
-        return int(found.node_id)

@@ -80,7 +80,7 @@ class Server:
                         f"the server did not start: {error}\nthe end of its log, {self.daemon.log}:\n"
                         f"{self.daemon.tail()}"
                     ) from error
-            time.sleep(0.2)
+            time.sleep(0.1)
 
     def stop(self) -> bool:
         """Stop the server."""

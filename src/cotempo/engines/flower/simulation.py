@@ -11,16 +11,20 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from queue import Queue
+from queue import Empty, Queue
 from typing import Any
 
 from flwr.app import Context
 from flwr.app import Message as FlowerMessage
 from flwr.clientapp import ClientApp
+from flwr.server.superlink.fleet.vce import vce_api
+from flwr.server.superlink.linkstate import InMemoryLinkState
 from flwr.serverapp import Grid, ServerApp
 from flwr.simulation.run_simulation import _run_simulation
+from flwr.supercore.date import now
 from flwr.supercore.telemetry import EventType
 
 from cotempo.data import Table
@@ -29,7 +33,7 @@ from cotempo.engines.flower.grid import Answer, send
 from cotempo.engines.flower.records import pack, unpack
 from cotempo.engines.inprocess import InProcess
 from cotempo.errors import EngineError
-from cotempo.federation.exchange import Failure, Question, Reply
+from cotempo.federation.exchange import Question, Reply
 from cotempo.federation.method import Method
 from cotempo.federation.site import question_to_bytes, receive
 from cotempo.federation.tree import decode, encode
@@ -56,19 +60,30 @@ class FlowerSimulation(InProcess):
         self.folder = tempfile.TemporaryDirectory(prefix="cotempo-")
         contract = Path(self.folder.name) / "contract"
         contract.write_bytes(write_contract(method, clients, seed, threads))
-        self._grids: Queue[Grid | BaseException] = Queue()
+        self._grids: Queue[Grid] = Queue()
         self._done = threading.Event()
+        self._died: BaseException | None = None
         ray = {"log_to_driver": False, "logging_level": logging.ERROR, **({"num_cpus": workers} if workers else {})}
         settings = {"init_args": ray, "client_resources": {"num_cpus": 1, "num_gpus": 0.0}}
         self._thread = threading.Thread(
             target=self._simulate, args=(str(contract), len(clients), settings), daemon=True
         )
         self._thread.start()
-        grid = self._grids.get(timeout=STARTING)
-        if isinstance(grid, BaseException):
-            raise EngineError(f"Flower's simulation did not start: {grid}") from grid
-        self.grid = grid
+        self.grid = self._begin()
         self._nodes = self._find()
+
+    def _begin(self) -> Grid:
+        until = time.monotonic() + STARTING
+        while time.monotonic() < until:
+            with suppress(Empty):
+                return self._grids.get(timeout=0.1)
+            self._demand_life()
+        raise EngineError(f"Flower's simulation must start within {STARTING:g} s, it did not")
+
+    def _demand_life(self) -> None:
+        """There is nothing to wait for once the simulation has ended, however it ended."""
+        if not self._thread.is_alive():
+            raise EngineError(f"Flower's simulation died: {self._died}") from self._died
 
     def _simulate(self, contract: str, clients: int, settings: dict[str, Any]) -> None:
         """Flower's simulation wants to call us; it calls a function that hands over the grid and waits."""
@@ -85,19 +100,30 @@ class FlowerSimulation(InProcess):
                 backend_config=settings,
             )  # fmt: skip
         except BaseException as error:
-            self._grids.put(error)
+            self._died = error
 
     def _find(self) -> dict[str, int]:
         """Which node is which client: node numbers are drawn at random, so each is asked."""
         names, found = list(self.sites), {}
         until = time.monotonic() + STARTING
         while len(nodes := list(self.grid.get_node_ids())) < len(names) and time.monotonic() < until:
+            self._demand_life()
             time.sleep(0.05)
-        for node, parts in send(self.grid, "who", {node: {} for node in nodes}, STARTING):
-            if "lost" in parts:
-                raise EngineError(f"Flower's simulation did not start: {parts['lost'].decode()}")
+        for node, parts in self._send("who", {node: {} for node in nodes}, STARTING):
             found[names[int(parts["client"])]] = node
         return found
+
+    def _send(
+        self, verb: str, parts: Mapping[int, Mapping[str, bytes]], deadline: float
+    ) -> Iterator[tuple[int, Answer]]:
+        """Send, and yield what comes; trouble that is not a client's own ends the run, which can be resumed."""
+        for node, answer in send(self.grid, verb, parts, deadline, self._demand_life):
+            if "lost" in answer:
+                raise EngineError(
+                    f"every worker of Flower's simulation must live, one died ({answer['lost'].decode()}); is there "
+                    "memory for all of them? Fewer workers need less. With a run folder, resume the run"
+                )
+            yield node, answer
 
     def exchange(self, questions: Sequence[Question]) -> Iterator[Reply]:
         """Ask all, and yield what comes back as it comes."""
@@ -106,13 +132,10 @@ class FlowerSimulation(InProcess):
         for node, question in asked.items():
             memory = encode(self.sites[question.client].memory(question.base))
             parts[node] = {"question": question_to_bytes(question), "memory": memory}
-        for node, answer in send(self.grid, "ask", parts, self.deadline or 3600.0):
+        for node, answer in self._send("ask", parts, self.deadline or 3600.0):
             yield self._receive(asked[node], answer)
 
     def _receive(self, question: Question, answer: Answer) -> Reply:
-        if "lost" in answer:
-            failure = Failure(question.client, question.step, question.phase, "Lost", answer["lost"].decode())
-            return Reply(question.client, question.step, question.base, None, failure)
         reply = receive(question, answer["reply"])
         if reply.message is None:
             return reply
@@ -123,6 +146,20 @@ class FlowerSimulation(InProcess):
         self._done.set()
         self._thread.join()
         self.folder.cleanup()
+
+
+def hand_out(state: InMemoryLinkState, queue: Queue[FlowerMessage], nodes: object, stop: threading.Event) -> None:
+    """Pass messages on to Ray. Flower's own goes through all messages once for each node: clients squared."""
+    while not stop.wait(0.02):
+        with state.lock:
+            waiting = [message for message in state.message_ins_store.values() if message.metadata.delivered_at == ""]
+            for message in waiting:
+                message.metadata.delivered_at = now().isoformat()
+        for message in waiting:
+            queue.put(message)
+
+
+vars(vce_api)["add_messages_to_queue"] = hand_out
 
 
 @cache

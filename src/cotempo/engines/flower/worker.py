@@ -24,7 +24,7 @@ def main() -> None:
     import httpx
 
     from cotempo.engines.flower.records import pack, unpack
-    from cotempo.engines.flower.runtime import Tasks
+    from cotempo.engines.flower.tasks import Tasks
 
     desk = Desk(SiteSettings.read(kit), kit / "home")
     tasks = Tasks(address, (kit / "home" / "secret").read_bytes())
