@@ -204,8 +204,10 @@ def test_a_folder_is_used_by_one_process_at_a_time(tmp_path: Path, monkeypatch: 
     with pytest.raises(RunError, match="one process at a time"):
         ct.resume(tmp_path / "run", NETWORKS)
     assert kill([(["resume", str(tmp_path / "run"), "--quiet"], 0, "never")]) == [5]
+    inherited = os.dup(folder._lock.fileno())  # as a process has that was forked in the middle
     folder.close()
     RunFolder.reopen(tmp_path / "run").close()
+    os.close(inherited)
 
 
 @pytest.mark.parametrize("change", ["changed", "missing", "new"])
