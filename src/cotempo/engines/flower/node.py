@@ -29,7 +29,11 @@ def end(arguments: threading.ExceptHookArgs) -> None:
 
 
 def or_end(call: Callable[..., Any], trouble: type[Exception]) -> Callable[..., Any]:
-    """End where the wire breaks under an answer: Flower would drop it, and the server wait until its deadline."""
+    """End where the wire breaks under a message: Flower would go on, and the server wait until its deadline.
+
+    An answer that could not be sent is dropped. A question that could not be confirmed is still answered, but Flower
+    takes that for the answer to the next one, and every answer from then on waits for one more question.
+    """
 
     def bring(*given: Any) -> Any:
         try:
@@ -60,13 +64,16 @@ def main() -> None:
             idle.reset()
             time.sleep(busy)
 
-    push = start_client_internal._push_messages
+    def guard(name: str, *calls: str) -> None:
+        inner = vars(start_client_internal)[name]
 
-    def push_messages(send: Any, push_object: Any, **given: Any) -> None:
-        wire = httpx.TransportError
-        push(send=or_end(send, wire), push_object=or_end(push_object, wire), **given)
+        def guarded(**given: Any) -> Any:
+            return inner(**{**given, **{call: or_end(given[call], httpx.TransportError) for call in calls}})
 
-    vars(start_client_internal)["_push_messages"] = push_messages
+        vars(start_client_internal)[name] = guarded
+
+    guard("_pull_and_store_message", "pull_object", "confirm_message_received")
+    guard("_push_messages", "send", "push_object")
     # That module uses nothing but `sleep` of `time`.
     vars(start_client_internal)["time"] = SimpleNamespace(sleep=sleep)
     try:
