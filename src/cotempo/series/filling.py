@@ -148,7 +148,7 @@ def _stages(filler: Filler, windows: Floats, sizes: Sizes) -> Floats:
         if filler.teacher is not None:
             teacher = make_teacher(filler.teacher, sizes)
             named, free = teacher.fillings(given, ties["spread"])
-            given, own = teacher.improve(given, ties["spread"]), free
+            given, own = teacher.join(given, named, free), free
         if filler.own is not None:
             own = _own(filler.own, given, ties["spread"], sizes)
         stages = torch.stack([named, free, own])

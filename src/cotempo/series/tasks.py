@@ -80,10 +80,9 @@ class Teacher:
         weights = {name: weight.expand(networks, *weight.shape[1:]) for name, weight in self.token_weights.items()}
         return named, self.tokens(weights, replace(given, guess=start), spread)
 
-    def improve(self, given: Guess, spread: Tensor) -> Guess:
+    def join(self, given: Guess, named: Tensor, free: Tensor) -> Guess:
         """Put what is known best where nothing was seen: common features by name, the others by tokens."""
         count = self.ties["centre"].shape[-1]
-        named, free = self.fillings(given, spread)
         filled = torch.cat([named[..., :count], free[..., count:]], dim=-1)
         return replace(given, guess=torch.where(given.seen, given.values, filled))
 
@@ -116,7 +115,7 @@ class Filling:
         given = first_guess(torch.where(left, values, 0), left, fixed["centre"])
         given = relate(given, fixed)
         if self.teacher:
-            given = self.teacher.improve(given, fixed["spread"])
+            given = self.teacher.join(given, *self.teacher.fillings(given, fixed["spread"]))
         filled = self.imputer(weights, given, fixed["spread"])
         error = (filled - values).abs() * target
         return error.sum((1, 2, 3)) / target.sum((1, 2, 3)).clamp(min=1)
