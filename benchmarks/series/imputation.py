@@ -21,6 +21,7 @@ from results import write_results
 
 from cotempo.data import Series, hide, make_series, mask_cells, mask_rows
 from cotempo.series import FedTDD, SeriesDiffusion, carry_forward, interpolate
+from cotempo.series.gates import NEAR, standard_error
 
 sys.path.insert(0, str(Path(__file__).parent))
 from setting import WINDOW, load, make_setting
@@ -170,10 +171,14 @@ def measure(name, mask, setting, fitted, means, seed, seconds) -> list[dict]:
         for group, chosen in (("common", common), ("exclusive", ~common), ("all", common | ~common)):
             gone = owner.hidden & chosen
             if gone.any():
-                errors = [float(np.abs((fill - owner.complete.values) / half)[gone].mean()) for fill in (ours, lines)]
+                errors = [np.abs((fill - owner.complete.values) / half)[gone] for fill in (ours, lines)]
+                gains, block = errors[1] - errors[0], np.nonzero(gone)[0] // NEAR
                 place = {"data": name, "mask": mask, "features": group, "seed": seed, "client": key}
-                gain = 1 - errors[0] / max(errors[1], 1e-12)
-                measured = {"cells": int(gone.sum()), "ours MAE": errors[0], "baseline MAE": errors[1], "gain": gain}
+                base = max(float(errors[1].mean()), 1e-12)
+                measured = {
+                    "cells": int(gone.sum()), "ours MAE": float(errors[0].mean()), "baseline MAE": base,
+                    "gain": float(gains.mean()) / base, "gain error": standard_error(gains, block) / base,
+                }  # fmt: skip
                 rows.append({**place, **measured, "seconds": seconds})
     return rows
 

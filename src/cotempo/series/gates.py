@@ -123,12 +123,16 @@ def _choose(cells: Trial, gates: Floats, stage: int) -> float:
 
 
 def sure_gain(gains: Floats, block: NDArray[np.intp]) -> float:
-    """The mean gain less two of its standard errors, with cells of one block erring together."""
+    """The mean gain less two of its standard errors."""
+    return float(gains.mean() - SURE * standard_error(gains, block))
+
+
+def standard_error(gains: Floats, block: NDArray[np.intp]) -> float:
+    """Of the mean gain, with cells of one block erring together."""
     _, index = np.unique(block, return_inverse=True)
     sums, counts = np.bincount(index, gains), np.bincount(index)
-    mean = gains.mean()
-    deviation = np.sqrt(((sums - mean * counts) ** 2).sum() * len(sums) / max(len(sums) - 1, 1))
-    return float(mean - SURE * deviation / counts.sum())
+    spread = np.sqrt(((sums - gains.mean() * counts) ** 2).sum() * len(sums) / max(len(sums) - 1, 1))
+    return float(spread / counts.sum())
 
 
 def _pick(trial: Trial, group: int, pattern: int, half: int | None) -> Trial:
