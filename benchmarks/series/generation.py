@@ -32,22 +32,23 @@ TABLES = {
     "2": {}, "3": {"common": 0.25}, "5": {"public": 0.25}, "6": {"split": 0.25}, "7": {"imbalanced": True}, "8": {},
     "scarce-02": {"public": 0.02}, "scarce-05": {"public": 0.05}, "scarce-10": {"public": 0.1},
 }  # fmt: skip
-SMALL = {"width": 32, "diffusion_steps": 100, "imputer_width": 32, "batch": 64}
+SMALL = {"width": 32, "diffusion_steps": 100, "imputer_width": 32, "batch": 64, "token_steps": 1000}
 FULL = {"width": 64, "diffusion_steps": 500, "batch": 128}
 TINY = {"width": 8, "diffusion_steps": 10, "sampler_steps": 2, "imputer_width": 8, "imputer_layers": 1, "batch": 8}
-COLUMNS = ("clients", "seeds", "rounds", "first", "later", "pretrain", "imputer", "judge", "sizes")
+COLUMNS = ("clients", "seeds", "rounds", "first", "later", "pretrain", "imputer", "judge", "chunk", "sizes")
 SIZES = {
-    "tiny": dict(zip(COLUMNS, (2, 1, 2, 2, 1, 2, 1, 2, TINY), strict=True)),
-    "mini": dict(zip(COLUMNS, (4, 3, 3, 1000, 500, 1000, 300, 200, SMALL), strict=True)),
-    "gpu": dict(zip(COLUMNS, (10, 3, 3, 3000, 1500, 3000, 500, 200, FULL), strict=True)),
-    "paper": dict(zip(COLUMNS, (10, 1, 5, 7500, 5000, 10_000, 600, 200, FULL), strict=True)),
+    "tiny": dict(zip(COLUMNS, (2, 1, 2, 2, 2, 2, 1, 2, 2, TINY), strict=True)),
+    "mini": dict(zip(COLUMNS, (4, 3, 3, 1000, 500, 2000, 300, 200, 250, SMALL), strict=True)),
+    "gpu": dict(zip(COLUMNS, (10, 3, 3, 3000, 1500, 6000, 500, 200, 500, FULL), strict=True)),
+    "paper": dict(zip(COLUMNS, (10, 1, 5, 7500, 5000, 10_000, 600, 200, 1000, FULL), strict=True)),
 }
 ALPHA = {"stocks": 1.0, "etth": 0.1, "mujoco": 0.1, "energy": 0.5, "fmri": 0.1}
 PAPER = {"preset": "paper", "imputer_steps": 0, "sampler": "dpm"}
 FEDERATED = {
     "Pre-trained": {"alpha": 0.0},
     "FedTDD": {},
-    "FedTDD, rough": {"rough": True},
+    "FedTDD, not rough": {"rough": False},
+    "FedTDD, own start": {"start_steps": 0},
     "FedTDD, alpha 1": {"alpha": 1.0},
     "FedTDD + public windows": {"public_windows": 500},
     "Pre-trained, paper": {**PAPER, "alpha": 0.0},
@@ -57,23 +58,33 @@ FEDERATED = {
     "1:[0,1]": {**PAPER, "alpha": 1.0},
     "1:alpha[0,1]": PAPER,
 }
-METHODS = ("Centralized*", "Centralized", "Local", "Local + interpolation", *FEDERATED)
-LOOP = ["Local", "Local + interpolation", "Pre-trained", "FedTDD", "FedTDD, rough", "FedTDD, paper"]
+FILLS = {"Local": "zero", "Local + interpolation": "linear", "Local + interpolation, rough": "rough"}
+METHODS = ("Centralized*", "Centralized", *FILLS, *FEDERATED)
+LOOP = [*FILLS, "Pre-trained", "FedTDD", "FedTDD, paper"]
+TAKEN_APART = ["FedTDD, not rough", "FedTDD, own start", "FedTDD + public windows", "Pre-trained, paper"]
 DEFAULT = {
-    "2": ["Centralized*", "Centralized", *LOOP, "FedTDD + public windows", "Pre-trained, paper"],
+    "2": ["Centralized*", "Centralized", *LOOP, *TAKEN_APART],
     "8": ["1:0", "1:1", "1:[0,1]", "1:alpha[0,1]"],
     **{f"scarce-{share}": ["Pre-trained", "FedTDD", "FedTDD, alpha 1"] for share in ("02", "05", "10")},
 }
 
 
+def options(method: str, data: str, size: dict) -> dict:
+    """Parameters of FedTDD; all methods take as many steps with a client's diffusion model."""
+    later = (size["rounds"] - 1) * size["later"]
+    common = {"rounds": size["rounds"], "pretrain_steps": size["pretrain"], "first_steps": size["first"],
+              "chunk": size["chunk"], **size["sizes"]}  # fmt: skip
+    changes = FEDERATED.get(method, {})
+    if "preset" in changes:
+        return {**common, "later_steps": size["later"], "alpha": ALPHA[data], **changes}
+    ours = {"imputer_steps": size["imputer"], "start_steps": size["first"] + later, "later_steps": size["later"] // 2}
+    return {**common, **ours, "last_steps": later - later // 2, **changes}
+
+
 def train_method(method: str, setting: Setting, data: str, size: dict, seed: int) -> dict:
     """A model for each client."""
-    total = size["first"] + (size["rounds"] - 1) * size["later"]
-    common = {"rounds": size["rounds"], "pretrain_steps": size["pretrain"], "imputer_steps": size["imputer"],
-              "first_steps": size["first"], "later_steps": size["later"], "chunk": 1000, **size["sizes"]}  # fmt: skip
+    model = FedTDD(common=setting.common, **options(method, data, size))
     if method in FEDERATED:
-        published = {"alpha": ALPHA[data]} if method.endswith(("paper", "alpha[0,1]")) else {}
-        model = FedTDD(common=setting.common, **{**common, **published, **FEDERATED[method]})
         fitted = model.fit(setting.clients, public=setting.public, seed=seed, progress=False)
         return {
             "models": {name: fitted[name] for name in setting.clients},
@@ -81,14 +92,13 @@ def train_method(method: str, setting: Setting, data: str, size: dict, seed: int
             "released": len(fitted.state.bank),
             "withheld": sum(fitted.withheld.values()),
         }
-    sizes = FedTDD(common=setting.common, **common)
-    if method.startswith("Local"):
-        fill = "linear" if "interpolation" in method else "zero"
-        return {"models": train_local(setting.clients, sizes, total, fill=fill, seed=seed)}
+    if method in FILLS:
+        steps = model.backbone_steps
+        return {"models": train_local(setting.clients, model, steps, fill=FILLS[method], seed=seed)}
     owners = setting.owners.values()
     tables = {str(k): owner.whole if method == "Centralized*" else owner.series for k, owner in enumerate(owners)}
     public = setting.public if method == "Centralized" else next(iter(tables.values()))
-    central = train_central(tables, public, sizes, total, seed=seed)
+    central = train_central(tables, public, model, model.backbone_steps, seed=seed)
     return {"models": dict.fromkeys(setting.clients, central)}
 
 

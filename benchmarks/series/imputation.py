@@ -147,7 +147,8 @@ def federated(name: str, size: dict, seed: int) -> dict:
     settings = {mask: make_setting(name, mask=mask, seed=seed) for mask in ("rows", "cells", "feature")}
     clients = {f"{mask}-{key}": series for mask in settings for key, series in settings[mask].clients.items()}
     first = settings["rows"]
-    method = FedTDD(common=first.common, rounds=1, first_steps=1, alpha=0.0, public_windows=0, **size)
+    idle = {"rounds": 1, "start_steps": 0, "first_steps": 1, "last_steps": 0, "alpha": 0.0}
+    method = FedTDD(common=first.common, **idle, **size)
     began = time.perf_counter()
     fitted = method.fit(clients, public=first.public, seed=seed, progress=False)
     seconds = time.perf_counter() - began

@@ -8,7 +8,7 @@ from cotempo.series.baselines import train_central, train_local
 from cotempo.series.plots import plot_gaps, plot_overlay, plot_parts, plot_samples
 
 
-@pytest.mark.parametrize("fill", ["zero", "linear"])
+@pytest.mark.parametrize("fill", ["zero", "linear", "rough"])
 def test_every_owner_gets_a_model_of_its_own(small, federation, fill):
     _, clients, _ = federation
     models = train_local(clients, small, 2, fill=fill)

@@ -10,7 +10,11 @@ import pytest
 import cotempo as ct
 from cotempo.data import Series, hide, make_series
 from cotempo.errors import DataError, ParameterError, SchemaError
-from cotempo.series import FedTDD, interpolate
+from cotempo.federation.rng import Rng
+from cotempo.series import FedTDD, interpolate, training
+from cotempo.series.owned import learnable, started
+from cotempo.series.parameters import narrow
+from cotempo.series.tasks import Denoising
 from cotempo.testing import CHECKS
 
 QUICK = (
@@ -51,13 +55,46 @@ def test_every_client_fills_and_samples_its_own_features(fitted, federation):
     assert set(fitted.withheld) == set(clients)
 
 
-def test_rough_fillings_change_what_is_learned_but_not_what_is_filled(fitted, federation):
+@pytest.mark.parametrize("change", [{"rough": False}, {"start_steps": 0}, {"last_steps": 0}])
+def test_what_only_diffusion_models_learn_from_does_not_change_fillings(change, fitted, federation):
     method, clients, public = federation
-    rough = FedTDD(**{**method.model_dump(), "rough": True}).fit(clients, public=public)
+    other = FedTDD(**{**method.model_dump(), **change}).fit(clients, public=public)
     table = clients["client-0"]
-    assert np.array_equal(rough["client-0"].impute(table).values, fitted["client-0"].impute(table).values)
-    before, after = (found.outcome.memories["client-0"].filled for found in (fitted, rough))
+    assert np.array_equal(other["client-0"].impute(table).values, fitted["client-0"].impute(table).values)
+    before, after = (found.outcome.memories["client-0"].backbone.weights for found in (fitted, other))
     assert not np.array_equal(before, after)
+
+
+def test_windows_set_apart_are_learned_from_only_after_the_last_release(federation, monkeypatch):
+    method, clients, public = federation
+    counts = []
+    train = training.train
+
+    def spy(task, learned, materials, *rest):
+        if isinstance(task, Denoising) and len(materials) == len(clients):
+            counts.append([material.own for material in materials])
+        return train(task, learned, materials, *rest)
+
+    monkeypatch.setattr(training, "train", spy)
+    method.fit(clients, public=public)
+    rows = [method.prepare(table).rows for table in clients.values()]
+    apart = [len(learnable(method, part)[0].windows(method.window)) for part in rows]
+    assert counts == [apart, [len(part.windows(method.window)) for part in rows]]
+    assert counts[0] != counts[1]
+
+
+def test_a_diffusion_model_starts_from_public_weights_where_features_are_common(federation):
+    method, clients, _ = federation
+    owned = method.prepare(clients["client-0"])
+    fresh = method.begin(owned, Rng(0, "client")).backbone
+    few, own = (method.backbone().leaves(count) for count in (2, owned.rows.values.shape[1]))
+    start = np.arange(1.0, 1 + sum(leaf.size for leaf in few.values()))
+    made = started(method, owned, fresh, start)
+    assert np.array_equal(narrow(made.weights, few, own), start)
+    assert set(made.weights) - set(start) <= set(fresh.weights)
+    assert np.array_equal(made.average, made.weights)
+    trained = replace(fresh, steps=1)
+    assert started(method, owned, trained, start) is trained
 
 
 def test_the_printed_loop_fills_too(printed):
@@ -73,8 +110,9 @@ def test_the_plan_is_the_algorithm(federation):
     phases = [line.phase for line in longer.plan()]
     assert phases == [
         "join", "distil", "distil", "distil", "imputer", "fill", "learn", "share", "distil",
-        "fill", "learn", "share", "distil", "score",
+        "fill", "learn", "share", "distil", "learn", "score",
     ]  # fmt: skip
+    assert [line.whole for line in longer.plan() if line.phase == "learn"] == [False, False, True]
     assert [line.steps for line in longer.plan()][1:4] == [2, 2, 1]
 
 
@@ -156,7 +194,7 @@ def test_the_teacher_helps_clients_with_few_rows():
     public = long[last]
     method = FedTDD(
         common=("x0", "x1", "x2"), window=12, imputer_width=32, imputer_layers=2, width=8, pretrain_steps=250, batch=32,
-        imputer_steps=20, first_steps=1, rounds=1, alpha=0.0, public_windows=0,
+        imputer_steps=20, start_steps=0, first_steps=1, last_steps=0, rounds=1, alpha=0.0,
     )  # fmt: skip
     fitted = method.fit(made, public=public)
     ours, line = [], []

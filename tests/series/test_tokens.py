@@ -69,7 +69,8 @@ def test_what_was_learned_on_common_features_fills_exclusive_ones():
     values = waves(3)[:400]
     holes = np.where(stream.random(values.shape) < 0.5, np.nan, values)
     client = Series.from_arrays(holes, features=("a", "b", "mine"))
-    size = {"rounds": 1, "pretrain_steps": 300, "imputer_steps": 0, "first_steps": 1, "alpha": 0.0, "width": 8}
+    size = {"rounds": 1, "pretrain_steps": 300, "imputer_steps": 0, "alpha": 0.0, "width": 8}
+    size |= {"start_steps": 0, "first_steps": 1, "last_steps": 0}
     errors = []
     for steps in (0, 300):
         method = FedTDD(common=("a", "b"), token_steps=steps, batch=32, imputer_width=32, **size)

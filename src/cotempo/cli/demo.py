@@ -42,8 +42,9 @@ def series(progress: bool | None) -> Demo:
     common = ("x0", "x1")
     shared = ct.Series.from_arrays(truth.complete[public].values[:, :2], features=common)
     method = ct.FedTDD(
-        common=common, window=12, width=16, imputer_width=32, imputer_layers=2, pretrain_steps=300, imputer_steps=60,
-        first_steps=60, later_steps=20, batch=32, diffusion_steps=100, sampler_steps=10, public_windows=50,
+        common=common, window=12, width=16, imputer_width=32, imputer_layers=2, pretrain_steps=300, start_steps=60,
+        imputer_steps=60, first_steps=60, later_steps=20, last_steps=20, batch=32, diffusion_steps=100,
+        sampler_steps=10,
     )  # fmt: skip
     fitted = method.fit({name: clients[name] for name in owners}, public=shared, seed=0, progress=progress)
     change = np.mean([benefit.together / benefit.alone - 1 for benefit in fitted.benefit.values()])

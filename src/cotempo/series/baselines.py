@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -11,13 +11,18 @@ from cotempo.data import Series
 from cotempo.federation.rng import Rng
 from cotempo.series.calibration import Calibration
 from cotempo.series.filling import Filler, open_gates
-from cotempo.series.interpolation import interpolate
 from cotempo.series.learned import Learned
 from cotempo.series.owner import SeriesModel
+from cotempo.series.roughness import find_errors, roughen
 from cotempo.series.scale import Scale
 from cotempo.series.settings import Sizes
 from cotempo.series.ties import Ties
 from cotempo.series.windows import Rows
+
+if TYPE_CHECKING:
+    from cotempo.series.training import Material
+
+ANEW = 250
 
 
 def train_local(
@@ -25,7 +30,7 @@ def train_local(
     sizes: Sizes,
     steps: int,
     *,
-    fill: Literal["zero", "linear"] = "linear",
+    fill: Literal["zero", "linear", "rough"] = "linear",
     seed: int = 0,
 ) -> dict[str, SeriesModel]:
     """Every owner's diffusion model by itself, all trained in one stack.
@@ -33,8 +38,8 @@ def train_local(
     Parameters
     ----------
     fill
-        What stands in gaps: the middle of the scale (``"zero"``, the paper's Local), or linear interpolation. Only
-        measured cells count in the loss with the first, all cells with the second.
+        What stands in gaps: the middle of the scale (``"zero"``, the paper's Local; only measured cells count then),
+        linear interpolation, or that with errors added which are drawn anew now and then (``"rough"``).
 
     Examples
     --------
@@ -46,38 +51,48 @@ def train_local(
     """
     from cotempo.series.noise import Noise
     from cotempo.series.tasks import Denoising
-    from cotempo.series.training import Material, train
+    from cotempo.series.training import train
 
     task = Denoising(sizes.backbone(), Noise(sizes.diffusion_steps))
-    scales = {name: Scale.of(series.values) for name, series in clients.items()}
-    materials = []
-    for name, series in clients.items():
-        filled = interpolate(series) if fill == "linear" else series
-        windows = Rows.of(filled).windows(sizes.window)
-        scaled = np.nan_to_num(scales[name].apply(windows))
+    owners = [_Owner(Rows.of(series), fill, sizes, Rng(seed, name, "local")) for name, series in clients.items()]
+    networks = [
+        Learned.fresh(task.leaves(owner.rows.values.shape[1]), owner.rng("backbone"), sizes.precision)
+        for owner in owners
+    ]
+    for first in range(0, steps, ANEW):
+        rngs = [Rng(seed, name, "local", first) for name in clients]
+        materials = [owner.material(rng) for owner, rng in zip(owners, rngs, strict=True)]
+        networks, _ = train(task, networks, materials, min(ANEW, steps - first), sizes.schedule(steps), rngs)
+    models = {}
+    for (name, series), owner, network in zip(clients.items(), owners, networks, strict=True):
+        order, calibration = np.arange(len(series.features)), Calibration.none(len(series.features))
+        given = (owner.filler, network.average, owner.filler.scale, calibration)
+        models[name] = SeriesModel(sizes, series.features, order, *given)
+    return models
+
+
+class _Owner:
+    """Rows of one owner with their gaps filled by lines, or not at all."""
+
+    def __init__(self, rows: Rows, fill: str, sizes: Sizes, rng: Rng):
+        features = rows.values.shape[1]
+        self.rows, self.sizes, self.rng = rows, sizes, rng
+        scale, closed = Scale.of(rows.values), 0 * open_gates()
+        self.filler = Filler(scale, Ties.none(features), None, None, closed, features)
+        self.filled = rows.values if fill == "zero" else self.filler.rows(rows, sizes)
+        self.errors = rows.values[:0]
+        if fill == "rough":
+            self.errors = find_errors(self.filler, rows, sizes, rng("errors"))
+
+    def material(self, rng: Rng) -> Material:
+        """Windows to learn from, with errors drawn anew."""
+        from cotempo.series.training import Material
+
+        rough = roughen(self.filled, np.isnan(self.rows.values), self.errors, rng("roughness"))
+        windows = self.filler.scale.apply(Rows(rough, self.rows.lengths).windows(self.sizes.window))
         features = windows.shape[2]
         whole = np.ones(features, dtype=bool)
-        materials.append(Material(scaled, ~np.isnan(windows), len(windows), Ties.none(features), whole))
-    rngs = [Rng(seed, name, "local") for name in clients]
-    learned = [
-        Learned.fresh(task.leaves(material.features), rng("backbone"), sizes.precision)
-        for material, rng in zip(materials, rngs, strict=True)
-    ]
-    made, _ = train(task, learned, materials, steps, sizes.schedule(steps), rngs)
-    models = {}
-    for (name, series), network in zip(clients.items(), made, strict=True):
-        features = len(series.features)
-        filler = Filler(scales[name], Ties.none(features), None, None, 0 * open_gates(), features)
-        models[name] = SeriesModel(
-            sizes,
-            series.features,
-            np.arange(features),
-            filler,
-            network.average,
-            scales[name],
-            Calibration.none(features),
-        )
-    return models
+        return Material(np.nan_to_num(windows), ~np.isnan(windows), len(windows), Ties.none(features), whole)
 
 
 def train_central(

@@ -23,10 +23,12 @@ from cotempo.series.owned import (
     ClientMemory,
     Owned,
     conditional_filler,
+    learnable,
     made_scale,
     make_filler,
     public_scale,
     settle,
+    started,
     teaching,
 )
 from cotempo.series.release import release
@@ -88,11 +90,8 @@ def fill(
         memory = replace(memory, gates=choose_gates(*_trials(method, taught, owned, memory, rng)))
     filler = make_filler(method, taught, memory)
     shown = _with_exclusives(question.common["public"], owned.exclusive, memory.scale)
-    filled = filler.rows(owned.learned, method)
-    if method.rough:
-        errors = find_errors(filler, owned.held, method, rng("errors"))
-        filled = roughen(filled, np.isnan(owned.learned.values), errors, rng("roughness"))
-    memory = replace(memory, filled=filled, shown=filler.rows(shown, method))
+    errors = find_errors(filler, owned.rows, method, rng("errors")) if method.rough else memory.errors
+    memory = replace(memory, filled=filler.rows(owned.rows, method), errors=errors, shown=filler.rows(shown, method))
     return Message({"missing": float(np.isnan(owned.rows.values).mean())}), memory
 
 
@@ -122,46 +121,46 @@ def train_backbones(
     from cotempo.series.training import train
 
     task = Denoising(method.backbone(), Noise(method.diffusion_steps))
-    materials = [_filled_windows(method, *given) for given in zip(questions, owners, memories, strict=True)]
-    total = method.first_steps + (method.rounds - 1) * method.later_steps
-    learned, losses = train(
-        task, [memory.backbone for memory in memories], materials, questions[0].common["steps"],
-        method.schedule(total), rngs,
-    )  # fmt: skip
+    given = list(zip(questions, owners, memories, rngs, strict=True))
+    materials = [_filled_windows(method, *each) for each in given]
+    start = questions[0].common.get("start")
+    networks = [started(method, *pair, start) for pair in zip(owners, (m.backbone for m in memories), strict=True)]
+    steps, schedule = questions[0].common["steps"], method.schedule(method.backbone_steps)
+    learned, losses = train(task, networks, materials, steps, schedule, rngs)
     return [
         (Message({"loss": float(losses[k])}), replace(memory, backbone=learned[k])) for k, memory in enumerate(memories)
     ]
 
 
-def _filled_windows(method: FedTDD, question: Question, owned: Owned, memory: ClientMemory) -> Material:
+def _filled_windows(method: FedTDD, question: Question, owned: Owned, memory: ClientMemory, rng: Rng) -> Material:
     """Filled windows of the client, and public ones in which exclusive features do not count."""
     from cotempo.series.training import Material
 
-    common, length = len(method.common), method.window
-    scale = made_scale(method, owned, public_scale(question))
-    own, mask = _own_windows(method, question, owned, memory)
-    shown = memory.shown.reshape(-1, length, own.shape[2])
-    counts = np.broadcast_to(np.arange(own.shape[2]) < common, shown.shape)
+    common, missing = len(method.common), np.isnan(owned.rows.values)
+    filled = _filled(method, question, owned, memory)
+    counts = Rows((~missing).astype(np.float64), owned.rows.lengths)
+    counts.values[:, :common] = 1.0
+    if method.preset == "cotempo":
+        counts.values[:] = 1.0
+    if method.rough:
+        filled = replace(filled, values=roughen(filled.values, missing, memory.errors, rng("roughness")))
+    if not question.common["whole"]:
+        filled, counts = learnable(method, filled)[0], learnable(method, counts)[0]
+    own, mask = filled.windows(method.window), counts.windows(method.window) > 0
     features = own.shape[2]
-    return Material(
-        scale.apply(np.concatenate([own, shown])), np.concatenate([mask, counts]), len(own), Ties.none(features),
-        np.arange(features) < common,
-    )  # fmt: skip
+    shown = memory.shown.reshape(-1, method.window, features)
+    mask = np.concatenate([mask, np.broadcast_to(np.arange(features) < common, shown.shape)])
+    scaled = made_scale(method, owned, public_scale(question)).apply(np.concatenate([own, shown]))
+    return Material(scaled, mask, len(own), Ties.none(features), np.arange(features) < common)
 
 
-def _own_windows(
-    method: FedTDD, question: Question, owned: Owned, memory: ClientMemory
-) -> tuple[Floats, NDArray[np.bool_]]:
-    """The client's windows to learn from, filled, and which of their cells count: all, or as published."""
-    filled, lengths = memory.filled, owned.learned.lengths
-    if not len(filled):  # the round's filling was lost on the way, so it never happened
+def _filled(method: FedTDD, question: Question, owned: Owned, memory: ClientMemory) -> Rows:
+    """The client's rows as last filled; filled now if that was lost on the way."""
+    filled = memory.filled
+    if not len(filled):
         memory = settle(method, memory, owned, question)
-        filled = make_filler(method, teaching(question), memory).rows(owned.learned, method)
-    counts = ~np.isnan(owned.learned.values)
-    counts[:, : len(method.common)] = True
-    counts |= method.preset == "cotempo"
-    mask = Rows(counts.astype(np.float64), lengths).windows(method.window) > 0
-    return Rows(filled, lengths).windows(method.window), mask
+        filled = make_filler(method, teaching(question), memory).rows(owned.rows, method)
+    return Rows(filled, owned.rows.lengths)
 
 
 def share(method: FedTDD, question: Question, owned: Owned, memory: ClientMemory, rng: Rng) -> tuple[Message, None]:
@@ -175,10 +174,9 @@ def share(method: FedTDD, question: Question, owned: Owned, memory: ClientMemory
     public = public_scale(question)
     made = draw_windows(method, memory.backbone.average, features, count, rng)
     made = made_scale(method, owned, public).undo(made)
-    trained, _ = _own_windows(method, question, owned, memory)
-    filler = make_filler(method, teaching(question), settle(method, memory, owned, question))
-    held = Rows(filler.rows(owned.unlearned, method), owned.unlearned.lengths).windows(method.window)
-    drawn, trained, held = (public.apply(part[..., :common]).clip(-100, 100) for part in (made, trained, held))
+    parts = learnable(method, _filled(method, question, owned, memory))
+    real = (part.windows(method.window) for part in parts)
+    drawn, trained, held = (public.apply(part[..., :common]).clip(-100, 100) for part in (made, *real))
     gate = release(drawn, trained, held)
     sent = drawn[gate.kept].astype(method.precision)
     return Message({"windows": sent, "withheld": gate.withheld, "membership": gate.membership}), None

@@ -16,6 +16,7 @@ from cotempo.series.calibration import calibrate
 from cotempo.series.filling import Filler, Taught, open_gates
 from cotempo.series.learned import Learned
 from cotempo.series.owner import SeriesModel
+from cotempo.series.roughness import find_errors, roughen
 from cotempo.series.scale import Scale
 from cotempo.series.settings import Sizes
 from cotempo.series.ties import Ties
@@ -70,8 +71,9 @@ class SeriesDiffusion(Sizes):
         ties, rng = Ties.of(scaled, scale), Rng(seed, "series")
         teacher = Taught(train_imputer(self, scaled, ties, self.imputer_steps, rng).average, ties)
         filler = Filler(scale, ties, teacher, None, open_gates(), len(table.features))
-        filled = Rows(scale.apply(filler.rows(kept, self)), kept.lengths)
-        weights = train_backbone(self, filled, ~np.isnan(kept.values), self.steps, rng).average
+        errors = find_errors(filler, rows, self, rng("errors"))
+        filled = roughen(filler.rows(rows, self), np.isnan(rows.values), errors, rng("roughness"))
+        weights = train_backbone(self, Rows(scale.apply(filled), rows.lengths), self.steps, rng).average
         calibration = calibrate(self, filler, weights, scale, held, rng)
         order = np.arange(len(table.features))
         return SeriesModel(self, table.features, order, filler, weights, scale, calibration)
@@ -119,16 +121,15 @@ def train_imputer(sizes: Sizes, scaled: Rows, ties: Ties, steps: int, rng: Rng) 
     return train(task, [learned], [material], steps, sizes.schedule(steps, sizes.imputer_rate), [rng])[0][0]
 
 
-def train_backbone(sizes: Sizes, filled: Rows, seen: NDArray[np.bool_], steps: int, rng: Rng) -> Learned:
-    """Train a diffusion model on filled rows, scaled; the loss counts only what was seen."""
+def train_backbone(sizes: Sizes, filled: Rows, steps: int, rng: Rng) -> Learned:
+    """Train a diffusion model on filled rows, scaled."""
     from cotempo.series.noise import Noise
     from cotempo.series.tasks import Denoising
     from cotempo.series.training import Material, train
 
     task = Denoising(sizes.backbone(), Noise(sizes.diffusion_steps))
     windows = filled.windows(sizes.window)
-    mask = Rows(seen.astype(np.float64), filled.lengths).windows(sizes.window) > 0
     features = windows.shape[2]
     learned = Learned.fresh(task.leaves(features), rng("backbone"), sizes.precision)
-    material = Material(windows, mask, len(windows), Ties.none(features), np.ones(features, dtype=bool))
+    material = Material(windows, np.isfinite(windows), len(windows), Ties.none(features), np.ones(features, dtype=bool))
     return train(task, [learned], [material], steps, sizes.schedule(steps), [rng])[0][0]

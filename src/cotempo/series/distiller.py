@@ -18,7 +18,8 @@ from cotempo.series.windows import Rows, need_window
 if TYPE_CHECKING:
     from cotempo.federation.rng import Rng
     from cotempo.series.fedtdd import FedTDD, FedTDDState
-    from cotempo.series.training import Material
+    from cotempo.series.learned import Learned, Schedule
+    from cotempo.series.training import Material, Task
 
 HELD = 0.1
 MOST_JUDGED = 1024
@@ -59,14 +60,14 @@ def shown_windows(method: FedTDD, rows: Rows, scale: Scale, stream: np.random.Ge
 def train(
     method: FedTDD, state: FedTDDState, public: Table | None, steps: int, rng: Rng
 ) -> tuple[FedTDDState, dict[str, float]]:
-    """Train the distiller on public windows and on those clients released, and the imputer of tokens beside it.
+    """Train the distiller on public windows and on those clients released, and what else stems from public data.
 
     Small public series are soon learned by heart, so an imputer is judged on public rows it does not learn from, and
     the best so far is what clients are told.
     """
     from cotempo.series.noise import Noise
     from cotempo.series.tasks import Denoising, Filling
-    from cotempo.series.training import Task, judge
+    from cotempo.series.training import judge
     from cotempo.series.training import train as train_networks
 
     rows, learned = public_rows(method, public), state.distiller
@@ -89,13 +90,33 @@ def train(
         before, after = (judge(task, item, unseen, method.batch) for item in (state.best, made))
         metrics["held-out loss"] = min(before, after)
         state = replace(state, best=made if after <= before else state.best)
-    total = min(method.token_steps, method.pretrain_steps)
-    steps = min(steps, total - state.tokens.steps)
-    if method.has_tokens and steps > 0:
-        task, schedule = Filling(method.token_imputer()), method.schedule(total, method.imputer_rate / 2)
-        (free,), (loss,) = train_networks(task, [state.tokens], [material], steps, schedule, [rng])
-        state, metrics["token loss"] = replace(state, tokens=free), float(loss)
+    if method.has_tokens:
+        task, total = Filling(method.token_imputer()), min(method.token_steps, method.pretrain_steps)
+        schedule = method.schedule(total, method.imputer_rate / 2)
+        state = replace(state, tokens=_go_on(task, state.tokens, material, steps, schedule, rng))
+    if method.start_steps:
+        task = Denoising(method.backbone(), Noise(method.diffusion_steps))
+        total = min(method.start_steps, method.pretrain_steps)
+        material, schedule = _as_owned(method, state, rows), method.schedule(total)
+        state = replace(state, start=_go_on(task, state.start, material, steps, schedule, rng))
     return state, metrics
+
+
+def _go_on(task: Task, learned: Learned, material: Material, steps: int, schedule: Schedule, rng: Rng) -> Learned:
+    """Train a network until it has had all steps of its schedule."""
+    from cotempo.series.training import train as train_networks
+
+    steps = min(steps, schedule.horizon - learned.steps)
+    return train_networks(task, [learned], [material], steps, schedule, [rng])[0][0] if steps > 0 else learned
+
+
+def _as_owned(method: FedTDD, state: FedTDDState, rows: Rows) -> Material:
+    """Public windows as clients have theirs: dealt out in order of time, each part in a scale of its own."""
+    windows = rows.windows(method.window)
+    usual = float(np.median([count for count in state.windows.values() if count] or [len(windows)]))
+    parts = np.array_split(windows, min(max(1, round(len(windows) / usual)), len(windows)))
+    scaled = [Scale.of(part.reshape(-1, part.shape[2])).apply(part) for part in parts]
+    return _material(state, np.concatenate(scaled))
 
 
 def _split(rows: Rows, length: int) -> tuple[Rows, Rows]:

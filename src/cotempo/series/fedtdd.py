@@ -40,9 +40,10 @@ from cotempo.series.windows import Rows
 class FedTDDState:
     """What the coordinator keeps.
 
-    `distiller` goes on learning, `best` is its best so far, which clients are told, and `tokens` the imputer that knows
-    no feature by name. `public` are the public windows that clients are shown, `bank` holds the synthetic windows that
-    they released, and `place` is how much of the plan is done; the rest is what clients said of themselves.
+    `distiller` goes on learning, `best` is its best so far, which clients are told, `tokens` the imputer that knows no
+    feature by name, and `start` where clients' diffusion models start. `public` are the public windows that clients are
+    shown, `bank` holds the synthetic windows that they released, and `place` is how much of the plan is done; the rest
+    is what clients said of themselves.
     """
 
     scale: Scale
@@ -50,6 +51,7 @@ class FedTDDState:
     distiller: Learned
     best: Learned
     tokens: Learned
+    start: Learned
     public: NDArray[Any]
     bank: NDArray[Any]
     place: int = 0
@@ -61,11 +63,12 @@ class FedTDDState:
 
 @dataclass(frozen=True)
 class Line:
-    """One line of the algorithm: what is done, in which round, and how many training steps it takes."""
+    """One line of the algorithm: what is done, in which round, in how many steps, and whether on all windows."""
 
     phase: str
     round: int
     steps: int = 0
+    whole: bool = False
 
 
 @register("fed-tdd")
@@ -73,8 +76,9 @@ class FedTDD(Sizes, Method):
     r"""Fill gaps and generate series at many owners who share some features.
 
     The preset ``cotempo`` trains two imputers on public data, one of the common features and one of tokens that fills
-    any feature. Clients use them frozen and correct them by an imputer of their own, each where that helps; clients'
-    diffusion models learn from their filled windows.
+    any feature. Clients use them frozen and correct them by an imputer of their own, each where that helps. Clients'
+    diffusion models start from one of the public data and learn from filled windows; some windows are set apart until
+    the last release, so that what a released window tells of those trained on can be measured.
     The preset ``paper`` is the printed loop: a diffusion model of the common features (the distiller) fills them by
     guided sampling, and is fine-tuned on public data and what clients release.
 
@@ -87,9 +91,12 @@ class FedTDD(Sizes, Method):
         Names of the features all clients and the public series have.
     rounds
         :math:`R`.
-    pretrain_steps, token_steps, imputer_steps, first_steps, later_steps
-        Training steps of the distiller, of the imputer of tokens (at most as many), of a client's imputer, and of a
-        client's diffusion model in the first and in each later round.
+    pretrain_steps, token_steps, start_steps
+        Training steps of the distiller, and of the imputer of tokens and of the model that clients' diffusion models
+        start from (at most as many; 0: none).
+    imputer_steps, first_steps, later_steps, last_steps
+        Training steps of a client's imputer, and of its diffusion model in the first round, in each later one, and at
+        last, when nothing of it will leave any more, on all windows.
     alpha
         Share of synthetic windows that clients release in the last round; with 0 the distiller is never fine-tuned.
     growth
@@ -98,8 +105,8 @@ class FedTDD(Sizes, Method):
     public_windows
         How many public windows a client's diffusion model also learns from; none by default, as they did not help.
     rough
-        Whether diffusion models learn from fillings with errors added that are drawn from those on held-out rows: a
-        filling by itself is smoother than what it stands for.
+        Whether diffusion models learn from fillings with errors added, drawn from those of measurements hidden for the
+        purpose: a filling by itself is smoother than what it stands for.
     guidance
         Strength of guided sampling (preset ``paper``).
     chunk
@@ -120,8 +127,9 @@ class FedTDD(Sizes, Method):
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "cotempo": {},
         "paper": {
-            "rounds": 5, "pretrain_steps": 10_000, "token_steps": 0, "imputer_steps": 0, "first_steps": 7500,
-            "later_steps": 5000, "alpha": 1.0, "public_windows": 0, "sampler": "ddpm", "warm_start": 1.0,
+            "rounds": 5, "pretrain_steps": 10_000, "token_steps": 0, "start_steps": 0, "imputer_steps": 0,
+            "first_steps": 7500, "later_steps": 5000, "last_steps": 0, "alpha": 1.0, "rough": False, "rate": 8e-4,
+            "sampler": "ddpm", "warm_start": 1.0,
         },
     }  # fmt: skip
     State: ClassVar[type] = FedTDDState
@@ -131,13 +139,15 @@ class FedTDD(Sizes, Method):
     rounds: int = Field(2, ge=1)
     pretrain_steps: int = Field(10_000, ge=1)
     token_steps: int = Field(4000, ge=0)
+    start_steps: int = Field(2000, ge=0)
     imputer_steps: int = Field(600, ge=0)
-    first_steps: int = Field(1500, ge=1)
+    first_steps: int = Field(1000, ge=1)
     later_steps: int = Field(500, ge=0)
+    last_steps: int = Field(500, ge=0)
     alpha: float = Field(0.1, ge=0, le=1)
     growth: Literal["linear", "constant", "none"] = "linear"
     public_windows: int = Field(0, ge=0)
-    rough: bool = False
+    rough: bool = True
     guidance: float = Field(0.05, ge=0)
     chunk: int = Field(250, ge=1)
 
@@ -152,6 +162,7 @@ class FedTDD(Sizes, Method):
             yield from self._chunks("learn", number, self.first_steps if number == 1 else self.later_steps)
             yield Line("share", number)
             yield from self._chunks("distil", number, self.tuning_steps)
+        yield from self._chunks("learn", self.rounds, self.last_steps, whole=True)
         yield Line("score", self.rounds)
 
     @property
@@ -168,9 +179,14 @@ class FedTDD(Sizes, Method):
         """Share of synthetic windows released in a round."""
         return self.alpha * {"linear": number / self.rounds, "constant": 1.0, "none": 0.0}[self.growth]
 
-    def _chunks(self, phase: str, number: int, steps: int) -> Iterator[Line]:
+    @property
+    def backbone_steps(self) -> int:
+        """Steps of a client's diffusion model in all."""
+        return self.first_steps + (self.rounds - 1) * self.later_steps + self.last_steps
+
+    def _chunks(self, phase: str, number: int, steps: int, *, whole: bool = False) -> Iterator[Line]:
         for first in range(0, steps, self.chunk):
-            yield Line(phase, number, min(self.chunk, steps - first))
+            yield Line(phase, number, min(self.chunk, steps - first), whole)
 
     # The coordinator.
 
@@ -182,8 +198,9 @@ class FedTDD(Sizes, Method):
         shown = distiller.shown_windows(self, rows, scale, rng("shown"))
         ties = Ties.of(Rows(scale.apply(rows.values), rows.lengths), scale)
         tokens = Learned.fresh(self.token_imputer().leaves(0), rng("tokens"), self.precision)
+        start = Learned.fresh(self.backbone().leaves(len(self.common)), rng("start"), self.precision)
         bank = np.zeros((0, self.window, len(self.common)), self.precision)
-        return FedTDDState(scale, ties, learned, learned, tokens, shown, bank)
+        return FedTDDState(scale, ties, learned, learned, tokens, start, shown, bank)
 
     def ask(self, state: FedTDDState, cohort: Sequence[str], rng: Rng) -> Ask | None:
         """The next line of the plan; the distiller goes with it, so that a newcomer has all it needs."""
@@ -203,6 +220,10 @@ class FedTDD(Sizes, Method):
             told["tokens"] = state.tokens.average
         if line.phase == "fill":
             told["public"] = state.public
+        if line.phase == "learn":
+            told["whole"] = line.whole
+            if self.start_steps:
+                told["start"] = state.start.average
         return Ask(line.phase, cohort, Message(told), ends_round=ends)
 
     def absorb(
@@ -335,7 +356,8 @@ class FedTDD(Sizes, Method):
         method = cls(
             common=("x0", "x1"), rounds=1, window=4, context=6, width=4, heads=1, encoders=1, decoders=1,
             imputer_width=4, imputer_layers=1, diffusion_steps=4, sampler_steps=2, batch=4, pretrain_steps=2,
-            token_steps=1, imputer_steps=1, first_steps=1, alpha=0.2, public_windows=4, precision="float64",
+            token_steps=1, start_steps=1, imputer_steps=1, first_steps=1, last_steps=1, alpha=0.2, public_windows=4,
+            precision="float64",
         )  # fmt: skip
         return method, clients, public
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from cotempo.series.calibration import Calibration
 from cotempo.series.filling import Filler, Taught, open_gates
 from cotempo.series.guided import GuidedFiller
 from cotempo.series.learned import Learned
+from cotempo.series.parameters import widen
 from cotempo.series.scale import Scale
 from cotempo.series.ties import Ties
 from cotempo.series.windows import Rows, need_window
@@ -38,8 +39,6 @@ class Owned:
         All rows, in the units of the data.
     trained, held
         The first part of every piece, to train imputers on, and the rest, on which gates are chosen.
-    learned, unlearned
-        What the diffusion model learns from, and what it does not: the end of every third piece.
     scale
         Measured on the client's own rows; the public one replaces it for the common features.
     """
@@ -47,8 +46,6 @@ class Owned:
     rows: Rows
     trained: Rows
     held: Rows
-    learned: Rows
-    unlearned: Rows
     scale: Scale
     exclusive: int
 
@@ -64,7 +61,9 @@ class ClientMemory:
     gates
         How far filling is trusted, as `Filler.gates`.
     filled
-        The rows its diffusion model learns from with gaps filled, ``(rows, features)``; none before the first filling.
+        Its rows with gaps filled, ``(rows, features)``; none before the first filling.
+    errors
+        How filling errs, ``(hidden rows, features)``, as `find_errors` has it.
     shown
         Public windows with its exclusive features filled in, ``(windows * length, features)``.
     scale, made
@@ -80,6 +79,7 @@ class ClientMemory:
     backbone: Learned
     gates: Floats
     filled: Floats
+    errors: Floats
     shown: Floats
     scale: Scale
     made: Scale
@@ -107,8 +107,12 @@ def prepare(method: FedTDD, table: Series) -> Owned:
     found = Rows.of(table)
     rows = Rows(found.values[:, [table.features.index(name) for name in names]], found.lengths)
     need_window(rows, method.window)
-    parts = (*rows.split(HELD, method.window), *rows.split(HELD, method.window, EVERY))
-    return Owned(rows, *parts, Scale.of(rows.values), len(names) - len(method.common))
+    return Owned(rows, *rows.split(HELD, method.window), Scale.of(rows.values), len(names) - len(method.common))
+
+
+def learnable(method: FedTDD, rows: Rows) -> tuple[Rows, Rows]:
+    """What diffusion models learn from while their windows are released, and the rest: the end of every third piece."""
+    return rows.split(HELD, method.window, EVERY)
 
 
 def inner_order(method: FedTDD, features: Sequence[str]) -> list[str]:
@@ -124,8 +128,18 @@ def begin(method: FedTDD, owned: Owned, rng: Rng) -> ClientMemory:
     empty = np.zeros((0, features))
     ties, scale = Ties.none(features), owned.scale
     return ClientMemory(
-        imputer, imputer, backbone, open_gates(), empty, empty, scale, scale, ties, Calibration.none(features)
+        imputer, imputer, backbone, open_gates(), empty, empty, empty, scale, scale, ties, Calibration.none(features)
     )
+
+
+def started(method: FedTDD, owned: Owned, network: Learned, start: NDArray[Any] | None) -> Learned:
+    """A diffusion model that has learned nothing yet, with the coordinator's weights where those know the features."""
+    if start is None or network.steps:
+        return network
+    own, common = (method.backbone().leaves(count) for count in (owned.rows.values.shape[1], len(method.common)))
+    known = widen(np.ones_like(start), common, own) > 0
+    weights = np.where(known, widen(start, common, own), network.weights).astype(method.precision)
+    return replace(network, weights=weights, average=weights)
 
 
 def public_scale(question: Question) -> Scale:

@@ -34,10 +34,28 @@ class Attention(nn.Module):
         values = self.project(features).view(-1, self.heads, self.outputs)
         pull = (values * self.source).sum(-1)[origin] + (values[:targets] * self.target).sum(-1)[goal]
         share = edge_softmax(functional.leaky_relu(pull, 0.2), goal, targets)
-        mixed = values.new_zeros(targets, self.heads, self.outputs)
-        mixed = mixed.index_add(0, goal, values[origin] * share[:, :, None])
-        found: torch.Tensor = mixed.reshape(targets, -1) + self.bias
-        return found
+        mixed = [
+            mix_edges(*head, origin, goal, targets) for head in zip(values.unbind(1), share.unbind(1), strict=True)
+        ]
+        return torch.cat(mixed, dim=1) + self.bias
+
+
+def mix_edges(
+    values: torch.Tensor, share: torch.Tensor, origin: torch.Tensor, goal: torch.Tensor, targets: int
+) -> torch.Tensor:
+    """Sum the values that edges bring to each target, ``(targets, outputs)``; edges are sorted by target.
+
+    A bag of embeddings is just that sum, and never holds a row for each edge.
+
+    Examples
+    --------
+    >>> values, share = torch.tensor([[1.0], [2.0], [4.0]]), torch.tensor([0.5, 1.0, 1.0])
+    >>> mix_edges(values, share, torch.tensor([0, 2, 1]), torch.tensor([0, 0, 1]), 2).ravel().tolist()
+    [4.5, 2.0]
+    """
+    begins = torch.searchsorted(goal, torch.arange(targets, device=goal.device))
+    weights = share.contiguous()
+    return functional.embedding_bag(origin, values.contiguous(), begins, mode="sum", per_sample_weights=weights)
 
 
 def edge_softmax(scores: torch.Tensor, goal: torch.Tensor, targets: int) -> torch.Tensor:

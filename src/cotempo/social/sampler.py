@@ -47,8 +47,7 @@ def sample_neighbours(graph: Any, nodes: Rows, fanout: int, rng: np.random.Gener
     offset = np.arange(len(goal)) - np.repeat(np.cumsum(degree) - degree, degree)
     ends = graph.indices[np.repeat(graph.indptr[nodes].astype(np.int64), degree) + offset].astype(np.int64)
     if (degree > fanout).any():
-        order = np.lexsort((rng.random(len(goal)), goal))
-        goal, ends = goal[order], ends[order]
+        ends = ends[np.argsort(goal + rng.random(len(goal)))]  # shuffled within each goal, which stays in its place
         kept = offset < fanout  # within a goal, the first `fanout` after shuffling
         goal, ends = goal[kept], ends[kept]
     place = np.full(graph.shape[0], -1, dtype=np.int64)
