@@ -4,24 +4,25 @@
 
 Table 2: half of everything missing. 3: a quarter of the features common. 5: a quarter public. 6: a quarter of the
 windows with holes in common features only. 7: imbalanced clients. 8: ratios of aggregation. scarce: little public data.
-Parts of one table may run apart (`--parts FOLDER --seeds 0 --methods Local`) and be put together (`--collect FOLDER`).
+Parts of one table may run apart (`--parts FOLDER --seeds 0 --methods Local`) and be put together (`--collect`).
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parent))
+from parts import FOLDER, about, do_part, read_parts
 from printed import printed
 from results import write_results
-from setting import NAMES, Setting, make_setting
+from setting import NAMES, WINDOW, Setting, make_setting
 
 from cotempo.series import FedTDD, interpolate
 from cotempo.series.baselines import train_central, train_local
@@ -107,27 +108,38 @@ def windows_of(series, features, length: int) -> np.ndarray:
     return Rows.of(series).windows(length)[:, :, columns]
 
 
-def run(table: str, data: str, size: dict, methods: list[str], seed: int, quick: bool):
-    """All methods on one data set and seed, judged by the same encoders; rows as they are found."""
-    setting = make_setting(data, clients=size["clients"], seed=seed, **TABLES[table])
-    length = 24
-    real = {name: windows_of(owner.complete, owner.complete.features, length) for name, owner in setting.owners.items()}
-    judges = ContextFID.of_all(list(real.values()), steps=size["judge"], seed=seed)
-    floor = float(np.mean([judge.floor() for judge in judges]))
-    for method in methods:
+class Contest:
+    """Methods on one data set and seed, judged by the same encoders."""
+
+    def __init__(self, table: str, data: str, size: dict, seed: int, quick: bool):
+        self.table, self.data, self.size, self.seed, self.quick = table, data, size, seed, quick
+        self.setting = make_setting(data, clients=size["clients"], seed=seed, **TABLES[table])
+        owners = self.setting.owners.items()
+        self.real = {name: windows_of(owner.complete, owner.complete.features, WINDOW) for name, owner in owners}
+
+    @cached_property
+    def judges(self) -> list[ContextFID]:
+        """An encoder for each client."""
+        return ContextFID.of_all(list(self.real.values()), steps=self.size["judge"], seed=self.seed)
+
+    def row(self, method: str) -> dict:
+        """Train a method and judge it."""
         began = time.perf_counter()
-        made = train_method(method, setting, data, size, seed)
+        made = train_method(method, self.setting, self.data, self.size, self.seed)
         seconds = time.perf_counter() - began
-        scores = judged(made["models"], setting, real, judges, 0 if quick else size["judge"], seed)
-        errors = filling_errors(made["models"], setting) if method in FEDERATED else {"filling": "", "lines": ""}
+        steps = 0 if self.quick else self.size["judge"]
+        scores = judged(made["models"], self.setting, self.real, self.judges, steps, self.seed)
+        errors = {"filling": "", "lines": ""}
+        if method in FEDERATED:
+            errors = filling_errors(made["models"], self.setting)
         row = {
-            "table": table, "data": data, "method": method, "seed": seed, **scores, "Context-FID floor": floor,
-            "printed Context-FID": printed(table, method, data), "filling MAE": errors["filling"],
+            **scores, "Context-FID floor": float(np.mean([judge.floor() for judge in self.judges])),
+            "printed Context-FID": printed(self.table, method, self.data), "filling MAE": errors["filling"],
             "interpolation MAE": errors["lines"], "membership": made.get("membership", ""),
             "released": made.get("released", ""), "withheld": made.get("withheld", ""), "seconds": seconds,
         }  # fmt: skip
         print({key: round(value, 4) if isinstance(value, float) else value for key, value in row.items()}, flush=True)
-        yield row
+        return row
 
 
 def judged(models: dict, setting: Setting, real: dict, judges: list[ContextFID], steps: int, seed: int) -> dict:
@@ -156,16 +168,6 @@ def filling_errors(models: dict, setting: Setting) -> dict[str, float]:
     return {key: float(np.concatenate(parts).mean()) for key, parts in found.items()}
 
 
-def collect(folder: Path) -> None:
-    """Result files from the parts in a folder, whatever they hold."""
-    paths = sorted(folder.glob("series-generation-*.jsonl"))
-    rows = [json.loads(line) for path in paths for line in path.read_text().splitlines()]
-    for name in sorted({row["file"] for row in rows}):
-        chosen = [{k: v for k, v in row.items() if k != "file"} for row in rows if row["file"] == name]
-        chosen.sort(key=lambda row: (row["seed"], METHODS.index(row["method"])))
-        write_results(name, chosen, seed=sorted({row["seed"] for row in chosen}), note="parts run apart")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", choices=sorted(SIZES), default="mini")
@@ -174,23 +176,25 @@ def main() -> None:
     parser.add_argument("--methods", nargs="*", choices=METHODS)
     parser.add_argument("--seeds", nargs="*", type=int)
     parser.add_argument("--quick", action="store_true", help="leave out the discriminative and predictive scores")
-    parser.add_argument("--parts", type=Path)
-    parser.add_argument("--collect", type=Path)
+    parser.add_argument("--parts", type=Path, default=FOLDER, help="parts that are there already are not run again")
+    parser.add_argument("--collect", action="store_true", help="only write the tables, from whatever parts there are")
     given = parser.parse_args()
-    if given.collect:
-        return collect(given.collect)
-    size = SIZES[given.size]
-    methods = given.methods or DEFAULT.get(given.table, LOOP)
+    size, methods = SIZES[given.size], given.methods or DEFAULT.get(given.table, LOOP)
     for data in given.data:
-        name, rows = f"series/generation-table{given.table}-{data}-{given.size}", []
-        for seed in given.seeds if given.seeds is not None else range(size["seeds"]):
-            for row in run(given.table, data, size, methods, seed, given.quick):
-                rows.append(row)
-                if given.parts:
-                    with open(given.parts / f"series-generation-{name[18:]}-{seed}.jsonl", "a") as file:
-                        file.write(json.dumps({**row, "file": name}) + "\n")
-        if not given.parts:
-            write_results(name, rows, seed=sorted({row["seed"] for row in rows}), note=f"size {given.size}")
+        key = {"table": given.table, "data": data, "size": given.size}
+        for seed in () if given.collect else given.seeds or range(size["seeds"]):
+            contest = Contest(given.table, data, size, seed, given.quick)
+            for method in methods:
+                do_part(given.parts, {**key, "method": method, "seed": seed}, partial(contest.row, method))
+        parts = read_parts(given.parts, **key)
+        parts.sort(key=lambda part: (part["seed"], METHODS.index(part["method"])))
+        rows = [
+            {name: value for name, value in part.items() if name not in ("size", "commit", "machine")} for part in parts
+        ]
+        if rows:
+            seeds = sorted({row["seed"] for row in rows})
+            note = f"size {given.size}; {about(parts)}"
+            write_results(f"series/generation-table{given.table}-{data}-{given.size}", rows, seed=seeds, note=note)
 
 
 if __name__ == "__main__":

@@ -56,7 +56,7 @@ class Sizes(BaseModel):
     sampler_steps: int = Field(25, ge=2)
     warm_start: float = Field(0.5, gt=0, le=1)
     batch: int = Field(128, ge=2)
-    rate: float = Field(8e-4, gt=0)
+    rate: float = Field(4e-3, gt=0)
     precision: Literal["float32", "float64"] = "float32"
 
     @property
