@@ -89,7 +89,7 @@ def train_method(method: str, setting: Setting, data: str, size: dict, seed: int
         fitted = model.fit(setting.clients, public=setting.public, seed=seed, progress=False)
         return {
             "models": {name: fitted[name] for name in setting.clients},
-            "membership": max(fitted.membership.values(), default=0.5),
+            "membership": float(np.mean(list(fitted.membership.values()))),
             "released": len(fitted.state.bank),
             "withheld": sum(fitted.withheld.values()),
         }

@@ -24,11 +24,12 @@ def by_method(parts: list[Part]) -> dict[str, list[Part]]:
 
 
 def method_table(parts: list[Part], rival: str = "DAMe") -> list[dict[str, Any]]:
-    """A row per method: scores, the rival's lead on the same seeds, time and traffic; one seed alone tells nothing."""
+    """A row per method: scores, the rival's lead on the same seeds, time and traffic; of one seed only if all have one."""
     best = {part["seed"]: part["NMI"] for part in parts if part["method"] == rival}
-    table = []
-    for name, rows in by_method(parts).items():
-        if len(rows) < 2:
+    found, table = by_method(parts), []
+    least = min(2, max(map(len, found.values()), default=0))
+    for name, rows in found.items():
+        if len(rows) < least:
             continue
         row: dict[str, Any] = {"method": name, "seeds": len(rows)}
         for metric in METRICS:

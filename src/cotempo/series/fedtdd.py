@@ -255,7 +255,7 @@ class FedTDD(Sizes, Method):
         metrics = {
             "released": float(len(bank) - len(state.bank)),
             "withheld": float(sum(told[name]["withheld"] for name in told)),
-            "membership": max((told[name]["membership"] for name in told), default=0.5),
+            "membership": _mean([told[name]["membership"] for name in told]),
         }
         return replace(state, bank=bank, withheld=withheld, membership=membership), metrics
 
