@@ -134,7 +134,7 @@ def collect(folder: Path, variant: str, posts: int, rounds: int) -> None:
     parts.sort(key=lambda part: (order[part["method"]], part["seed"]))
     seeds = sorted({part["seed"] for part in parts})
     size = min(VARIANTS[variant].get("posts", posts), posts)
-    note = f"{size} posts a client, {rounds} rounds; means over clients and seeds; new posts; {about(parts)}"
+    note = f"at most {size} posts a client, {rounds} rounds; means over clients and seeds; new posts; {about(parts)}"
     name = f"social/{variant}" if posts == SIZE else f"social/{variant}-{posts}-posts"
     write_results(name, method_table(parts), seed=seeds, note=note)
     if variant == "bare":

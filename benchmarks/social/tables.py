@@ -24,7 +24,7 @@ def by_method(parts: list[Part]) -> dict[str, list[Part]]:
 
 
 def method_table(parts: list[Part], rival: str = "DAMe") -> list[dict[str, Any]]:
-    """A row per method: scores, the rival's lead on the same seeds, time and traffic; of one seed only if all have one."""
+    """A row per method: scores, the rival's lead on the same seeds, time and traffic; one seed only if all have one."""
     best = {part["seed"]: part["NMI"] for part in parts if part["method"] == rival}
     found, table = by_method(parts), []
     least = min(2, max(map(len, found.values()), default=0))

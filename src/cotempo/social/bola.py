@@ -74,17 +74,13 @@ def posterior(tried: Floats, scores: Floats, where: Floats) -> tuple[Floats, Flo
     centre, spread = float(scores.mean()), float(scores.std()) or 1.0
     values = (scores - centre) / spread
     width = float(np.ptp(np.concatenate([tried, where]))) or 1.0
-    best: tuple[float, float, Floats, Floats] | None = None
-    for length in LENGTHS * width:
-        kernel = _kernel(tried, tried, length)
-        for noise in NOISES:
-            factor = np.linalg.cholesky(kernel + noise * np.eye(len(tried)))
-            solved = np.linalg.solve(factor.T, np.linalg.solve(factor, values))
-            likelihood = -0.5 * float(values @ solved) - float(np.log(np.diag(factor)).sum())
-            if best is None or likelihood > best[0]:
-                best = (likelihood, length, factor, solved)
-    assert best is not None  # both grids hold something
-    _, length, factor, solved = best
+    kernels = np.stack([_kernel(tried, tried, length) for length in LENGTHS * width])
+    noisy = kernels[:, None] + NOISES[:, None, None] * np.eye(len(tried))
+    factors = np.linalg.cholesky(noisy)
+    solutions = np.linalg.solve(noisy, np.broadcast_to(values[:, None], (*noisy.shape[:3], 1)))[..., 0]
+    halves = np.log(np.diagonal(factors, axis1=2, axis2=3)).sum(axis=2)
+    place = np.unravel_index((-0.5 * solutions @ values - halves).argmax(), halves.shape)
+    length, factor, solved = float(LENGTHS[place[0]] * width), factors[place], solutions[place]
     across = _kernel(where, tried, length)
     variance = 1.0 - (np.linalg.solve(factor, across.T) ** 2).sum(axis=0)
     return centre + spread * (across @ solved), spread * np.sqrt(np.maximum(variance, 1e-12))
