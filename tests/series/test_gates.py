@@ -56,6 +56,13 @@ def test_copies_are_withheld_and_told_apart():
     assert membership(trained + 1e-3, trained, others) > 0.99
 
 
+def test_copies_of_windows_set_apart_are_withheld_too():
+    trained, others, fresh = np.random.default_rng(0).normal(size=(3, 50, 4, 1))
+    gate = release(np.concatenate([others[:5] + 1e-4, fresh]), trained, others)
+    assert not gate.kept[:5].any()
+    assert gate.kept[5:].mean() > 0.9
+
+
 def test_distances_are_those_of_a_direct_computation():
     stream = np.random.default_rng(0)
     one, two = stream.normal(size=(7, 4, 2)), stream.normal(size=(300, 4, 2))

@@ -138,10 +138,8 @@ def _filled_windows(method: FedTDD, question: Question, owned: Owned, memory: Cl
 
     common, missing = len(method.common), np.isnan(owned.rows.values)
     filled = _filled(method, question, owned, memory)
-    counts = Rows((~missing).astype(np.float64), owned.rows.lengths)
-    counts.values[:, :common] = 1.0
-    if method.preset == "cotempo":
-        counts.values[:] = 1.0
+    free = np.arange(missing.shape[1]) < common if method.preset == "paper" else True
+    counts = Rows((~missing | free).astype(np.float64), owned.rows.lengths)
     if method.rough:
         filled = replace(filled, values=roughen(filled.values, missing, memory.errors, rng("roughness")))
     if not question.common["whole"]:

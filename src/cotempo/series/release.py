@@ -1,4 +1,4 @@
-"""The release gate: no synthetic window leaves its owner if it lies too near to one the model was trained on."""
+"""The release gate: no synthetic window leaves its owner if it lies too near to a real one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Release:
     kept
         Which synthetic windows may leave, ``(windows,)``.
     threshold
-        The distance to the nearest training window below which a window is withheld.
+        The distance to the nearest real window below which a window is withheld.
     membership
         How well distances to the released windows tell training windows from others, as an AUC; 0.5 is not at all.
     """
@@ -39,7 +39,7 @@ class Release:
 def release(synthetic: Floats, trained: Floats, others: Floats) -> Release:
     """Decide which synthetic windows may leave.
 
-    A window is withheld if it is nearer to a training window than 99 % of the owner's other windows are.
+    A window is withheld if it is nearer to a real window than 99 % of those not trained on are to those trained on.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def release(synthetic: Floats, trained: Floats, others: Floats) -> Release:
     half = len(trained) // 2
     usual = nearest_distance(others, trained) if len(others) else nearest_distance(trained[half:], trained[:half])
     threshold = float(np.quantile(usual, QUANTILE)) if len(usual) else 0.0
-    kept = nearest_distance(synthetic, trained) > threshold
+    kept = nearest_distance(synthetic, np.concatenate([trained, others])) > threshold
     return Release(kept, threshold, membership(synthetic[kept], trained, others))
 
 
