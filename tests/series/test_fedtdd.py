@@ -12,7 +12,7 @@ from cotempo.data import Series, hide, make_series
 from cotempo.errors import DataError, ParameterError, SchemaError
 from cotempo.federation.rng import Rng
 from cotempo.series import FedTDD, interpolate, training
-from cotempo.series.owned import started
+from cotempo.series.owned import set_apart, started
 from cotempo.series.parameters import narrow
 from cotempo.series.tasks import Denoising
 from cotempo.testing import CHECKS
@@ -78,7 +78,7 @@ def test_windows_set_apart_are_learned_from_only_after_the_last_release(federati
     monkeypatch.setattr(training, "train", spy)
     method.fit(clients, public=public)
     rows = [method.prepare(table).rows for table in clients.values()]
-    apart = [len(method.prepare(table).trained.windows(method.window)) for table in clients.values()]
+    apart = [len(set_apart(method, part)[0].windows(method.window)) for part in rows]
     assert counts == [apart, [len(part.windows(method.window)) for part in rows]]
     assert counts[0] != counts[1]
 

@@ -63,6 +63,20 @@ def test_copies_of_windows_set_apart_are_withheld_too():
     assert gate.kept[5:].mean() > 0.9
 
 
+def test_what_tells_members_apart_is_withheld():
+    """Neighbours of windows trained on, too far off to be copies: the gate moves until what leaves tells nothing."""
+    stream = np.random.default_rng(0)
+    trained, others, fresh = stream.normal(size=(3, 200, 16, 1))
+    beside = trained + 0.6 * stream.normal(size=trained.shape)
+    assert membership(beside, trained, others) > 0.9
+    gate = release(np.concatenate([beside, fresh]), trained, others)
+    assert gate.membership <= 0.55
+    assert gate.kept[:200].mean() < 0.2 < 0.5 < gate.kept[200:].mean()
+    apart = release(trained + 3.0, trained, others + 100.0)
+    assert not apart.kept.any()
+    assert apart.membership == 0.5
+
+
 def test_distances_are_those_of_a_direct_computation():
     stream = np.random.default_rng(0)
     one, two = stream.normal(size=(7, 4, 2)), stream.normal(size=(300, 4, 2))

@@ -20,13 +20,13 @@ from cotempo.series.gates import Trial, choose_gates, fair_error, try_out
 from cotempo.series.generation import draw_windows
 from cotempo.series.guided import GuidedFiller, guided_errors
 from cotempo.series.owned import (
-    HELD,
     ClientMemory,
     Owned,
     conditional_filler,
     made_scale,
     make_filler,
     public_scale,
+    set_apart,
     settle,
     started,
     teaching,
@@ -143,7 +143,7 @@ def _filled_windows(method: FedTDD, question: Question, owned: Owned, memory: Cl
     if method.rough:
         filled = replace(filled, values=roughen(filled.values, missing, memory.errors, rng("roughness")))
     if not question.common["whole"]:
-        filled, counts = (part.split(HELD, method.window)[0] for part in (filled, counts))
+        filled, counts = (set_apart(method, part)[0] for part in (filled, counts))
     own, mask = filled.windows(method.window), counts.windows(method.window) > 0
     features = own.shape[2]
     shown = memory.shown.reshape(-1, method.window, features)
@@ -172,7 +172,7 @@ def share(method: FedTDD, question: Question, owned: Owned, memory: ClientMemory
     public = public_scale(question)
     made = draw_windows(method, memory.backbone.average, features, count, rng)
     made = made_scale(method, owned, public).undo(made)
-    parts = _filled(method, question, owned, memory).split(HELD, method.window)
+    parts = set_apart(method, _filled(method, question, owned, memory))
     real = (part.windows(method.window) for part in parts)
     drawn, trained, held = (public.apply(part[..., :common]).clip(-100, 100) for part in (made, *real))
     gate = release(drawn, trained, held)

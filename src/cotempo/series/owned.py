@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from cotempo.series.fedtdd import FedTDD
 
 Floats = NDArray[np.float64]
-HELD = 0.2
+HELD, EVERY = 0.2, 3
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Owned:
     rows
         All rows, in the units of the data.
     trained, held
-        The first part of every piece, to train on, and the rest, on which gates are chosen.
+        The first part of every piece, to train imputers on, and the rest, on which gates are chosen.
     scale
         Measured on the client's own rows; the public one replaces it for the common features.
     """
@@ -108,6 +108,11 @@ def prepare(method: FedTDD, table: Series) -> Owned:
     rows = Rows(found.values[:, [table.features.index(name) for name in names]], found.lengths)
     need_window(rows, method.window)
     return Owned(rows, *rows.split(HELD, method.window), Scale.of(rows.values), len(names) - len(method.common))
+
+
+def set_apart(method: FedTDD, rows: Rows) -> tuple[Rows, Rows]:
+    """What diffusion models learn from while their windows are released, and the rest: the end of every third piece."""
+    return rows.split(HELD, method.window, EVERY)
 
 
 def inner_order(method: FedTDD, features: Sequence[str]) -> list[str]:
