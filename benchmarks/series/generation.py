@@ -194,7 +194,8 @@ def main() -> None:
         if rows:
             seeds = sorted({row["seed"] for row in rows})
             note = f"size {given.size}; {about(parts)}"
-            write_results(f"series/generation-table{given.table}-{data}-{given.size}", rows, seed=seeds, note=note)
+            title = f"table{given.table}" if given.table.isdigit() else given.table
+            write_results(f"series/generation-{title}-{data}-{given.size}", rows, seed=seeds, note=note)
 
 
 if __name__ == "__main__":

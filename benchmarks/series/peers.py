@@ -14,7 +14,6 @@ import time
 from pathlib import Path
 
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
-import numpy as np
 import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
