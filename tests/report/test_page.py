@@ -137,7 +137,7 @@ def test_it_says_what_was_found(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(3, "3"), (1234567, "1,234,567"), (0.123456, "0.1235"), (True, "True"), ("x", "x"), (None, "None")],
+    [(3, "3"), (1234567, "1,234,567"), (0.123456, "0.1235"), (-0.0, "0"), (True, "True"), ("x", "x"), (None, "None")],
 )
 def test_numbers_for_people(value: Any, text: str) -> None:
     assert number(value) == text

@@ -36,17 +36,18 @@ def events(progress: bool | None) -> Demo:
 
 
 def series(progress: bool | None) -> Demo:
-    """Three labs that share two of four features: fill the gaps."""
-    clients, truth = ct.make_series(clients=4, length=240, features=4, missing=0.3, seed=0)
+    """Three labs that share three of four features, beside a longer public series: fill the gaps."""
+    clients, truth = ct.make_series(clients=4, length=960, features=4, missing=0.3, seed=0)
     public, *owners = clients
-    common = ("x0", "x1")
-    shared = ct.Series.from_arrays(truth.complete[public].values[:, :2], features=common)
+    common = ("x0", "x1", "x2")
+    shared = ct.Series.from_arrays(truth.complete[public].values[:, :3], features=common)
+    few = {name: clients[name].select(np.arange(160)) for name in owners}
     method = ct.FedTDD(
         common=common, window=12, width=16, imputer_width=32, imputer_layers=2, pretrain_steps=300, start_steps=60,
         imputer_steps=60, first_steps=60, later_steps=20, last_steps=20, batch=32, diffusion_steps=100,
         sampler_steps=10,
     )  # fmt: skip
-    fitted = method.fit({name: clients[name] for name in owners}, public=shared, seed=0, progress=progress)
+    fitted = method.fit(few, public=shared, seed=0, progress=progress)
     change = np.mean([benefit.together / benefit.alone - 1 for benefit in fitted.benefit.values()])
     return fitted, truth, f"{change:+.0%} error of filled cells by joining, against filling alone"
 

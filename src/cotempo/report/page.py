@@ -97,4 +97,4 @@ def number(value: Any) -> str:
     """A number for people: four digits; sizes and counts whole."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
-    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
+    return f"{value:,}" if isinstance(value, int) else f"{value + 0.0:.4g}"  # no minus before a zero
