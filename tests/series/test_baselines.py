@@ -16,6 +16,14 @@ def test_every_owner_gets_a_model_of_its_own(small, federation, fill):
         assert models[name].sample(2).features == table.features
 
 
+def test_what_stands_in_gaps_is_learned_from(small, federation):
+    _, clients, _ = federation
+    drawn = [
+        train_local(clients, small, 2, fill=fill)["client-0"].sample(2).values for fill in ("zero", "linear", "rough")
+    ]
+    assert not any(np.array_equal(drawn[k], drawn[k - 1]) for k in range(3))
+
+
 def test_all_data_in_one_place(small, federation):
     _, clients, public = federation
     model = train_central(clients, public, small, 2)

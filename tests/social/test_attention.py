@@ -26,6 +26,9 @@ def test_the_layer_is_dense_attention_on_the_edges() -> None:
     block = sample_blocks(EDGES, np.arange(20), (100,), np.random.default_rng(0))[0]
     found = layer(features[block.sources], torch.from_numpy(block.origin), torch.from_numpy(block.goal), 20)
     torch.testing.assert_close(found, expected)
+    aim = torch.randn_like(found)
+    slopes = [torch.autograd.grad((made * aim).sum(), list(layer.parameters())) for made in (found, expected)]
+    torch.testing.assert_close(*slopes)
 
 
 def test_edge_softmax_survives_large_scores() -> None:

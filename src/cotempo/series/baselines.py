@@ -89,10 +89,7 @@ class _Owner:
         from cotempo.series.training import Material
 
         rough = roughen(self.filled, np.isnan(self.rows.values), self.errors, rng("roughness"))
-        windows = self.filler.scale.apply(Rows(rough, self.rows.lengths).windows(self.sizes.window))
-        features = windows.shape[2]
-        whole = np.ones(features, dtype=bool)
-        return Material(np.nan_to_num(windows), ~np.isnan(windows), len(windows), Ties.none(features), whole)
+        return Material.plain(self.filler.scale.apply(Rows(rough, self.rows.lengths).windows(self.sizes.window)))
 
 
 def train_central(

@@ -128,8 +128,6 @@ def train_backbone(sizes: Sizes, filled: Rows, steps: int, rng: Rng) -> Learned:
     from cotempo.series.training import Material, train
 
     task = Denoising(sizes.backbone(), Noise(sizes.diffusion_steps))
-    windows = filled.windows(sizes.window)
-    features = windows.shape[2]
-    learned = Learned.fresh(task.leaves(features), rng("backbone"), sizes.precision)
-    material = Material(windows, np.isfinite(windows), len(windows), Ties.none(features), np.ones(features, dtype=bool))
+    material = Material.plain(filled.windows(sizes.window))
+    learned = Learned.fresh(task.leaves(material.features), rng("backbone"), sizes.precision)
     return train(task, [learned], [material], steps, sizes.schedule(steps), [rng])[0][0]

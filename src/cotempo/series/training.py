@@ -46,6 +46,13 @@ class Material:
     ties: Ties
     common: NDArray[np.bool_]
 
+    @classmethod
+    def plain(cls, windows: NDArray[np.float64]) -> Material:
+        """Windows of one owner; cells that are NaN do not count."""
+        features = windows.shape[2]
+        whole = np.ones(features, dtype=bool)
+        return cls(np.nan_to_num(windows), ~np.isnan(windows), len(windows), Ties.none(features), whole)
+
     @property
     def features(self) -> int:
         """How many features."""
