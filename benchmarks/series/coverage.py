@@ -22,17 +22,19 @@ from results import write_results  # noqa: E402
 from setting import NAMES, load  # noqa: E402
 
 from cotempo.data import Series, hide  # noqa: E402
-from cotempo.series import SeriesDiffusion  # noqa: E402
+from cotempo.series import SeriesDiffusion, interpolate  # noqa: E402
+from cotempo.series.scale import Scale  # noqa: E402
 
 LEVELS = (0.5, 0.9)
 DRAWS = 20
 
 
 def measure(name: str, seed: int) -> dict:
-    """Shares of missing cells inside their intervals, and how wide these are, in units of half the range."""
+    """Shares of missing cells inside their intervals, how wide these are, and errors, in units of half the range."""
     rows, _ = load(name)
     cut = int(0.8 * len(rows))
-    half = (rows[:cut].max(axis=0) - rows[:cut].min(axis=0)) / 2
+    scale = Scale.of(rows[:cut])
+    half = (scale.high - scale.low) / 2
     model = SeriesDiffusion().fit(Series.from_arrays(rows[:cut]), seed=seed)
     test, found = Series.from_arrays(rows[cut:]), []
     for mask_name, mask in MASKS:
@@ -43,7 +45,10 @@ def measure(name: str, seed: int) -> dict:
             inside = (filled.low <= test.values) & (test.values <= filled.high)
             width = ((filled.high - filled.low) / 2 / half)[gone].mean()
             row = {"data": name, "mask": mask_name, "seed": seed, "level": level}
-            found.append({**row, "covered": float(inside[gone].mean()), "half width": float(width)})
+            row |= {"covered": float(inside[gone].mean()), "half width": float(width)}
+            for key, guess in (("MAE", filled), ("interpolation MAE", interpolate(holes))):
+                row[key] = float((np.abs(guess.values - test.values) / half)[gone].mean())
+            found.append(row)
             print(found[-1], flush=True)
     return {"rows": found}
 

@@ -19,6 +19,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parent))
+from figures import draw_scores
 from parts import FOLDER, about, do_part, read_parts
 from printed import printed
 from results import write_results
@@ -195,7 +196,9 @@ def main() -> None:
             seeds = sorted({row["seed"] for row in rows})
             note = f"size {given.size}; {about(parts)}"
             title = f"table{given.table}" if given.table.isdigit() else given.table
-            write_results(f"series/generation-{title}-{data}-{given.size}", rows, seed=seeds, note=note)
+            path = write_results(f"series/generation-{title}-{data}-{given.size}", rows, seed=seeds, note=note)
+            heading = f"{data}, table {given.table}, size {given.size}, seeds {', '.join(map(str, seeds))}"
+            draw_scores(rows, path.with_suffix(".png"), heading)
 
 
 if __name__ == "__main__":

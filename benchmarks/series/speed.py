@@ -9,6 +9,7 @@ import argparse
 import sys
 import time
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import torch
@@ -17,23 +18,21 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from results import write_results
 
 from cotempo.federation.rng import Rng
+from cotempo.series import layers
 from cotempo.series.learned import Learned
 from cotempo.series.noise import Noise
 from cotempo.series.settings import Sizes
 from cotempo.series.tasks import Denoising
-from cotempo.series.ties import Ties
 from cotempo.series.training import Material, device, train
 
 FEATURES = 6
 
 
-def step_seconds(clients: int, steps: int) -> float:
-    """Seconds of one step: the difference of two runs, so that what is done once does not count."""
+def step_milliseconds(clients: int, steps: int) -> float:
+    """Of one step: the difference of two runs, so that what is done once does not count."""
     sizes = Sizes(batch=128)
     task = Denoising(sizes.backbone(), Noise(500))
-    windows = np.random.default_rng(0).standard_normal((300, 24, FEATURES))
-    whole = np.ones(FEATURES, dtype=bool)
-    materials = [Material(windows, np.ones(windows.shape, dtype=bool), 300, Ties.none(FEATURES), whole)] * clients
+    materials = [Material.plain(np.random.default_rng(0).standard_normal((300, 24, FEATURES)))] * clients
     rngs = [Rng(0, str(k)) for k in range(clients)]
     fresh = [Learned.fresh(task.leaves(FEATURES), rng("backbone"), "float32") for rng in rngs]
     clock = time.perf_counter if device().type == "cuda" else time.process_time
@@ -42,7 +41,7 @@ def step_seconds(clients: int, steps: int) -> float:
         began = clock()
         train(task, fresh, materials, count, sizes.schedule(2 * steps), rngs)
         taken.append(clock() - began)
-    return (taken[2] - taken[1]) / steps
+    return 1e3 * (taken[2] - taken[1]) / steps
 
 
 def main() -> None:
@@ -52,12 +51,14 @@ def main() -> None:
     given = parser.parse_args()
     torch.set_num_threads(1)
     name = torch.cuda.get_device_name() if torch.cuda.is_available() else "one CPU thread"
-    rows = [
-        {"device": name, "clients": count, "milliseconds a step": 1e3 * step_seconds(count, given.steps)}
-        for count in given.clients
-    ]
-    for row in rows:
-        print(row)
+    rows = []
+    for count in given.clients:
+        row = {"device": name, "clients": count, "milliseconds a step": step_milliseconds(count, given.steps)}
+        if torch.cuda.is_available():
+            with mock.patch.object(layers, "SHORT", 0):
+                row["with the library's attention"] = step_milliseconds(count, given.steps)
+        rows.append(row)
+        print(row, flush=True)
     write_results(f"series/speed-{device().type}", rows, seed=0)
 
 

@@ -5,28 +5,67 @@ import pytest
 
 from cotempo.data import hide, make_series, mask_rows
 from cotempo.series import SeriesDiffusion
-from cotempo.series.calibration import LEVELS, Calibration
+from cotempo.series.calibration import LEVELS, Calibration, calibrate, stretch
+from cotempo.series.interpolation import interpolate_rows
 from cotempo.series.metrics import interval_coverage
+from cotempo.series.settings import Sizes
+from cotempo.series.windows import Rows
+
+
+class Lines:
+    """Interpolation that comes ten times nearer to the truth where another feature was measured."""
+
+    def __init__(self, truth: np.ndarray):
+        self.truth = truth
+
+    def rows(self, rows: Rows, sizes: Sizes) -> np.ndarray:
+        lines = interpolate_rows(rows, np.zeros(rows.values.shape[1]))
+        truth = np.tile(self.truth, (len(lines) // len(self.truth), 1))
+        known = ~np.isnan(rows.values).all(axis=1, keepdims=True)
+        return np.where(known, truth + (lines - truth) / 10, lines)
+
+
+def walks(count: int, pace: float = 1.0, seed: int = 0) -> np.ndarray:
+    """Two random walks with heavy tails."""
+    return (pace * np.random.default_rng(seed).standard_t(4, size=(count, 2))).cumsum(axis=0)
 
 
 @pytest.mark.parametrize("level", [0.5, 0.9])
-def test_intervals_hold_what_they_promise_whatever_the_draws_are_worth(level):
-    """Errors with heavy tails, and draws ten times too narrow."""
-    stream = np.random.default_rng(0)
-    truth = stream.standard_t(3, size=(2, 4000, 2))
-    deviation = np.full((4000, 2), 0.1)
-    everywhere = np.ones((4000, 2), dtype=bool)
-    calibration = Calibration.of(np.zeros((4000, 2)), deviation, truth[0], everywhere)
-    width = calibration.ratio(level) * (deviation + calibration.errors)
-    assert interval_coverage(truth[1], -width, width, everywhere) == pytest.approx(level, abs=0.02)
+@pytest.mark.parametrize("kind", ["rows", "cells"])
+@pytest.mark.parametrize(("pace", "share"), [(1.0, 0.5), (2.0, 0.5), (0.5, 0.5), (1.0, 0.15), (1.0, 0.75)])
+def test_intervals_hold_what_they_promise_at_other_paces_and_shares(level, kind, pace, share):
+    sizes, stream, truth = Sizes(), np.random.default_rng(1), walks(3000)
+    calibration = calibrate(sizes, Lines(truth), Rows(truth, (3000,)), stream)
+    truth = walks(6000, pace, seed=2)
+    gone = stream.random((6000, 1 if kind == "rows" else 2)) < share
+    rows = Rows(np.where(gone, np.nan, truth), (6000,))
+    filled = Lines(truth).rows(rows, sizes)
+    width = calibration.widths(rows, np.full(truth.shape, np.nan), level, sizes.window)
+    missing = np.isnan(rows.values)
+    if kind == "cells":
+        missing &= ~missing.all(axis=1, keepdims=True)
+    assert interval_coverage(truth, filled - width, filled + width, missing) == pytest.approx(level, abs=0.06)
 
 
 def test_with_hardly_any_cells_the_draws_are_believed():
-    hidden = np.zeros((50, 2), dtype=bool)
-    found = Calibration.of(np.zeros((50, 2)), np.ones((50, 2)), np.full((50, 2), np.nan), hidden)
-    assert found.errors.tolist() == [0, 0]
-    assert found.ratio(0.95) == pytest.approx(1.96, abs=0.01)
-    assert len(found.ratios) == len(LEVELS)
+    rows = Rows(np.full((50, 2), np.nan), (50,))
+    found = Calibration.of(rows, np.zeros((50, 2)), np.full((50, 2), np.nan), 24)
+    assert not found.errors.any()
+    assert found.widths(rows, np.ones((50, 2)), 0.95, 24) == pytest.approx(1.96, abs=0.01)
+    assert found.ratios.shape == (2, len(LEVELS))
+    none = calibrate(Sizes(), Lines(np.zeros((0, 2))), Rows(np.zeros((0, 2)), ()), np.random.default_rng(0))
+    assert np.array_equal(none.ratios, found.ratios)
+
+
+def test_intervals_widen_into_a_gap_and_do_not_look_across_pieces():
+    values = walks(80)
+    values[20:29] = np.nan
+    found = stretch(Rows(values, (80,)), np.ones(2), 24)[20:29, 0]
+    assert found.argmax() == 4
+    np.testing.assert_allclose(found[0] / found[4], np.sqrt((1 * 9 / 10) / (5 * 5 / 10)), rtol=0.1)
+    apart = np.concatenate([walks(40), 50 * walks(40)])
+    alone = stretch(Rows(apart[:40], (40,)), np.ones(2), 24)
+    assert np.array_equal(stretch(Rows(apart, (40, 40)), np.ones(2), 24)[:40], alone)
 
 
 def test_a_fitted_model_covers_missing_cells():

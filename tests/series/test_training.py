@@ -63,6 +63,22 @@ def test_an_untrained_imputer_is_its_guess():
     torch.testing.assert_close(filled, given.guess)
 
 
+def test_levels_beyond_those_learned_from_change_nothing():
+    imputer = Imputer(6, 8, 1, 2)
+    leaves = imputer.leaves(2)
+    weights = views(torch.randn(1, sum(leaf.size for leaf in leaves.values()), dtype=torch.float64), leaves)
+    values, spread = torch.rand(1, 3, 6, 2, dtype=torch.float64), torch.ones(1, 2, dtype=torch.float64)
+    seen = torch.rand(1, 3, 6, 2) < 0.6
+    corrections = []
+    for level in (-9.0, 0.0, 2.0, 7.0):
+        moved = torch.where(seen, values + level, 0.0)
+        given = first_guess(moved, seen, torch.full((1, 2), level, dtype=torch.float64))
+        corrections.append(imputer(weights, given, spread) - given.guess)
+    torch.testing.assert_close(corrections[2], corrections[3])
+    assert (corrections[0] - corrections[2]).abs().max() > 1e-3
+    assert (corrections[1] - corrections[2]).abs().max() > 1e-3
+
+
 def test_only_seen_cells_are_hidden_and_about_as_many_as_said():
     generator = torch.Generator().manual_seed(0)
     chances = Chances(**draw_chances(generator, (1, 2000), 24, 3, 4, torch.float32))

@@ -195,5 +195,5 @@ def score(
             single = replace(single, own=None)
         trial = try_out(single, rows, method, rng("owning" if rows is owned.held else "teaching"))
         alone, together = fair_error(trial, trial), fair_error(*_trials(method, taught, owned, memory, rng))
-    calibration = calibrate(method, filler, memory.backbone.average, memory.made, owned.held, rng)
+    calibration = calibrate(method, filler, owned.held, rng("calibration"))
     return Message({"alone": alone, "together": together}), replace(memory, calibration=calibration)

@@ -74,7 +74,7 @@ class SeriesDiffusion(Sizes):
         errors = find_errors(filler, rows, self, rng("errors"))
         filled = roughen(filler.rows(rows, self), np.isnan(rows.values), errors, rng("roughness"))
         weights = train_backbone(self, Rows(scale.apply(filled), rows.lengths), self.steps, rng).average
-        calibration = calibrate(self, filler, weights, scale, held, rng)
+        calibration = calibrate(self, filler, held, rng("calibration"))
         order = np.arange(len(table.features))
         return SeriesModel(self, table.features, order, filler, weights, scale, calibration)
 

@@ -84,7 +84,7 @@ def inputs_of(given: Guess, spread: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     exists = (spread > 0).to(scale.dtype)
     inputs = torch.stack(
         [
-            given.guess,
+            given.guess.clamp(-1, 1),  # a level beyond all that was learned from counts as the last one known
             ((given.guess - mean) / scale).clamp(-10, 10),
             given.seen.to(scale.dtype),
             1 / (1 + given.back),

@@ -12,9 +12,9 @@ from cotempo.data import Series
 from cotempo.data.tables import numbered
 from cotempo.errors import DataError, ParameterError, Problem, nearest
 from cotempo.federation.rng import Rng
-from cotempo.series.calibration import Calibration, draw_rows
+from cotempo.series.calibration import Calibration
 from cotempo.series.filling import Filler
-from cotempo.series.generation import draw_windows, take_apart
+from cotempo.series.generation import draw_around, draw_windows, take_apart
 from cotempo.series.guided import GuidedFiller
 from cotempo.series.scale import Scale
 from cotempo.series.windows import Cover, Rows
@@ -176,13 +176,14 @@ class SeriesModel:
 
     def _draws(self, rows: Rows, filled: Floats, draws: int, level: float, rng: Rng) -> tuple[Floats, Floats]:
         """Half the width of intervals, and draws: those of the diffusion model around the filling, calibrated."""
-        found = draw_rows(self.sizes, self._weights, rows, self.scale.apply(filled), draws, rng)
+        half, missing, length = (self.scale.high - self.scale.low) / 2, np.isnan(rows.values), self.sizes.window
+        cover = Cover(rows, length, length)
+        given = (cover.take(self.scale.apply(filled)), cover.take(~missing))
+        drawn = draw_around(self.sizes, self._weights, *given, draws, rng)
+        found = np.stack([cover.blend(windows) for windows in drawn]) * half
         apart, deviation = found - found.mean(axis=0), found.std(axis=0, ddof=1)
-        unit = deviation + self.calibration.errors
-        usual = self.calibration.ratio(ONE_DEVIATION) * unit / np.maximum(deviation, 1e-9)
-        half, missing = (self.scale.high - self.scale.low) / 2, np.isnan(rows.values)
-        width = np.where(missing, self.calibration.ratio(level) * unit * half, 0.0)
-        return width, np.where(missing, filled + apart * usual * half, filled)
+        usual, width = (self.calibration.widths(rows, deviation, share, length) for share in (ONE_DEVIATION, level))
+        return width, np.where(missing, filled + apart * usual / np.maximum(deviation, 1e-9 * half), filled)
 
 
 def _back(values: Floats, columns: NDArray[np.intp]) -> Floats:

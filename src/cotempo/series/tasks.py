@@ -20,6 +20,8 @@ from cotempo.series.ties import expect
 from cotempo.series.tokens import TokenImputer
 from cotempo.series.training import Material
 
+CALM = 8
+
 
 def first_guess(values: Tensor, seen: Tensor, centre: Tensor) -> Guess:
     """Linear interpolation inside each window, and the mean of a feature never seen there."""
@@ -31,20 +33,33 @@ def first_guess(values: Tensor, seen: Tensor, centre: Tensor) -> Guess:
 def relate(given: Guess, ties: Mapping[str, Tensor]) -> Guess:
     """Improve a first guess by what the features measured in the same row say, with `Ties` stacked by networks.
 
-    A feature strays from its line as the others do from theirs; one never seen in the window is where the levels of
-    the others put it.
+    A feature strays from its line as the others do from theirs, each at the pace it has in this window; one never seen
+    in the window is where the levels of the others put it.
     """
     length = given.values.shape[-2]
     line, back, forth = line_between(given.values, given.seen)
     walk = torch.where(torch.maximum(back, forth) < length, back * forth / (back + forth), torch.minimum(back, forth))
     size = walk.clamp(min=1e-3).sqrt()
     known = given.seen & (torch.minimum(back, forth) < length)
-    strayed = expect(ties["moves"], torch.where(known, (given.values - line) / size, 0), known)
+    apart = torch.where(known, (given.values - line) / size, 0)
+    pace = _pace(apart, known, ties["moves"])
+    strayed = pace * expect(ties["moves"], apart / pace, known)
     here = given.seen.any(-2, keepdim=True)
     guess = torch.where(given.seen | ~here, given.guess, given.guess + size * strayed)
     centre = ties["centre"][:, None, None, :]
     level = centre + expect(ties["levels"], guess - centre, here.expand_as(guess))
     return replace(given, guess=torch.where(here, guess, level))
+
+
+def _pace(apart: Tensor, known: Tensor, moves: Tensor) -> Tensor:
+    """How much faster than usual each feature moves in a window, ``[networks, batch, 1, features]``.
+
+    With few measurements about 1: `CALM` of them at the usual pace are counted in.
+    """
+    usual = (moves[..., :-1] ** 2).sum(-1) + moves[..., -1]
+    count = known.sum(-2, keepdim=True)
+    swift = (apart**2).sum(-2, keepdim=True) / (usual[:, None, None, :] * count).clamp(min=1e-12)
+    return swift.clamp(1e-4, 1e4) ** (count / (count + CALM) / 2)
 
 
 @dataclass(frozen=True)
