@@ -73,8 +73,10 @@ def test_a_related_feature_fills_what_interpolation_cannot(gone):
     assert np.array_equal(better.guess[0, 0].numpy()[seen], window[seen])
 
 
-@pytest.mark.parametrize(("first", "second"), [(1.0, 1.0), (8.0, 1.0), (1.0, 0.2), (4.0, 0.4)])
-def test_features_speak_for_each_other_at_the_pace_of_the_window(first, second):
+@pytest.mark.parametrize(
+    ("first", "second", "spike"), [(1, 1, 0), (8, 1, 0), (1, 0.2, 0), (4, 0.4, 0), (1, 1, 8), (1, 1, -30)]
+)
+def test_features_speak_for_each_other_at_the_pace_of_the_window(first, second, spike):
     stream = np.random.default_rng(5)
     noise = stream.normal(size=(2, 2032))
     moves = np.stack([noise[0], 0.95 * noise[0] + 0.3 * noise[1]], axis=1)
@@ -82,6 +84,7 @@ def test_features_speak_for_each_other_at_the_pace_of_the_window(first, second):
     scale = Scale.of(values[:2000])
     ties = Ties.of(Rows(scale.apply(values[:2000]), (2000,)), scale)
     window = (moves[2000:] * [first, second]).cumsum(axis=0) * 2 / (scale.high - scale.low)
+    window[13, 0] += spike * 2 / (scale.high - scale.low)[0]
     seen = np.ones(window.shape, dtype=bool)
     seen[2:30:3, 1] = False
     known, mask = torch.tensor(np.where(seen, window, 0.0))[None, None], torch.tensor(seen)[None, None]
@@ -89,7 +92,7 @@ def test_features_speak_for_each_other_at_the_pace_of_the_window(first, second):
     line = first_guess(known, mask, stacked["centre"])
     guesses = (line, relate(line, stacked))
     errors = [float(np.abs(guess.guess[0, 0].numpy() - window)[~seen].mean()) for guess in guesses]
-    assert errors[1] < 0.75 * errors[0]
+    assert errors[1] < (0.9 if spike else 0.75) * errors[0]
 
 
 def test_pieces_are_interpolated_as_numpy_does():

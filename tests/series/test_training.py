@@ -7,11 +7,13 @@ import math
 import numpy as np
 import pytest
 import torch
+from torch.nn.functional import scaled_dot_product_attention
 
 from cotempo.federation.rng import Rng
 from cotempo.series.backbone import Backbone, strongest
 from cotempo.series.hiding import Chances, draw_chances, hidden
 from cotempo.series.imputer import Imputer
+from cotempo.series.layers import _attend
 from cotempo.series.learned import Learned, Schedule
 from cotempo.series.noise import Noise
 from cotempo.series.parameters import narrow, views, widen
@@ -51,6 +53,13 @@ def test_padding_is_undone():
     leaves, wide = Backbone(8, 8).leaves(2), Backbone(8, 8).leaves(5)
     flat = Learned.fresh(leaves, Rng(0)("x"), "float64").weights
     assert np.array_equal(narrow(widen(flat, leaves, wide), leaves, wide), flat)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_attention_written_out_is_the_library_s(masked):
+    query, key, value = torch.randn(3, 5, 2, 6, 4, dtype=torch.float64)
+    mask = (torch.rand(5, 1, 1, 6) < 0.6) | (torch.arange(6) == 2) if masked else None
+    torch.testing.assert_close(_attend(query, key, value, mask), scaled_dot_product_attention(query, key, value, mask))
 
 
 def test_an_untrained_imputer_is_its_guess():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,8 +22,11 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 LEVELS = np.arange(1, 200) / 200
 SHARES = (0.3, 0.5)
-FEWEST = 40
+FEWEST = 100
+KINDS, LONG = 3, 8
 CALM = 4
+STILL = 1e-9
+NONE = 1e9
 
 
 @dataclass(frozen=True)
@@ -33,18 +37,18 @@ class Calibration:
 
     with the mean error :math:`e` of a feature, the steps :math:`b` and :math:`c` to its measurements before and after,
     how much faster than usual it moves around there, :math:`v`, and the quantile :math:`r_p` of errors in these units
-    over hidden cells. Where cells to fill are like the hidden ones, a share :math:`p` of them lies inside. Cells of
-    rows where nothing was measured have errors and quantiles of their own; the others come second.
+    over hidden cells. Where cells to fill are like the hidden ones, a share :math:`p` of them lies inside. Each of the
+    `kinds` of cells has errors and quantiles of its own.
 
     Attributes
     ----------
     usual
         How far a feature usually strays from the line through its neighbours, ``(features,)``.
     errors
-        :math:`e` in units of the data, 0 where too few cells could be hidden: there the deviation of draws stands in,
-        ``(2, features)``.
+        :math:`e` in units of the data, 0 where too few cells could be hidden or the feature stood still: there a
+        normal law with the deviation of the draws stands in, ``(kinds, features)``.
     ratios
-        :math:`r_p` for the levels .005, .01, ..., .995, ``(2, levels)``.
+        :math:`r_p` for the levels .005, .01, ..., .995, ``(kinds, features, levels)``.
 
     References
     ----------
@@ -57,86 +61,103 @@ class Calibration:
 
     @classmethod
     def none(cls, features: int) -> Calibration:
-        """Intervals of a normal law with the deviation of the draws."""
-        return cls(np.ones(features), np.zeros((2, features)), np.stack([norm.ppf((1 + LEVELS) / 2)] * 2))
+        """Nothing known."""
+        return cls(np.ones(features), np.zeros((KINDS, features)), np.zeros((KINDS, features, len(LEVELS))))
 
     @classmethod
     def of(cls, rows: Rows, filled: Floats, truth: Floats, length: int) -> Calibration:
         """From rows of which some cells are missing, how they were filled, and what is true there."""
         found = cls.none(truth.shape[1])
-        moved = stray(rows)
-        count = (~np.isnan(moved)).sum(axis=0)
-        usual = np.nansum(np.abs(moved), axis=0) / np.maximum(count, 1)
-        usual = np.where(usual > 0, usual, 1.0)
         missing = np.isnan(rows.values)
-        hidden = missing & ~np.isnan(truth)
-        units = np.where(hidden, np.abs(filled - truth), 0.0) / stretch(rows, usual, length)
-        for kind in (0, 1):
-            chosen = hidden & (kinds(missing) == kind)
+        moved = np.abs(stray(rows))
+        usual = np.nansum(moved, axis=0) / np.maximum((~np.isnan(moved)).sum(axis=0), 1)
+        still = usual <= STILL * np.where(missing, 0.0, np.abs(rows.values)).max(axis=0, initial=0.0)
+        usual = np.where(still, 1.0, usual)
+        hidden = missing & ~np.isnan(truth) & ~still
+        units = np.where(hidden, np.abs(filled - truth), 0.0) / _stretch(rows, usual, length)
+        for kind in range(KINDS):
+            chosen = hidden & (kinds(rows) == kind)
+            count = chosen.sum(axis=0)
+            errors = np.where(chosen, units, 0.0).sum(axis=0) / np.maximum(count, 1)
+            chosen &= errors > 0
             if chosen.sum() < FEWEST:
                 continue
-            total = np.where(chosen, units, 0.0).sum(axis=0)
-            found.errors[kind] = np.where(chosen.any(axis=0), total / np.maximum(chosen.sum(axis=0), 1), 0.0)
-            ratios = (units / np.where(found.errors[kind] > 0, found.errors[kind], 1.0))[chosen]
-            # One hidden cell more than there are makes the quantile cover at least its level.
-            ranks = np.minimum(LEVELS * (len(ratios) + 1) / len(ratios), 1.0)
-            found.ratios[kind] = np.quantile(ratios, ranks, method="higher")
+            relative = units / np.where(errors > 0, errors, 1.0)
+            found.errors[kind] = errors
+            found.ratios[kind] = _quantiles(relative[chosen])
+            for column in np.flatnonzero(chosen.sum(axis=0) >= FEWEST):
+                found.ratios[kind, column] = _quantiles(relative[chosen[:, column], column])
         return cls(usual, found.errors, found.ratios)
 
-    def widths(self, rows: Rows, deviation: Floats, level: float, length: int) -> Floats:
-        """Half the width of the interval of every missing cell, and 0 of the others, in units of the data.
+    def widths(self, rows: Rows, deviation: Floats, levels: tuple[float, ...], length: int) -> Floats:
+        """Half the width of the interval of every missing cell, and 0 of the others, ``(levels, rows, features)``.
 
-        `deviation` is that of the draws, ``(rows, features)``.
+        `deviation` is that of the draws, ``(rows, features)``; all in units of the data.
         """
         missing = np.isnan(rows.values)
-        kind = kinds(missing)
-        ratio = np.array([np.interp(level, LEVELS, ratios) for ratios in self.ratios])
-        error = self.errors[kind, np.arange(missing.shape[1])]
-        unit = np.where(error > 0, error * stretch(rows, self.usual, length), deviation)
-        return np.where(missing, ratio[kind] * unit, 0.0)
+        kind, columns = kinds(rows), np.arange(missing.shape[1])
+        unit = self.errors[kind, columns] * _stretch(rows, self.usual, length)
+        found = []
+        for level in levels:
+            place = np.clip(level * (len(LEVELS) + 1) - 1, 0, len(LEVELS) - 1)
+            low, share = int(place), place - int(place)
+            ratio = (1 - share) * self.ratios[..., low] + share * self.ratios[..., min(low + 1, len(LEVELS) - 1)]
+            normal = norm.ppf((1 + level) / 2) * deviation
+            found.append(np.where(unit > 0, ratio[kind, columns] * unit, normal) * missing)
+        return np.stack(found)
 
 
-def kinds(missing: NDArray[np.bool_]) -> NDArray[np.intp]:
-    """0 in rows where nothing was seen, 1 in the others, ``(rows, features)``."""
-    return np.broadcast_to(~missing.all(axis=1, keepdims=True), missing.shape).astype(np.intp)
+def _quantiles(ratios: Floats) -> Floats:
+    # One hidden cell more than there are makes the quantile cover at least its level.
+    ranks = np.minimum(LEVELS * (len(ratios) + 1) / len(ratios), 1.0)
+    return np.quantile(ratios, ranks, method="higher")
 
 
-def stretch(rows: Rows, usual: Floats, length: int) -> Floats:
-    """How much farther off a cell may be than the next one: by the length of the gap, and as the feature moves there.
+def kinds(rows: Rows) -> NDArray[np.intp]:
+    """0 in rows where nothing was seen, 1 in the others, and 2 in long gaps of a feature, ``(rows, features)``."""
+    missing, (back, forth) = np.isnan(rows.values), _steps(rows)
+    near = np.broadcast_to(~missing.all(axis=1, keepdims=True), missing.shape).astype(np.intp)
+    return np.where(back + forth > LONG, 2, near)
 
-    Parameters
-    ----------
-    usual
-        How far each feature usually strays from its line, ``(features,)``.
-    length
-        Rows of a window: farther measurements count as so far away.
 
-    Returns
-    -------
-    array
-        ``(rows, features)``.
-    """
-    seen = ~np.isnan(rows.values)
-    place = np.arange(len(seen))[:, None]
-    before, after = neighbours(rows, seen)
-    back, forth = (
-        np.where(found < 0, np.inf, np.abs(place - found)).clip(max=1e6 * length) for found in (before, after)
-    )
-    walk = (back * forth / (back + forth)).clip(max=length)
-    cover, moved = Cover(rows, 2 * length, max(1, length // 2)), np.abs(stray(rows))
-    moves = np.where(cover.inside[..., None], cover.take(moved), np.nan)
+def _steps(rows: Rows) -> tuple[Floats, Floats]:
+    """Steps to the measurements before and after each cell, very many where there is none."""
+    place = np.arange(len(rows.values))[:, None]
+    before, after = neighbours(rows, ~np.isnan(rows.values))
+    return np.where(before < 0, NONE, place - before), np.where(after < 0, NONE, after - place)
+
+
+def _stretch(rows: Rows, usual: Floats, length: int) -> Floats:
+    """How much farther off each cell may be than usual: by its gap, up to half a window, and as the feature moves."""
+    back, forth = _steps(rows)
+    walk = (back * forth / (back + forth)).clip(max=max(length / 2, 1.0))
+    return np.asarray(np.sqrt(walk) * _pace(rows, usual, length))
+
+
+def _pace(rows: Rows, usual: Floats, length: int) -> Floats:
+    """How much faster than usual each feature moves around each row; drawn to 1 where few measurements say so."""
+    cover = Cover(rows, 2 * length, max(1, length // 2))
+    moves = np.where(cover.inside[..., None], cover.take(np.abs(stray(rows))), np.nan)
     count = (~np.isnan(moves)).sum(axis=1, keepdims=True)
     pace = np.nansum(moves, axis=1, keepdims=True) / np.maximum(count, 1) / usual
-    pace = np.where(count > 0, pace, 1.0).clip(1e-3, 1e3) ** (count / (count + CALM))
-    return np.asarray(np.sqrt(walk) * cover.blend(np.broadcast_to(pace, moves.shape)))
+    pace = np.where(count > 0, pace, 1.0).clip(0.1, 1e3) ** (count / (count + CALM))
+    return cover.blend(np.broadcast_to(pace, moves.shape))
 
 
 def calibrate(sizes: Sizes, filler: Filler | GuidedFiller, rows: Rows, stream: np.random.Generator) -> Calibration:
-    """Hide measured rows and cells, fewer and more of them, and compare what is filled in with what was measured."""
-    shape = rows.values.shape
+    """Hide measured rows, cells and long gaps, and compare what is filled in with what was measured."""
     if not len(rows.values):
-        return Calibration.none(shape[1])
-    chances = [stream.random(size) < share for share in SHARES for size in ((shape[0], 1), shape)]
-    left = [np.where(chance, np.nan, rows.values) for chance in chances]
+        return Calibration.none(rows.values.shape[1])
+    left = [np.where(gone, np.nan, rows.values) for gone in _hidings(rows.values.shape, sizes.window, stream)]
     hidden = Rows(np.concatenate(left), rows.lengths * len(left))
     return Calibration.of(hidden, filler.rows(hidden, sizes), np.tile(rows.values, (len(left), 1)), sizes.window)
+
+
+def _hidings(shape: tuple[int, int], window: int, stream: np.random.Generator) -> Iterator[NDArray[np.bool_]]:
+    """What to hide: some rows or cells, and half a window in every two, of all or of half of the features."""
+    for share in SHARES:
+        yield stream.random((shape[0], 1)) < share
+        yield stream.random(shape) < share
+    for half in (False, True):
+        gap = (np.arange(shape[0]) + stream.integers(2 * window)) % (2 * window) < max(1, window // 2)
+        yield gap[:, None] & (stream.random(shape[1]) < 0.5 if half else True)

@@ -43,11 +43,12 @@ class Guess:
 class Imputer:
     r"""A residual transformer over windows of rows.
 
-    .. math:: \hat x = g + s \, f_\theta\!\left(g, \tfrac{g - m}{s}, o, d_-, d_+, \log s\right)
+    .. math:: \hat x = g + s \, f_\theta\!\left([g]_{-1}^1, \tfrac{g - m}{s}, o, d_-, d_+, \log s\right)
 
     with the guess :math:`g` (linear interpolation, or what another imputer made of it), the mask :math:`o`, the mean
     and deviation :math:`m, s` of what was seen of a feature in the window, and the closeness :math:`d_\pm` of the
-    neighbouring measurements. The last layer starts at zero: untrained, the imputer is its guess.
+    neighbouring measurements. A level beyond the range that features were scaled by counts as its end. The last layer
+    starts at zero: untrained, the imputer is its guess.
     """
 
     length: int
@@ -84,7 +85,7 @@ def inputs_of(given: Guess, spread: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     exists = (spread > 0).to(scale.dtype)
     inputs = torch.stack(
         [
-            given.guess.clamp(-1, 1),  # a level beyond all that was learned from counts as the last one known
+            given.guess.clamp(-1, 1),
             ((given.guess - mean) / scale).clamp(-10, 10),
             given.seen.to(scale.dtype),
             1 / (1 + given.back),

@@ -182,7 +182,7 @@ class SeriesModel:
         drawn = draw_around(self.sizes, self._weights, *given, draws, rng)
         found = np.stack([cover.blend(windows) for windows in drawn]) * half
         apart, deviation = found - found.mean(axis=0), found.std(axis=0, ddof=1)
-        usual, width = (self.calibration.widths(rows, deviation, share, length) for share in (ONE_DEVIATION, level))
+        usual, width = self.calibration.widths(rows, deviation, (ONE_DEVIATION, level), length)
         return width, np.where(missing, filled + apart * usual / np.maximum(deviation, 1e-9 * half), filled)
 
 

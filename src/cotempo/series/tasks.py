@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -21,6 +22,7 @@ from cotempo.series.tokens import TokenImputer
 from cotempo.series.training import Material
 
 CALM = 8
+OUTLIER = 3.0
 
 
 def first_guess(values: Tensor, seen: Tensor, centre: Tensor) -> Guess:
@@ -42,8 +44,10 @@ def relate(given: Guess, ties: Mapping[str, Tensor]) -> Guess:
     size = walk.clamp(min=1e-3).sqrt()
     known = given.seen & (torch.minimum(back, forth) < length)
     apart = torch.where(known, (given.values - line) / size, 0)
-    pace = _pace(apart, known, ties["moves"])
-    strayed = pace * expect(ties["moves"], apart / pace, known)
+    usual = ((ties["moves"][..., :-1] ** 2).sum(-1) + ties["moves"][..., -1]).sqrt()[:, None, None, :]
+    pace = _pace(apart, known, usual)
+    calm = (apart / pace).clamp(-OUTLIER * usual, OUTLIER * usual)
+    strayed = pace * expect(ties["moves"], calm, known)
     here = given.seen.any(-2, keepdim=True)
     guess = torch.where(given.seen | ~here, given.guess, given.guess + size * strayed)
     centre = ties["centre"][:, None, None, :]
@@ -51,15 +55,15 @@ def relate(given: Guess, ties: Mapping[str, Tensor]) -> Guess:
     return replace(given, guess=torch.where(here, guess, level))
 
 
-def _pace(apart: Tensor, known: Tensor, moves: Tensor) -> Tensor:
+def _pace(apart: Tensor, known: Tensor, usual: Tensor) -> Tensor:
     """How much faster than usual each feature moves in a window, ``[networks, batch, 1, features]``.
 
-    With few measurements about 1: `CALM` of them at the usual pace are counted in.
+    The fewer measurements, the nearer to 1 on a log scale: it takes `CALM` of them to go half of the way.
     """
-    usual = (moves[..., :-1] ** 2).sum(-1) + moves[..., -1]
-    count = known.sum(-2, keepdim=True)
-    swift = (apart**2).sum(-2, keepdim=True) / (usual[:, None, None, :] * count).clamp(min=1e-12)
-    return swift.clamp(1e-4, 1e4) ** (count / (count + CALM) / 2)
+    count = known.sum(-2, keepdim=True).to(apart.dtype)
+    # The mean absolute deviation of a normal law is the root of 2 / pi; squares would be ruled by outliers.
+    swift = (math.pi / 2) ** 0.5 * apart.abs().sum(-2, keepdim=True) / (usual * count).clamp(min=1e-9)
+    return torch.pow(swift.clamp(1e-2, 1e2), count / (count + CALM))
 
 
 @dataclass(frozen=True)
