@@ -2,7 +2,7 @@
 
     python benchmarks/series/coverage.py --data stocks etth energy     about eight minutes a set on one CPU thread
 
-The first four fifths are learned from. Of the rest half of the rows or cells are missing, or twelve rows in forty-eight.
+The first four fifths are learned from. Of the rest half of the rows or cells are missing, or twelve rows in 48.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from cotempo.series.scale import Scale  # noqa: E402
 
 
 def mask_gaps(shape: tuple[int, int], share: float, seed: int) -> NDArray[np.bool_]:
-    """Twelve rows in forty-eight."""
+    """Twelve rows in 48."""
     return np.broadcast_to(((np.arange(shape[0]) + seed) % 48 < 12)[:, None], shape)
 
 
