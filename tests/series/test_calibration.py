@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from cotempo.data import hide, make_series, mask_rows
+from cotempo.errors import ParameterError
 from cotempo.series import SeriesDiffusion
 from cotempo.series.calibration import Calibration, calibrate
 from cotempo.series.interpolation import interpolate_rows
@@ -123,3 +124,6 @@ def test_a_fitted_model_covers_missing_cells():
     assert interval_coverage(test.values, filled.low, filled.high, np.isnan(holes.values)) > 0.8
     assert (filled.low <= filled.values).all()
     assert np.array_equal(filled.low[~np.isnan(holes.values)], holes.values[~np.isnan(holes.values)])
+    for wrong in ({"level": 0.999}, {"level": 0.0}, {"draws": 0}):
+        with pytest.raises(ParameterError, match="draws must be at least 1 and level in"):
+            model.impute(holes, **wrong)

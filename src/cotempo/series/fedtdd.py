@@ -19,14 +19,13 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from cotempo.data import Series, Table, make_series
-from cotempo.errors import Problem, SchemaError
-from cotempo.federation.exchange import Answers, Ask, Expect, Question, Spec
+from cotempo.federation.exchange import Answers, Ask, Expect, Question
 from cotempo.federation.fitted import Outcome
 from cotempo.federation.message import Message
 from cotempo.federation.method import Benefit, Method, Metrics, Roster
 from cotempo.federation.registry import register
 from cotempo.federation.rng import Rng
-from cotempo.series import client, distiller, owned
+from cotempo.series import client, crossing, distiller, owned
 from cotempo.series.fitted import FittedFedTDD
 from cotempo.series.learned import Learned
 from cotempo.series.owned import ClientMemory, Owned
@@ -293,45 +292,11 @@ class FedTDD(Sizes, Method):
 
     def expects(self, state: FedTDDState, phase: str) -> Expect:
         """Counts, losses, and synthetic windows of the common features."""
-        error = "mean absolute error on measured cells hidden for the purpose, in units of half the range"
-        if phase == "join":
-            return Expect({"windows": Spec((), "int", low=0, about="how many windows your series have")})
-        if phase == "fill":
-            return Expect({"missing": Spec((), "float", 0, 1, about="share of your cells that are missing")})
-        if phase == "score":
-            names = {"alone": "of what you can do by yourself", "together": "with what was learned together"}
-            return Expect({name: Spec((), "float", low=0, about=f"{error}, {text}") for name, text in names.items()})
-        if phase == "share":
-            shape = (None, self.window, len(self.common))
-            about = "synthetic windows of the common features, none of them near to a real one"
-            return Expect(
-                {
-                    "windows": Spec(shape, self.precision, -100, 100, about=about),
-                    "withheld": Spec((), "int", low=0, about="how many synthetic windows stay with you"),
-                    "membership": Spec(
-                        (), "float", 0, 1, about="how well they tell who was trained on; 0.5: not at all"
-                    ),
-                }
-            )
-        return Expect({"loss": Spec((), "float", low=0, about="the training loss of your model")})
+        return crossing.expects(self, phase)
 
     def check(self, roster: Roster) -> None:
         """Clients may have different features, but all of the common ones, and the same unit of time."""
-        problems = []
-        for name in roster.names:
-            schema = roster.schemas[name]
-            if schema.kind != self.kind:
-                problems.append(Problem(f"the table must hold series, it holds {schema.kind}", client=name))
-                continue
-            for feature in self.common:
-                if feature not in schema.columns:
-                    must = "every client must have this common feature; a column of missing values will do"
-                    problems.append(Problem(must, client=name, column=feature))
-            if schema.unit != roster.schema.unit:
-                must = f"the unit of time must be {roster.schema.unit!r} as at {roster.names[0]}, it is {schema.unit!r}"
-                problems.append(Problem(must, client=name))
-        if problems:
-            raise SchemaError(problems)
+        crossing.check(self, roster)
 
     def benefit(self, state: FedTDDState) -> Mapping[str, Benefit]:
         """Error of filling hidden cells, alone and together."""

@@ -12,7 +12,7 @@ from cotempo.data import Series
 from cotempo.data.tables import numbered
 from cotempo.errors import DataError, ParameterError, Problem, nearest
 from cotempo.federation.rng import Rng
-from cotempo.series.calibration import Calibration
+from cotempo.series.calibration import LEVELS, Calibration
 from cotempo.series.filling import Filler
 from cotempo.series.generation import draw_around, draw_windows, take_apart
 from cotempo.series.guided import GuidedFiller
@@ -86,15 +86,15 @@ class SeriesModel:
         draws
             With more than one, the filling is accompanied by draws of the diffusion model around it.
         level
-            Probability with which the interval holds a missing cell.
+            Probability with which the interval holds a missing cell, at most .995.
 
         Returns
         -------
         Imputed
             The same table without gaps.
         """
-        if draws < 1 or not 0 < level < 1:
-            raise ParameterError(f"draws must be at least 1 and level inside (0, 1), got {draws} and {level}")
+        if draws < 1 or not 0 < level <= LEVELS[-1]:
+            raise ParameterError(f"draws must be at least 1 and level in (0, {LEVELS[-1]}], got {draws} and {level}")
         columns = self._columns(series)
         rows = self._rows(series, columns)
         filled = self.filler.rows(rows, self.sizes)
