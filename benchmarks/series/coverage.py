@@ -2,8 +2,8 @@
 
     python benchmarks/series/coverage.py --data stocks etth energy     about eight minutes a set on one CPU thread
 
-The first four fifths (`--cut`) are learned from. Of the next fifth half of the rows or cells are missing, or twelve rows
-in 48.
+The first four fifths (`--cut`) are learned from. Of the next fifth half of the rows or cells are missing, or twelve
+rows in 48.
 """
 
 from __future__ import annotations
