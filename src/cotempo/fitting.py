@@ -69,7 +69,7 @@ def fit(
     deadline
         Seconds a client may take for an answer; needs workers.
     threads
-        Threads each process may use.
+        Threads each process may use, at most as many as there are cores; sites across organisations use one.
     cohort
         How many clients take part in a round, or a `Participation`; everyone by default.
     quorum
