@@ -60,6 +60,57 @@ def test_a_lost_memory_in_a_batch_costs_only_its_client() -> None:
     assert step.answers.names == ("b", "c", "d")
 
 
+class Careless(Batch):
+    """Returns a batch with a fault, at step 2."""
+
+    fault: str
+
+    def answer_all(self, questions: Sequence[Question], *given: Any) -> Any:
+        answers = super().answer_all(questions, *given)
+        if questions[0].step != 2:
+            return answers
+        faults = {
+            "one too few": answers[:-1],
+            "one too many": [*answers, answers[0]],
+            "no message": [answers[0], ({"move": 1.0}, None), *answers[2:]],
+            "no memory": [answers[0], (answers[1][0],), *answers[2:]],
+            "nothing": None,
+        }
+        return faults[self.fault]
+
+
+@pytest.mark.parametrize(
+    ("fault", "about"),
+    [
+        ("one too few", "must return 4 answers, one a client, it returned 3"),
+        ("one too many", "must return 4 answers, one a client, it returned 5"),
+        ("no message", "a Message and a memory for client b"),
+        ("no memory", "a Message and a memory for client b"),
+        ("nothing", "TypeError"),
+    ],
+)
+def test_a_batch_that_is_not_one_answer_a_client_is_asked_for_one_by_one(fault: str, about: str) -> None:
+    method = Careless(fault=fault)
+    with pytest.warns(UserWarning, match=rf"Careless\.answer_all failed .*{about}.*one by one"):
+        found = last(method, direct(method, CLIENTS, batched=True))
+    assert found == last(Walk(), direct(Walk(), CLIENTS))
+
+
+class Speechless(Batch):
+    """A client whose answer is no message, in a batch and by itself."""
+
+    def answer(self, question: Question, *given: Any) -> Any:
+        message, memory = super().answer(question, *given)
+        return ({"move": 1.0} if (question.client, question.step) == ("b", 2) else message), memory
+
+
+def test_an_answer_that_is_no_message_is_a_failure_of_its_client() -> None:
+    method = Speechless()
+    with pytest.warns(UserWarning, match="for client b"):
+        steps = list(rounds(method, direct(method, CLIENTS, batched=True)))
+    assert [(f.client, f.step, f.kind) for step in steps for f in step.answers.failures] == [("b", 2, "MessageError")]
+
+
 def test_data_a_method_cannot_use_are_refused_by_client_all_at_once() -> None:
     hollow = ct.Series.from_arrays(np.full((4, 2), np.nan))
     engine = direct(ct.FedMean(), {**CLIENTS, "x": hollow, "y": hollow})  # type: ignore[arg-type]
