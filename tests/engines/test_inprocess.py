@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -132,9 +133,41 @@ def test_tables_of_another_kind_are_refused_by_client() -> None:
         ({"name": "inproces"}, "did you mean 'inprocess'"),
         ({"name": "inprocess", "workers": -1}, "workers must be at least 0"),
         ({"name": "inprocess", "deadline": 3.0}, "a deadline needs workers"),
+        ({"name": "inprocess", "server": "/nowhere"}, "the engine inprocess has no option 'server', which is for flow"),
+        ({"name": "inprocess", "participants": ("a",)}, "no option 'participants', which is for flower"),
+        ({"name": "inprocess", "share_result": True}, "no option 'share_result', which is for flower"),
+        ({"name": "inprocess", "workers": 1, "batched": True}, "batched must be left out with workers"),
+        ({"name": "flower-simulation", "batched": True}, "no option 'batched', which is for inprocess"),
+        ({"name": "flower-simulation", "server": "/nowhere"}, "no option 'server', which is for flower"),
+        ({"name": "flower", "workers": 2}, "no option 'workers', which is for inprocess and flower-simulation"),
+        ({"name": "flower", "batched": True}, "no option 'batched', which is for inprocess"),
     ],
 )
 def test_wrong_options_are_refused(options: dict[str, Any], match: str) -> None:
-    name = options.pop("name")
+    name, rest = options["name"], {key: value for key, value in options.items() if key != "name"}
     with pytest.raises(ParameterError, match=match):
-        open_engine(name, Walk(), CLIENTS, seed=0, **options)
+        open_engine(name, Walk(), CLIENTS, seed=0, **rest)
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"server": "/nowhere"}, "no option 'server'"),
+        ({"participants": ("a",)}, "no option 'participants'"),
+        ({"share_result": True}, "no option 'share_result'"),
+        ({"workers": 1, "batched": True}, "batched must be left out with workers"),
+        ({"engine": "flower-simulation", "batched": True}, "no option 'batched'"),
+        ({"engine": "flower", "server": "/nowhere", "workers": 2}, "no option 'workers'"),
+    ],
+)
+def test_fit_refuses_what_its_engine_does_not_have(options: dict[str, Any], match: str, tmp_path: Path) -> None:
+    clients = None if options.get("engine") == "flower" else CLIENTS
+    with pytest.raises(ParameterError, match=match):
+        ct.fit(Walk(), clients, run=tmp_path / "run", **options)
+    assert not (tmp_path / "run").exists()
+
+
+def test_workers_are_asked_one_by_one_and_direct_calls_in_a_batch_unless_told_otherwise() -> None:
+    assert open_engine("inprocess", Batch(), CLIENTS, seed=0).batched  # type: ignore[attr-defined]
+    assert not open_engine("inprocess", Batch(), CLIENTS, seed=0, batched=False).batched  # type: ignore[attr-defined]
+    assert ct.fit(Walk(), CLIENTS, workers=1).digest == ct.fit(Walk(), CLIENTS, batched=False).digest
