@@ -10,6 +10,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from cotempo.data.tables import Framed
 from cotempo.errors import DataError, ParameterError, nearest
 from cotempo.federation.fitted import Fitted, Outcome
 from cotempo.networks.metrics import area_under_roc, average_precision
@@ -23,7 +24,7 @@ BoolArray = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
-class Ranking:
+class Ranking(Framed):
     """Every pair of different variables with a score: the higher, the surer the edge.
 
     Attributes
