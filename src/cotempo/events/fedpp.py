@@ -173,8 +173,6 @@ class FedPP(Method):
         if self.marks and not table.marks:
             raise DataError([Problem("events must have marks where marks=True, these have none; leave marks out")])
         record = Record.of(table, marks=self.marks)
-        if self.share == "function" and self.device != "cpu":
-            raise ParameterError(f"device must be 'cpu' where clients share a function, got {self.device!r}")
         if self.window is not None and not (self.window[0] <= record.start.min() <= record.end.max() <= self.window[1]):
             raise DataError([Problem(f"all windows must lie in {self.window}, the window all clients agreed on")])
         return record.hold_out() if self.share == "function" or self.kernel in HISTORY else record
