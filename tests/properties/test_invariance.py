@@ -46,7 +46,8 @@ def must_stay_or_be_refused(name: str, changed: Case, nothing: set[str]) -> None
     try:
         must_stay(name, changed)
     except DataError as error:
-        if {problem.column or problem.client for problem in error.problems} != nothing:
+        named = [nothing & {problem.column, problem.client} for problem in error.problems]
+        if not all(named) or set().union(*named) != nothing:
             raise
 
 

@@ -35,8 +35,8 @@ class FedMean(Method):
     """The mean of every variable over all clients' rows.
 
     One exchange gathers the means, weighted by rows; a second asks each client how well the pooled mean and its own
-    predict its rows, each row left out of the mean that predicts it. Errors are in units of the client's own variance, so
-    that neither units nor variables that never change decide who was helped.
+    predict its rows, each row left out of the mean that predicts it. Errors are in units of the client's own variance:
+    neither units nor variables that never change decide who was helped.
 
     Examples
     --------
