@@ -203,8 +203,9 @@ def test_a_client_that_forges_its_gram_is_named_and_left_out() -> None:
 
 def test_personal_networks_borrow_and_stay_home() -> None:
     clients, truth = ct.make_networks(variables=5, clients=4, samples=240, shared=0.8, seed=1)
-    fitted = ct.OneRound(personal=True, compare=False, restarts=0).fit(clients)
-    alone = {name: QUICK.fit({name: table}).network for name, table in clients.items()}
+    one_unit = QUICK.model_copy(update={"scaled": False})
+    fitted = one_unit.model_copy(update={"personal": True}).fit(clients)
+    alone = {name: one_unit.fit({name: table}).network for name, table in clients.items()}
     own = {name: fitted[name].network for name in clients}
     assert fitted.scores(truth)["within_shd_double"] < ct.score_network(alone, truth)["within_shd_double"]
     assert ct.score_network(own, truth) == fitted.scores(truth)
