@@ -19,7 +19,7 @@ Tables = Mapping[str, ct.Series]
 
 
 def tables(**changes: object) -> dict[str, ct.Series]:
-    data = {"variables": 4, "clients": 3, "samples": 300, "noise": "unequal", "seed": 5, **changes}
+    data = {"variables": 4, "clients": 3, "samples": 180, "noise": "unequal", "seed": 5, **changes}
     return ct.make_networks(**data)[0]
 
 

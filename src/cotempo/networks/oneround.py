@@ -210,10 +210,14 @@ class OneRound(Method):
             raise SchemaError(problems)
 
     def open(self, roster: Roster, public: Table | None, rng: Rng) -> OneRoundState:
-        """The variables are those any client holds."""
-        names = tuple(dict.fromkeys(c for name in roster.names for c in roster.schemas[name].columns))
+        """The variables are those any client holds.
+
+        They are searched in the order of their names, so that the order of columns does not matter; shorter ones first.
+        """
+        shown = tuple(dict.fromkeys(c for name in roster.names for c in roster.schemas[name].columns))
+        names = tuple(sorted(shown, key=lambda name: (len(name), name)))
         self._wishes(names)
-        return OneRoundState(names, "centre", np.zeros(len(names)))
+        return OneRoundState(names, "centre", np.zeros(len(names)), shown=shown)
 
     def ask(self, state: OneRoundState, cohort: Sequence[str], rng: Rng) -> Ask | None:
         """One round of a few steps."""
@@ -307,7 +311,9 @@ class OneRound(Method):
         gram = assemble(pooled_sums(state))
         for line in mended(state, gram):
             warnings.warn(line, stacklevel=4)
+        place = np.ix_(state.places, state.places)
         own = {
-            name: Network(memory.within, memory.across, state.variables) for name, memory in outcome.memories.items()
+            name: Network(memory.within[place], memory.across[:, *place], state.shown)
+            for name, memory in outcome.memories.items()
         }
-        return FittedOneRound(outcome, Network(state.within, state.across, state.variables), own)
+        return FittedOneRound(outcome, Network(state.within[place], state.across[:, *place], state.shown), own)

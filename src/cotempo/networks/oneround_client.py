@@ -49,7 +49,7 @@ class Own(NamedTuple):
     seen : int
         So many rows come before the held-out ones. A row shares cells with the `lags` before it: those are in neither.
     judged : (rows, side)
-        The held-out rows without a missing cell: the last fifth.
+        The held-out rows: the last fifth of those without a missing cell.
     """
 
     rows: Rows
@@ -71,9 +71,10 @@ def own_rows(prepared: Prepared, names: Sequence[str], lags: int, half_life: flo
     mine = np.array([table.features.index(names[place]) for place in held], dtype=np.intp)
     count = len(table.features)
     values = rows.values[:, np.concatenate([mine + lag * count for lag in range(lags + 1)])]
-    judged = len(values) - len(values) // 5
-    last = values[judged:]
-    return Own(Rows(values, rows.weights), held, max(judged - lags, 0), last[~np.isnan(last).any(axis=1)])
+    complete = np.flatnonzero(~np.isnan(values).any(axis=1))
+    judged = complete[len(complete) - len(complete) // 5 :]
+    seen = max(int(judged[0]) - lags, 0) if len(judged) else len(values)
+    return Own(Rows(values, rows.weights), held, seen, values[judged])
 
 
 def column_sums(prepared: Prepared, names: Sequence[str]) -> dict[str, FloatArray | float]:

@@ -37,6 +37,12 @@ class OneRoundState:
     score: float = 0.0
     share: float = 0.0
     comparisons: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    shown: tuple[str, ...] = ()
+
+    @property
+    def places(self) -> list[int]:
+        """Where the variables, in the order in which the first clients hold them, stand in the search's order."""
+        return [self.variables.index(name) for name in self.shown]
 
 
 @dataclass(frozen=True)

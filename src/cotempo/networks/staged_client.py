@@ -75,7 +75,9 @@ def prepare(table: Series, lags: int) -> Prepared:
 def send_sums(prepared: Prepared) -> Message:
     """Counts and sums, for both stages."""
     own = [prepared.moments[stage] for stage in STAGES]
-    return Message({"rows": np.array([float(part.rows) for part in own]), "sums": np.stack([part.sums for part in own])})
+    return Message(
+        {"rows": np.array([float(part.rows) for part in own]), "sums": np.stack([part.sums for part in own])}
+    )
 
 
 def send_squares(prepared: Prepared, centre: FloatArray) -> Message:
