@@ -287,7 +287,7 @@ def test_candidates_that_are_too_large_are_left_out_and_named() -> None:
 
 
 def strange(clients: dict[str, ct.Series]) -> dict[str, ct.Series]:
-    """Further columns: two values equally often, constant ones, and ones that move once, in the middle or at the end."""
+    """Further columns: two values equally often, constant ones, and ones that move once, halfway or at the end."""
 
     def widen(values: np.ndarray) -> np.ndarray:
         rows = len(values)

@@ -311,9 +311,9 @@ class OneRound(Method):
         gram = assemble(pooled_sums(state))
         for line in mended(state, gram):
             warnings.warn(line, stacklevel=4)
-        place = np.ix_(state.places, state.places)
         own = {
-            name: Network(memory.within[place], memory.across[:, *place], state.shown)
+            name: Network(state.as_shown(memory.within), state.as_shown(memory.across), state.shown)
             for name, memory in outcome.memories.items()
         }
-        return FittedOneRound(outcome, Network(state.within[place], state.across[:, *place], state.shown), own)
+        network = Network(state.as_shown(state.within), state.as_shown(state.across), state.shown)
+        return FittedOneRound(outcome, network, own)

@@ -336,7 +336,8 @@ class EdgeRanking(Method):
     def _rank(self, state: RankingState, views: Views, thirds: FloatArray | None) -> tuple[RankingState, Metrics]:
         rows = float(views.rows.sum() if self._offered else views.rows[0])
         columns = self._design(len(state.kept), state.candidates, state.waves).columns
-        choice, lags, likelihoods = "", self._reaches[0], {}
+        choice, lags = "", self._reaches[0]
+        likelihoods: Mapping[str, float] = {}
         if self.score == "chosen":
             self._check_rows(3.0, rows)
             choice, found, likelihoods = choose(views, columns, state.candidates)
@@ -359,7 +360,8 @@ class EdgeRanking(Method):
         if self.score not in ("chosen", "fourier"):
             return []
         names = [state.variables[index] for index in state.kept]
-        flat = [columns[index] for index in np.flatnonzero(flat_columns(views)) if columns[index].kind != "now"]
+        still = flat_columns(views).tolist()
+        flat = [column for column, one in zip(columns, still, strict=True) if one and column.kind != "now"]
         words = [
             f"the {one.kind} of {' and '.join(names[source] for source in one.sources)} at lag {one.lag}: "
             "it does not vary"

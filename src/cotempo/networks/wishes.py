@@ -55,7 +55,7 @@ class Wishes:
 
     def only(self, held: NDArray[np.intp]) -> Wishes:
         """The same of some variables."""
-        inside = np.ix_(range(len(self.forbidden)), held, held)
+        inside = np.ix_(np.arange(len(self.forbidden)), held, held)
         tiers = None if self.tiers is None else tuple(self.tiers[index] for index in held)
         return Wishes(self.forbidden[inside], self.required[inside], tiers)
 
