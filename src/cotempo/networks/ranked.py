@@ -38,6 +38,9 @@ class Ranking(Framed):
         The features that were chosen, where the score chooses.
     likelihoods : mapping from str to float
         Predictive log-likelihood of every candidate it chose from.
+    left_out : tuple of str
+        What was not looked at, and why: variables that do not vary (their edges come last, with a score of minus
+        infinity), candidates that are too large or look back too far, and features that do not vary.
 
     Examples
     --------
@@ -54,6 +57,7 @@ class Ranking(Framed):
     score: str
     choice: str = ""
     likelihoods: Mapping[str, float] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
 
     def top(self, count: int) -> list[tuple[str, str, float]]:
         """Return the surest edges as (source, target, score)."""
