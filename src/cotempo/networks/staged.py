@@ -34,6 +34,7 @@ from cotempo.networks.staged_client import STAGES, Prepared, prepare, send_squar
 
 FloatArray = NDArray[np.float64]
 SPARSITIES = (0.2, 0.28, 0.4, 0.56, 0.7)
+TIE = 1e-7  # nats a row: candidates that lead to the same network differ by rounding only
 Sparsity = Annotated[float, Field(ge=0)] | Literal["auto"]
 
 
@@ -347,7 +348,7 @@ def choose_candidate(said: Sequence[Mapping[str, Any]]) -> int:
     best = int(np.argmax(mean))
     squares = products.diagonal() - 2 * products[best] + products[best, best]
     spread = np.sqrt(np.maximum(squares - (mean - mean[best]) ** 2, 0.0) / rows)
-    return int(np.flatnonzero(mean >= mean[best] - spread)[-1])
+    return int(np.flatnonzero(mean >= mean[best] - spread - TIE)[-1])
 
 
 def _begin(state: StagedState, stage: str, candidates: FloatArray) -> StagedState:
