@@ -25,7 +25,7 @@ def test_known_by_its_other_name() -> None:
 @pytest.mark.parametrize(("clients", "limit"), [(8, 4.0), (64, 4.0)])
 def test_finds_the_true_network_and_unshrunken_weights(clients: int, limit: float) -> None:
     tables, truth = ct.make_networks(variables=20, clients=clients, samples=512, seed=1)
-    fitted = FDBNL(scaled=False).fit(tables, progress=False)
+    fitted = FDBNL(scaled=False, compare=False).fit(tables, progress=False)
     scores = ct.score_network(fitted.network, truth)
     assert scores["within_shd_double"] <= limit
     assert scores["across_shd"] <= limit
@@ -35,7 +35,9 @@ def test_finds_the_true_network_and_unshrunken_weights(clients: int, limit: floa
 
 
 def test_static_networks() -> None:
-    scores = scores_of(FDBNL(lags=0, scaled=False), range(3), variables=8, clients=4, samples=800, lags=0, degree=2.0)
+    scores = scores_of(
+        FDBNL(lags=0, scaled=False, compare=False), range(3), variables=8, clients=4, samples=800, lags=0, degree=2.0
+    )
     assert scores["within_shd_double"] <= 2
     tables, _ = ct.make_networks(variables=4, clients=2, samples=100, lags=0, seed=0)
     assert FDBNL(lags=0).fit(tables, progress=False).network.across.shape == (0, 4, 4)
@@ -43,8 +45,8 @@ def test_static_networks() -> None:
 
 def test_three_lags_keep_the_weak_third() -> None:
     data = {"variables": 10, "clients": 4, "samples": 1000, "lags": 3}
-    usual = scores_of(FDBNL(lags=3, scaled=False), range(2), **data)
-    high = scores_of(FDBNL(lags=3, threshold_across=0.15, scaled=False), range(2), **data)
+    usual = scores_of(FDBNL(lags=3, scaled=False, compare=False), range(2), **data)
+    high = scores_of(FDBNL(lags=3, threshold_across=0.15, scaled=False, compare=False), range(2), **data)
     assert usual["within_shd_double"] <= 3
     assert usual["across_shd"] <= 5
     assert usual["across_shd"] < high["across_shd"]
@@ -68,7 +70,7 @@ def test_no_empty_graph_at_the_papers_sparsities(clients: int, sparsity: float) 
 
 def test_automatic_sparsity_beats_a_fixed_one_on_few_rows() -> None:
     data = {"variables": 10, "clients": 5, "samples": 50}
-    auto = scores_of(FDBNL(), range(3), **data)
+    auto = scores_of(FDBNL(compare=False), range(3), **data)
     fixed = scores_of(FDBNL(lambda_within=0.05, lambda_across=0.05, compare=False), range(3), **data)
     assert auto["shd_double"] < fixed["shd_double"]
 
@@ -77,7 +79,7 @@ def test_automatic_sparsity_follows_the_common_unit() -> None:
     """Data in another common unit have the same network, scaled or not: weights are ratios."""
     tables, _ = ct.make_networks(variables=5, clients=3, samples=300, seed=2)
     larger = {name: ct.Series.from_arrays(1000 * t.values + 7, features=t.features) for name, t in tables.items()}
-    one, other = (FDBNL(scaled=False).fit(t, progress=False) for t in (tables, larger))
+    one, other = (FDBNL(scaled=False, compare=False).fit(t, progress=False) for t in (tables, larger))
     np.testing.assert_allclose(one.network.within, other.network.within, atol=1e-6)
 
 

@@ -12,14 +12,17 @@ import cotempo as ct
 METHODS = {
     "FDBNL": ct.FDBNL(),
     "PFDBNL": ct.PFDBNL(coupling=0.3),
-    "OneRound": ct.OneRound(personal=True, restarts=0),
+    "OneRound": ct.OneRound(restarts=0),
+    "OneRound, personal": ct.OneRound(personal=True, restarts=0, compare=False),
 }
+COMPARED = {name: method for name, method in METHODS.items() if method.compare}
 each = pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+each_compared = pytest.mark.parametrize("method", COMPARED.values(), ids=COMPARED)
 Tables = Mapping[str, ct.Series]
 
 
 def tables(**changes: object) -> dict[str, ct.Series]:
-    data = {"variables": 4, "clients": 3, "samples": 180, "noise": "unequal", "seed": 5, **changes}
+    data = {"variables": 3, "clients": 2, "samples": 120, "noise": "unequal", "seed": 5, **changes}
     return ct.make_networks(**data)[0]
 
 
@@ -35,16 +38,15 @@ def networks(fitted) -> list[ct.Network]:
 
 
 @each
-@pytest.mark.parametrize("spread", [1e2, 1e4])
-def test_units_change_nothing(method: ct.Method, spread: float) -> None:
+def test_units_change_nothing(method: ct.Method) -> None:
     clients = tables()
-    factor = spread ** np.array([0.0, 1.0, -0.5, 0.5])
-    shift = factor * np.array([0.0, 300.0, -40.0, 7.0])
+    factor = np.array([1.0, 1e4, 1e-2])
+    shift = factor * np.array([0.0, 300.0, -40.0])
     plain, other = (method.fit(one) for one in (clients, mapped(clients, lambda values: values * factor + shift)))
     for one, two in zip(networks(plain), networks(other), strict=True):
         np.testing.assert_allclose(two.within * factor[:, None] / factor, one.within, atol=1e-6)
         np.testing.assert_allclose(two.across * factor[:, None] / factor, one.across, atol=1e-6)
-    assert plain.benefit.keys() == other.benefit.keys() == clients.keys()
+    assert plain.benefit.keys() == other.benefit.keys() == (clients.keys() if method.compare else set())
     for name, said in plain.benefit.items():
         assert other.benefit[name].gain == pytest.approx(said.gain, abs=1e-6)
         assert other.benefit[name].alone + np.log(factor).sum() == pytest.approx(said.alone, abs=1e-6)
@@ -53,10 +55,10 @@ def test_units_change_nothing(method: ct.Method, spread: float) -> None:
 @each
 def test_order_of_columns_changes_nothing(method: ct.Method) -> None:
     clients = tables()
-    order = [2, 0, 3, 1]
+    order = [2, 0, 1]
     turned = mapped(clients, lambda values: values[:, order], [f"x{index}" for index in order])
     plain, other = method.fit(clients), method.fit(turned)
-    assert other.network.variables == ("x2", "x0", "x3", "x1")
+    assert other.network.variables == ("x2", "x0", "x1")
     for one, two in zip(networks(plain), networks(other), strict=True):
         np.testing.assert_allclose(two.within, one.within[np.ix_(order, order)], atol=1e-6)
         np.testing.assert_allclose(two.across[0], one.across[0][np.ix_(order, order)], atol=1e-6)
@@ -67,21 +69,22 @@ def test_order_of_columns_changes_nothing(method: ct.Method) -> None:
 @each
 def test_names_and_order_of_clients_change_nothing(method: ct.Method) -> None:
     clients = tables()
-    named = dict(zip(["zoo", "bank", "mill"], clients.values(), strict=True))
+    named = dict(zip(["zoo", "bank"], clients.values(), strict=True))
     plain, other = method.fit(clients), method.fit(named)
     for old, new in zip(clients, named, strict=True):
         np.testing.assert_allclose(other[new].network.within, plain[old].network.within, atol=1e-6)
-        assert other.benefit[new].gain == pytest.approx(plain.benefit[old].gain, abs=1e-6)
+        if method.compare:
+            assert other.benefit[new].gain == pytest.approx(plain.benefit[old].gain, abs=1e-6)
 
 
-@each
+@each_compared
 def test_alone_is_the_same_method_on_the_own_rows(method: ct.Method) -> None:
     """As the only client, together is alone."""
-    (said,) = method.fit({"only": tables(clients=1)["client-0"]}).benefit.values()
+    (said,) = method.fit({"only": tables(clients=1, samples=80)["client-0"]}).benefit.values()
     assert said.together == pytest.approx(said.alone, abs=1e-6)
 
 
-@each
+@each_compared
 def test_a_copy_of_oneself_helps_nobody(method: ct.Method) -> None:
     gains = []
     for seed in range(4):

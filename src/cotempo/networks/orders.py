@@ -27,6 +27,7 @@ from cotempo.networks.evidence import Evidence, Parents
 from cotempo.networks.found import Found, describe, in_units
 from cotempo.networks.hyperparameters import refit
 from cotempo.networks.knowledge import Edges, Knowledge, arrange, combine_knowledge
+from cotempo.networks.moments import DIGITS
 from cotempo.networks.parents import LEAST_GAIN, ParentSearch
 from cotempo.networks.posterior import average_graphs
 from cotempo.networks.sweeps import Ordered, random_topological
@@ -132,7 +133,8 @@ def learn_order(
     if prior is not None:
         gram, rows = gram + prior.gram, rows + prior.rows
     unit = np.sqrt(gram.diagonal() / rows) if scaled else np.ones(len(gram))
-    gram = gram / np.outer(unit, unit)
+    if scaled:
+        gram = rows * np.round(gram / (rows * np.outer(unit, unit)), DIGITS)
     knowledge = combine_knowledge(variables, lags, forbidden, required, tiers)
     bayes = evidence == "bayes" or (evidence == "auto" and rows < ROWS_PER_LOG_SIDE * math.log(len(gram)))
     if quick:

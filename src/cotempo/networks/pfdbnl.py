@@ -176,6 +176,11 @@ class PFDBNL(StagedMethod):
         )
         return message, PFDBNLMemory(stage, own, tied, dual, consensus)
 
+    def _alone(self, candidates: FloatArray) -> FloatArray:
+        """A client by itself is tied to nobody: how strongly does not matter."""
+        once: FloatArray = candidates[candidates[:, 2] == candidates[0, 2]]
+        return once
+
     def _centre(self, mean: FloatArray, prepared: Prepared) -> FloatArray:
         parts = (prepared.moments[stage] for stage in STAGES)
         return np.stack([part.sums / part.rows for part in parts]) if self.centred else mean

@@ -3,9 +3,8 @@
     centre    clients send counts and sums; only totals are used
     spread    clients send sums of squares about the common centre; only totals are used
     trial     networks are learned on the first four fifths of every client's rows, one for each candidate sparsity
-    compare   each client says how well they predict its last fifth; the sparsity that predicted best is chosen
-    alone     each client goes through the trial by itself, and says how well what it learned predicts its last fifth
-    final     one network (or one a client) is learned on all rows, with the sparsity chosen
+    compare   each client says how well they predict its last fifth, beside what it learns in a trial by itself
+    final     one network (or one a client) is learned on all rows, with the sparsity that predicted best
 
 So nobody needs the truth to choose the sparsity, and every client knows whether joining helped it. All candidates are
 learned in the same rounds: arrays have a leading axis of candidates, of length one where the sparsity is given.
@@ -34,6 +33,7 @@ from cotempo.networks.staged_client import STAGES, Prepared, prepare, send_squar
 
 FloatArray = NDArray[np.float64]
 SPARSITIES = (0.2, 0.28, 0.4, 0.56, 0.7)
+TIE = 1e-7  # nats a row: candidates that lead to the same network differ by rounding only
 Sparsity = Annotated[float, Field(ge=0)] | Literal["auto"]
 
 
@@ -44,7 +44,7 @@ class StagedState:
     `candidates` is `(candidates, 2 or 3)`, lambda_W, lambda_A and PFDBNL's coupling of each; `shared` is their
     Z = [W; A], `(candidates, side, variables)`; `variance` the pooled residual variance of each variable, `(candidates,
     variables)`; `penalties` is `(candidates, 3)`. `mean` and `scale` are `(2, side)` and `rows` is `(2,)`, one row a
-    stage. `chosen` is the place of the candidate chosen.
+    stage.
     """
 
     clients: tuple[str, ...]
@@ -57,7 +57,6 @@ class StagedState:
     rows: FloatArray
     variance: FloatArray
     penalties: FloatArray
-    chosen: int = 0
     refitting: bool = False
     round: float = 0.0
     comparisons: Mapping[str, tuple[float, float]] = field(default_factory=dict)
@@ -67,7 +66,7 @@ class StagedMethod(Method):
     """What FDBNL and PFDBNL have in common: everything but their rounds."""
 
     kind: ClassVar[str] = "series"
-    phases: ClassVar[tuple[str, ...]] = ("centre", "spread", "solve", "compare", "alone")
+    phases: ClassVar[tuple[str, ...]] = ("centre", "spread", "solve", "compare")
     State: ClassVar[type] = StagedState
 
     lags: int = Field(1, ge=0, le=50)
@@ -103,6 +102,10 @@ class StagedMethod(Method):
     def _solve_fields(self, state: StagedState) -> Mapping[str, Spec]:
         """What a client sends in a step of ADMM."""
 
+    def _alone(self, candidates: FloatArray) -> FloatArray:
+        """The candidates that differ for a client by itself; by default all do."""
+        return candidates
+
     def _centre(self, mean: FloatArray, prepared: Prepared) -> FloatArray:
         """At a client: what its rows are centred by, for both stages; by default the pooled mean."""
         return mean
@@ -128,10 +131,7 @@ class StagedMethod(Method):
             return send_squares(prepared, self._centre(common["mean"], prepared)), None
         if question.phase == "solve":
             return self._solve(common, [prepared], [memory])[0]
-        if question.phase == "compare":
-            return self._compare(common, prepared, memory), None
-        density = self._learn_alone(prepared, common["chosen"]) if prepared.held_out else None
-        return Message({"alone": 0.0 if density is None else float(density.sum(axis=1).mean())}), None
+        return self._compare(common, prepared, memory), None
 
     def answer_all(
         self, questions: Sequence[Question], prepared: Sequence[Prepared], memories: Sequence[Any], rngs: Sequence[Rng]
@@ -146,16 +146,14 @@ class StagedMethod(Method):
         densities = self._judge(common, prepared, memory) if judged else None
         if densities is None:
             empty = np.zeros(len(common["variance"]))
-            return Message({"together": empty, "products": np.outer(empty, empty), "rows": 0})
-        density = densities[:, :, prepared.varying].sum(axis=2)
-        products = density @ density.T / prepared.held_out
-        return Message({"together": density.mean(axis=1), "products": products, "rows": prepared.held_out})
+            return Message({"alone": 0.0, "together": empty, "products": np.outer(empty, empty), "rows": 0})
+        together = judgement(densities[:, :, prepared.varying])
+        alone = self._learn_alone(prepared) if self.compare else together
+        best = choose_candidate([alone])
+        return Message({**together, "alone": float(alone["together"][best])})
 
-    def _learn_alone(self, prepared: Prepared, chosen: int) -> FloatArray | None:
-        """Go through the trial as the only client; return the log-densities of the held-out rows, `(rows, variables)`.
-
-        How sparse the network is, in multiples of what chance brings to so many rows, is what was chosen together.
-        """
+    def _learn_alone(self, prepared: Prepared) -> dict[str, Any]:
+        """Go through the trial as the only client; return how well each candidate predicts the held-out rows."""
         own, rng, memory = prepared.only(np.flatnonzero(prepared.varying)), Rng("alone"), None
         names = tuple(str(index) for index in range(own.variables))
         state = self.open(Roster({"alone": Schema(self.kind, names, "")}), None, rng)
@@ -167,9 +165,10 @@ class StagedMethod(Method):
             total = Message({name: said.weight * said[name] for name in said}, weight=said.weight)
             before, (state, _) = state, self.absorb(state, Answers(("alone",), total), None, rng)
             if before.stage == "spread":
-                state = _begin(state, "trial", state.candidates[chosen : chosen + 1])
-        found = self._judge(Message(self._common(state)), own, memory)
-        return None if found is None else found[0]
+                state = _begin(state, "trial", self._alone(state.candidates))
+        densities = self._judge(Message(self._common(state)), own, memory)
+        assert densities is not None  # it took part in the trial
+        return judgement(densities)
 
     # At the server.
 
@@ -196,7 +195,6 @@ class StagedMethod(Method):
             "centre": {},
             "spread": {"mean": state.mean},
             "compare": self._common(state),
-            "alone": {"chosen": state.chosen},
         }[state.stage]
         return Ask(state.stage, everyone, Message(common), ends_round=False)
 
@@ -219,11 +217,6 @@ class StagedMethod(Method):
             return self._pool(state, answers.sum["squares"], len(answers.names)), {}
         if state.stage == "compare":
             return self._choose(state, answers)
-        if state.stage == "alone":
-            alone = {name: answers[name]["alone"] for name in answers.names}
-            pairs = {name: (alone[name], said[1]) for name, said in state.comparisons.items() if name in alone}
-            gain = float(np.mean([together - own for own, together in pairs.values()] or [0.0]))
-            return _begin(replace(state, comparisons=pairs), "final", state.candidates), {"gain": gain}
         share = self._share(state, answers)
         stepped, metrics, last = self._step(state, answers, share)
         stepped = replace(stepped, round=state.round + share)
@@ -278,16 +271,15 @@ class StagedMethod(Method):
     def _choose(self, state: StagedState, answers: Answers) -> tuple[StagedState, Metrics]:
         said = {name: answers[name] for name in answers.names if answers[name]["rows"] > 0}
         best = choose_candidate(list(said.values())) if said else len(state.candidates) // 2
-        comparisons = {name: (0.0, float(message["together"][best])) for name, message in said.items()}
+        comparisons = {name: (message["alone"], float(message["together"][best])) for name, message in said.items()}
+        gain = float(np.mean([together - alone for alone, together in comparisons.values()] or [0.0]))
         names = ("lambda_within", "lambda_across", "coupling")
         unit = 1.0 if self.scaled else state.scale[1, 0] ** 2
         metrics = dict(zip(names, (unit * state.candidates[best]).tolist(), strict=False))
-        candidates = state.candidates[best : best + 1]
         if self.compare:
-            state = replace(state, comparisons=comparisons, chosen=best, candidates=candidates, stage="alone")
-            return state, metrics
+            state, metrics = replace(state, comparisons=comparisons), {"gain": gain, **metrics}
         # From zero again: started from the trial's graph, the search would keep that graph's mistakes.
-        return _begin(state, "final", candidates), metrics
+        return _begin(state, "final", state.candidates[best : best + 1]), metrics
 
     def expects(self, state: StagedState, phase: str) -> Expect:
         """Only sums are needed, except for what a client says of its own gain."""
@@ -303,11 +295,9 @@ class StagedMethod(Method):
             return Expect({"squares": Spec((2, side), low=0, about=about)}, sums=True)
         if phase == "solve":
             return Expect(self._solve_fields(state), sums=True, weight=(1, 1e12))
-        if phase == "alone":
-            about = "how well the network you learn from your rows alone predicts your held-out rows"
-            return Expect({"alone": Spec((), "float", about=about)})
         fields = {
-            "together": Spec((len(state.shared),), about="how well the networks learned together predict your rows"),
+            "alone": Spec((), "float", about="how well the network you learn alone predicts your held-out rows"),
+            "together": Spec((len(state.shared),), about="how well the networks learned together predict them"),
             "products": Spec((len(state.shared),) * 2, about="mean products of these numbers over rows"),
             "rows": Spec((), "int", low=0, high=1e12, about="how many rows you held out"),
         }
@@ -329,6 +319,13 @@ class StagedMethod(Method):
         return Network(within, across.reshape(self.lags, count, count), tuple(variables))
 
 
+def judgement(densities: FloatArray) -> dict[str, Any]:
+    """What `choose_candidate` needs of a client, from `(candidates, rows, variables)` log-densities."""
+    density = densities.sum(axis=2)
+    rows = density.shape[1]
+    return {"together": density.mean(axis=1), "products": density @ density.T / rows, "rows": rows}
+
+
 def choose_candidate(said: Sequence[Mapping[str, Any]]) -> int:
     """Return the last candidate (the sparsest) that is within one standard error of the best.
 
@@ -347,7 +344,7 @@ def choose_candidate(said: Sequence[Mapping[str, Any]]) -> int:
     best = int(np.argmax(mean))
     squares = products.diagonal() - 2 * products[best] + products[best, best]
     spread = np.sqrt(np.maximum(squares - (mean - mean[best]) ** 2, 0.0) / rows)
-    return int(np.flatnonzero(mean >= mean[best] - spread)[-1])
+    return int(np.flatnonzero(mean >= mean[best] - spread - TIE)[-1])
 
 
 def _begin(state: StagedState, stage: str, candidates: FloatArray) -> StagedState:
