@@ -198,7 +198,7 @@ class Learner(Method):
         """Models and three numbers; at the end two scores."""
         if phase == "finish":
             about = "scores of models on your test rows, learned alone and together; none where unknown"
-            return Expect({"scores": Spec((None,), rules=(_two_or_none,), about=about)})
+            return Expect({"scores": Spec((None,), rules=(two_or_none,), about=about)})
         fields = {
             "weights": Spec((len(state.weights),), "float32", about="your model's parameters"),
             "loss": Spec((), "float", about="mean training loss"),
@@ -227,5 +227,6 @@ def _told(score: float | None) -> dict[str, float]:
     return {"score": score or 0.0, "scored": float(score is not None)}
 
 
-def _two_or_none(scores: np.ndarray) -> str | None:
+def two_or_none(scores: np.ndarray) -> str | None:
+    """A rule for scores alone and together, which may be unknown."""
     return None if scores.shape in ((0,), (2,)) else f"scores must be two or none, got {len(scores)}"
