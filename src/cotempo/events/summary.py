@@ -53,8 +53,8 @@ def rounded_span(record: Record) -> tuple[float, float]:
 
 
 def gap_histogram(record: Record) -> Floats:
-    """How many gaps between distinct times fall into each half octave, ``(240,)``."""
-    gaps = np.diff(record.time)[np.diff(record.sequence) == 0]
+    """How many gaps that end with an event that counts fall into each half octave, ``(240,)``."""
+    gaps = np.diff(record.time)[(np.diff(record.sequence) == 0) & (record.count[1:] > 0)]
     return np.histogram(np.log2(gaps), OCTAVES)[0].astype(np.float64)
 
 
