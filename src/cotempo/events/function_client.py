@@ -19,11 +19,12 @@ from cotempo.events.function_state import (
     gather,
     own_rates,
     to_torch,
+    without_function,
 )
 from cotempo.events.gain import gains, process_likelihood, seen_likelihood
 from cotempo.events.history import WHOLE, unroll
-from cotempo.events.levels import Kept, Own, cross_validate, find_level, own_rate
-from cotempo.events.record import FOLDS, Floats, Record
+from cotempo.events.levels import SETTINGS, Kept, Own, cross_validate, find_level, own_rate
+from cotempo.events.record import Floats, Record
 from cotempo.events.rows import Design, make_rows, moments, sequence_dispersion
 from cotempo.events.summary import Summary, gap_histogram, rounded_span
 from cotempo.federation.exchange import Answers, Question
@@ -79,8 +80,7 @@ def cells_of(design: Design, record: Record) -> Floats:
 
 def _folds(design: Design, record: Record) -> tuple[Floats, Floats]:
     """Events and exposure of each fold and cell, ``(folds, cells)`` each."""
-    parts = [cells_of(design, record.hold_out(FOLDS, fold).part(held=True)) for fold in range(FOLDS)]
-    events, exposure = np.stack(parts, axis=1)
+    events, exposure = np.stack([cells_of(design, part) for part in record.deal()], axis=1)
     return events, exposure
 
 
@@ -104,6 +104,9 @@ def _answer_count(design: Design, curve: Floats, record: Record) -> Message:
 
 
 def _cross_validate(design: Design, common: Message, record: Record) -> Floats:
+    """Held-out log-likelihoods by setting; a single sequence tells nothing about how sequences vary."""
+    if len(np.unique(record.window_sequence)) < 2:
+        return np.zeros(len(SETTINGS))
     return cross_validate(common["curves"][:-1], *_folds(design, record), common["temper"])
 
 
@@ -192,7 +195,8 @@ def _answer_compare(
         memory = _with_rows(state, record, memory)
     known = replace(memory, seen=np.array([train.events, train.exposure]), cells=cells_of(state.design, train))
     halves = [held.hold_out(2, half).part(held=True) for half in (0, 1)]
-    each = [[likelihood(replace(state, kept=kept), known, half) for half in halves] for kept in method.models]
+    models = {kept: _judged(replace(state, kept=kept), known) for kept in method.models}
+    each = [[likelihood(*models[kept], half) for half in halves] for kept in method.models]
     told: dict[str, Floats | float] = {
         "gains": np.array([[one["gain"] * max(one["events"], 1.0) for one in row] for row in each]),
         "events": held.events,
@@ -200,8 +204,18 @@ def _answer_compare(
     if method.compares:
         lonely, own = alone(method, train)
         told["alone"] = likelihood(lonely, replace(own, seen=known.seen), held)["gain"]
-    waits = {kept: held_waits(replace(state, kept=kept), known, held) for kept in method.models}
+    waits = {kept: held_waits(*model, held) for kept, model in models.items()}
     return Message(told), replace(memory, waits=waits)
+
+
+def _judged(state: FunctionState, memory: FunctionMemory) -> tuple[FunctionState, FunctionMemory]:
+    """The model to be judged; the level of the base measure alone is learned here."""
+    if state.kept != "base":
+        return state, memory
+    state, known = without_function(state), ~memory.rows.held
+    shape, rate, effect = state.rate.tolist()
+    events, exposure = memory.rows.events[known].sum(), memory.rows.exposure[known].sum()
+    return state, replace(memory, shape=shape + events / effect, rate=rate + exposure / 2 / effect)
 
 
 def held_waits(state: FunctionState, memory: FunctionMemory, held: Record) -> Floats:
@@ -255,13 +269,8 @@ def _function_likelihood(state: FunctionState, memory: FunctionMemory, record: R
     from cotempo.events import cox, shared
 
     design, rows = state.design, make_rows(record, state.design)
-    if state.kept == "function":
-        at = shared.function_at(gather([rows], everything=True), *to_torch(state))
-        relative = memory.shape / memory.rate * cox.mean_sigmoid(at.centre, at.spread)[0].numpy()
-    else:
-        known = ~memory.rows.held
-        level = (memory.rows.events[known].sum() + 2) / (memory.rows.exposure[known].sum() + 2)
-        relative = np.full(len(rows.events), level)
+    at = shared.function_at(gather([rows], everything=True), *to_torch(state))
+    relative = memory.shape / memory.rate * cox.mean_sigmoid(at.centre, at.spread)[0].numpy()
     relative = np.maximum(relative, 1e-300)
     unrolled = unroll(record, design.decays, WHOLE)
     base, mass = seen_likelihood(design.log_base(unrolled), unrolled), float((rows.exposure * relative).sum())

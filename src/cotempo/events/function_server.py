@@ -15,12 +15,12 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import digamma
 
-from cotempo.events.function_state import FunctionState, first_kernel
+from cotempo.events.function_state import FunctionState, first_kernel, without_function
 from cotempo.events.levels import SETTINGS, STRENGTHS
 from cotempo.events.record import Floats
 from cotempo.events.rows import place_inducing, whitening
 from cotempo.events.summary import Summary, gap_quantiles
-from cotempo.events.timeline import choose_curve, profile, without_folds
+from cotempo.events.timeline import choose_curve, profile
 from cotempo.federation.exchange import Answers, Ask
 from cotempo.federation.message import Message
 
@@ -37,6 +37,7 @@ ITERATED, REFINED = ("hawkes", "renewal"), 5
 # Exchanges in which the levels of clients and the curve find each other.
 PASSES = 3
 POOLED = 1e6
+MARGIN = 3.0
 
 
 def _is_needed(method: FedPP, state: FunctionState, stage: str) -> bool:
@@ -46,8 +47,8 @@ def _is_needed(method: FedPP, state: FunctionState, stage: str) -> bool:
     curve_alone = state.kept == "curve"
     return {
         "count": (time and state.judged) or (history and "curve" in method.candidates),
-        "level": time and (state.judged or history),
-        "base": history and bool(iterated), "choose": history, "features": history, "learn": history,
+        "level": (time and state.judged) or (history and "curve" in method.candidates),
+        "base": history and bool(iterated), "choose": history and method.candidates != ("poisson",), "features": history, "learn": history,
         "compare": state.judged or history,
         "recount": curve_alone or state.design.base == "curve", "relevel": curve_alone,
         "rebase": not curve_alone and state.design.base in ITERATED,
@@ -130,8 +131,7 @@ def _absorb_count(method: FedPP, state: FunctionState, answers: Answers) -> tupl
         return replace(state, timeline=line, step=state.step + 1), {}
     misfit, expected = answers.sum["spread"].tolist()
     dispersion = max(1.0, misfit / expected) if expected > 0 else 1.0
-    smoother, temper, told = choose_curve(events, exposure, dispersion)
-    curves = without_folds(smoother, temper, events, exposure)
+    smoother, temper, curves, told = choose_curve(events, exposure, dispersion)
     state = replace(state, timeline=replace(line, curves=curves, smoother=smoother, temper=temper))
     if "curve" in method.candidates:
         # While base measures compete, the curve knows no more of the events they are judged on than they do.
@@ -149,7 +149,9 @@ def _effect(sums: Floats) -> float:
 
 
 def _absorb_level(method: FedPP, state: FunctionState, answers: Answers) -> tuple[FunctionState, dict[str, float]]:
-    told = answers.sum["told"][: None if method.personal else len(STRENGTHS)]
+    told = answers.sum["told"].copy()
+    # A deviation must tell more than chance would: it is one of several that are tried.
+    told[len(STRENGTHS) :] -= MARGIN if method.personal else np.inf
     own = SETTINGS[int(np.argmax(told))]
     state = replace(state, timeline=replace(state.timeline, own=np.array(own)))
     return _go_on(method, state), {"strength of the common level": own.strength, "variance of deviations": own.variance}
@@ -184,14 +186,17 @@ def _absorb_choice(method: FedPP, state: FunctionState, answers: Answers) -> tup
 
 
 def _absorb_features(method: FedPP, state: FunctionState, answers: Answers) -> tuple[FunctionState, dict[str, float]]:
-    effect = _effect(answers.sum["dispersion"])
+    effect, shape = _effect(answers.sum["dispersion"]), 4.0
+    if state.design.base == "curve":
+        # How strongly levels are drawn together on the curve is known from whole sequences.
+        effect, shape = 1.0, min(float(state.timeline.own[0]), POOLED)
     centre, whiten = whitening(answers.sum["moments"])
     kernel, inducing = first_kernel(), place_inducing(method.inducing)
     nothing = np.zeros_like(kernel)
     state = replace(
         state, design=replace(state.design, centre=centre, whiten=whiten), inducing=inducing, kernel=kernel,
         drift=nothing, swing=nothing, mean=np.zeros(len(inducing)), root=np.eye(len(inducing)),
-        rate=np.array([4.0, 2.0, effect]), curvature=np.zeros((len(inducing),) * 2),
+        rate=np.array([shape, shape / 2, effect]), curvature=np.zeros((len(inducing),) * 2),
     )  # fmt: skip
     return _go_on(method, state), {"design effect": effect}
 
@@ -203,7 +208,7 @@ def _absorb_learn(method: FedPP, state: FunctionState, answers: Answers) -> tupl
     precision = np.eye(len(state.mean)) + scale * total["quadratic"]
     root = np.linalg.cholesky((precision + precision.T) / 2)
     mean = np.linalg.solve(precision, scale * total["linear"])
-    shape, rate = _rate_prior(total["level"] / total.weight)
+    shape, rate = _rate_prior(state, total["level"] / total.weight)
     kernel, drift, swing = _climb(state, scale * total["gradient"])
     state = replace(
         state, step=state.step + 1, mean=mean, root=root, kernel=kernel, drift=drift, swing=swing,
@@ -222,12 +227,14 @@ def _climb(state: FunctionState, gradient: Floats) -> tuple[Floats, Floats, Floa
     return state.kernel + step, drift, swing
 
 
-def _rate_prior(level: Floats) -> tuple[float, float]:
+def _rate_prior(state: FunctionState, level: Floats) -> tuple[float, float]:
     """Empirical Bayes: as spread as the clients' levels, around the level of all events together.
 
     The mean of the clients' levels would do in the end, but where they are drawn strongly to it, it hardly moves.
     """
     shape, rate = gamma_from_moments(float(level[0]), float(level[1]))
+    if state.design.base == "curve":
+        shape, rate = state.rate[:2].tolist()
     return (shape, shape * float(level[3] / level[2])) if min(level[2:]) > 0 else (shape, rate)
 
 
@@ -244,28 +251,36 @@ def gamma_from_moments(mean: float, mean_log: float) -> tuple[float, float]:
 
 
 def _absorb_compare(method: FedPP, state: FunctionState, answers: Answers) -> tuple[FunctionState, dict[str, float]]:
-    """Keep the model with the best held-out likelihood summed over clients.
+    """Keep the simplest model whose held-out likelihood, summed over clients, is not surely worse than the best.
 
     What each client is told is cross-fitted: on each half of what was held out, the gain of the model that was best
     on the other half, so that nothing is reported on the events it was chosen by.
     """
-    gains = {name: answers[name]["gains"] for name in answers.names}
-    total = sum(gains.values(), start=np.zeros((len(method.models), 2)))
-    kept = method.models[int(np.argmax(total.sum(axis=1)))]
-    other = np.argmax(total[:, ::-1], axis=0)
-    events = {name: max(float(answers[name]["events"]), 1.0) for name in answers.names}
+    gains = np.stack([answers[name]["gains"] for name in answers.names])
+    if method.models[0] == "curve" and state.design.base == "curve":
+        gains[:, 1] = gains[:, 0]  # one model, but for how its level is learned
+    kept = method.models[_best(np.concatenate([gains[..., 0], gains[..., 1]]))]
+    other = [_best(gains[..., half]) for half in (1, 0)]
+    events = np.array([answers[name]["events"] for name in answers.names])
+    together = gains[:, other, [0, 1]].sum(axis=1) / np.maximum(events, 1.0)
     compared = {
-        name: np.array([answers[name]["alone"], gains[name][other, [0, 1]].sum() / events[name]])
-        for name in answers.names if method.compares
+        name: np.array([answers[name]["alone"], value])
+        for name, value in zip(answers.names, together, strict=True) if method.compares
     }  # fmt: skip
     state = replace(state, compared=compared, kept=kept)
-    if kept == "base":
-        # The function did not pay on what was held out: it is left at 0, and levels settle on the base measure alone.
-        kernel = np.where(np.arange(len(state.kernel)) == 0, -20.0, state.kernel)
-        state = replace(state, mean=np.zeros_like(state.mean), kernel=kernel)
-    count = max(sum(events.values()), 1.0)
-    found = dict(zip(method.models, (total.sum(axis=1) / count).tolist(), strict=True))
-    return _go_on(method, state), {f"held-out gain of the {name}": value for name, value in found.items()}
+    state = without_function(state) if kept == "base" else state
+    found = dict(zip(method.models, gains.sum(axis=(0, 2)) / max(events.sum(), 1.0), strict=True))
+    return _go_on(method, state), {f"held-out gain of the {n}": float(value) for n, value in found.items()}
+
+
+def _best(gains: Floats) -> int:
+    """The first model no worse than the best by more than two standard errors of their paired difference.
+
+    `gains` are those of each client and model, ``(clients, models)``, the simplest model first.
+    """
+    worse = gains[:, [np.argmax(gains.sum(axis=0))]] - gains
+    error = np.sqrt(len(gains)) * worse.std(axis=0, ddof=min(len(gains) - 1, 1))
+    return int(np.argmax(worse.sum(axis=0) <= 2 * error))
 
 
 def _absorb_curvature(method: FedPP, state: FunctionState, answers: Answers) -> tuple[FunctionState, dict[str, float]]:

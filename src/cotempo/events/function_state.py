@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -87,6 +87,13 @@ def no_rows(features: Floats = np.zeros((0, DIMENSIONS))) -> Rows:  # noqa: B008
     """Rows at which nothing was seen."""
     nothing = np.zeros(len(features))
     return Rows(features, nothing, nothing, nothing.astype(bool))
+
+
+def without_function(state: FunctionState) -> FunctionState:
+    """The base measure alone: the function is left at 0, where the sigmoid is a half, and levels centre on 2."""
+    kernel = np.where(np.arange(len(state.kernel)) == 0, -20.0, state.kernel)
+    shape, _, effect = state.rate.tolist()
+    return replace(state, mean=np.zeros_like(state.mean), kernel=kernel, rate=np.array([shape, shape / 2, effect]))
 
 
 def first_kernel() -> Floats:

@@ -76,7 +76,8 @@ class SharedCurve(Curve):
 
     def draw(self, times: Floats, draws: int, rng: np.random.Generator) -> Floats:
         """From the posterior of the curve, the level and the deviation."""
-        raise NotImplementedError
+        rate, deviation = (part[self._profile.place(times)] for part in self._kept)
+        return np.asarray(rate * np.exp(deviation * rng.standard_normal((draws, 1))))
 
     def score(self, events: Events | ArrayLike, window: tuple[float, float] | None = None) -> Mapping[str, float]:
         """As every curve, and `gain_over_pooled`, over the rate of all clients together."""

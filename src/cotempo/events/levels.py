@@ -17,7 +17,8 @@ from cotempo.events.record import Floats
 
 COARSE = 84
 NEWTON = 30
-STRENGTHS = (0.5, 2.0, 8.0, 32.0, 128.0, 512.0, np.inf)
+# The simplest first: it is taken where nothing speaks for another.
+STRENGTHS = (np.inf, 512.0, 128.0, 32.0, 8.0, 2.0, 0.5)
 # Length, as a share of the span, and variance of deviations.
 DEVIATIONS = ((1.0, 0.0), (0.1, 0.03), (0.1, 0.3), (0.4, 0.03), (0.4, 0.3))
 

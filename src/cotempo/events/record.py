@@ -84,9 +84,10 @@ class Record:
         return float((self.end - self.start).sum())
 
     def hold_out(self, folds: int = FOLDS, fold: int = -1) -> Record:
-        """Mark one fold as held out: every `folds`-th window, or, where there are fewer windows, as many short blocks.
+        """Mark a fold as held out, the last by default: whole sequences, or of a single one short blocks.
 
-        Blocks alternate over the whole window, so that a function of time is judged between times it saw.
+        Blocks alternate over the whole window, so that a function of time is judged between times it saw. With fewer
+        sequences than folds there are as many folds as sequences.
 
         Examples
         --------
@@ -94,9 +95,25 @@ class Record:
         >>> len(record.start), record.window_held[:4].tolist(), record.held.tolist()
         (10, [False, True, False, True], [False, True])
         """
+        cut, number = self._deal(folds)
+        return cut._hold(number == (number.max(initial=0) if fold < 0 else fold))
+
+    def deal(self, folds: int = FOLDS) -> list[Record]:
+        """Return the parts of a cross-validation; with fewer sequences than folds, but not one, some are empty."""
+        cut, number = self._deal(folds)
+        return [cut._hold(number == fold).part(held=True) for fold in range(folds)]
+
+    def _deal(self, folds: int) -> tuple[Record, NDArray[np.intp]]:
+        """The record, cut where it must be, and the fold of each window."""
+        sequences, rank = np.unique(self.window_sequence, return_inverse=True)
+        if len(sequences) > 1:
+            return self, rank % folds
         cut = self if len(self.start) >= folds else self._cut(folds * BLOCKS)
-        chosen = np.arange(len(cut.start)) % folds == fold % folds
-        return replace(cut, held=chosen[cut._window_of_times()], window_held=chosen)
+        return cut, np.arange(len(cut.start)) % folds
+
+    def _hold(self, windows: NDArray[np.bool_]) -> Record:
+        """Mark windows as held out, and the times in them."""
+        return replace(self, held=windows[self._window_of_times()], window_held=windows)
 
     def _cut(self, pieces: int) -> Record:
         """Cut every window into equal pieces."""

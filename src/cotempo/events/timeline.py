@@ -70,10 +70,13 @@ def fit_curve(smoother: str, temper: float, events: Floats, exposure: Floats) ->
     return SMOOTHERS[smoother](events / temper, exposure / temper)
 
 
-def choose_curve(events: Floats, exposure: Floats, dispersion: float) -> tuple[str, float, dict[str, float]]:
+def choose_curve(
+    events: Floats, exposure: Floats, dispersion: float
+) -> tuple[str, float, Floats, dict[str, float]]:
     """Choose estimate and tempering by cross-validated log-likelihood, given ``(folds, cells)`` each.
 
-    Returns the two, and the best log-likelihood of each estimate less that of one rate.
+    Returns the two; the curve without each fold and the one of all, ``(folds + 1, cells)``; and the best
+    log-likelihood of each estimate less that of one rate.
 
     Examples
     --------
@@ -82,20 +85,14 @@ def choose_curve(events: Floats, exposure: Floats, dispersion: float) -> tuple[s
     'steps'
     """
     tempers = sorted({max(dispersion, 1.0) ** power for power in POWERS})
-    scores = {}
+    total = (events.sum(axis=0), exposure.sum(axis=0))
+    parts = [(total[0] - out, total[1] - hidden) for out, hidden in zip(events, exposure, strict=True)]
+    curves, scores = {}, {}
     for name in SMOOTHERS:
         for temper in tempers if name != "flat" else [1.0]:
-            curves = without_folds(name, temper, events, exposure)[:-1]
-            scores[name, temper] = float((events * np.log(curves) - exposure * curves).sum())
+            without = np.stack([fit_curve(name, temper, *part) for part in parts])
+            curves[name, temper] = without
+            scores[name, temper] = float((events * np.log(without) - exposure * without).sum())
     best = max(scores, key=lambda each: scores[each])
     told = {name: max(scores[key] for key in scores if key[0] == name) - scores["flat", 1.0] for name in SMOOTHERS}
-    return *best, told
-
-
-def without_folds(smoother: str, temper: float, events: Floats, exposure: Floats) -> Floats:
-    """Return the curve learned without each fold, and the one learned from all, ``(folds + 1, cells)``."""
-    parts = [(events.sum(axis=0) - out, exposure.sum(axis=0) - hidden) for out, hidden in zip(events, exposure)]
-    return np.stack([
-        fit_curve(smoother, temper, seen, watched)
-        for seen, watched in [*parts, (events.sum(axis=0), exposure.sum(axis=0))]
-    ])
+    return *best, np.vstack([curves[best], fit_curve(*best, *total)]), told
