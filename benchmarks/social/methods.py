@@ -97,8 +97,8 @@ def measure_trained(method: Any, learn: Clients, test: Clients, seed: int) -> Sc
     trained = [step for step in fitted.history if step["phase"] == "train"]
     traffic = [sum(step["sent"].values()) + sum(step["received"].values()) for step in trained[1:]]
     return {
-        **judge(test, lambda client, table, k: fitted[client].detect(table, events=k)),
-        "unknown": judge(test, lambda client, table, _: fitted[client].detect(table))["NMI"],
+        **judge(test, lambda client, table, k: fitted[client].detect(table, events=k).event),
+        "unknown": judge(test, lambda client, table, _: fitted[client].detect(table).event)["NMI"],
         "seconds": seconds,
         "bytes": float(np.mean(traffic)),
         "curve": [step["metrics"]["score"] for step in trained],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +13,10 @@ from cotempo.data import Posts
 from cotempo.data.tables import FrameKind, make_frame
 from cotempo.social.book import FOUND, EventBook, describe, event_name, extend_sample, next_book
 from cotempo.social.clustering import group_known, group_unknown
+from cotempo.social.detection import Detection, name_groups, softmax
 from cotempo.social.discriminant import drift
-from cotempo.social.lens import Lens, softmax
+from cotempo.social.lens import Lens
+from cotempo.social.reading import as_posts
 from cotempo.social.records import EventRecord, keywords, make_record
 
 if TYPE_CHECKING:
@@ -22,21 +24,6 @@ if TYPE_CHECKING:
 
 ANEW = 0.2
 DRIFTED = 0.06
-
-
-class Detection(NamedTuple):
-    """The event of every post, and how sure that is.
-
-    Attributes
-    ----------
-    event
-        One id per post, ``(posts,)``.
-    confidence
-        Its probability among the events in question, ``(posts,)``.
-    """
-
-    event: NDArray[np.str_]
-    confidence: NDArray[np.float64]
 
 
 class Detector:
@@ -74,21 +61,24 @@ class Detector:
         oldest = self.book.window - self.patience
         return tuple(record for record in self.book.events if record.window >= oldest)
 
-    def detect(self, posts: Posts, events: int | None = None) -> Detection:
+    def detect(self, posts: Any, events: int | None = None) -> Detection:
         """Return the event and the confidence of every post.
 
         Parameters
         ----------
+        posts
+            A table of posts or a dataframe.
         events
             Group the posts into this many events of their own, for posts that tell of none of the known ones; by
             default every post is given to one of the known, active events.
         """
+        posts = as_posts(posts)
         points = self.lens.look(posts)
         if events is not None:
             codes = group_known(self.lens.places(points, posts.time), events)
-            records = describe([f"group-{code}" for code in range(events)], codes, posts, points, 0)
+            records = describe(name_groups(np.arange(events)).tolist(), codes, posts, points, 0)
             sure = softmax(self.lens.scores(points, posts.time, records))
-            return Detection(np.array([f"group-{code}" for code in codes]), sure[np.arange(len(codes)), codes])
+            return Detection(name_groups(codes), sure[np.arange(len(codes)), codes])
         if not posts.rows:
             return Detection(np.zeros(0, np.str_), np.zeros(0))
         records = list(self.active or self.book.events)

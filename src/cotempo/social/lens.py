@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cotempo.data import Posts
+from cotempo.social.detection import softmax
 from cotempo.social.discriminant import centres_of, square_distances
 from cotempo.social.encoder import CharacterEncoder
 from cotempo.social.records import EventRecord
@@ -93,15 +94,3 @@ def refine(labelled: Floats, codes: NDArray[np.intp], others: Floats) -> Floats:
         share = UNLABELLED_WEIGHT * softmax(-0.5 * square_distances(others, centres))
         centres = (first * size + share.T @ others) / (size + share.sum(axis=0)[:, None])
     return centres
-
-
-def softmax(scores: Floats) -> Floats:
-    """Return rows that sum to one.
-
-    Examples
-    --------
-    >>> softmax(np.array([[0.0, 0.0]]))
-    array([[0.5, 0.5]])
-    """
-    shifted = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return np.asarray(shifted / shifted.sum(axis=1, keepdims=True))
