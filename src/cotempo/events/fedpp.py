@@ -16,9 +16,9 @@ from cotempo.events.fitted_fedpp import FittedFedPP
 from cotempo.events.function_server import CANDIDATES, STAGES
 from cotempo.events.function_state import FunctionMemory, FunctionState, first_memory, first_state
 from cotempo.events.pieces import HISTORY
-from cotempo.events.processes import CELLS
 from cotempo.events.published import KernelMemory, KernelState
 from cotempo.events.record import Record
+from cotempo.events.timeline import CELLS, LEAST_CELLS
 from cotempo.federation.exchange import Answers, Ask, Expect, Question
 from cotempo.federation.fitted import Outcome
 from cotempo.federation.message import Message
@@ -164,6 +164,10 @@ class FedPP(Method):
                 value = getattr(self, name)
                 if value and value != type(self).model_fields[name].default:
                     raise ParameterError(f"{name} must be left out where {words}, got {value!r}")
+        if self.share == "function" and (self.cells < LEAST_CELLS or (self.cells > CELLS and self.cells % CELLS)):
+            raise ParameterError(
+                f"cells must lie between {LEAST_CELLS} and {CELLS} or be a multiple of {CELLS}, got {self.cells}"
+            )
         if self.window is not None and not self.window[0] < self.window[1]:
             raise ParameterError(f"window must end after its start, got {self.window}")
         return self
@@ -206,7 +210,7 @@ class FedPP(Method):
     def example(cls) -> tuple[Method, dict[str, Table], None]:
         """A small instance for the contract."""
         clients, _ = make_events(clients=4, sequences=6, length=10.0, seed=0)
-        return cls(rounds=2, inducing=6, cells=20, settle=1), dict(clients), None
+        return cls(rounds=2, inducing=6, cells=48, settle=1), dict(clients), None
 
     def prepare(self, table: Table) -> Record:
         """Events and windows as arrays."""

@@ -49,16 +49,21 @@ def answer(
         return Message({"start": first, "end": last}), None
     part = record.hold_out().part(held=False).whole()
     if phase == "describe":
-        return Message({"totals": np.array([part.events, part.exposure]), "gaps": gap_histogram(part)}), None
+        totals = np.array([part.events, part.exposure])
+        return Message({"totals": totals, "gaps": gap_histogram(part, common["span"])}), None
     design = heard_design(method, common)
     if phase in ("count", "recount"):
         return _answer_count(design, common["curve"], part if phase == "count" else record), None
     if phase == "level":
         return Message({"told": _cross_validate(design, common, part)}), None
     if phase == "relevel":
-        return Message({"told": _cross_validate(design, common, record)}), replace(memory, cells=cells_of(design, record))
+        return Message({"told": _cross_validate(design, common, record)}), replace(
+            memory, cells=cells_of(design, record)
+        )
     if phase in ("base", "rebase"):
-        return _answer_base(method, phase, common, part.hold_out().part(held=False) if phase == "base" else record), None
+        return _answer_base(
+            method, phase, common, part.hold_out().part(held=False) if phase == "base" else record
+        ), None
     if phase == "choose":
         return _answer_choice(method, design, common, part.hold_out()), None
     if phase == "features":
@@ -115,9 +120,7 @@ def _answer_base(method: FedPP, phase: str, common: Message, train: Record) -> M
     design = heard_design(method, common)
     names = [common["base"]] if phase == "rebase" else [name for name in method.candidates if name in ITERATED]
     seen = unroll(train, design.decays, WHOLE)
-    return Message(
-        {f"of {name}": design.process(name).statistics(seen, train, common[f"of {name}"]) for name in names}
-    )
+    return Message({f"of {name}": design.process(name).statistics(seen, train, common[f"of {name}"]) for name in names})
 
 
 def _answer_choice(method: FedPP, design: Design, common: Message, record: Record) -> Message:
@@ -188,7 +191,7 @@ def _with_rows(state: FunctionState, record: Record, memory: FunctionMemory) -> 
 def _answer_compare(
     method: FedPP, common: Message, record: Record, memory: FunctionMemory
 ) -> tuple[Message, FunctionMemory]:
-    """Held-out gains over the own rate of each model, on both halves of what is held out, and of the own model alone."""
+    """Gains over the own rate of each model, on both halves of what is held out, and of what was learned alone."""
     state = _heard(method, common)
     held, train = (record.hold_out().part(held=held).whole() for held in (True, False))
     if method.kernel != "time":
@@ -254,8 +257,8 @@ def likelihood(state: FunctionState, memory: FunctionMemory, record: Record) -> 
 
 def curve_rate(state: FunctionState, memory: FunctionMemory) -> Kept:
     """The client's intensity in cells of time."""
-    line = state.timeline
-    return own_rate(line.curves[-1], *memory.cells, Own(*line.own.tolist()), line.temper, line.effect)
+    line, (events, exposure) = state.timeline, memory.cells
+    return own_rate(line.curves[-1], events, exposure, Own(*line.own.tolist()), line.temper, line.effect)
 
 
 def _curve_likelihood(state: FunctionState, memory: FunctionMemory, record: Record) -> tuple[float, float]:

@@ -51,14 +51,16 @@ def _summands(method: FedPP, state: FunctionState, phase: str) -> dict[str, Spec
         about = "held-out log-likelihood of your events by strength of the common level and size of deviations"
         return {"told": Spec((len(SETTINGS),), about=about)}
     if phase == "choose":
-        return {f"of {name}": Spec((1,), about="held-out log-likelihood of base measures") for name in method.candidates}
+        return {
+            f"of {name}": Spec((1,), about="held-out log-likelihood of base measures") for name in method.candidates
+        }
     if phase in ("base", "rebase"):
         names = [state.design.base] if phase == "rebase" else [n for n in method.candidates if n in ITERATED]
         sizes = {name: len(state.candidates[name]) * (1 if name == "renewal" else 2) for name in names}
         return {f"of {name}": Spec((size,), about="sums for the base measures") for name, size in sizes.items()}
     if phase == "features":
-        size = 1 + DIMENSIONS + DIMENSIONS**2
-        return {"dispersion": spread, "moments": Spec((size,), about="moments of your features")}
+        moments = Spec((1 + DIMENSIONS + DIMENSIONS**2,), about="moments of your features")
+        return {"dispersion": spread, "moments": moments}
     count = len(state.inducing)
     if phase == "curvature":
         return {"curvature": Spec((count, count), about="your information about the shared function")}

@@ -42,14 +42,12 @@ MARGIN = 3.0
 
 def _is_needed(method: FedPP, state: FunctionState, stage: str) -> bool:
     """Whether a stage is part of this run."""
-    time, history = method.kernel in ("time", "auto"), method.kernel != "time"
-    iterated = [name for name in method.candidates if name in ITERATED]
-    curve_alone = state.kept == "curve"
+    history, judged = method.kernel != "time", state.judged or method.kernel != "time"
+    curve = "curve" in method.candidates or (judged and "curve" in method.models)
+    iterated, curve_alone = any(name in ITERATED for name in method.candidates), state.kept == "curve"
     return {
-        "count": (time and state.judged) or (history and "curve" in method.candidates),
-        "level": (time and state.judged) or (history and "curve" in method.candidates),
-        "base": history and bool(iterated), "choose": history and method.candidates != ("poisson",), "features": history, "learn": history,
-        "compare": state.judged or history,
+        "count": curve, "level": curve, "base": iterated, "choose": history and method.candidates != ("poisson",),
+        "features": history, "learn": history, "compare": judged,
         "recount": curve_alone or state.design.base == "curve", "relevel": curve_alone,
         "rebase": not curve_alone and state.design.base in ITERATED,
         "settle": not curve_alone and (method.settle > 0 or state.kept == "base"), "curvature": not curve_alone,
@@ -114,7 +112,8 @@ def _absorb_span(method: FedPP, state: FunctionState, answers: Answers) -> tuple
 def _absorb_describe(method: FedPP, state: FunctionState, answers: Answers) -> tuple[FunctionState, dict[str, float]]:
     events, exposure = answers.sum["totals"].tolist()
     first, last = state.span.tolist()
-    summary = Summary(events, exposure, first, last, gap_quantiles(answers.sum["gaps"], exposure / (events + 1)))
+    gaps = gap_quantiles(answers.sum["gaps"], exposure / (events + 1), state.span)
+    summary = Summary(events, exposure, first, last, gaps)
     rate = max(events, 0.5) / exposure
     design = replace(state.design, summary=summary.to_array(), parameters=np.array([rate]))
     line = replace(state.timeline, curves=np.full((1, method.cells), rate))

@@ -11,15 +11,17 @@ from numpy.typing import ArrayLike
 
 from cotempo.data import Events
 from cotempo.events.conditional import Conditional
-from cotempo.events.curve import Curve
+from cotempo.events.curve import Band, Curve
 from cotempo.events.function_client import curve_rate, likelihood
 from cotempo.events.function_state import FunctionMemory, FunctionState, gather, no_rows, to_torch
 from cotempo.events.grid import Grid
 from cotempo.events.history import WHOLE, look_back, unroll, waits
+from cotempo.events.levels import Kept
 from cotempo.events.process import Profile
 from cotempo.events.record import Floats, Record, as_events
 from cotempo.events.rows import FINE, even_pieces
 from cotempo.events.summary import Summary
+from cotempo.events.timeline import FLOOR, CurvePosterior
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -53,15 +55,25 @@ class SharedCurve(Curve):
         self.reference = max(float(memory.seen[0]), 0.5) / float(memory.seen[1])
 
     @cached_property
-    def _kept(self) -> tuple[Floats, Floats]:
-        """Rate, and standard deviation of its logarithm, in each cell."""
-        rate, variance = curve_rate(self.state, self.memory)
-        return rate, np.sqrt(variance)
+    def _kept(self) -> Kept:
+        return curve_rate(self.state, self.memory)
+
+    @cached_property
+    def _curve(self) -> CurvePosterior:
+        return CurvePosterior(self.state.timeline)
+
+    def _drawn(self, times: Floats) -> Floats:
+        """Draws of the client's rate, ``(draws, times)``."""
+        cell = self._profile.place(times)
+        drawn = self._curve.draws(self._profile.share(times), cell)
+        noise = np.random.default_rng(1).standard_normal((len(drawn), 1))
+        own = self._kept.rate / self.state.timeline.curves[-1]
+        return np.asarray(drawn * own[cell] * np.exp(noise * np.sqrt(self._kept.variance[cell])))
 
     @property
     def ceiling(self) -> float:
-        """The highest rate."""
-        return float(self._kept[0].max())
+        """A bound on the rate: within a cell it changes little."""
+        return float(1.5 * self._kept.rate.max())
 
     @property
     def _profile(self) -> Profile:
@@ -69,15 +81,28 @@ class SharedCurve(Curve):
         period = self.state.design.period or summary.end - summary.start
         return Profile(summary, period, self.state.design.cells)
 
+    def mean(self, times: Floats) -> Floats:
+        """The curve at the client's level, with its deviation."""
+        cell = self._profile.place(times)
+        own = self._kept.rate / self.state.timeline.curves[-1]
+        return np.asarray(self._curve.mean(self._profile.share(times), cell) * own[cell])
+
+    def band(self, times: Floats, level: float) -> Band:
+        """Quantiles of the draws."""
+        mean = self.mean(times)
+        lower, upper = np.quantile(self._drawn(times), (0.5 - level / 2, 0.5 + level / 2), axis=0)
+        return Band(mean, np.minimum(lower, mean), np.maximum(upper, mean))
+
     def evaluate(self, times: Floats) -> tuple[Floats, Floats, Floats]:
-        """Of the cell each time lies in."""
-        rate, deviation = (part[self._profile.place(times)] for part in self._kept)
-        return rate, np.log(rate), deviation
+        """Mean, and centre and deviation of the logarithm of the draws."""
+        mean = self.mean(times)
+        logs = np.log(np.maximum(self._drawn(times), FLOOR * mean))
+        return mean, logs.mean(axis=0), logs.std(axis=0)
 
     def draw(self, times: Floats, draws: int, rng: np.random.Generator) -> Floats:
         """From the posterior of the curve, the level and the deviation."""
-        rate, deviation = (part[self._profile.place(times)] for part in self._kept)
-        return np.asarray(rate * np.exp(deviation * rng.standard_normal((draws, 1))))
+        drawn = self._drawn(times)
+        return drawn[rng.integers(len(drawn), size=draws)]
 
     def score(self, events: Events | ArrayLike, window: tuple[float, float] | None = None) -> Mapping[str, float]:
         """As every curve, and `gain_over_pooled`, over the rate of all clients together."""
@@ -125,7 +150,7 @@ class HistoryIntensity(Conditional):
         with torch.no_grad():
             at = function_at(gather([no_rows(features)], everything=True), *to_torch(self.state))
         level = torch.tensor(self.memory.shape / self.memory.rate, dtype=torch.float64)
-        return Posterior(*(part[0] for part in at), self._root, level)
+        return Posterior(at.basis[0], at.residual[0], at.centre[0], at.spread[0], self._root, level)
 
     def _mean(self, features: Floats) -> Floats:
         """The posterior mean of m times the sigmoid."""

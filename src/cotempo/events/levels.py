@@ -1,7 +1,7 @@
 r"""What a client makes of the shared curve: its own level, and a smooth deviation where that pays.
 
-Given the curve :math:`r`, the level is :math:`m = (\kappa + n) / (\kappa + \int e\,r)`: :math:`\kappa` events draw it to
-that of all clients together. The deviation :math:`g` is a Gaussian process on the log scale, by Laplace's method on
+Given the curve :math:`r`, the level is :math:`m = (\kappa + n) / (\kappa + \int e\,r)`: :math:`\kappa` events draw it
+to that of all clients together. The deviation :math:`g` is a Gaussian process on the log scale, by Laplace's method on
 coarse cells. Strength, length and amplitude are the same for all clients: those with the best held-out likelihood
 summed over them.
 """
@@ -32,7 +32,7 @@ class Own(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """A client's intensity in cells: the rate, and the variance of its logarithm that the level and deviation add."""
+    """A client's intensity in cells: its rate, and the variance that level and deviation add to its logarithm."""
 
     rate: Floats
     variance: Floats
@@ -57,9 +57,7 @@ def own_rate(curve: Floats, events: Floats, exposure: Floats, own: Own, temper: 
     return Kept(level * rate, bent + unsure)
 
 
-def deviation(
-    curve: Floats, events: Floats, exposure: Floats, own: Own, temper: float
-) -> tuple[Floats, Floats]:
+def deviation(curve: Floats, events: Floats, exposure: Floats, own: Own, temper: float) -> tuple[Floats, Floats]:
     """Posterior mean and variance of the deviation, ``(cells,)`` each, by Newton's steps to the mode."""
     cells = len(curve)
     if not own.variance:

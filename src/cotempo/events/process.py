@@ -105,6 +105,11 @@ class Profile(Process):
         """The part each time falls into."""
         return self._phase(times)[1]
 
+    def share(self, times: Floats) -> Floats:
+        """Where in the period each time lies, from 0 to 1."""
+        _, place, into = self._phase(times)
+        return np.clip((place + into) / self.parts, 0.0, 1.0)
+
     def statistics(self, unrolled: Unrolled, record: Record, parameters: Floats) -> Floats:
         """Events and exposure of each part, ``(2 * parts,)``."""
         events = np.bincount(self.place(record.time), weights=record.count, minlength=self.parts)

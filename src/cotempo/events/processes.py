@@ -11,9 +11,9 @@ from cotempo.events.process import Poisson, Process, Profile
 from cotempo.events.renewal import Renewal
 from cotempo.events.smoothers import density, histogram
 from cotempo.events.summary import Summary
+from cotempo.events.timeline import CELLS
 
 PROCESSES = ("poisson", "profile", "histogram", "density", "steps", "hawkes", "hawkes1", "renewal")
-CELLS = 1008
 
 
 def make_process(name: str, summary: Summary, period: float | None = None, cells: int = CELLS) -> Process:

@@ -54,7 +54,7 @@ class Data(NamedTuple):
 
 
 class Function(NamedTuple):
-    """The shared function at rows, ``(clients, rows, ...)``: basis, variance of the Nystrom residual, mean, variance."""
+    """The shared function at rows: basis, Nystrom residual variance, mean and variance, ``(clients, rows, ...)``."""
 
     basis: Tensor
     residual: Tensor
@@ -107,9 +107,7 @@ def _log_rate(own: Own) -> Tensor:
 def _rate(cells: cox.Cells, at: Function, common: Common) -> Own:
     """The Gamma posterior of the rate given the function; clustered sequences count for less, by the design effect."""
     exposed = (cells.exposure * cox.mean_sigmoid(at.centre, at.spread)).sum(-1)
-    return Own(
-        common.shape + cells.events.sum(-1) / common.design_effect, common.rate + exposed / common.design_effect
-    )
+    return Own(common.shape + cells.events.sum(-1) / common.design_effect, common.rate + exposed / common.design_effect)
 
 
 def own_information(data: Data, common: Common, kernel: Kernel, own: Own) -> Tensor:

@@ -124,7 +124,7 @@ class FedSimple(Method):
         if not len(state.span):
             return Ask("span", cohort, ends_round=False)
         if not len(state.summary):
-            return Ask("describe", cohort, ends_round=False)
+            return Ask("describe", cohort, Message({"span": state.span}), ends_round=False)
         if state.step > self.steps:
             return None
         known = Message({"summary": state.summary, "parameters": state.parameters})
@@ -140,7 +140,7 @@ class FedSimple(Method):
         known = prepared.part(held=False)
         if question.phase == "describe":
             totals = np.array([known.events, known.exposure])
-            return Message({"totals": totals, "gaps": gap_histogram(prepared)}), None
+            return Message({"totals": totals, "gaps": gap_histogram(known, question.common["span"])}), None
         process, parameters = self.make(question.common["summary"]), question.common["parameters"]
         unrolled = unroll(known, process.decays, WHOLE)
         if question.phase == "learn":
@@ -175,7 +175,7 @@ class FedSimple(Method):
             return replace(state, span=np.array([first, last])), {}
         if not len(state.summary):
             events, exposure = answers.sum["totals"].tolist()
-            gaps = gap_quantiles(answers.sum["gaps"], exposure / (events + 1))
+            gaps = gap_quantiles(answers.sum["gaps"], exposure / (events + 1), state.span)
             first, last = state.span.tolist()
             summary = Summary(events, exposure, first, last, gaps).to_array()
             return replace(state, summary=summary, parameters=self.make(summary).start()), {"events": events}
