@@ -34,7 +34,7 @@ def test_together_is_nearer_to_the_truth_than_alone(poisson, shared):
     misses = []
     for name, table in poisson[0].items():
         true = poisson[1].intensity(name, times)
-        alone = SigmoidCox(inducing=20, steps=20).fit(table).intensity(times).mean
+        alone = SigmoidCox().fit(table).intensity(times).mean
         misses.append([np.abs(np.log(mean / true)).mean() for mean in (alone, shared[name].intensity(times).mean)])
     alone, together = np.mean(misses, axis=0)
     assert together < 0.9 * alone
