@@ -169,8 +169,8 @@ def fit_svgp(times: Floats, steps: int = 400, inducing: int = 100) -> Band:
             bound = (seen * (level + found.mean) - mass).sum() - model.variational_strategy.kl_divergence().sum()
             (-bound).backward()
             optimiser.step()
-        if float(bound) > best[0]:
-            best = (float(bound), model)
+        if bound.item() > best[0]:
+            best = (bound.item(), model)
     with torch.no_grad():
         found = best[1](torch.as_tensor(POINTS)[:, None])
         centre, spread = found.mean.numpy() + level, found.variance.numpy()
