@@ -5,6 +5,8 @@ Counts and exposures may be sums over sequences and over clients.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from scipy.fft import dct, idct
 from scipy.special import xlogy
@@ -25,7 +27,7 @@ def histogram(count: Floats, exposure: Floats) -> Floats:
     cells, total = len(count), max(float(count.sum()), 0.5)
     events, watched = (np.append(0.0, np.cumsum(part)) for part in (count, exposure))
     best, edges = -np.inf, np.array([0, cells])
-    for bins in _bin_numbers(cells):
+    for bins in bin_numbers(cells):
         cut = np.rint(np.linspace(0, cells, bins + 1)).astype(np.intp)
         seen, length = np.diff(events[cut]), np.diff(watched[cut])
         score = float(xlogy(seen, seen).sum() - xlogy(seen, length).sum()) - bins
@@ -36,7 +38,7 @@ def histogram(count: Floats, exposure: Floats) -> Floats:
     return np.repeat(rate, np.diff(edges))
 
 
-def _bin_numbers(cells: int) -> list[int]:
+def bin_numbers(cells: int) -> list[int]:
     """All numbers of bins up to 64, then steps of 4 %, to as many as there are cells and 512 at most."""
     last = min(cells, 512)
     further = np.rint(64 * 1.04 ** np.arange(1, 60)).astype(int)
@@ -46,32 +48,46 @@ def _bin_numbers(cells: int) -> list[int]:
 def density(count: Floats, exposure: Floats) -> Floats:
     """Return the rate of each cell by a Gaussian kernel whose width has the best leave-one-out likelihood.
 
-    Smoothed counts over smoothed exposures, reflected at both ends, ``(cells,)``; drawn to the mean rate by the weight
-    of half an event spread over the kernel's width.
-
     Examples
     --------
     >>> density(np.repeat([20.0, 60.0], 50), np.ones(100))[[0, 99]].round().tolist()
     [20.0, 60.0]
     """
-    cells, total = len(count), max(float(count.sum()), 0.5)
-    mean = total / float(exposure.sum())
-    waves = np.pi * np.arange(cells)
-    spectra = [dct(part, norm="ortho") for part in (count, exposure)]
-    seen = count > 0
-    best, rate = -np.inf, np.full(cells, mean)
-    for width in np.geomspace(0.5, 0.5 / cells, 48):
-        damping = np.exp(-0.5 * (waves * width) ** 2)
-        events, watched = (np.maximum(idct(part * damping, norm="ortho"), 0.0) for part in spectra)
-        # What half an event, and an event itself, add where they stand; near an end their reflection stands there too.
-        own = _self_weight(cells, width, damping)
-        trial = (events + 0.5 * own) / (watched + 0.5 * own / mean)
-        without = (events + 0.5 * own - own) / (watched + 0.5 * own / mean)
-        without = np.maximum(without[seen], 1e-3 * mean)
-        score = float((count[seen] * np.log(without)).sum() - (exposure * trial).sum())
-        if score > best:
-            best, rate = score, trial
-    return rate
+    return smooth(count, exposure).rate
+
+
+class Smooth(NamedTuple):
+    """A kernel estimate: the rate, that without an event of the cell itself, ``(cells,)``, and its likelihood."""
+
+    width: float
+    rate: Floats
+    without: Floats
+    score: float
+
+
+def smooth(count: Floats, exposure: Floats) -> Smooth:
+    """The kernel estimate of the best width."""
+    widths = np.geomspace(0.5, 0.5 / len(count), 48)
+    return max((smooth_by(count, exposure, width) for width in widths), key=lambda found: found.score)
+
+
+def smooth_by(count: Floats, exposure: Floats, width: float) -> Smooth:
+    """Smooth counts over smoothed exposures, reflected at both ends, by a kernel of this width in windows.
+
+    The rate is drawn to the mean by the weight of half an event spread over the kernel. Many rows of counts, ``(...,
+    cells)``, are smoothed at once.
+    """
+    cells = count.shape[-1]
+    mean = max(float(count.sum()) * cells / count.size, 0.5) / float(exposure.sum())
+    damping = np.exp(-0.5 * (np.pi * np.arange(cells) * width) ** 2)
+    events, watched = (
+        np.maximum(idct(dct(part, norm="ortho") * damping, norm="ortho"), 0.0) for part in (count, exposure)
+    )
+    # What an event adds where it stands; near an end its reflection stands there too.
+    own = _self_weight(cells, width, damping)
+    rate, without = ((events + part * own) / (watched + 0.5 * own / mean) for part in (0.5, -0.5))
+    without = np.maximum(without, 1e-3 * mean)
+    return Smooth(width, rate, without, float((count * np.log(without)).sum() - (exposure * rate).sum()))
 
 
 def _self_weight(cells: int, width: float, damping: Floats) -> Floats:
