@@ -192,7 +192,7 @@ def test_sharp_curves_are_followed():
 
     for kind in ("waves", "step"):
         clients, new = ({f"c{i}": draw(kind, size) for i in range(3)} for size in (5, 20))
-        fitted = FedPP(kernel="time", compare=False, cells=252, window=(0.0, 50.0)).fit(clients)
+        fitted = FedPP(kernel="time", compare=False, window=(0.0, 50.0)).fit(clients)
         simple = [FedSimple(process=name).fit(clients) for name in ("profile", "histogram", "density", "steps")]
         ours, *others = (
             np.mean([models[name].score(new[name])["gain"] for name in clients]) for models in (fitted, *simple)
