@@ -21,10 +21,9 @@ from results import write_results
 
 from cotempo.data import Series, hide, make_series, mask_cells, mask_rows
 from cotempo.series import FedTDD, SeriesDiffusion, carry_forward, interpolate
-from cotempo.series.gates import NEAR, standard_error
 
 sys.path.insert(0, str(Path(__file__).parent))
-from setting import WINDOW, load, make_setting
+from setting import NEAR, WINDOW, load, make_setting, standard_error
 
 MASKS = (("rows", mask_rows), ("cells", mask_cells))
 SIZES = {

@@ -14,15 +14,15 @@ from cotempo.federation.exchange import Question
 from cotempo.federation.message import Message
 from cotempo.federation.rng import Rng
 from cotempo.series.calibration import calibrate
-from cotempo.series.diffusion import windows_of
-from cotempo.series.filling import Taught, make_teacher
+from cotempo.series.filling import Filler, make_teacher
+from cotempo.series.gaps import UNSEEN
 from cotempo.series.gates import Trial, choose_gates, fair_error, try_out
 from cotempo.series.generation import draw_windows
 from cotempo.series.guided import GuidedFiller, guided_errors
 from cotempo.series.owned import (
     ClientMemory,
     Owned,
-    conditional_filler,
+    alone,
     made_scale,
     make_filler,
     public_scale,
@@ -30,18 +30,20 @@ from cotempo.series.owned import (
     settle,
     started,
     teaching,
+    trusting,
 )
 from cotempo.series.release import release
 from cotempo.series.roughness import find_errors, roughen
 from cotempo.series.scale import Scale
 from cotempo.series.ties import Ties
-from cotempo.series.windows import Rows
+from cotempo.series.windows import Rows, windows_of
 
 if TYPE_CHECKING:
     from cotempo.series.fedtdd import FedTDD
     from cotempo.series.training import Material
 
 Floats = NDArray[np.float64]
+TAUGHT = ("teacher", "tokens")
 
 
 def join(method: FedTDD, question: Question, owned: Owned, memory: ClientMemory, rng: Rng) -> tuple[Message, None]:
@@ -87,7 +89,8 @@ def fill(
     """Fill common features with the distiller (line 5) and exclusive ones with the own model (line 6)."""
     memory, taught = settle(method, memory, owned, question), teaching(question)
     if method.preset == "cotempo":
-        memory = replace(memory, gates=choose_gates(*_trials(method, taught, owned, memory, rng)))
+        start = trusting(method, taught, memory, [UNSEEN])
+        memory = replace(memory, gates=choose_gates(start, *_trials(method, start, owned, rng)))
     filler = make_filler(method, taught, memory)
     shown = _with_exclusives(question.common["public"], owned.exclusive, memory.scale)
     errors = find_errors(filler, owned.rows, method, rng("errors")) if method.rough else memory.errors
@@ -95,13 +98,13 @@ def fill(
     return Message({"missing": float(np.isnan(owned.rows.values).mean())}), memory
 
 
-def _trials(method: FedTDD, taught: Taught, owned: Owned, memory: ClientMemory, rng: Rng) -> tuple[Trial, Trial]:
-    """What the teacher is tried out on, and ties and the own imputer: rows that neither stems from."""
-    filler = conditional_filler(method, taught, memory)
+def _trials(method: FedTDD, filler: Filler, owned: Owned, rng: Rng) -> tuple[Trial, Trial, tuple[str, ...]]:
+    """What stems from the client's data is tried out on, other rows; the teacher, all rows; and who the teacher is."""
+    every = try_out(filler, owned.trained, method, rng("teaching"))
     if not len(owned.held.values):
-        filler = replace(filler, own=None)
-    trial = try_out(filler, owned.rows, method, rng("teaching"))
-    return trial, try_out(filler, owned.held, method, rng("owning")) if len(owned.held.values) else trial
+        return every, every, TAUGHT
+    owning = try_out(filler, owned.held, method, rng("owning"))
+    return owning, every.join(owning), TAUGHT
 
 
 def _with_exclusives(public: Floats, exclusive: int, scale: Scale) -> Rows:
@@ -144,12 +147,12 @@ def _filled_windows(method: FedTDD, question: Question, owned: Owned, memory: Cl
         filled = replace(filled, values=roughen(filled.values, missing, memory.errors, rng("roughness")))
     if not question.common["whole"]:
         filled, counts = (set_apart(method, part)[0] for part in (filled, counts))
-    own, mask = filled.windows(method.window), counts.windows(method.window) > 0
+    own, mask = windows_of(filled, method.window), windows_of(counts, method.window) > 0
     features = own.shape[2]
     shown = memory.shown.reshape(-1, method.window, features)
     mask = np.concatenate([mask, np.broadcast_to(np.arange(features) < common, shown.shape)])
     scaled = made_scale(method, owned, public_scale(question)).apply(np.concatenate([own, shown]))
-    return Material(scaled, mask, len(own), Ties.none(features), np.arange(features) < common)
+    return Material(np.nan_to_num(scaled), mask, len(own), Ties.none(features), np.arange(features) < common)
 
 
 def _filled(method: FedTDD, question: Question, owned: Owned, memory: ClientMemory) -> Rows:
@@ -185,15 +188,16 @@ def score(
 ) -> tuple[Message, ClientMemory]:
     """Say how well hidden cells are filled, alone and together, and calibrate intervals on held-out rows."""
     memory, taught = settle(method, memory, owned, question), teaching(question)
-    rows = owned.held if len(owned.held.values) else owned.rows
     filler = make_filler(method, taught, memory)
+    parts: list[tuple[Filler | GuidedFiller, Rows]]
     if isinstance(filler, GuidedFiller):
-        alone, together = guided_errors(filler, rows, method, rng("owning"))
+        rows = owned.held if len(owned.held.values) else owned.rows
+        errors, parts = guided_errors(filler, rows, method, rng("owning")), [(filler, owned.held)]
     else:
-        single = replace(filler, teacher=None, own=memory.alone.average if memory.alone.steps else None)
-        if rows is owned.rows:
-            single = replace(single, own=None)
-        trial = try_out(single, rows, method, rng("owning" if rows is owned.held else "teaching"))
-        alone, together = fair_error(trial, trial), fair_error(*_trials(method, taught, owned, memory, rng))
-    calibration = calibrate(method, filler, owned.held, rng("calibration"))
-    return Message({"alone": alone, "together": together}), replace(memory, calibration=calibration)
+        single, start = alone(method, memory), trusting(method, taught, memory, [UNSEEN])
+        (trial, _, _), trials = _trials(method, single, owned, rng), _trials(method, start, owned, rng)
+        errors = fair_error(single, trial), fair_error(start, *trials)
+        gates = (choose_gates(start, *trials, half=half) for half in (1, 0))
+        parts = [(replace(start, gates=part), rows) for part, rows in zip(gates, owned.held.halves(), strict=True)]
+    calibration = calibrate(method, parts, rng("calibration"))
+    return Message({"alone": errors[0], "together": errors[1]}), replace(memory, calibration=calibration)

@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from cotempo.data import Series, Table
 from cotempo.errors import DataError, Problem
-from cotempo.series.diffusion import windows_of
 from cotempo.series.parameters import Leaves
 from cotempo.series.scale import Scale
-from cotempo.series.windows import Rows, need_window
+from cotempo.series.windows import Rows, need_rows, windows_of
 
 if TYPE_CHECKING:
     from cotempo.federation.rng import Rng
@@ -42,7 +41,7 @@ def public_rows(method: FedTDD, public: Table | None) -> Rows:
     rows = Rows.of(public)
     columns = [public.features.index(name) for name in method.common]
     taken = Rows(rows.values[:, columns], rows.lengths)
-    need_window(taken, method.window)
+    need_rows(taken)
     unseen = np.isnan(taken.values).all(axis=0)
     if unseen.any():
         must = "the public series must measure every common feature, this one is all missing"
@@ -112,7 +111,7 @@ def _go_on(task: Task, learned: Learned, material: Material, steps: int, schedul
 
 def _as_owned(method: FedTDD, state: FedTDDState, rows: Rows) -> Material:
     """Public windows as clients have theirs: dealt out in order of time, each part in a scale of its own."""
-    windows = rows.windows(method.window)
+    windows = windows_of(rows, method.window)
     usual = float(np.median([count for count in state.windows.values() if count] or [len(windows)]))
     parts = np.array_split(windows, min(max(1, round(len(windows) / usual)), len(windows)))
     scaled = [Scale.of(part.reshape(-1, part.shape[2])).apply(part) for part in parts]

@@ -14,13 +14,14 @@ from cotempo.errors import DataError, Problem
 from cotempo.federation.exchange import Question
 from cotempo.federation.rng import Rng
 from cotempo.series.calibration import Calibration
-from cotempo.series.filling import Filler, Taught, open_gates
+from cotempo.series.filling import Filler, Networks, Taught, Tied
+from cotempo.series.gaps import KINDS
 from cotempo.series.guided import GuidedFiller
 from cotempo.series.learned import Learned
 from cotempo.series.parameters import widen
 from cotempo.series.scale import Scale
 from cotempo.series.ties import Ties
-from cotempo.series.windows import Rows, need_window
+from cotempo.series.windows import Rows, need_rows
 
 if TYPE_CHECKING:
     from cotempo.series.fedtdd import FedTDD
@@ -38,7 +39,7 @@ class Owned:
     rows
         All rows, in the units of the data.
     trained, held
-        The first part of every piece, to train imputers on, and the rest, on which gates are chosen.
+        What imputers are trained on, and the rest, on which gates are chosen, as `Rows.split` has it.
     scale
         Measured on the client's own rows; the public one replaces it for the common features.
     """
@@ -59,7 +60,7 @@ class ClientMemory:
     imputer, alone, backbone
         Its imputer over the distiller's filling, one without it to compare, and its diffusion model.
     gates
-        How far filling is trusted, as `Filler.gates`.
+        How far filling is trusted, as `Filler.gates`; empty before that is known.
     filled
         Its rows with gaps filled, ``(rows, features)``; none before the first filling.
     errors
@@ -106,7 +107,7 @@ def prepare(method: FedTDD, table: Series) -> Owned:
         raise DataError(problems)
     found = Rows.of(table)
     rows = Rows(found.values[:, [table.features.index(name) for name in names]], found.lengths)
-    need_window(rows, method.window)
+    need_rows(rows)
     return Owned(rows, *rows.split(HELD, method.window), Scale.of(rows.values), len(names) - len(method.common))
 
 
@@ -125,10 +126,10 @@ def begin(method: FedTDD, owned: Owned, rng: Rng) -> ClientMemory:
     features = owned.rows.values.shape[1]
     imputer = Learned.fresh(method.imputer().leaves(features), rng("imputer"), method.precision)
     backbone = Learned.fresh(method.backbone().leaves(features), rng("backbone"), method.precision)
-    empty = np.zeros((0, features))
+    empty, closed = np.zeros((0, features)), np.zeros((0, KINDS, 0))
     ties, scale = Ties.none(features), owned.scale
     return ClientMemory(
-        imputer, imputer, backbone, open_gates(), empty, empty, empty, scale, scale, ties, Calibration.none(features)
+        imputer, imputer, backbone, closed, empty, empty, empty, scale, scale, ties, Calibration.none(features)
     )
 
 
@@ -186,10 +187,21 @@ def make_filler(method: FedTDD, taught: Taught, memory: ClientMemory) -> Filler 
     if method.preset == "paper":
         own = memory.backbone.average if memory.backbone.steps else None
         return GuidedFiller(memory.scale, len(method.common), taught.weights, own, method.guidance)
-    return conditional_filler(method, taught, memory)
+    filler = trusting(method, taught, memory)
+    return replace(filler, gates=memory.gates) if len(memory.gates) else filler
 
 
-def conditional_filler(method: FedTDD, taught: Taught, memory: ClientMemory) -> Filler:
-    """The distiller's imputer, the client's ties and its own imputer, gated."""
+def trusting(method: FedTDD, taught: Taught, memory: ClientMemory, kinds: Sequence[int] = range(KINDS)) -> Filler:
+    """Ties, the teacher's imputers and the client's own: the first of the teacher's trusted in some kinds of gaps."""
     own = memory.imputer.average if memory.imputer.steps else None
-    return Filler(memory.scale, memory.ties, taught, own, memory.gates, len(method.common))
+    stages = (Tied(memory.ties), Networks(memory.ties, taught, own))
+    filler = Filler.closed(memory.scale, stages, len(method.common))
+    for kind in kinds:
+        filler.gates[: filler.common, kind, filler.names.index("teacher")] = 1.0
+    return filler
+
+
+def alone(method: FedTDD, memory: ClientMemory) -> Filler:
+    """What the client fills with by itself."""
+    own = memory.alone.average if memory.alone.steps else None
+    return Filler.closed(memory.scale, (Tied(memory.ties), Networks(memory.ties, None, own)), len(method.common))

@@ -178,7 +178,7 @@ class SeriesModel:
         """Half the width of intervals, and draws: those of the diffusion model around the filling, calibrated."""
         half, missing, length = (self.scale.high - self.scale.low) / 2, np.isnan(rows.values), self.sizes.window
         cover = Cover(rows, length, length)
-        given = (cover.take(self.scale.apply(filled)), cover.take(~missing))
+        given = (cover.take(self.scale.apply(filled)), cover.take(~missing) & cover.inside[..., None])
         drawn = draw_around(self.sizes, self._weights, *given, draws, rng)
         found = np.stack([cover.blend(windows) for windows in drawn]) * half
         apart, deviation = found - found.mean(axis=0), found.std(axis=0, ddof=1)

@@ -47,11 +47,11 @@ class Material:
     common: NDArray[np.bool_]
 
     @classmethod
-    def plain(cls, windows: NDArray[np.float64]) -> Material:
+    def plain(cls, windows: NDArray[np.float64], ties: Ties | None = None) -> Material:
         """Windows of one owner; cells that are NaN do not count."""
         features = windows.shape[2]
         whole = np.ones(features, dtype=bool)
-        return cls(np.nan_to_num(windows), ~np.isnan(windows), len(windows), Ties.none(features), whole)
+        return cls(np.nan_to_num(windows), ~np.isnan(windows), len(windows), ties or Ties.none(features), whole)
 
     @property
     def features(self) -> int:
