@@ -84,7 +84,7 @@ def test_the_core_knows_no_family_engine_or_surface(module: str) -> None:
 
 @pytest.mark.parametrize("module", under("engines"))
 def test_engines_know_the_federation_only(module: str) -> None:
-    assert parts(module, top_only=False) <= {"engines", "federation", "data", "errors", "threads"}
+    assert parts(module, top_only=False) <= {"engines", "federation", "data", "devices", "errors", "threads"}
 
 
 @pytest.mark.parametrize("module", under("data"))

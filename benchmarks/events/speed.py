@@ -1,7 +1,7 @@
 """Speed: cost by number of events, against a gpytorch SVGP, and a cohort's round batched against looped.
 
 python benchmarks/events/speed.py --cohorts 10                (with gpytorch where it is installed)
-python benchmarks/events/speed.py --events --cohorts 100 --name events-speed-gpu      (where there is a GPU)
+python benchmarks/events/speed.py --events --cohorts 100 --device cuda --name events-speed-gpu
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ def fit_svgp(times: Any, cells: int = 1000) -> Any:
         return (start + found.mean + found.variance / 2).exp().numpy()
 
 
-def by_cohort(size: int) -> list[dict[str, object]]:
-    method = FedPP(preset="paper", epochs=5, inducing=30, cells=200)
+def by_cohort(size: int, device: str) -> list[dict[str, object]]:
+    method = FedPP(preset="paper", epochs=5, inducing=30, cells=200, device=device)
     clients, _ = make_events(clients=size, sequences=10, seed=0)
     records = [method.prepare(table) for table in clients.values()]
     state = FedPP(preset="paper", window=(0.0, 10.0), inducing=30).fit(dict(list(clients.items())[:2])).state.kernel
@@ -106,7 +106,7 @@ def by_cohort(size: int) -> list[dict[str, object]]:
     parts = list(zip(questions, records, memories, rngs, strict=True))
     batched = clock(lambda: method.answer_all(questions, records, memories, rngs))
     looped = clock(lambda: [method.answer(*part) for part in parts], 1)
-    place = "GPU" if torch.cuda.is_available() else "CPU"
+    place = "GPU" if device == "cuda" else "CPU"
     return [
         {"what": f"one round of {size} clients, batched, {place}", "wall": batched[0], "cpu": batched[1]},
         {"what": f"one round of {size} clients, looped, {place}", "wall": looped[0], "cpu": looped[1]},
@@ -117,11 +117,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cohorts", nargs="*", type=int, default=[10])
     parser.add_argument("--events", nargs="*", type=int, default=[10**4, 10**5, 10**6])
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--name", default="events-speed")
     given = parser.parse_args()
     rows: list[dict[str, object]] = [row for count in given.events for row in by_events(count)]
     for size in given.cohorts:
-        rows += by_cohort(size)
+        rows += by_cohort(size, given.device)
     filled = [{"relative_rmse": "", **row} for row in rows]
     for row in filled:
         print(row, flush=True)

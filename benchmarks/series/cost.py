@@ -19,7 +19,7 @@ from results import write_results
 from setting import WINDOW, load
 
 from cotempo.data import Series, hide, mask_rows
-from cotempo.series import SeriesDiffusion, interpolate, training
+from cotempo.series import SeriesDiffusion, interpolate
 from cotempo.series.guided import GuidedFiller
 from cotempo.series.windows import Rows
 
@@ -31,13 +31,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--windows", type=int, default=64)
     parser.add_argument("--steps", type=int, default=3000)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where to train")
     given = parser.parse_args()
     torch.set_num_threads(1)
     rows, _ = load("etth")
     cut = int(0.8 * len(rows))
-    sizes = SeriesDiffusion(imputer_steps=given.steps, steps=given.steps)
+    sizes = SeriesDiffusion(imputer_steps=given.steps, steps=given.steps, device=given.device)
     model = sizes.fit(Series.from_arrays(rows[:cut]))
-    training.device = lambda: torch.device("cpu")  # trained wherever it is fast, measured on one thread
+    model.sizes = sizes = sizes.model_copy(update={"device": "cpu"})  # trained where it is fast, measured on one thread
     half = (rows[:cut].max(axis=0) - rows[:cut].min(axis=0)) / 2
     starts = np.linspace(cut, len(rows) - WINDOW, given.windows).astype(int)
     table = Series.from_arrays([rows[k : k + WINDOW] for k in starts])

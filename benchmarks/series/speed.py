@@ -23,19 +23,19 @@ from cotempo.series.learned import Learned
 from cotempo.series.noise import Noise
 from cotempo.series.settings import Sizes
 from cotempo.series.tasks import Denoising
-from cotempo.series.training import Material, device, train
+from cotempo.series.training import Material, train
 
 FEATURES = 6
 
 
-def step_milliseconds(clients: int, steps: int) -> float:
+def step_milliseconds(clients: int, steps: int, device: str) -> float:
     """Of one step: the difference of two runs, so that what is done once does not count."""
-    sizes = Sizes(batch=128)
+    sizes = Sizes(batch=128, device=device)
     task = Denoising(sizes.backbone(), Noise(500))
     materials = [Material.plain(np.random.default_rng(0).standard_normal((300, 24, FEATURES)))] * clients
     rngs = [Rng(0, str(k)) for k in range(clients)]
     fresh = [Learned.fresh(task.leaves(FEATURES), rng("backbone"), "float32") for rng in rngs]
-    clock = time.perf_counter if device().type == "cuda" else time.process_time
+    clock = time.perf_counter if device == "cuda" else time.process_time
     taken = []
     for count in (max(4, min(120, steps)), steps, 2 * steps):
         began = clock()
@@ -48,18 +48,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--clients", nargs="*", type=int, default=[1, 10, 100])
     parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     given = parser.parse_args()
     torch.set_num_threads(1)
-    name = torch.cuda.get_device_name() if torch.cuda.is_available() else "one CPU thread"
+    name = torch.cuda.get_device_name() if given.device == "cuda" else "one CPU thread"
     rows = []
     for count in given.clients:
-        row = {"device": name, "clients": count, "milliseconds a step": step_milliseconds(count, given.steps)}
-        if torch.cuda.is_available():
+        milliseconds = step_milliseconds(count, given.steps, given.device)
+        row = {"device": name, "clients": count, "milliseconds a step": milliseconds}
+        if given.device == "cuda":
             with mock.patch.object(layers, "SHORT", 0):
-                row["with the library's attention"] = step_milliseconds(count, given.steps)
+                row["with the library's attention"] = step_milliseconds(count, given.steps, given.device)
         rows.append(row)
         print(row, flush=True)
-    write_results(f"series/speed-{device().type}", rows, seed=0)
+    write_results(f"series/speed-{given.device}", rows, seed=0)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cotempo.data import READERS, Table
+from cotempo.devices import need_device
 from cotempo.engines import open_engine
 from cotempo.errors import CotempoError, DataError, ParameterError, Problem, RunError
 from cotempo.experiment import Experiment, load_clients, load_truth
@@ -222,6 +223,8 @@ def _at_work(
     experiment: Experiment, method: Method, tables: Mapping[str, Table], folder: RunFolder | None, run: str
 ) -> Iterator[Engine]:
     settings = experiment.engine
+    if not experiment.is_remote:
+        need_device(getattr(method, "device", "cpu"))  # refused here, not by every client in turn
     with limit_threads(settings.threads):
         engine = open_engine(
             settings.name, method, tables, seed=experiment.seed, workers=settings.workers, batched=settings.batched,

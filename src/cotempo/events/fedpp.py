@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from cotempo.data import Events, Table, make_events
+from cotempo.devices import Device
 from cotempo.errors import DataError, ParameterError, Problem
 from cotempo.events import function_client, function_messages, function_server, published
 from cotempo.events.fitted_fedpp import FittedFedPP
@@ -80,9 +81,9 @@ class FedPP(Method):
         Whether bursts beyond Poisson's weigh less.
     compare
         Whether each client also learns alone, to see whether joining helped it.
-    aggregation, epochs, learning_rate, batch, prior_deviation
-        For shared kernels: the divergence, local epochs, Adam's step, sequences per epoch (all by default), and the
-        first prior's standard deviation.
+    aggregation, epochs, learning_rate, batch, prior_deviation, device
+        For shared kernels: the divergence, local epochs, Adam's step, sequences per epoch (all by default), the first
+        prior's standard deviation, and where clients train: ``"cpu"``, or ``"cuda"`` for a GPU.
 
     Examples
     --------
@@ -121,6 +122,7 @@ class FedPP(Method):
     learning_rate: float = Field(0.05, gt=0)
     batch: int | None = Field(None, ge=1)
     prior_deviation: float = Field(0.1, gt=0)
+    device: Device = "cpu"
 
     @model_validator(mode="after")
     def _kernel_fits(self) -> FedPP:
@@ -132,6 +134,8 @@ class FedPP(Method):
                 f"marks need share='kernel' and kernel={' or '.join(HISTORY)}, got share={self.share!r} and "
                 f"kernel={self.kernel!r}; without a history, learn each type of events by itself"
             )
+        if self.share == "function" and self.device != "cpu":
+            raise ParameterError(f"device must be 'cpu' where clients share a function, got {self.device!r}")
         if self.window is not None and not self.window[0] < self.window[1]:
             raise ParameterError(f"window must end after its start, got {self.window}")
         return self
@@ -169,6 +173,8 @@ class FedPP(Method):
         if self.marks and not table.marks:
             raise DataError([Problem("events must have marks where marks=True, these have none; leave marks out")])
         record = Record.of(table, marks=self.marks)
+        if self.share == "function" and self.device != "cpu":
+            raise ParameterError(f"device must be 'cpu' where clients share a function, got {self.device!r}")
         if self.window is not None and not (self.window[0] <= record.start.min() <= record.end.max() <= self.window[1]):
             raise DataError([Problem(f"all windows must lie in {self.window}, the window all clients agreed on")])
         return record.hold_out() if self.share == "function" or self.kernel in HISTORY else record

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cotempo.devices import find_device
 from cotempo.events.aggregation import SUMMANDS, Normal, aggregate, divergence, from_sums
 from cotempo.events.function_state import FunctionState
 from cotempo.events.pieces import HISTORY
@@ -104,7 +105,7 @@ def answer(
     from cotempo.events.work import make_work
 
     common = questions[0].common
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    device = find_device(method.device)
     work = make_work(method, common["span"], heard_design(method, common), records, rngs, device)
     prior = Normal(common["mean"], common["deviation"])
     noise = np.stack([rng("weights").standard_normal((method.epochs, len(prior.mean))) for rng in rngs])

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cotempo.data import Schema
+from cotempo.devices import Device
 from cotempo.errors import DataError, Problem, RunError, nearest
 from cotempo.federation.files import write_whole
 from cotempo.federation.method import Benefit, Memory, Method, State
@@ -112,8 +113,8 @@ class Fitted:
         return folder
 
 
-def load(folder: str | Path) -> Any:
-    """Read a result that `Fitted.save` wrote."""
+def load(folder: str | Path, *, device: Device | None = None) -> Any:
+    """Read a result that `Fitted.save` wrote; `device` replaces the one it was learned on, such as a GPU not here."""
     folder = Path(folder)
     try:
         about = json.loads((folder / "fitted.json").read_text())
@@ -124,7 +125,7 @@ def load(folder: str | Path) -> Any:
             for name, schema in about["schemas"].items()
         }
         outcome = Outcome(
-            cls(**about["parameters"]),
+            cls(**{**about["parameters"], **({"device": device} if device else {})}),
             decode((folder / "state.safetensors").read_bytes(), cls.State),
             schemas,
             unstack(decode((folder / "memories.safetensors").read_bytes()), *kinds),

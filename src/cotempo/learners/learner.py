@@ -15,6 +15,7 @@ import numpy as np
 from pydantic import Field
 
 from cotempo.data import Table
+from cotempo.devices import Device, find_device
 from cotempo.federation.exchange import Answers, Ask, Expect, Question, Spec
 from cotempo.federation.message import EMPTY, Message
 from cotempo.federation.method import Benefit, Late, Method, Metrics, Roster
@@ -41,7 +42,7 @@ class Learner(Method):
     compare
         At the end train a model alone for as long, and say what joining was worth.
     device
-        Where clients compute.
+        Where networks are computed: ``"cpu"``, or ``"cuda"`` for a GPU.
     """
 
     phases: ClassVar[tuple[str, ...]] = ("train", "finish")
@@ -55,7 +56,7 @@ class Learner(Method):
     weight_decay: float = Field(1e-4, ge=0)
     keep: Literal["best", "last"] = "best"
     compare: bool = True
-    device: str = "cpu"
+    device: Device = "cpu"
 
     # What a family writes.
 
@@ -123,7 +124,7 @@ class Learner(Method):
             model = self.make_model(inputs)
         if weights is not None:
             from_vector(model, weights)
-        return model.to(self.device)
+        return model.to(find_device(self.device))
 
     def begin(self, prepared: Any, rng: Rng) -> Any:
         """Nothing is learned yet."""

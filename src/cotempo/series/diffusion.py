@@ -122,7 +122,7 @@ def train_imputer(sizes: SeriesDiffusion, scaled: Rows, held: Rows, ties: Ties, 
     for first in range(0, steps, CHUNK):
         size = min(CHUNK, steps - first)
         ((learned,), _) = train(task, [learned], [material], size, schedule, [Rng(*rng.key, first)])
-        loss = judge(task, learned, judged, sizes.batch) if len(unseen) else -first
+        loss = judge(task, learned, judged, schedule) if len(unseen) else -first
         since = 0 if loss < least else since + 1
         best, least = (learned, loss) if loss < least else (best, least)
         if since == PATIENCE:

@@ -86,7 +86,7 @@ def train(
         state = replace(state, best=made)
     else:
         unseen = _material(state, windows_of(held, length)[-MOST_JUDGED:])
-        before, after = (judge(task, item, unseen, method.batch) for item in (state.best, made))
+        before, after = (judge(task, item, unseen, schedule) for item in (state.best, made))
         metrics["held-out loss"] = min(before, after)
         state = replace(state, best=made if after <= before else state.best)
     if method.has_tokens:

@@ -156,11 +156,12 @@ def make_teacher(taught: Taught, sizes: Sizes) -> Teacher:
     """The teacher, ready to fill."""
     import torch
 
+    from cotempo.devices import find_device
     from cotempo.series.parameters import views
     from cotempo.series.tasks import Teacher
-    from cotempo.series.training import device, load_ties
+    from cotempo.series.training import load_ties
 
-    imputer, place, common = sizes.imputer(), device(), len(taught.ties.centre)
+    imputer, place, common = sizes.imputer(), find_device(sizes.device), len(taught.ties.centre)
     flat = torch.tensor(taught.weights[None], device=place)
     weights, ties = views(flat, imputer.leaves(common)), load_ties([taught.ties], common, place, flat.dtype)
     if taught.tokens is None:
@@ -174,11 +175,12 @@ def _fillings(windows: Floats, ties: Ties, taught: Taught | None, own: NDArray[A
     """Fillings of scaled windows by ties, by the teacher twice, and by the own imputer, those that there are."""
     import torch
 
+    from cotempo.devices import find_device
     from cotempo.series.parameters import views
     from cotempo.series.tasks import first_guess, relate
-    from cotempo.series.training import device, load_ties
+    from cotempo.series.training import load_ties
 
-    place, dtype = device(), getattr(torch, sizes.precision)
+    place, dtype = find_device(sizes.device), getattr(torch, sizes.precision)
     seen = torch.tensor(~np.isnan(windows), device=place)[None]
     values = torch.tensor(np.nan_to_num(windows), device=place, dtype=dtype)[None]
     loaded = load_ties([ties], windows.shape[2], place, dtype)

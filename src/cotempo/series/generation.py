@@ -26,7 +26,7 @@ def draw_windows(sizes: Sizes, weights: NDArray[Any], features: int, count: int,
 
     walk, found = sizes.walk(), []
     with _denoiser(sizes, weights, features) as (denoise, dtype, place):
-        generator = rng.torch("sample", place.type)
+        generator = rng.torch("sample", sizes.device)
         for first in range(0, count, MOST_WINDOWS):
             shape = (1, min(MOST_WINDOWS, count - first), sizes.window, features)
             noise = torch.randn(shape, generator=generator, device=place, dtype=dtype)
@@ -45,7 +45,7 @@ def draw_around(
     repeated, known = np.tile(windows, (draws, 1, 1)), np.tile(seen, (draws, 1, 1))
     found = []
     with _denoiser(sizes, weights, windows.shape[2]) as (denoise, dtype, place):
-        generator = rng.torch("infill", place.type)
+        generator = rng.torch("infill", sizes.device)
         for first in range(0, len(repeated), MOST_WINDOWS):
             part = slice(first, first + MOST_WINDOWS)
             guess = torch.tensor(repeated[part], device=place, dtype=dtype)[None]
@@ -71,10 +71,10 @@ def _denoiser(
     """A function from noisy windows and a step to clean ones, without gradients unless somebody asks for them."""
     import torch
 
+    from cotempo.devices import find_device
     from cotempo.series.parameters import views
-    from cotempo.series.training import device
 
-    place, backbone = device(), sizes.backbone()
+    place, backbone = find_device(sizes.device), sizes.backbone()
     flat = torch.tensor(weights[None], device=place)
     named = views(flat, backbone.leaves(features))
     exists = torch.ones(1, 1, 1, features, device=place, dtype=torch.bool)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cotempo.devices import Device
 from cotempo.series.parameters import Leaves, draw
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ class Schedule:
         The largest norm of a gradient.
     average
         Pace of the exponential average of weights.
+    device
+        Where it is computed.
     """
 
     batch: int = 64
@@ -55,6 +58,7 @@ class Schedule:
     clip: float = 1.0
     betas: tuple[float, float] = (0.9, 0.96)
     average: float = 0.995
+    device: Device = "cpu"
 
     def rate_at(self, steps: Tensor) -> Tensor:
         """The learning rate after so many steps."""

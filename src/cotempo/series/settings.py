@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from cotempo.devices import Device
 from cotempo.series.learned import Schedule
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ class Sizes(BaseModel):
         Windows in a training step, and the largest learning rate.
     precision
         Of all networks.
+    device
+        Where networks are computed: ``"cpu"``, or ``"cuda"`` for a GPU.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
@@ -58,6 +61,7 @@ class Sizes(BaseModel):
     batch: int = Field(128, ge=2)
     rate: float = Field(4e-3, gt=0)
     precision: Literal["float32", "float64"] = "float32"
+    device: Device = "cpu"
 
     @property
     def reach(self) -> int:
@@ -92,4 +96,5 @@ class Sizes(BaseModel):
 
     def schedule(self, steps: int, rate: float | None = None) -> Schedule:
         """How a network is trained for so many steps in all."""
-        return Schedule(self.batch, rate or self.rate, min(500, max(1, steps // 10)), steps)
+        warm = min(500, max(1, steps // 10))
+        return Schedule(self.batch, rate or self.rate, warm, steps, device=self.device)

@@ -120,7 +120,7 @@ def expect(factors: Tensor, values: Tensor, seen: Tensor) -> Tensor:
     """
     import torch
 
-    # In double precision: weights range over four decades, and training lets a GPU round float32 products to 10 bits.
+    # In double precision: weights range over four decades.
     kind, factors, values = values.dtype, factors.double(), values.double()
     networks, features, count = len(factors), factors.shape[1], factors.shape[2] - 1
     loadings = factors[..., :-1]

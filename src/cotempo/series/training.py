@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -13,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cotempo.devices import find_device
 from cotempo.federation.rng import Rng
 from cotempo.series.layers import Weights
 from cotempo.series.learned import Learned, Schedule
@@ -74,11 +74,6 @@ class Task(Protocol):
         """The loss of each network, ``[networks]``."""
 
 
-def device() -> torch.device:
-    """The GPU where there is one."""
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-
-
 def train(
     task: Task, learned: Sequence[Learned], materials: Sequence[Material], steps: int, schedule: Schedule,
     rngs: Sequence[Rng],
@@ -91,41 +86,7 @@ def train(
         What each network became, and its mean loss, ``(networks,)``. A network trained in a stack agrees with the
         same network trained alone within rounding: each draws from its own random stream.
     """
-    with quick_products():
-        return _train(task, learned, materials, steps, schedule, rngs)
-
-
-@torch.no_grad()
-def judge(task: Task, learned: Learned, material: Material, batch: int) -> float:
-    """The mean loss of a network's averaged weights over all windows, with the same random numbers every time."""
-    place, generator = device(), Rng(0, "judge").torch("batches", device().type)
-    flat = torch.tensor(learned.average[None], device=place)
-    fixed = load([material], material.features, place, flat.dtype)
-    losses = []
-    for first in range(0, len(material.windows), batch):
-        chosen = torch.arange(first, min(first + batch, len(material.windows)), device=place)
-        draws = task.draw(material, material.features, (1, len(chosen)), generator)
-        given = {"windows": chosen[None], **draws}
-        losses.append(float(task.loss(views(flat, task.leaves(material.features)), fixed, given)) * len(chosen))
-    return sum(losses) / len(material.windows)
-
-
-@contextmanager
-def quick_products() -> Iterator[None]:
-    """Let a GPU multiply float32 matrices in TF32 inside the block: a quarter faster, with 10 bits of mantissa."""
-    before = torch.backends.cuda.matmul.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = True
-    try:
-        yield
-    finally:
-        torch.backends.cuda.matmul.allow_tf32 = before
-
-
-def _train(
-    task: Task, learned: Sequence[Learned], materials: Sequence[Material], steps: int, schedule: Schedule,
-    rngs: Sequence[Rng],
-) -> tuple[list[Learned], NDArray[np.float64]]:  # fmt: skip
-    place, dtype = device(), getattr(torch, str(learned[0].weights.dtype))
+    place, dtype = find_device(schedule.device), getattr(torch, str(learned[0].weights.dtype))
     wide = max(material.features for material in materials)
     leaves = [task.leaves(material.features) for material in materials]
     widest = task.leaves(wide)
@@ -134,7 +95,7 @@ def _train(
         for name in ("weights", "average", "first", "second")
     ]
     fixed = load(materials, wide, place, dtype)
-    generators = [rng.torch("batches", place.type) for rng in rngs]
+    generators = [rng.torch("batches", schedule.device) for rng in rngs]
     counts = torch.tensor([item.steps for item in learned], device=place, dtype=dtype)[:, None]
     step = _step(task, widest, flats, counts, fixed, schedule)
     runner = Graphed(step) if place.type == "cuda" and steps >= 2 * BLOCK else step
@@ -157,6 +118,21 @@ def _train(
         weights, average, first, second = (narrow(flat[k], leaves[k], widest) for flat in rows)
         made.append(Learned(weights, average, first, second, item.steps + steps))
     return made, (losses / max(steps, 1)).double().cpu().numpy()
+
+
+@torch.no_grad()
+def judge(task: Task, learned: Learned, material: Material, schedule: Schedule) -> float:
+    """The mean loss of a network's averaged weights over all windows, with the same random numbers every time."""
+    place, generator = find_device(schedule.device), Rng(0, "judge").torch("batches", schedule.device)
+    flat = torch.tensor(learned.average[None], device=place)
+    fixed = load([material], material.features, place, flat.dtype)
+    losses = []
+    for first in range(0, len(material.windows), schedule.batch):
+        chosen = torch.arange(first, min(first + schedule.batch, len(material.windows)), device=place)
+        draws = task.draw(material, material.features, (1, len(chosen)), generator)
+        given = {"windows": chosen[None], **draws}
+        losses.append(float(task.loss(views(flat, task.leaves(material.features)), fixed, given)) * len(chosen))
+    return sum(losses) / len(material.windows)
 
 
 def _indices(material: Material, lead: tuple[int, int], generator: torch.Generator) -> dict[str, Tensor]:

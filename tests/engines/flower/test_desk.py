@@ -202,3 +202,11 @@ def test_a_schema_from_elsewhere_is_checked() -> None:
         schema_from({"kind": "series", "columns": [1], "unit": ""})
     with pytest.raises(MessageError):
         schema_from({})
+
+
+def test_a_gpu_is_used_only_where_the_site_allows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parameters = {**INVITATION["parameters"], "device": "cuda"}
+    assert why(join(make_desk(tmp_path), parameters=parameters)) == "this site computes on cpu, not on cuda"
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    allowed = make_desk(tmp_path, devices=("cpu", "cuda"))
+    assert "has no GPU" in why(join(allowed, parameters=parameters))

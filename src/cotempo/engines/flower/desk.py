@@ -16,6 +16,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cotempo.data import READERS, Schema, Table, detect_kind
+from cotempo.devices import Device, has_device
 from cotempo.errors import CotempoError, DataError, EngineError, MessageError, ParameterError, nearest
 from cotempo.federation.exchange import Expect, Question
 from cotempo.federation.files import write_whole
@@ -48,13 +49,17 @@ class Randomness(_Section):
 
 
 class SiteSettings(_Section):
-    """The content of `site.toml`; `imports` names modules that register methods of the site's own choice."""
+    """The content of `site.toml`.
+
+    `imports` names modules that register methods of the site's own choice, `devices` where networks may be computed.
+    """
 
     name: str
     server: str
     data: str | dict[str, str]
     methods: tuple[str, ...]
     imports: tuple[str, ...] = ()
+    devices: tuple[Device, ...] = ("cpu",)
     privacy: Floor = Floor()
     random: Randomness = Randomness()
 
@@ -168,6 +173,11 @@ class Desk:
         approved = {find_method(method).__name__ for method in self.settings.methods}
         if find_method(name).__name__ not in approved:
             raise Refused(f"this site approves {', '.join(sorted(approved)) or 'no method'}, not {name}")
+        device = invitation["parameters"].get("device", "cpu")
+        if device not in self.settings.devices:
+            raise Refused(f"this site computes on {', '.join(self.settings.devices)}, not on {device}")
+        if not has_device(device):
+            raise Refused(f"this site has no GPU that torch finds, and is asked to compute on {device}")
         if invitation["clients"] < floor.minimum_clients:
             raise Refused(
                 f"this site takes part among at least {floor.minimum_clients} clients, there are "

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
+from cotempo.devices import Device, find_device
 from cotempo.federation.rng import Rng
 from cotempo.series.layers import Weights, linear, linear_leaves
 from cotempo.series.metrics.stacked import Stack, train_stack
@@ -49,15 +50,16 @@ def encode(weights: Weights, windows: Tensor, hidden: Tensor | None = None) -> T
 @torch.no_grad()
 def embed(weights: Weights, each: Sequence[NDArray[np.float64]]) -> list[NDArray[np.float64]]:
     """One vector per window of each client: the largest value over time."""
-    windows = Stack.of(each).windows
+    windows = Stack.of(each, next(iter(weights.values())).device).windows
     parts = [encode(weights, windows[:, k : k + 1024]).amax(2) for k in range(0, windows.shape[1], 1024)]
     found = torch.cat(parts, dim=1).double().cpu().numpy()
     return [found[k, : len(own)] for k, own in enumerate(each)]
 
 
-def train_encoders(each: Sequence[NDArray[np.float64]], steps: int, rng: Rng) -> Weights:
+def train_encoders(each: Sequence[NDArray[np.float64]], steps: int, rng: Rng, device: Device = "cpu") -> Weights:
     """Train an encoder for each client's windows ``(windows, length, features)``."""
-    data, length = Stack.of(each), each[0].shape[1]
+    place = find_device(device)
+    data, length = Stack.of(each, place), each[0].shape[1]
 
     def loss(weights: Weights, stream: torch.Generator) -> Tensor:
         batch = data.take(data.pick(torch.rand(BATCH, generator=stream)))
@@ -69,7 +71,7 @@ def train_encoders(each: Sequence[NDArray[np.float64]], steps: int, rng: Rng) ->
         two = encode(weights, batch[:, :, left:end], hidden[None, 1, :, left:end])[:, :, : right - left]
         return hierarchical_loss(one, two)
 
-    return train_stack(encoder_leaves, [own.shape[2] for own in each], loss, steps, 1e-3, rng)
+    return train_stack(encoder_leaves, [own.shape[2] for own in each], loss, steps, 1e-3, rng, place)
 
 
 def _overlap(length: int, stream: torch.Generator) -> tuple[int, int]:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import sqrtm
 
+from cotempo.devices import Device
 from cotempo.federation.rng import Rng
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ class ContextFID:
         Windows ``(windows, length, features)``.
     steps
         Training steps of the encoder.
+    device
+        Where the encoder is computed: ``"cpu"``, or ``"cuda"`` for a GPU.
 
     Attributes
     ----------
@@ -63,11 +66,13 @@ class ContextFID:
     _rng: Rng
     _weights: Weights
 
-    def __init__(self, real: Floats, *, steps: int = 200, seed: int = 0):
-        self.__dict__ = ContextFID.of_all([real], steps=steps, seed=seed)[0].__dict__
+    def __init__(self, real: Floats, *, steps: int = 200, seed: int = 0, device: Device = "cpu"):
+        self.__dict__ = ContextFID.of_all([real], steps=steps, seed=seed, device=device)[0].__dict__
 
     @classmethod
-    def of_all(cls, reals: Sequence[Floats], *, steps: int = 200, seed: int = 0) -> list[ContextFID]:
+    def of_all(
+        cls, reals: Sequence[Floats], *, steps: int = 200, seed: int = 0, device: Device = "cpu"
+    ) -> list[ContextFID]:
         """A judge for each of several clients, their encoders trained in one stack."""
         from cotempo.series.metrics.encoder import embed, train_encoders
 
@@ -75,7 +80,7 @@ class ContextFID:
         deviations = [np.maximum(real.std(axis=(0, 1)), 1e-6) for real in reals]
         scaled = [(real - mean) / size for real, mean, size in zip(reals, means, deviations, strict=True)]
         rng, judges = Rng(seed, "context-fid"), []
-        weights = train_encoders(scaled, steps, rng)
+        weights = train_encoders(scaled, steps, rng, device)
         for k, (mean, deviation, clouds) in enumerate(zip(means, deviations, embed(weights, scaled), strict=True)):
             judge = cls.__new__(cls)
             judge.mean, judge.deviation, judge._real, judge._rng = mean, deviation, clouds, rng

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
+from cotempo.devices import Device, find_device
 from cotempo.federation.rng import Rng
 from cotempo.series.layers import Weights, linear, linear_leaves
 from cotempo.series.metrics.stacked import Stack, train_stack
@@ -55,7 +56,9 @@ def read(weights: Weights, windows: Tensor) -> Tensor:
     return x
 
 
-def discriminative(real: Floats, synthetic: Floats, *, steps: int = 500, seed: int = 0) -> float:
+def discriminative(
+    real: Floats, synthetic: Floats, *, steps: int = 500, seed: int = 0, device: Device = "cpu"
+) -> float:
     """How far the accuracy of telling real from generated windows is from chance, on a fifth held out; 0 is best.
 
     Real values are scaled to [0, 1], so that the units of the features do not matter.
@@ -66,20 +69,20 @@ def discriminative(real: Floats, synthetic: Floats, *, steps: int = 500, seed: i
     >>> discriminative(real, real + 20, steps=100)
     0.5
     """
-    return discriminative_all([real], [synthetic], steps=steps, seed=seed)[0]
+    return discriminative_all([real], [synthetic], steps=steps, seed=seed, device=device)[0]
 
 
 def discriminative_all(
-    reals: Sequence[Floats], synthetics: Sequence[Floats], *, steps: int = 500, seed: int = 0
+    reals: Sequence[Floats], synthetics: Sequence[Floats], *, steps: int = 500, seed: int = 0, device: Device = "cpu"
 ) -> list[float]:
     """`discriminative` of several clients, their networks trained in one stack."""
-    rng, both, cuts = Rng(seed, "discriminative"), [], []
+    place, rng, both, cuts = find_device(device), Rng(seed, "discriminative"), [], []
     for pair in zip(reals, synthetics, strict=True):
         count = min(map(len, pair))
         parts = zip("ab", _to_unit(*pair), strict=True)
         both.append([windows[rng(name).permutation(len(windows))[:count]] for name, windows in parts])
         cuts.append(max(1, round(0.8 * count)))
-    stacks = [Stack.of([pair[k][:cut] for pair, cut in zip(both, cuts, strict=True)]) for k in (0, 1)]
+    stacks = [Stack.of([pair[k][:cut] for pair, cut in zip(both, cuts, strict=True)], place) for k in (0, 1)]
 
     def loss(weights: Weights, stream: torch.Generator) -> Tensor:
         batch = [stack.take(stack.pick(torch.rand(BATCH // 2, generator=stream))) for stack in stacks]
@@ -89,7 +92,7 @@ def discriminative_all(
         return losses.mean(1)
 
     features = [real.shape[2] for real in reals]
-    weights = train_stack(reader_leaves, features, loss, steps, RATE, rng)
+    weights = train_stack(reader_leaves, features, loss, steps, RATE, rng, place)
     tests = [[part[cut:] if cut < len(part) else part for part in pair] for pair, cut in zip(both, cuts, strict=True)]
     found = [_answers(weights, [test[k] for test in tests]) for k in (0, 1)]
     shares = [((yes > 0).mean(), (no <= 0).mean()) for yes, no in zip(*found, strict=True)]
@@ -98,12 +101,12 @@ def discriminative_all(
 
 @torch.no_grad()
 def _answers(weights: Weights, each: Sequence[Floats]) -> list[Floats]:
-    states = read(weights, Stack.of(each).windows)[:, :, -1]
+    states = read(weights, Stack.of(each, weights["answer.weight"].device).windows)[:, :, -1]
     logits = linear(weights, "answer", states)[..., 0].double().cpu().numpy()
     return [logits[k, : len(own)] for k, own in enumerate(each)]
 
 
-def predictive(real: Floats, synthetic: Floats, *, steps: int = 500, seed: int = 0) -> float:
+def predictive(real: Floats, synthetic: Floats, *, steps: int = 500, seed: int = 0, device: Device = "cpu") -> float:
     """Mean absolute error on real windows of a next-row predictor trained on generated ones, scaled to [0, 1].
 
     Examples
@@ -112,16 +115,17 @@ def predictive(real: Floats, synthetic: Floats, *, steps: int = 500, seed: int =
     >>> predictive(steady, steady, steps=300) < 0.2
     True
     """
-    return predictive_all([real], [synthetic], steps=steps, seed=seed)[0]
+    return predictive_all([real], [synthetic], steps=steps, seed=seed, device=device)[0]
 
 
 def predictive_all(
-    reals: Sequence[Floats], synthetics: Sequence[Floats], *, steps: int = 500, seed: int = 0
+    reals: Sequence[Floats], synthetics: Sequence[Floats], *, steps: int = 500, seed: int = 0, device: Device = "cpu"
 ) -> list[float]:
     """`predictive` of several clients, their networks trained in one stack."""
     pairs = [_to_unit(*pair) for pair in zip(reals, synthetics, strict=True)]
-    stack, features = Stack.of([made for _, made in pairs]), [real.shape[2] for real in reals]
-    exists = torch.zeros(len(features), 1, 1, max(features), device=stack.counts.device)
+    place = find_device(device)
+    stack, features = Stack.of([made for _, made in pairs], place), [real.shape[2] for real in reals]
+    exists = torch.zeros(len(features), 1, 1, max(features), device=place)
     for k, count in enumerate(features):
         exists[k, ..., :count] = 1.0
 
@@ -131,9 +135,9 @@ def predictive_all(
         error = (ahead - batch[:, :, 1:]).abs() * exists
         return error.sum((1, 2, 3)) / (exists.sum((1, 2, 3)) * ahead.shape[1] * ahead.shape[2])
 
-    weights = train_stack(reader_leaves, features, loss, steps, RATE, Rng(seed, "predictive"))
+    weights = train_stack(reader_leaves, features, loss, steps, RATE, Rng(seed, "predictive"), place)
     with torch.no_grad():
-        known = Stack.of([real for real, _ in pairs]).windows
+        known = Stack.of([real for real, _ in pairs], place).windows
         ahead = linear(weights, "next", read(weights, known[:, :, :-1]))
         gaps = (ahead - known[:, :, 1:]).abs().double().cpu().numpy()
     return [float(gaps[k, : len(real), :, : real.shape[2]].mean()) for k, (real, _) in enumerate(pairs)]

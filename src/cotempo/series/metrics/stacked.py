@@ -13,7 +13,6 @@ from torch import Tensor
 from cotempo.federation.rng import Rng
 from cotempo.series.layers import Weights
 from cotempo.series.parameters import Leaves, draw, stack, views
-from cotempo.series.training import device
 
 Floats = NDArray[np.float64]
 
@@ -29,14 +28,14 @@ class Stack:
     counts: Tensor
 
     @classmethod
-    def of(cls, each: Sequence[Floats]) -> Stack:
-        """Pad and stack, on the GPU where there is one."""
+    def of(cls, each: Sequence[Floats], device: torch.device) -> Stack:
+        """Pad and stack on a device."""
         most, wide = (max(windows.shape[axis] for windows in each) for axis in (0, 2))
         padded = np.zeros((len(each), most, each[0].shape[1], wide), dtype=np.float32)
         for k, windows in enumerate(each):
             padded[k, : len(windows), :, : windows.shape[2]] = windows
-        counts = torch.tensor([len(windows) for windows in each], device=device())
-        return cls(torch.tensor(padded, device=device()), counts)
+        counts = torch.tensor([len(windows) for windows in each], device=device)
+        return cls(torch.tensor(padded, device=device), counts)
 
     def pick(self, chances: Tensor) -> Tensor:
         """Which windows uniform numbers ``[batch]`` mean for each client, ``[clients, batch]``."""
@@ -49,12 +48,12 @@ class Stack:
 
 def train_stack(
     leaves: Callable[[int], Leaves], features: Sequence[int], loss: Callable[[Weights, torch.Generator], Tensor],
-    steps: int, rate: float, rng: Rng,
+    steps: int, rate: float, rng: Rng, device: torch.device,
 ) -> Weights:  # fmt: skip
     """Minimise the sum of the clients' losses ``[clients]`` by Adam; a client in a stack learns what it would alone."""
     each, widest = [leaves(count) for count in features], leaves(max(features))
     flats = [draw(own, rng("weights")) for own in each]
-    flat = torch.tensor(stack(flats, each, widest), device=device(), requires_grad=True)
+    flat = torch.tensor(stack(flats, each, widest), device=device, requires_grad=True)
     optimiser, stream = torch.optim.Adam([flat], lr=rate), rng.torch("batches")
     for _ in range(steps):
         total = loss(views(flat, widest), stream).sum()
