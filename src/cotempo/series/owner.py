@@ -97,7 +97,7 @@ class SeriesModel:
             raise ParameterError(f"draws must be at least 1 and level in (0, {LEVELS[-1]}], got {draws} and {level}")
         columns = self._columns(series)
         rows = self._rows(series, columns)
-        filled = self.filler.rows(rows, self.sizes)
+        filled = self._filler(seed).rows(rows, self.sizes)
         table = (series.features, series.sequence, series.time)
         if draws == 1:
             return Imputed(*table, _back(filled, columns), series.unit)
@@ -152,6 +152,12 @@ class SeriesModel:
             name: replace(series, values=_back(part, columns))
             for name, part in (("trend", trend), ("season", season), ("residual", rest))
         }
+
+    def _filler(self, seed: int) -> Filler | GuidedFiller:
+        """What fills gaps; where that is drawn, with a seed."""
+        if isinstance(self.filler, GuidedFiller):
+            return replace(self.filler, rng=Rng(*self.filler.rng.key, seed))
+        return self.filler
 
     def _columns(self, series: Series) -> NDArray[np.intp]:
         """Where the model's features stand in a table, in the model's own order."""
