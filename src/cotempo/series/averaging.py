@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import reduce
 
 import numpy as np
 
 from cotempo.data import Series
 from cotempo.federation.rng import Rng
 from cotempo.series.filling import Filler, Networks, Tied
-from cotempo.series.gates import prove
+from cotempo.series.gates import Trial, choose_gates, try_out
 from cotempo.series.learned import Learned
 from cotempo.series.scale import Scale
 from cotempo.series.settings import Sizes
@@ -43,7 +44,7 @@ class AveragedImputer:
 def average_imputers(
     clients: Mapping[str, Series], sizes: Sizes, steps: int, *, rounds: int = 5, seed: int = 0
 ) -> dict[str, AveragedImputer]:
-    """Train one imputer by FedAvg, each client on the features it has, and let it in where it proves better there.
+    """Train one imputer by FedAvg, each client on the features it has, and let it in where it proves better.
 
     Parameters
     ----------
@@ -86,12 +87,17 @@ def average_imputers(
             for part in ("weights", "average")
         )
         learned = [replace(item, weights=weights, average=average) for item in learned]
-    made = {}
-    for name in rows:
-        filler = Filler.closed(scale, (Tied(ties[name]), Networks(ties[name], None, learned[0].average)))
-        proven, _ = prove(filler, held[name], sizes, Rng(seed, name)("gates"))
-        made[name] = AveragedImputer(sizes, features, proven)
-    return made
+    own = learned[0].average
+    fillers = {name: Filler.closed(scale, (Tied(ties[name]), Networks(ties[name], None, own))) for name in rows}
+    trials = [
+        try_out(filler, held[name], sizes, Rng(seed, name)("gates"))
+        for name, filler in fillers.items()
+        if len(held[name].values)
+    ]
+    if trials:
+        gates = choose_gates(fillers[min(rows)], reduce(Trial.join, trials))
+        fillers = {name: replace(filler, gates=gates) for name, filler in fillers.items()}
+    return {name: AveragedImputer(sizes, features, filler) for name, filler in fillers.items()}
 
 
 def _widened(series: Series, features: tuple[str, ...]) -> Rows:
