@@ -1,6 +1,7 @@
 """Series: filling and generating time series that are spread over owners and misaligned."""
 
 from cotempo.series.diffusion import SeriesDiffusion
+from cotempo.series.fedmoments import FedMoments, FittedMoments
 from cotempo.series.fedtdd import FedTDD
 from cotempo.series.fitted import FittedFedTDD
 from cotempo.series.imputed import Imputed
@@ -9,8 +10,10 @@ from cotempo.series.owner import SeriesModel
 from cotempo.series.seriesmoments import MomentsModel, SeriesMoments
 
 __all__ = [
+    "FedMoments",
     "FedTDD",
     "FittedFedTDD",
+    "FittedMoments",
     "Imputed",
     "MomentsModel",
     "SeriesDiffusion",

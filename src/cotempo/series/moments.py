@@ -95,6 +95,20 @@ class Moments:
     def __add__(self, other: Moments) -> Moments:
         return Moments(self.products + other.products, self.counts + other.counts)
 
+    def pack(self) -> Floats:
+        """The upper triangle of the products, row by row: half the bytes."""
+        side = self.products.shape[0] * self.products.shape[1]
+        return self.products.reshape(side, side)[np.triu_indices(side)]
+
+    @classmethod
+    def unpack(cls, triangle: Floats, counts: Floats) -> Moments:
+        """Undo `pack`."""
+        features, side = len(counts), round((np.sqrt(8 * len(triangle) + 1) - 1) / 2)
+        table = np.zeros((side, side))
+        table[np.triu_indices(side)] = triangle
+        table += np.triu(table, 1).T
+        return cls(table.reshape(side // features, features, side // features, features), counts)
+
     def take(self, columns: NDArray[np.intp]) -> Moments:
         """Those of some features."""
         return Moments(self.products[:, columns][..., columns], self.counts[np.ix_(columns, columns)])

@@ -14,17 +14,15 @@ from cotempo.errors import ParameterError
 from cotempo.federation.method import explain
 from cotempo.federation.rng import Rng
 from cotempo.series.calibration import LEVELS, Calibration
-from cotempo.series.choosing import PRIORS, USUAL, calibrate, choose, split, try_priors
+from cotempo.series.choosing import calibrate
 from cotempo.series.diffusion import as_series, refuse_unseen
 from cotempo.series.gaussian import Gaussian
 from cotempo.series.imputed import Imputed, Owner, put_back
-from cotempo.series.moments import Units, find_units, sum_units
+from cotempo.series.moments import Units
+from cotempo.series.windowed import learn, usual_window
 from cotempo.series.windows import Rows
 
 Floats = NDArray[np.float64]
-CELLS, FEWEST, MOST = 680, 4, 97
-QUICK = 4
-FAR, PRIOR, FLOOR = 1e4, 20, 1e-3
 
 
 class SeriesMoments(BaseModel):
@@ -70,37 +68,11 @@ class SeriesMoments(BaseModel):
         refuse_unseen(table)
         rows = Rows.of(table)
         window = self.window or usual_window(len(table.features))
-        sums = sum_units(rows)
-        units = find_units(**sums)
-        kept, held = (Rows(units.apply(part.values), part.lengths) for part in split(rows))
-        model = first_guess(units, sums["pairs"], sums["steps"])
-        for size in windows_of_sweeps(window, self.sweeps if np.isnan(rows.values).any() else 0):
-            first, rest = (model.expect(part, size) for part in (kept, held))
-            model = Gaussian.of(first + rest, PRIORS[USUAL])
-        prior = PRIORS[choose(**try_priors(first, held))]
-        calibration = calibrate(Gaussian.of(first, prior), units, held, window)
-        order = np.arange(len(table.features))
-        return MomentsModel(table.features, order, units, Gaussian.of(first + rest, prior), calibration, window)
-
-
-def usual_window(features: int) -> int:
-    """Rows of a window with about as many cells as can be solved for in a moment."""
-    return min(max(CELLS // features, FEWEST), MOST)
-
-
-def windows_of_sweeps(window: int, sweeps: int) -> tuple[int, ...]:
-    """Rows of a window in each sweep: few until the last."""
-    return (max(window // QUICK, FEWEST),) * sweeps + (window,)
-
-
-def first_guess(units: Units, pairs: Floats, steps: Floats) -> Gaussian:
-    """Random walks whose steps go together as those did that were measured together, drawn to going alone."""
-    related = steps / np.outer(units.step, units.step) / (pairs + PRIOR)
-    np.fill_diagonal(related, 1.0)
-    values, axes = np.linalg.eigh(related)
-    near = (axes * np.maximum(values, FLOOR)) @ axes.T
-    scale = np.sqrt(near.diagonal())
-    return Gaussian.walk(np.full(len(near), FAR), near / np.outer(scale, scale))
+        stage, trial, held = learn(rows, window, self.sweeps)
+        calibration = calibrate(trial, stage.units, held, window)
+        return MomentsModel(
+            table.features, np.arange(len(table.features)), stage.units, stage.process, calibration, window
+        )
 
 
 class MomentsModel(Owner):
