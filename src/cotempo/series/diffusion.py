@@ -22,6 +22,7 @@ from cotempo.series.roughness import find_errors, roughen
 from cotempo.series.scale import Scale
 from cotempo.series.settings import Sizes
 from cotempo.series.ties import Ties
+from cotempo.series.windowed import learn, usual_window
 from cotempo.series.windows import Rows, need_rows, windows_of
 
 HELD, LEAST, MOST = 2000, 0.05, 0.2
@@ -33,8 +34,9 @@ MOST_JUDGED = 1024
 class SeriesDiffusion(Sizes):
     """Fill and generate one owner's series.
 
-    Two networks are trained: an imputer that corrects linear interpolation, and a diffusion model of windows with a
-    trend, a season and a rest (Diffusion-TS). Missing values in the training data are fine, and so are many short
+    Gaps are filled by a Gaussian process of window moments (`SeriesMoments`), in seconds. Two networks are trained: an
+    imputer that goes beyond it where it can, and a diffusion model of windows with a trend, a season and a rest
+    (Diffusion-TS). Missing values in the training data are fine, and so are many short
     sequences; where all are shorter than the window, the longest is the window. About 2,000 rows, at most a fifth, are
     set apart: the end of long pieces, whole ones of short. On them the imputer's training is stopped, every stage of
     filling must prove that it is better than the one before, and intervals are calibrated.
@@ -79,7 +81,8 @@ class SeriesDiffusion(Sizes):
         scaled = Rows(scale.apply(kept.values), kept.lengths)
         ties = Ties.of(scaled, scale)
         own = train_imputer(sizes, scaled, Rows(scale.apply(held.values), held.lengths), ties, rng)
-        stages = (Tied(ties), Networks(ties, None, own))
+        moments, _, _ = learn(scaled, usual_window(len(table.features)))
+        stages = (Tied(ties), moments, Networks(ties, None, own))
         filler, halves = prove(Filler.closed(scale, stages), held, sizes, rng("gates"))
         missing = np.isnan(rows.values)
         errors = find_errors(filler, rows, sizes, rng("errors")) if missing.any() else rows.values[:0]
