@@ -156,7 +156,7 @@ def _try_out(
 ) -> tuple[Rows, Floats, Floats]:
     """Rows with cells hidden, as they are filled, and as they are."""
     left = [np.where(gone, np.nan, rows.values) for gone in _hidings(rows.values.shape, sizes.window, stream)]
-    hidden = Rows(np.concatenate(left), rows.lengths * len(left))
+    hidden = rows.with_values(np.concatenate(left), len(left))
     return hidden, filler.rows(hidden, sizes), np.tile(rows.values, (len(left), 1))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from cotempo.series.learned import Learned
 from cotempo.series.owner import SeriesModel
 from cotempo.series.roughness import find_errors, roughen
 from cotempo.series.scale import Scale
+from cotempo.series.season import find_season
 from cotempo.series.settings import Sizes
 from cotempo.series.ties import Ties
 from cotempo.series.windowed import learn, usual_window
@@ -76,21 +78,25 @@ class SeriesDiffusion(Sizes):
         need_rows(rows)
         refuse_unseen(table)
         sizes = self.model_copy(update={"window": min(self.window, max(rows.lengths))})
-        scale, rng = Scale.of(rows.values), Rng(seed, "series")
+        rng, whole = Rng(seed, "series"), Scale.of(rows.values)
         kept, held = rows.split(min(max(HELD / len(rows.values), LEAST), MOST), sizes.window)
-        scaled = Rows(scale.apply(kept.values), kept.lengths)
+        season = find_season(kept, held, sizes, rng("season"))
+        scale = Scale.of(season.remove(rows).values)
+        bare = replace(Filler.closed(scale), season=season)
+        scaled, unseen = bare.inner(kept), bare.inner(held)
         ties = Ties.of(scaled, scale)
-        own = train_imputer(sizes, scaled, Rows(scale.apply(held.values), held.lengths), ties, rng)
+        own = train_imputer(sizes, scaled, unseen, ties, rng)
         moments, _, _ = learn(scaled, usual_window(len(table.features)))
         stages = (Tied(ties), moments, Networks(ties, None, own))
-        filler, halves = prove(Filler.closed(scale, stages), held, sizes, rng("gates"))
+        start = replace(Filler.closed(scale, stages), season=season)
+        filler, halves = prove(start, held, sizes, rng("gates"))
         missing = np.isnan(rows.values)
         errors = find_errors(filler, rows, sizes, rng("errors")) if missing.any() else rows.values[:0]
         filled = roughen(filler.rows(rows, sizes), missing, errors, rng("roughness"))
-        weights = train_backbone(sizes, Rows(scale.apply(filled), rows.lengths), rng)
+        weights = train_backbone(sizes, Rows(whole.apply(filled), rows.lengths), rng)
         calibration = calibrate(sizes, tuple(zip(halves[::-1], held.halves(), strict=True)), rng("calibration"))
         order = np.arange(len(table.features))
-        return SeriesModel(sizes, table.features, order, filler, weights, scale, calibration)
+        return SeriesModel(sizes, table.features, order, filler, weights, whole, calibration)
 
 
 def as_series(value: Any) -> Series:

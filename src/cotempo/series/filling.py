@@ -22,6 +22,7 @@ from cotempo.series.windows import Cover, Rows
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from cotempo.series.season import Season
     from cotempo.series.settings import Sizes
     from cotempo.series.tasks import Teacher
 
@@ -57,12 +58,15 @@ class Filler:
         :math:`a` for each feature, kind of gap and filling, ``(features, kinds, fillings)``.
     common
         How many features are common: gates of common features are chosen together, and those of the others.
+    season
+        What is taken off before anything else, and put on again, if anything is.
     """
 
     scale: Scale
     stages: tuple[Stage, ...]
     gates: Floats
     common: int
+    season: Season | None = None
 
     @classmethod
     def closed(cls, scale: Scale, stages: tuple[Stage, ...] = (), common: int | None = None) -> Filler:
@@ -80,9 +84,15 @@ class Filler:
         """Fill rows, in the units of the data."""
         if not np.isnan(rows.values).any():
             return rows.values
-        fillings, kinds = self.fillings(Rows(self.scale.apply(rows.values), rows.lengths), sizes)
-        filled = blend(fillings, self.gates[np.arange(rows.values.shape[1]), kinds])
-        return np.where(np.isnan(rows.values), self.scale.undo(filled), rows.values)
+        fillings, kinds = self.fillings(self.inner(rows), sizes)
+        filled = self.scale.undo(blend(fillings, self.gates[np.arange(rows.values.shape[1]), kinds]))
+        level = 0.0 if self.season is None else self.season.at(rows.clock)
+        return np.where(np.isnan(rows.values), filled + level, rows.values)
+
+    def inner(self, rows: Rows) -> Rows:
+        """Rows as stages see them: without the season, and scaled."""
+        calm = rows if self.season is None else self.season.remove(rows)
+        return calm.with_values(self.scale.apply(calm.values))
 
     def fillings(self, rows: Rows, sizes: Sizes) -> tuple[Floats, NDArray[np.intp]]:
         """All fillings of scaled rows, interpolation first, ``(1 + fillings, rows, features)``, and `kinds_of` them."""

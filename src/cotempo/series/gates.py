@@ -65,13 +65,13 @@ class Trial:
 
 def try_out(filler: Filler, rows: Rows, sizes: Sizes, stream: np.random.Generator) -> Trial:
     """Hide measured cells of some rows, in raw units, and fill them; errors are in scaled units."""
-    scaled = filler.scale.apply(rows.values)
+    scaled = filler.inner(rows).values
     seen = ~np.isnan(scaled)
     # Of few rows more draws are taken, so that nearly every measurement is hidden once.
     draws = HIDINGS * min(max(math.ceil(ENOUGH / max(len(scaled), 1)), 2), 8)
     targets = [_hide(draw, seen, filler.common, sizes, stream) & seen for draw in range(draws)]
     left = np.concatenate([np.where(target, np.nan, scaled) for target in targets])
-    fillings, kinds = filler.fillings(Rows(left, rows.lengths * draws), sizes)
+    fillings, kinds = filler.fillings(rows.with_values(left, draws), sizes)
     target = np.concatenate(targets)
     feature, block, half = (
         np.tile(np.broadcast_to(part, seen.shape), (draws, 1))[target]

@@ -95,7 +95,7 @@ class Owner(ABC):
     def rows(self, series: Series, columns: NDArray[np.intp]) -> Rows:
         """A table's pieces, with features in the model's own order."""
         rows = Rows.of(series)
-        return Rows(rows.values[:, columns], rows.lengths)
+        return rows.with_values(rows.values[:, columns])
 
 
 def put_back(values: Floats, columns: NDArray[np.intp]) -> Floats:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -28,16 +28,24 @@ class Rows:
         ``(rows, features)``, NaN where missing.
     lengths
         How many rows each piece has.
+    clock
+        When each row was measured, ``(rows,)``; empty where that does not matter.
     """
 
     values: Floats
     lengths: tuple[int, ...]
+    clock: Floats = field(default_factory=lambda: np.zeros(0))
 
     @classmethod
     def of(cls, series: Series) -> Rows:
         """The pieces of a table."""
-        pieces = [values for _, values in series.pieces()]
-        return cls(np.concatenate([np.zeros((0, len(series.features))), *pieces]), tuple(map(len, pieces)))
+        clock, pieces = zip(*series.pieces(), strict=True) if series.rows else ((), ())
+        values = np.concatenate([np.zeros((0, len(series.features))), *pieces])
+        return cls(values, tuple(map(len, pieces)), np.concatenate([np.zeros(0), *clock]))
+
+    def with_values(self, values: Floats, copies: int = 1) -> Rows:
+        """Other values in the same rows, or in so many copies of them one after the other."""
+        return Rows(values, self.lengths * copies, np.tile(self.clock, copies))
 
     @property
     def bounds(self) -> list[tuple[int, int]]:
@@ -71,24 +79,22 @@ class Rows:
         cuts[short] = np.where(sizes[short] >= 2 * length, length, 0)
         ends = np.flatnonzero((cuts > 0) & (cuts < sizes))
         cuts[ends[np.arange(len(ends)) % every > 0]] = 0
-        kept, held = [], []
-        for (first, end), cut in zip(self.bounds, cuts, strict=True):
-            kept.append(self.values[first : end - cut])
-            held.append(self.values[end - cut : end])
-        return self._joined(kept), self._joined(held)
+        borders = [(first, end - cut, end) for (first, end), cut in zip(self.bounds, cuts.tolist(), strict=True)]
+        return self._joined([part[:2] for part in borders]), self._joined([part[1:] for part in borders])
 
     def halves(self) -> tuple[Rows, Rows]:
         """The first and the second half of the rows; a piece that lies across the middle is cut."""
         middle = len(self.values) // 2
-        parts = [
-            [self.values[max(first, low) : min(end, high)] for first, end in self.bounds]
-            for low, high in ((0, middle), (middle, len(self.values)))
-        ]
-        return self._joined(parts[0]), self._joined(parts[1])
+        early = [(first, min(end, middle)) for first, end in self.bounds]
+        late = [(max(first, middle), end) for first, end in self.bounds]
+        return self._joined(early), self._joined(late)
 
-    def _joined(self, parts: list[Floats]) -> Rows:
-        parts = [part for part in parts if len(part)]
-        return Rows(np.concatenate([self.values[:0], *parts]), tuple(map(len, parts)))
+    def _joined(self, spans: list[tuple[int, int]]) -> Rows:
+        """The rows of some spans, each a piece; those that end before they begin are left out."""
+        spans = [(first, end) for first, end in spans if first < end]
+        index = np.concatenate([np.zeros(0, dtype=np.intp), *(np.arange(first, end) for first, end in spans)])
+        clock = self.clock[index] if len(self.clock) else self.clock
+        return Rows(self.values[index], tuple(end - first for first, end in spans), clock)
 
 
 def need_rows(rows: Rows) -> None:
