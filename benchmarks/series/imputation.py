@@ -211,8 +211,10 @@ def main() -> None:
     parser.add_argument("--what", nargs="*", default=["single", "factors", "federated"])
     parser.add_argument("--seeds", nargs="*", type=int, help="of the federated setting")
     parser.add_argument("--parts", type=Path, default=FOLDER)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     given = parser.parse_args()
     size, note = SIZES[given.size], f"size {given.size}"
+    size = {**size, **{key: {**size[key], "device": given.device} for key in ("single", "federated")}}
     ending = "" if given.size == "gpu" else f"-{given.size}"
     if "single" in given.what:
         options, tried = choose(size)

@@ -26,7 +26,7 @@ from results import write_results  # noqa: E402
 from setting import load, standard_error  # noqa: E402
 
 from cotempo.data import Series, hide  # noqa: E402
-from cotempo.series import SeriesDiffusion, interpolate  # noqa: E402
+from cotempo.series import SeriesDiffusion, SeriesMoments, interpolate  # noqa: E402
 
 CUTS = ("12", "24", "30", "48", "ragged")
 PERIODS = {"etth": 24, "energy": 144, "stocks": 5}
@@ -72,6 +72,7 @@ def measure(name: str, cut: str, seed: int, size: str, until: float, device: str
     began, used = time.perf_counter(), time.process_time()
     model = SeriesDiffusion(**SIZES[size], device=device).fit(learned, seed=seed)
     spent = {"seconds": time.perf_counter() - began, "CPU seconds": time.process_time() - used}
+    moments = SeriesMoments().fit(learned)
     blocks, found = np.unique(test.sequence, return_inverse=True)[1], []
     for mask_name, mask in MASKS:
         holes, _ = hide(test, mask(test.values.shape, 0.5, seed))
@@ -79,6 +80,7 @@ def measure(name: str, cut: str, seed: int, size: str, until: float, device: str
         fillings = {
             "linear": interpolate(holes).values,
             "seasonal": seasonal(learned, holes, PERIODS[name]),
+            "moments": moments.impute(holes).values,
             "ours": model.impute(holes).values,
         }
         errors = {key: np.abs((filled - test.values) / half)[gone] for key, filled in fillings.items()}

@@ -28,7 +28,7 @@ QUICK = (
 @pytest.fixture(scope="module")
 def printed(federation):
     method, clients, public = federation
-    changes = {"preset": "paper", "rounds": 2, "later_steps": 1, "imputer_steps": 0, "alpha": 0.5}
+    changes = {"preset": "paper", "rounds": 2, "later_steps": 1, "imputer_steps": 0, "token_steps": 0, "alpha": 0.5}
     return FedTDD(**{**method.model_dump(), **changes}), clients, public
 
 
@@ -215,6 +215,8 @@ def test_the_public_series_must_be_there_and_fit(federation):
         method.fit(clients, public=Series(("x0", "y"), public.sequence, public.time, public.values[:, :2]))
     with pytest.raises(ParameterError, match="common"):
         FedTDD()
+    with pytest.raises(ParameterError, match=r"imputers are not part of preset='paper', got imputer_steps=5"):
+        FedTDD(common=("x0",), preset="paper", imputer_steps=5)
 
 
 def test_scales_that_differ_by_a_million(federation):

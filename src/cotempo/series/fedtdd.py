@@ -16,9 +16,10 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from cotempo.data import Series, Table, make_series
+from cotempo.errors import ParameterError
 from cotempo.federation.exchange import Answers, Ask, Expect, Question
 from cotempo.federation.fitted import Outcome
 from cotempo.federation.message import Message
@@ -148,6 +149,14 @@ class FedTDD(Sizes, Method):
     rough: bool = True
     guidance: float = Field(0.05, ge=0)
     chunk: int = Field(250, ge=1)
+
+    @model_validator(mode="after")
+    def _steps_fit(self) -> FedTDD:
+        given = {name: getattr(self, name) for name in ("imputer_steps", "token_steps") if getattr(self, name)}
+        if self.preset == "paper" and given:
+            text = ", ".join(f"{name}={value}" for name, value in given.items())
+            raise ParameterError(f"imputers are not part of preset='paper', got {text}; leave that out or give 0")
+        return self
 
     def plan(self) -> Iterator[Line]:
         """Algorithm 1."""
