@@ -37,13 +37,13 @@ LEVELS = (0.5, 0.9)
 DRAWS = 20
 
 
-def measure(name: str, seed: int, learned: float) -> dict:
+def measure(name: str, seed: int, learned: float, device: str) -> dict:
     """Shares of missing cells inside their intervals, how wide these are, and errors, in units of half the range."""
     rows, _ = load(name)
     cut, end = (int(share * len(rows)) for share in (learned, learned + 0.2))
     scale = Scale.of(rows[:cut])
     half = (scale.high - scale.low) / 2
-    model = SeriesDiffusion().fit(Series.from_arrays(rows[:cut]), seed=seed)
+    model = SeriesDiffusion(device=device).fit(Series.from_arrays(rows[:cut]), seed=seed)
     test, found = Series.from_arrays(rows[cut:end]), []
     for mask_name, mask in (*MASKS, ("gaps", mask_gaps)):
         holes, _ = hide(test, mask(test.values.shape, 0.5, seed))
@@ -67,13 +67,14 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="*", type=int, default=[0])
     parser.add_argument("--cut", type=float, default=0.8)
     parser.add_argument("--parts", type=Path, default=FOLDER)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--collect", action="store_true")
     given = parser.parse_args()
     torch.set_num_threads(1)
     for name in () if given.collect else given.data:
         for seed in given.seeds:
             key = {"coverage": name, "seed": seed, "learned": given.cut}
-            do_part(given.parts, key, partial(measure, name, seed, given.cut))
+            do_part(given.parts, key, partial(measure, name, seed, given.cut, given.device))
     parts = [part for part in read_parts(given.parts) if "coverage" in part]
     parts.sort(key=lambda part: (part["learned"], part["coverage"], part["seed"]))
     rows = [row for part in parts for row in part["rows"]]

@@ -45,14 +45,13 @@ SIZES = {
     "paper": dict(zip(COLUMNS, (10, 1, 5, 7500, 5000, 10_000, 600, 200, 1000, FULL), strict=True)),
 }
 ALPHA = {"stocks": 1.0, "etth": 0.1, "mujoco": 0.1, "energy": 0.5, "fmri": 0.1}
-PAPER = {"preset": "paper", "imputer_steps": 0, "sampler": "dpm"}
+PAPER = {"preset": "paper", "imputer_steps": 0, "token_steps": 0, "sampler": "dpm"}
 FEDERATED = {
     "Pre-trained": {"alpha": 0.0},
-    "FedTDD": {},
-    "FedTDD, not rough": {"rough": False},
-    "FedTDD, own start": {"start_steps": 0},
+    "FedTDD": {"alpha": 0.1},
+    "FedTDD, not rough": {"alpha": 0.1, "rough": False},
+    "FedTDD, own start": {"alpha": 0.1, "start_steps": 0},
     "FedTDD, alpha 1": {"alpha": 1.0},
-    "FedTDD + public windows": {"public_windows": 500},
     "Pre-trained, paper": {**PAPER, "alpha": 0.0},
     "FedTDD, paper": PAPER,
     "1:0": {**PAPER, "alpha": 1.0, "growth": "none"},
@@ -63,7 +62,7 @@ FEDERATED = {
 FILLS = {"Local": "zero", "Local + interpolation": "linear", "Local + interpolation, rough": "rough"}
 METHODS = ("Centralized*", "Centralized", *FILLS, *FEDERATED)
 LOOP = [*FILLS, "Pre-trained", "FedTDD", "FedTDD, paper"]
-TAKEN_APART = ["FedTDD, not rough", "FedTDD, own start", "FedTDD + public windows", "Pre-trained, paper"]
+TAKEN_APART = ["FedTDD, not rough", "FedTDD, own start", "Pre-trained, paper"]
 DEFAULT = {
     "2": ["Centralized*", "Centralized", *LOOP, *TAKEN_APART],
     "8": ["1:0", "1:1", "1:[0,1]", "1:alpha[0,1]"],
@@ -90,7 +89,7 @@ def train_method(method: str, setting: Setting, data: str, size: dict, seed: int
         fitted = model.fit(setting.clients, public=setting.public, seed=seed, progress=False)
         return {
             "models": {name: fitted[name] for name in setting.clients},
-            "membership": float(np.mean(list(fitted.membership.values()))),
+            "membership": float(np.mean(list(fitted.membership.values()))) if fitted.membership else "",
             "released": len(fitted.state.bank),
             "withheld": sum(fitted.withheld.values()),
         }
@@ -121,7 +120,8 @@ class Contest:
     @cached_property
     def judges(self) -> list[ContextFID]:
         """An encoder for each client."""
-        return ContextFID.of_all(list(self.real.values()), steps=self.size["judge"], seed=self.seed)
+        device = self.size["sizes"]["device"]
+        return ContextFID.of_all(list(self.real.values()), steps=self.size["judge"], seed=self.seed, device=device)
 
     def row(self, method: str) -> dict:
         """Train a method and judge it."""
@@ -129,7 +129,8 @@ class Contest:
         made = train_method(method, self.setting, self.data, self.size, self.seed)
         seconds = time.perf_counter() - began
         steps = 0 if self.quick else self.size["judge"]
-        scores = judged(made["models"], self.setting, self.real, self.judges, steps, self.seed)
+        device = self.size["sizes"]["device"]
+        scores = judged(made["models"], self.setting, self.real, self.judges, steps, self.seed, device)
         errors = {"filling": "", "lines": ""}
         if method in FEDERATED:
             errors = filling_errors(made["models"], self.setting)
@@ -143,7 +144,9 @@ class Contest:
         return row
 
 
-def judged(models: dict, setting: Setting, real: dict, judges: list[ContextFID], steps: int, seed: int) -> dict:
+def judged(
+    models: dict, setting: Setting, real: dict, judges: list[ContextFID], steps: int, seed: int, device: str
+) -> dict:
     """Mean scores of the clients' synthetic windows."""
     fakes = []
     for name, windows in real.items():
@@ -155,7 +158,7 @@ def judged(models: dict, setting: Setting, real: dict, judges: list[ContextFID],
         "correlational": [correlational(*pair) for pair in zip(reals, fakes, strict=True)],
     }
     for name, score in (("discriminative", discriminative_all), ("predictive", predictive_all)):
-        scores[name] = score(reals, fakes, steps=steps, seed=seed) if steps else []
+        scores[name] = score(reals, fakes, steps=steps, seed=seed, device=device) if steps else []
     return {key: float(np.mean(values)) if values else "" for key, values in scores.items()}
 
 
@@ -179,8 +182,10 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="leave out the discriminative and predictive scores")
     parser.add_argument("--parts", type=Path, default=FOLDER, help="parts that are there already are not run again")
     parser.add_argument("--collect", action="store_true", help="only write the tables, from whatever parts there are")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     given = parser.parse_args()
-    size, methods = SIZES[given.size], given.methods or DEFAULT.get(given.table, LOOP)
+    size = {**SIZES[given.size], "sizes": {**SIZES[given.size]["sizes"], "device": given.device}}
+    methods = given.methods or DEFAULT.get(given.table, LOOP)
     for data in given.data:
         key = {"table": given.table, "data": data, "size": given.size}
         for seed in () if given.collect else given.seeds or range(size["seeds"]):

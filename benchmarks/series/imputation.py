@@ -21,10 +21,9 @@ from results import write_results
 
 from cotempo.data import Series, hide, make_series, mask_cells, mask_rows
 from cotempo.series import FedTDD, SeriesDiffusion, carry_forward, interpolate
-from cotempo.series.gates import NEAR, standard_error
 
 sys.path.insert(0, str(Path(__file__).parent))
-from setting import WINDOW, load, make_setting
+from setting import NEAR, WINDOW, load, make_setting, standard_error
 
 MASKS = (("rows", mask_rows), ("cells", mask_cells))
 SIZES = {
@@ -212,8 +211,10 @@ def main() -> None:
     parser.add_argument("--what", nargs="*", default=["single", "factors", "federated"])
     parser.add_argument("--seeds", nargs="*", type=int, help="of the federated setting")
     parser.add_argument("--parts", type=Path, default=FOLDER)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     given = parser.parse_args()
     size, note = SIZES[given.size], f"size {given.size}"
+    size = {**size, **{key: {**size[key], "device": given.device} for key in ("single", "federated")}}
     ending = "" if given.size == "gpu" else f"-{given.size}"
     if "single" in given.what:
         options, tried = choose(size)

@@ -16,6 +16,7 @@ import pandas as pd
 from cotempo.data import Series, hide, mask_cells, mask_rows
 
 WINDOW = 24
+NEAR = 8
 NAMES = ("stocks", "etth", "energy", "mujoco", "fmri")
 ROOT = Path(os.environ.get("COTEMPO_DATA", Path(__file__).parents[3] / "shared" / "data")) / "series"
 
@@ -32,6 +33,14 @@ def load(name: str) -> tuple[np.ndarray, tuple[int, ...]]:
     table = pd.read_csv(ROOT / file)
     rows = table.drop(columns=[column for column in ("date", "Date") if column in table]).to_numpy(float)
     return rows, (len(rows),)
+
+
+def standard_error(gains: np.ndarray, block: np.ndarray) -> float:
+    """Of the mean gain, with cells of one block erring together."""
+    _, index = np.unique(block, return_inverse=True)
+    sums, counts = np.bincount(index, gains), np.bincount(index)
+    spread = np.sqrt(((sums - gains.mean() * counts) ** 2).sum() * len(sums) / max(len(sums) - 1, 1))
+    return float(spread / counts.sum())
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         read_netsim,
         score_network,
     )
-    from cotempo.series import FedTDD, SeriesDiffusion
+    from cotempo.series import FedMoments, FedTDD, SeriesDiffusion, SeriesMoments
     from cotempo.social import DAMe, EventDetector
 
 __version__ = "0.1.0"
@@ -61,7 +61,7 @@ _HOMES = {
         "FDBNL", "PFDBNL", "EdgeRanking", "Network", "OneRound", "make_lorenz96", "make_networks", "rank_edges",
         "read_dream4", "read_netsim", "score_network",
     ),
-    "cotempo.series": ("FedTDD", "SeriesDiffusion"),
+    "cotempo.series": ("FedMoments", "FedTDD", "SeriesDiffusion", "SeriesMoments"),
     "cotempo.social": ("DAMe", "EventDetector"),
 }  # fmt: skip
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
@@ -80,6 +80,7 @@ __all__ = [
     "EventDetector",
     "Events",
     "FedMean",
+    "FedMoments",
     "FedPP",
     "FedTDD",
     "Network",
@@ -88,6 +89,7 @@ __all__ = [
     "Posts",
     "Series",
     "SeriesDiffusion",
+    "SeriesMoments",
     "SigmoidCox",
     "dry_run",
     "fit",

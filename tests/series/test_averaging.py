@@ -16,7 +16,7 @@ def test_clients_with_other_features_share_one_imputer():
     holes = {name: hide(table, stream.random(table.values.shape) < 0.3)[0] for name, table in made.items()}
     sizes = Sizes(window=12, imputer_width=16, imputer_layers=1, batch=32)
     fillers = average_imputers(holes, sizes, 120, rounds=3)
-    weights = [filler.filler.own for filler in fillers.values()]
+    weights = [filler.filler.stages[1].own for filler in fillers.values()]
     assert all(np.array_equal(weights[0], other) for other in weights)
     errors = np.zeros(2)
     for name, series in holes.items():

@@ -48,7 +48,7 @@ def test_intervals_hold_what_they_promise_with_more_missing_and_nearly_at_anothe
     level, kind, share, pace, tolerance
 ):
     stream, truth = np.random.default_rng(1), walks(3000)
-    calibration = calibrate(Sizes(), Lines(truth), Rows(truth, (3000,)), stream)
+    calibration = calibrate(Sizes(), [(Lines(truth), Rows(truth, (3000,)))], stream)
     # The second half moves at another pace: intervals must follow.
     truth = walks(6000, np.where(np.arange(6000)[:, None] < 3000, 1.0, pace), seed=2)
     gone = stream.random((6000, 1 if kind == "rows" else 2)) < share
@@ -66,7 +66,7 @@ def test_a_feature_keeps_its_promise_beside_features_of_another_kind(other):
         "steps": stream.integers(0, 9, 80).repeat(100),
         "never measured": np.nan,
     }[other]
-    calibration = calibrate(Sizes(), Lines(truth[:2000]), Rows(truth[:2000], (2000,)), stream)
+    calibration = calibrate(Sizes(), [(Lines(truth[:2000]), Rows(truth[:2000], (2000,)))], stream)
     gone = stream.random((6000, 1)) < 0.4
     rows = Rows(np.where(gone, np.nan, truth[2000:]), (6000,))
     for level in (0.5, 0.9):
@@ -76,7 +76,7 @@ def test_a_feature_keeps_its_promise_beside_features_of_another_kind(other):
 def test_long_gaps_have_errors_of_their_own():
     """Waves are smooth: what errs little over a step errs much over half a window, more than any random walk."""
     truth = np.sin(np.arange(9000)[:, None] / [5.0, 7.0]) + 0.01 * np.random.default_rng(5).normal(size=(9000, 2))
-    calibration = calibrate(Sizes(), Lines(truth[:3000]), Rows(truth[:3000], (3000,)), np.random.default_rng(6))
+    calibration = calibrate(Sizes(), [(Lines(truth[:3000]), Rows(truth[:3000], (3000,)))], np.random.default_rng(6))
     gone = (np.arange(6000) % 60 < 12)[:, None]
     rows = Rows(np.where(gone, np.nan, truth[3000:]), (6000,))
     assert covered(calibration, rows, truth[3000:], 0.9) == pytest.approx(0.9, abs=0.08)
@@ -87,7 +87,7 @@ def test_with_hardly_any_cells_the_draws_are_believed():
     found = Calibration.of(rows, np.zeros((50, 2)), np.full((50, 2), np.nan), 24)
     assert not found.errors.any()
     assert found.widths(rows, np.ones((50, 2)), (0.95,), 24) == pytest.approx(1.96, abs=0.01)
-    none = calibrate(Sizes(), Lines(np.zeros((0, 2))), Rows(np.zeros((0, 2)), ()), np.random.default_rng(0))
+    none = calibrate(Sizes(), [(Lines(np.zeros((0, 2))), Rows(np.zeros((0, 2)), ()))], np.random.default_rng(0))
     assert np.array_equal(none.errors, found.errors)
 
 
@@ -95,14 +95,14 @@ def test_a_feature_never_measured_gets_the_normal_law_of_its_draws():
     truth = walks(600)
     truth[:, 1] = np.nan
     rows = Rows(truth, (600,))
-    found = calibrate(Sizes(), Lines(truth), rows, np.random.default_rng(0))
+    found = calibrate(Sizes(), [(Lines(truth), rows)], np.random.default_rng(0))
     assert found.widths(rows, np.full((600, 2), 2.0), (0.9,), 24)[0, :, 1] == pytest.approx(2 * 1.645, abs=0.01)
     assert not found.widths(rows, np.full((600, 2), 2.0), (0.9,), 24)[0, :, 0].any()
 
 
 def test_intervals_widen_into_a_gap_and_do_not_look_across_pieces():
     truth = walks(3000)
-    found = calibrate(Sizes(), Lines(truth), Rows(truth, (3000,)), np.random.default_rng(0))
+    found = calibrate(Sizes(), [(Lines(truth), Rows(truth, (3000,)))], np.random.default_rng(0))
     values, nothing = walks(80), np.full((80, 2), np.nan)
     values[20:29] = np.nan
     width = found.widths(Rows(values, (80,)), nothing, (0.9,), 24)[0, 20:29, 0]

@@ -77,8 +77,8 @@ def test_training_beats_interpolation_where_features_tell_of_each_other():
 
 
 def test_bad_input_is_refused_with_a_reason(small, table):
-    with pytest.raises(DataError, match="at least 8 rows"):
-        small.fit(table.select(np.arange(5)))
+    with pytest.raises(DataError, match="at least 4 rows"):
+        small.fit(table.select(np.arange(3)))
     empty = table.values.copy()
     empty[:, 1] = np.nan
     with pytest.raises(DataError, match=r"column x1.*all are missing"):

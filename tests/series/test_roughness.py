@@ -2,11 +2,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from cotempo.series.filling import Filler, open_gates
+from cotempo.series.filling import Filler
 from cotempo.series.roughness import find_errors, roughen
 from cotempo.series.scale import Scale
 from cotempo.series.settings import Sizes
-from cotempo.series.ties import Ties
 from cotempo.series.windows import Rows
 
 
@@ -30,8 +29,7 @@ def test_errors_are_those_of_hidden_rows():
     stream = np.random.default_rng(0)
     values = np.column_stack([np.arange(400.0), 50 * stream.normal(size=400)])
     values[::7, 0] = np.nan
-    scale = Scale.of(values)
-    filler = Filler(scale, Ties.none(2), None, None, 0 * open_gates(), 2)
+    filler = Filler.closed(Scale.of(values))
     errors = find_errors(filler, Rows(values, (400,)), Sizes(window=8), stream)
     inner = errors[:, 0][~np.isnan(errors[:, 0])]
     assert np.median(np.abs(inner)) < 1e-9

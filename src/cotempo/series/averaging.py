@@ -9,18 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import reduce
 
 import numpy as np
 
 from cotempo.data import Series
 from cotempo.federation.rng import Rng
-from cotempo.series.diffusion import windows_of
-from cotempo.series.filling import Filler, open_gates
+from cotempo.series.filling import Filler, Networks, Tied
+from cotempo.series.gates import Trial, choose_gates, try_out
 from cotempo.series.learned import Learned
 from cotempo.series.scale import Scale
 from cotempo.series.settings import Sizes
 from cotempo.series.ties import Ties
-from cotempo.series.windows import Rows
+from cotempo.series.windows import Rows, windows_of
+
+HELD = 0.2
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ class AveragedImputer:
 def average_imputers(
     clients: Mapping[str, Series], sizes: Sizes, steps: int, *, rounds: int = 5, seed: int = 0
 ) -> dict[str, AveragedImputer]:
-    """Train one imputer by FedAvg, each client on the features it has.
+    """Train one imputer by FedAvg, each client on the features it has, and let it in where it proves better.
 
     Parameters
     ----------
@@ -65,14 +68,14 @@ def average_imputers(
     features = tuple(sorted({name for series in clients.values() for name in series.features}))
     rows = {name: _widened(series, features) for name, series in clients.items()}
     scale = Scale.of(np.concatenate([part.values for part in rows.values()]))
-    task, ties, materials = Filling(sizes.imputer()), {}, []
+    task, ties, held, materials = Filling(sizes.imputer()), {}, {}, []
     for name, part in rows.items():
-        scaled = Rows(scale.apply(part.values), part.lengths)
+        kept, held[name] = part.split(HELD, sizes.window)
+        scaled = Rows(scale.apply(kept.values), kept.lengths)
         found, windows = Ties.of(scaled, scale), windows_of(scaled, sizes.reach)
         # A feature without spread does not exist for the network.
         ties[name] = replace(found, spread=np.where(np.isnan(part.values).all(axis=0), 0.0, found.spread))
-        whole = np.ones(len(features), dtype=bool)
-        materials.append(Material(np.nan_to_num(windows), ~np.isnan(windows), len(windows), ties[name], whole))
+        materials.append(Material.plain(windows, ties[name]))
     first = Learned.fresh(task.leaves(len(features)), Rng(seed, "average")("imputer"), sizes.precision)
     learned, shares = [first] * len(rows), np.array([len(material.windows) for material in materials], dtype=float)
     for number in range(rounds):
@@ -84,8 +87,16 @@ def average_imputers(
             for part in ("weights", "average")
         )
         learned = [replace(item, weights=weights, average=average) for item in learned]
-    gates = np.ones_like(open_gates())
-    fillers = {name: Filler(scale, ties[name], None, learned[0].average, gates, 0) for name in rows}
+    own = learned[0].average
+    fillers = {name: Filler.closed(scale, (Tied(ties[name]), Networks(ties[name], None, own))) for name in rows}
+    trials = [
+        try_out(filler, held[name], sizes, Rng(seed, name)("gates"))
+        for name, filler in fillers.items()
+        if len(held[name].values)
+    ]
+    if trials:
+        gates = choose_gates(fillers[min(rows)], reduce(Trial.join, trials))
+        fillers = {name: replace(filler, gates=gates) for name, filler in fillers.items()}
     return {name: AveragedImputer(sizes, features, filler) for name, filler in fillers.items()}
 
 

@@ -10,14 +10,13 @@ import numpy as np
 from cotempo.data import Series
 from cotempo.federation.rng import Rng
 from cotempo.series.calibration import Calibration
-from cotempo.series.filling import Filler, open_gates
+from cotempo.series.filling import Filler
 from cotempo.series.learned import Learned
 from cotempo.series.owner import SeriesModel
 from cotempo.series.roughness import find_errors, roughen
 from cotempo.series.scale import Scale
 from cotempo.series.settings import Sizes
-from cotempo.series.ties import Ties
-from cotempo.series.windows import Rows
+from cotempo.series.windows import Rows, windows_of
 
 if TYPE_CHECKING:
     from cotempo.series.training import Material
@@ -75,10 +74,8 @@ class _Owner:
     """Rows of one owner with their gaps filled by lines, or not at all."""
 
     def __init__(self, rows: Rows, fill: str, sizes: Sizes, rng: Rng):
-        features = rows.values.shape[1]
         self.rows, self.sizes, self.rng = rows, sizes, rng
-        scale, closed = Scale.of(rows.values), 0 * open_gates()
-        self.filler = Filler(scale, Ties.none(features), None, None, closed, features)
+        self.filler = Filler.closed(Scale.of(rows.values))
         self.filled = rows.values if fill == "zero" else self.filler.rows(rows, sizes)
         self.errors = rows.values[:0]
         if fill == "rough":
@@ -89,7 +86,7 @@ class _Owner:
         from cotempo.series.training import Material
 
         rough = roughen(self.filled, np.isnan(self.rows.values), self.errors, rng("roughness"))
-        return Material.plain(self.filler.scale.apply(Rows(rough, self.rows.lengths).windows(self.sizes.window)))
+        return Material.plain(self.filler.scale.apply(windows_of(Rows(rough, self.rows.lengths), self.sizes.window)))
 
 
 def train_central(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from cotempo.series.interpolation import neighbours
+from cotempo.series.gaps import LONG, steps_around
 from cotempo.series.ties import stray
 from cotempo.series.windows import Cover, Rows
 
@@ -23,10 +23,9 @@ Floats = NDArray[np.float64]
 LEVELS = np.arange(1, 200) / 200
 SHARES = (0.3, 0.5)
 FEWEST = 100
-KINDS, LONG = 3, 8
+KINDS = 3
 CALM = 4
 STILL = 1e-9
-NONE = 1e9
 
 
 @dataclass(frozen=True)
@@ -115,21 +114,14 @@ def _quantiles(ratios: Floats) -> Floats:
 
 def kinds(rows: Rows) -> NDArray[np.intp]:
     """0 in rows where nothing was seen, 1 in the others, and 2 in long gaps of a feature, ``(rows, features)``."""
-    missing, (back, forth) = np.isnan(rows.values), _steps(rows)
+    missing, (back, forth) = np.isnan(rows.values), steps_around(rows)
     near = np.broadcast_to(~missing.all(axis=1, keepdims=True), missing.shape).astype(np.intp)
     return np.where(back + forth > LONG, 2, near)
 
 
-def _steps(rows: Rows) -> tuple[Floats, Floats]:
-    """Steps to the measurements before and after each cell, very many where there is none."""
-    place = np.arange(len(rows.values))[:, None]
-    before, after = neighbours(rows, ~np.isnan(rows.values))
-    return np.where(before < 0, NONE, place - before), np.where(after < 0, NONE, after - place)
-
-
 def _stretch(rows: Rows, usual: Floats, length: int) -> Floats:
     """How much farther off each cell may be than usual: by its gap, up to half a window, and as the feature moves."""
-    back, forth = _steps(rows)
+    back, forth = steps_around(rows)
     walk = (back * forth / (back + forth)).clip(max=max(length / 2, 1.0))
     return np.asarray(np.sqrt(walk) * _pace(rows, usual, length))
 
@@ -137,20 +129,35 @@ def _stretch(rows: Rows, usual: Floats, length: int) -> Floats:
 def _pace(rows: Rows, usual: Floats, length: int) -> Floats:
     """How much faster than usual each feature moves around each row; drawn to 1 where few measurements say so."""
     cover = Cover(rows, 2 * length, max(1, length // 2))
-    moves = np.where(cover.inside[..., None], cover.take(np.abs(stray(rows))), np.nan)
+    moves = cover.windows(np.abs(stray(rows)))
     count = (~np.isnan(moves)).sum(axis=1, keepdims=True)
     pace = np.nansum(moves, axis=1, keepdims=True) / np.maximum(count, 1) / usual
     pace = np.where(count > 0, pace, 1.0).clip(0.1, 1e3) ** (count / (count + CALM))
     return cover.blend(np.broadcast_to(pace, moves.shape))
 
 
-def calibrate(sizes: Sizes, filler: Filler | GuidedFiller, rows: Rows, stream: np.random.Generator) -> Calibration:
-    """Hide measured rows, cells and long gaps, and compare what is filled in with what was measured."""
-    if not len(rows.values):
-        return Calibration.none(rows.values.shape[1])
+def calibrate(
+    sizes: Sizes, parts: Sequence[tuple[Filler | GuidedFiller, Rows]], stream: np.random.Generator
+) -> Calibration:
+    """Hide measured rows, cells and long gaps, and compare what is filled in with what was measured.
+
+    Of several parts each has a filler of its own, so that nobody is judged on rows that shaped its gates.
+    """
+    found = [_try_out(sizes, filler, rows, stream) for filler, rows in parts if len(rows.values)]
+    if not found:
+        return Calibration.none(parts[0][1].values.shape[1])
+    lengths = sum((hidden.lengths for hidden, _, _ in found), ())
+    left, filled, truth = (np.concatenate(part) for part in zip(*((h.values, f, t) for h, f, t in found), strict=True))
+    return Calibration.of(Rows(left, lengths), filled, truth, sizes.window)
+
+
+def _try_out(
+    sizes: Sizes, filler: Filler | GuidedFiller, rows: Rows, stream: np.random.Generator
+) -> tuple[Rows, Floats, Floats]:
+    """Rows with cells hidden, as they are filled, and as they are."""
     left = [np.where(gone, np.nan, rows.values) for gone in _hidings(rows.values.shape, sizes.window, stream)]
-    hidden = Rows(np.concatenate(left), rows.lengths * len(left))
-    return Calibration.of(hidden, filler.rows(hidden, sizes), np.tile(rows.values, (len(left), 1)), sizes.window)
+    hidden = rows.with_values(np.concatenate(left), len(left))
+    return hidden, filler.rows(hidden, sizes), np.tile(rows.values, (len(left), 1))
 
 
 def _hidings(shape: tuple[int, int], window: int, stream: np.random.Generator) -> Iterator[NDArray[np.bool_]]:

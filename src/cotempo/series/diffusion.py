@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,29 +15,39 @@ from cotempo.errors import DataError, ParameterError, Problem
 from cotempo.federation.method import explain
 from cotempo.federation.rng import Rng
 from cotempo.series.calibration import calibrate
-from cotempo.series.filling import Filler, Taught, open_gates
+from cotempo.series.filling import Filler, Networks, Tied
+from cotempo.series.gates import prove
 from cotempo.series.learned import Learned
 from cotempo.series.owner import SeriesModel
 from cotempo.series.roughness import find_errors, roughen
 from cotempo.series.scale import Scale
+from cotempo.series.season import find_season
 from cotempo.series.settings import Sizes
 from cotempo.series.ties import Ties
-from cotempo.series.windows import Rows, need_window
+from cotempo.series.windowed import learn, usual_window
+from cotempo.series.windows import Rows, need_rows, windows_of
 
-HELD = 0.05
+HELD, LEAST, MOST = 2000, 0.05, 0.2
+PASSES = 40
+CHUNK, PATIENCE = 250, 3
+MOST_JUDGED = 1024
 
 
 class SeriesDiffusion(Sizes):
     """Fill and generate one owner's series.
 
-    Two networks are trained: an imputer that corrects linear interpolation, and a diffusion model of windows with a
-    trend, a season and a rest (Diffusion-TS). Missing values in the training data are fine. The last twentieth of every
-    piece is set apart to calibrate intervals on.
+    Gaps are filled by a Gaussian process of window moments (`SeriesMoments`), in seconds. Two networks are trained: an
+    imputer that goes beyond it where it can, and a diffusion model of windows with a trend, a season and a rest
+    (Diffusion-TS). Missing values in the training data are fine, and so are many short
+    sequences; where all are shorter than the window, the longest is the window. About 2,000 rows, at most a fifth, are
+    set apart: the end of long pieces, whole ones of short. On them the imputer's training is stopped, every stage of
+    filling must prove that it is better than the one before, and intervals are calibrated.
 
     Parameters
     ----------
     imputer_steps, steps
-        Training steps of the imputer and of the diffusion model.
+        Training steps of the imputer and of the diffusion model, at most: no row is gone through more than about 40
+        times, and the imputer stops when 750 steps brought nothing.
 
     Other parameters are those of `Sizes`.
 
@@ -63,20 +75,28 @@ class SeriesDiffusion(Sizes):
         """Learn from a table or any dataframe of one client, and return the fitted model."""
         table = as_series(series)
         rows = Rows.of(table)
-        need_window(rows, self.window)
+        need_rows(rows)
         refuse_unseen(table)
-        scale = Scale.of(rows.values)
-        kept, held = rows.split(HELD, self.window)
-        scaled = Rows(scale.apply(kept.values), kept.lengths)
-        ties, rng = Ties.of(scaled, scale), Rng(seed, "series")
-        teacher = Taught(train_imputer(self, scaled, ties, self.imputer_steps, rng).average, ties)
-        filler = Filler(scale, ties, teacher, None, open_gates(), len(table.features))
-        errors = find_errors(filler, rows, self, rng("errors"))
-        filled = roughen(filler.rows(rows, self), np.isnan(rows.values), errors, rng("roughness"))
-        weights = train_backbone(self, Rows(scale.apply(filled), rows.lengths), self.steps, rng).average
-        calibration = calibrate(self, filler, held, rng("calibration"))
+        sizes = self.model_copy(update={"window": min(self.window, max(rows.lengths))})
+        rng, whole = Rng(seed, "series"), Scale.of(rows.values)
+        kept, held = rows.split(min(max(HELD / len(rows.values), LEAST), MOST), sizes.window)
+        season = find_season(kept, held, sizes, rng("season"))
+        scale = Scale.of(season.remove(rows).values)
+        bare = replace(Filler.closed(scale), season=season)
+        scaled, unseen = bare.inner(kept), bare.inner(held)
+        ties = Ties.of(scaled, scale)
+        own = train_imputer(sizes, scaled, unseen, ties, rng)
+        moments, _, _ = learn(scaled, usual_window(len(table.features)))
+        stages = (Tied(ties), moments, Networks(ties, None, own))
+        start = replace(Filler.closed(scale, stages), season=season)
+        filler, halves = prove(start, held, sizes, rng("gates"))
+        missing = np.isnan(rows.values)
+        errors = find_errors(filler, rows, sizes, rng("errors")) if missing.any() else rows.values[:0]
+        filled = roughen(filler.rows(rows, sizes), missing, errors, rng("roughness"))
+        weights = train_backbone(sizes, Rows(whole.apply(filled), rows.lengths), rng)
+        calibration = calibrate(sizes, tuple(zip(halves[::-1], held.halves(), strict=True)), rng("calibration"))
         order = np.arange(len(table.features))
-        return SeriesModel(self, table.features, order, filler, weights, scale, calibration)
+        return SeriesModel(sizes, table.features, order, filler, weights, whole, calibration)
 
 
 def as_series(value: Any) -> Series:
@@ -97,37 +117,40 @@ def refuse_unseen(table: Series) -> None:
         raise DataError([Problem(must, column=table.features[k]) for k in np.flatnonzero(unseen)])
 
 
-def windows_of(rows: Rows, length: int) -> NDArray[np.float64]:
-    """All windows of a length; of pieces that are all too short, each padded with missing rows."""
-    if max(rows.lengths) >= length:
-        return rows.windows(length)
-    padded = [np.full((length, rows.values.shape[1]), np.nan) for _ in rows.lengths]
-    for window, (first, end) in zip(padded, rows.bounds, strict=True):
-        window[: end - first] = rows.values[first:end]
-    return np.stack(padded)
-
-
-def train_imputer(sizes: Sizes, scaled: Rows, ties: Ties, steps: int, rng: Rng) -> Learned:
-    """Train an imputer over all features of some scaled rows."""
+def train_imputer(sizes: SeriesDiffusion, scaled: Rows, held: Rows, ties: Ties, rng: Rng) -> NDArray[Any]:
+    """Train an imputer over all features of some scaled rows, until it gains no more on others; return its best."""
     from cotempo.series.tasks import Filling
-    from cotempo.series.training import Material, train
+    from cotempo.series.training import Material, judge, train
 
-    task = Filling(sizes.imputer())
-    windows = windows_of(scaled, sizes.reach)
-    features = windows.shape[2]
-    learned = Learned.fresh(task.leaves(features), rng("imputer"), sizes.precision)
-    whole = np.ones(features, dtype=bool)
-    material = Material(np.nan_to_num(windows), ~np.isnan(windows), len(windows), ties, whole)
-    return train(task, [learned], [material], steps, sizes.schedule(steps, sizes.imputer_rate), [rng])[0][0]
+    task, (windows, unseen) = Filling(sizes.imputer()), (windows_of(part, sizes.reach) for part in (scaled, held))
+    steps = passes(sizes.imputer_steps, scaled, sizes)
+    thin = max(1, -(-len(unseen) // MOST_JUDGED))
+    material, judged = Material.plain(windows, ties), Material.plain(unseen[::thin], ties)
+    learned = best = Learned.fresh(task.leaves(material.features), rng("imputer"), sizes.precision)
+    least, since, schedule = np.inf, 0, sizes.schedule(steps, sizes.imputer_rate)
+    for first in range(0, steps, CHUNK):
+        size = min(CHUNK, steps - first)
+        ((learned,), _) = train(task, [learned], [material], size, schedule, [Rng(*rng.key, first)])
+        loss = judge(task, learned, judged, schedule) if len(unseen) else -first
+        since = 0 if loss < least else since + 1
+        best, least = (learned, loss) if loss < least else (best, least)
+        if since == PATIENCE:
+            break
+    return best.average
 
 
-def train_backbone(sizes: Sizes, filled: Rows, steps: int, rng: Rng) -> Learned:
+def train_backbone(sizes: SeriesDiffusion, filled: Rows, rng: Rng) -> NDArray[Any]:
     """Train a diffusion model on filled rows, scaled."""
     from cotempo.series.noise import Noise
     from cotempo.series.tasks import Denoising
     from cotempo.series.training import Material, train
 
     task = Denoising(sizes.backbone(), Noise(sizes.diffusion_steps))
-    material = Material.plain(filled.windows(sizes.window))
+    material, steps = Material.plain(windows_of(filled, sizes.window)), passes(sizes.steps, filled, sizes)
     learned = Learned.fresh(task.leaves(material.features), rng("backbone"), sizes.precision)
-    return train(task, [learned], [material], steps, sizes.schedule(steps), [rng])[0][0]
+    return train(task, [learned], [material], steps, sizes.schedule(steps), [rng])[0][0].average
+
+
+def passes(steps: int, rows: Rows, sizes: Sizes) -> int:
+    """So many steps, or fewer where data are so few that they would be gone through too often."""
+    return min(steps, math.ceil(PASSES * len(rows.values) / sizes.batch))

@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from cotempo.data import Series, Table
 from cotempo.errors import DataError, Problem
-from cotempo.series.diffusion import windows_of
 from cotempo.series.parameters import Leaves
 from cotempo.series.scale import Scale
-from cotempo.series.windows import Rows, need_window
+from cotempo.series.windows import Rows, need_rows, windows_of
 
 if TYPE_CHECKING:
     from cotempo.federation.rng import Rng
@@ -42,19 +41,12 @@ def public_rows(method: FedTDD, public: Table | None) -> Rows:
     rows = Rows.of(public)
     columns = [public.features.index(name) for name in method.common]
     taken = Rows(rows.values[:, columns], rows.lengths)
-    need_window(taken, method.window)
+    need_rows(taken)
     unseen = np.isnan(taken.values).all(axis=0)
     if unseen.any():
         must = "the public series must measure every common feature, this one is all missing"
         raise DataError([Problem(must, column=method.common[k]) for k in np.flatnonzero(unseen)])
     return taken
-
-
-def shown_windows(method: FedTDD, rows: Rows, scale: Scale, stream: np.random.Generator) -> NDArray[Any]:
-    """Some public windows for clients to learn from, scaled, ``(windows, length, common)``."""
-    windows = Rows(scale.apply(rows.values), rows.lengths).windows(method.window)
-    chosen = stream.permutation(len(windows))[: method.public_windows]
-    return windows[np.sort(chosen)].astype(method.precision)
 
 
 def train(
@@ -112,7 +104,7 @@ def _go_on(task: Task, learned: Learned, material: Material, steps: int, schedul
 
 def _as_owned(method: FedTDD, state: FedTDDState, rows: Rows) -> Material:
     """Public windows as clients have theirs: dealt out in order of time, each part in a scale of its own."""
-    windows = rows.windows(method.window)
+    windows = windows_of(rows, method.window)
     usual = float(np.median([count for count in state.windows.values() if count] or [len(windows)]))
     parts = np.array_split(windows, min(max(1, round(len(windows) / usual)), len(windows)))
     scaled = [Scale.of(part.reshape(-1, part.shape[2])).apply(part) for part in parts]
@@ -129,7 +121,7 @@ def _material(state: FedTDDState, windows: NDArray[np.float64]) -> Material:
     from cotempo.series.training import Material
 
     seen, whole = ~np.isnan(windows), np.ones(windows.shape[2], dtype=bool)
-    return Material(np.where(seen, windows, state.scale.centre), seen, len(windows), state.ties, whole)
+    return Material(np.where(seen, windows, state.scale.centre), seen, state.ties, whole)
 
 
 def _rate(method: FedTDD) -> float:

@@ -1,18 +1,19 @@
-"""Filling missing cells in four stages, each a gated correction of the one before.
+"""Filling missing cells in stages: interpolation first, then each stage as far as its gate lets it in.
 
-Interpolation comes first. The teacher's imputer corrects the common features, which it knows by name, and the owner's
-ties the others; the teacher's second imputer, of tokens, corrects any feature; the owner's own imputer what it can.
-Gates say how far each correction is trusted.
+A stage is anything with `names` and `fill`, as `Stage` has them; to add one, put it into `Filler.stages`. Its gates are
+chosen with those of all others by `cotempo.series.gates.choose_gates`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cotempo.series.gaps import KINDS, kinds_of
 from cotempo.series.interpolation import interpolate_rows
 from cotempo.series.scale import Scale
 from cotempo.series.ties import Ties
@@ -21,7 +22,7 @@ from cotempo.series.windows import Cover, Rows
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from cotempo.series.imputer import Guess
+    from cotempo.series.season import Season
     from cotempo.series.settings import Sizes
     from cotempo.series.tasks import Teacher
 
@@ -29,88 +30,137 @@ Floats = NDArray[np.float64]
 MOST_WINDOWS = 512
 
 
-@dataclass(frozen=True)
-class Taught:
-    """The teacher at rest: its weights, the ties of the common features, and its imputer of tokens, if it has one."""
+class Stage(Protocol):
+    """Something that fills, once or in several ways."""
 
-    weights: NDArray[Any]
-    ties: Ties
-    tokens: NDArray[Any] | None = None
+    @property
+    def names(self) -> tuple[str, ...]:
+        """A name for each of its fillings."""
+
+    def fill(self, rows: Rows, sizes: Sizes) -> Floats:
+        """Fill scaled rows, ``(names, rows, features)``; only missing cells are looked at."""
 
 
 @dataclass(frozen=True)
 class Filler:
     r"""What fills an owner's gaps.
 
-    .. math:: \hat x = g_0 + \sum_{k = 1}^3 a_k (g_k - g_{k - 1})
+    .. math:: f_0 = g_0, \qquad f_k = (1 - a_k) f_{k - 1} + a_k g_k
 
-    with the interpolant :math:`g_0`, what the teacher makes of common features and the owner's ties of the others
-    :math:`g_1`, the filling by tokens :math:`g_2`, the own imputer's :math:`g_3`, and gates :math:`a_k` in [0, 1].
+    with the interpolant :math:`g_0`, the fillings :math:`g_k` of the stages in their order, and gates :math:`a_k` in
+    [0, 1].
 
     Attributes
     ----------
     scale
         Of all features, the common ones first.
-    ties
-        Of all features.
-    teacher
-        The imputers trained on public series, if there are any.
-    own
-        Weights of the owner's imputer over all features, if there is one.
     gates
-        :math:`a` for common and exclusive features and for each of the `patterns`, ``(2, 3, 3)``.
+        :math:`a` for each feature, kind of gap and filling, ``(features, kinds, fillings)``.
     common
-        How many features are common.
+        How many features are common: gates of common features are chosen together, and those of the others.
+    season
+        What is taken off before anything else, and put on again, if anything is.
     """
 
     scale: Scale
-    ties: Ties
-    teacher: Taught | None
-    own: NDArray[Any] | None
+    stages: tuple[Stage, ...]
     gates: Floats
     common: int
+    season: Season | None = None
+
+    @classmethod
+    def closed(cls, scale: Scale, stages: tuple[Stage, ...] = (), common: int | None = None) -> Filler:
+        """A filler that trusts none of its stages yet: interpolation."""
+        features = len(scale.low)
+        gates = np.zeros((features, KINDS, sum(len(stage.names) for stage in stages)))
+        return cls(scale, stages, gates, features if common is None else common)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the fillings after interpolation."""
+        return tuple(name for stage in self.stages for name in stage.names)
 
     def rows(self, rows: Rows, sizes: Sizes) -> Floats:
         """Fill rows, in the units of the data."""
-        if not len(rows.values):
+        if not np.isnan(rows.values).any():
             return rows.values
-        stages, known = self.stages(Rows(self.scale.apply(rows.values), rows.lengths), sizes)
-        group = (np.arange(rows.values.shape[1]) >= self.common).astype(np.intp)
-        gates = np.moveaxis(self.gates[group, known], -1, 0)
-        filled = stages[0] + (gates * np.diff(stages, axis=0)).sum(axis=0)
-        return np.where(np.isnan(rows.values), self.scale.undo(filled), rows.values)
+        fillings, kinds = self.fillings(self.inner(rows), sizes)
+        filled = self.scale.undo(blend(fillings, self.gates[np.arange(rows.values.shape[1]), kinds]))
+        level = 0.0 if self.season is None else self.season.at(rows.clock)
+        return np.where(np.isnan(rows.values), filled + level, rows.values)
 
-    def stages(self, rows: Rows, sizes: Sizes) -> tuple[Floats, NDArray[np.intp]]:
-        """All four fillings of scaled rows, ``(4, rows, features)``, and what is known around each cell.
+    def inner(self, rows: Rows) -> Rows:
+        """Rows as stages see them: without the season, and scaled."""
+        calm = rows if self.season is None else self.season.remove(rows)
+        return calm.with_values(self.scale.apply(calm.values))
 
-        Networks see windows that overlap by three quarters; interpolation sees whole pieces.
-        """
-        lines = interpolate_rows(rows, self.scale.centre)
-        cover = Cover(rows, sizes.reach, max(1, sizes.reach // 4))
-        windows = np.where(cover.inside[..., None], cover.take(rows.values), np.nan)
-        parts = [_stages(self, windows[k : k + MOST_WINDOWS], sizes) for k in range(0, len(windows), MOST_WINDOWS)]
-        missing = np.isnan(rows.values)
-        stages = [lines] + [np.where(missing, cover.blend(stage), lines) for stage in np.concatenate(parts, axis=1)]
-        return np.stack(stages), patterns(missing, cover)
+    def fillings(self, rows: Rows, sizes: Sizes) -> tuple[Floats, NDArray[np.intp]]:
+        """All fillings of scaled rows, interpolation first, ``(1 + fillings, rows, features)``, and `kinds_of` them."""
+        lines = interpolate_rows(rows, self.scale.centre)[None]
+        found = np.concatenate([lines, *(stage.fill(rows, sizes) for stage in self.stages)])
+        return np.where(np.isnan(rows.values), found, lines), kinds_of(rows, sizes.reach)
 
 
-def open_gates() -> Floats:
-    """Gates that trust the teacher on common features, and nothing else."""
-    gates = np.zeros((2, 3, 3))
-    gates[0, :, 0] = 1.0
-    return gates
+def blend(fillings: Floats, gates: Floats) -> Floats:
+    """Fillings ``(1 + n, ...)`` let in one after the other by gates ``(..., n)``."""
+    found = fillings[0]
+    for place, filling in enumerate(fillings[1:]):
+        found = found + gates[..., place] * (filling - found)
+    return np.asarray(found)
 
 
-def patterns(missing: NDArray[np.bool_], cover: Cover) -> NDArray[np.intp]:
-    """What is known around each cell, ``(rows, features)``.
+def in_windows(rows: Rows, sizes: Sizes, fill: Callable[[Floats], Floats]) -> Floats:
+    """Fill rows by what fills windows ``(windows, reach, features)``, which overlap by three quarters."""
+    cover = Cover(rows, sizes.reach, max(1, sizes.reach // 4))
+    windows = cover.windows(rows.values)
+    parts = [fill(windows[k : k + MOST_WINDOWS]) for k in range(0, len(windows), MOST_WINDOWS)]
+    return np.stack([cover.blend(filling) for filling in np.concatenate(parts, axis=1)])
 
-    0 in rows where nothing was seen, 1 in rows where something was, and 2 for features that were not seen in most of
-    the windows that cover the row: about them interpolation has hardly anything to say.
+
+@dataclass(frozen=True)
+class Tied:
+    """Ties alone: what the features measured in the same row say."""
+
+    ties: Ties
+    names: tuple[str, ...] = ("ties",)
+
+    def fill(self, rows: Rows, sizes: Sizes) -> Floats:
+        """Relate features in windows."""
+        return in_windows(rows, sizes, lambda windows: _fillings(windows, self.ties, None, None, sizes))
+
+
+@dataclass(frozen=True)
+class Taught:
+    """The teacher at rest: its weights, scale and ties of the common features, and its imputer of tokens, if any."""
+
+    weights: NDArray[Any]
+    scale: Scale
+    ties: Ties
+    tokens: NDArray[Any] | None = None
+
+
+@dataclass(frozen=True)
+class Networks:
+    """Imputers, each a correction of the one before, the first of ties.
+
+    The teacher corrects the common features, which it knows by name; its second imputer, of tokens, any feature; and so
+    does the owner's own. Without a teacher there is only the last, and without that the last stands for what it would
+    have corrected.
     """
-    found = np.broadcast_to(~missing.all(axis=1, keepdims=True), missing.shape).astype(np.intp)
-    gone = (cover.take(missing) | ~cover.inside[..., None]).all(axis=1, keepdims=True)
-    unseen = cover.blend(np.broadcast_to(gone, (*cover.index.shape, missing.shape[1])).astype(np.float64))
-    return np.where(unseen > 0.5, 2, found)
+
+    ties: Ties
+    teacher: Taught | None
+    own: NDArray[Any] | None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the imputers."""
+        return ("own",) if self.teacher is None else ("teacher", "tokens", "own")
+
+    def fill(self, rows: Rows, sizes: Sizes) -> Floats:
+        """Correct windows one imputer after the other."""
+        found = in_windows(rows, sizes, lambda windows: _fillings(windows, self.ties, self.teacher, self.own, sizes))
+        return found[-len(self.names) :]
 
 
 def make_teacher(taught: Taught, sizes: Sizes) -> Teacher:
@@ -132,36 +182,30 @@ def make_teacher(taught: Taught, sizes: Sizes) -> Teacher:
     return Teacher(imputer, weights, ties, tokens, views(flat, tokens.leaves(common)))
 
 
-def _stages(filler: Filler, windows: Floats, sizes: Sizes) -> Floats:
-    """The last three fillings of scaled windows, ``(3, windows, length, features)``."""
+def _fillings(windows: Floats, ties: Ties, taught: Taught | None, own: NDArray[Any] | None, sizes: Sizes) -> Floats:
+    """Fillings of scaled windows by ties, by the teacher twice, and by the own imputer, those that there are."""
     import torch
 
     from cotempo.devices import find_device
+    from cotempo.series.parameters import views
     from cotempo.series.tasks import first_guess, relate
     from cotempo.series.training import load_ties
 
     place, dtype = find_device(sizes.device), getattr(torch, sizes.precision)
     seen = torch.tensor(~np.isnan(windows), device=place)[None]
     values = torch.tensor(np.nan_to_num(windows), device=place, dtype=dtype)[None]
-    ties = load_ties([filler.ties], windows.shape[2], place, dtype)
+    loaded = load_ties([ties], windows.shape[2], place, dtype)
     with torch.no_grad():
-        given = relate(first_guess(values, seen, ties["centre"]), ties)
-        named = free = own = given.guess
-        if filler.teacher is not None:
-            teacher = make_teacher(filler.teacher, sizes)
-            named, free = teacher.fillings(given, ties["spread"])
-            given, own = teacher.join(given, named, free), free
-        if filler.own is not None:
-            own = _own(filler.own, given, ties["spread"], sizes)
-        stages = torch.stack([named, free, own])
-    return np.asarray(torch.where(seen, values, stages)[:, 0].double().cpu().numpy())
-
-
-def _own(weights: NDArray[Any], given: Guess, spread: Tensor, sizes: Sizes) -> Tensor:
-    import torch
-
-    from cotempo.series.parameters import views
-
-    imputer = sizes.imputer()
-    flat = torch.tensor(weights, device=given.guess.device)[None]
-    return imputer(views(flat, imputer.leaves(spread.shape[-1])), given, spread)
+        given = relate(first_guess(values, seen, loaded["centre"]), loaded)
+        found: list[Tensor] = [given.guess]
+        if taught is not None:
+            teacher = make_teacher(taught, sizes)
+            found += teacher.fillings(given, loaded["spread"])
+            given = teacher.join(given, *found[1:])
+        if own is not None:
+            imputer = sizes.imputer()
+            flat = torch.tensor(own, device=place)[None]
+            found.append(imputer(views(flat, imputer.leaves(windows.shape[2])), given, loaded["spread"]))
+        elif taught is not None:
+            found.append(found[-1])
+    return np.asarray(torch.stack(found)[:, 0].double().cpu().numpy())

@@ -1,151 +1,221 @@
 """Gates: how far each stage of filling is trusted, found on measurements that are hidden for the purpose.
 
-Only a fifth of what is left is hidden at a time, so that a gate is judged on gaps like those it will meet. A stage is
-let in only where it is better than the one before by more than chance explains.
+So much is hidden that half of the cells are missing, a fifth of what is left at least, so that a gate is judged on gaps
+like those it will meet. A stage is let in for a feature and a kind of gap only where it is better than what stands
+before it by more than chance explains.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cotempo.series.filling import Filler, open_gates
+from cotempo.series.filling import Filler, blend
+from cotempo.series.gaps import BESIDE, EMPTY, KINDS, LONG_BESIDE, LONG_EMPTY, UNSEEN
 from cotempo.series.windows import Rows
 
 if TYPE_CHECKING:
     from cotempo.series.settings import Sizes
 
 Floats = NDArray[np.float64]
-CHOICES = (1.0, 0.5)
-HIDDEN = 0.2
+CHOICES = (1.0, 0.5, 0.0)
+LEAST, USUAL = 0.2, 0.5
+HIDINGS = 6
 ENOUGH = 1500
 FEWEST = 10
-NEAR = 4
+NEAR = 8
 SURE = 2.0
+RELATED = ((EMPTY, LONG_EMPTY), (BESIDE, LONG_BESIDE), (UNSEEN,))
 
 
 @dataclass(frozen=True)
 class Trial:
     """Hidden cells, each with its truth, its fillings, and where it belongs.
 
-    `stages` is ``(4, cells)``, as `Filler.stages`; the others are ``(cells,)``. `group` is 0 for common and 1 for
-    exclusive features, `pattern` as in `patterns`, and `half` which half of the rows the cell lies in.
+    `fillings` is ``(1 + fillings, cells)``, as `Filler.fillings`; the others are ``(cells,)``. `half` is which half of
+    the rows the cell lies in; cells of the same `block` err together.
     """
 
     truth: Floats
-    stages: Floats
-    group: NDArray[np.intp]
-    pattern: NDArray[np.intp]
-    row: NDArray[np.intp]
+    fillings: Floats
+    feature: NDArray[np.intp]
+    kind: NDArray[np.intp]
+    block: NDArray[np.intp]
     half: NDArray[np.intp]
 
     def errors(self, gates: Floats) -> Floats:
-        """Absolute errors with gates ``(3,)`` or ``(cells, 3)``."""
-        filled = self.stages[0] + (np.diff(self.stages, axis=0).T * gates).sum(axis=1)
-        return np.asarray(np.abs(filled - self.truth))
+        """Absolute errors with gates ``(features, kinds, fillings)``."""
+        return np.asarray(np.abs(blend(self.fillings, gates[self.feature, self.kind]) - self.truth))
 
     def take(self, chosen: NDArray[np.bool_]) -> Trial:
         """Some of the cells."""
-        columns = (self.group, self.pattern, self.row, self.half)
-        return Trial(self.truth[chosen], self.stages[:, chosen], *(column[chosen] for column in columns))
+        columns = (self.feature, self.kind, self.block, self.half)
+        return Trial(self.truth[chosen], self.fillings[:, chosen], *(column[chosen] for column in columns))
+
+    def join(self, other: Trial) -> Trial:
+        """The cells of both, those of the other in blocks of their own."""
+        other = replace(other, block=other.block + 1 + self.block.max(initial=-1))
+        names = [field.name for field in fields(self)]
+        return Trial(*(np.concatenate([getattr(self, name), getattr(other, name)], axis=-1) for name in names))
 
 
 def try_out(filler: Filler, rows: Rows, sizes: Sizes, stream: np.random.Generator) -> Trial:
     """Hide measured cells of some rows, in raw units, and fill them; errors are in scaled units."""
-    scaled = filler.scale.apply(rows.values)
+    scaled = filler.inner(rows).values
     seen = ~np.isnan(scaled)
-    places = np.broadcast_to(np.arange(len(scaled))[:, None], scaled.shape)
-    group = np.broadcast_to(np.arange(scaled.shape[1]) >= filler.common, scaled.shape).astype(np.intp)
     # Of few rows more draws are taken, so that nearly every measurement is hidden once.
-    draws = 3 * min(max(math.ceil(ENOUGH / max(len(scaled), 1)), 2), 8)
-    targets = [_hide(draw, seen, filler.common, stream) for draw in range(draws)]
+    draws = HIDINGS * min(max(math.ceil(ENOUGH / max(len(scaled), 1)), 2), 8)
+    targets = [_hide(draw, seen, filler.common, sizes, stream) & seen for draw in range(draws)]
     left = np.concatenate([np.where(target, np.nan, scaled) for target in targets])
-    stages, known = filler.stages(Rows(left, rows.lengths * draws), sizes)
+    fillings, kinds = filler.fillings(rows.with_values(left, draws), sizes)
     target = np.concatenate(targets)
-    groups, row = (np.tile(part, (draws, 1))[target] for part in (group, places))
-    half = (row >= len(scaled) / 2).astype(np.intp)
-    return Trial(np.tile(scaled, (draws, 1))[target], stages[:, target], groups, known[target], row, half)
+    feature, block, half = (
+        np.tile(np.broadcast_to(part, seen.shape), (draws, 1))[target]
+        for part in (np.arange(seen.shape[1]), _blocks(rows), _halves(rows))
+    )
+    return Trial(np.tile(scaled, (draws, 1))[target], fillings[:, target], feature, kinds[target], block, half)
 
 
-def _hide(draw: int, seen: NDArray[np.bool_], common: int, stream: np.random.Generator) -> NDArray[np.bool_]:
-    """A fifth of the rows, of the cells, or of the common features' rows, in turn."""
-    rows = np.broadcast_to(stream.random((len(seen), 1)) < HIDDEN, seen.shape)
-    if draw % 3 == 0:
-        return rows & seen
-    if draw % 3 == 1:
-        return (stream.random(seen.shape) < HIDDEN) & seen
-    return rows & seen & (np.arange(seen.shape[1]) < common)
+def _hide(
+    draw: int, seen: NDArray[np.bool_], common: int, sizes: Sizes, stream: np.random.Generator
+) -> NDArray[np.bool_]:
+    """Rows, cells, rows of the common features, long gaps of all features and of some, or one feature, in turn."""
+    share = max(LEAST, 1 - (1 - USUAL) / max(float(seen.mean()), 1e-9))
+    (count, features), length = seen.shape, max(1, sizes.window // 2)
+    place, columns = np.arange(count)[:, None], np.arange(features)
+    some = columns < common if common < features else stream.random(features) < 0.5
+    rows, cells = stream.random((count, 1)) < share, stream.random(seen.shape) < share
+    gap = (place + stream.integers(4 * length)) % (4 * length) < length
+    one = (columns == stream.integers(features, size=(count, 1))[place[:, 0] // (8 * length)]) & (features > 1)
+    return np.broadcast_to((rows, cells, rows & some, gap, gap & some, one)[draw % HIDINGS], seen.shape)
 
 
-def choose_gates(teaching: Trial, owning: Trial, half: int | None = None) -> Floats:
-    """Choose gates that surely gain, for each group and pattern, one stage after the other.
+def _blocks(rows: Rows) -> NDArray[np.intp]:
+    """A number for every few neighbouring rows of a piece, ``(rows, 1)``."""
+    found, total = [np.zeros(0, dtype=np.intp)], 0
+    for length in rows.lengths:
+        found.append(total + np.arange(length) // NEAR)
+        total += -(-length // NEAR)
+    return np.concatenate(found)[:, None]
+
+
+def _halves(rows: Rows) -> NDArray[np.intp]:
+    """Which of `Rows.halves` a row is in, ``(rows, 1)``."""
+    return (np.arange(len(rows.values))[:, None] >= len(rows.values) // 2).astype(np.intp)
+
+
+def prove(
+    filler: Filler, rows: Rows, sizes: Sizes, stream: np.random.Generator
+) -> tuple[Filler, tuple[Filler, Filler]]:
+    """Open the gates of a filler by rows that its stages do not stem from.
+
+    Returns
+    -------
+    Filler, tuple
+        The filler, and two with gates chosen on either half of the rows only: each may be judged on the other half.
+    """
+    if not len(rows.values):
+        return filler, (filler, filler)
+    trial = try_out(filler, rows, sizes, stream)
+    whole, *parts = (replace(filler, gates=choose_gates(filler, trial, half=half)) for half in (None, 0, 1))
+    return whole, (parts[0], parts[1])
+
+
+def choose_gates(
+    filler: Filler, owning: Trial, teaching: Trial | None = None, taught: tuple[str, ...] = (), half: int | None = None
+) -> Floats:
+    """Choose gates that surely gain, one filling after the other, for each feature and kind of gap.
 
     Parameters
     ----------
-    teaching
-        What the teacher was tried out on: it owes nothing to the owner.
+    filler
+        Its gates stand where nothing surely gains, or where too few cells were tried.
     owning
-        What ties and the own imputer were tried out on: rows they do not stem from.
+        What fillings that stem from the owner's data were tried out on: other rows.
+    teaching, taught
+        Names of fillings that owe nothing to the owner, for common features, and what those were tried out on.
     half
         Look only at the cells of this half; at all of them when left out.
 
     Returns
     -------
     array
-        As `Filler.gates`. Where too few cells were tried, interpolation stands; a feature never seen in a window, about
-        which interpolation has nothing to say, is left to the teacher.
+        As `Filler.gates`.
     """
-    gates = open_gates()
-    gates[:, :2] = 0.0
-    for group in (0, 1):
-        for pattern in (0, 1):
-            for stage in range(3):
-                trial = teaching if group == 0 and stage < 2 else owning
-                cells = _pick(trial, group, pattern, half)
-                if len(np.unique(cells.row // NEAR)) >= FEWEST:
-                    gates[group, pattern, stage] = _choose(cells, gates[group, pattern], stage)
+    gates, common = filler.gates, np.arange(len(filler.gates)) < filler.common
+    for place, name in enumerate(filler.names):
+        for group in (common, ~common):
+            trial = owning if teaching is None or name not in taught or group is not common else teaching
+            cells = trial.take(group[trial.feature] & ((half is None) | (trial.half == half)))
+            gates = _let_in(cells, gates, place, group)
     return gates
 
 
-def _choose(cells: Trial, gates: Floats, stage: int) -> float:
-    """The widest gate that surely gains."""
-    before = cells.errors(gates)
+def _let_in(trial: Trial, gates: Floats, place: int, group: NDArray[np.bool_]) -> Floats:
+    """Set one filling's gates for a group of features to what gains most, if that is sure."""
+    found, best, before = gates.copy(), np.zeros(gates.shape[:2]), trial.errors(gates)
     for choice in CHOICES:
         changed = gates.copy()
-        changed[stage] = choice
-        if sure_gain(before - cells.errors(changed), cells.row // NEAR) > 0:
-            return choice
-    return 0.0
+        changed[..., place] = choice
+        gains = before - trial.errors(changed)
+        for related in RELATED:
+            kinds = [kind for kind in related if len(np.unique(trial.block[trial.kind == kind])) >= FEWEST]
+            cells = np.isin(trial.kind, kinds)
+            if kinds:
+                unit = trial.feature[cells] * KINDS + trial.kind[cells]
+                gain, error = weigh(gains[cells], before[cells], unit, trial.block[cells], best.size)
+                mean, sure = (part.reshape(best.shape) for part in (gain, gain - SURE * error))
+                better = group[:, None] & np.isin(np.arange(KINDS), kinds) & (sure > 0) & (mean > best)
+                found[better, place], best[better] = choice, mean[better]
+    return found
 
 
-def sure_gain(gains: Floats, block: NDArray[np.intp]) -> float:
-    """The mean gain less two of its standard errors."""
-    return float(gains.mean() - SURE * standard_error(gains, block))
+def weigh(
+    gains: Floats, errors: Floats, unit: NDArray[np.intp], block: NDArray[np.intp], units: int
+) -> tuple[Floats, Floats]:
+    r"""Each unit's mean gain, relative to its mean error before, and its standard error, ``(units,)``.
+
+    Units are features in a kind of gap. An empirical Bayes estimate: they are drawn to the mean of all by as much as
+    they agree,
+
+    .. math:: w m_u + (1 - w) \bar m, \qquad w = \tau^2 / (\tau^2 + s_u^2)
+
+    with the variance :math:`\tau^2` between units that the errors :math:`s_u` of their means do not explain. Cells of
+    one block err together. A unit that was not tried in enough blocks is taken for any one of them.
+    """
+    names, places = np.unique(unit, return_inverse=True)
+    blocks, index = np.unique(block, return_inverse=True)
+    shape, flat = (len(blocks), len(names)), index * len(names) + places
+    counts = np.bincount(flat, minlength=shape[0] * shape[1]).reshape(shape)
+    size = np.bincount(places, errors) / counts.sum(axis=0)
+    sums = np.bincount(flat, gains / np.where(size > 0, size, 1.0)[places], minlength=counts.size).reshape(shape)
+    means = sums.sum(axis=0) / counts.sum(axis=0)
+    rest = (sums - means * counts) / counts.sum(axis=0)
+    law = rest.T @ rest * len(blocks) / (len(blocks) - 1)
+    tried = (counts > 0).sum(axis=0) >= FEWEST
+    if not tried.any():
+        tried[:] = True
+    means, law = means[tried], law[np.ix_(tried, tried)]
+    own, common, among = np.diag(law), float(law.mean()), float(means.mean())
+    between = 0.0
+    if len(means) > 1:
+        alike = (law.sum() - own.sum()) / (len(own) * (len(own) - 1))
+        between = max(float(means.var(ddof=1) - own.mean() + alike), 0.0)
+    share = between / np.maximum(between + own, 1e-300)
+    gain, error = np.full(units, among), np.full(units, math.sqrt(between + common))
+    gain[names[tried]] = share * means + (1 - share) * among
+    error[names[tried]] = np.sqrt(share * own + (1 - share) ** 2 * common)
+    return gain, error
 
 
-def standard_error(gains: Floats, block: NDArray[np.intp]) -> float:
-    """Of the mean gain, with cells of one block erring together."""
-    _, index = np.unique(block, return_inverse=True)
-    sums, counts = np.bincount(index, gains), np.bincount(index)
-    spread = np.sqrt(((sums - gains.mean() * counts) ** 2).sum() * len(sums) / max(len(sums) - 1, 1))
-    return float(spread / counts.sum())
-
-
-def _pick(trial: Trial, group: int, pattern: int, half: int | None) -> Trial:
-    """The cells of a group and pattern."""
-    chosen = (trial.group == group) & (trial.pattern == pattern)
-    return trial.take(chosen if half is None else chosen & (trial.half == half))
-
-
-def fair_error(teaching: Trial, owning: Trial) -> float:
+def fair_error(filler: Filler, owning: Trial, teaching: Trial | None = None, taught: tuple[str, ...] = ()) -> float:
     """Mean absolute error where the gates of one half of the rows were chosen on the other half."""
     total = 0.0
     for half in (0, 1):
-        gates = choose_gates(teaching, owning, half=1 - half)
-        part = owning.take(owning.half == half)
-        total += float(part.errors(gates[part.group, part.pattern]).sum())
+        gates = choose_gates(filler, owning, teaching, taught, half=1 - half)
+        total += float(owning.take(owning.half == half).errors(gates).sum())
     return total / max(len(owning.truth), 1)

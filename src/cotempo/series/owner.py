@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 
 from cotempo.data import Series
 from cotempo.data.tables import numbered
-from cotempo.errors import DataError, ParameterError, Problem, nearest
+from cotempo.errors import ParameterError
 from cotempo.federation.rng import Rng
 from cotempo.series.calibration import LEVELS, Calibration
 from cotempo.series.filling import Filler
 from cotempo.series.generation import draw_around, draw_windows, take_apart
 from cotempo.series.guided import GuidedFiller
+from cotempo.series.imputed import Imputed, Owner, put_back
 from cotempo.series.scale import Scale
 from cotempo.series.windows import Cover, Rows
 
@@ -26,24 +27,7 @@ Floats = NDArray[np.float64]
 ONE_DEVIATION = 0.6827
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Imputed(Series):
-    """A series with its gaps filled, and, where several draws were asked for, how sure that is.
-
-    Attributes
-    ----------
-    low, high
-        Bounds that hold a missing cell with the asked probability, ``(rows, features)``; None for a single draw.
-    draws
-        All draws, ``(draws, rows, features)``; None for a single draw.
-    """
-
-    low: Floats | None = None
-    high: Floats | None = None
-    draws: Floats | None = None
-
-
-class SeriesModel:
+class SeriesModel(Owner):
     """A fitted model of one owner's series.
 
     Attributes
@@ -68,12 +52,11 @@ class SeriesModel:
         scale: Scale,
         calibration: Calibration,
     ):
+        super().__init__(features, order, sizes.window)
         self.sizes = sizes
-        self.features = features
         self.filler = filler
         self.scale = scale
         self.calibration = calibration
-        self._order = order
         self._weights = weights
 
     def impute(self, series: Series, draws: int = 1, *, level: float = 0.9, seed: int = 0) -> Imputed:
@@ -95,37 +78,16 @@ class SeriesModel:
         """
         if draws < 1 or not 0 < level <= LEVELS[-1]:
             raise ParameterError(f"draws must be at least 1 and level in (0, {LEVELS[-1]}], got {draws} and {level}")
-        columns = self._columns(series)
-        rows = self._rows(series, columns)
-        filled = self.filler.rows(rows, self.sizes)
+        columns = self.columns(series)
+        rows = self.rows(series, columns)
+        filled = self._filler(seed).rows(rows, self.sizes)
         table = (series.features, series.sequence, series.time)
         if draws == 1:
-            return Imputed(*table, _back(filled, columns), series.unit)
+            return Imputed(*table, put_back(filled, columns), series.unit)
         width, found = self._draws(rows, filled, draws, level, Rng(seed, "impute"))
-        parts = (_back(part, columns) for part in (filled, filled - width, filled + width, found))
+        parts = (put_back(part, columns) for part in (filled, filled - width, filled + width, found))
         values, below, above, every = parts
         return Imputed(*table, values, series.unit, below, above, every)
-
-    def forecast(self, series: Series, horizon: int, draws: int = 1, *, level: float = 0.9, seed: int = 0) -> Imputed:
-        """Go on with every sequence for `horizon` rows: gaps at the end, filled as any other."""
-        if not 1 <= horizon <= self.sizes.window:
-            raise ParameterError(f"horizon must lie in [1, {self.sizes.window}], the window, got {horizon}")
-        parts = list(series.sequences())
-        names, times, values, new = [], [], [], []
-        for name, time, part in parts:
-            step = float(np.median(np.diff(time))) if len(time) > 1 else 1.0
-            times.append(np.concatenate([time, time[-1] + step * np.arange(1, horizon + 1)]))
-            values.append(np.concatenate([part, np.full((horizon, part.shape[1]), np.nan)]))
-            names.append(np.full(len(time) + horizon, name))
-            new.append(np.arange(len(time) + horizon) >= len(time))
-        longer = replace(
-            series, sequence=np.concatenate(names), time=np.concatenate(times), values=np.concatenate(values)
-        )
-        done, rows = self.impute(longer, draws, level=level, seed=seed), np.concatenate(new)
-        low, high = (None if part is None else part[rows] for part in (done.low, done.high))
-        every = None if done.draws is None else done.draws[:, rows]
-        table = (done.features, done.sequence[rows], done.time[rows], done.values[rows], done.unit)
-        return Imputed(*table, low, high, every)
 
     def sample(self, count: int, *, seed: int = 0) -> Series:
         """Draw `count` synthetic windows; each is a sequence of its own."""
@@ -135,12 +97,12 @@ class SeriesModel:
         values = np.concatenate(windows)
         names = np.repeat(numbered(count), self.sizes.window)
         time = np.tile(np.arange(self.sizes.window, dtype=np.float64), count)
-        return Series(self.features, names, time, _back(values, self._order))
+        return Series(self.features, names, time, put_back(values, self.order))
 
     def decompose(self, series: Series) -> dict[str, Series]:
         """Take a series apart: ``trend``, ``season`` and ``residual`` add up to it, with its gaps filled."""
-        columns = self._columns(series)
-        rows = self._rows(series, columns)
+        columns = self.columns(series)
+        rows = self.rows(series, columns)
         filled = self.scale.apply(self.filler.rows(rows, self.sizes))
         cover = Cover(rows, self.sizes.window, max(1, self.sizes.window // 2))
         parts = take_apart(self.sizes, self._weights, cover.take(filled))
@@ -149,45 +111,23 @@ class SeriesModel:
         trend, season = self.scale.undo(trend), season * half
         rest = self.scale.undo(filled) - trend - season
         return {
-            name: replace(series, values=_back(part, columns))
+            name: replace(series, values=put_back(part, columns))
             for name, part in (("trend", trend), ("season", season), ("residual", rest))
         }
 
-    def _columns(self, series: Series) -> NDArray[np.intp]:
-        """Where the model's features stand in a table, in the model's own order."""
-        problems = [
-            Problem(f"the model knows no such feature{nearest(name, self.features)}", column=name)
-            for name in series.features
-            if name not in self.features
-        ]
-        problems += [
-            Problem("this feature must be there; give a column of missing values if it was not measured", column=name)
-            for name in self.features
-            if name not in series.features
-        ]
-        if problems:
-            raise DataError(problems)
-        inner = [self.features[place] for place in self._order]
-        return np.array([series.features.index(name) for name in inner], dtype=np.intp)
-
-    def _rows(self, series: Series, columns: NDArray[np.intp]) -> Rows:
-        rows = Rows.of(series)
-        return Rows(rows.values[:, columns], rows.lengths)
+    def _filler(self, seed: int) -> Filler | GuidedFiller:
+        """What fills gaps; where that is drawn, with a seed."""
+        if isinstance(self.filler, GuidedFiller):
+            return replace(self.filler, rng=Rng(*self.filler.rng.key, seed))
+        return self.filler
 
     def _draws(self, rows: Rows, filled: Floats, draws: int, level: float, rng: Rng) -> tuple[Floats, Floats]:
         """Half the width of intervals, and draws: those of the diffusion model around the filling, calibrated."""
         half, missing, length = (self.scale.high - self.scale.low) / 2, np.isnan(rows.values), self.sizes.window
         cover = Cover(rows, length, length)
-        given = (cover.take(self.scale.apply(filled)), cover.take(~missing))
+        given = (cover.take(self.scale.apply(filled)), cover.take(~missing) & cover.inside[..., None])
         drawn = draw_around(self.sizes, self._weights, *given, draws, rng)
         found = np.stack([cover.blend(windows) for windows in drawn]) * half
         apart, deviation = found - found.mean(axis=0), found.std(axis=0, ddof=1)
         usual, width = self.calibration.widths(rows, deviation, (ONE_DEVIATION, level), length)
         return width, np.where(missing, filled + apart * usual / np.maximum(deviation, 1e-9 * half), filled)
-
-
-def _back(values: Floats, columns: NDArray[np.intp]) -> Floats:
-    """Columns from the model's order to a table's."""
-    out = np.empty_like(values)
-    out[..., columns] = values
-    return out

@@ -43,7 +43,7 @@ class Peer:
         """Fill the missing cells; windows overlap by half."""
         rows = Rows.of(series)
         cover = Cover(rows, self.window, max(1, self.window // 2))
-        windows = np.where(cover.inside[..., None], cover.take(self.scale.apply(rows.values)), np.nan)
+        windows = cover.windows(self.scale.apply(rows.values))
         found = np.asarray(self.network.impute({"X": windows.astype(np.float32)}), dtype=np.float64)
         found = found.mean(axis=1) if found.ndim == 4 else found
         filled = self.scale.undo(cover.blend(found))

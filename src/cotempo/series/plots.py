@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from cotempo.data import Series
 from cotempo.errors import ParameterError
-from cotempo.series.owner import Imputed
+from cotempo.series.imputed import Imputed
 from cotempo.series.windows import Rows
 
 REAL, MADE, GAP = "#1f5fa8", "#c8553d", "#777777"

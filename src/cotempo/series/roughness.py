@@ -25,7 +25,7 @@ def find_errors(filler: Filler | GuidedFiller, rows: Rows, sizes: Sizes, stream:
     for _ in range(DRAWS if len(rows.values) else 0):
         chosen = stream.random(len(rows.values)) < HIDDEN
         left = np.where(chosen[:, None], np.nan, rows.values)
-        found.append((rows.values - filler.rows(Rows(left, rows.lengths), sizes))[chosen])
+        found.append((rows.values - filler.rows(rows.with_values(left), sizes))[chosen])
     errors = np.concatenate(found)
     return errors[~np.isnan(errors).all(axis=1)]
 

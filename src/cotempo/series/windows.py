@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -13,6 +13,9 @@ from cotempo.data import Series
 from cotempo.errors import DataError
 
 Floats = NDArray[np.float64]
+SHORTEST = 4
+FEWEST = 5
+PLACES = 8
 
 
 @dataclass(frozen=True)
@@ -25,16 +28,24 @@ class Rows:
         ``(rows, features)``, NaN where missing.
     lengths
         How many rows each piece has.
+    clock
+        When each row was measured, ``(rows,)``; empty where that does not matter.
     """
 
     values: Floats
     lengths: tuple[int, ...]
+    clock: Floats = field(default_factory=lambda: np.zeros(0))
 
     @classmethod
     def of(cls, series: Series) -> Rows:
         """The pieces of a table."""
-        pieces = [values for _, values in series.pieces()]
-        return cls(np.concatenate([np.zeros((0, len(series.features))), *pieces]), tuple(map(len, pieces)))
+        clock, pieces = zip(*series.pieces(), strict=True) if series.rows else ((), ())
+        values = np.concatenate([np.zeros((0, len(series.features))), *pieces])
+        return cls(values, tuple(map(len, pieces)), np.concatenate([np.zeros(0), *clock]))
+
+    def with_values(self, values: Floats, copies: int = 1) -> Rows:
+        """Other values in the same rows, or in so many copies of them one after the other."""
+        return Rows(values, self.lengths * copies, np.tile(self.clock, copies))
 
     @property
     def bounds(self) -> list[tuple[int, int]]:
@@ -51,70 +62,95 @@ class Rows:
         return np.asarray(self.values[self.starts(length, stride)[:, None] + np.arange(length)])
 
     def split(self, share: float, length: int, every: int = 1) -> tuple[Rows, Rows]:
-        """Set apart about `share` of the rows: the end of each piece long enough for a window of each part.
+        """Set apart about `share` of the rows, to judge on what is learned from the others.
 
-        With `every` above 1 only each so many-th of these pieces is cut, the first of them at least. Where no piece is
-        long enough, the last of five or more pieces are set apart whole, else nothing is.
+        Of a piece whose share is a whole window, its end; of shorter pieces, where there are five or more, whole ones,
+        evenly spread; of fewer, the end of those that leave a window to each part. With `every` above 1 only one in so
+        many is touched, the first of them at least.
         """
-        kept, held, found = [], [], 0
-        for first, end in self.bounds:
-            size = max(round(share * (end - first)), length)
-            cut = end
-            if end - first - size >= length:
-                cut = end - size if found % every == 0 else end
-                found += 1
-            kept.append(self.values[first:cut])
-            held.append(self.values[cut:end])
-        if not found and len(kept) >= 5:
-            count = max(1, round(share * len(kept) / every))
-            kept, held = kept[:-count], kept[-count:]
-        return _joined(kept, self.values[:0]), _joined([part for part in held if len(part)], self.values[:0])
+        sizes = np.array(self.lengths, dtype=np.intp)
+        long = share * sizes >= length
+        cuts = np.where(long, np.round(share * sizes), 0).astype(np.intp)
+        short = np.flatnonzero(~long)
+        if len(short) >= FEWEST:
+            count = max(1, round(share * len(short) / every))
+            chosen = short[((np.arange(count) + 0.5) * len(short) / count).astype(np.intp)]
+            cuts[chosen], short = sizes[chosen], short[:0]
+        cuts[short] = np.where(sizes[short] >= 2 * length, length, 0)
+        ends = np.flatnonzero((cuts > 0) & (cuts < sizes))
+        cuts[ends[np.arange(len(ends)) % every > 0]] = 0
+        borders = [(first, end - cut, end) for (first, end), cut in zip(self.bounds, cuts.tolist(), strict=True)]
+        return self._joined([part[:2] for part in borders]), self._joined([part[1:] for part in borders])
+
+    def halves(self) -> tuple[Rows, Rows]:
+        """The first and the second half of the rows; a piece that lies across the middle is cut."""
+        middle = len(self.values) // 2
+        early = [(first, min(end, middle)) for first, end in self.bounds]
+        late = [(max(first, middle), end) for first, end in self.bounds]
+        return self._joined(early), self._joined(late)
+
+    def _joined(self, spans: list[tuple[int, int]]) -> Rows:
+        """The rows of some spans, each a piece; those that end before they begin are left out."""
+        spans = [(first, end) for first, end in spans if first < end]
+        index = np.concatenate([np.zeros(0, dtype=np.intp), *(np.arange(first, end) for first, end in spans)])
+        clock = self.clock[index] if len(self.clock) else self.clock
+        return Rows(self.values[index], tuple(end - first for first, end in spans), clock)
 
 
-def _joined(parts: list[Floats], empty: Floats) -> Rows:
-    return Rows(np.concatenate([empty, *parts]), tuple(map(len, parts)))
-
-
-def need_window(rows: Rows, length: int) -> None:
-    """Raise `DataError` unless at least one window fits into a piece."""
+def need_rows(rows: Rows) -> None:
+    """Raise `DataError` unless a piece has the rows of the shortest window."""
     longest = max(rows.lengths, default=0)
-    if longest < length:
+    if longest < SHORTEST:
         raise DataError(
-            f"a contiguous piece must have at least {length} rows, the window's length; the longest has {longest}. "
-            "Choose a shorter window, or close the gaps in time."
+            f"a contiguous piece must have at least {SHORTEST} rows, the longest has {longest}; close the gaps in time"
         )
+
+
+def windows_of(rows: Rows, length: int) -> Floats:
+    """All windows of a length, ``(windows, length, features)``.
+
+    A piece shorter than that is seen at several places of a window whose other rows are missing.
+    """
+    return Cover(rows, length, 1, max(1, length // PLACES)).windows(rows.values)
 
 
 class Cover:
     """Windows that cover every row of some pieces, and the way back.
 
-    A piece shorter than a window gets one window that reaches beyond it.
-
     Parameters
     ----------
     stride
         Rows between windows of a piece; the last one ends with the piece.
+    shift
+        Rows between the windows of a piece that is shorter than they are: the first ends with it, the last begins with
+        it. As many as `stride` when left out.
     """
 
-    def __init__(self, rows: Rows, length: int, stride: int):
-        starts, ends = [], []
-        for first, end in rows.bounds:
-            last = max(first, end - length)
-            places = sorted({*range(first, last, stride), last})
+    def __init__(self, rows: Rows, length: int, stride: int, shift: int | None = None):
+        starts, pieces = [], []
+        for piece, (first, end) in enumerate(rows.bounds):
+            low, high = sorted((first, end - length))
+            step = stride if low == first else shift or stride
+            places = [*range(low, high, step), high]
             starts += places
-            ends += [end] * len(places)
+            pieces += [piece] * len(places)
+        bounds = np.array(rows.bounds, dtype=np.intp).reshape(-1, 2)
+        firsts, ends = bounds[np.array(pieces, dtype=np.intp)].T[..., None]
         reach = np.array(starts, dtype=np.intp).reshape(-1, 1) + np.arange(length)
-        stop = np.array(ends, dtype=np.intp).reshape(-1, 1)
-        self.inside = reach < stop
-        self.index = np.minimum(reach, stop - 1)
+        self.inside = (reach >= firsts) & (reach < ends)
+        self.index = np.clip(reach, firsts, ends - 1)
         ramp = np.minimum(np.arange(1, length + 1), np.arange(length, 0, -1)).astype(np.float64)
         self.weight = np.where(self.inside, ramp, 0.0)
         self.total = np.zeros(len(rows.values))
         np.add.at(self.total, self.index, self.weight)
 
     def take(self, values: NDArray[Any]) -> NDArray[Any]:
-        """The windows of rows ``(rows, ...)``; beyond a short piece its last row is repeated."""
+        """The windows of rows ``(rows, ...)``; beyond a short piece its first and last rows are repeated."""
         return np.asarray(values[self.index])
+
+    def windows(self, values: Floats) -> Floats:
+        """As `take`, with missing rows beyond a short piece."""
+        return np.where(self.inside[..., None], self.take(values), np.nan)
 
     def blend(self, windows: Floats) -> Floats:
         """Rows of windows, a cell counting more the farther it is from a window's edge."""

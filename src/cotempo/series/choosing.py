@@ -1,0 +1,127 @@
+"""Choosing a prior of window moments by how well hidden measurements are filled, and how far off filling is then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cotempo.series.calibration import Calibration
+from cotempo.series.gaussian import STILL, Gaussian, Prior
+from cotempo.series.moments import Moments, Units
+from cotempo.series.windows import Rows
+
+Floats = NDArray[np.float64]
+PRIORS: tuple[Prior | None, ...] = (
+    None,
+    *(Prior(pull, 0.0) for pull in (0.03, 0.1, 0.3, 1.0)),
+    *(Prior(pull, 0.2) for pull in (0.03, 0.1, 0.3)),
+)
+USUAL = 2
+HELD, SHORT = 0.2, 24
+SHARE = 0.4
+GAP, EVERY = 12, 48
+CELLS = 6000
+
+
+def split(rows: Rows) -> tuple[Rows, Rows]:
+    """Rows to learn from first, and about a fifth to choose on: the end of long pieces, whole ones of short.
+
+    What is set apart of a piece depends on that piece only, not on its units or on who owns it, so that clients set
+    apart, and hide, together what one owner of all would.
+    """
+    kept, held = [rows.values[:0]], [rows.values[:0]]
+    for first, end in rows.bounds:
+        cut = round(HELD * (end - first))
+        if cut < SHORT:
+            cut = (end - first) * bool(_stream(rows.values[first:end]).random() < HELD)
+        kept.append(rows.values[first : end - cut])
+        held.append(rows.values[end - cut : end])
+    parts = ([part for part in side if len(part)] for side in (kept, held))
+    kept_rows, held_rows = (Rows(np.concatenate([rows.values[:0], *part]), tuple(map(len, part))) for part in parts)
+    return kept_rows, held_rows
+
+
+def _stream(piece: Floats) -> np.random.Generator:
+    """Random numbers that depend on where a piece is measured and where each feature is highest."""
+    seen = ~np.isnan(piece)
+    return np.random.default_rng([len(piece), int(seen.sum()), int(_highest(piece).sum())])
+
+
+def _highest(piece: Floats) -> NDArray[np.intp]:
+    return np.asarray(np.where(np.isnan(piece), -np.inf, piece).argmax(axis=0))
+
+
+def hidings(rows: Rows) -> Iterator[NDArray[np.bool_]]:
+    """Rows, cells and long gaps to hide, ``(rows, features)`` each."""
+    masks = np.zeros((3, *rows.values.shape), dtype=bool)
+    for first, end in rows.bounds:
+        part = rows.values[first:end]
+        stream, length = _stream(part), end - first
+        masks[0, first:end] = stream.random((length, 1)) < SHARE
+        # Features are told apart by where they are highest and lowest: the order of columns does not matter.
+        rank = np.argsort(np.lexsort((_highest(-part), _highest(part))))
+        masks[1, first:end] = stream.random(part.shape)[:, rank] < SHARE
+        every = min(EVERY, length)
+        gap = min(GAP, max(1, every // 4))
+        for block in range(first, end, every):
+            start = block + int(stream.integers(every - gap + 1))
+            masks[2, start : min(start + gap, end)] = True
+    yield from masks
+
+
+def shorten(rows: Rows) -> Rows:
+    """The end of each piece: enough to choose on."""
+    most = max(CELLS // max(rows.values.shape[1], 1), SHORT)
+    parts = [rows.values[max(first, end - most) : end] for first, end in rows.bounds]
+    return Rows(np.concatenate([rows.values[:0], *parts]), tuple(map(len, parts)))
+
+
+def try_priors(moments: Moments, held: Rows) -> dict[str, Floats]:
+    """Sums of absolute errors of hidden cells, in deviations of levels, ``(priors, hidings)``, and their counts."""
+    errors, counts = np.zeros((len(PRIORS), 3)), np.zeros(3)
+    held = shorten(held)
+    if len(held.values):
+        masks = list(hidings(held))
+        targets = [mask & ~np.isnan(held.values) for mask in masks]
+        counts = np.array([float(target.sum()) for target in targets])
+        for place, prior in enumerate(PRIORS):
+            model = Gaussian.of(moments, prior)
+            for kind, target in enumerate(targets):
+                errors[place, kind] = error_of(model, held, target, spread_of(moments))
+    return {"errors": errors, "cells": counts}
+
+
+def spread_of(moments: Moments) -> Floats:
+    """Deviations of levels, ``(features,)``."""
+    counts = np.maximum(moments.counts.diagonal(), 1.0)
+    variance = moments.products[1, :, 1].diagonal() / counts
+    return np.asarray(np.sqrt(np.where(variance > STILL, variance, 1.0)))
+
+
+def error_of(model: Gaussian, rows: Rows, target: NDArray[np.bool_], spread: Floats) -> float:
+    """The sum of absolute errors on hidden cells."""
+    filled = model.fill(Rows(np.where(target, np.nan, rows.values), rows.lengths))
+    return float((np.abs(filled - rows.values) / spread)[target].sum())
+
+
+def choose(errors: Floats, cells: Floats) -> int:
+    """The prior with the smallest error relative to interpolation's, over kinds of gaps; the usual one unseen."""
+    some = (cells > 0) & (errors[0] > 0)
+    if not some.any():
+        return USUAL
+    return int(np.argmin((errors[:, some] / errors[0, some]).sum(axis=1)))
+
+
+def calibrate(model: Gaussian, units: Units, held: Rows, length: int) -> Calibration:
+    """How wide intervals must be, in the units of the data, found on hidden cells."""
+    held = shorten(held)
+    if not len(held.values):
+        return Calibration.none(held.values.shape[1])
+    left = [np.where(mask, np.nan, held.values) for mask in hidings(held)]
+    hidden = Rows(np.concatenate(left), held.lengths * len(left))
+    raw, filled, truth = (
+        units.undo(part) for part in (hidden.values, model.fill(hidden), np.tile(held.values, (3, 1)))
+    )
+    return Calibration.of(Rows(raw, hidden.lengths), filled, truth, length)

@@ -1,0 +1,340 @@
+"""FedMoments: one Gaussian process for all owners of series, from one round of sums.
+
+centre     clients send counts and sums, and products of steps; only totals are used        (common units, a start)
+moments    clients send sums of window moments; only totals are used       (again, where cells are missing, with
+           the gaps filled by what the totals say)
+choose     clients say how well each prior fills hidden cells; only totals are used
+compare    each client says how well hidden cells are filled alone and together, and calibrates its intervals
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from cotempo.data import Series, Table, make_series
+from cotempo.errors import DataError, Problem, SchemaError
+from cotempo.federation.exchange import Answers, Ask, Expect, Question, Spec
+from cotempo.federation.fitted import Fitted, Outcome
+from cotempo.federation.message import Message
+from cotempo.federation.method import Benefit, Method, Metrics, Roster
+from cotempo.federation.registry import register
+from cotempo.federation.rng import Rng
+from cotempo.series.calibration import Calibration
+from cotempo.series.choosing import (
+    PRIORS,
+    USUAL,
+    calibrate,
+    choose,
+    error_of,
+    hidings,
+    shorten,
+    split,
+    spread_of,
+    try_priors,
+)
+from cotempo.series.gaussian import Gaussian
+from cotempo.series.moments import Moments, Units, find_units, sum_units
+from cotempo.series.seriesmoments import MomentsModel
+from cotempo.series.windowed import first_guess, usual_window, windows_of_sweeps
+from cotempo.series.windows import Rows
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class MomentsState:
+    """What the server keeps: units, and the sums.
+
+    `products` and `counts` have a part to learn from and one that is set apart, as `Moments.pack` has them; `pairs` and
+    `steps` are those of `sum_units`, `sweep` how often moments were summed, and `prior` which of `PRIORS` was chosen.
+    """
+
+    features: tuple[str, ...]
+    phase: str
+    units: Units
+    pairs: Floats
+    steps: Floats
+    incomplete: bool = False
+    sweep: int = 0
+    products: Floats = field(default_factory=lambda: np.zeros((2, 0)))
+    counts: Floats = field(default_factory=lambda: np.zeros((2, 0, 0)))
+    prior: int = USUAL
+    errors: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+    def moments(self, *, trial: bool = False) -> Moments:
+        """The sums over all rows, or over those to learn from."""
+        products, counts = (part[0] if trial else part.sum(axis=0) for part in (self.products, self.counts))
+        return Moments.unpack(products, counts)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A client's rows of the features it measured, and the names of these."""
+
+    rows: Rows
+    features: tuple[str, ...]
+
+
+@register()
+class FedMoments(Method):
+    """Fill gaps of many owners' series by one Gaussian process, from one round of sums.
+
+    The federated `SeriesMoments`: sums of window moments add up to those of all clients' rows together. Clients may
+    have different features; what two features have to do with each other is learned from the clients that have both.
+
+    Parameters
+    ----------
+    window, sweeps
+        As in `SeriesMoments`.
+    minimum_rows
+        A client with fewer rows is refused, unless it has none: sums of a few rows tell the rows.
+
+    Examples
+    --------
+    >>> method, clients, _ = FedMoments.example()
+    >>> fitted = method.fit(clients)
+    >>> bool(np.isnan(fitted["client-0"].impute(clients["client-0"]).values).any())
+    False
+    """
+
+    kind: ClassVar[str] = "series"
+    phases: ClassVar[tuple[str, ...]] = ("centre", "moments", "choose", "compare")
+    State: ClassVar[type] = MomentsState
+    Memory: ClassVar[type | None] = Calibration
+
+    window: int | None = Field(None, ge=4)
+    sweeps: int = Field(1, ge=0)
+    minimum_rows: int = Field(20, ge=1)
+
+    @classmethod
+    def example(cls) -> tuple[FedMoments, dict[str, Table], None]:
+        """A small case for the contract suite: three clients, one of them with a feature less."""
+        made, _ = make_series(clients=3, length=40, features=3, missing=0.2, seed=0)
+        clients: dict[str, Table] = dict(made)
+        last = made["client-2"]
+        clients["client-2"] = replace(last, features=last.features[:-1], values=last.values[:, :-1])
+        return cls(window=4), clients, None
+
+    # At a client.
+
+    def prepare(self, table: Table) -> Prepared:
+        """Keep the features that were measured."""
+        assert isinstance(table, Series)  # `check` saw the schema
+        rows = Rows.of(table)
+        seen = np.asarray(~np.isnan(rows.values).all(axis=0))
+        if 0 < len(rows.values) < self.minimum_rows:
+            must = f"at least {self.minimum_rows} rows are needed, {len(rows.values)} are there: a few tell themselves"
+            raise DataError([Problem(must)])
+        names = tuple(name for name, known in zip(table.features, seen, strict=True) if known)
+        return Prepared(Rows(rows.values[:, seen], rows.lengths), names)
+
+    def begin(self, prepared: Prepared, rng: Rng) -> Calibration:
+        """No intervals yet."""
+        return Calibration.none(len(prepared.features))
+
+    def answer(
+        self, question: Question, prepared: Prepared, memory: Calibration, rng: Rng
+    ) -> tuple[Message, Calibration | None]:
+        """Send sums, or what the process is worth here."""
+        told = question.common
+        names = json.loads(told["features"])
+        own = np.array([names.index(name) for name in prepared.features], dtype=np.intp)
+        if question.phase == "centre":
+            return Message(_centre(prepared, own, len(names))), None
+        units = Units(told["centre"], told["step"]).take(own)
+        kept, held = (Rows(units.apply(part.values), part.lengths) for part in split(prepared.rows))
+        if question.phase == "moments":
+            return Message(_sums(kept, held, told, units, own, len(names))), None
+        first = Moments.unpack(told["products"][0], told["counts"][0]).take(own)
+        if question.phase == "choose":
+            return Message(try_priors(first, held)), None
+        return self._compare(prepared, kept, held, first, told["prior"], units)
+
+    def _compare(
+        self, prepared: Prepared, kept: Rows, held: Rows, first: Moments, prior: int, units: Units
+    ) -> tuple[Message, Calibration]:
+        ends = shorten(held)
+        targets = [mask & ~np.isnan(ends.values) for mask in hidings(ends)] if len(ends.values) else []
+        cells = int(sum(target.sum() for target in targets))
+        if not cells:
+            return Message({"alone": 0.0, "together": 0.0, "cells": 0}), Calibration.none(len(prepared.features))
+        model, sums = Gaussian.of(first, PRIORS[prior]), sum_units(kept)
+        guess = first_guess(Units(np.zeros(len(units.step)), np.ones(len(units.step))), sums["pairs"], sums["steps"])
+        mine = guess.expect(kept, len(first.products))
+        alone = Gaussian.of(mine, PRIORS[choose(**try_priors(mine, held))])
+        errors = [
+            sum(error_of(each, ends, target, spread_of(first)) for target in targets) / cells for each in (alone, model)
+        ]
+        calibration = calibrate(model, units, held, len(first.products))
+        return Message({"alone": errors[0], "together": errors[1], "cells": cells}), calibration
+
+    # At the server.
+
+    def check(self, roster: Roster) -> None:
+        """Clients may have different features, but the same unit of time."""
+        problems = [
+            Problem(f"the table must hold series, it holds {schema.kind}", client=name)
+            for name, schema in roster.schemas.items()
+            if schema.kind != self.kind
+        ]
+        units = sorted({str(schema.unit) for schema in roster.schemas.values()})
+        if len(units) > 1:
+            problems.append(Problem(f"the unit of time must be the same at all clients, it is one of {units}"))
+        if problems:
+            raise SchemaError(problems)
+
+    def open(self, roster: Roster, public: Table | None, rng: Rng) -> MomentsState:
+        """The features are those any client has."""
+        names = tuple(dict.fromkeys(column for name in roster.names for column in roster.schemas[name].columns))
+        count = len(names)
+        units = Units(np.zeros(count), np.ones(count))
+        return MomentsState(names, "centre", units, np.zeros((count, count)), np.zeros((count, count)))
+
+    def ask(self, state: MomentsState, cohort: Sequence[str], rng: Rng) -> Ask | None:
+        """One round of a few steps."""
+        if state.phase == "finished":
+            return None
+        told: dict[str, Any] = {"features": json.dumps(state.features)}
+        if state.phase != "centre":
+            told |= {"centre": state.units.centre, "step": state.units.step}
+        if state.phase == "moments":
+            told |= {"pairs": state.pairs, "steps": state.steps, "window": self._windows(state)[state.sweep]}
+        if state.sweep:
+            told |= {"products": state.products, "counts": state.counts}
+        if state.phase == "compare":
+            told["prior"] = state.prior
+        return Ask(state.phase, cohort, Message(told), ends_round=state.phase == "compare")
+
+    def absorb(
+        self, state: MomentsState, answers: Answers, public: Table | None, rng: Rng
+    ) -> tuple[MomentsState, Metrics]:
+        """Keep the sums, then the choice, then what clients said."""
+        if state.phase == "compare":
+            said = {name: answers[name] for name in answers.names}
+            errors = {name: (part["alone"], part["together"]) for name, part in said.items() if part["cells"]}
+            gains = [alone - together for alone, together in errors.values()]
+            metrics = {"gain": float(np.mean(gains))} if gains else {}
+            return replace(state, phase="finished", errors=errors), metrics
+        total = answers.sum
+        if state.phase == "centre":
+            sums = {name: total[name] for name in ("counts", "sums", "pairs", "steps")}
+            found = {"units": find_units(**sums), "pairs": sums["pairs"], "steps": sums["steps"]}
+            return replace(state, phase="moments", incomplete=total["incomplete"] > 0, **found), {}
+        if state.phase == "moments":
+            last = state.sweep + 1 == len(self._windows(state))
+            sums = {name: total[name] for name in ("products", "counts")}
+            rows = float(sums["counts"].sum(axis=0).max(initial=0.0))
+            return replace(state, phase="choose" if last else "moments", sweep=state.sweep + 1, **sums), {"rows": rows}
+        prior = choose(total["errors"], total["cells"])
+        return replace(state, phase="compare", prior=prior), {"prior": float(prior)}
+
+    def _windows(self, state: MomentsState) -> tuple[int, ...]:
+        window = self.window or usual_window(len(state.features))
+        return windows_of_sweeps(window, self.sweeps if state.incomplete else 0)
+
+    def expects(self, state: MomentsState, phase: str) -> Expect:
+        """Everything but what a client says of its own gain is needed only as a sum."""
+        count = len(state.features)
+        if phase == "centre":
+            return Expect(
+                {
+                    "counts": Spec((count,), low=0, high=1e12, about="how many values you have of each feature"),
+                    "sums": Spec((count,), about="their sums"),
+                    "pairs": Spec((count, count), low=0, high=1e12, about="how often two features moved side by side"),
+                    "steps": Spec((count, count), about="sums of products of these moves"),
+                    "incomplete": Spec((), "float", 0, 1, about="whether any of your cells is missing"),
+                },
+                sums=True,
+            )
+        if phase == "moments":
+            side = count * self._windows(state)[min(state.sweep, len(self._windows(state)) - 1)]
+            about = "sums over your windows of products of each two features at each two distances in time"
+            counted = "how many windows of yours have both of two features"
+            return Expect(
+                {
+                    "products": Spec((2, side * (side + 1) // 2), about=about),
+                    "counts": Spec((2, count, count), low=0, high=1e12, about=counted),
+                },
+                sums=True,
+            )
+        if phase == "choose":
+            about = "sums of errors on measured cells hidden for the purpose, for each way of learning and kind of gap"
+            return Expect(
+                {
+                    "errors": Spec((len(PRIORS), 3), low=0, about=about),
+                    "cells": Spec((3,), low=0, high=1e12, about="how many cells were hidden"),
+                },
+                sums=True,
+            )
+        error = "mean absolute error on measured cells hidden for the purpose, in deviations,"
+        return Expect(
+            {
+                "alone": Spec((), "float", low=0, about=f"{error} of what you can do by yourself"),
+                "together": Spec((), "float", low=0, about=f"{error} with what was learned together"),
+                "cells": Spec((), "int", low=0, about="how many cells were hidden"),
+            }
+        )
+
+    def benefit(self, state: MomentsState) -> Mapping[str, Benefit]:
+        """Error of filling hidden cells, alone and together."""
+        return {
+            name: Benefit("error of filling hidden cells", alone, together, higher_is_better=False)
+            for name, (alone, together) in state.errors.items()
+        }
+
+    def result(self, outcome: Outcome) -> FittedMoments:
+        """One process, for all features and for those of each client."""
+        return FittedMoments(outcome)
+
+
+class FittedMoments(Fitted):
+    """What FedMoments found: ``fitted[client]`` fills, samples and forecasts that client's series."""
+
+    def __getitem__(self, client: str) -> MomentsModel:
+        """The process of one client's features, with its calibration where that is in this process."""
+        super().__getitem__(client)
+        found = self.outcome.memories.get(client)
+        names = self.outcome.schemas[client].columns
+        if not isinstance(found, Calibration) or len(found.usual) != len(names):
+            found = Calibration.none(len(names))
+        return self._model(names, found)
+
+    @property
+    def model(self) -> MomentsModel:
+        """The process of all features."""
+        return self._model(self.state.features, Calibration.none(len(self.state.features)))
+
+    def _model(self, names: Sequence[str], calibration: Calibration) -> MomentsModel:
+        state: MomentsState = self.state
+        columns = np.array([state.features.index(name) for name in names], dtype=np.intp)
+        moments = state.moments().take(columns)
+        process = Gaussian.of(moments, PRIORS[state.prior])
+        order = np.arange(len(columns))
+        return MomentsModel(tuple(names), order, state.units.take(columns), process, calibration, len(moments.products))
+
+
+def _centre(prepared: Prepared, own: NDArray[np.intp], count: int) -> dict[str, Any]:
+    """Sums for units, among all features."""
+    sums = sum_units(prepared.rows)
+    found: dict[str, Any] = {name: np.zeros((count,) * part.ndim) for name, part in sums.items()}
+    for name, part in sums.items():
+        found[name][np.ix_(*(own,) * part.ndim)] = part
+    return {**found, "incomplete": float(np.isnan(prepared.rows.values).any())}
+
+
+def _sums(kept: Rows, held: Rows, told: Message, units: Units, own: NDArray[np.intp], count: int) -> dict[str, Floats]:
+    """Moments of both parts, gaps as the totals so far fill them."""
+    if "products" in told:
+        pooled = Moments.unpack(told["products"].sum(axis=0), told["counts"].sum(axis=0))
+        model = Gaussian.of(pooled.take(own), PRIORS[USUAL])
+    else:
+        model = first_guess(units, *(told[name][np.ix_(own, own)] for name in ("pairs", "steps")))
+    parts = [model.expect(part, told["window"]).embed(own, count) for part in (kept, held)]
+    return {"products": np.stack([part.pack() for part in parts]), "counts": np.stack([p.counts for p in parts])}

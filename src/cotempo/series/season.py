@@ -1,0 +1,124 @@
+"""Seasons: a cycle that features go through by the clock, taken off before filling and put on again after it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cotempo.series.filling import Filler
+from cotempo.series.gaps import BESIDE, EMPTY
+from cotempo.series.gates import prove
+from cotempo.series.interpolation import interpolate_rows
+from cotempo.series.scale import Scale
+from cotempo.series.windows import Rows
+
+if TYPE_CHECKING:
+    from cotempo.series.settings import Sizes
+
+Floats = NDArray[np.float64]
+LONGEST, FEWEST = 400, 20
+LEAST, NEARLY = 0.02, 0.95
+PRIOR = 5
+OUTLIER = 5.0
+MOST = 20_000
+
+
+@dataclass(frozen=True)
+class Season:
+    """How far each feature is from its mean at each place of a cycle.
+
+    Attributes
+    ----------
+    step
+        Time between rows.
+    levels
+        ``(period, features)``, in the units of the data; a single row of zeros where there is no cycle.
+    """
+
+    step: float
+    levels: Floats
+
+    def at(self, clock: Floats) -> Floats:
+        """The cycle at some times, ``(rows, features)``."""
+        return np.asarray(self.levels[np.rint(clock / self.step).astype(np.int64) % len(self.levels)])
+
+    def remove(self, rows: Rows) -> Rows:
+        """Rows without the cycle."""
+        return rows.with_values(rows.values - self.at(rows.clock))
+
+
+def find_season(kept: Rows, held: Rows, sizes: Sizes, stream: np.random.Generator) -> Season:
+    """Find the cycle that explains most of the steps from row to row, for the features where held-out rows prove it.
+
+    Steps, as trends would look like long cycles. Adjusted shares of variance are compared, of all lengths up to 400
+    rows that were gone through twenty times.
+    """
+    season = _fit(kept, stream)
+    if len(season.levels) == 1 or not len(held.values):
+        return replace(season, levels=0 * season.levels[:1])
+    scale = Scale.of(kept.values)
+    # Lines through what was measured, beside lines through what the season leaves of it.
+    filler, _ = prove(Filler.closed(scale, (_Lines(season, scale),)), held, sizes, stream)
+    proven = filler.gates[:, [EMPTY, BESIDE], 0].any(axis=1)
+    return replace(season, levels=season.levels * proven)
+
+
+def _fit(rows: Rows, stream: np.random.Generator) -> Season:
+    """The shortest cycle with nearly the largest adjusted share of explained variance."""
+    before, after = (np.concatenate([np.arange(a + k, b - 1 + k) for a, b in rows.bounds]) for k in (0, 1))
+    none = Season(1.0, np.zeros((1, rows.values.shape[1])))
+    if len(before) < 2 * FEWEST:
+        return none
+    step = float(np.median(rows.clock[after] - rows.clock[before]))
+    place, moves = np.rint(rows.clock[before] / step).astype(np.int64), rows.values[after] - rows.values[before]
+    seen = ~np.isnan(moves)
+    size = np.sqrt(np.nansum(moves**2, axis=0) / np.maximum(seen.sum(axis=0), 1))
+    calm = np.where(seen, np.clip(np.nan_to_num(moves) / np.where(size > 0, size, 1.0), -OUTLIER, OUTLIER), 0.0)
+    calm = np.where(seen, calm - calm.sum(axis=0) / np.maximum(seen.sum(axis=0), 1), 0.0)
+    chosen = np.sort(stream.permutation(len(calm))[:MOST])
+    shares = {
+        period: _explained(place[chosen] % period, calm[chosen], seen[chosen], period)
+        for period in range(2, min(LONGEST, len(chosen) // FEWEST) + 1)
+    }
+    most = max(shares.values(), default=0.0)
+    if most < LEAST:
+        return none
+    # Multiples of a period explain as much.
+    best = min(period for period, share in shares.items() if share >= NEARLY * most)
+    sums, counts = _by_phase(place % best, calm, best), _by_phase(place % best, seen.astype(float), best)
+    means = sums / (counts + PRIOR)
+    levels = np.cumsum(means - means.mean(axis=0), axis=0)
+    levels = np.concatenate([levels[-1:], levels[:-1]])
+    return Season(step, (levels - levels.mean(axis=0)) * size)
+
+
+def _explained(phase: NDArray[np.int64], moves: Floats, seen: NDArray[np.bool_], period: int) -> float:
+    """Share of the variance of steps that means by phase explain, less what they would of noise; mean over features."""
+    sums, counts = _by_phase(phase, moves, period), _by_phase(phase, seen.astype(float), period)
+    total, count = (moves**2).sum(axis=0), seen.sum(axis=0)
+    left = total - (sums**2 / np.maximum(counts, 1)).sum(axis=0)
+    free = np.maximum(count - (counts > 0).sum(axis=0), 1)
+    return float(
+        np.where(total > 0, 1 - left / free * np.maximum(count - 1, 1) / np.where(total > 0, total, 1), 0).mean()
+    )
+
+
+def _by_phase(phase: NDArray[np.int64], values: Floats, period: int) -> Floats:
+    return np.stack([np.bincount(phase, column, minlength=period) for column in values.T], axis=1)
+
+
+@dataclass(frozen=True)
+class _Lines:
+    """A stage: interpolation of what a season leaves."""
+
+    season: Season
+    scale: Scale
+    names: tuple[str, ...] = ("season",)
+
+    def fill(self, rows: Rows, sizes: Sizes) -> Floats:
+        """Interpolate scaled rows."""
+        level = 2 * self.season.at(rows.clock) / (self.scale.high - self.scale.low)
+        return (interpolate_rows(rows.with_values(rows.values - level), self.scale.centre) + level)[None]

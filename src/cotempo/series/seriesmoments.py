@@ -1,0 +1,149 @@
+"""SeriesMoments: one owner's series, filled in seconds by a Gaussian process fitted to window moments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from cotempo.data import Series
+from cotempo.data.tables import numbered
+from cotempo.errors import ParameterError
+from cotempo.federation.method import explain
+from cotempo.federation.rng import Rng
+from cotempo.series.calibration import LEVELS, Calibration
+from cotempo.series.choosing import calibrate
+from cotempo.series.diffusion import as_series, refuse_unseen
+from cotempo.series.gaussian import Gaussian
+from cotempo.series.imputed import Imputed, Owner, put_back
+from cotempo.series.moments import Units
+from cotempo.series.windowed import learn, usual_window
+from cotempo.series.windows import Rows
+
+Floats = NDArray[np.float64]
+
+
+class SeriesMoments(BaseModel):
+    """Fill one owner's series by the conditional mean of a Gaussian process, fitted to sums of window moments.
+
+    The process has the moments of windows of a few rows (`Gaussian`), drawn to a random walk, whose conditional mean
+    is linear interpolation. How far it is drawn is chosen on a fifth of the rows, set apart for the purpose, and so
+    are the widths of intervals. Missing values in the training data are fine, and so are many short sequences.
+
+    Parameters
+    ----------
+    window
+        Rows of a window; when left out as many as make 680 cells, at least 4 and at most 97.
+    sweeps
+        How often missing training cells are filled anew by what was learned, in short windows, before they are summed
+        (expectation-maximisation); none where nothing is missing.
+
+    Examples
+    --------
+    >>> from cotempo.data import make_series
+    >>> clients, _ = make_series(clients=1, length=60, missing=0.2)
+    >>> model = SeriesMoments(window=8).fit(clients["client-0"])
+    >>> bool(np.isnan(model.impute(clients["client-0"]).values).any())
+    False
+    >>> model.sample(3)
+    Series(24 rows, 3 sequences, features x0, x1, x2, x3)
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    window: int | None = Field(None, ge=4)
+    sweeps: int = Field(1, ge=0)
+
+    def __init__(self, **parameters: Any):
+        try:
+            super().__init__(**parameters)
+        except ValidationError as error:
+            raise ParameterError(explain(error, type(self).__name__, type(self).model_fields)) from None
+
+    def fit(self, series: Any, *, seed: int = 0) -> MomentsModel:
+        """Learn from a table or any dataframe of one client, and return the fitted model; `seed` changes nothing."""
+        table = as_series(series)
+        refuse_unseen(table)
+        rows = Rows.of(table)
+        window = self.window or usual_window(len(table.features))
+        stage, trial, held = learn(rows, window, self.sweeps)
+        calibration = calibrate(trial, stage.units, held, window)
+        return MomentsModel(
+            table.features, np.arange(len(table.features)), stage.units, stage.process, calibration, window
+        )
+
+
+class MomentsModel(Owner):
+    """A fitted Gaussian process of an owner's series.
+
+    Attributes
+    ----------
+    features
+        Names of the features, in the order of the owner's table.
+    process
+        The process, in `units`.
+    calibration
+        How wide intervals are.
+    """
+
+    def __init__(
+        self,
+        features: tuple[str, ...],
+        order: NDArray[np.intp],
+        units: Units,
+        process: Gaussian,
+        calibration: Calibration,
+        window: int,
+    ):
+        super().__init__(features, order, window)
+        self.units = units
+        self.process = process
+        self.calibration = calibration
+
+    def impute(self, series: Series, draws: int = 1, *, level: float = 0.9, seed: int = 0) -> Imputed:
+        """Fill the missing cells by their conditional mean.
+
+        Parameters
+        ----------
+        series
+            With this model's features, in any order.
+        draws
+            With more than one, the filling is accompanied by intervals and by draws of the process.
+        level
+            Probability with which the interval holds a missing cell, at most .995.
+
+        Returns
+        -------
+        Imputed
+            The same table without gaps.
+        """
+        if draws < 1 or not 0 < level <= LEVELS[-1]:
+            raise ParameterError(f"draws must be at least 1 and level in (0, {LEVELS[-1]}], got {draws} and {level}")
+        columns = self.columns(series)
+        raw = self.rows(series, columns)
+        rows = Rows(self.units.apply(raw.values), raw.lengths)
+        table, missing = (series.features, series.sequence, series.time), np.isnan(raw.values)
+
+        def back(values: Floats) -> Floats:
+            return put_back(np.where(missing, self.units.undo(values), raw.values), columns)
+
+        if draws == 1:
+            return Imputed(*table, back(self.process.fill(rows)), series.unit)
+        filled, deviation = self.process.measure(rows)
+        width = self.calibration.widths(raw, deviation * self.units.step, (level,), self.window)[0] / self.units.step
+        drawn = self.process.draw(rows, draws, Rng(seed, "impute")("draws"))
+        values, low, high, every = (back(part) for part in (filled, filled - width, filled + width, drawn))
+        return Imputed(*table, values, series.unit, low, high, every)
+
+    def sample(self, count: int, *, seed: int = 0) -> Series:
+        """Draw `count` synthetic windows; each is a sequence of its own."""
+        if count < 1:
+            raise ParameterError(f"count must be at least 1, got {count}")
+        features, window = len(self.features), self.window
+        root = np.linalg.cholesky(self.process.precision(window))
+        noise = Rng(seed, "sample")("draws").standard_normal((window * features, count))
+        values = self.units.undo(np.linalg.solve(root.T, noise).T.reshape(count * window, features))
+        time = np.tile(np.arange(window, dtype=np.float64), count)
+        return Series(self.features, np.repeat(numbered(count), window), time, put_back(values, self.order))

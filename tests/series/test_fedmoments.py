@@ -1,0 +1,132 @@
+"""FedMoments: the same process from sums, in one round."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import cotempo as ct
+from cotempo.data import Series, hide, mask_cells
+from cotempo.errors import CotempoError
+from cotempo.series import interpolate
+from cotempo.series.moments import find_units, sum_units
+from cotempo.series.windows import Rows
+
+NAMES = ("a", "b", "c")
+
+
+def parts(count: int = 10, rows: int = 130, missing: float = 0.0) -> dict[str, np.ndarray]:
+    stream = np.random.default_rng(0)
+    found = {}
+    for number in range(count):
+        time = np.arange(rows) + stream.integers(12)
+        first = np.sin(time * np.pi / 6) + np.cumsum(0.05 * stream.normal(size=rows)) + number
+        second = np.cos(time * np.pi / 6) + 0.1 * stream.normal(size=rows)
+        values = np.column_stack([first, second, 2 * first + 0.1 * stream.normal(size=rows)])
+        found[f"client-{number}"] = np.where(stream.random(values.shape) < missing, np.nan, values)
+    return found
+
+
+def tables(values: dict[str, np.ndarray]) -> dict[str, Series]:
+    return {name: Series.from_arrays(part, features=NAMES) for name, part in values.items()}
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.25])
+def test_ten_clients_fill_as_one_owner_of_all_does(missing: float):
+    values = parts(missing=missing)
+    fitted = ct.FedMoments(window=8).fit(tables(values), progress=False)
+    pooled = ct.SeriesMoments(window=8).fit(Series.from_arrays(list(values.values()), features=NAMES))
+    assert fitted.rounds == 1
+    holes, _ = hide(*_hidden(values))
+    assert np.allclose(fitted.model.impute(holes).values, pooled.impute(holes).values, rtol=0, atol=1e-8)
+    assert np.allclose(fitted.model.process.start, pooled.process.start, rtol=1e-8)
+    for mine, theirs in zip(fitted.model.process.whiteners, pooled.process.whiteners, strict=True):
+        assert np.allclose(mine, theirs, rtol=0, atol=1e-8 * np.abs(theirs).max())
+
+
+def _hidden(values: dict[str, np.ndarray]) -> tuple[Series, np.ndarray]:
+    table = Series.from_arrays(values["client-3"], features=NAMES)
+    return table, mask_cells(table.values.shape, 0.4, 1)
+
+
+def test_features_that_only_some_have():
+    """A client that lacks a feature fills it by what others know of it."""
+    clients = tables(parts())
+    for number in (0, 1, 2):
+        whole = clients[f"client-{number}"]
+        kept = [k for k in range(3) if k != number]
+        clients[f"client-{number}"] = replace(
+            whole, features=tuple(NAMES[k] for k in kept), values=whole.values[:, kept]
+        )
+    fitted = ct.FedMoments(window=8).fit(clients, progress=False)
+    assert fitted["client-0"].features == ("b", "c")
+    table, mask = _hidden(parts())
+    holes, _ = hide(table, mask)
+    ours, line = (
+        np.abs(f.values - table.values)[mask].mean() for f in (fitted.model.impute(holes), interpolate(holes))
+    )
+    assert ours < 0.8 * line
+
+
+def test_an_empty_client_and_the_order_of_clients_change_nothing():
+    clients = tables(parts(4))
+    fitted = ct.FedMoments(window=6).fit(clients, progress=False)
+    more = {**clients, "empty": Series.from_arrays(np.zeros((0, 3)), features=NAMES)}
+    more["unseen"] = Series.from_arrays(np.full((30, 3), np.nan), features=NAMES)
+    again = ct.FedMoments(window=6).fit(more, progress=False)
+    renamed = dict(zip(("d", "c", "b", "a"), clients.values(), strict=True))
+    turned = ct.FedMoments(window=6).fit(renamed, progress=False)
+    for other in (again, turned):
+        assert np.allclose(other.state.products, fitted.state.products, rtol=1e-9)
+        assert other.state.prior == fitted.state.prior
+    assert turned.benefit["d"].together == pytest.approx(fitted.benefit["client-0"].together)
+    assert set(again.benefit) == set(fitted.benefit)
+
+
+def test_units_change_no_benefit():
+    clients = tables(parts(3, missing=0.2))
+    factor = np.array([1e-3, 1.0, 1e4])
+    scaled = {name: replace(table, values=table.values * factor + 7.0) for name, table in clients.items()}
+    mine, theirs = (ct.FedMoments(window=6).fit(each, progress=False).benefit for each in (clients, scaled))
+    for name in clients:
+        assert mine[name].alone == pytest.approx(theirs[name].alone, rel=1e-6)
+        assert mine[name].together == pytest.approx(theirs[name].together, rel=1e-6)
+
+
+def test_joining_helps_clients_with_few_rows():
+    fitted = ct.FedMoments(window=8).fit(tables(parts(10, rows=125)), progress=False)
+    gains = [benefit.gain for benefit in fitted.benefit.values()]
+    assert np.mean(gains) > 0
+
+
+def test_too_few_rows_are_refused():
+    clients = tables(parts(2))
+    clients["tiny"] = Series.from_arrays(np.arange(9.0).reshape(3, 3), features=NAMES)
+    with pytest.raises(CotempoError, match="at least 20 rows"):
+        ct.FedMoments(window=4).fit(clients, progress=False)
+
+
+def test_only_sums_cross_but_for_what_a_client_gains():
+    method, clients, _ = ct.FedMoments.example()
+    fitted = method.fit(clients, progress=False)
+    for phase in method.phases:
+        assert method.expects(fitted.state, phase).sums == (phase != "compare")
+
+
+def test_a_saved_result_fills_the_same(tmp_path):
+    clients = tables(parts(3, missing=0.2))
+    fitted = ct.FedMoments(window=6).fit(clients, progress=False)
+    again = ct.load(fitted.save(tmp_path / "saved"))
+    one, two = (each["client-1"].impute(clients["client-1"], draws=3) for each in (fitted, again))
+    assert np.array_equal(one.values, two.values)
+    assert np.array_equal(one.high, two.high)
+
+
+def test_units_are_sums():
+    values = parts(3)
+    every = [sum_units(Rows(part, (len(part),))) for part in values.values()]
+    total = {name: sum(each[name] for each in every) for name in every[0]}
+    pooled = Rows(np.concatenate(list(values.values())), (130,) * 3)
+    assert np.allclose(find_units(**total).step, find_units(**sum_units(pooled)).step)
