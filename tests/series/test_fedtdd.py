@@ -12,7 +12,7 @@ from cotempo.data import Series, hide, make_series
 from cotempo.errors import DataError, ParameterError, SchemaError
 from cotempo.federation.rng import Rng
 from cotempo.series import FedTDD, interpolate, training
-from cotempo.series.owned import set_apart, started
+from cotempo.series.owned import make_filler, set_apart, started
 from cotempo.series.parameters import narrow
 from cotempo.series.tasks import Denoising
 from cotempo.testing import CHECKS
@@ -28,7 +28,7 @@ QUICK = (
 @pytest.fixture(scope="module")
 def printed(federation):
     method, clients, public = federation
-    changes = {"preset": "paper", "rounds": 2, "later_steps": 1, "imputer_steps": 0, "public_windows": 0, "alpha": 0.5}
+    changes = {"preset": "paper", "rounds": 2, "later_steps": 1, "imputer_steps": 0, "alpha": 0.5}
     return FedTDD(**{**method.model_dump(), **changes}), clients, public
 
 
@@ -72,7 +72,7 @@ def test_windows_set_apart_are_learned_from_only_after_the_last_release(federati
 
     def spy(task, learned, materials, *rest):
         if isinstance(task, Denoising) and len(materials) == len(clients):
-            counts.append([material.own for material in materials])
+            counts.append([len(material.windows) for material in materials])
         return train(task, learned, materials, *rest)
 
     monkeypatch.setattr(training, "train", spy)
@@ -95,6 +95,47 @@ def test_a_diffusion_model_starts_from_public_weights_where_features_are_common(
     assert np.array_equal(made.average, made.weights)
     trained = replace(fresh, steps=1)
     assert started(method, owned, trained, start) is trained
+
+
+def test_every_client_is_told_the_distiller_once(federation, monkeypatch):
+    method, clients, public = federation
+    quiet = FedTDD(**{**method.model_dump(), "alpha": 0.0, "first_steps": 3, "imputer_steps": 2, "chunk": 1})
+    asked, ask = [], FedTDD.ask
+    monkeypatch.setattr(FedTDD, "ask", lambda *given: asked.append(ask(*given)) or asked[-1])
+    quiet.fit(clients, public=public)
+    asked = [each for each in asked if each is not None]
+    assert next(len(each.each) for each in asked if each.phase not in ("join", "distil")) == len(clients)
+    assert sum(len(each.each) for each in asked) == len(clients)
+    assert not any("distiller" in each.common for each in asked)
+
+
+def test_nothing_is_released_by_default(federation):
+    method, clients, public = federation
+    assert FedTDD(common=("x0",)).alpha == 0
+    assert FedTDD(common=("x0",), preset="paper").alpha == 1
+    quiet = FedTDD(**{**method.model_dump(), "alpha": 0.0, "rounds": 2})
+    assert "share" not in {line.phase for line in quiet.plan()}
+    assert all(line.whole for line in quiet.plan() if line.phase == "learn")
+    fitted = quiet.fit(clients, public=public)
+    assert len(fitted.state.bank) == 0
+    assert not fitted.withheld
+
+
+def test_draws_of_the_printed_loop_differ_by_client_step_and_seed(printed):
+    method, clients, public = printed
+    fitted = method.fit(clients, public=public)
+    model, table = fitted["client-0"], clients["client-0"]
+    gone, first = np.isnan(table.values), model.impute(table).values
+    assert np.array_equal(first, model.impute(table).values)
+    assert not np.array_equal(first[gone], model.impute(table, seed=1).values[gone])
+    owned, memory = method.prepare(table), fitted.outcome.memories["client-0"]
+    fillings = [
+        make_filler(method, memory, rng).rows(owned.rows, method)
+        for rng in (Rng(0, "a", 1), Rng(0, "a", 1), Rng(0, "a", 2), Rng(0, "b", 1), Rng(1, "a", 1))
+    ]
+    assert np.array_equal(fillings[0], fillings[1])
+    for k in (2, 3, 4):
+        assert not np.array_equal(fillings[0], fillings[k])
 
 
 def test_the_printed_loop_fills_too(printed):

@@ -27,7 +27,7 @@ def make_material(features: int, count: int, seed: int) -> Material:
     stream = np.random.default_rng(seed)
     windows = stream.normal(size=(count, 8, features)).cumsum(axis=1) * 0.2
     mask = stream.random(windows.shape) < 0.8
-    return Material(windows, mask, count - 3, Ties.none(features), np.arange(features) < 2)
+    return Material(windows, mask, Ties.none(features), np.arange(features) < 2)
 
 
 @pytest.mark.parametrize(("precision", "tolerance"), [("float64", 1e-9), ("float32", 1e-5)])
@@ -145,6 +145,31 @@ def test_infill_keeps_what_was_measured_and_follows_it():
     drawn = Walk(noise, "ddpm").infill(denoise, guess, seen, generator, start=1.0)
     assert (drawn[:, :, 0] == 1.0).all()
     assert 0.5 < float(drawn[0, :, 1].mean()) < 0.9
+
+
+def test_guided_draws_follow_what_was_measured():
+    """Two cells that correlate, as above, in [-1, 1]; and how many steps are taken, as published."""
+    noise, covariance, calls = Noise(100), 0.04 * torch.tensor([[1.0, 0.9], [0.9, 1.0]], dtype=torch.float64), []
+
+    def denoise(x, time):
+        calls.append(time)
+        kept = float(noise.kept[time])
+        gain = math.sqrt(kept) * covariance @ torch.linalg.inv(kept * covariance + (1 - kept) * torch.eye(2).double())
+        return (x.squeeze(-1) @ gain.T).unsqueeze(-1)
+
+    guess, seen = (torch.zeros(1, 2000, 2, 1, dtype=kind) for kind in (torch.float64, torch.bool))
+    guess[:, :, 0], seen[:, :, 0] = 0.3, True
+    drawn = Walk(noise, "ddpm", 100, 0.05).infill(denoise, guess, seen, torch.Generator().manual_seed(0), start=1.0)
+    assert (drawn[:, :, 0] == 0.3).all()
+    assert 0.2 < float(drawn[0, :, 1].mean()) < 0.35
+    assert [calls.count(time) for time in (95, 80, 50, 5, 2, 0)] == [4, 3, 2, 2, 1, 1]
+
+
+def test_guided_draws_stay_in_the_range_learned_from():
+    guess, seen = torch.zeros(1, 4, 3, 1), torch.zeros(1, 4, 3, 1, dtype=torch.bool)
+    generator = torch.Generator().manual_seed(0)
+    drawn = Walk(Noise(20), "ddpm", 20, 0.05).infill(lambda x, time: x * 0 + 5.0, guess, seen, generator, start=1.0)
+    assert (drawn == 1.0).all()
 
 
 def test_the_strongest_season_of_a_wave_is_the_wave():

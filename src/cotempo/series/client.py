@@ -23,18 +23,14 @@ from cotempo.series.owned import (
     ClientMemory,
     Owned,
     alone,
-    made_scale,
     make_filler,
-    public_scale,
     set_apart,
     settle,
-    started,
-    teaching,
+    teacher_of,
     trusting,
 )
 from cotempo.series.release import release
 from cotempo.series.roughness import find_errors, roughen
-from cotempo.series.scale import Scale
 from cotempo.series.ties import Ties
 from cotempo.series.windows import Rows, windows_of
 
@@ -61,7 +57,7 @@ def train_imputers(
 
     memories = [settle(method, *given) for given in zip(memories, owners, questions, strict=True)]
     materials = [_hidden_cells(method, *pair) for pair in zip(owners, memories, strict=True)]
-    teacher = make_teacher(teaching(questions[0]), method)
+    teacher = make_teacher(teacher_of(memories[0]), method)
     steps = questions[0].common["steps"]
     schedule = method.schedule(method.imputer_steps, method.imputer_rate)
     found = []
@@ -80,21 +76,20 @@ def _hidden_cells(method: FedTDD, owned: Owned, memory: ClientMemory) -> Materia
     scaled = Rows(memory.scale.apply(owned.trained.values), owned.trained.lengths)
     windows = windows_of(scaled, method.reach)
     common = np.arange(windows.shape[2]) < len(method.common)
-    return Material(np.nan_to_num(windows), ~np.isnan(windows), len(windows), memory.ties, common)
+    return Material(np.nan_to_num(windows), ~np.isnan(windows), memory.ties, common)
 
 
 def fill(
     method: FedTDD, question: Question, owned: Owned, memory: ClientMemory, rng: Rng
 ) -> tuple[Message, ClientMemory]:
     """Fill common features with the distiller (line 5) and exclusive ones with the own model (line 6)."""
-    memory, taught = settle(method, memory, owned, question), teaching(question)
+    memory = settle(method, memory, owned, question)
     if method.preset == "cotempo":
-        start = trusting(method, taught, memory, [UNSEEN])
+        start = trusting(method, memory, [UNSEEN])
         memory = replace(memory, gates=choose_gates(start, *_trials(method, start, owned, rng)))
-    filler = make_filler(method, taught, memory)
-    shown = _with_exclusives(question.common["public"], owned.exclusive, memory.scale)
+    filler = make_filler(method, memory, rng)
     errors = find_errors(filler, owned.rows, method, rng("errors")) if method.rough else memory.errors
-    memory = replace(memory, filled=filler.rows(owned.rows, method), errors=errors, shown=filler.rows(shown, method))
+    memory = replace(memory, filled=filler.rows(owned.rows, method), errors=errors)
     return Message({"missing": float(np.isnan(owned.rows.values).mean())}), memory
 
 
@@ -107,13 +102,6 @@ def _trials(method: FedTDD, filler: Filler, owned: Owned, rng: Rng) -> tuple[Tri
     return owning, every.join(owning), TAUGHT
 
 
-def _with_exclusives(public: Floats, exclusive: int, scale: Scale) -> Rows:
-    """Public windows as rows in the units of the data, exclusive features missing."""
-    count, length, _ = public.shape
-    wide = np.concatenate([public, np.full((count, length, exclusive), np.nan)], axis=2)
-    return Rows(scale.undo(wide.reshape(count * length, wide.shape[2])), (length,) * count)
-
-
 def train_backbones(
     method: FedTDD, questions: Sequence[Question], owners: Sequence[Owned], memories: Sequence[ClientMemory],
     rngs: Sequence[Rng],
@@ -124,77 +112,70 @@ def train_backbones(
     from cotempo.series.training import train
 
     task = Denoising(method.backbone(), Noise(method.diffusion_steps))
-    given = list(zip(questions, owners, memories, rngs, strict=True))
+    memories = [settle(method, *given) for given in zip(memories, owners, questions, strict=True)]
+    given = zip(questions, owners, memories, rngs, strict=True)
     materials = [_filled_windows(method, *each) for each in given]
-    start = questions[0].common.get("start")
-    networks = [started(method, *pair, start) for pair in zip(owners, (m.backbone for m in memories), strict=True)]
     steps, schedule = questions[0].common["steps"], method.schedule(method.backbone_steps)
-    learned, losses = train(task, networks, materials, steps, schedule, rngs)
+    learned, losses = train(task, [memory.backbone for memory in memories], materials, steps, schedule, rngs)
     return [
         (Message({"loss": float(losses[k])}), replace(memory, backbone=learned[k])) for k, memory in enumerate(memories)
     ]
 
 
 def _filled_windows(method: FedTDD, question: Question, owned: Owned, memory: ClientMemory, rng: Rng) -> Material:
-    """Filled windows of the client, and public ones in which exclusive features do not count."""
+    """Filled windows of the client."""
     from cotempo.series.training import Material
 
     common, missing = len(method.common), np.isnan(owned.rows.values)
-    filled = _filled(method, question, owned, memory)
+    filled = _filled(method, owned, memory, rng)
     free = np.arange(missing.shape[1]) < common if method.preset == "paper" else True
     counts = Rows((~missing | free).astype(np.float64), owned.rows.lengths)
     if method.rough:
         filled = replace(filled, values=roughen(filled.values, missing, memory.errors, rng("roughness")))
     if not question.common["whole"]:
         filled, counts = (set_apart(method, part)[0] for part in (filled, counts))
-    own, mask = windows_of(filled, method.window), windows_of(counts, method.window) > 0
-    features = own.shape[2]
-    shown = memory.shown.reshape(-1, method.window, features)
-    mask = np.concatenate([mask, np.broadcast_to(np.arange(features) < common, shown.shape)])
-    scaled = made_scale(method, owned, public_scale(question)).apply(np.concatenate([own, shown]))
-    return Material(np.nan_to_num(scaled), mask, len(own), Ties.none(features), np.arange(features) < common)
+    windows, mask = memory.made.apply(windows_of(filled, method.window)), windows_of(counts, method.window) > 0
+    features = windows.shape[2]
+    return Material(np.nan_to_num(windows), mask, Ties.none(features), np.arange(features) < common)
 
 
-def _filled(method: FedTDD, question: Question, owned: Owned, memory: ClientMemory) -> Rows:
+def _filled(method: FedTDD, owned: Owned, memory: ClientMemory, rng: Rng) -> Rows:
     """The client's rows as last filled; filled now if that was lost on the way."""
-    filled = memory.filled
-    if not len(filled):
-        memory = settle(method, memory, owned, question)
-        filled = make_filler(method, teaching(question), memory).rows(owned.rows, method)
+    filled = memory.filled if len(memory.filled) else make_filler(method, memory, rng).rows(owned.rows, method)
     return Rows(filled, owned.rows.lengths)
 
 
-def share(method: FedTDD, question: Question, owned: Owned, memory: ClientMemory, rng: Rng) -> tuple[Message, None]:
+def share(
+    method: FedTDD, question: Question, owned: Owned, memory: ClientMemory, rng: Rng
+) -> tuple[Message, ClientMemory]:
     """Generate windows (line 9) and send their common features (line 10), save those too near to real ones."""
+    memory = settle(method, memory, owned, question)
     count = math.ceil(question.common["share"] * len(owned.rows.starts(method.window)))
-    common = len(method.common)
+    common, public = len(method.common), teacher_of(memory).scale
     empty = np.zeros((0, method.window, common), method.precision)
     if count == 0:
-        return Message({"windows": empty, "withheld": 0, "membership": 0.5}), None
-    features = owned.rows.values.shape[1]
-    public = public_scale(question)
-    made = draw_windows(method, memory.backbone.average, features, count, rng)
-    made = made_scale(method, owned, public).undo(made)
-    parts = set_apart(method, _filled(method, question, owned, memory))
+        return Message({"windows": empty, "withheld": 0, "membership": 0.5}), memory
+    made = memory.made.undo(draw_windows(method, memory.backbone.average, len(memory.scale.low), count, rng))
+    parts = set_apart(method, _filled(method, owned, memory, rng))
     real = (part.windows(method.window) for part in parts)
     drawn, trained, held = (public.apply(part[..., :common]).clip(-100, 100) for part in (made, *real))
     gate = release(drawn, trained, held)
     sent = drawn[gate.kept].astype(method.precision)
-    return Message({"windows": sent, "withheld": gate.withheld, "membership": gate.membership}), None
+    return Message({"windows": sent, "withheld": gate.withheld, "membership": gate.membership}), memory
 
 
 def score(
     method: FedTDD, question: Question, owned: Owned, memory: ClientMemory, rng: Rng
 ) -> tuple[Message, ClientMemory]:
     """Say how well hidden cells are filled, alone and together, and calibrate intervals on held-out rows."""
-    memory, taught = settle(method, memory, owned, question), teaching(question)
-    filler = make_filler(method, taught, memory)
+    memory = settle(method, memory, owned, question)
+    filler = make_filler(method, memory, rng)
     parts: list[tuple[Filler | GuidedFiller, Rows]]
     if isinstance(filler, GuidedFiller):
         rows = owned.held if len(owned.held.values) else owned.rows
         errors, parts = guided_errors(filler, rows, method, rng("owning")), [(filler, owned.held)]
     else:
-        single, start = alone(method, memory), trusting(method, taught, memory, [UNSEEN])
+        single, start = alone(method, memory), trusting(method, memory, [UNSEEN])
         (trial, _, _), trials = _trials(method, single, owned, rng), _trials(method, start, owned, rng)
         errors = fair_error(single, trial), fair_error(start, *trials)
         gates = (choose_gates(start, *trials, half=half) for half in (1, 0))

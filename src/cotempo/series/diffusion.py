@@ -81,7 +81,7 @@ class SeriesDiffusion(Sizes):
         scaled = Rows(scale.apply(kept.values), kept.lengths)
         ties = Ties.of(scaled, scale)
         own = train_imputer(sizes, scaled, Rows(scale.apply(held.values), held.lengths), ties, rng)
-        moments, _, _ = learn(scaled, usual_window(len(table.features)))
+        moments, _, _ = learn(scaled, usual_window(len(table.features), 4 * sizes.window))
         stages = (Tied(ties), moments, Networks(ties, None, own))
         filler, halves = prove(Filler.closed(scale, stages), held, sizes, rng("gates"))
         missing = np.isnan(rows.values)

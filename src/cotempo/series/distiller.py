@@ -49,13 +49,6 @@ def public_rows(method: FedTDD, public: Table | None) -> Rows:
     return taken
 
 
-def shown_windows(method: FedTDD, rows: Rows, scale: Scale, stream: np.random.Generator) -> NDArray[Any]:
-    """Some public windows for clients to learn from, scaled, ``(windows, length, common)``."""
-    windows = Rows(scale.apply(rows.values), rows.lengths).windows(method.window)
-    chosen = stream.permutation(len(windows))[: method.public_windows]
-    return windows[np.sort(chosen)].astype(method.precision)
-
-
 def train(
     method: FedTDD, state: FedTDDState, public: Table | None, steps: int, rng: Rng
 ) -> tuple[FedTDDState, dict[str, float]]:
@@ -128,7 +121,7 @@ def _material(state: FedTDDState, windows: NDArray[np.float64]) -> Material:
     from cotempo.series.training import Material
 
     seen, whole = ~np.isnan(windows), np.ones(windows.shape[2], dtype=bool)
-    return Material(np.where(seen, windows, state.scale.centre), seen, len(windows), state.ties, whole)
+    return Material(np.where(seen, windows, state.scale.centre), seen, state.ties, whole)
 
 
 def _rate(method: FedTDD) -> float:

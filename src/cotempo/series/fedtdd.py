@@ -40,9 +40,9 @@ class FedTDDState:
     """What the coordinator keeps.
 
     `distiller` goes on learning, `best` is its best so far, which clients are told, `tokens` the imputer that knows no
-    feature by name, and `start` where clients' diffusion models start. `public` are the public windows that clients are
-    shown, `bank` holds the synthetic windows that they released, and `place` is how much of the plan is done; the rest
-    is what clients said of themselves.
+    feature by name, and `start` where clients' diffusion models start. `bank` holds the synthetic windows that clients
+    released, `place` is how much of the plan is done, and `informed` are the clients that were told what `best` is now;
+    the rest is what clients said of themselves.
     """
 
     scale: Scale
@@ -51,9 +51,9 @@ class FedTDDState:
     best: Learned
     tokens: Learned
     start: Learned
-    public: NDArray[Any]
     bank: NDArray[Any]
     place: int = 0
+    informed: tuple[str, ...] = ()
     windows: Mapping[str, int] = field(default_factory=dict)
     withheld: Mapping[str, int] = field(default_factory=dict)
     membership: Mapping[str, float] = field(default_factory=dict)
@@ -76,8 +76,9 @@ class FedTDD(Sizes, Method):
 
     The preset ``cotempo`` trains two imputers on public data, one of the common features and one of tokens that fills
     any feature. Clients use them frozen and correct them by an imputer of their own, each where that helps. Clients'
-    diffusion models start from one of the public data and learn from filled windows; some windows are set apart until
-    the last release, so that what a released window tells of those trained on can be measured.
+    diffusion models start from one of the public data and learn from filled windows. Nothing is released unless asked
+    for (`alpha`); then some windows are set apart until the last release, so that what a released window tells of those
+    trained on can be measured.
     The preset ``paper`` is the printed loop: a diffusion model of the common features (the distiller) fills them by
     guided sampling, and is fine-tuned on public data and what clients release.
 
@@ -97,17 +98,16 @@ class FedTDD(Sizes, Method):
         Training steps of a client's imputer, and of its diffusion model in the first round, in each later one, and at
         last, when nothing of it will leave any more, on all windows.
     alpha
-        Share of synthetic windows that clients release in the last round; with 0 the distiller is never fine-tuned.
+        Share of synthetic windows that clients release in the last round; with 0, the default, none are ever made for
+        release and the distiller is never fine-tuned. The preset ``paper`` has 1.
     growth
         How that share comes about: ``"linear"`` with the rounds, ``"constant"`` from the first round on, or ``"none"``,
         where nothing is released and the distiller is fine-tuned on public windows only.
-    public_windows
-        How many public windows a client's diffusion model also learns from; none by default, as they did not help.
     rough
         Whether diffusion models learn from fillings with errors added, drawn from those of measurements hidden for the
         purpose: a filling by itself is smoother than what it stands for.
     guidance
-        Strength of guided sampling (preset ``paper``).
+        Size of the steps of guided sampling (preset ``paper``).
     chunk
         Training steps between checkpoints.
 
@@ -143,9 +143,8 @@ class FedTDD(Sizes, Method):
     first_steps: int = Field(1000, ge=1)
     later_steps: int = Field(500, ge=0)
     last_steps: int = Field(500, ge=0)
-    alpha: float = Field(0.1, ge=0, le=1)
+    alpha: float = Field(0.0, ge=0, le=1)
     growth: Literal["linear", "constant", "none"] = "linear"
-    public_windows: int = Field(0, ge=0)
     rough: bool = True
     guidance: float = Field(0.05, ge=0)
     chunk: int = Field(250, ge=1)
@@ -158,8 +157,10 @@ class FedTDD(Sizes, Method):
             if number == 1:
                 yield from self._chunks("imputer", 1, self.imputer_steps)
             yield Line("fill", number)
-            yield from self._chunks("learn", number, self.first_steps if number == 1 else self.later_steps)
-            yield Line("share", number)
+            steps = self.first_steps if number == 1 else self.later_steps
+            yield from self._chunks("learn", number, steps, whole=not self.releases)
+            if self.releases:
+                yield Line("share", number)
             yield from self._chunks("distil", number, self.tuning_steps)
         yield from self._chunks("learn", self.rounds, self.last_steps, whole=True)
         yield Line("score", self.rounds)
@@ -168,6 +169,11 @@ class FedTDD(Sizes, Method):
     def tuning_steps(self) -> int:
         """Steps of fine-tuning after each round, at a tenth of the rate."""
         return max(1, self.pretrain_steps // 10) if self.alpha else 0
+
+    @property
+    def releases(self) -> bool:
+        """Whether synthetic windows leave clients."""
+        return self.alpha > 0 and self.growth != "none"
 
     @property
     def has_tokens(self) -> bool:
@@ -194,36 +200,37 @@ class FedTDD(Sizes, Method):
         rows = distiller.public_rows(self, public)
         scale = Scale.of(rows.values)
         learned = Learned.fresh(distiller.leaves(self), rng("distiller"), self.precision)
-        shown = distiller.shown_windows(self, rows, scale, rng("shown"))
         ties = Ties.of(Rows(scale.apply(rows.values), rows.lengths), scale)
         tokens = Learned.fresh(self.token_imputer().leaves(0), rng("tokens"), self.precision)
         start = Learned.fresh(self.backbone().leaves(len(self.common)), rng("start"), self.precision)
         bank = np.zeros((0, self.window, len(self.common)), self.precision)
-        return FedTDDState(scale, ties, learned, learned, tokens, start, shown, bank)
+        return FedTDDState(scale, ties, learned, learned, tokens, start, bank)
 
     def ask(self, state: FedTDDState, cohort: Sequence[str], rng: Rng) -> Ask | None:
-        """The next line of the plan; the distiller goes with it, so that a newcomer has all it needs."""
+        """The next line of the plan; whoever does not know the distiller yet is told it, too."""
         line, *later = [*list(self.plan())[state.place :], None]
         if line is None:
             return None
         ends = later[0] is None or later[0].round > line.round
         if line.phase in ("join", "distil"):
             return Ask(line.phase, cohort if line.phase == "join" else (), ends_round=ends)
+        told = {"steps": line.steps, "share": self.share_at(line.round), "whole": line.whole}
+        lesson = self._lesson(state)
+        new = {name: lesson for name in cohort if name not in state.informed}
+        return Ask(line.phase, cohort, Message(told), new, ends_round=ends)
+
+    def _lesson(self, state: FedTDDState) -> Message:
+        """What stems from public data: the distiller with its scale and ties, the tokens, and where to start."""
         told = {
-            "round": line.round, "steps": line.steps, "share": self.share_at(line.round),
             "distiller": state.best.average, "low": state.scale.low, "high": state.scale.high,
             "centre": state.scale.centre, "spread": state.scale.spread, "left": state.ties.spread,
             "levels": state.ties.levels, "moves": state.ties.moves,
         }  # fmt: skip
         if self.has_tokens:
             told["tokens"] = state.tokens.average
-        if line.phase == "fill":
-            told["public"] = state.public
-        if line.phase == "learn":
-            told["whole"] = line.whole
-            if self.start_steps:
-                told["start"] = state.start.average
-        return Ask(line.phase, cohort, Message(told), ends_round=ends)
+        if self.start_steps:
+            told["start"] = state.start.average
+        return Message(told)
 
     def absorb(
         self, state: FedTDDState, answers: Answers, public: Table | None, rng: Rng
@@ -233,9 +240,10 @@ class FedTDD(Sizes, Method):
         state = replace(state, place=state.place + 1)
         told = {name: answers[name] for name in answers.names}
         if line.phase == "distil":
-            return distiller.train(self, state, public, line.steps, rng)
+            return distiller.train(self, replace(state, informed=()), public, line.steps, rng)
         if line.phase == "join":
             return replace(state, windows={name: told[name]["windows"] for name in told}), {"clients": float(len(told))}
+        state = replace(state, informed=tuple(sorted({*state.informed, *told})))
         if line.phase in ("imputer", "learn"):
             return state, {f"{line.phase} loss": _mean([told[name]["loss"] for name in told])}
         if line.phase == "fill":
@@ -321,7 +329,7 @@ class FedTDD(Sizes, Method):
         method = cls(
             common=("x0", "x1"), rounds=1, window=4, context=6, width=4, heads=1, encoders=1, decoders=1,
             imputer_width=4, imputer_layers=1, diffusion_steps=4, sampler_steps=2, batch=4, pretrain_steps=2,
-            token_steps=1, start_steps=1, imputer_steps=1, first_steps=1, last_steps=1, alpha=0.2, public_windows=4,
+            token_steps=1, start_steps=1, imputer_steps=1, first_steps=1, last_steps=1, alpha=0.2,
             precision="float64",
         )  # fmt: skip
         return method, clients, public

@@ -121,9 +121,10 @@ class Tied:
 
 @dataclass(frozen=True)
 class Taught:
-    """The teacher at rest: its weights, the ties of the common features, and its imputer of tokens, if it has one."""
+    """The teacher at rest: its weights, scale and ties of the common features, and its imputer of tokens, if any."""
 
     weights: NDArray[Any]
+    scale: Scale
     ties: Ties
     tokens: NDArray[Any] | None = None
 

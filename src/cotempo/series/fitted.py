@@ -9,7 +9,7 @@ import numpy as np
 
 from cotempo.errors import DataError, Problem
 from cotempo.federation.fitted import Fitted
-from cotempo.series.filling import Taught
+from cotempo.federation.rng import Rng
 from cotempo.series.owned import inner_order, make_filler
 from cotempo.series.owner import SeriesModel
 
@@ -24,15 +24,13 @@ class FittedFedTDD(Fitted):
         """The model of one client, which lies in the client's memory."""
         super().__getitem__(client)
         memory = self.outcome.memories.get(client)
-        if memory is None:
+        if memory is None or memory.taught is None:
             must = "its model must be in this process to be used; it lies at the client, or the client never answered"
             raise DataError([Problem(must, client=client)])
         features = self.outcome.schemas[client].columns
         method: Any = self.method
         order = [features.index(name) for name in inner_order(method, features)]
-        tokens = self.state.tokens.average if method.has_tokens else None
-        taught = Taught(self.state.best.average, self.state.ties, tokens)
-        filler = make_filler(method, taught, memory)
+        filler = make_filler(method, memory, Rng("fitted"))
         places = np.array(order, dtype=np.intp)
         weights = memory.backbone.average
         return SeriesModel(method, features, places, filler, weights, memory.made, memory.calibration)

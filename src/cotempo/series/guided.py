@@ -30,7 +30,9 @@ class GuidedFiller:
         Weights of the models over the common and over all features; without the second, exclusive features are
         interpolated.
     guidance
-        Strength of the gradient towards measured cells.
+        Size of the steps towards measured cells.
+    rng
+        What draws stem from: of this owner, step and run.
     """
 
     scale: Scale
@@ -38,6 +40,7 @@ class GuidedFiller:
     distiller: NDArray[Any]
     own: NDArray[Any] | None
     guidance: float
+    rng: Rng
 
     def rows(self, rows: Rows, sizes: Sizes) -> Floats:
         """Fill rows, in the units of the data."""
@@ -47,13 +50,14 @@ class GuidedFiller:
         scaled = interpolate_rows(Rows(self.scale.apply(rows.values), rows.lengths), self.scale.centre)
         cover = Cover(rows, sizes.window, sizes.window)
         windows, known = cover.take(scaled), cover.take(seen)
-        count, rng = self.common, Rng("guided")
+        known &= cover.inside[..., None]
+        count, rngs = self.common, [Rng(*self.rng.key, part) for part in ("common", "exclusive")]
         windows[..., :count] = draw_around(
-            sizes, self.distiller, windows[..., :count], known[..., :count], 1, rng, self.guidance
+            sizes, self.distiller, windows[..., :count], known[..., :count], 1, rngs[0], self.guidance
         )[0]
         known[..., :count] = True
         if self.own is not None and not known.all():
-            windows = draw_around(sizes, self.own, windows, known, 1, rng, self.guidance)[0]
+            windows = draw_around(sizes, self.own, windows, known, 1, rngs[1], self.guidance)[0]
         return np.where(seen, rows.values, self.scale.undo(cover.blend(windows)))
 
 

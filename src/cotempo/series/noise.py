@@ -16,9 +16,9 @@ class Noise:
 
     .. math:: x_t = \sqrt{\bar\alpha_t} x_0 + \sqrt{1 - \bar\alpha_t} \varepsilon, \qquad
               \bar\alpha_t = \prod_{s \le t} (1 - \beta_s), \qquad
-              1 - \beta_t = \min\left(\frac{f(t + 1)}{f(t)}, .999\right)
+              \beta_t = \min\left(1 - \frac{f(t + 1)}{f(t)}, .999\right)
 
-    with :math:`f(t) = \cos^2\left(\frac{t / T + .008}{1.008} \frac{\pi}{2}\right)`; :math:`\beta` is kept below .999.
+    with :math:`f(t) = \cos^2\left(\frac{t / T + .008}{1.008} \frac{\pi}{2}\right)`.
 
     References
     ----------

@@ -57,6 +57,8 @@ class ClientMemory:
 
     Attributes
     ----------
+    taught
+        What the coordinator taught it last, if anything yet; `scale`, `made` and `ties` follow from that.
     imputer, alone, backbone
         Its imputer over the distiller's filling, one without it to compare, and its diffusion model.
     gates
@@ -65,8 +67,6 @@ class ClientMemory:
         Its rows with gaps filled, ``(rows, features)``; none before the first filling.
     errors
         How filling errs, ``(hidden rows, features)``, as `find_errors` has it.
-    shown
-        Public windows with its exclusive features filled in, ``(windows * length, features)``.
     scale, made
         Of all its features, for filling and for its diffusion model.
     ties
@@ -75,13 +75,13 @@ class ClientMemory:
         How wide intervals around fillings are.
     """
 
+    taught: Taught | None
     imputer: Learned
     alone: Learned
     backbone: Learned
     gates: Floats
     filled: Floats
     errors: Floats
-    shown: Floats
     scale: Scale
     made: Scale
     ties: Ties
@@ -128,9 +128,8 @@ def begin(method: FedTDD, owned: Owned, rng: Rng) -> ClientMemory:
     backbone = Learned.fresh(method.backbone().leaves(features), rng("backbone"), method.precision)
     empty, closed = np.zeros((0, features)), np.zeros((0, KINDS, 0))
     ties, scale = Ties.none(features), owned.scale
-    return ClientMemory(
-        imputer, imputer, backbone, closed, empty, empty, empty, scale, scale, ties, Calibration.none(features)
-    )
+    calibration = Calibration.none(features)
+    return ClientMemory(None, imputer, imputer, backbone, closed, empty, empty, scale, scale, ties, calibration)
 
 
 def started(method: FedTDD, owned: Owned, network: Learned, start: NDArray[Any] | None) -> Learned:
@@ -141,12 +140,6 @@ def started(method: FedTDD, owned: Owned, network: Learned, start: NDArray[Any] 
     known = widen(np.ones_like(start), common, own) > 0
     weights = np.where(known, widen(start, common, own), network.weights).astype(method.precision)
     return replace(network, weights=weights, average=weights)
-
-
-def public_scale(question: Question) -> Scale:
-    """The scale of the common features, as the coordinator told it."""
-    told = question.common
-    return Scale(told["low"], told["high"], told["centre"], told["spread"])
 
 
 def full_scale(owned: Owned, public: Scale) -> Scale:
@@ -161,18 +154,28 @@ def made_scale(method: FedTDD, owned: Owned, public: Scale) -> Scale:
     return owned.scale.replace(columns, public.take(columns))
 
 
-def teaching(question: Question) -> Taught:
-    """The distiller, as the coordinator told it."""
-    told = question.common
-    ties = Ties(told["centre"], told["left"], told["levels"], told["moves"])
-    return Taught(told["distiller"], ties, told.get("tokens"))
-
-
 def settle(method: FedTDD, memory: ClientMemory, owned: Owned, question: Question) -> ClientMemory:
-    """A memory with the scale and the ties of this run."""
-    scale = full_scale(owned, public_scale(question))
-    made = made_scale(method, owned, public_scale(question))
-    return replace(memory, scale=scale, made=made, ties=own_ties(owned, scale))
+    """A memory with what the coordinator taught, if that is new, and what follows from it."""
+    told = question.own
+    if "distiller" not in told:
+        return memory
+    scale = Scale(told["low"], told["high"], told["centre"], told["spread"])
+    ties = Ties(told["centre"], told["left"], told["levels"], told["moves"])
+    whole = full_scale(owned, scale)
+    return replace(
+        memory,
+        taught=Taught(told["distiller"], scale, ties, told.get("tokens")),
+        backbone=started(method, owned, memory.backbone, told.get("start")),
+        scale=whole,
+        made=made_scale(method, owned, scale),
+        ties=own_ties(owned, whole),
+    )
+
+
+def teacher_of(memory: ClientMemory) -> Taught:
+    """What the coordinator taught; every client is told that with its first question."""
+    assert memory.taught is not None
+    return memory.taught
 
 
 def own_ties(owned: Owned, scale: Scale) -> Ties:
@@ -182,19 +185,20 @@ def own_ties(owned: Owned, scale: Scale) -> Ties:
     return Ties.of(Rows(scale.apply(owned.trained.values), owned.trained.lengths), scale)
 
 
-def make_filler(method: FedTDD, taught: Taught, memory: ClientMemory) -> Filler | GuidedFiller:
+def make_filler(method: FedTDD, memory: ClientMemory, rng: Rng) -> Filler | GuidedFiller:
     """What fills a client's gaps."""
     if method.preset == "paper":
         own = memory.backbone.average if memory.backbone.steps else None
-        return GuidedFiller(memory.scale, len(method.common), taught.weights, own, method.guidance)
-    filler = trusting(method, taught, memory)
+        distiller = teacher_of(memory).weights
+        return GuidedFiller(memory.scale, len(method.common), distiller, own, method.guidance, rng)
+    filler = trusting(method, memory)
     return replace(filler, gates=memory.gates) if len(memory.gates) else filler
 
 
-def trusting(method: FedTDD, taught: Taught, memory: ClientMemory, kinds: Sequence[int] = range(KINDS)) -> Filler:
+def trusting(method: FedTDD, memory: ClientMemory, kinds: Sequence[int] = range(KINDS)) -> Filler:
     """Ties, the teacher's imputers and the client's own: the first of the teacher's trusted in some kinds of gaps."""
     own = memory.imputer.average if memory.imputer.steps else None
-    stages = (Tied(memory.ties), Networks(memory.ties, taught, own))
+    stages = (Tied(memory.ties), Networks(memory.ties, teacher_of(memory), own))
     filler = Filler.closed(memory.scale, stages, len(method.common))
     for kind in kinds:
         filler.gates[: filler.common, kind, filler.names.index("teacher")] = 1.0

@@ -80,7 +80,7 @@ class SeriesModel(Owner):
             raise ParameterError(f"draws must be at least 1 and level in (0, {LEVELS[-1]}], got {draws} and {level}")
         columns = self.columns(series)
         rows = self.rows(series, columns)
-        filled = self.filler.rows(rows, self.sizes)
+        filled = self._filler(seed).rows(rows, self.sizes)
         table = (series.features, series.sequence, series.time)
         if draws == 1:
             return Imputed(*table, put_back(filled, columns), series.unit)
@@ -114,6 +114,12 @@ class SeriesModel(Owner):
             name: replace(series, values=put_back(part, columns))
             for name, part in (("trend", trend), ("season", season), ("residual", rest))
         }
+
+    def _filler(self, seed: int) -> Filler | GuidedFiller:
+        """What fills gaps; where that is drawn, with a seed."""
+        if isinstance(self.filler, GuidedFiller):
+            return replace(self.filler, rng=Rng(*self.filler.rng.key, seed))
+        return self.filler
 
     def _draws(self, rows: Rows, filled: Floats, draws: int, level: float, rng: Rng) -> tuple[Floats, Floats]:
         """Half the width of intervals, and draws: those of the diffusion model around the filling, calibrated."""

@@ -32,8 +32,6 @@ class Material:
         ``(windows, length, features)``, finite everywhere.
     mask
         Which cells count, ``(windows, length, features)``.
-    own
-        How many of the windows come first and make up half of each batch; all of them where there are no others.
     ties
         How the features go together.
     common
@@ -42,7 +40,6 @@ class Material:
 
     windows: NDArray[np.float64]
     mask: NDArray[np.bool_]
-    own: int
     ties: Ties
     common: NDArray[np.bool_]
 
@@ -51,7 +48,7 @@ class Material:
         """Windows of one owner; cells that are NaN do not count."""
         features = windows.shape[2]
         whole = np.ones(features, dtype=bool)
-        return cls(np.nan_to_num(windows), ~np.isnan(windows), len(windows), ties or Ties.none(features), whole)
+        return cls(np.nan_to_num(windows), ~np.isnan(windows), ties or Ties.none(features), whole)
 
     @property
     def features(self) -> int:
@@ -104,7 +101,7 @@ def train(
         size = min(BLOCK, steps - done)
         draws = [
             {
-                **_indices(material, (size, schedule.batch), generator),
+                "windows": _indices(material, (size, schedule.batch), generator),
                 **task.draw(material, wide, (size, schedule.batch), generator),
             }
             for material, generator in zip(materials, generators, strict=True)
@@ -135,14 +132,10 @@ def judge(task: Task, learned: Learned, material: Material, schedule: Schedule) 
     return sum(losses) / len(material.windows)
 
 
-def _indices(material: Material, lead: tuple[int, int], generator: torch.Generator) -> dict[str, Tensor]:
-    """Which windows: half of each batch own, half others, where there are others."""
-    count, own, place = len(material.windows), material.own, generator.device
-    picks = torch.rand(*lead, generator=generator, device=place, dtype=torch.float64)
-    mine = (picks * own).long()
-    others = own + (picks * (count - own)).long()
-    half = torch.arange(lead[1], device=place) % 2 == 1
-    return {"windows": torch.where(half & (count > own), others, mine)}
+def _indices(material: Material, lead: tuple[int, int], generator: torch.Generator) -> Tensor:
+    """Which windows."""
+    picks = torch.rand(*lead, generator=generator, device=generator.device, dtype=torch.float64)
+    return (picks * len(material.windows)).long()
 
 
 def load(materials: Sequence[Material], wide: int, place: torch.device, dtype: torch.dtype) -> dict[str, Tensor]:
