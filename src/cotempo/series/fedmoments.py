@@ -46,6 +46,7 @@ from cotempo.series.windowed import first_guess, usual_window, windows_of_sweeps
 from cotempo.series.windows import Rows
 
 Floats = NDArray[np.float64]
+SUMS = ("centre", "moments", "choose")
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ class FedMoments(Method):
     """
 
     kind: ClassVar[str] = "series"
-    phases: ClassVar[tuple[str, ...]] = ("centre", "moments", "choose", "compare")
+    phases: ClassVar[tuple[str, ...]] = (*SUMS, "compare")
     State: ClassVar[type] = MomentsState
     Memory: ClassVar[type | None] = Calibration
 
