@@ -165,6 +165,7 @@ def test_what_is_made_of_sums_is_the_same_however_sequences_are_dealt_to_clients
 
 # What says nothing.
 
+
 @pytest.mark.parametrize("name", [name for name in SERIES if name != "FedTDD"])
 def test_a_constant_column(name: str) -> None:
     def change(table: Series) -> Series:
