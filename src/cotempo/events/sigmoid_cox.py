@@ -190,9 +190,11 @@ class FittedCox(Curve):
 
     def band(self, times: Floats, level: float) -> Band:
         """Quantiles of the posterior."""
-        tail = (1 - level) / 2
-        lower, upper = np.quantile(self._drawn(times), [tail, 1 - tail], axis=0)
-        mean = self.mean(times)
+        tails, mean = [(1 - level) / 2, (1 + level) / 2], self.mean(times)
+        # A thousand times at once, for the sake of memory.
+        chunks = [times[first : first + 1000] for first in range(0, len(times), 1000)]
+        quantiles = [np.quantile(self._drawn(chunk), tails, axis=0) for chunk in chunks]
+        lower, upper = np.concatenate([np.zeros((2, 0)), *quantiles], axis=1)
         return Band(mean, np.minimum(lower, mean), np.maximum(upper, mean))
 
     def evaluate(self, times: Floats) -> tuple[Floats, Floats, Floats]:
@@ -221,4 +223,5 @@ class FittedCox(Curve):
         return np.concatenate([shape.model.at(place, shape.drawn) for shape in self.shapes])
 
     def _place(self, times: Floats) -> Floats:
-        return np.asarray((times - self.grid.start) / (self.grid.end - self.grid.start))
+        """Times as shares of the window; beyond it the ends go on."""
+        return np.asarray(np.clip((times - self.grid.start) / (self.grid.end - self.grid.start), 0.0, 1 - 1e-12))
