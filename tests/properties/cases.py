@@ -56,7 +56,8 @@ def make_case(name: str) -> Case:
     own, _, change = name.partition(", ")
     method, clients, public = example(methods()[own])
     options = CHANGES[change] if change else SCALED if isinstance(method, EventLearner) else {}
-    return Case(type(method)(**{**method.model_dump(), **options}), {k: _dated(t) for k, t in clients.items()}, public)
+    given = method.model_dump(include=method.model_fields_set)
+    return Case(type(method)(**{**given, **options}), {k: _dated(t) for k, t in clients.items()}, public)
 
 
 # As published, graph learners of posts are told the date itself; told it in the client's own units, they are to be
@@ -64,7 +65,7 @@ def make_case(name: str) -> Case:
 SCALED = {"time": "scaled"}
 CHANGES: dict[str, dict[str, Any]] = {
     "history": {"kernel": "history", "base_rounds": 2},
-    "paper": {"preset": "paper", "share": "kernel", "kernel": "time", "rounds": 1, "epochs": 1, "compare": False},
+    "paper": {"preset": "paper", "kernel": "time", "rounds": 1, "epochs": 1, "settle": 0},
     "poisson": {"process": "poisson", "compare": True},
     "profile": {"process": "profile", "compare": True},
     "compare": {"compare": True, "test": 0.3, **SCALED},

@@ -51,14 +51,6 @@ def must_stay_or_be_refused(name: str, changed: Case, nothing: set[str]) -> None
             raise
 
 
-def known(problems: dict[str, str], names: list[str]) -> list[Any]:
-    """Cases, those that fail today marked as such."""
-    return [
-        pytest.param(name, marks=pytest.mark.xfail(strict=True, reason=problems[name])) if name in problems else name
-        for name in names
-    ]
-
-
 # Units.
 
 OWN_UNITS = {"x0": 100.0, "x1": 0.01, "x2": 3.0, "x3": 1e-3}
@@ -77,10 +69,7 @@ def rescaled(scale: dict[str, float], shift: dict[str, float]) -> Any:
     return change
 
 
-TIE = {"OneRound": "two directions of equal evidence: rounding decides which network a client has alone"}
-
-
-@pytest.mark.parametrize("name", known(TIE, SERIES))
+@pytest.mark.parametrize("name", SERIES)
 def test_units_of_columns(name: str) -> None:
     changed = base(name)[0].change(rescaled(OWN_UNITS, SHIFTS))
     must_stay(name, changed, View(scale=OWN_UNITS, shift=SHIFTS), but=("weights",) if name in EQUAL_NOISE else ())
@@ -89,9 +78,6 @@ def test_units_of_columns(name: str) -> None:
 @pytest.mark.parametrize("name", EQUAL_NOISE)
 def test_one_unit_for_all_columns(name: str) -> None:
     must_stay(name, base(name)[0].change(rescaled(ONE_UNIT, SHIFTS)), View(scale=ONE_UNIT, shift=SHIFTS))
-
-
-OCTAVES = "gaps are counted in octaves of the unit of time: all but powers of two move decays and pieces"
 
 
 def clocked(scale: float, shift: float) -> Any:
@@ -107,7 +93,7 @@ def test_origin_of_time(name: str) -> None:
     must_stay(name, base(name)[0].change(clocked(1.0, 1000.0)))
 
 
-@pytest.mark.parametrize("name", known({"FedSimple": OCTAVES, "FedPP, history": OCTAVES}, EVENTS))
+@pytest.mark.parametrize("name", EVENTS)
 def test_unit_of_time(name: str) -> None:
     must_stay(name, base(name)[0].change(clocked(3.0, 0.0)))
 

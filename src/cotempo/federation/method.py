@@ -208,6 +208,8 @@ def explain(error: ValidationError, subject: str, known: Mapping[str, Any]) -> s
         where = ".".join(str(part) for part in item["loc"])
         if item["type"] == "extra_forbidden":
             lines.append(f"{subject} has no parameter {where!r}{nearest(where, known)}")
+        elif item["type"] == "value_error":  # said by a validator of our own, in whole sentences
+            lines.append(f"{subject}: {item['ctx']['error']}")
         else:
             lines.append(f"{subject}: {where}: {item['msg']}, was given {item['input']!r}")
     return "\n".join(lines)
