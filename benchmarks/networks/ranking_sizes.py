@@ -24,7 +24,7 @@ def widened(values: np.ndarray) -> np.ndarray:
     """The same with three strange columns."""
     once = np.zeros(len(values))
     once[len(values) // 2] = 1.0
-    return np.column_stack([values, np.arange(len(values)) // 2 % 2, np.full(len(values), 0.1), once])
+    return np.column_stack([values, np.arange(len(values)) % 2, np.full(len(values), 0.1), once])
 
 
 def measure(variables: int, seed: int, score: str) -> dict[str, Any]:
