@@ -5,25 +5,28 @@ from scipy import sparse
 
 from cotempo.data import make_posts
 from cotempo.social.encoder import hash_ngrams
-from cotempo.social.event_sums import EventSums, common_words
-from cotempo.social.features import FINE, Features, fold, hash_words, in_order, weights_of
-from cotempo.social.ridge import PENALTY, fit_ridge, leave_out
+from cotempo.social.event_sums import FEWEST, EventSums
+from cotempo.social.features import FINE, Features, fold, hash_words, in_order
+from cotempo.social.ridge import PENALTY, SHARE, Prior, fit_ridge, leave_out
 
 POSTS = make_posts(clients=2, posts=60, events=4, seed=0)[0]["client-0"]
 LABELS = np.array(POSTS.event)
 NAMES, CODES = np.unique(LABELS, return_inverse=True)
 COUNTS = Features.read("shared", POSTS.text, 1024)
-WEIGHTS = weights_of(COUNTS.frequencies("shared", 1024), POSTS.rows, 1024)
-WEIGHTED = COUNTS.weigh(WEIGHTS)
+WEIGHTED = COUNTS.weigh(COUNTS.weights)
 CENTRED = np.eye(len(NAMES))[CODES] - np.eye(len(NAMES))[CODES].mean(axis=0)
+USED = np.unique(COUNTS.words.indices)
+NOTHING = Prior(np.zeros(0, np.intp), np.zeros((0, len(NAMES))))
+NOBODY = WEIGHTED.select(np.zeros(0, np.intp))
 
 
 def test_leaving_one_out_is_what_fitting_without_it_gives() -> None:
-    prior = EventSums.of(WEIGHTED.words, LABELS, WEIGHTS).coefficients(NAMES.tolist(), np.arange(FINE))
+    sums = EventSums.of(COUNTS.words, LABELS)
+    prior = Prior(USED, sums.coefficients(NAMES.tolist(), USED, np.full(len(USED), 0.2)))
     share, left_out = leave_out(WEIGHTED, CODES, prior)
-    assert share == 0.5  # the same posts taught it
+    assert share == SHARE  # the same posts taught it
     products = (WEIGHTED.words @ WEIGHTED.words.T + WEIGHTED.characters @ WEIGHTED.characters.T).toarray()
-    said = share * (WEIGHTED.words @ prior).toarray()
+    said = share * prior.scores(WEIGHTED)
     for row in (0, 17):
         rest = np.delete(np.arange(POSTS.rows), row)
         solved = np.linalg.solve(products[np.ix_(rest, rest)] + PENALTY * np.eye(len(rest)), (CENTRED - said)[rest])
@@ -31,7 +34,7 @@ def test_leaving_one_out_is_what_fitting_without_it_gives() -> None:
 
 
 def test_the_classifier_is_the_ridge_regression_in_the_space_of_features() -> None:
-    ridge = fit_ridge(tuple(NAMES), WEIGHTED, CODES, sparse.csr_matrix((FINE, len(NAMES))), sharpness=1.0)
+    ridge = fit_ridge(tuple(NAMES), WEIGHTED, CODES, NOBODY, NOTHING, sharpness=1.0)
     features = sparse.hstack([WEIGHTED.words, WEIGHTED.characters]).tocsc()
     used = np.flatnonzero(np.diff(features.indptr))
     dense = features[:, used].toarray().astype(np.float64)
@@ -41,21 +44,40 @@ def test_the_classifier_is_the_ridge_regression_in_the_space_of_features() -> No
     np.testing.assert_allclose(ridge.scores(WEIGHTED), dense @ exact, atol=1e-4)
 
 
-def test_sums_by_event_add_up_exactly_in_any_order_and_split() -> None:
-    whole = EventSums.of(WEIGHTED.words, LABELS, WEIGHTS)
-    halves = [EventSums.of(WEIGHTED.words[rows], LABELS[rows], WEIGHTS) for rows in (np.arange(35), np.arange(35, 60))]
-    left = whole.without(halves[0])
-    np.testing.assert_allclose(left.words, halves[1].words, atol=0.05)  # each entry is rounded
-    np.testing.assert_array_equal(left.posts, halves[1].posts)
-    np.testing.assert_array_equal(halves[0].words + halves[1].words, halves[1].words + halves[0].words)
+def test_unlabelled_posts_help() -> None:
+    seen, rest = np.arange(0, 60, 12), np.setdiff1d(np.arange(60), np.arange(0, 60, 12))
+    codes = np.unique(CODES[seen], return_inverse=True)[1]
+    names = tuple(NAMES[np.unique(CODES[seen])])
+    judged = rest[np.isin(CODES[rest], np.unique(CODES[seen]))]
+    right = []
+    for others in (NOBODY, WEIGHTED.select(rest)):
+        none = Prior(np.zeros(0, np.intp), np.zeros((0, len(names))))
+        ridge = fit_ridge(names, WEIGHTED.select(seen), codes, others, none, sharpness=1.0)
+        guessed = np.array(names)[ridge.scores(WEIGHTED.select(judged)).argmax(axis=1)]
+        right.append((guessed == LABELS[judged]).mean())
+    assert right[1] >= right[0]
+
+
+def test_sums_by_event_are_exact_and_hold_no_word_of_a_single_post() -> None:
+    whole = EventSums.of(COUNTS.words, LABELS)
+    again = EventSums.of(sparse.vstack([COUNTS.words] * 2).tocsr(), np.tile(LABELS, 2))
+    twice = EventSums(whole.words * 2, whole.posts * 2)
+    left = again.without(whole)
+    np.testing.assert_array_equal(left.posts, whole.posts)
+    assert (left.words >= whole.words).all()  # words of one post are there twice, too
+    true = np.stack([np.asarray((COUNTS.words[name == LABELS] > 0).sum(axis=0)).ravel() for name in NAMES], axis=1)
+    true = np.where(true >= FEWEST, true, 0)[USED]
+    found = whole.counts(NAMES.tolist(), USED)
+    assert (found >= true).all()
+    assert (found == true).mean() > 0.99
+    np.testing.assert_array_equal(twice.counts(NAMES.tolist(), USED), 2 * found)
 
 
 def test_who_knows_an_event_can_look_its_words_up() -> None:
-    sums = EventSums.of(WEIGHTED.words, LABELS, WEIGHTS)
-    used = common_words(np.unique(WEIGHTED.words.indices), WEIGHTS)
-    coefficients = sums.coefficients([*NAMES.tolist(), "nobody has seen this"], used).toarray()
+    sums = EventSums.of(COUNTS.words, LABELS)
+    coefficients = sums.coefficients([*NAMES.tolist(), "nobody has seen this"], USED, np.ones(len(USED)))
     assert not coefficients[:, -1].any()
-    guessed = (WEIGHTED.words @ coefficients[:, :-1]).argmax(axis=1)
+    guessed = (WEIGHTED.words[:, USED] @ coefficients[:, :-1]).argmax(axis=1)
     assert (guessed == CODES).mean() > 0.9
 
 

@@ -106,7 +106,7 @@ class Detector:
         if not self.ridge or not places:
             return sure
         columns = [self.ridge.names.index(records[place].name) for place in places]
-        weighted = Features.read(self.lens.encoder.kind, posts.text, len(self.weights.characters)).weigh(self.weights)
+        weighted = Features.read(self.lens.encoder.kind, posts.text, len(self.lens.encoder.weights)).weigh(self.weights)
         when = self.lens.time_scores(posts.time, [records[place] for place in places])
         which = softmax(self.ridge.scores(weighted)[:, columns] + when)
         sure[:, places] = sure[:, places].sum(axis=1, keepdims=True) * which

@@ -1,7 +1,7 @@
 """`EventDetector`: events from texts and times, learned alone or together in one round of sums.
 
-Clients add up in how many posts words and n-grams occur, and what words the posts of an event hold. Texts stay where
-they are, and so do the names of events: who knows one can look up what the others added under the same name.
+Clients add up in how many posts n-grams occur, and in how many posts of an event each word. Texts stay where they are,
+and so do the names of events: who knows one can look up what the others added under the same name.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ from cotempo.federation.registry import register
 from cotempo.federation.rng import Rng
 from cotempo.learners.learner import two_or_none
 from cotempo.social.discovery import DetectorMemory, Discovery, Shared, keep_out
-from cotempo.social.event_sums import CELLS, NAMES, EventSums
-from cotempo.social.features import FINE, WORDS, Features, in_order, weights_of
+from cotempo.social.encoder import document_frequencies, inverse_frequencies
+from cotempo.social.event_sums import CELLS, NAMES, ROWS, EventSums
+from cotempo.social.features import FINE, Features, fold, in_order
 from cotempo.social.fitted_detectors import FittedDetectors
 from cotempo.social.pretrained import CHARACTERS, check_encoder
 
-NO_SUMS = Shared(EventSums(np.zeros(0, np.float32), np.zeros(0, np.float32)), (0.0, 0.0))
+NO_SUMS = Shared(EventSums(np.zeros((0, 0), np.float32), np.zeros(0, np.float32)), (0.0, 0.0))
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,7 @@ class DetectorState:
     frequency: NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, np.float32))
     documents: float = 0.0
     sums: Shared = NO_SUMS
+    is_ready: bool = False
     finished: bool = False
     scores: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
@@ -102,7 +104,7 @@ class EventDetector(Method):
     """
 
     kind: ClassVar[str] = "posts"
-    phases: ClassVar[tuple[str, ...]] = ("frequencies", "sums", "events")
+    phases: ClassVar[tuple[str, ...]] = ("sums", "events")
     State: ClassVar[type] = DetectorState
     Memory: ClassVar[type | None] = DetectorMemory
 
@@ -149,68 +151,66 @@ class EventDetector(Method):
         return DetectorState(int(rng("kept out").integers(2**31)))
 
     def ask(self, state: DetectorState, cohort: Sequence[str], rng: Rng) -> Ask | None:
-        """First the frequencies, then the sums by event, then everyone describes its own events."""
+        """First the sums, then everyone describes its own events."""
         if state.finished:
             return None
-        if not state.frequency.size:
-            return Ask("frequencies", cohort, ends_round=False)
-        told = {"frequency": state.frequency, "documents": state.documents}
-        if not state.sums.events.words.size:
-            return Ask("sums", cohort, Message(told), ends_round=False)
-        return Ask("events", cohort, Message({**told, **_fields(state.sums), "seed": state.seed}))
+        if not state.is_ready:
+            return Ask("sums", cohort, ends_round=False)
+        told = {"frequency": state.frequency, "documents": state.documents, "seed": state.seed}
+        return Ask("events", cohort, Message({**told, **_fields(state.sums)}))
 
     def answer(
         self, question: Question, prepared: Corpus, memory: DetectorMemory | None, rng: Rng
     ) -> tuple[Message, DetectorMemory | None]:
-        """Send sums over the own posts; at last describe the own events and keep them."""
+        """Send sums over the own posts; then describe the own events and keep them."""
         posts, features, told = prepared.posts, prepared.features, question.common
-        if question.phase == "frequencies":
-            fields = {"frequency": features.frequencies(self.encoder, self.buckets), "documents": float(posts.rows)}
-            return Message(fields), None
-        weights = weights_of(told["frequency"], told["documents"], self.buckets)
         if question.phase == "sums":
-            own = Discovery(self, posts, features, weights).sums
-            return Message(_fields(own)), None
-        out = keep_out(posts, Rng(told["seed"])("kept out"))
-        discovery = Discovery(self, posts, features, weights, out)
+            return Message({**self._frequencies(prepared), **_fields(Discovery(self, posts, features).sums)}), None
         if not posts.rows:
             return Message({"scores": np.zeros(0), "events": 0}), None
+        discovery = Discovery(self, posts, features, self.ngram_weights(told["frequency"], told["documents"]))
         total = _read(told)
         found = discovery.describe(total)
-        scores = discovery.compare(total) if self.compare else None
+        scores = discovery.compare(total, keep_out(posts, Rng(told["seed"])("kept out"))) if self.compare else None
         return Message({"scores": np.array(scores or ()), "events": len(found.book.events)}), found
+
+    def _frequencies(self, prepared: Corpus) -> dict[str, Any]:
+        """In how many posts each n-gram occurs; a pretrained encoder needs none."""
+        frequency = np.zeros(0, np.float32)
+        if self.encoder in CHARACTERS:
+            frequency = document_frequencies(fold(prepared.features.characters, self.buckets)).astype(np.float32)
+        return {"frequency": frequency, "documents": float(prepared.posts.rows)}
+
+    def ngram_weights(self, frequency: NDArray[np.float32], documents: float) -> NDArray[np.float32]:
+        """The encoder's weights from sums over clients, ``(buckets,)``; ones for a pretrained encoder."""
+        if not frequency.size:
+            return np.ones(self.buckets, np.float32)
+        return inverse_frequencies(frequency.astype(np.float64), documents)
 
     def absorb(
         self, state: DetectorState, answers: Answers, public: Table | None, rng: Rng
     ) -> tuple[DetectorState, Metrics]:
         """Keep the sums, then what each client made of them."""
-        if not state.frequency.size:
+        if not state.is_ready:
             total = answers.sum
-            return replace(state, frequency=total["frequency"], documents=total["documents"]), {}
-        if not state.sums.events.words.size:
-            return replace(state, sums=_read(answers.sum)), {}
+            return replace(
+                state, frequency=total["frequency"], documents=total["documents"], sums=_read(total), is_ready=True
+            ), {}
         events = sum(answers[name]["events"] for name in answers.names)
         scores = {name: answers[name]["scores"].tolist() for name in answers.names}
         known = {name: (pair[0], pair[1]) for name, pair in scores.items() if pair}
         return replace(state, scores=known, finished=True), {"events": float(events)}
 
     def expects(self, state: DetectorState, phase: str) -> Expect:
-        """All phases but the last need only the sum over clients."""
-        if phase == "frequencies":
-            size = WORDS + self.buckets if self.encoder in CHARACTERS else WORDS
-            about = "in how many of your posts each hashed word and n-gram occurs"
-            fields = {
-                "frequency": Spec((size,), "float32", low=0, about=about),
-                "documents": Spec((), "float", low=0, about="your number of posts"),
-            }
-            return Expect(fields, sums=True)
+        """The first phase needs only the sum over clients."""
         if phase == "sums":
-            about = "the words of your labelled posts added up by event, in cells of hashed words and names"
+            size = self.buckets if self.encoder in CHARACTERS else 0
+            words = "in how many of your posts of an event each word occurs, in cells of hashed words and names"
             fields = {
-                "event_words": Spec((CELLS,), "float32", about=about),
-                "event_posts": Spec(
-                    (NAMES,), "float32", low=0, about="your labelled posts by hashed name of the event"
-                ),
+                "frequency": Spec((size,), "float32", low=0, about="in how many of your posts each n-gram occurs"),
+                "documents": Spec((), "float", low=0, about="your number of posts"),
+                "event_words": Spec((ROWS, CELLS), "float32", low=0, about=words),
+                "event_posts": Spec((NAMES,), "float32", low=0, about="your posts by hashed name of their event"),
                 "lapse": Spec((), "float", low=0, about="sum of distances in time from the middle of your events"),
                 "timed": Spec((), "float", low=0, about="your labelled posts that have a time"),
             }

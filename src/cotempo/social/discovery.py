@@ -17,12 +17,12 @@ from cotempo.social.detection import softmax
 from cotempo.social.discriminant import Scatter, scatter_of, whitening
 from cotempo.social.encoder import CharacterEncoder, Counts
 from cotempo.social.entropy import group_graph
-from cotempo.social.event_sums import EventSums, common_words
-from cotempo.social.features import FINE, Features, Weights, fold, weights_of
+from cotempo.social.event_sums import EventSums
+from cotempo.social.features import Features, Weights, fold
 from cotempo.social.graph import PostGraph
 from cotempo.social.lens import EventTimes, Lens, refine
 from cotempo.social.pretrained import make_encoder
-from cotempo.social.ridge import Ridge, fit_ridge, leave_out
+from cotempo.social.ridge import Prior, Ridge, fit_ridge, leave_out
 
 if TYPE_CHECKING:
     from cotempo.social.detector import EventDetector
@@ -35,16 +35,18 @@ SHARPNESS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 Floats = NDArray[np.float64]
 Rows = NDArray[np.intp]
 NOBODY = np.zeros(0, np.intp)
+NO_WEIGHTS = np.zeros(0, np.float32)
 
 
 @dataclass(frozen=True)
 class DetectorMemory:
-    """What stays at a client: its events, how it looks at posts, and the classifier of its labelled events."""
+    """What stays at a client: its events, how it looks at posts, weights and the classifier of its labelled events."""
 
     book: EventBook
     basis: NDArray[np.float32]
     whitening: Floats
     duration: float
+    weights: Weights
     ridge: Ridge | None = None
 
 
@@ -71,36 +73,36 @@ class Known:
 
 
 class Discovery:
-    """A client's posts, weighted.
+    """A client's posts in the space of its encoder.
 
     Parameters
     ----------
     features
         Hashed counts.
-    out
-        Labelled rows to keep out, to compare on.
+    ngram_weights
+        The encoder's.
     """
 
-    def __init__(self, method: EventDetector, posts: Posts, features: Features, weights: Weights, out: Rows = NOBODY):
+    def __init__(
+        self, method: EventDetector, posts: Posts, features: Features, ngram_weights: NDArray[np.float32] = NO_WEIGHTS
+    ):
         self.method = method
         self.posts = posts
         self.features = features
-        self.weights = weights
+        self.ngram_weights = ngram_weights
         self.labels = np.array([label or "" for label in posts.event])
         self.labelled = np.flatnonzero(self.labels != "")
-        self.out = out
 
     @cached_property
     def weighted(self) -> Features:
-        """The posts' weighted features."""
-        return self.features.weigh(self.weights)
+        """The posts' words and n-grams, weighted by how rare they are here."""
+        return self.features.weigh(self.features.weights)
 
     @cached_property
     def encoder(self) -> CharacterEncoder:
         """The shared weights with the client's own basis."""
-        empty = np.zeros((len(self.weights.characters), self.method.dimension), np.float32)
-        encoder = make_encoder(self.method.encoder, self.weights.characters, empty)
-        return encoder.with_own_basis(self.counts)
+        empty = np.zeros((len(self.ngram_weights), self.method.dimension), np.float32)
+        return make_encoder(self.method.encoder, self.ngram_weights, empty).with_own_basis(self.counts)
 
     @cached_property
     def counts(self) -> Counts:
@@ -119,7 +121,7 @@ class Discovery:
         times = EventTimes.of(self.posts.time[rows], *self._codes(rows))
         lapse = float(np.nan_to_num(times.lapse * times.timed)[times.timed > 1].sum())
         timed = float(times.timed[times.timed > 1].sum())
-        return Shared(EventSums.of(self.weighted.words[rows], self.labels[rows], self.weights), (lapse, timed))
+        return Shared(EventSums.of(self.features.words[rows], self.labels[rows]), (lapse, timed))
 
     def _codes(self, rows: Rows) -> tuple[Rows, int]:
         """The events of labelled rows by number, and how many there are."""
@@ -137,27 +139,40 @@ class Discovery:
         known = self.learn(self.labelled, total)
         lens = Lens(self.encoder, whitening(self._scatter(self.labelled), self.method.shrinkage), known.duration)
         book = self._book(lens.points(self.vectors))
-        return DetectorMemory(book, lens.encoder.basis, lens.whitening, lens.duration, known.ridge)
+        return DetectorMemory(
+            book, lens.encoder.basis, lens.whitening, lens.duration, self.features.weights, known.ridge
+        )
 
     def learn(self, rows: Rows, total: Shared) -> Known:
-        """Learn to tell the events of some labelled rows, starting from what the others' sums say of them.
+        """Learn to tell the events of some labelled rows, beginning from what the others' sums say of their words.
 
         Whether to begin from that, how much the text says beside time, and whether time is used at all, is decided by
         leaving each post out in turn; of many posts, 2,500.
         """
         names, codes = np.unique(self.labels[rows], return_inverse=True)
-        others = total.events.without(self.sums.events)
-        prior = others.coefficients(names.tolist(), common_words(np.arange(FINE), self.weights))
-        few = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), MANY)).astype(np.intp))
         weighted = self.weighted.select(rows)
+        prior = self._prior(names.tolist(), total)
+        few = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), MANY)).astype(np.intp))
         share, text = leave_out(weighted.select(few), codes[few], prior)
         lapse, timed = total.lapse
         duration = 0.0 if self.method.time == "ignore" else self.method.duration or (lapse / timed if timed else 0.0)
         times = self.posts.time[rows]
         when = _left_out_times(times, codes, len(names), duration)[few]
         use, sharpness = _choose_time(text, when, codes[few], self.method.time)
-        ridge = fit_ridge(tuple(names.tolist()), weighted, codes, share * prior, sharpness)
+        unlabelled = self.weighted.select(np.flatnonzero(self.labels == ""))
+        ridge = fit_ridge(tuple(names.tolist()), weighted, codes, unlabelled, prior.scaled(share), sharpness)
         return Known(ridge, EventTimes.of(times, codes, len(names)), duration if use else 0.0)
+
+    def _prior(self, names: list[str], total: Shared) -> Prior:
+        """What the others' sums say of words for some events; nothing where no other client has them."""
+        others = total.events.without(self.sums.events)
+        words, weights = self.weighted.words, self.features.weights.words
+        used = np.arange(len(weights)) if others.posts.any() else NOBODY
+        # What a word counts in a post: its weight over the typical length of a post.
+        value = weights * float(np.mean(words.data / weights[words.indices])) if words.nnz else weights
+        found = others.coefficients(names, used, value[used])
+        kept = np.flatnonzero(found.any(axis=1))
+        return Prior(used[kept], found[kept])
 
     def _book(self, points: Floats) -> EventBook:
         """Describe labelled events, their centres sharpened by unlabelled posts."""
@@ -165,21 +180,14 @@ class Discovery:
         centres = refine(points[rows], self._codes(rows)[0], points[self.labels == ""])
         return write_book(self.labels[rows], self.posts.select(rows), points[rows], found=0, centres=centres)
 
-    def compare(self, total: Shared) -> tuple[float, float] | None:
-        """Return the NMI of the posts kept out alone, without any sum, and together; `None` where it is unknown."""
-        if not len(self.out) or len(np.unique(self.labels[self.out])) < 2:
+    def compare(self, total: Shared, out: Rows) -> tuple[float, float] | None:
+        """Return the NMI of posts kept out, learned alone and together; `None` where it is unknown."""
+        if not len(out) or len(np.unique(self.labels[out])) < 2:
             return None
-        own = weights_of(
-            self.features.frequencies(self.method.encoder, self.method.buckets), self.posts.rows, self.method.buckets
-        )
-        alone = Discovery(self.method, self.posts, self.features, own, self.out)
-        return alone._score(alone.sums), self._score(total)
-
-    def _score(self, total: Shared) -> float:
-        """NMI on the posts kept out, of what the others teach."""
-        known = self.learn(np.setdiff1d(self.labelled, self.out), total)
-        guessed = known.guess(self.weighted.select(self.out), self.posts.time[self.out])
-        return mutual_information(self.labels[self.out], guessed)
+        weighted, times = self.weighted.select(out), self.posts.time[out]
+        known = (self.learn(np.setdiff1d(self.labelled, out), sums) for sums in (self.sums, total))
+        alone, together = (mutual_information(self.labels[out], one.guess(weighted, times)) for one in known)
+        return alone, together
 
     def _find(self, total: Shared) -> DetectorMemory:
         """Without labels: group the posts, then measure distances by the spread inside the groups found."""
@@ -192,7 +200,7 @@ class Discovery:
         lens = replace(lens, whitening=lens.whitening / np.sqrt(max(spread / self.encoder.dimension, 1e-12)))
         names = np.array([event_name(code) for code in codes])
         book = write_book(names, self.posts, lens.points(self.vectors), found=int(codes.max()) + 1)
-        return DetectorMemory(book, lens.encoder.basis, lens.whitening, lens.duration)
+        return DetectorMemory(book, lens.encoder.basis, lens.whitening, lens.duration, self.features.weights)
 
     def _group(self, lens: Lens) -> Rows:
         places = lens.places(lens.points(self.vectors), self.posts.time)

@@ -1,12 +1,12 @@
-"""What the words of an event add up to over clients, in a table of fixed size that names neither words nor events.
+"""In how many posts of an event a word occurs, summed over clients in a table that names neither words nor events.
 
-A count sketch: every pair of a hashed word and an event's name has a cell and a sign. Who knows the name of an event
-can look its words up; clients whose labels agree add to the same cells, and a table is as large for ten events as for
-a thousand. Entries are rounded to 1/1024, so that sums are exact in any order.
+A count-min sketch: every pair of a hashed word and an event's name has a cell in each row of the table, and its count
+is at most the least of them. Who knows the name of an event can look its words up; clients whose labels agree add to
+the same cells, and a table is as large for ten events as for a thousand. Counts are whole numbers: sums are exact.
 
 References
 ----------
-Charikar, Chen and Farach-Colton, Finding frequent items in data streams, 2002.
+Cormode and Muthukrishnan, An improved data stream summary: the count-min sketch and its applications, 2005.
 """
 
 from __future__ import annotations
@@ -14,19 +14,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cotempo.social.encoder import Counts
-from cotempo.social.features import FINE, Weights
 
-CELLS = 2**16
+ROWS, CELLS = 2, 2**16
 NAMES = 2**12
-GRAIN = 1024
-SHRINKAGE = 10.0
-VALUE = 0.2
+FEWEST = 2
+SHRINKAGE, VALUE = 10.0, 0.2
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -36,62 +34,59 @@ class EventSums:
     Attributes
     ----------
     words
-        Weighted words by event, in cells, ``(CELLS,)``.
+        Posts by word and event, ``(ROWS, CELLS)``.
     posts
-        Posts by event, in cells, ``(NAMES,)``.
+        Posts by event, ``(NAMES,)``.
     """
 
     words: NDArray[np.float32]
     posts: NDArray[np.float32]
 
     @classmethod
-    def of(cls, weighted: Counts, labels: NDArray[np.str_], weights: Weights) -> EventSums:
-        """Add up posts by their labels, ``(posts, buckets)``; of words that are not rare."""
-        words, posts = np.zeros(CELLS), np.zeros(NAMES)
+    def of(cls, counts: Counts, labels: NDArray[np.str_]) -> EventSums:
+        """Count posts, ``(posts, buckets)``, by their labels; a word of a single post of an event is left out."""
+        words, posts = np.zeros((ROWS, CELLS), np.float32), np.zeros(NAMES, np.float32)
         for label in np.unique(labels).tolist():
-            rows = labels == label
-            total = np.asarray(weighted[rows].sum(axis=0), dtype=np.float64).ravel()
-            used = common_words(np.flatnonzero(total), weights)
-            place, sign = _cells(label, used)
-            np.add.at(words, place, sign * np.round(total[used] * GRAIN) / GRAIN)
-            posts[_name_cell(label)] += int(rows.sum())
-        return cls(words.astype(np.float32), posts.astype(np.float32))
+            rows = counts[labels == label]
+            found = np.bincount(rows.indices, minlength=counts.shape[1])
+            used = np.flatnonzero(found >= FEWEST)
+            for row, cells in enumerate(_cells(label, used)):
+                np.add.at(words[row], cells, found[used])
+            posts[_name_cell(label)] += rows.shape[0]
+        return cls(words, posts)
 
     def without(self, own: EventSums) -> EventSums:
         """What the others added."""
         return EventSums(self.words - own.words, self.posts - own.posts)
 
-    def coefficients(self, names: Sequence[str], used: NDArray[np.intp]) -> Any:
-        """Return what some words say for some events, a sparse ``(buckets, events)``; zero where the sums hold none.
+    def counts(self, names: Sequence[str], used: NDArray[np.intp]) -> Floats:
+        """Return in how many posts of some events some words occur, at most, ``(words, events)``."""
+        found = np.zeros((len(used), len(names)))
+        for column, name in enumerate(names):
+            if self.posts[_name_cell(name)]:
+                found[:, column] = np.minimum.reduce(
+                    [self.words[row][cells] for row, cells in enumerate(_cells(name, used))]
+                )
+        return found
+
+    def coefficients(self, names: Sequence[str], used: NDArray[np.intp], value: NDArray[np.floating]) -> Floats:
+        """Return what some words say for some events, ``(words, events)``, given the value a word has in a post.
 
         The ridge regression on indicators of the events, with the covariances between words left out.
         """
-        from scipy import sparse
-
-        posts = [max(float(self.posts[_name_cell(name)]), 0.0) for name in names]
-        found = np.zeros((len(used), len(names)))
-        for column, name in enumerate(names):
-            if posts[column]:
-                place, sign = _cells(name, used)
-                found[:, column] = np.maximum(self.words[place] * sign, 0.0)
-        total = found.sum(axis=1, keepdims=True)
-        said = (found - total * np.array(posts) / max(sum(posts), 1.0)) / (SHRINKAGE + VALUE * total)
-        spread = sparse.csr_matrix((np.ones(len(used)), (used, np.arange(len(used)))), (FINE, len(used)))
-        return spread @ sparse.csr_matrix(said)
+        posts = np.array([float(self.posts[_name_cell(name)]) for name in names])
+        weighted = self.counts(names, used) * value[:, None]
+        total = weighted.sum(axis=1, keepdims=True)
+        return np.asarray((weighted - total * posts / max(posts.sum(), 1.0)) / (SHRINKAGE + VALUE * total))
 
 
-def common_words(buckets: NDArray[np.intp], weights: Weights) -> NDArray[np.intp]:
-    """Those of some words that are not rare."""
-    return buckets[weights.common[buckets % len(weights.common)]]
-
-
-def _cells(name: str, words: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """The cell and the sign of each word of an event; the mixing is that of splitmix64."""
+def _cells(name: str, words: NDArray[np.intp]) -> list[NDArray[np.intp]]:
+    """The cells of each word of an event, row by row; the mixing is that of splitmix64."""
     mixed = words.astype(np.uint64) + np.uint64(_hash(name))
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
     mixed ^= mixed >> np.uint64(31)
-    return (mixed % np.uint64(CELLS)).astype(np.intp), np.where(mixed >> np.uint64(63), 1.0, -1.0)
+    return [((mixed >> np.uint64(32 * row)) % np.uint64(CELLS)).astype(np.intp) for row in range(ROWS)]
 
 
 def _name_cell(name: str) -> int:

@@ -1,4 +1,4 @@
-"""What a post is known by: hashed words beside n-grams, weighted by frequencies summed over clients."""
+"""What a post is known by: hashed words beside n-grams or pretrained vectors, weighted by how rare they are."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from cotempo.social.encoder import LONGEST, Counts, document_frequencies, hash_n
 from cotempo.social.pretrained import CHARACTERS, read_texts
 
 FINE = 2**18
-WORDS = 2**15
-SEEN = 5
 
 
 def hash_words(texts: Sequence[str]) -> Counts:
@@ -51,19 +49,10 @@ def fold(counts: Counts, buckets: int) -> Counts:
 
 @dataclass(frozen=True)
 class Weights:
-    """What every hashed word and every n-gram counts, ``(WORDS,)`` and ``(buckets,)``; finer buckets share a weight.
-
-    Ones where a pretrained encoder's vectors take the place of n-grams.
-
-    Attributes
-    ----------
-    common
-        Which words are not rare, ``(WORDS,)``.
-    """
+    """What every hashed word and every n-gram counts, ``(buckets,)`` each; pretrained vectors have none."""
 
     words: NDArray[np.float32]
     characters: NDArray[np.float32]
-    common: NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -79,34 +68,24 @@ class Features:
         characters = hash_ngrams(texts, FINE) if kind in CHARACTERS else read_texts(kind, texts, buckets)
         return cls(hash_words(texts), characters)
 
-    def frequencies(self, kind: str, buckets: int) -> NDArray[np.float32]:
-        """In how many posts each word and each n-gram occurs, ``(WORDS + buckets,)``."""
-        parts = [fold(self.words, WORDS)]
-        if kind in CHARACTERS:
-            parts.append(fold(self.characters, buckets))
-        return np.concatenate([document_frequencies(part) for part in parts]).astype(np.float32)
+    @property
+    def weights(self) -> Weights:
+        """Inverse frequencies of words and n-grams among these posts."""
+        return Weights(*(_weights(part) for part in (self.words, self.characters)))
 
     def weigh(self, weights: Weights) -> Features:
         """Weighted rows of length one."""
-        words, characters = self.words, self.characters
-        times = FINE // len(weights.characters) if not isinstance(characters, np.ndarray) else 1
-        return Features(
-            weigh(words, np.tile(weights.words, FINE // WORDS)), weigh(characters, np.tile(weights.characters, times))
-        )
+        return Features(weigh(self.words, weights.words), weigh(self.characters, weights.characters))
 
     def select(self, rows: NDArray[np.intp]) -> Features:
         """Some rows."""
         return Features(self.words[rows], self.characters[rows])
 
 
-def weights_of(frequencies: NDArray[np.float32], documents: float, buckets: int) -> Weights:
-    """Inverse document frequencies from what `Features.frequencies` gave, or its sum over clients.
-
-    A word of fewer than five posts is rare.
-    """
-    found = inverse_frequencies(frequencies.astype(np.float64), documents)
-    characters = found[WORDS:] if len(found) > WORDS else np.ones(buckets, np.float32)
-    return Weights(found[:WORDS], characters, frequencies[:WORDS] >= SEEN)
+def _weights(counts: Counts) -> NDArray[np.float32]:
+    if isinstance(counts, np.ndarray):
+        return np.zeros(0, np.float32)
+    return inverse_frequencies(document_frequencies(counts), counts.shape[0])
 
 
 def in_order(posts: Posts) -> Posts:

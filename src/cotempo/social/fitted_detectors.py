@@ -9,7 +9,6 @@ from cotempo.errors import DataError, Problem
 from cotempo.federation.fitted import Fitted, Outcome
 from cotempo.social.detecting import Detector
 from cotempo.social.discovery import DetectorMemory
-from cotempo.social.features import weights_of
 from cotempo.social.lens import Lens
 from cotempo.social.pretrained import CHARACTERS, make_encoder
 
@@ -31,12 +30,12 @@ class FittedDetectors(Fitted):
                 raise DataError([Problem(why, client)])
             memory: DetectorMemory = self.outcome.memories[client]
             method: Any = self.outcome.method
-            kind, weights = method.encoder, weights_of(self.state.frequency, self.state.documents, method.buckets)
-            lens = Lens(make_encoder(kind, weights.characters, memory.basis), memory.whitening, memory.duration)
+            kind, weights = method.encoder, method.ngram_weights(self.state.frequency, self.state.documents)
+            lens = Lens(make_encoder(kind, weights, memory.basis), memory.whitening, memory.duration)
             # With labels there is a classifier of these weights; without, the encoder can move on.
             follows = memory.ridge is None and kind in CHARACTERS
             self._detectors[client] = Detector(
-                lens, memory.book, ridge=memory.ridge, weights=weights, **self._options, follows=follows
+                lens, memory.book, ridge=memory.ridge, weights=memory.weights, **self._options, follows=follows
             )
         return self._detectors[client]
 

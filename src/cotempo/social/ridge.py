@@ -1,7 +1,8 @@
-"""Ridge classifiers of labelled posts on words and n-grams, beginning from what other clients' sums say.
+"""Ridge classifiers of posts on words and n-grams, beginning from what other clients' sums say of their words.
 
 With ``K`` the inner products of posts, ``f`` what the others' sums say of them and ``A = (K + a I)^-1``, the classifier
-predicts ``f + K A (Y - f)``, and for post i, had it been left out, ``Y_i - [A (Y - f)]_i / A_ii``.
+predicts ``f + K A (Y - f)``, and for post i, had it been left out, ``Y_i - [A (Y - f)]_i / A_ii``. Unlabelled posts
+take part with half the weight, by the probabilities the classifier itself gives them.
 """
 
 from __future__ import annotations
@@ -12,12 +13,30 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cotempo.social.detection import softmax
 from cotempo.social.features import Features
 
 Floats = NDArray[np.float64]
 PENALTY = 1.6
 SHARE = 0.5
+UNLABELLED_WEIGHT, CERTAINTY, PASSES = 0.5, 32.0, 2
 STEPS, TOLERANCE = 200, 1e-5
+
+
+@dataclass(frozen=True)
+class Prior:
+    """What others say: coefficients of some words, ``(words, events)``, and the buckets of those words."""
+
+    used: NDArray[np.intp]
+    words: Floats
+
+    def scores(self, weighted: Features) -> Floats:
+        """Return what it says of posts, ``(posts, events)``."""
+        return np.asarray(weighted.words[:, self.used] @ self.words)
+
+    def scaled(self, share: float) -> Prior:
+        """A share of it."""
+        return Prior(self.used, share * self.words)
 
 
 @dataclass(frozen=True)
@@ -48,37 +67,36 @@ class Ridge:
         return np.asarray(self.sharpness * raw, dtype=np.float64)
 
 
-def leave_out(weighted: Features, codes: NDArray[np.intp], prior: Any) -> tuple[float, Floats]:
-    """Return how much of the others' coefficients to begin from, and each post's scores by all the rest.
+def leave_out(weighted: Features, codes: NDArray[np.intp], prior: Prior) -> tuple[float, Floats]:
+    """Return which share of the others' coefficients to begin from, and each post's scores by all the rest.
 
-    All or nothing, whichever has the smaller squared error.
-
-    Parameters
-    ----------
-    prior
-        Coefficients of words, ``(words, events)``.
-
-    Returns
-    -------
-    float, array
-        The share, and ``(posts, events)``.
+    Half or nothing, whichever has the smaller squared error; scores are ``(posts, events)``.
     """
     centred = _indicators(codes)
     inverse = np.linalg.inv(_inner(weighted) + PENALTY * np.eye(len(codes)))
     diagonal = np.diagonal(inverse)[:, None]
-    said = np.asarray((weighted.words @ prior).todense())
+    said = prior.scores(weighted)
     errors = {share: inverse @ (centred - share * said) / diagonal for share in (0.0, SHARE)}
     best = min(errors, key=lambda share: float((errors[share] ** 2).sum()))
     return best, centred - errors[best]
 
 
 def fit_ridge(
-    names: tuple[str, ...], weighted: Features, codes: NDArray[np.intp], prior: Any, sharpness: float
-) -> Ridge:
-    """Fit the classifier, beginning from coefficients of words, ``(words, events)``."""
-    solved = _solve(weighted, _indicators(codes) - np.asarray((weighted.words @ prior).todense()))
-    words, characters = weighted.words.T @ solved, weighted.characters.T @ solved
-    words += prior.todense()
+    names: tuple[str, ...], labelled: Features, codes: NDArray[np.intp], others: Features, prior: Prior,
+    sharpness: float,
+) -> Ridge:  # fmt: skip
+    """Fit the classifier to labelled posts and, by its own probabilities, to others."""
+    learned, targets = labelled, _indicators(codes)
+    solved = _solve(learned, targets - prior.scores(learned), np.ones(len(codes)))
+    for _ in range(PASSES if others.words.shape[0] else 0):
+        raw = prior.scores(others) + _products(others, learned, solved)
+        learned = Features(_stack(labelled.words, others.words), _stack(labelled.characters, others.characters))
+        weight = np.repeat((1.0, UNLABELLED_WEIGHT), (len(codes), len(raw)))
+        shares = np.vstack([np.eye(len(names))[codes], softmax(CERTAINTY * raw)])
+        targets = shares - weight @ shares / weight.sum()
+        solved = _solve(learned, targets - prior.scores(learned), weight)
+    words, characters = learned.words.T @ solved, learned.characters.T @ solved
+    words[prior.used] += prior.words
     used = [np.flatnonzero(part.any(axis=1)) for part in (words, characters)]
     parts = [np.asarray(part[rows], np.float32) for part, rows in zip((words, characters), used, strict=True)]
     return Ridge(names, used[0], parts[0], used[1], parts[1], sharpness)
@@ -95,13 +113,15 @@ def _inner(weighted: Features) -> Floats:
     return _dense(weighted.words @ weighted.words.T) + _dense(weighted.characters @ weighted.characters.T)
 
 
-def _solve(weighted: Features, right: Floats) -> Floats:
-    """Solve ``(K + a I) x = right`` for all columns together by conjugate gradients."""
+def _products(first: Features, second: Features, given: Floats) -> Floats:
+    """Inner products of posts with others times a matrix, without making them."""
+    words = first.words @ (second.words.T @ given)
+    return np.asarray(words + first.characters @ (second.characters.T @ given))
 
-    def times(given: Floats) -> Floats:
-        words = weighted.words @ (weighted.words.T @ given)
-        return np.asarray(words + weighted.characters @ (weighted.characters.T @ given) + PENALTY * given)
 
+def _solve(weighted: Features, right: Floats, weight: Floats) -> Floats:
+    """Solve ``(K + a / weight) x = right`` for all columns together by conjugate gradients."""
+    penalty = (PENALTY / weight)[:, None]
     found = np.zeros_like(right)
     rest, direction = right.copy(), right.copy()
     size = (rest**2).sum(axis=0)
@@ -109,7 +129,7 @@ def _solve(weighted: Features, right: Floats) -> Floats:
     for _ in range(STEPS):
         if (size <= enough).all():
             break
-        moved = times(direction)
+        moved = _products(weighted, weighted, direction) + penalty * direction
         step = size / np.maximum((direction * moved).sum(axis=0), 1e-30)
         found += step * direction
         rest -= step * moved
@@ -120,3 +140,9 @@ def _solve(weighted: Features, right: Floats) -> Floats:
 
 def _dense(products: Any) -> Floats:
     return np.asarray(products if isinstance(products, np.ndarray) else products.toarray(), dtype=np.float64)
+
+
+def _stack(first: Any, second: Any) -> Any:
+    from scipy import sparse
+
+    return np.vstack([first, second]) if isinstance(first, np.ndarray) else sparse.vstack([first, second]).tocsr()
