@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import cotempo as ct
+from cotempo.cli import main
 from cotempo.errors import CotempoError, DataError, ParameterError
 from cotempo.experiment import Experiment, load_clients, load_truth
+from cotempo.fitting import run_experiment
 
 GOOD = """
 name = "first"
@@ -85,6 +88,18 @@ WRONG = {
     "quorum nan": ("quorum = 0.75", "quorum = nan", "quorum: .*finite"),
     "cohort of nobody": ("cohort = 2", "cohort = 0", r"\[cohort\]: size: .*greater than or equal to 1, was given 0"),
     "cohort of text": ("cohort = 2", 'cohort = "some"', "cohort: "),
+    "a batch with workers": ("workers = 2", "workers = 2\nbatched = true", "batched must be left out with workers"),
+    "an option of flower": (
+        "workers = 2",
+        'participants = ["a"]',
+        "the engine inprocess has no option 'participants', which is for flower",
+    ),
+    "an option of local engines": (
+        "workers = 2",
+        'name = "flower"\nworkers = 2',
+        "the engine flower has no option 'workers', which is for inproc",
+    ),
+    "unknown engine": ("workers = 2", 'name = "flour"', "engine must be one of .*did you mean 'flower'"),
     "negative workers": ("workers = 2", "workers = -2", r"\[engine\]: workers: .*was given -2"),
     "endless deadline": ("deadline = 1.5", "deadline = inf", r"\[engine\]: deadline: .*finite"),
     "no deadline": ("deadline = 1.5", "deadline = 0", r"\[engine\]: deadline: .*greater than 0, was given 0"),
@@ -188,3 +203,36 @@ def test_several_mistakes_are_told_at_once(tmp_path: Path) -> None:
 def test_parameters_that_are_no_table_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match=r"\[FedMean\] must be a table of parameters, was given 3"):
         Experiment.from_file(write(tmp_path, 'method = "FedMean"\nFedMean = 3\n[data]\nsource = "x"\n'))
+
+
+def test_on_another_engine_an_experiment_keeps_the_options_that_engine_has(tmp_path: Path) -> None:
+    text = GOOD.replace("workers = 2", 'name = "flower"\nserver = "there"\nthreads = 3')
+    remote = Experiment.from_file(write(tmp_path, text))
+    assert remote.engine.server == str(tmp_path / "there")
+    here = remote.on(engine="inprocess")
+    assert (here.engine.name, here.engine.server, here.engine.threads) == ("inprocess", None, 3)
+    with pytest.raises(ParameterError, match="no option 'server'"):
+        remote.on(engine="inprocess", server=tmp_path)
+
+
+def test_generated_data_are_made_once_and_their_truth_is_in_the_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls, make = [], ct.make_networks
+
+    def watched(**options: Any) -> Any:
+        calls.append(options)
+        return make(**options)
+
+    monkeypatch.setattr("cotempo.networks.make_networks", watched)
+    text = GOOD.replace("workers = 2\ndeadline = 1.5\n", "").replace("rounds = 7", "rounds = 2").replace("lags = 2", "")
+    with pytest.raises(SystemExit) as end:
+        main(["run", str(write(tmp_path, text)), "--run", str(tmp_path / "run"), "--quiet"])
+    assert end.value.code == 0
+    assert len(calls) == 1
+    assert "scores against the known truth" in (tmp_path / "run" / "report.html").read_text()
+    experiment = Experiment.from_file(tmp_path / "experiment.toml")
+    run_experiment(experiment, run=tmp_path / "again", progress=False)
+    assert len(calls) == 2
+    assert ct.resume(tmp_path / "again", progress=False).rounds
+    assert len(calls) == 3

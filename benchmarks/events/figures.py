@@ -60,7 +60,7 @@ def compare_quantiles(share: float, clients: int, seed: int = 0) -> None:
     period = PERIODS["taobao"]
     methods: dict[str, Any] = {
         "homogeneous": FedSimple(process="poisson"),
-        "FedPP of time": FedPP(compare=False),
+        "FedPP of time": FedPP(kernel="time", compare=False),
         "Hawkes": FedSimple(process="hawkes"),
         "FedPP of history": FedPP(kernel="history", period=period, compare=False),
     }

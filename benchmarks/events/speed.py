@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 from common import write_results
-from truth import WINDOW, simulate, truth
+from truths import WINDOW, intensity, simulate
 
 from cotempo.data import make_events
 from cotempo.events import FedPP, SigmoidCox
@@ -40,14 +40,14 @@ def clock(call: Callable[[], object], repeats: int = 3) -> tuple[float, float]:
 
 
 def relative_error(mean: Any, times: Any) -> float:
-    true = truth(GRID) * len(times) / (truth(np.linspace(*WINDOW, 2001)).mean() * WINDOW[1])
+    true = intensity("smooth", len(times), GRID)
     return float(np.sqrt(np.mean((mean - true) ** 2)) / true.mean())
 
 
 def by_events(count: int) -> list[dict[str, object]]:
-    times = simulate(count / 46.6, 0)
-    wall, cpu = clock(lambda: SigmoidCox(inducing=INDUCING, steps=STEPS).fit(times, WINDOW))
-    error = relative_error(SigmoidCox(inducing=INDUCING, steps=STEPS).fit(times, WINDOW).intensity(GRID).mean, times)
+    times = simulate("smooth", count, 0)
+    wall, cpu = clock(lambda: SigmoidCox().fit(times, WINDOW))
+    error = relative_error(SigmoidCox().fit(times, WINDOW).intensity(GRID).mean, times)
     rows = [{"what": f"SigmoidCox, {count} events", "wall": wall, "cpu": cpu, "relative_rmse": error}]
     if count == 10**5 and importlib.util.find_spec("gpytorch"):
         wall, cpu = time.perf_counter(), time.process_time()
@@ -58,7 +58,7 @@ def by_events(count: int) -> list[dict[str, object]]:
 
 
 def fit_svgp(times: Any, cells: int = 1000) -> Any:
-    """A variational GP with a log link and the same inducing points: a Poisson likelihood at events and in cells."""
+    """A variational GP with a log link: a Poisson likelihood at events and in cells."""
     import gpytorch
 
     class Model(gpytorch.models.ApproximateGP):  # type: ignore[misc]

@@ -30,6 +30,9 @@ def methods(period: float | None) -> dict[str, Any]:
         "homogeneous, own rate": FedSimple(process="poisson"),
         "homogeneous, pooled rate": FedSimple(process="poisson", level="pooled"),
         "profile": FedSimple(process="profile"),
+        "histogram": FedSimple(process="histogram"),
+        "density": FedSimple(process="density"),
+        "steps": FedSimple(process="steps"),
         "Hawkes": FedSimple(process="hawkes"),
         "renewal": FedSimple(process="renewal"),
         "Fed-MLP": FedNeural(model="mlp", **NEURAL, **known),
@@ -41,8 +44,9 @@ def methods(period: float | None) -> dict[str, Any]:
         "light-FedPP, paper": FedPP(**PAPER, **known, kernel="history", batch=8),
         "LSTM-FedPP, paper": FedPP(**PAPER, **known, kernel="lstm", batch=8),
         "ATT-FedPP, paper": FedPP(**PAPER, **known, kernel="attention", batch=8),
-        "FedPP of time": FedPP(compare=False),
+        "FedPP of time": FedPP(kernel="time", compare=False),
         "FedPP of history": FedPP(**known, kernel="history", compare=False),
+        "FedPP": FedPP(**known, compare=False),
     }
 
 

@@ -20,10 +20,10 @@ KINDS: dict[str, dict[str, Any]] = {"equal": {}, "unequal": {"noise": "unequal"}
 
 
 def main() -> None:
-    chosen = options(__doc__, seeds=50, samples=[120, 200, 512], variables=6, draws=40)
+    chosen = options(__doc__, seeds=50, samples=[120, 200, 512], variables=6, draws=40, scaled=0)
     if not chosen.plot:
         run(chosen)
-    plot_calibration("calibration")
+    plot_calibration("calibration_scaled" if chosen.scaled else "calibration")
 
 
 def run(chosen: argparse.Namespace) -> None:
@@ -32,7 +32,7 @@ def run(chosen: argparse.Namespace) -> None:
     for noise, kind in KINDS.items():
         for samples in chosen.samples:
             data = {"variables": chosen.variables, "clients": 4, "samples": samples, "degree": 2.0, **kind}
-            parts = [stated_and_right(data, seed, chosen.draws) for seed in range(chosen.seeds)]
+            parts = [stated_and_right(data, seed, chosen.draws, bool(chosen.scaled)) for seed in range(chosen.seeds)]
             stated, right = (np.concatenate(part) for part in zip(*parts, strict=True))
             for low, high in pairwise(EDGES):
                 inside = (stated >= low) & ((stated < high) | (high == 1.0))
@@ -42,13 +42,15 @@ def run(chosen: argparse.Namespace) -> None:
     said = "; ".join(
         f"n={row['samples']} {row['noise']}: {row['right']:.0%} of {row['edges']}" for row in rows if row["low"] == 0.85
     )
-    finish("calibration", rows, chosen.seeds, f"right of the edges stated at .85 to .95 (target 80 to 100 %): {said}")
+    name = "calibration_scaled" if chosen.scaled else "calibration"
+    finish(name, rows, chosen.seeds, f"right of the edges stated at .85 to .95 (target 80 to 100 %): {said}")
 
 
-def stated_and_right(data: dict[str, Any], seed: int, draws: int) -> tuple[np.ndarray, np.ndarray]:
+def stated_and_right(data: dict[str, Any], seed: int, draws: int, scaled: bool) -> tuple[np.ndarray, np.ndarray]:
     """Probabilities of all possible edges of one data set, and whether they are there."""
     clients, truth = ct.make_networks(seed=seed, **data)
-    confidence = ct.OneRound(compare=False).fit(clients, progress=False).confidence(draws, seed=seed)
+    fitted = ct.OneRound(compare=False, scaled=scaled).fit(clients, progress=False)
+    confidence = fitted.confidence(draws, seed=seed)
     off = ~np.eye(data["variables"], dtype=bool)
     stated = np.concatenate([confidence.within[off], confidence.across.ravel()])
     return stated, np.concatenate([(truth.within != 0)[off], (truth.across != 0).ravel()])

@@ -45,7 +45,8 @@ WAYS = {
     "parent sets (frozen design)": scored_way(score="parent_sets", perturbed_until=DREAM4_PERTURBED_UNTIL),
     "parent sets, phases not told": scored_way(score="parent_sets"),
     "Granger": scored_way(score="granger"),
-    "lagged partial correlation": scored_way(score="lagged", shrinkage=0.5),
+    "Granger, one lag": scored_way(score="granger", lags=1),
+    "lagged partial correlation": scored_way(score="lagged", lags=1, shrinkage=0.5),
 }
 SLOW_WAYS = {
     "FDBNL, papers' settings": papers_way(ct.FDBNL, PAPER),

@@ -39,6 +39,7 @@ WAYS = {
     "partial correlation": scored_way(score="within"),
     "skewness": scored_way(score="skewness"),
     "Granger": scored_way(score="granger"),
+    "Granger, one lag": scored_way(score="granger", lags=1),
 }
 PAPERS_WAYS = {
     "FDBNL, papers' settings": papers_way(ct.FDBNL, PAPER),

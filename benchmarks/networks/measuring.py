@@ -88,15 +88,17 @@ def local(clients: Mapping[str, ct.Series], truth: Any) -> dict[str, ct.Network]
 
 
 def federated(**parameters: Any) -> Learn:
-    """One network by FDBNL."""
-    return lambda clients, truth: ct.FDBNL(compare=False, **parameters).fit(clients, progress=False).network
+    """One network by FDBNL; generated columns share one unit, so they are not scaled unless said."""
+    method = ct.FDBNL(**{"compare": False, "scaled": False, **parameters})
+    return lambda clients, truth: method.fit(clients, progress=False).network
 
 
 def personal(cohort: int | None = None, **parameters: Any) -> Learn:
-    """A network for every client by PFDBNL."""
+    """A network for every client by PFDBNL, not scaled unless said."""
+    method = ct.PFDBNL(**{"compare": False, "scaled": False, **parameters})
 
     def learn(clients: Mapping[str, ct.Series], truth: Any) -> Any:
-        fitted = ct.PFDBNL(compare=False, **parameters).fit(clients, progress=False, cohort=cohort)
+        fitted = method.fit(clients, progress=False, cohort=cohort)
         return {name: fitted[name].network for name in clients}
 
     return learn

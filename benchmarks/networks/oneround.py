@@ -12,6 +12,7 @@ import statistics
 import sys
 import time
 import warnings
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -29,14 +30,14 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 
 
-def measure(variables: int, samples: int, seeds: range, **options: Any) -> dict[str, Any]:
+def measure(variables: int, samples: int, seeds: range, scaled: bool, **options: Any) -> dict[str, Any]:
     """Mean and standard error over seeds of the distances within a time step, and seconds a fit."""
     rows = []
     for seed in seeds:
         clients, truth = ct.make_networks(variables=variables, clients=8, samples=samples, seed=seed, **options)
         began = time.process_time()
         with warnings.catch_warnings(action="ignore"):
-            fitted = ct.OneRound(compare=False, minimum_rows=1).fit(clients)
+            fitted = ct.OneRound(compare=False, minimum_rows=1, scaled=scaled).fit(clients)
         seconds = time.process_time() - began
         scores = ct.score_network(fitted.network, truth)
         skeleton = ((fitted.network.within != 0) | (fitted.network.within.T != 0)) ^ (
@@ -97,9 +98,9 @@ def main() -> None:
         cases += [(100, 512, "equal", options.seeds), (200, 512, "equal", max(options.seeds // 2, 1))]
     rows = []
     cases = [case for case in cases if case[0] in options.variables and case[2] in options.noise]
-    for variables, samples, kind, seeds in cases:
+    for scaled, (variables, samples, kind, seeds) in product((True, False), cases):
         drawn = range(options.first, options.first + seeds)
-        rows.append({"noise": kind, **measure(variables, samples, drawn, **KINDS[kind])})
+        rows.append({"noise": kind, "scaled": scaled, **measure(variables, samples, drawn, scaled, **KINDS[kind])})
         print(
             "  ".join(f"{k} {v:.3g}" if isinstance(v, float) else f"{k} {v}" for k, v in rows[-1].items()), flush=True
         )

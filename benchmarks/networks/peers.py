@@ -46,7 +46,7 @@ def pooled(clients: Mapping[str, ct.Series]) -> np.ndarray:
 
 
 WAYS: dict[str, Learn] = {
-    "OneRound": lambda clients, truth: ct.OneRound(compare=False).fit(clients).network,
+    "OneRound": lambda clients, truth: ct.OneRound(compare=False, scaled=False).fit(clients).network,
     "DYNOTEARS": lambda clients, truth: Alldata().fit(clients),
 }
 if importlib.util.find_spec("lingam"):

@@ -20,17 +20,18 @@ import cotempo as ct
 CLIENTS = 8
 
 
-def distances(rows: int, noise: str, seed: int) -> dict[str, float]:
+def distances(rows: int, noise: str, seed: int, scaled: bool) -> dict[str, float]:
     """Mean distance within a time step over clients, a reversed edge counting two, by method."""
     clients, truth = ct.make_networks(
         variables=10, clients=CLIENTS, samples=CLIENTS * rows, shared=0.8, noise=noise, seed=seed
     )
     began = time.process_time()
-    fitted = ct.OneRound(personal=True, compare=False).fit(clients)
+    fitted = ct.OneRound(personal=True, compare=False, scaled=scaled).fit(clients)
     seconds = time.process_time() - began
-    alone = {name: ct.OneRound(compare=False).fit({name: table}).network for name, table in clients.items()}
+    own = ct.OneRound(compare=False, scaled=scaled)
+    alone = {name: own.fit({name: table}).network for name, table in clients.items()}
     pooled = dict.fromkeys(clients, fitted.network)
-    proximal = ct.PFDBNL(compare=False).fit(clients)
+    proximal = ct.PFDBNL(compare=False, scaled=scaled).fit(clients)
     found = {
         "personal": fitted.scores(truth),
         "alone": ct.score_network(alone, truth),
@@ -47,12 +48,13 @@ def distances(rows: int, noise: str, seed: int) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--scaled", action="store_true", help="columns may have any units; without it they share one")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     table = []
     for rows in (30, 100):
         for noise in ("equal", "unequal"):
-            runs = [distances(rows, noise, seed) for seed in range(options.seeds)]
+            runs = [distances(rows, noise, seed, options.scaled) for seed in range(options.seeds)]
             row: dict[str, float | str | int] = {"rows": rows, "noise": noise, "seeds": options.seeds}
             row |= {name: statistics.mean(run[name] for run in runs) for name in runs[0]}
             for other in ("alone", "pooled", "pfdbnl"):
@@ -62,7 +64,12 @@ def main() -> None:
             table.append(row)
             print("  ".join(f"{k} {v:.3g}" if isinstance(v, float) else f"{k} {v}" for k, v in row.items()), flush=True)
     note = "10 variables, 8 clients, 80 % of edges common; paired over seeds; share 99: all rows of the others borrowed"
-    write_results("networks/personal", table, seed=f"0..{options.seeds - 1}", note=note)
+    write_results(
+        "networks/personal_scaled" if options.scaled else "networks/personal",
+        table,
+        seed=f"0..{options.seeds - 1}",
+        note=note,
+    )
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -74,11 +75,12 @@ class Intensities(Task):
         rngs = [Rng(0, "loss", site.client) for site in sites]
         answers = method.answer_all(questions, [site.prepared for site in sites], memories, rngs)
         gains, events = [], []
+        learned = None if state.function is None else replace(state.function, kept="function")
         for name, (_, memory) in zip(names, answers, strict=True):
             if memory.kernel is not None:
                 gains.append(gain(KernelCurve(method, memory.kernel), self.held[name]))
             else:
-                gains.append(likelihood(method, state.function, memory.function, Record.of(self.held[name]))["gain"])
+                gains.append(likelihood(learned, memory.function, Record.of(self.held[name]))["gain"])
             events.append(self.held[name].rows)
         return -float(np.average(gains, weights=events))
 
@@ -170,12 +172,12 @@ class Forecasts(Task):
 
 
 def _fedpp(name: str, **parameters: Any) -> Callable[[int, int], Task]:
-    method = ct.FedPP(window=WINDOW, compare=False, settle=0, **parameters)
+    method = ct.FedPP(window=WINDOW, compare=False, settle=0, inducing=30, cells=100, **parameters)
     return lambda clients, seed: Intensities(name, method, clients, seed)
 
 
 TASKS: dict[str, Callable[[int, int], Task]] = {
-    "fedpp-paper": _fedpp("fedpp-paper", preset="paper", rounds=40, cells=100, inducing=30),
-    "fedpp": _fedpp("fedpp", rounds=30, cells=100, inducing=30),
+    "fedpp-paper": _fedpp("fedpp-paper", preset="paper", rounds=40),
+    "fedpp": _fedpp("fedpp", kernel="history", base="poisson", rounds=30),
     "fedavg": lambda clients, seed: Forecasts("fedavg", clients, seed),
 }

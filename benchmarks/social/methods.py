@@ -3,8 +3,9 @@
     python benchmarks/social/methods.py [--variant bare] [--seeds 5,6,7,8,9] [--methods "Local;FedAvg;DAMe"] [--collect]
 
 Variants of the six real clients: `collected` (as they are), `keywords` (without keywords), `times` (without times),
-`bare` (without both), and of the bare ones `fifteen` (15 % of the labels), `small` (120 posts a client), `unseen` (a
-third of the events is new); and `generated` concurrent events. Each method is given the same split, rounds and epochs,
+`hashtags` (without hashtags and times), `bare` (without keywords and times), and of the bare ones `fifteen` (15 % of
+the labels), `small` (120 posts a client), `unseen` (a third of the events is new), `unlabelled` (no labels); and
+`generated` concurrent events. Each method is given the same split, rounds and epochs,
 and keeps its best model by validation. Every row is written as a part; `--collect` makes tables of the parts there are.
 """
 
@@ -28,6 +29,7 @@ from setting import (  # noqa: E402
     generated_clients,
     judge,
     label_free,
+    linear_svc,
     real_clients,
     run_method,
     split,
@@ -42,10 +44,12 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "collected": {},
     "keywords": {"keywords": False},
     "times": {"times": False},
+    "hashtags": {"hashtags": False, "times": False},
     "bare": {"keywords": False, "times": False},
     "fifteen": {"keywords": False, "times": False, "labels": 0.15},
     "small": {"keywords": False, "times": False, "posts": 120},
     "unseen": {"keywords": False, "times": False, "unseen": True},
+    "unlabelled": {"hashtags": False, "times": False, "unlabelled": True},
     "generated": {},
 }
 TRAINED = {
@@ -59,9 +63,12 @@ TRAINED = {
     "DAMe without SEGA": (social.DAMe, {"sega": False}),
     "DAMe with GLECC": (social.DAMe, {"glecc": True}),
 }
-UNTIMED = ("times", "bare", "fifteen", "small", "unseen")
+UNTIMED = ("times", "hashtags", "bare", "fifteen", "small", "unseen", "unlabelled")
+CLASSIFIERS = ("linear SVC, own posts", "linear SVC, all posts")
 DETECTORS = ("EventDetector, together", "EventDetector, alone")
 LABEL_FREE = ("k-means on time alone", "SVD, own basis", "SVD, shared basis", "multilingual embedding")
+ROWS = (*LABEL_FREE, *CLASSIFIERS, *DETECTORS, *TRAINED)
+WAYS = ("sent", "received")
 SIZE = 800
 Scores = Mapping[str, Any]
 
@@ -70,9 +77,10 @@ def prepare(variant: str, posts: int, seed: int) -> tuple[Clients, Clients]:
     """The clients of a variant, split."""
     options = dict(VARIANTS[variant])
     shares = {key: options.pop(key) for key in ("labels", "unseen") if key in options}
-    posts = min(options.pop("posts", posts), posts)
+    posts, unlabelled = min(options.pop("posts", posts), posts), options.pop("unlabelled", False)
     clients = generated_clients(posts, seed) if variant == "generated" else real_clients(posts, seed, **options)
-    return split(clients, seed, **shares)
+    learn, test = split(clients, seed, **shares)
+    return {name: without_labels(table) for name, table in learn.items()} if unlabelled else learn, test
 
 
 def measure(name: str, variant: str, posts: int, rounds: int, seed: int, device: str = "cpu") -> Scores:
@@ -84,7 +92,9 @@ def measure(name: str, variant: str, posts: int, rounds: int, seed: int, device:
         method = cls(rounds=rounds, test=0.0, compare=False, time=when, device=device, **options)
         return measure_trained(method, learn, test, seed)
     if name in DETECTORS:
-        return measure_detector(name == DETECTORS[0], variant == "unseen", learn, test, seed)
+        return measure_detector(name == DETECTORS[0], variant, learn, test, seed)
+    if name in CLASSIFIERS:
+        return measure_classifier(name == CLASSIFIERS[0], learn, test)
     known, unknown = label_free(name, learn)
     return {**judge(test, known), "unknown": judge(test, unknown)["NMI"]}
 
@@ -97,8 +107,8 @@ def measure_trained(method: Any, learn: Clients, test: Clients, seed: int) -> Sc
     trained = [step for step in fitted.history if step["phase"] == "train"]
     traffic = [sum(step["sent"].values()) + sum(step["received"].values()) for step in trained[1:]]
     return {
-        **judge(test, lambda client, table, k: fitted[client].detect(table, events=k)),
-        "unknown": judge(test, lambda client, table, _: fitted[client].detect(table))["NMI"],
+        **judge(test, lambda client, table, k: fitted[client].detect(table, events=k).event),
+        "unknown": judge(test, lambda client, table, _: fitted[client].detect(table).event)["NMI"],
         "seconds": seconds,
         "bytes": float(np.mean(traffic)),
         "curve": [step["metrics"]["score"] for step in trained],
@@ -107,8 +117,11 @@ def measure_trained(method: Any, learn: Clients, test: Clients, seed: int) -> Sc
     }
 
 
-def measure_detector(together: bool, unseen: bool, learn: Clients, test: Clients, seed: int) -> Scores:
-    """The detector names known events; new ones are grouped by their number, or as the stream finds them."""
+def measure_detector(together: bool, variant: str, learn: Clients, test: Clients, seed: int) -> Scores:
+    """The detector names known events; new ones are grouped by their number, or as the stream finds them.
+
+    Without labels posts are grouped by their number, or go to the events that were found.
+    """
     method = social.EventDetector(compare=False)
     began = time.perf_counter()
     if together:
@@ -116,9 +129,28 @@ def measure_detector(together: bool, unseen: bool, learn: Clients, test: Clients
     else:
         fitted = {name: method.fit(table, seed=seed, progress=False) for name, table in learn.items()}
     seconds = time.perf_counter() - began
-    scores = judge(test, lambda client, table, k: fitted[client].detect(table, events=k if unseen else None).event)
-    unknown = judge(test, lambda client, table, _: follow(fitted[client], table)) if unseen else scores
-    return {**scores, "unknown": unknown["NMI"], "seconds": seconds}
+    told = variant in ("unseen", "unlabelled")
+    scores = judge(test, lambda client, table, k: fitted[client].detect(table, events=k if told else None).event)
+    unknown = scores
+    if variant == "unseen":
+        unknown = judge(test, lambda client, table, _: follow(fitted[client], table))
+    elif variant == "unlabelled":
+        unknown = judge(test, lambda client, table, _: fitted[client].detect(table).event)
+    found = {**scores, "unknown": unknown["NMI"], "seconds": seconds}
+    if together:
+        found |= {way: max(sum(step[way].get(name, 0) for step in fitted.history) for name in learn) for way in WAYS}
+    return found
+
+
+def measure_classifier(alone: bool, learn: Clients, test: Clients) -> Scores:
+    """A linear classifier of the posts' words and characters, learned by each client alone or from all posts."""
+    began = time.perf_counter()
+    if alone:
+        each = {name: linear_svc({name: posts}) for name, posts in learn.items()}
+    else:
+        each = dict.fromkeys(learn, linear_svc(learn))
+    scores = judge(test, lambda client, table, k: each[client](client, table, k))
+    return {**scores, "unknown": scores["NMI"], "seconds": time.perf_counter() - began}
 
 
 def follow(detector: Any, posts: Posts) -> Any:
@@ -130,14 +162,14 @@ def follow(detector: Any, posts: Posts) -> Any:
 def collect(folder: Path, variant: str, posts: int, rounds: int) -> None:
     """Write the tables of a variant."""
     parts = read_parts(folder, variant=variant, posts=posts, rounds=rounds)
-    order = {name: place for place, name in enumerate((*LABEL_FREE, *DETECTORS, *TRAINED))}
+    order = {name: place for place, name in enumerate(ROWS)}
     parts.sort(key=lambda part: (order[part["method"]], part["seed"]))
     seeds = sorted({part["seed"] for part in parts})
     size = min(VARIANTS[variant].get("posts", posts), posts)
     note = f"at most {size} posts a client, {rounds} rounds; means over clients and seeds; new posts; {about(parts)}"
     name = f"social/{variant}" if posts == SIZE else f"social/{variant}-{posts}-posts"
     write_results(name, method_table(parts), seed=seeds, note=note)
-    if variant == "bare":
+    if variant in ("bare", "hashtags"):
         write_results(f"{name}-clients", client_table(parts), seed=seeds, note=note)
         if curves := curve_table(parts):
             write_results(f"{name}-convergence", curves, seed=seeds, note=note)
@@ -149,7 +181,7 @@ def main() -> None:
     parser.add_argument("--seeds", default="5,6,7,8,9")
     parser.add_argument("--posts", type=int, default=SIZE)
     parser.add_argument("--rounds", type=int, default=12)
-    parser.add_argument("--methods", default=";".join((*LABEL_FREE, *DETECTORS, *TRAINED)), help="split by semicolons")
+    parser.add_argument("--methods", default=";".join(ROWS), help="split by semicolons")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--parts", type=Path, default=FOLDER)
     parser.add_argument("--collect", action="store_true")

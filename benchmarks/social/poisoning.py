@@ -45,7 +45,7 @@ def measure(name: str, attack: str, data: str, posts: int, rounds: int, seed: in
     cls, options = TRAINED[name]
     method = cls(rounds=rounds, test=0.0, compare=False, time="ignore", **options)
     fitted = run_method(method, learn, seed, lambda engine: social.Attacked(engine, uploads, seed))
-    scores = judge(test, lambda client, table, k: fitted[client].detect(table, events=k))
+    scores = judge(test, lambda client, table, k: fitted[client].detect(table, events=k).event)
     return {**scores, "groups": [dict(entry.groups) for entry in fitted.record]}
 
 

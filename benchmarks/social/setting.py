@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -29,6 +30,7 @@ Clients = dict[str, Posts]
 Split = tuple[Clients, Clients]
 DIMENSION = 200
 VECTORS = Path("runs/vectors")
+TAG = re.compile(r"#\w+")
 
 
 def data_file() -> Path | None:
@@ -50,16 +52,24 @@ def all_keywords() -> frozenset[str]:
     return find_keywords(all_posts())
 
 
-def real_clients(posts: int, seed: int, *, keywords: bool = True, times: bool = True) -> Clients:
-    """Six clients of real posts, at most so many of each, drawn at random; without keywords or times where asked."""
+def real_clients(posts: int, seed: int, *, keywords: bool = True, times: bool = True, hashtags: bool = True) -> Clients:
+    """Six clients of real posts, at most so many of each, drawn at random; without some of what they hold if asked."""
     full = all_posts()
     rng = np.random.default_rng(seed)
     clients = {name: table.select(np.sort(rng.permutation(table.rows)[:posts])) for name, table in full.items()}
     if not keywords:
         clients = {name: remove_keywords(table, all_keywords()) for name, table in clients.items()}
+    if not hashtags:
+        clients = {name: remove_hashtags(table) for name, table in clients.items()}
     if not times:
         clients = {name: replace(table, time=np.full(table.rows, np.nan)) for name, table in clients.items()}
     return clients
+
+
+def remove_hashtags(posts: Posts) -> Posts:
+    """The same posts, without tags and without words that are written as tags."""
+    text = tuple(TAG.sub(" ", one) for one in posts.text)
+    return replace(posts, text=text, hashtags=((),) * posts.rows)
 
 
 def generated_clients(posts: int, seed: int) -> Clients:
@@ -121,6 +131,20 @@ def label_free(name: str, learn: Clients) -> tuple[Callable[..., Any], Callable[
         lambda client, posts, events: group_known(look(client, posts), events),
         lambda client, posts, events: group_unknown(look(client, posts)),
     )
+
+
+def linear_svc(learn: Clients) -> Callable[[str, Posts, int], Any]:
+    """A linear support vector classifier on tf-idf of words and characters, learned from all posts of `learn`."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.pipeline import make_pipeline, make_union
+    from sklearn.svm import LinearSVC
+
+    words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True)
+    characters = TfidfVectorizer(analyzer="char_wb", ngram_range=(3, 5), sublinear_tf=True)
+    known = [pair for posts in learn.values() for pair in zip(posts.text, posts.event, strict=True) if pair[1]]
+    texts, events = zip(*known, strict=True)
+    fitted = make_pipeline(make_union(words, characters), LinearSVC()).fit(texts, events)
+    return lambda client, posts, events: fitted.predict(posts.text)
 
 
 def run_method(method: Any, clients: Clients, seed: int, wrap: Callable[[Any], Any] = lambda engine: engine) -> Any:

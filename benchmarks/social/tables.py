@@ -40,6 +40,9 @@ def method_table(parts: list[Part], rival: str = "DAMe") -> list[dict[str, Any]]
         for key in ("seconds", "bytes"):
             known = [part[key] for part in rows if key in part]
             row["bytes a round" if key == "bytes" else key] = with_error(known)[0] if known else ""
+        for key, title in (("sent", "bytes down a client"), ("received", "bytes up a client")):
+            known = [part[key] for part in rows if key in part]
+            row[title] = max(known) if known else ""
         table.append(row)
     return table
 

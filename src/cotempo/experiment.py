@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from cotempo import data
 from cotempo.data import READERS
+from cotempo.engines import OPTIONS, need_own_options
 from cotempo.errors import CotempoError, ParameterError, nearest
 from cotempo.federation.method import Method
 from cotempo.federation.participation import Participation
@@ -44,16 +45,21 @@ class DataSettings(_Section):
 
 
 class EngineSettings(_Section):
-    """Where clients run; the last three are for sites across organisations."""
+    """Where clients run; an option that the engine does not have is refused."""
 
     name: str = "inprocess"
     workers: int = Field(0, ge=0)
-    batched: bool = True
+    batched: bool | None = None
     deadline: float | None = Field(None, gt=0, allow_inf_nan=False)
     threads: int = Field(1, ge=1)
     server: str | None = None
     participants: tuple[str, ...] = ()
     share_result: bool = False
+
+    @model_validator(mode="after")
+    def _own_options(self) -> EngineSettings:
+        need_own_options(self.name, self.model_dump())
+        return self
 
 
 class CohortSettings(_Section):
@@ -118,10 +124,12 @@ class Experiment(_Section):
         source = content.get("data", {}).get("source") if isinstance(content.get("data"), dict) else None
         if isinstance(source, str):
             content["data"]["source"] = str((path.parent / source).resolve())
-        server = content.get("engine", {}).get("server") if isinstance(content.get("engine"), dict) else None
-        if isinstance(server, str):
-            content["engine"]["server"] = str((path.parent / server).resolve())
-        experiment = cls.from_dict(content).on(**engine)
+        settings = content.get("engine", {})
+        if isinstance(settings, dict):
+            if isinstance(settings.get("server"), str):
+                settings["server"] = str((path.parent / settings["server"]).resolve())
+            content["engine"] = _redirect(settings, **engine)
+        experiment = cls.from_dict(content)
         if experiment.data is None and not experiment.is_remote:
             raise ParameterError(f"{path} must have a [data] table that says where the clients are")
         return experiment
@@ -141,10 +149,9 @@ class Experiment(_Section):
         return self.engine.name == "flower"
 
     def on(self, *, engine: str | None = None, server: str | Path | None = None) -> Experiment:
-        """The same experiment on another engine; what is `None` stays as it is."""
-        given = {"name": engine, "server": None if server is None else str(Path(server).resolve())}
-        given = {key: value for key, value in given.items() if value is not None}
-        return Experiment(**{**self.model_dump(), "engine": {**self.engine.model_dump(), **given}})
+        """Return the same experiment on another engine; what is `None` stays as it is."""
+        settings = _redirect(self.engine.model_dump(), engine=engine, server=server)
+        return Experiment(**{**self.model_dump(), "engine": settings})
 
     @property
     def participation(self) -> Participation:
@@ -186,6 +193,20 @@ def load_truth(experiment: Experiment) -> Any:
     return load_clients(experiment)[1] if known else None
 
 
+def _redirect(
+    settings: Mapping[str, Any], *, engine: str | None = None, server: str | Path | None = None
+) -> dict[str, Any]:
+    """Return an `[engine]` table for another engine, without what only the engine it names has."""
+    settings, named = dict(settings), settings.get("name")
+    if engine is not None:
+        if named is not None and named != engine:
+            settings = {key: value for key, value in settings.items() if engine in OPTIONS.get(key, (engine,))}
+        settings["name"] = engine
+    if server is not None:
+        settings["server"] = str(Path(server).resolve())
+    return settings
+
+
 def _call(function: Callable[..., Any], options: Mapping[str, Any], *args: Any) -> Any:
     try:
         return function(*args, **options)
@@ -201,6 +222,9 @@ _SECTIONS: dict[str, type[BaseModel]] = {"engine": EngineSettings, "data": DataS
 def _explain(error: ValidationError, method: object) -> str:
     lines = []
     for item in error.errors():
+        if item["type"] == "value_error":
+            lines.append(str(item["ctx"]["error"]))
+            continue
         *path, last = [str(part) for part in item["loc"]]
         where = f"[{'.'.join(path)}]" if path else "the experiment"
         if item["type"] == "extra_forbidden":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -37,8 +37,10 @@ def fit(
     server: str | Path | None = None,
     seed: int = 0,
     run: str | Path | None = None,
+    participants: Sequence[str] = (),
+    share_result: bool = False,
     workers: int = 0,
-    batched: bool = True,
+    batched: bool | None = None,
     deadline: float | None = None,
     threads: int = 1,
     cohort: int | Participation | None = None,
@@ -57,19 +59,24 @@ def fit(
         Where clients run: `inprocess`, `flower-simulation` or `flower`.
     server
         On the engine `flower`, the server's folder as `cotempo provision` made it.
+    participants
+        On the engine `flower`, the sites that take part; all that were provisioned by default.
+    share_result
+        On the engine `flower`, send the final state to the sites, so that each can use its own model there.
     seed
         Decides every random number: the same seed gives the same bits.
     run
         A new folder to keep the run in, so that it can be looked at and resumed; without it nothing is written.
     workers
-        Processes to spread the clients over; 0 calls them directly in this process.
+        Processes to spread the clients over; with 0, `inprocess` calls them directly in this process, and
+        `flower-simulation` takes as many as there are cores.
     batched
-        Let methods that can answer for the whole cohort at once do so (direct calls only). Batched and looped runs
-        agree within rounding, not in bits.
+        Whether methods that can answer for the whole cohort at once do so: by default with direct calls, the only ones
+        where they can. Batched and looped runs agree within rounding, not in bits.
     deadline
-        Seconds a client may take for an answer; needs workers.
+        Seconds a client may take for an answer; not for direct calls, which cannot be cut short.
     threads
-        Threads each process may use.
+        Threads each process may use, at most as many as there are cores; sites across organisations use one.
     cohort
         How many clients take part in a round, or a `Participation`; everyone by default.
     quorum
@@ -86,7 +93,8 @@ def fit(
         quorum=quorum,
         engine={
             "name": engine, "workers": workers, "batched": batched, "deadline": deadline, "threads": threads,
-            "server": None if server is None else str(server),
+            "server": None if server is None else str(server), "participants": tuple(participants),
+            "share_result": share_result,
         },
     )  # fmt: skip
     return run_experiment(experiment, clients or {}, method=method, public=public, run=run, progress=progress)
@@ -96,14 +104,15 @@ def run_experiment(
     experiment: Experiment,
     clients: Mapping[str, Any] | None = None,
     *,
+    truth: Any = None,
     method: Method | None = None,
     public: Any = None,
     run: str | Path | None = None,
     progress: bool | None = None,
 ) -> Any:
-    """Run an experiment from its start; clients come from its `[data]` unless they are given."""
+    """Run an experiment from its start; clients, and the truth behind them, come from its `[data]` unless given."""
     method = method or experiment.make_method()
-    tables = _tables(experiment, method, clients)
+    tables, truth = _tables(experiment, method, clients, truth)
     public = None if public is None else _table("public", public, method.kind)
     folder = None
     if run is not None:
@@ -111,7 +120,7 @@ def run_experiment(
     try:
         identity = folder.identity if folder else uuid.uuid4().hex
         with _at_work(experiment, method, tables, folder, identity) as engine:
-            return _drive(experiment, method, engine, folder, None, public, progress, identity)
+            return _drive(experiment, method, engine, folder, None, public, progress, identity, truth)
     except Exception:
         if folder and not folder.has_begun:
             folder.discard()  # so that the same command works once its mistake is mended
@@ -139,7 +148,7 @@ def resume(
         if begun.is_remote != experiment.is_remote:
             raise RunError(f"{run} must go on where its clients' memories are, on the engine {begun.engine.name}")
         method = experiment.make_method()
-        tables = _tables(experiment, method, clients)
+        tables, truth = _tables(experiment, method, clients, None if clients is None else load_truth(experiment))
         public = None if public is None else _table("public", public, method.kind)
         _same_data(folder.fingerprints, _fingerprints(tables, public))
         start = folder.latest(method)
@@ -147,7 +156,7 @@ def resume(
         with _at_work(experiment, method, tables, folder, folder.identity) as place:
             if start:
                 place.restore(start.memories, start.ledger)
-            return _drive(experiment, method, place, folder, start, public, progress, folder.identity)
+            return _drive(experiment, method, place, folder, start, public, progress, folder.identity, truth)
 
 
 def dry_run(
@@ -248,6 +257,7 @@ def _drive(
     public: Table | None,
     progress: bool | None,
     run: str,
+    truth: Any,
 ) -> Fitted:
     """Run the loop to its end, and keep what came of it."""
     history: list[dict[str, Any]] = []
@@ -273,7 +283,7 @@ def _drive(
     fitted = method.result(Outcome(method, state, schemas, engine.memories(ledger), tuple(history)))
     if folder:
         fitted.save(folder.path / "result")
-        fitted.report(folder.path / "report.html", truth=load_truth(experiment))
+        fitted.report(folder.path / "report.html", truth=truth)
     return fitted
 
 
@@ -282,13 +292,17 @@ def parameters_of(method: Method) -> dict[str, Any]:
     return {name: value for name, value in method.model_dump(mode="json").items() if value is not None}
 
 
-def _tables(experiment: Experiment, method: Method, clients: Mapping[str, Any] | None) -> dict[str, Table]:
-    """The clients' tables, none where they are at their own places."""
+def _tables(
+    experiment: Experiment, method: Method, clients: Mapping[str, Any] | None, truth: Any
+) -> tuple[dict[str, Table], Any]:
+    """Return the clients' tables, none where they are at their own places, and the truth behind them if it is known."""
     if experiment.is_remote:
         if clients:
             raise ParameterError("clients must not be given on the engine flower: sites hold their own tables")
-        return {}
-    return _here(method, clients if clients is not None else load_clients(experiment)[0])
+        return {}, None
+    if clients is None:
+        clients, truth = load_clients(experiment)
+    return _here(method, clients), truth
 
 
 def _here(method: Method, clients: Mapping[str, Any]) -> dict[str, Table]:

@@ -7,8 +7,13 @@ import pickle
 from typing import Any
 
 import numpy as np
+import pandas
+import polars
+import polars.testing
+import pyarrow
 import pytest
 
+import cotempo as ct
 from cotempo.data import Events, Posts, Schema, Series, make_events, make_posts, make_series
 from cotempo.errors import DataError, ParameterError
 
@@ -41,6 +46,29 @@ def test_frames_have_as_many_rows(table: Any) -> None:
     assert len(table.to_frame()) == len(table.to_frame("polars")) == table.to_frame("pyarrow").num_rows == table.rows
     with pytest.raises(ParameterError, match="did you mean 'pandas'"):
         table.to_frame("panda")
+
+
+RESULTS = [
+    ct.Network(np.array([[0.0, 0.5], [0.0, 0.0]]), np.zeros((1, 2, 2)), ("a", "b")),
+    ct.rank_edges({"a": make_series(1, 30, 2)[0]["client-0"]}, score="granger"),
+]
+
+
+@pytest.mark.parametrize("table", [*examples(), *RESULTS], ids=lambda table: type(table).__name__)
+def test_dataframe_libraries_take_tables_and_results_as_they_are(table: Any) -> None:
+    pandas.testing.assert_frame_equal(pandas.DataFrame(table), table.to_frame())
+    pandas.testing.assert_frame_equal(pandas.DataFrame.from_arrow(table), table.to_frame(), check_dtype=False)
+    polars.testing.assert_frame_equal(polars.DataFrame(table), table.to_frame("polars"))
+    assert pyarrow.table(table).equals(table.to_frame("pyarrow"))
+    assert list(table) == table.to_frame("pyarrow").to_pylist()
+
+
+def test_holes_stay_holes_on_their_way() -> None:
+    series = Series.from_arrays([[1.0, np.nan], [np.nan, 2.0]])
+    assert pandas.DataFrame(series)["x0"].isna().tolist() == [False, True]
+    empty = series.select([])
+    assert polars.DataFrame(empty).columns == ["sequence", "time", "x0", "x1"]
+    assert len(pandas.DataFrame(empty)) == 0
 
 
 def test_arrays_are_copies() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -60,6 +61,57 @@ def test_a_lost_memory_in_a_batch_costs_only_its_client() -> None:
     assert step.answers.names == ("b", "c", "d")
 
 
+class Careless(Batch):
+    """Returns a batch with a fault, at step 2."""
+
+    fault: str
+
+    def answer_all(self, questions: Sequence[Question], *given: Any) -> Any:
+        answers = super().answer_all(questions, *given)
+        if questions[0].step != 2:
+            return answers
+        faults = {
+            "one too few": answers[:-1],
+            "one too many": [*answers, answers[0]],
+            "no message": [answers[0], ({"move": 1.0}, None), *answers[2:]],
+            "no memory": [answers[0], (answers[1][0],), *answers[2:]],
+            "nothing": None,
+        }
+        return faults[self.fault]
+
+
+@pytest.mark.parametrize(
+    ("fault", "about"),
+    [
+        ("one too few", "must return 4 answers, one a client, it returned 3"),
+        ("one too many", "must return 4 answers, one a client, it returned 5"),
+        ("no message", "a Message and a memory for client b"),
+        ("no memory", "a Message and a memory for client b"),
+        ("nothing", "TypeError"),
+    ],
+)
+def test_a_batch_that_is_not_one_answer_a_client_is_asked_for_one_by_one(fault: str, about: str) -> None:
+    method = Careless(fault=fault)
+    with pytest.warns(UserWarning, match=rf"Careless\.answer_all failed .*{about}.*one by one"):
+        found = last(method, direct(method, CLIENTS, batched=True))
+    assert found == last(Walk(), direct(Walk(), CLIENTS))
+
+
+class Speechless(Batch):
+    """A client whose answer is no message, in a batch and by itself."""
+
+    def answer(self, question: Question, *given: Any) -> Any:
+        message, memory = super().answer(question, *given)
+        return ({"move": 1.0} if (question.client, question.step) == ("b", 2) else message), memory
+
+
+def test_an_answer_that_is_no_message_is_a_failure_of_its_client() -> None:
+    method = Speechless()
+    with pytest.warns(UserWarning, match="for client b"):
+        steps = list(rounds(method, direct(method, CLIENTS, batched=True)))
+    assert [(f.client, f.step, f.kind) for step in steps for f in step.answers.failures] == [("b", 2, "MessageError")]
+
+
 def test_data_a_method_cannot_use_are_refused_by_client_all_at_once() -> None:
     hollow = ct.Series.from_arrays(np.full((4, 2), np.nan))
     engine = direct(ct.FedMean(), {**CLIENTS, "x": hollow, "y": hollow})  # type: ignore[arg-type]
@@ -81,9 +133,41 @@ def test_tables_of_another_kind_are_refused_by_client() -> None:
         ({"name": "inproces"}, "did you mean 'inprocess'"),
         ({"name": "inprocess", "workers": -1}, "workers must be at least 0"),
         ({"name": "inprocess", "deadline": 3.0}, "a deadline needs workers"),
+        ({"name": "inprocess", "server": "/nowhere"}, "the engine inprocess has no option 'server', which is for flow"),
+        ({"name": "inprocess", "participants": ("a",)}, "no option 'participants', which is for flower"),
+        ({"name": "inprocess", "share_result": True}, "no option 'share_result', which is for flower"),
+        ({"name": "inprocess", "workers": 1, "batched": True}, "batched must be left out with workers"),
+        ({"name": "flower-simulation", "batched": True}, "no option 'batched', which is for inprocess"),
+        ({"name": "flower-simulation", "server": "/nowhere"}, "no option 'server', which is for flower"),
+        ({"name": "flower", "workers": 2}, "no option 'workers', which is for inprocess and flower-simulation"),
+        ({"name": "flower", "batched": True}, "no option 'batched', which is for inprocess"),
     ],
 )
 def test_wrong_options_are_refused(options: dict[str, Any], match: str) -> None:
-    name = options.pop("name")
+    name, rest = options["name"], {key: value for key, value in options.items() if key != "name"}
     with pytest.raises(ParameterError, match=match):
-        open_engine(name, Walk(), CLIENTS, seed=0, **options)
+        open_engine(name, Walk(), CLIENTS, seed=0, **rest)
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"server": "/nowhere"}, "no option 'server'"),
+        ({"participants": ("a",)}, "no option 'participants'"),
+        ({"share_result": True}, "no option 'share_result'"),
+        ({"workers": 1, "batched": True}, "batched must be left out with workers"),
+        ({"engine": "flower-simulation", "batched": True}, "no option 'batched'"),
+        ({"engine": "flower", "server": "/nowhere", "workers": 2}, "no option 'workers'"),
+    ],
+)
+def test_fit_refuses_what_its_engine_does_not_have(options: dict[str, Any], match: str, tmp_path: Path) -> None:
+    clients = None if options.get("engine") == "flower" else CLIENTS
+    with pytest.raises(ParameterError, match=match):
+        ct.fit(Walk(), clients, run=tmp_path / "run", **options)
+    assert not (tmp_path / "run").exists()
+
+
+def test_workers_are_asked_one_by_one_and_direct_calls_in_a_batch_unless_told_otherwise() -> None:
+    assert open_engine("inprocess", Batch(), CLIENTS, seed=0).batched  # type: ignore[attr-defined]
+    assert not open_engine("inprocess", Batch(), CLIENTS, seed=0, batched=False).batched  # type: ignore[attr-defined]
+    assert ct.fit(Walk(), CLIENTS, workers=1).digest == ct.fit(Walk(), CLIENTS, batched=False).digest

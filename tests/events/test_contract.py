@@ -7,10 +7,12 @@ from cotempo.events import FedPP, FedSimple
 from cotempo.testing.contract import CHECKS
 
 VARIANTS = {
-    "function of time": FedPP(rounds=1, inducing=5, cells=20, settle=1, compare=False),
-    "function of history": FedPP(kernel="history", rounds=1, base_rounds=1, inducing=5, settle=0, base="hawkes"),
-    "paper": FedPP(preset="paper", rounds=1, epochs=2, inducing=5, cells=20, batch=2),
-    "paper by mmd": FedPP(preset="paper", kernel="time", aggregation="mmd", rounds=1, epochs=1, inducing=4, cells=20),
+    "curve of time": FedPP(kernel="time", cells=48, compare=False),
+    "function of history": FedPP(
+        kernel="history", rounds=1, base_rounds=1, inducing=5, settle=0, base="hawkes", cells=48
+    ),
+    "paper": FedPP(preset="paper", rounds=1, epochs=2, inducing=5, cells=48, batch=2),
+    "paper by mmd": FedPP(preset="paper", kernel="time", aggregation="mmd", rounds=1, epochs=1, inducing=4, cells=48),
     "paper by lstm and types": FedPP(
         preset="paper", kernel="lstm", marks=True, base="hawkes", base_rounds=1, rounds=1, epochs=1, inducing=4, batch=3
     ),

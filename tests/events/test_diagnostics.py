@@ -33,7 +33,7 @@ def test_rescaling_needs_events():
 
 def test_next_event_forecasts_are_calibrated():
     rng = np.random.default_rng(0)
-    model = SigmoidCox(steps=10).fit(np.sort(rng.uniform(0, 100, 400)), (0.0, 100.0))
+    model = SigmoidCox().fit(np.sort(rng.uniform(0, 100, 400)), (0.0, 100.0))
     ahead = model.predict_next(20.0, until=60.0)
     waits = 20.0 + rng.exponential(1 / 4, 400)
     transformed = [probability_transform(ahead, time) for time in waits]
@@ -44,7 +44,7 @@ def test_next_event_forecasts_are_calibrated():
 
 def test_pictures_are_drawn(tmp_path):
     clients, truth = make_events(clients=3, sequences=5)
-    fitted = FedPP(rounds=2, inducing=6, cells=30, compare=False).fit(clients)
+    fitted = FedPP(kernel="time", cells=60, compare=False).fit(clients)
     curves = {name: fitted[name] for name in clients}
     tests = {name: rescaling_test(fitted[name].rescale(clients[name])) for name in clients}
     for number, figure in enumerate((plot_intensities(curves, truth, clients), plot_quantiles(tests))):

@@ -15,7 +15,7 @@ from cotempo.events.summary import Summary
 
 NONE = np.zeros(0)
 SUMMARY = Summary(100.0, 50.0, 0.0, 10.0, (0.1, 0.3, 0.6, 1.5))
-DESIGN = Design("lstm", SUMMARY.to_array(), 0.0, "poisson", np.array([2.0]), NONE, NONE)
+DESIGN = Design(SUMMARY.to_array(), 0.0, 20, "poisson", np.array([2.0]), NONE, NONE)
 RATE_A, KEPT, DELAY = 2.0, 0.7, 0.1
 
 

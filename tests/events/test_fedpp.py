@@ -16,7 +16,7 @@ def poisson():
 
 @pytest.fixture(scope="module")
 def shared(poisson):
-    return FedPP(rounds=20, inducing=20, cells=100).fit(poisson[0])
+    return FedPP(kernel="time", cells=200).fit(poisson[0])
 
 
 def test_the_shared_shape_is_found(poisson, shared):
@@ -34,7 +34,7 @@ def test_together_is_nearer_to_the_truth_than_alone(poisson, shared):
     misses = []
     for name, table in poisson[0].items():
         true = poisson[1].intensity(name, times)
-        alone = SigmoidCox(inducing=20, steps=20).fit(table).intensity(times).mean
+        alone = SigmoidCox().fit(table).intensity(times).mean
         misses.append([np.abs(np.log(mean / true)).mean() for mean in (alone, shared[name].intensity(times).mean)])
     alone, together = np.mean(misses, axis=0)
     assert together < 0.9 * alone
@@ -70,7 +70,7 @@ def test_events_beyond_the_learned_span_are_scored_with_their_exposure(shared):
 
 def test_a_client_without_events_leans_on_the_others(poisson):
     clients = {**poisson[0], "silent": Events.from_arrays([[]], (0.0, 10.0))}
-    fitted = FedPP(rounds=5, inducing=10, cells=50, compare=False).fit(clients)
+    fitted = FedPP(kernel="time", cells=50, compare=False).fit(clients)
     mean, lower, upper = fitted["silent"].intensity([1.0, 5.0])
     assert np.isfinite([mean, lower, upper]).all()
     assert (upper > mean).all()
@@ -78,15 +78,14 @@ def test_a_client_without_events_leans_on_the_others(poisson):
 
 def test_one_sequence_each_means_one_rate():
     clients, _ = make_events(clients=4, sequences=1, spread=0.0, length=30.0, seed=0)
-    fitted = FedPP(rounds=3, inducing=8, cells=40, compare=False).fit(clients)
-    levels = {round(fitted[name].ceiling, 6) for name in clients}
-    assert max(levels) - min(levels) < 0.01 * max(levels)
+    fitted = FedPP(kernel="time", cells=60, compare=False).fit(clients)
+    assert len({fitted[name].ceiling for name in clients}) == 1
 
 
 def test_history_finds_excitation():
     everything, _ = make_events(clients=4, sequences=40, kind="hawkes", seed=4)
     clients, new = split_by_sequence(everything, (0.5, 0.5))
-    fitted = FedPP(kernel="history", rounds=5, base_rounds=10, inducing=20, compare=False).fit(clients)
+    fitted = FedPP(kernel="history", rounds=5, base_rounds=10, inducing=20, cells=60, compare=False).fit(clients)
     model = fitted["client-0"]
     assert fitted.state.function.design.base == "hawkes"
     assert model.score(new["client-0"])["gain"] > 0.05
@@ -128,6 +127,90 @@ def test_results_survive_disk_and_have_pictures(shared, poisson, tmp_path):
     assert shared.report(tmp_path / "report.html").stat().st_size > 10_000
 
 
+@pytest.mark.parametrize("kernel", ["time", "history"])
+def test_waits_do_not_depend_on_comparing(kernel):
+    """Waits are those of the federated model, whether or not clients also learn alone."""
+    clients, _ = make_events(clients=3, sequences=6, kind="hawkes", length=5.0, seed=1)
+    sizes = {} if kernel == "time" else {"rounds": 2, "base_rounds": 2, "inducing": 6, "base": "hawkes"}
+    with_, without = (
+        FedPP(kernel=kernel, cells=60, compare=compare, **sizes).fit(clients, progress=False)
+        for compare in (True, False)
+    )
+    for name in clients:
+        compared, plain = (one.outcome.memories[name].function.waits for one in (with_, without))
+        assert set(compared) == set(plain)
+        for model in plain:
+            np.testing.assert_array_equal(compared[model], plain[model])
+
+
+def test_bands_and_draws_hold_what_the_inducing_points_leave_open():
+    """Few inducing points leave much of the prior variance open: far from them the band is that of the prior."""
+    clients, _ = make_events(clients=3, sequences=10, kind="hawkes", seed=4)
+    fitted = FedPP(kernel="history", base="hawkes", rounds=2, base_rounds=3, inducing=2, cells=60, compare=False).fit(
+        clients
+    )
+    model = fitted["client-0"]
+    features = np.array([[0.0] * 5, [40.0] * 5])
+    posterior = model.posterior(features)
+    known, nowhere = posterior.relative().deviation
+    amplitude = float(np.exp(fitted.state.function.kernel[0]))
+    assert nowhere**2 == pytest.approx(0.25 * amplitude + float(posterior.root[-1, -1]) ** -2, rel=0.05)
+    drawn = np.log(posterior.draw(4000, np.random.default_rng(0)))
+    near_linear = posterior._replace(residual=0.01 * posterior.residual, spread=0.01 * posterior.spread)
+    spread = np.log(near_linear.draw(4000, np.random.default_rng(0))).std(axis=0)
+    np.testing.assert_allclose(spread, near_linear.relative().deviation, rtol=0.05)
+    assert drawn[:, 1].std() > 0.9 * nowhere
+    assert known < nowhere
+
+
+def test_what_is_reported_was_not_chosen_on_the_same_events():
+    """Two models that differ by chance only: the better of the two on each half would be reported as a gain."""
+    from cotempo.events.function_server import _best
+
+    rng = np.random.default_rng(0)
+    gains = np.stack([np.zeros((4000, 10)), rng.normal(size=(4000, 10))], axis=-1)
+    first, second = gains[:, :5], gains[:, 5:]
+    reported = [b[:, _best(a)].sum() for a, b in zip(first, second, strict=True)]
+    chosen = [a[:, _best(a)].sum() for a in first]
+    assert abs(np.mean(reported)) < 4 * np.std(reported) / np.sqrt(4000)
+    assert np.mean(chosen) > 10 * np.std(chosen) / np.sqrt(4000)
+
+
+def test_sharp_curves_are_followed():
+    """Twenty periods and a step, which no long length scale follows: the default is as good as the best simple one."""
+    from cotempo.events import FedSimple
+
+    rng = np.random.default_rng(3)
+
+    def draw(kind, size):
+        parts = []
+        for _ in range(size):
+            times = np.sort(rng.uniform(0, 50, rng.poisson(200 * 2)))
+            high = np.sin(2 * np.pi * 20 * times / 50) > 0 if kind == "waves" else (times > 17) & (times < 22)
+            parts.append(times[rng.uniform(size=len(times)) < np.where(high, 0.9, 0.1)])
+        return Events.from_arrays(parts, (0.0, 50.0))
+
+    for kind in ("waves", "step"):
+        clients, new = ({f"c{i}": draw(kind, size) for i in range(3)} for size in (5, 20))
+        fitted = FedPP(kernel="time", compare=False, window=(0.0, 50.0)).fit(clients)
+        simple = [FedSimple(process=name).fit(clients) for name in ("profile", "histogram", "density", "steps")]
+        ours, *others = (
+            np.mean([models[name].score(new[name])["gain"] for name in clients]) for models in (fitted, *simple)
+        )
+        assert ours > max(others) - 0.002
+
+
+def test_auto_takes_history_only_where_it_pays():
+    excited, _ = make_events(clients=4, sequences=20, kind="hawkes", excitation=0.8, seed=4)
+    plain, _ = make_events(clients=4, sequences=10, seed=4)
+    small = {"rounds": 4, "base_rounds": 6, "inducing": 12, "cells": 60, "compare": False}
+    assert FedPP(**small).fit(excited).state.function.kept in ("base", "function")
+    time = FedPP(**small).fit(plain)
+    assert time.state.function.kept == "curve"
+    alone = FedPP(kernel="time", cells=60, compare=False).fit(plain)
+    np.testing.assert_array_equal(time["client-0"].intensity([3.0]).mean, alone["client-0"].intensity([3.0]).mean)
+
+
 def test_who_is_not_here_gets_the_shared_function(shared):
     from dataclasses import replace
 
@@ -146,8 +229,8 @@ def test_epoch_seconds_and_ties():
         name: Events.from_arrays([1.5e9 + day * np.sort(rng.integers(0, 60, 80))], (1.5e9, 1.5e9 + 60 * day), unit="s")
         for name in "abc"
     }
-    for parameters in ({}, {"kernel": "history", "base_rounds": 3}):
-        fitted = FedPP(rounds=3, inducing=8, cells=60, compare=False, **parameters).fit(clients)
+    for parameters in ({"kernel": "time"}, {"kernel": "history", "base_rounds": 3, "rounds": 3, "inducing": 8}):
+        fitted = FedPP(cells=60, compare=False, **parameters).fit(clients)
         score = fitted["a"].score(clients["b"])
         assert np.isfinite(list(score.values())).all()
         assert score["count_ratio"] == pytest.approx(1, abs=0.15)
@@ -161,11 +244,30 @@ def test_epoch_seconds_and_ties():
         {"kernel": "history", "marks": True},
         {"window": (1.0, 1.0)},
         {"rounds": 0},
+        {"aggregation": "kl"},
+        {"rounds": 40, "aggregation": "kl"},
+        {"epochs": 2},
+        {"batch": 4},
+        {"learning_rate": 0.1},
+        {"prior_deviation": 1.0},
+        {"kernel": "time", "rounds": 10},
+        {"kernel": "time", "base": "hawkes"},
+        {"kernel": "time", "inducing": 20},
+        {"share": "kernel"},
+        {"preset": "paper", "compare": True},
+        {"preset": "paper", "settle": 2},
+        {"preset": "paper", "base": "hawkes"},
+        {"preset": "paper", "period": 24.0},
     ],
 )
 def test_parameters_that_do_not_fit_are_refused(parameters):
-    with pytest.raises(ParameterError):
+    with pytest.raises(ParameterError, match=list(parameters)[-1]):
         FedPP(**parameters)
+
+
+def test_a_method_reads_its_own_parameters_again():
+    for method in (FedPP(), FedPP(kernel="time"), FedPP(preset="paper"), FedPP(preset="paper", aggregation="mmd")):
+        assert FedPP(**method.model_dump(mode="json")) == method
 
 
 def test_windows_outside_the_agreed_one_are_refused(poisson):

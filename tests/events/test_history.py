@@ -74,10 +74,30 @@ def test_a_long_sequence_needs_no_loop():
 
 
 def test_few_windows_are_cut_and_many_dealt():
-    few, many = record_of([[1.0, 9.0]]).hold_out(), record_of([[1.0]] * 10).hold_out()
-    assert few.end.tolist() == [8.0, 10.0]
+    few, many = record_of([[1.0, 1.6, 9.0]]).hold_out(), record_of([[1.0]] * 10).hold_out()
+    held = few.part(held=True)
+    assert len(few.start) == 25
+    assert held.end.tolist() == [2.0, 4.0, 6.0, 8.0, 10.0]
+    assert few.held.tolist() == [False, False, False]
+    assert record_of([[1.0, 1.8, 9.0]]).hold_out().held.tolist() == [False, True, False]
     assert many.window_held.sum() == 2
     assert len(many.start) == 10
+
+
+@given(st.lists(TIMES, min_size=1, max_size=7), st.integers(2, 5))
+@settings(max_examples=40, deadline=None)
+def test_folds_hold_every_event_and_every_stretch_once(sequences, folds):
+    record = record_of(sequences)
+    parts = record.deal(folds)
+    assert sum(part.events for part in parts) == record.events
+    assert sum(part.exposure for part in parts) == pytest.approx(record.exposure)
+    for part in parts:
+        inside = [
+            ((part.start < time) & (time <= part.end) & (part.window_sequence == number)).any()
+            for time, count, number in zip(part.time, part.count, part.sequence, strict=True)
+            if count and time > 0
+        ]
+        assert all(inside)
 
 
 @pytest.mark.parametrize("sequences", [1, 4, 5, 6, 20])
@@ -93,9 +113,10 @@ def test_what_is_left_can_be_held_out_again(sequences):
 def test_gaps_are_described_by_their_histogram():
     rng = np.random.default_rng(0)
     record = record_of([np.sort(rng.uniform(0, 10, 2000))])
-    got = gap_quantiles(gap_histogram(record), 1.0)
+    span = np.array([0.0, 10.0])
+    got = gap_quantiles(gap_histogram(record, span), 1.0, span)
     np.testing.assert_allclose(got, np.quantile(np.diff(record.time), (0.1, 0.4, 0.7, 0.95)), rtol=0.2)
-    assert all(np.diff(gap_quantiles(np.zeros(240), 3.0)) > 0)
+    assert all(np.diff(gap_quantiles(np.zeros(240), 3.0, span)) > 0)
 
 
 @given(st.floats(-1e9, 1e9), st.floats(1e-3, 1e6))

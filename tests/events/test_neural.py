@@ -35,7 +35,9 @@ def check(clients, **parameters):
     times = np.array([1.0, 1.5, 4.0])
     told = model.score(times, (0.0, 10.0))
     seen = np.log(model.intensity(times, times).mean).sum()
-    rate = clients["client-0"].rows / 200
+    known = [times for _, times, *_ in clients["client-0"].sequences()]
+    learned = [part for number, part in enumerate(known) if number % 10 not in (4, 9)]
+    rate = sum(map(len, learned)) / (10 * len(learned))
     by_hand = (seen - integral(model, times, 10.0) - 3 * np.log(rate) + 10 * rate) / 3
     assert told["gain"] == pytest.approx(by_hand, rel=0.05, abs=0.05)
     assert set(fitted.benefit) == set(clients)
@@ -65,10 +67,32 @@ def test_a_missing_package_is_named(clients):
 def test_gaps_cover_windows_and_long_sequences_begin_anew():
     times = np.linspace(0.5, 99.5, 600)
     record = Record.of(Events.from_arrays([times, []], (0.0, 100.0)))
-    gaps = make_gaps(record, 1.0, 0.0, 100.0)
+    gaps = make_gaps(record, 0.0, 100.0)
     assert gaps.length.sum() == pytest.approx(200)
     assert gaps.events.sum() == 600
     assert gaps.time.shape[1] <= 257
+
+
+def test_units_and_reference_do_not_know_the_test_sequences(clients):
+    """Other test and validation sequences leave what is learned, and its unit of time, as they were."""
+    known = [times for _, times, *_ in clients["client-0"].sequences()]
+    other = [np.linspace(0.1, 9.9, 200) if number % 10 in (4, 9) else times for number, times in enumerate(known)]
+    first, second = (FedNeural().prepare(Events.from_arrays(part, (0.0, 10.0))) for part in (known, other))
+    assert first.memory.unit == second.memory.unit
+    assert first.memory.events == second.memory.events
+    assert first.memory.exposure == second.memory.exposure
+    rows = [number for number in range(20) if number % 10 not in (4, 9)]
+    width = first.gaps.length.shape[1]
+    np.testing.assert_array_equal(first.gaps.length[rows], second.gaps.length[rows][:, :width])
+
+
+def test_benefit_is_in_nats(clients):
+    fitted = FedNeural(rounds=2).fit(clients)
+    model = fitted["client-0"]
+    tested = [times for number, (_, times, *_) in enumerate(clients["client-0"].sequences()) if number % 10 == 9]
+    by_hand = model.score(Events.from_arrays(tested, (0.0, 10.0)))["gain"]
+    assert fitted.benefit["client-0"].together == pytest.approx(by_hand, abs=1e-5)
+    assert FedNeural.metric == "held-out gain in nats per event"
 
 
 def test_a_client_without_events_is_fine():

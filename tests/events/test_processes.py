@@ -13,7 +13,12 @@ from cotempo.events.summary import Summary, gap_histogram, gap_quantiles
 
 
 def summary_of(record, window=(0.0, 10.0)):
-    return Summary(record.events, record.exposure, *window, gap_quantiles(gap_histogram(record), 1.0))
+    return Summary(
+        record.events,
+        record.exposure,
+        *window,
+        gap_quantiles(gap_histogram(record, np.array(window)), 1.0, np.array(window)),
+    )
 
 
 @pytest.fixture(scope="module")
@@ -107,6 +112,28 @@ def test_joining_helps_where_the_others_know_more():
     gaps = [abs(one.together - one.alone) for name, one in fitted.benefit.items() if name != "few"]
     assert max(gaps) < 0.1
     assert not FedSimple(process="hawkes", rounds=1).fit(clients).benefit
+
+
+@pytest.mark.parametrize("process", ["histogram", "steps", "hawkes", "renewal"])
+def test_the_unit_and_the_origin_of_time_do_not_matter(process):
+    """In another unit and from another origin, both of which round the span alike."""
+    clients, _ = make_events(clients=2, sequences=6, kind="hawkes", length=10.0, seed=2)
+    moved = {
+        name: Events.from_arrays([30.0 * t + 600.0 for _, t, *_ in table.sequences()], (600.0, 900.0))
+        for name, table in clients.items()
+    }
+    plain, other = (FedSimple(process=process, rounds=5).fit(tables) for tables in (clients, moved))
+    for name in clients:
+        scores = [fitted[name].score(tables[name])["gain"] for fitted, tables in ((plain, clients), (other, moved))]
+        assert scores[0] == pytest.approx(scores[1], abs=1e-9)
+
+
+def test_what_lies_beyond_the_span_goes_on_with_its_end():
+    early = np.sort(np.random.default_rng(0).uniform(0, 10, 400) ** 0.5 * 10**0.5)
+    fitted = FedSimple(process="profile").fit({"a": Events.from_arrays([early], (0.0, 10.0))})["a"]
+    assert fitted.intensity([12.0])[0] == fitted.intensity([9.99])[0]
+    late = fitted.score(np.array([10.5, 11.0]), (10.0, 12.0))
+    assert late["count_ratio"] == pytest.approx(fitted.intensity([9.99])[0])
 
 
 def test_an_unknown_process_is_refused(record):

@@ -7,8 +7,9 @@ from scipy import stats
 
 from cotempo.data import Events
 from cotempo.errors import CotempoError, DataError, ParameterError
-from cotempo.events import SigmoidCox, cox
+from cotempo.events import SigmoidCox, coverage, cox
 from cotempo.events.kernels import basis
+from cotempo.events.smoothers import density, histogram
 
 WINDOW = (0.0, 50.0)
 
@@ -83,6 +84,73 @@ def test_the_truth_is_found(fitted):
     assert (wide.upper - wide.lower > narrow.upper - narrow.lower).all()
 
 
+SHAPES = {
+    "sine": (lambda t: 1 + 0.7 * np.sin(2 * np.pi * 20 * t / 50), 0.06),
+    "spike": (lambda t: 1 + 8 * np.exp(-0.5 * ((t - 31.7) / 0.5) ** 2), 0.08),
+    "steps": (lambda t: np.select([t < 7.31, t < 23.77, t < 31.5], [1.0, 3.0, 0.5], 2.0), 0.06),
+    "dead time": (lambda t: np.where((t > 21.3) & (t < 29.4), 0.0, truth(t)), 0.05),
+}
+
+
+def draw_shape(shape, events, seed):
+    """Events by thinning, and the intensity."""
+    rng, fine = np.random.default_rng(seed), (np.arange(10**5) + 0.5) * 50 / 10**5
+    scale = events / (shape(fine).mean() * 50)
+    top = 1.01 * scale * shape(fine).max()
+    times = np.sort(rng.uniform(*WINDOW, rng.poisson(top * 50)))
+    return times[rng.uniform(0, top, len(times)) < scale * shape(times)], lambda t: scale * shape(t)
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_fast_changes_jumps_and_dead_times_are_followed(name):
+    shape, most = SHAPES[name]
+    times, true = draw_shape(shape, 10**4, 200)
+    model, at = SigmoidCox().fit(times, WINDOW), np.linspace(0.02, 49.98, 1000)
+    band = model.intensity(at)
+    assert np.sqrt(np.mean((band.mean - true(at)) ** 2)) / true(at).mean() < most
+    assert coverage(band, true(at)) > 0.85
+    if name == "dead time":
+        inside = model.intensity(np.linspace(22, 29, 20))
+        assert (inside.lower == 0).all()
+        assert (inside.upper < 0.01 * true(at).mean()).all()
+
+
+@pytest.mark.parametrize("name", ["steps", "spike", "on and off"])
+def test_no_simple_estimate_tells_clearly_more(name):
+    shape = SHAPES[name][0] if name in SHAPES else lambda t: np.where(t % 6.1 < 2.2, 3.0, 0.05)
+    times, true = draw_shape(shape, 3000, 201)
+    model = SigmoidCox().fit(times, WINDOW)
+    wanted = true(model.grid.middles)
+
+    def loss(rate):
+        surprise = wanted * np.log(np.maximum(wanted, 1e-12) / rate) - wanted + rate
+        return surprise.sum() * model.grid.width / 3000
+
+    for estimate in (histogram, density):
+        assert loss(model.mean(model.grid.middles)) < loss(estimate(model.count, model.exposure)) + 0.002
+
+
+def test_bursts_of_few_sequences_are_no_shape():
+    rng = np.random.default_rng(0)
+    table = Events.from_arrays(
+        [np.sort(np.concatenate([u + rng.exponential(0.05, 12) for u in rng.uniform(0, 9, 3)])) for _ in range(20)],
+        (0, 10),
+    )
+    model, at = SigmoidCox().fit(table), np.linspace(0.2, 8.8, 100)
+    assert model.temper > 3
+    assert model.intensity(at).mean.std() < 0.3 * model.reference
+    poisson = Events.from_arrays([np.sort(rng.uniform(0, 10, 36)) for _ in range(20)], (0, 10))
+    assert SigmoidCox().fit(poisson).temper == 1
+
+
+def test_units_and_origin_do_not_matter():
+    times, at = simulate(4, 3), np.linspace(0.5, 49.5, 60)
+    here = SigmoidCox().fit(times, WINDOW).intensity(at)
+    there = SigmoidCox().fit(1.7e9 + 3600 * times, (1.7e9, 1.7e9 + 3600 * 50)).intensity(1.7e9 + 3600 * at)
+    for mine, other in zip(here, there, strict=True):
+        np.testing.assert_allclose(mine, 3600 * other, rtol=1e-5)
+
+
 def test_several_windows_superpose():
     times = simulate(20, 1)
     halves = Events.from_arrays([times[::2], times[1::2]], WINDOW)
@@ -92,10 +160,12 @@ def test_several_windows_superpose():
 
 
 def test_a_stretch_nobody_watched_is_uncertain():
-    events = Events.from_arrays([np.linspace(1, 19, 60), np.linspace(81, 99, 60)], [(0, 20), (80, 100)])
-    mean, lower, upper = SigmoidCox().fit(events).intensity([10.0, 50.0])
-    assert mean[0] == pytest.approx(3, rel=0.2)
-    assert upper[1] / lower[1] > 2 * upper[0] / lower[0]
+    times = simulate(20, 4)
+    parts = [times[times < 15], times[(times > 35)]]
+    band = SigmoidCox().fit(Events.from_arrays(parts, [(0, 15), (35, 50)])).intensity([7.0, 25.0, 42.0])
+    width = np.log(band.upper / band.lower)
+    assert width[1] > 1.5 * max(width[0], width[2])
+    assert band.lower[0] < 20 * truth(7.0) < band.upper[0]
 
 
 def test_scores(fitted):
@@ -107,7 +177,7 @@ def test_scores(fitted):
 
 
 def test_a_thousand_samples_follow_the_intensity():
-    model = SigmoidCox(inducing=20, steps=10).fit(simulate(1.0, 0), WINDOW)
+    model = SigmoidCox().fit(simulate(1.0, 0), WINDOW)
     drawn = model.sample(*WINDOW, rng=1, count=1000)
     counts = np.array([len(times) for _, times, *_ in drawn.sequences()])
     expected = model.expected_count(*WINDOW)
@@ -150,10 +220,12 @@ def test_an_update_learns_on(fitted):
 
 @pytest.mark.parametrize("times", [[], [25.0], [25.0] * 40, np.linspace(0, 50, 20)])
 def test_few_and_tied_events_are_fine(times):
-    model = SigmoidCox(steps=10).fit(times, WINDOW)
-    for part in model.intensity(np.linspace(0, 50, 20)):
-        assert np.isfinite(part).all()
-        assert (part > 0).all()
+    model = SigmoidCox().fit(times, WINDOW)
+    mean, lower, upper = model.intensity(np.linspace(0, 50, 20))
+    assert (mean > 0).all()
+    assert (lower <= mean).all()
+    assert (mean <= upper).all()
+    assert np.isfinite(upper).all()
     assert np.isfinite(list(model.score([1.0, 2.0], WINDOW).values())).all()
     assert model.expected_count(*WINDOW) < 3 * (len(times) + 1)
 
@@ -161,7 +233,7 @@ def test_few_and_tied_events_are_fine(times):
 def test_epoch_seconds_and_a_million_events():
     rng = np.random.default_rng(0)
     times = 1.5e9 + np.sort(rng.uniform(0, 86400, 10**6))
-    model = SigmoidCox(steps=5).fit(times, (1.5e9, 1.5e9 + 86400))
+    model = SigmoidCox().fit(times, (1.5e9, 1.5e9 + 86400))
     assert model.intensity(1.5e9 + 40000).mean == pytest.approx(10**6 / 86400, rel=0.02)
 
 
@@ -171,8 +243,15 @@ def test_bad_times_are_refused(times):
         SigmoidCox().fit(times, WINDOW)
 
 
-@pytest.mark.parametrize("parameters", [{"inducing": 1}, {"cells": 0}, {"steps": 0}, {"prior_strength": 0}])
-def test_bad_parameters_are_refused(parameters):
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"kernel": "deep", "inducing": 1}, {"kernel": "deep", "cells": 0}, {"kernel": "lstm", "steps": 0},
+        {"inducing": 20}, {"cells": 500}, {"steps": 10}, {"base": "hawkes"}, {"kernel": "deep", "base": "hawkes"},
+        {"kernel": "deep", "marks": True},
+    ],
+)  # fmt: skip
+def test_parameters_that_are_wrong_or_mean_nothing_are_refused(parameters):
     with pytest.raises(ParameterError):
         SigmoidCox(**parameters)
 

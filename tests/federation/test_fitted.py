@@ -32,13 +32,19 @@ def test_benefit_is_the_leave_one_out_error_computed_the_long_way() -> None:
     pooled = np.vstack(list(rows.values()))
 
     def leave_one_out(mine: np.ndarray, pool: np.ndarray) -> float:
-        errors = [((row - (pool.sum(axis=0) - row) / (len(pool) - 1)) ** 2).mean() for row in mine]
-        return float(np.mean(errors))
+        errors = [(row - (pool.sum(axis=0) - row) / (len(pool) - 1)) ** 2 for row in mine]
+        return float(np.mean(errors / mine.var(axis=0)))
 
     for name, benefit in fitted.benefit.items():
         assert benefit.alone == pytest.approx(leave_one_out(rows[name], rows[name]), rel=1e-10)
         assert benefit.together == pytest.approx(leave_one_out(rows[name], pooled), rel=1e-10)
         assert benefit.helped == (benefit.together < benefit.alone)
+
+
+def test_a_client_whose_rows_do_not_vary_is_not_compared() -> None:
+    one = ct.Series.from_arrays(np.ones((1, 2)))
+    assert set(ct.FedMean().fit({**CLIENTS, "one": one}).benefit) == set(CLIENTS)
+    assert ct.FedMean().fit({"one": one}).benefit == {}
 
 
 @settings(max_examples=50, deadline=None)

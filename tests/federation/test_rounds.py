@@ -11,9 +11,10 @@ import pytest
 from toys import SECRET, Notes, Walk, Wrapped, make_clients
 
 from cotempo.data import Series
-from cotempo.errors import CotempoError, MessageError, QuorumError, SchemaError
+from cotempo.errors import CotempoError, MessageError, Problem, QuorumError, SchemaError
 from cotempo.federation.exchange import Answers, Ask, Failure, Question, Reply
 from cotempo.federation.message import Message
+from cotempo.federation.method import Roster
 from cotempo.federation.participation import Participation
 from cotempo.federation.rounds import Progress, rounds
 from cotempo.federation.tree import digest
@@ -83,7 +84,7 @@ def test_the_quorum_error_is_raised_from_the_clients_error() -> None:
 
 def test_with_everybody_gone_the_run_pauses_and_goes_on_when_they_are_back() -> None:
     method, notes = Walk(), Notes()
-    empty_house = Faulty(direct(method, CLIENTS), present=lambda call, names: names if call < 4 else [])
+    empty_house = Faulty(direct(method, CLIENTS), present=lambda call, names: names if call < 3 else [])
     with pytest.raises(QuorumError, match="all have left"):
         run(method, empty_house, keeper=notes)
     start = notes.checkpoints[-1]
@@ -102,7 +103,7 @@ def test_no_clients_at_all_is_an_error() -> None:
 
 def test_a_late_joiner_takes_part_from_the_next_round_on() -> None:
     method = Walk()
-    engine = Faulty(direct(method, CLIENTS), present=lambda call, names: names[:3] if call < 4 else names)
+    engine = Faulty(direct(method, CLIENTS), present=lambda call, names: names[:3] if call < 3 else names)
     steps = run(method, engine)
     assert [len(step.sent) for step in steps] == [3, 3, 4, 4]
     assert not any(step.answers.failures for step in steps)
@@ -111,7 +112,7 @@ def test_a_late_joiner_takes_part_from_the_next_round_on() -> None:
 def test_a_late_joiner_with_another_schema_is_left_out() -> None:
     method = Walk()
     clients = {**CLIENTS, "A": Series.from_arrays(np.ones((3, 5))), "z": Series.from_arrays(np.ones((3, 1)))}
-    engine = Faulty(direct(method, clients), present=lambda call, names: list("abcd") if call < 3 else names)
+    engine = Faulty(direct(method, clients), present=lambda call, names: list("abcd") if call < 2 else names)
     steps = run(method, engine)
     assert [sorted(step.sent) for step in steps] == [list("abcd")] * 4
     assert last(steps) == last(run(method))
@@ -120,9 +121,54 @@ def test_a_late_joiner_with_another_schema_is_left_out() -> None:
 def test_a_stranger_is_not_let_in_because_everybody_else_has_left() -> None:
     method = Walk()
     clients = {**CLIENTS, "z": Series.from_arrays(np.ones((3, 1)))}
-    engine = Faulty(direct(method, clients), present=lambda call, names: list("abcd") if call < 3 else ["z"])
+    engine = Faulty(direct(method, clients), present=lambda call, names: list("abcd") if call < 2 else ["z"])
     with pytest.raises(QuorumError, match="all have left"):
         run(method, engine)
+
+
+class Gregarious(Walk):
+    """Tables fit together among enough others; `seen` notes how many were looked at each time."""
+
+    seen: ClassVar[list[int]] = []
+    least: int = 4
+
+    def check(self, roster: Roster) -> None:
+        self.seen.append(len(roster.names))
+        if len(roster.names) < self.least:
+            raise SchemaError([Problem("there must be others")])
+
+
+def test_who_was_let_in_with_all_others_is_not_judged_again_whatever_the_cohort() -> None:
+    method, notes, who = Gregarious(), Notes(), Participation(1)
+    Gregarious.seen.clear()
+    steps = run(method, direct(method, CLIENTS), participation=who, keeper=notes)
+    assert Gregarious.seen == [4]
+    assert notes.troubles == []
+    for start in notes.checkpoints:
+        assert start.known == tuple(CLIENTS)
+        engine = direct(method, CLIENTS)
+        engine.restore(start.memories, start.ledger)
+        resumed = run(method, engine, participation=who, start=start)
+        assert last([*steps[: start.step], *resumed]) == last(steps)
+    assert Gregarious.seen == [4]
+
+
+def test_many_clients_are_checked_once() -> None:
+    stream = np.random.default_rng(0)
+    clients = {f"c{k:03d}": Series.from_arrays(stream.normal(size=(3, 2))) for k in range(500)}
+    Gregarious.seen.clear()
+    fitted = Gregarious(rounds=3, least=500).fit(clients, cohort=50)
+    assert Gregarious.seen == [500]
+    assert [len(record["sent"]) for record in fitted.history] == [50, 50, 50]
+    assert not fitted.failures
+
+
+def test_a_late_joiner_is_known_after_a_resume() -> None:
+    method, notes = Walk(), Notes()
+    engine = Faulty(direct(method, CLIENTS), present=lambda call, names: names[:3] if call < 3 else names)
+    run(method, engine, participation=Participation(1), keeper=notes)
+    assert notes.checkpoints[0].known == ("a", "b", "c")
+    assert notes.checkpoints[-1].known == ("a", "b", "c", "d")
 
 
 def test_clients_that_do_not_agree_are_refused_before_the_first_step() -> None:

@@ -139,3 +139,27 @@ def test_a_vector_goes_in_and_out_of_a_model() -> None:
     vector = np.arange(11, dtype=np.float32)
     from_vector(model, vector)
     np.testing.assert_array_equal(to_vector(model), vector)
+
+
+class Logarithmic(Regression):
+    """Scored in any unit: the mean log density, below zero; unknown where there are no rows of a part."""
+
+    def score(self, model: nn.Module, data: Any, part: str) -> float | None:
+        found = super().score(model, data, part)
+        return None if part == self.unknown else 100 * float(np.log(found)) - 500
+
+    unknown: ClassVar[str] = ""
+
+
+@pytest.mark.parametrize("algorithm", [learners.FedAvg, learners.SFL])
+@pytest.mark.parametrize("unknown", ["", "validation", "test"])
+def test_scores_may_have_any_unit_or_be_unknown(algorithm: type[learners.Learner], unknown: str) -> None:
+    cls = type("Family", (Logarithmic, algorithm), {"__module__": __name__, "unknown": unknown})
+    method = cls(rounds=3, learning_rate=0.05)
+    steps = list(rounds(method, direct(method, clients()), seed=0))
+    benefit = method.benefit(steps[-1].state)
+    assert set(benefit) == (set() if unknown == "test" else set(SLOPES))
+    assert all(value.alone < -500 and value.together < -500 for value in benefit.values())
+    trained = [step.metrics for step in steps if step.phase == "train"]
+    assert all(("score" in metrics) == (unknown != "validation") for metrics in trained)
+    assert all(metrics.get("score", -501) < -500 for metrics in trained)

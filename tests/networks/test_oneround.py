@@ -13,6 +13,8 @@ from cotempo.errors import DataError, ParameterError, SchemaError
 from cotempo.federation.exchange import Question, Reply
 from cotempo.federation.message import Message
 from cotempo.federation.rounds import rounds
+from cotempo.networks.oneround_client import own_rows, product_sums
+from cotempo.networks.transitions import transitions
 from cotempo.networks.wishes import Wishes
 from cotempo.shields import validate
 from cotempo.testing import Faulty
@@ -201,10 +203,67 @@ def test_a_client_that_forges_its_gram_is_named_and_left_out() -> None:
     np.testing.assert_allclose(steps[-1].state.within, honest.network.within, atol=1e-9)
 
 
+def test_clients_may_hold_their_columns_in_other_orders() -> None:
+    clients, _ = ct.make_networks(variables=4, clients=2, samples=400, seed=5)
+    first, second = clients.values()
+    turned = ct.Series.from_arrays(second.values[:, [2, 0, 3, 1]], features=["x2", "x0", "x3", "x1"])
+    plain, other = (QUICK.fit({"a": first, "b": table}) for table in (second, turned))
+    np.testing.assert_allclose(other.network.within, plain.network.within, atol=1e-9)
+
+
+@pytest.mark.parametrize("failing", [slice(120, None), slice(60, 180), slice(0, None, 3)])
+def test_judged_rows_are_in_no_sum_where_cells_are_missing(failing: slice) -> None:
+    """A sensor that fails: the last complete rows need not be the last rows."""
+    values = ct.make_networks(variables=3, clients=1, samples=200, seed=4)[0]["client-0"].values.copy()
+    values[failing, 1] = np.nan
+    prepared = QUICK.prepare(ct.Series.from_arrays(values))
+    own = own_rows(prepared, ("x0", "x1", "x2"), 1, None, pairwise=True)
+    assert len(own.judged) == len(prepared.rows.values) // 5 > 0
+    np.testing.assert_array_equal(own.judged, prepared.rows.values[-len(own.judged) :])
+    first = int(np.flatnonzero(values[:, 0] == own.judged[0, 0]).item())
+    inside = product_sums(own, np.zeros(3), pairwise=True, split=True)
+    before = [ct.Series.from_arrays(values[: first - 1])]  # the row before the first judged one is its past
+    (only,) = (own_rows(QUICK.prepare(one), ("x0", "x1", "x2"), 1, None, pairwise=True) for one in before)
+    outside = product_sums(only, np.zeros(3), pairwise=True, split=False)
+    np.testing.assert_allclose(inside["products"][0], outside["products"][0], atol=1e-9)
+
+
+def test_alone_is_worked_out_from_the_own_rows_before_the_judged_ones() -> None:
+    clients, _ = ct.make_networks(variables=3, clients=2, samples=1200, seed=4)
+    fitted = ct.OneRound(restarts=0, evidence="penalty").fit(clients)
+    values = clients["client-0"].values
+    rows = transitions(values, 1)
+    judged = len(rows) // 5
+    seen = rows[: len(rows) - judged - 1]
+    method = QUICK.model_copy(update={"evidence": "penalty"})
+    network = method.fit({"a": ct.Series.from_arrays(values[: len(seen) + 1])}).network
+    stacked = np.vstack([network.within, network.across[0]])
+
+    def errors(some: np.ndarray) -> np.ndarray:
+        centred = some - seen.mean(axis=0)
+        return centred[:, :3] - centred @ stacked
+
+    variance = (errors(seen) ** 2).sum(axis=0) / (len(seen) - np.count_nonzero(stacked, axis=0))
+    expected = -0.5 * (np.log(2 * np.pi * variance) + errors(rows[-judged:]) ** 2 / variance).sum(axis=1).mean()
+    assert fitted.benefit["client-0"].alone == pytest.approx(expected, abs=1e-6)
+
+
+def test_personal_with_a_client_that_lacks_a_variable() -> None:
+    clients, _ = ct.make_networks(variables=4, clients=3, samples=240, shared=0.8, seed=1)
+    lacking = ct.Series.from_arrays(clients["client-1"].values[:, :3], features=["x0", "x1", "x2"])
+    method = ct.OneRound(personal=True, compare=False, restarts=0)
+    with warnings.catch_warnings(action="ignore"):
+        steps = list(rounds(method, InProcess(method, {**clients, "client-1": lacking}, seed=0), seed=0))
+    assert not [failure for step in steps for failure in step.answers.failures]
+    (borrow,) = (step for step in steps if step.answers.failures == () and "share" in step.metrics)
+    assert borrow.answers.names == ("client-0", "client-1", "client-2")
+
+
 def test_personal_networks_borrow_and_stay_home() -> None:
     clients, truth = ct.make_networks(variables=5, clients=4, samples=240, shared=0.8, seed=1)
-    fitted = ct.OneRound(personal=True, compare=False, restarts=0).fit(clients)
-    alone = {name: QUICK.fit({name: table}).network for name, table in clients.items()}
+    one_unit = QUICK.model_copy(update={"scaled": False})
+    fitted = one_unit.model_copy(update={"personal": True}).fit(clients)
+    alone = {name: one_unit.fit({name: table}).network for name, table in clients.items()}
     own = {name: fitted[name].network for name in clients}
     assert fitted.scores(truth)["within_shd_double"] < ct.score_network(alone, truth)["within_shd_double"]
     assert ct.score_network(own, truth) == fitted.scores(truth)

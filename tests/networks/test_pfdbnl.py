@@ -11,7 +11,8 @@ from cotempo.federation.registry import find_method
 from cotempo.federation.rounds import rounds
 from cotempo.federation.tree import digest
 from cotempo.networks.baselines import Local
-from cotempo.networks.pfdbnl import COUPLINGS, PFDBNL, tied_step, unbiased_variance
+from cotempo.networks.compare import unbiased
+from cotempo.networks.pfdbnl import COUPLINGS, PFDBNL, residual_squares, tied_step
 
 FIXED = {"coupling": 0.3, "lambda_within": 0.1, "lambda_across": 0.1, "compare": False}
 
@@ -43,7 +44,7 @@ def test_related_clients_gain_from_each_other() -> None:
 
 def test_each_client_gets_its_own_network_and_the_common_one_is_there() -> None:
     clients, truth = related(1, samples=2000, shared=0.6)
-    fitted = PFDBNL().fit(clients, progress=False)
+    fitted = PFDBNL(scaled=False).fit(clients, progress=False)
     assert fitted.scores(truth)["within_shd_double"] <= 2
     assert all(fitted[name].network.is_acyclic for name in clients)
     assert fitted.network.is_acyclic
@@ -149,7 +150,7 @@ def test_variance_is_unbiased() -> None:
     network = ct.Network(np.zeros((2, 2)), np.zeros((1, 2, 2)))
     rows = rng.normal(size=(12, 4))
     centred = rows - rows.mean(axis=0)
-    found = unbiased_variance(centred.T @ centred / 12, 12, network)
+    found = unbiased(residual_squares(centred.T @ centred / 12, network), 12, network)
     np.testing.assert_allclose(found, rows[:, :2].var(axis=0, ddof=1))
 
 

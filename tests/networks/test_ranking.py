@@ -57,7 +57,7 @@ def test_granger_is_the_f_statistic_of_two_regressions(lags: int) -> None:
 
 def test_partial_correlations_are_those_of_residuals() -> None:
     clients, _ = small()
-    within, lagged = (ct.rank_edges(shifted(clients), score=score).scores for score in ("within", "lagged"))
+    within, lagged = (ct.rank_edges(shifted(clients), score=score, lags=1).scores for score in ("within", "lagged"))
     now = np.vstack([series.values for series in clients.values()])
     rows = np.vstack([transitions(series.values, 1) for series in clients.values()])
 
@@ -184,7 +184,7 @@ def test_split_clients_give_what_pooled_rows_give(score: str) -> None:
     if score == "parent_sets":  # a series is centred by itself: give both the same series
         pooled = ct.Series.from_arrays([series.values for series in parts.values()])
         whole = {"client-0": pooled}
-    together, alone = (ct.rank_edges(clients, score=score) for clients in (parts, whole))
+    together, alone = (ct.rank_edges(clients, score=score, lags=1) for clients in (parts, whole))
     if score == "chosen":
         assert together.choice.split(", ")[0] in CANDIDATES  # blocks are others, so the choice may be
         return
@@ -204,7 +204,7 @@ def test_split_clients_give_what_pooled_rows_give(score: str) -> None:
 def test_linear_scores_do_not_depend_on_how_rows_are_split(score: str) -> None:
     whole, _ = small(clients=1)
     parts, _ = small(clients=8)
-    scores = [ct.rank_edges(clients, score=score).scores[OFF] for clients in (whole, parts)]
+    scores = [ct.rank_edges(clients, score=score, lags=1).scores[OFF] for clients in (whole, parts)]
     np.testing.assert_allclose(*scores, rtol=1e-8)
 
 
@@ -274,16 +274,96 @@ def test_wrong_settings_are_answered_with_what_must_hold() -> None:
         EdgeRanking(lags=0)
 
 
-def test_too_many_products_are_refused_before_anything_is_sent() -> None:
-    clients = {"a": ct.Series.from_arrays(np.random.default_rng(0).normal(size=(40, 80)))}
-    with pytest.raises(ParameterError, match='leave "products" out'):
-        ct.rank_edges(clients)
+def test_candidates_that_are_too_large_are_left_out_and_named() -> None:
+    values = np.random.default_rng(0).normal(size=(200, 80))
+    values[1:, 3] += values[:-1, 7]
+    ranking = ct.rank_edges({"a": ct.Series.from_arrays(values)})
+    assert ranking.top(1)[0][:2] == ("x7", "x3")
+    (words,) = ranking.left_out
+    assert words.startswith("candidate products: of 80 variables it makes 3400 columns")
+    assert not any(name.startswith("products") for name in ranking.likelihoods)
+    with pytest.raises(ParameterError, match="offer more candidates"):
+        ct.rank_edges({"a": ct.Series.from_arrays(values)}, candidates=("products",))
+
+
+def strange(clients: dict[str, ct.Series]) -> dict[str, ct.Series]:
+    """Further columns: two values equally often, constant ones, and ones that move once, halfway or at the end."""
+
+    def widen(values: np.ndarray) -> np.ndarray:
+        rows = len(values)
+        middle, end, coin = np.zeros(rows), np.zeros(rows), np.arange(rows) // 7 % 2
+        middle[rows // 2] = end[-1] = 1.0
+        return np.column_stack([values, coin, np.full(rows, 0.1), np.full(rows, 0.1), middle, end])
+
+    names = ["x0", "x1", "x2", "x3", "coin", "still", "quiet", "middle", "end"]
+    return {name: ct.Series.from_arrays(widen(series.values), features=names) for name, series in clients.items()}
+
+
+@pytest.mark.parametrize("score", SCORES)
+def test_columns_that_hardly_vary_or_do_not_are_no_obstacle(score: str) -> None:
+    clients, _ = small(samples=840)
+    ranking = ct.rank_edges(strange(clients), score=score)
+    assert ranking.left_out[:2] == ("still: it does not vary at any client", "quiet: it does not vary at any client")
+    off = ~np.eye(9, dtype=bool)
+    quiet = np.zeros((9, 9), dtype=bool)
+    quiet[5:7] = quiet[:, 5:7] = True
+    assert (ranking.scores[quiet & off] == -np.inf).all()
+    assert not np.isnan(ranking.scores[off]).any()
+    assert np.isfinite(ranking.scores[~quiet & off & (np.arange(9) != 8)[:, None]]).all()
+    assert len(ranking.to_frame()) == 72
+
+
+def test_a_square_that_does_not_vary_is_no_feature() -> None:
+    """A column with two values is an effect of its sign alone: standardised, its square is one."""
+    rng = np.random.default_rng(0)
+    coin = np.where(np.arange(400) // 2 % 2 == 0, 1.0, 5.0)
+    effect = rng.normal(size=400)
+    effect[1:] += 0.5 * (coin[:-1] - 3.0)
+    ranking = ct.rank_edges({"a": ct.Series.from_arrays(np.column_stack([coin, effect]))})
+    assert ranking.left_out == ("the square of x0 at lag 1: it does not vary",)
+    assert ranking.top(1)[0][:2] == ("x0", "x1")
+
+
+def test_a_duplicated_constant_column_changes_nothing() -> None:
+    clients, _ = small()
+    still = {
+        name: np.column_stack([series.values, np.full(len(series.values), 3.0)]) for name, series in clients.items()
+    }
+    once = ct.rank_edges({name: ct.Series.from_arrays(values) for name, values in still.items()})
+    twice = ct.rank_edges(
+        {name: ct.Series.from_arrays(values[:, [0, 1, 2, 3, 4, 4]]) for name, values in still.items()}
+    )
+    np.testing.assert_array_equal(once.scores[:4, :4], twice.scores[:4, :4])
+    np.testing.assert_allclose(once.scores[:4, :4], ct.rank_edges(clients).scores, rtol=1e-9)
+
+
+def test_lags_are_chosen_where_none_are_given() -> None:
+    rng = np.random.default_rng(2)
+    values = rng.normal(size=(400, 4))
+    for time in range(3, 400):
+        values[time, 1] += 0.8 * values[time - 3, 0]
+    clients = {"a": ct.Series.from_arrays(values[:200]), "b": ct.Series.from_arrays(values[200:])}
+    for score in ("granger", "lagged", "fourier"):
+        ranking = ct.rank_edges(clients, score=score)
+        assert ranking.choice == "linear-3"
+        assert ranking.top(1)[0][:2] == ("x0", "x1")
+        assert ranking.likelihoods[ranking.choice] == max(ranking.likelihoods.values())
+    given, chosen = (ct.rank_edges(clients, score="granger", lags=lags) for lags in (3, "auto"))
+    assert np.corrcoef(given.scores[OFF], chosen.scores[OFF])[0, 1] > 0.99
+    assert given.choice == ""
+
+
+def test_lags_that_leave_few_rows_are_left_out() -> None:
+    rng = np.random.default_rng(3)
+    short = ct.Series.from_arrays([rng.normal(size=(5, 3)) for _ in range(30)])
+    ranking = ct.rank_edges({"a": ct.Series.from_arrays(rng.normal(size=(90, 3))), "b": short})
+    assert [words.split(":")[0] for words in ranking.left_out] == ["candidate linear-5"]
 
 
 def test_bad_tables_are_named() -> None:
     clients, _ = small()
-    constant = {name: ct.Series.from_arrays(series.values * [1, 0, 1, 1]) for name, series in clients.items()}
-    with pytest.raises(DataError, match="column x1"):
+    constant = {name: ct.Series.from_arrays(series.values * [1, 0, 0, 0]) for name, series in clients.items()}
+    with pytest.raises(DataError, match="at least two variables must vary over all clients"):
         ct.rank_edges(constant, score="granger")
     short = {**clients, "short": ct.Series.from_arrays(clients["client-0"].values[:5])}
     with pytest.raises(CotempoError, match="short"):

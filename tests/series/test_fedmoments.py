@@ -25,7 +25,8 @@ def parts(count: int = 10, rows: int = 130, missing: float = 0.0) -> dict[str, n
         first = np.sin(time * np.pi / 6) + np.cumsum(0.05 * stream.normal(size=rows)) + number
         second = np.cos(time * np.pi / 6) + 0.1 * stream.normal(size=rows)
         values = np.column_stack([first, second, 2 * first + 0.1 * stream.normal(size=rows)])
-        found[f"client-{number}"] = np.where(stream.random(values.shape) < missing, np.nan, values)
+        chances = stream.random(values.shape)
+        found[f"client-{number}"] = np.where(chances < missing, np.nan, values)
     return found
 
 
@@ -130,3 +131,29 @@ def test_units_are_sums():
     total = {name: sum(each[name] for each in every) for name in every[0]}
     pooled = Rows(np.concatenate(list(values.values())), (130,) * 3)
     assert np.allclose(find_units(**total).step, find_units(**sum_units(pooled)).step)
+
+
+@pytest.mark.slow
+def test_a_stage_of_fed_tdd():
+    """Clients that share two of three features fill better than interpolation with networks that learned nothing."""
+    values = parts(3, rows=600, missing=0.2)
+    clients = tables(values)
+    public = Series.from_arrays(values["client-2"][:, :2], features=NAMES[:2])
+    del clients["client-2"]
+    few = clients["client-1"]
+    clients["client-1"] = replace(few, features=NAMES[:2], values=few.values[:, :2])
+    method = ct.FedTDD(
+        common=NAMES[:2], rounds=1, window=12, width=4, heads=1, encoders=1, decoders=1, imputer_width=4,
+        imputer_layers=1, pretrain_steps=1, token_steps=0, start_steps=0, imputer_steps=1, first_steps=1, later_steps=0,
+        last_steps=0,
+    )  # fmt: skip
+    fitted = method.fit(clients, public=public, progress=False)
+    assert [record["phase"] for record in fitted.history][1:5] == ["centre", "moments", "moments", "choose"]
+    for phase in ("centre", "moments", "choose"):
+        assert method.expects(fitted.state, phase).sums
+    truth = parts(3, rows=600)
+    for name, table in clients.items():
+        gone = np.isnan(table.values)
+        true = truth[name][:, : len(table.features)]
+        ours, line = (np.abs(f.values - true)[gone].mean() for f in (fitted[name].impute(table), interpolate(table)))
+        assert ours < 0.85 * line

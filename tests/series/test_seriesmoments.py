@@ -124,3 +124,20 @@ def test_parameters_are_checked():
     made, _ = make_series(clients=1, length=40)
     with pytest.raises(ParameterError, match="level"):
         ct.SeriesMoments(window=4).fit(made["client-0"]).impute(made["client-0"], level=1.0)
+
+
+SMALL = {"window": 12, "width": 8, "imputer_width": 8, "imputer_steps": 1, "steps": 1, "encoders": 1, "decoders": 1}
+
+
+def test_a_stage_of_series_diffusion():
+    """Networks that learned nothing are not let in; the moments are."""
+    values = daily(1500)
+    model = ct.SeriesDiffusion(**SMALL).fit(Series.from_arrays(values[:1000]))
+    moments = ct.SeriesMoments().fit(Series.from_arrays(values[:1000]))
+    gates = dict(zip(model.filler.names, np.moveaxis(model.filler.gates, -1, 0), strict=True))
+    assert (gates["moments"][:, :2] > 0).all()
+    table = Series.from_arrays(values[1000:])
+    mask = mask_rows(table.values.shape, 0.5, 0)
+    (ours, line), (alone, _) = error(model, table, mask), error(moments, table, mask)
+    assert ours < 1.05 * alone
+    assert ours < 0.7 * line

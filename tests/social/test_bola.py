@@ -32,3 +32,12 @@ def test_improvement_is_what_sampling_says() -> None:
 def test_a_flat_score_and_a_single_probe() -> None:
     assert search_weight(lambda weight: 0.5, 0.6, 8).weight == 1.0
     assert search_weight(lambda weight: 0.5, 0.6, 1).weight == 1.0
+
+
+def test_as_published_the_weight_is_the_one_with_the_highest_score() -> None:
+    rng = np.random.default_rng(1)
+    noisy = [search_weight(lambda weight: float(rng.normal()), 0.6, 12, cautious=False) for _ in range(20)]
+    assert all(search.weight == search.tried[search.scores.argmax()] for search in noisy)
+    rng = np.random.default_rng(1)
+    careful = [search_weight(lambda weight: float(rng.normal()), 0.6, 12) for _ in range(20)]
+    assert np.mean([search.weight == 1.0 for search in careful]) > np.mean([search.weight == 1.0 for search in noisy])

@@ -9,6 +9,7 @@ import pytest
 import cotempo as ct
 from cotempo import social
 from cotempo.data import Posts, make_posts
+from cotempo.engines import open_engine
 from cotempo.engines.inprocess import InProcess
 from cotempo.errors import DataError, ParameterError
 from cotempo.federation.rounds import rounds
@@ -31,8 +32,10 @@ def test_baselines_have_the_surface_of_dame(name: str) -> None:
     fitted = getattr(social, name)(rounds=2, **SMALL).fit(CLIENTS)
     posts = CLIENTS["client-1"]
     found = fitted["client-1"].detect(posts, events=3)
-    assert found.shape == (60,)
-    assert len(set(found)) == 3
+    assert isinstance(found, social.Detection)
+    assert set(found.event) == {"group-0", "group-1", "group-2"}
+    assert ((found.confidence > 1 / 3 - 1e-9) & (found.confidence <= 1)).all()
+    assert found.to_frame("polars").shape == (60, 2)
     assert len(fitted["client-1"].detect(posts)) == 60
     assert fitted["client-1"].embed(posts).shape == (60, 8)
 
@@ -77,6 +80,21 @@ def test_an_attacker_is_left_alone() -> None:
     groups = [entry.groups for entry in last.state.record]
     alone = [list(entry.values()).count(entry["client-2"]) == 1 for entry in groups]
     assert np.mean(alone) >= 0.75
+
+
+def test_an_attack_goes_through_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    attacks = {"client-2": social.ParameterNoise(3.0, replaces=True)}
+    method = social.FedAvg(rounds=1, **SMALL)
+    calm = method.fit(CLIENTS)
+    monkeypatch.setattr("cotempo.fitting.open_engine", lambda *a, **k: social.Attacked(open_engine(*a, **k), attacks))
+    attacked = method.fit(CLIENTS)
+    assert np.abs(attacked.state.weights - calm.state.weights).max() > 1
+
+
+def test_the_preset_paper_is_a_set_of_values() -> None:
+    assert not social.DAMe(preset="paper").cautious
+    assert social.DAMe().cautious
+    assert social.DAMe(preset="paper") == social.DAMe(**social.DAMe.presets["paper"], preset="paper")
 
 
 def test_attacks_do_what_they_say() -> None:

@@ -17,6 +17,7 @@ from cotempo.testing import CHECKS
 CLIENTS, TRUTH = make_posts(clients=3, posts=150, events=12, seed=1)
 SMALL = EventDetector(dimension=40, buckets=2048)
 ONE = CLIENTS["client-0"]
+FOUND = {f"found-{number:04d}" for number in range(150)}
 SLOW = ("every_engine_gives_the_same_bits", "killed_anywhere_equals_never_killed")
 
 
@@ -55,32 +56,63 @@ def test_together_clients_keep_their_labels_to_themselves_and_few_labels_go_furt
     assert "event" not in " ".join(str(value) for value in vars(fitted.state).values() if isinstance(value, str))
 
 
-def test_few_labels_look_through_the_own_and_the_shared_encoder() -> None:
-    few = {
-        name: replace(posts, event=tuple(event if row % 10 == 0 else None for row, event in enumerate(posts.event)))
-        for name, posts in CLIENTS.items()
-    }
-    fitted = SMALL.fit({**few, "client-2": CLIENTS["client-2"]})
-    memories = fitted.outcome.memories
-    assert {name: memory.paired for name, memory in memories.items()} == {
-        "client-0": True,  # 15 labels are fewer than 40 dimensions
-        "client-1": True,
-        "client-2": False,
-    }
-    lens, shared = fitted["client-0"].lens, fitted.state.shared.encoder
-    vectors = lens.encoder.encode(ONE.text)
-    assert vectors.shape == (ONE.rows, 80)
-    np.testing.assert_array_equal(vectors[:, 40:], shared.encode(ONE.text))
-    np.testing.assert_allclose(np.linalg.norm(vectors[:, :40], axis=1), 1, rtol=1e-5)
-    assert not lens.whitening[:40, 40:].any()
-    assert nmi(ONE, fitted["client-0"].detect(ONE).event) > 0.85
-    assert not SMALL.fit(few["client-0"]).lens.whitening.shape[0] > 40  # alone there is one encoder
+def test_a_client_with_few_labels_learns_from_others_with_the_same_events() -> None:
+    posts = make_posts(clients=2, posts=400, events=8, seed=3)[0]["client-0"]
+    shuffled = posts.select(np.random.default_rng(0).permutation(400))
+    large, small, new = (shuffled.select(rows) for rows in np.split(np.arange(400), (250, 255)))
+    known = np.isin(new.event, sorted(set(small.event)))
+    new = new.select(known)
+    alone = nmi(new, SMALL.fit(small).detect(new).event)
+    together = nmi(new, SMALL.fit({"large": large, "small": small})["small"].detect(new).event)
+    elsewhere = replace(large, event=tuple(f"other {event}" for event in large.event))
+    apart = nmi(new, SMALL.fit({"large": elsewhere, "small": small})["small"].detect(new).event)
+    assert together > alone + 0.05
+    assert together > apart + 0.05  # only events of the same name are shared
 
 
-def test_a_client_without_labels_finds_events_with_the_others_scatter() -> None:
+def test_a_client_without_labels_finds_events_beside_others_with_labels() -> None:
     fitted = SMALL.fit({**CLIENTS, "client-0": bare(ONE)})
     assert nmi(ONE, fitted["client-0"].detect(ONE).event) > 0.8
     assert "client-0" not in fitted.benefit
+
+
+def test_a_client_sends_and_receives_less_than_a_megabyte() -> None:
+    fitted = EventDetector().fit(CLIENTS)
+    for way in ("sent", "received"):
+        for name in CLIENTS:
+            assert sum(step[way].get(name, 0) for step in fitted.history) < 1e6
+
+
+def test_neither_order_nor_names_of_clients_nor_the_order_of_posts_matter() -> None:
+    rng = np.random.default_rng(0)
+    other = {
+        new: CLIENTS[old].select(rng.permutation(CLIENTS[old].rows))
+        for new, old in (("z", "client-0"), ("m", "client-2"), ("a", "client-1"))
+    }
+    first, second = SMALL.fit(CLIENTS), SMALL.fit({**other, "nobody": ONE.select([])})
+    for new, old in (("z", "client-0"), ("a", "client-1")):
+        found, again = first[old].detect(ONE), second[new].detect(ONE)
+        np.testing.assert_array_equal(found.event, again.event)
+        np.testing.assert_allclose(found.confidence, again.confidence, rtol=1e-6)
+        assert first.benefit[old].together == pytest.approx(second.benefit[new].together)
+        assert first.benefit[old].alone == pytest.approx(second.benefit[new].alone)
+    with pytest.raises(DataError, match="at least one post"):
+        second["nobody"]
+
+
+def test_posts_beyond_every_known_event_are_news_also_where_time_counts() -> None:
+    events = sorted(set(ONE.event))
+    apart = replace(ONE, time=ONE.time + 100 * np.array([events.index(event) for event in ONE.event]))
+    timed = EventDetector(dimension=40, buckets=2048, time="use")
+    detector = timed.fit(apart)
+    assert detector.lens.duration > 0
+    assert not any(event.startswith("found-") for event in detector.partial_fit(bare(apart)).detect(apart).event)
+    detector = timed.fit(apart)
+    centres = np.stack([record.centre for record in detector.active])
+    squares = ((detector.lens.look(apart)[:, None] - centres) ** 2).sum(axis=2).min(axis=1)
+    assert (squares > detector.book.radius).mean() < 0.05
+    detector.book = replace(detector.book, radius=0.99 * squares.min())
+    assert set(detector.partial_fit(bare(apart)).book.sample.event[-150:]) <= FOUND
 
 
 @pytest.mark.parametrize("options", [{}, {"events": 6}, {"unknown": "entropy"}])

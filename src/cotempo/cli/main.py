@@ -93,7 +93,8 @@ def run(
         say(lines or ["Nothing is sent in the first step."], record, quiet=quiet, as_json=as_json)
         return
     folder = folder or Path("runs") / experiment.name
-    fitted = run_experiment(experiment, clients, run=folder, progress=False if quiet or as_json else None)
+    progress = False if quiet or as_json else None
+    fitted = run_experiment(experiment, clients, truth=truth, run=folder, progress=progress)
     say(*describe_result(fitted, folder, truth), quiet=quiet, as_json=as_json)
 
 
@@ -142,7 +143,7 @@ def check(
 
 @app.command(name="make-data")
 def make_data(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="networks, events, series or posts.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="networks, lorenz96, events, series or posts.")],
     folder: Annotated[Path, typer.Option("--out", help="A new or empty folder.")],
     seed: Annotated[int, typer.Option(help="Decides every random number.")] = 0,
     options: Annotated[

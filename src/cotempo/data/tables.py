@@ -46,7 +46,27 @@ class Schema:
     unit: str
 
 
-class Table(ABC):
+class Framed(ABC):
+    """Something that dataframe libraries can take as it is.
+
+    `polars.DataFrame`, `pyarrow.table`, `pandas.DataFrame.from_arrow` and others read the Arrow stream;
+    `pandas.DataFrame` reads the rows, which have no columns to show where there are none.
+    """
+
+    @abstractmethod
+    def to_frame(self, kind: FrameKind = "pandas") -> Any:
+        """Return the rows as a dataframe."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Return the rows as a capsule of an Arrow C stream."""
+        return self.to_frame("pyarrow").__arrow_c_stream__(requested_schema)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """Yield the rows, by column."""
+        yield from self.to_frame("pyarrow").to_pylist()
+
+
+class Table(Framed):
     """The common part of `Events`, `Series` and `Posts`.
 
     A table owns read-only arrays: what is in it cannot change, and nothing it was made from can change it.

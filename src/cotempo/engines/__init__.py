@@ -13,6 +13,31 @@ if TYPE_CHECKING:
     from cotempo.federation.method import Method
 
 ENGINES = ("inprocess", "flower-simulation", "flower")
+# Options that not every engine has; `threads` and `deadline` each has.
+OPTIONS = {
+    "workers": ("inprocess", "flower-simulation"),
+    "batched": ("inprocess",),
+    "server": ("flower",),
+    "participants": ("flower",),
+    "share_result": ("flower",),
+}
+
+
+def need_own_options(name: str, options: Mapping[str, Any]) -> None:
+    """Raise `ParameterError` where an option is given that the engine does not have; nothing is swallowed."""
+    if name not in ENGINES:
+        raise ParameterError(f"engine must be one of {', '.join(ENGINES)}, was given {name!r}{nearest(name, ENGINES)}")
+    for option, engines in OPTIONS.items():
+        if options.get(option) and name not in engines:
+            raise ParameterError(
+                f"the engine {name} has no option {option!r}, which is for {' and '.join(engines)}, was given "
+                f"{options[option]!r}; leave it out, or choose another engine"
+            )
+    if name == "inprocess" and options.get("workers") and options.get("batched"):
+        raise ParameterError(
+            "batched must be left out with workers: a batch is one call for all clients in this process, was given "
+            f"workers={options['workers']}"
+        )
 
 
 def open_engine(name: str, method: Method, clients: Mapping[str, Table], *, seed: int, **options: Any) -> Engine:
@@ -25,10 +50,10 @@ def open_engine(name: str, method: Method, clients: Mapping[str, Table], *, seed
         clients on one machine or a Ray cluster. `"flower"`: sites across organisations; `clients` are theirs.
     options
         `workers`, `batched`, `deadline`, `threads`, `server`, `participants`, `share_result`, `run`: see
-        `cotempo.engines.inprocess`, `cotempo.engines.pool` and `cotempo.engines.flower`.
+        `cotempo.engines.inprocess`, `cotempo.engines.pool` and `cotempo.engines.flower`. One that the engine does not
+        have is refused.
     """
-    if name not in ENGINES:
-        raise ParameterError(f"engine must be one of {', '.join(ENGINES)}, was given {name!r}{nearest(name, ENGINES)}")
+    need_own_options(name, options)
     if name == "inprocess":
         return _open_here(method, clients, seed, options)
     from cotempo.engines.flower import open_flower
@@ -47,4 +72,4 @@ def _open_here(method: Method, clients: Mapping[str, Table], seed: int, options:
         return Pool(method, clients, seed=seed, workers=workers, deadline=deadline, threads=options.get("threads", 1))
     if deadline is not None:
         raise ParameterError("a deadline needs workers of at least 1: a direct call cannot be cut short")
-    return InProcess(method, clients, seed=seed, batched=options.get("batched", True))
+    return InProcess(method, clients, seed=seed, batched=options.get("batched") is not False)

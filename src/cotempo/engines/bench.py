@@ -17,21 +17,21 @@ from cotempo.federation.site import RamStore, Site, fail, question_from_bytes, r
 from cotempo.federation.tree import decode, encode
 
 
-def write_contract(method: Method, clients: Mapping[str, Table], seed: int, threads: int) -> bytes:
+def write_contract(method: Method, clients: Mapping[str, Table], seed: int) -> bytes:
     """All a process needs to answer for these clients."""
     if type(method).__module__ == "__main__":
         raise ParameterError(
             f"{type(method).__name__} must be importable to run in worker processes; it is defined in the main "
             "script. Move it to a module of its own."
         )
-    return pickle.dumps((method, dict(clients), seed, threads))
+    return pickle.dumps((method, dict(clients), seed))
 
 
 class Bench:
     """Clients that wait for questions, their data prepared once."""
 
     def __init__(self, contract: bytes):
-        self.method, clients, seed, self.threads = pickle.loads(contract)
+        self.method, clients, seed = pickle.loads(contract)
         self.kinds = (self.method.Memory,) if self.method.Memory else ()
         self.sites = {name: Site(self.method, name, table, seed, RamStore()) for name, table in clients.items()}
 

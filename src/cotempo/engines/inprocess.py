@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from cotempo.data import Schema, Table
-from cotempo.errors import DataError, Problem
+from cotempo.errors import CotempoError, DataError, MessageError, Problem
 from cotempo.federation.exchange import Question, Reply
+from cotempo.federation.message import Message
 from cotempo.federation.method import Memory, Method, State
 from cotempo.federation.site import RamStore, Site
 
@@ -63,16 +65,16 @@ class InProcess:
                 [site.memory(question.base) for site, question in zip(sites, questions, strict=True)],
                 [site.rng(question.step) for site, question in zip(sites, questions, strict=True)],
             )
+            _need_all(questions, answers)
+            return [
+                site.finish(question, *answer) for site, question, answer in zip(sites, questions, answers, strict=True)
+            ]
         except Exception as error:
-            name = type(self.method).__name__
+            name, about = type(self.method).__name__, f": {error}" if isinstance(error, CotempoError) else ""
             warnings.warn(
-                f"{name}.answer_all failed ({type(error).__name__}); clients are asked one by one", stacklevel=2
+                f"{name}.answer_all failed ({type(error).__name__}{about}); clients are asked one by one", stacklevel=2
             )
             return None
-        return [
-            site.finish(question, message, memory)
-            for site, question, (message, memory) in zip(sites, questions, answers, strict=True)
-        ]
 
     def memories(self, ledger: Mapping[str, int]) -> Mapping[str, Memory]:
         """The counted memory of every client that has one."""
@@ -88,3 +90,12 @@ class InProcess:
 
     def close(self) -> None:
         """Nothing to let go of."""
+
+
+def _need_all(questions: Sequence[Question], answers: Sequence[Any]) -> None:
+    """Raise `MessageError` unless a batch holds a message and a memory for every client."""
+    if len(answers) != len(questions):
+        raise MessageError(f"answer_all must return {len(questions)} answers, one a client, it returned {len(answers)}")
+    for question, answer in zip(questions, answers, strict=True):
+        if not (isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[0], Message)):
+            raise MessageError(f"answer_all must return a Message and a memory for client {question.client}")

@@ -24,7 +24,7 @@ from cotempo.federation.exchange import Failure, Question, Reply
 from cotempo.federation.method import Memory, Method
 from cotempo.federation.site import fail, question_to_bytes, reply_from_bytes
 from cotempo.federation.tree import decode, encode
-from cotempo.threads import limit_threads
+from cotempo.threads import set_threads
 
 READY = b"ready"
 STARTING = 60.0  # seconds a worker may take to start, before its deadline counts
@@ -129,17 +129,16 @@ class Worker:
 
     def __init__(self, method: Method, clients: Mapping[str, Table], seed: int, threads: int):
         self.kinds = (method.Memory,) if method.Memory else ()
-        self.contract = write_contract(method, clients, seed, threads)
+        self.contract = write_contract(method, clients, seed)
         self.threads = threads
         self._start()
 
     def _start(self) -> None:
         ours, theirs = socket.socketpair()
-        limits = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(self.threads))
         path = os.pathsep.join([entry for entry in sys.path if entry])
         self.process = subprocess.Popen(
-            [sys.executable, "-c", f"from cotempo.engines.pool import work; work({theirs.fileno()})"],
-            env={**os.environ, **limits, "PYTHONPATH": path},
+            [sys.executable, "-c", f"from cotempo.engines.pool import work; work({theirs.fileno()}, {self.threads})"],
+            env={**os.environ, "PYTHONPATH": path},
             pass_fds=[theirs.fileno()],
         )
         theirs.close()
@@ -184,14 +183,14 @@ class Worker:
         self.process.wait()
 
 
-def work(descriptor: int) -> None:
+def work(descriptor: int, threads: int) -> None:
     """The child's life: receive the contract, then answer questions until the parent hangs up."""
+    set_threads(threads)
     connection = Connection(descriptor)
     bench = Bench(connection.recv_bytes())
     connection.send_bytes(READY)
-    with limit_threads(bench.threads):
-        while True:
-            try:
-                connection.send(bench.answer(*connection.recv()))
-            except EOFError:
-                return
+    while True:
+        try:
+            connection.send(bench.answer(*connection.recv()))
+        except EOFError:
+            return

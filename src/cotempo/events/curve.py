@@ -78,6 +78,16 @@ class Curve(ABC):
     def evaluate(self, times: Floats) -> tuple[Floats, Floats, Floats]:
         """Posterior mean of the intensity, and centre and standard deviation of its logarithm, ``(times,)`` each."""
 
+    def mean(self, times: Floats) -> Floats:
+        """Posterior mean of the intensity, ``(times,)``."""
+        return self.evaluate(times)[0]
+
+    def band(self, times: Floats, level: float) -> Band:
+        """Mean and ends of a pointwise band; here by the normal law of the logarithm."""
+        mean, centre, deviation = self.evaluate(times)
+        half = norm.ppf(0.5 + level / 2) * deviation
+        return Band(mean, np.exp(centre - half), np.exp(centre + half))
+
     @abstractmethod
     def draw(self, times: Floats, draws: int, rng: np.random.Generator) -> Floats:
         """Intensities drawn from the posterior, ``(draws, times)``."""
@@ -102,9 +112,7 @@ class Curve(ABC):
         at = np.asarray(times, dtype=np.float64)
         if not np.isfinite(at).all():
             raise DataError("times must be finite")
-        mean, centre, deviation = self.evaluate(at.ravel())
-        half = norm.ppf(0.5 + level / 2) * deviation
-        return Band(*(part.reshape(at.shape) for part in (mean, np.exp(centre - half), np.exp(centre + half))))
+        return Band(*(part.reshape(at.shape) for part in self.band(at.ravel(), level)))
 
     def expected_count(self, start: float, end: float) -> float:
         """The expected number of events in ``[start, end]`` of one sequence."""
@@ -113,7 +121,7 @@ class Curve(ABC):
         if start == end:
             return 0.0
         stretch = Grid(start, end, CELLS)
-        return float(self.evaluate(stretch.middles)[0].sum() * stretch.width)
+        return float(self.mean(stretch.middles).sum() * stretch.width)
 
     def score(self, events: Events | ArrayLike, window: tuple[float, float] | None = None) -> Mapping[str, float]:
         """How well new events are told, in nats per event over a homogeneous Poisson process.
@@ -129,7 +137,7 @@ class Curve(ABC):
         count, exposure, times = count[seen], exposure[seen], cells.middles[seen]
         total = max(count.sum(), 1.0)
         flat = log_likelihood(count, exposure, np.full(len(seen), self.reference))
-        mean = self.evaluate(times)[0]
+        mean = self.mean(times)
         drawn = log_likelihood(count, exposure, self.draw(times, DRAWS, np.random.default_rng(0)))
         return {
             "gain": float((log_likelihood(count, exposure, mean) - flat) / total),
@@ -145,7 +153,7 @@ class Curve(ABC):
         sequences = []
         for _ in range(count):
             candidates = np.sort(stream.uniform(start, end, stream.poisson(self.ceiling * (end - start))))
-            keep = stream.uniform(0, self.ceiling, len(candidates)) < self.evaluate(candidates)[0]
+            keep = stream.uniform(0, self.ceiling, len(candidates)) < self.mean(candidates)
             sequences.append(candidates[keep])
         return Events.from_arrays(sequences, (start, end))
 
@@ -155,7 +163,7 @@ class Curve(ABC):
         if not after < last:
             raise ParameterError(f"until must lie after {after:g}, got {last:g}; pass until= to look beyond the window")
         ahead = Grid(after, last, CELLS)
-        mass = np.cumsum(self.evaluate(ahead.middles)[0]) * ahead.width
+        mass = np.cumsum(self.mean(ahead.middles)) * ahead.width
         return NextEvent(ahead.edges, np.exp(-np.append(0.0, mass)))
 
     def rescale(self, events: Events | ArrayLike, window: tuple[float, float] | None = None) -> list[Floats]:
@@ -165,7 +173,7 @@ class Curve(ABC):
     def rescale_record(self, record: Record) -> list[Floats]:
         """Waiting times of a record."""
         clock = Grid(float(record.start.min()), float(record.end.max()), 4 * CELLS)
-        reading = np.append(0.0, np.cumsum(self.evaluate(clock.middles)[0]) * clock.width)
+        reading = np.append(0.0, np.cumsum(self.mean(clock.middles)) * clock.width)
         stamps = np.repeat(np.interp(record.time, clock.edges, reading), record.count.astype(np.intp))
         owner = np.repeat(record.sequence, record.count.astype(np.intp))
         begins = np.interp(record.start, clock.edges, reading)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 from cotempo.data import Events
 from cotempo.events.conditional import Conditional
 from cotempo.events.curve import Band
-from cotempo.events.history import look_back, unroll
+from cotempo.events.gain import gains, seen_likelihood
+from cotempo.events.history import WHOLE, look_back, unroll, waits
 from cotempo.events.marks import as_history, by_type, gain_of_marks, total
 from cotempo.events.pieces import CUTS, Pieces, ask_pieces, cut_pieces
 from cotempo.events.published import KernelMemory, KernelState
@@ -20,14 +21,7 @@ from cotempo.events.summary import Summary
 
 if TYPE_CHECKING:
     from cotempo.events.fedpp import FedPP
-
-
-class Relative(NamedTuple):
-    """m times the sigmoid at rows: its mean, and centre and deviation of its logarithm, ``(types, rows)`` each."""
-
-    mean: Floats
-    centre: Floats
-    deviation: Floats
+    from cotempo.events.posterior import Relative
 
 
 class EncodedIntensity(Conditional):
@@ -42,30 +36,22 @@ class EncodedIntensity(Conditional):
         """What the functions make of the base measure."""
         import torch
 
-        from cotempo.events import cox
         from cotempo.events.history_encoders import Batch, make_history_kernel
         from cotempo.events.kernels import basis
+        from cotempo.events.posterior import Posterior
 
+        memory = self.memory
         values, root, joint, level = (
             torch.from_numpy(np.array(part))
-            for part in (
-                self.memory.values, self.memory.root, self.memory.information, self.memory.shape / self.memory.rate
-            )
-        )  # fmt: skip
+            for part in (memory.values, memory.root, memory.information, memory.shape / memory.rate)
+        )
         with torch.no_grad():
-            weights = torch.from_numpy(np.array(self.memory.mean))[None]
+            weights = torch.from_numpy(np.array(memory.mean))[None]
             kernel = make_history_kernel(self.method.kernel, weights, Batch.of([pieces]), self.method.inducing)
             place = torch.from_numpy(pieces.where[:, 0] * pieces.before.shape[1] + pieces.where[:, 1])
             rows, residual = basis(kernel.features[0, place], kernel.inducing[0], kernel.amplitude[0], kernel.length[0])
-            centre = values @ rows.mT
             spread = residual + torch.linalg.solve_triangular(root, rows.mT, upper=False).square().sum(-2)
-            share = torch.sigmoid(centre)
-            gradient = cox.log_gradient(rows.expand(len(values), -1, -1), share)
-            variance = torch.linalg.solve_triangular(joint, gradient.mT, upper=False).square().sum(-2)
-            deviation = (variance + (1 - share).square() * residual).sqrt()
-            mean = level[:, None] * cox.mean_sigmoid(centre, spread)
-            log_centre = level.log()[:, None] + torch.nn.functional.logsigmoid(centre)
-        return Relative(mean.numpy(), log_centre.numpy(), deviation.numpy())
+            return Posterior(rows, residual, values @ rows.mT, spread, joint, level).relative()
 
     def _at(self, times: Floats, history: Floats, start: float, marks: tuple[str, ...]) -> tuple[Floats, Relative]:
         """The base measure, and what is made of it."""
@@ -115,25 +101,20 @@ class EncodedIntensity(Conditional):
         seen = pieces.events[pieces.where[:, 0], :, pieces.where[:, 1]].T
         exposure = pieces.exposure[pieces.where[:, 0], pieces.where[:, 1]]
         mass = float((found.sum(axis=0) * exposure).sum())
-        unrolled = unroll(record, design.decays, np.array([0.0, 1.0]))
-        counted = unrolled.count > 0
-        told = float((unrolled.count * design.log_base(unrolled))[counted].sum())
+        told = seen_likelihood(design.log_base(unrolled := unroll(record, design.decays, WHOLE)), unrolled)
         told += float((seen.sum(axis=0) * np.log(found.sum(axis=0))).sum()) - mass
-        summary, count = Summary.from_array(design.summary), max(record.events, 1.0)
-        rates = (max(self.memory.seen[0], 0.5) / self.memory.seen[1], max(summary.events, 0.5) / summary.exposure)
-        own, pooled = ((told - record.events * np.log(rate) + rate * record.exposure) / count for rate in rates)
-        scores = {"gain": own, "gain_over_pooled": pooled, "count_ratio": mass / count, "events": record.events}
+        summary = Summary.from_array(design.summary)
+        rates = {"gain": tuple(self.memory.seen[:2]), "gain_over_pooled": (summary.events, summary.exposure)}
+        scores = gains(told, mass, record.events, record.exposure, rates)
         if self.marks:
             scores["gain_of_marks"] = gain_of_marks(seen, found, self.memory.seen[2:])
-        return {name: float(value) for name, value in scores.items()}
+        return scores
 
     def rescale(self, events: Events | ArrayLike, window: tuple[float, float] | None = None) -> list[Floats]:
         """Waiting times on the clock of the model, per sequence: unit exponentials where the model is right."""
         record = Record.of(as_events(events, window), marks=self.method.marks)
         pieces = cut_pieces(record, self.state.design)
         exposure = pieces.exposure[pieces.where[:, 0], pieces.where[:, 1]]
-        size, rows = len(CUTS) - 1, int((record.count > 0).sum())
-        gaps = (self.relative(pieces).mean.sum(axis=0) * exposure)[rows:].reshape(-1, size).sum(axis=1)
-        owner = unroll(record, self.state.design.decays, CUTS).cell_sequence[::size]
-        ended = np.bincount(record.sequence, weights=record.count > 0, minlength=len(record.origin)).astype(np.intp)
-        return [gaps[owner == number][: ended[number]] for number in range(len(record.origin))]
+        rows = int((record.count > 0).sum())
+        mass = (self.relative(pieces).mean.sum(axis=0) * exposure)[rows:]
+        return waits(unroll(record, self.state.design.decays, CUTS), mass)

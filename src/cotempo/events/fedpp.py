@@ -18,6 +18,7 @@ from cotempo.events.function_state import FunctionMemory, FunctionState, first_m
 from cotempo.events.pieces import HISTORY
 from cotempo.events.published import KernelMemory, KernelState
 from cotempo.events.record import Record
+from cotempo.events.timeline import CELLS, LEAST_CELLS
 from cotempo.federation.exchange import Answers, Ask, Expect, Question
 from cotempo.federation.fitted import Outcome
 from cotempo.federation.message import Message
@@ -25,7 +26,30 @@ from cotempo.federation.method import Benefit, Late, Method, Metrics, Roster
 from cotempo.federation.registry import register
 from cotempo.federation.rng import Rng
 
-KERNELS = {"function": ("time", "history"), "kernel": ("time", "deep", "history", "lstm", "attention")}
+KERNELS = {
+    "function": ("auto", "time", "history"),
+    "kernel": ("time", "deep", "history", "lstm", "attention"),
+}
+# What means nothing, by what is shared and what the intensity depends on; and where that is, in words.
+UNUSED = (
+    (
+        "function", KERNELS["function"],
+        ("aggregation", "epochs", "learning_rate", "batch", "prior_deviation", "device"),
+        "clients share a function (for a prior over kernels pass share='kernel' or preset='paper')",
+    ),
+    (
+        "function", ("time",), ("rounds", "settle", "base", "base_rounds", "inducing"),
+        "the intensity is a curve of time, which is learned from sums (for a function pass kernel='auto' or 'history')",
+    ),
+    (
+        "kernel", KERNELS["kernel"], ("settle", "compare"),
+        "clients share a prior over kernels (to compare, pass share='function', or fit one client by itself)",
+    ),
+    (
+        "kernel", ("time", "deep"), ("base", "base_rounds", "period"),
+        "the intensity depends on time alone (kernel='history', 'lstm' or 'attention' have a base measure)",
+    ),
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -48,47 +72,49 @@ class FedPPMemory:
 
 @register("fed-pp")
 class FedPP(Method):
-    r"""Sigmoidal Gaussian Cox processes, learned together.
+    r"""Cox processes, learned together.
 
-    By default clients share a *function*: on a base measure chosen together, the intensity of client c is
-    :math:`\lambda_0(t)\, m_c\, \sigma(f_0(t) + g_c(t))` with one :math:`f_0` for all; see `cotempo.events.shared`.
-    With ``preset="paper"`` they share a prior over *kernel* weights, as published; see `cotempo.events.published`.
+    By default clients share a *curve of time*, chosen and learned from sums of counts, or a *function of history* on a
+    base measure chosen together, :math:`\lambda_0(t)\, m_c\, \sigma(f(t))` with one :math:`f` for all, whichever tells
+    held-out events best; see `cotempo.events.timeline` and `cotempo.events.shared`. With ``preset="paper"`` they share
+    a prior over *kernel* weights, as published; see `cotempo.events.published`. A parameter that means nothing where it
+    is given is refused.
 
     Parameters
     ----------
     share
         ``"function"`` or ``"kernel"``.
     kernel
-        What the function depends on: ``"time"``, ``"history"`` (time since the last event, decayed counts and time)
-        or, for shared kernels only, ``"deep"`` (a small Bayesian network of time), ``"lstm"`` or ``"attention"``
-        (two layers of width 32 over the events before).
+        What the intensity depends on: ``"time"``, ``"history"`` (time since the last event, decayed counts and time),
+        or ``"auto"``, the one with the better held-out likelihood summed over clients. For shared kernels ``"time"``,
+        ``"history"``, ``"deep"`` (a small Bayesian network of time), ``"lstm"`` or ``"attention"`` (two layers of
+        width 32 over the events before).
     marks
         Whether each type of events has an intensity of its own, and encoders see types; for shared kernels of history.
     rounds, settle
-        Rounds of learning; with a shared function, further rounds that include what was held out for comparison.
+        Rounds of learning a function of history or kernels; with a shared function, further rounds that include what
+        was held out for comparison.
     base, base_rounds
-        Base measure of kernels of history: ``"auto"`` for the one with the best held-out likelihood, or its name; and
-        how many exchanges it is learned in.
+        Base measure of functions of history: ``"auto"`` for the one with the best held-out likelihood, or its name,
+        ``"curve"`` being the curve of time; and how many exchanges Hawkes and renewal processes are learned in.
     inducing, cells
-        Inducing points of a function, and cells in which events are counted.
+        Inducing points of a function, and cells of time in which events are counted.
     period
         The period of time where there is one, such as a day.
     window
         Start and end of time at all clients; without it clients send theirs, rounded outwards.
     personal
-        Whether clients deviate from the shared function; by default where it is one of time.
-    temper
-        Whether bursts beyond Poisson's weigh less.
+        Whether clients may deviate from the shared curve of time, where that tells held-out events better.
     compare
-        Whether each client also learns alone, to see whether joining helped it.
+        Whether each client also learns alone, to see whether joining helped it; by default where a function is shared.
     aggregation, epochs, learning_rate, batch, prior_deviation, device
-        For shared kernels: the divergence, local epochs, Adam's step, sequences per epoch (all by default), the first
-        prior's standard deviation, and where clients train: ``"cpu"``, or ``"cuda"`` for a GPU.
+        For shared kernels: the divergence (``"kl"`` by default), local epochs, Adam's step, sequences per epoch (all
+        by default), the first prior's standard deviation, and where clients train: ``"cpu"``, or ``"cuda"`` for a GPU.
 
     Examples
     --------
     >>> clients, truth = make_events(clients=3, sequences=10)
-    >>> fitted = FedPP(rounds=3, compare=False).fit(clients)
+    >>> fitted = FedPP(kernel="time", compare=False).fit(clients)
     >>> mean, lower, upper = fitted["client-0"].intensity([1.0, 2.0])
     >>> bool((lower < mean).all() and (mean < upper).all())
     True
@@ -98,26 +124,25 @@ class FedPP(Method):
     phases: ClassVar[tuple[str, ...]] = (*STAGES[:-1], "train")
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "cotempo": {},
-        "paper": {"share": "kernel", "kernel": "deep", "rounds": 40, "compare": False},
+        "paper": {"share": "kernel", "kernel": "deep", "rounds": 40, "cells": 400},
     }
     State: ClassVar[type] = FedPPState
     Memory: ClassVar[type | None] = FedPPMemory
 
     share: Literal["function", "kernel"] = "function"
-    kernel: Literal["time", "history", "deep", "lstm", "attention"] = "time"
+    kernel: Literal["auto", "time", "history", "deep", "lstm", "attention"] = "auto"
     marks: bool = False
     rounds: int = Field(30, ge=1)
     settle: int = Field(5, ge=0)
-    base: Literal["auto", "poisson", "profile", "hawkes", "renewal"] = "auto"
+    base: Literal["auto", "poisson", "curve", "hawkes", "renewal"] = "auto"
     base_rounds: int = Field(25, ge=1)
     inducing: int = Field(50, ge=2)
-    cells: int = Field(400, ge=20)
+    cells: int = Field(CELLS, ge=20)
     period: float | None = Field(None, gt=0)
     window: tuple[float, float] | None = None
-    personal: bool | None = None
-    temper: bool = True
-    compare: bool = True
-    aggregation: Literal["kl", "wasserstein", "fedavg", "mmd"] = "kl"
+    personal: bool = True
+    compare: bool | None = None
+    aggregation: Literal["kl", "wasserstein", "fedavg", "mmd"] | None = None
     epochs: int = Field(5, ge=1)
     learning_rate: float = Field(0.05, gt=0)
     batch: int | None = Field(None, ge=1)
@@ -125,7 +150,7 @@ class FedPP(Method):
     device: Device = "cpu"
 
     @model_validator(mode="after")
-    def _kernel_fits(self) -> FedPP:
+    def _parameters_fit(self) -> FedPP:
         if self.kernel not in KERNELS[self.share]:
             allowed = " or ".join(KERNELS[self.share])
             raise ParameterError(f"kernel must be {allowed} where clients share a {self.share}, got {self.kernel!r}")
@@ -134,8 +159,15 @@ class FedPP(Method):
                 f"marks need share='kernel' and kernel={' or '.join(HISTORY)}, got share={self.share!r} and "
                 f"kernel={self.kernel!r}; without a history, learn each type of events by itself"
             )
-        if self.share == "function" and self.device != "cpu":
-            raise ParameterError(f"device must be 'cpu' where clients share a function, got {self.device!r}")
+        for share, kernels, names, words in UNUSED:
+            for name in names if share == self.share and self.kernel in kernels else ():
+                value = getattr(self, name)
+                if value and value != type(self).model_fields[name].default:
+                    raise ParameterError(f"{name} must be left out where {words}, got {value!r}")
+        if self.share == "function" and (self.cells < LEAST_CELLS or (self.cells > CELLS and self.cells % CELLS)):
+            raise ParameterError(
+                f"cells must lie between {LEAST_CELLS} and {CELLS} or be a multiple of {CELLS}, got {self.cells}"
+            )
         if self.window is not None and not self.window[0] < self.window[1]:
             raise ParameterError(f"window must end after its start, got {self.window}")
         return self
@@ -143,41 +175,54 @@ class FedPP(Method):
     @property
     def preliminary(self) -> tuple[str, ...]:
         """Stages before kernels are learned."""
-        return STAGES[:4] if self.kernel in HISTORY else STAGES[:1]
+        return STAGES[: STAGES.index("choose") + 1] if self.kernel in HISTORY else STAGES[:1]
 
     @property
     def candidates(self) -> tuple[str, ...]:
         """The base measures to choose from."""
-        if self.kernel not in HISTORY:
-            return ("poisson",)
+        if self.kernel not in ("auto", *HISTORY):
+            return ()
         return CANDIDATES if self.base == "auto" else (self.base,)
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The models to choose from, the simplest first."""
+        return {"time": ("curve",), "auto": ("curve", "base", "function")}.get(self.kernel, ("base", "function"))
+
+    @property
+    def compares(self) -> bool:
+        """Whether each client also learns alone."""
+        return self.share == "function" and self.compare is not False
+
+    @property
+    def divergence(self) -> str:
+        """The divergence that kernels are aggregated by."""
+        return self.aggregation or "kl"
 
     @property
     def late(self) -> Mapping[str, Late]:
         """Rounds of learning, unless every posterior is needed by itself."""
         if self.share == "kernel":
-            return {} if self.aggregation == "mmd" else {"train": "weighted"}
-        return {"learn": "kept", "settle": "kept"}
+            return {} if self.divergence == "mmd" else {"train": "weighted"}
+        return {} if self.kernel == "time" else {"learn": "kept", "settle": "kept"}
 
     @classmethod
     def example(cls) -> tuple[Method, dict[str, Table], None]:
         """A small instance for the contract."""
         clients, _ = make_events(clients=4, sequences=6, length=10.0, seed=0)
-        return cls(rounds=2, inducing=6, cells=20, settle=1), dict(clients), None
+        return cls(rounds=2, inducing=6, cells=48, settle=1), dict(clients), None
 
     def prepare(self, table: Table) -> Record:
-        """Events and windows as arrays; a part is held out where clients compare."""
+        """Events and windows as arrays."""
         assert isinstance(table, Events)  # `check` saw the schema
         if not len(table.names):
             raise DataError([Problem("there must be at least one watched sequence, there is none; pass its window")])
         if self.marks and not table.marks:
             raise DataError([Problem("events must have marks where marks=True, these have none; leave marks out")])
         record = Record.of(table, marks=self.marks)
-        if self.share == "function" and self.device != "cpu":
-            raise ParameterError(f"device must be 'cpu' where clients share a function, got {self.device!r}")
         if self.window is not None and not (self.window[0] <= record.start.min() <= record.end.max() <= self.window[1]):
             raise DataError([Problem(f"all windows must lie in {self.window}, the window all clients agreed on")])
-        return record.hold_out() if self.share == "function" or self.kernel in HISTORY else record
+        return record
 
     def open(self, roster: Roster, public: Table | None, rng: Rng) -> FedPPState:
         """Nothing is known yet."""

@@ -11,14 +11,11 @@ from cotempo.errors import DataError, Problem
 from cotempo.events.curve import Curve
 from cotempo.events.diagnostics import rescaling_test
 from cotempo.events.encoded import EncodedIntensity
-from cotempo.events.function_state import FunctionMemory, FunctionState
 from cotempo.events.grid import Grid
-from cotempo.events.intensities import HistoryIntensity, SharedCurve
+from cotempo.events.intensities import make_intensity
 from cotempo.events.pieces import HISTORY
 from cotempo.events.published import KernelMemory
 from cotempo.events.record import Floats
-from cotempo.events.rows import Rows
-from cotempo.events.summary import Summary
 from cotempo.federation.fitted import Fitted
 
 if TYPE_CHECKING:
@@ -26,6 +23,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from cotempo.events.fedpp import FedPP
+    from cotempo.events.posterior import Posterior
 
 
 class FittedFedPP(Fitted):
@@ -48,9 +46,7 @@ class FittedFedPP(Fitted):
             if self.method.kernel in HISTORY:
                 return EncodedIntensity(self.method, state.kernel, memory.kernel, state.marks)
             return KernelCurve(self.method, memory.kernel)
-        kept = memory.function if memory is not None else newcomer(state.function)
-        cls = SharedCurve if self.method.kernel == "time" else HistoryIntensity
-        return cls(self.method, state.function, kept)
+        return make_intensity(state.function, None if memory is None else memory.function)
 
     def figures(self, truth: Any = None) -> Mapping[str, Figure]:
         """Intensities of the first clients, how well they tell what was held out, and whether joining helped."""
@@ -58,28 +54,17 @@ class FittedFedPP(Fitted):
 
         figures = {}
         known = [name for name in self.names if name in self.outcome.memories][:4]
-        if self.method.kernel not in HISTORY:
-            curves = {name: self[name] for name in known}
+        curves = {name: model for name in known if isinstance(model := self[name], Curve)}
+        if curves:
             figures["Intensity with its 95 % band"] = plot_intensities(curves, truth)
         kept = {name: self.outcome.memories[name].function for name in known}
-        tests = {name: rescaling_test([one.waits]) for name, one in kept.items() if one is not None and len(one.waits)}
+        waits = {n: one.waits[self.state.function.kept] for n, one in kept.items() if one is not None and one.waits}
+        tests = {name: rescaling_test([one]) for name, one in waits.items() if len(one)}
         if tests:
             figures["Waits between held-out events on the model's clock"] = plot_quantiles(tests)
         if self.benefit:
             figures["Held-out gain, alone and together"] = plot_benefit(self.benefit)
         return figures
-
-
-def newcomer(state: FunctionState) -> FunctionMemory:
-    """What is believed of a client nothing is known about."""
-    size = len(state.own_inducing)
-    shape, rate = state.rate[:2].tolist()
-    known = np.concatenate([np.zeros(len(state.inducing)), np.ones(size), [shape]])
-    summary = Summary.from_array(state.design.summary)
-    nothing = np.zeros(0)
-    rows = Rows(np.zeros((0, 1)), nothing, nothing, nothing.astype(np.int64), nothing.astype(bool))
-    seen = np.array([summary.events, summary.exposure])
-    return FunctionMemory(rows, np.zeros(size), np.eye(size), shape, rate, np.diag(known), seen, nothing)
 
 
 class KernelCurve(Curve):
@@ -106,36 +91,25 @@ class KernelCurve(Curve):
         kernel = make_kernel(self.method.kernel, torch.from_numpy(np.array(self.memory.mean)), at, inducing)
         return basis(kernel.features, kernel.inducing, kernel.amplitude, kernel.length)
 
-    def evaluate(self, times: Floats) -> tuple[Floats, Floats, Floats]:
-        """At the mean of the kernel's posterior."""
+    def _posterior(self, times: Floats) -> Posterior:
+        """What is believed at the mean of the kernel's posterior."""
         import torch
 
-        from cotempo.events import cox
+        from cotempo.events.posterior import Posterior
 
         rows, residual = self._rows(times)
-        values, root, joint = (
-            torch.from_numpy(np.array(getattr(self.memory, name)[0])) for name in ("values", "root", "information")
+        memory = self.memory
+        values, root, joint, level = (
+            torch.from_numpy(np.array(part[0]))
+            for part in (memory.values, memory.root, memory.information, memory.shape / memory.rate)
         )
-        centre = rows @ values
         spread = residual + torch.linalg.solve_triangular(root, rows.mT, upper=False).square().sum(-2)
-        share = torch.sigmoid(centre)
-        gradient = cox.log_gradient(rows, share)
-        variance = torch.linalg.solve_triangular(joint, gradient.mT, upper=False).square().sum(-2)
-        deviation = (variance + (1 - share).square() * residual).sqrt()
-        mean = self.ceiling * cox.mean_sigmoid(centre, spread)
-        log_centre = np.log(self.ceiling) + torch.nn.functional.logsigmoid(centre)
-        return mean.numpy(), log_centre.numpy(), deviation.numpy()
+        return Posterior(rows, residual, rows @ values, spread, joint, level)
+
+    def evaluate(self, times: Floats) -> tuple[Floats, Floats, Floats]:
+        """By the joint information in (v, log m)."""
+        return self._posterior(times).relative()
 
     def draw(self, times: Floats, draws: int, rng: np.random.Generator) -> Floats:
         """From the joint normal of (v, log m)."""
-        import torch
-
-        rows, _ = self._rows(times)
-        joint = torch.from_numpy(np.array(self.memory.information[0]))
-        noise = torch.as_tensor(rng.standard_normal((len(joint), draws)))
-        shift = torch.linalg.solve_triangular(joint.mT, noise, upper=True)
-        values = torch.from_numpy(np.array(self.memory.values[0]))
-        drawn: Floats = (
-            self.ceiling * shift[-1].exp() * torch.sigmoid(rows @ (values[:, None] + shift[:-1]))
-        ).T.numpy()
-        return drawn
+        return self._posterior(times).draw(draws, rng)

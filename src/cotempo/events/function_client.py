@@ -1,4 +1,4 @@
-"""What a client answers while a shared function is learned, stage by stage; the server's part is `function_server`."""
+"""What a client answers while a curve or a function is learned, stage by stage; see `function_server`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import digamma
 
+from cotempo.events.function_server import ITERATED
 from cotempo.events.function_state import (
     NONE,
     FunctionMemory,
@@ -16,10 +17,13 @@ from cotempo.events.function_state import (
     first_memory,
     first_state,
     gather,
+    own_rates,
     to_torch,
+    without_function,
 )
-from cotempo.events.history import unroll
-from cotempo.events.processes import make_process
+from cotempo.events.gain import gains, process_likelihood, seen_likelihood
+from cotempo.events.history import WHOLE, unroll
+from cotempo.events.levels import SETTINGS, Kept, Own, cross_validate, find_level, own_rate
 from cotempo.events.record import Floats, Record
 from cotempo.events.rows import Design, make_rows, moments, sequence_dispersion
 from cotempo.events.summary import Summary, gap_histogram, rounded_span
@@ -30,141 +34,199 @@ if TYPE_CHECKING:
     from cotempo.events.fedpp import FedPP
 
 WAITS = 400
+COARSE = 20
+# The strength of levels while the curve is not known yet.
+FIRST_STRENGTH = 2.0
 
 
 def answer(
     method: FedPP, question: Question, record: Record, memory: FunctionMemory
 ) -> tuple[Message, FunctionMemory | None]:
     """At a client: one answer per stage."""
-    common = question.common
-    if question.phase == "span":
+    common, phase = question.common, question.phase
+    if phase == "span":
         first, last = rounded_span(record)
         return Message({"start": first, "end": last}), None
-    part = record.part(held=False)
-    if question.phase == "describe":
-        return Message({"totals": np.array([part.events, part.exposure]), "gaps": gap_histogram(record)}), None
-    if question.phase in ("base", "choose"):
-        return _answer_base(method, question.phase, common, record), None
-    if question.phase == "features":
-        design = heard_design(method, common)
+    part = record.hold_out().part(held=False).whole()
+    if phase == "describe":
+        totals = np.array([part.events, part.exposure])
+        return Message({"totals": totals, "gaps": gap_histogram(part, common["span"])}), None
+    design = heard_design(method, common)
+    if phase in ("count", "recount"):
+        return _answer_count(design, common["curve"], part if phase == "count" else record), None
+    if phase == "level":
+        return Message({"told": _cross_validate(design, common, part)}), None
+    if phase == "relevel":
+        return Message({"told": _cross_validate(design, common, record)}), replace(
+            memory, cells=cells_of(design, record)
+        )
+    if phase in ("base", "rebase"):
+        return _answer_base(
+            method, phase, common, part.hold_out().part(held=False) if phase == "base" else record
+        ), None
+    if phase == "choose":
+        return _answer_choice(method, design, common, part.hold_out()), None
+    if phase == "features":
         unrolled = unroll(part, design.decays)
         dispersion = sequence_dispersion(part, unrolled, design.base_mass(unrolled))
-        return Message({"dispersion": dispersion, "moments": moments(record, design)}), None
-    if question.phase == "compare":
+        return Message({"dispersion": dispersion, "moments": moments(part, design)}), None
+    if phase == "compare":
         return _answer_compare(method, common, record, memory)
-    if question.phase == "curvature":
+    if phase == "curvature":
         return _answer_curvature(method, common, record, memory)
     return learn(method, [question], [record], [memory])[0]
 
 
-def _answer_base(method: FedPP, phase: str, common: Message, record: Record) -> Message:
-    """Sums for each candidate base measure, or its held-out log-likelihood at the client's own level."""
-    summary = Summary.from_array(common["summary"])
+def cells_of(design: Design, record: Record) -> Floats:
+    """Events and exposure in cells of time, ``(2, cells)``."""
+    process = design.process("curve")
+    return process.statistics(unroll(record, process.decays, WHOLE), record, NONE).reshape(2, -1)
+
+
+def _folds(design: Design, record: Record) -> tuple[Floats, Floats]:
+    """Events and exposure of each fold and cell, ``(folds, cells)`` each."""
+    events, exposure = np.stack([cells_of(design, part) for part in record.deal()], axis=1)
+    return events, exposure
+
+
+def _answer_count(design: Design, curve: Floats, record: Record) -> Message:
+    """Counts, exposure weighted by the own level, and how far both stretches and sequences are from Poisson's."""
+    events, exposure = _folds(design, record)
+    level = find_level(curve, events.sum(axis=0), exposure.sum(axis=0), FIRST_STRENGTH)
+    place = np.arange(len(curve)) * COARSE // len(curve)
+    seen, expected = (
+        np.bincount(place, part, COARSE) for part in (events.sum(axis=0), level * curve * exposure.sum(axis=0))
+    )
+    process = design.process("curve")
+    unrolled = unroll(record, process.decays, WHOLE)
+    return Message(
+        {
+            "events": events, "exposure": level * exposure,
+            "spread": np.array([((seen - expected) ** 2).sum(), expected.sum()]),
+            "dispersion": sequence_dispersion(record, unrolled, process.mass(unrolled, curve)),
+        }
+    )  # fmt: skip
+
+
+def _cross_validate(design: Design, common: Message, record: Record) -> Floats:
+    """Held-out log-likelihoods by setting; a single sequence tells nothing about how sequences vary."""
+    if len(np.unique(record.window_sequence)) < 2:
+        return np.zeros(len(SETTINGS))
+    return cross_validate(common["curves"][:-1], *_folds(design, record), common["temper"])
+
+
+def _answer_base(method: FedPP, phase: str, common: Message, train: Record) -> Message:
+    """Sums for each base measure that is being learned."""
+    design = heard_design(method, common)
+    names = [common["base"]] if phase == "rebase" else [name for name in method.candidates if name in ITERATED]
+    seen = unroll(train, design.decays, WHOLE)
+    return Message({f"of {name}": design.process(name).statistics(seen, train, common[f"of {name}"]) for name in names})
+
+
+def _answer_choice(method: FedPP, design: Design, common: Message, record: Record) -> Message:
+    """Held-out log-likelihood of each base measure, at the client's own level."""
     train, held = record.part(held=False), record.part(held=True)
-    decays = make_process("hawkes", summary).decays
-    cuts = np.array([0.0, 1.0])
-    seen, unseen = unroll(train, decays, cuts), unroll(held, decays, cuts) if phase == "choose" else None
+    seen, unseen = unroll(train, design.decays, WHOLE), unroll(held, design.decays, WHOLE)
     fields = {}
     for name in method.candidates:
-        process, parameters = make_process(name, summary, method.period), common[f"of {name}"]
-        if unseen is None:
-            fields[f"of {name}"] = process.statistics(seen, train, parameters)
-            continue
+        process, parameters = design.process(name), common[f"of {name}"]
         level = (train.events + 2) / (process.mass(seen, parameters).sum() + 2)
-        counted = unseen.count > 0
-        told = (unseen.count * (process.log_rate(unseen, parameters) + np.log(level)))[counted].sum()
-        fields[f"of {name}"] = np.array([told - level * process.mass(unseen, parameters).sum()])
+        fields[f"of {name}"] = np.array([process_likelihood(process, parameters, unseen, float(level))[0]])
     return Message(fields)
 
 
 def _heard(method: FedPP, common: Message) -> FunctionState:
     """The part of the state that the server told."""
     state = first_state(method, 1)
-    told = {name: common[name] for name in ("inducing", "own_inducing", "kernel", "mean", "root", "rate")}
+    told = {name: common[name] for name in ("inducing", "kernel", "mean", "root", "rate") if name in common}
+    if "curves" in common:
+        line = replace(
+            state.timeline, curves=common["curves"], temper=common["temper"], own=common["own"], effect=common["effect"]
+        )
+        state = replace(state, timeline=line)
     return replace(state, design=heard_design(method, common), **told)
 
 
 def heard_design(method: FedPP, common: Message) -> Design:
     """How the server said that records are read."""
-    centre, whiten = (common.get(name, NONE) for name in ("centre", "whiten"))
-    design = first_state(method, 1).design
-    return replace(
-        design, summary=common["summary"], base=common["base"], parameters=common["parameters"], centre=centre,
-        whiten=whiten,
-    )  # fmt: skip
+    names = [name for name in ("summary", "base", "parameters", "centre", "whiten") if name in common]
+    return replace(first_state(method, 1).design, **{name: common[name] for name in names})
 
 
 def learn(
     method: FedPP, questions: Sequence[Question], records: Sequence[Record], memories: Sequence[FunctionMemory]
 ) -> list[tuple[Message, FunctionMemory]]:
-    """At clients, as one batch: sweep, and send two sums, the gradient of the kernels and four numbers."""
+    """At clients, as one batch: learn the own rate, and send two sums, the gradient of the kernel and four numbers."""
     import torch
 
     from cotempo.events import shared
 
     state = _heard(method, questions[0].common)
     everything = questions[0].phase == "settle"
-    memories = [_with_rows(method, state, r, m) for r, m in zip(records, memories, strict=True)]
-    data = gather([memory.rows for memory in memories], everything)
-    common, kernels, own = to_torch(state, memories)
-    response, own = shared.respond(data, common, kernels, own)
+    memories = [_with_rows(state, r, m) for r, m in zip(records, memories, strict=True)]
+    common, kernel = to_torch(state, len(memories))
+    response, own = shared.respond(gather([memory.rows for memory in memories], everything), common, kernel)
     gradients = torch.cat([g.reshape(len(memories), -1) for g in response.gradient], dim=-1)
     out = []
     for i, memory in enumerate(memories):
         shape, rate = float(own.shape[i]), float(own.rate[i])
-        spread = np.array([float(response.surplus[i]), float(response.expected[i])])
+        level = [shape / rate, float(digamma(shape)) - np.log(rate), shape - common.shape, rate - common.rate]
         message = Message(
             {
                 "quadratic": response.quadratic[i].numpy(), "linear": response.linear[i].numpy(),
-                "gradient": gradients[i].numpy(), "spread": spread, "fit": float(response.fit[i]),
-                "level": np.array(
-                    [shape / rate, float(digamma(shape)) - np.log(rate), shape - common.shape, rate - common.rate]
-                ),
+                "gradient": gradients[i].numpy(), "fit": float(response.fit[i]), "level": np.array(level),
             }
         )  # fmt: skip
-        out.append(
-            (message, replace(memory, mean=own.mean[i].numpy(), root=own.root[i].numpy(), shape=shape, rate=rate))
-        )
+        out.append((message, replace(memory, shape=shape, rate=rate)))
     return out
 
 
-def _with_rows(method: FedPP, state: FunctionState, record: Record, memory: FunctionMemory) -> FunctionMemory:
-    """Rows are made when first needed; a client that joins late makes them then."""
-    if len(memory.rows.events):
+def _with_rows(state: FunctionState, record: Record, memory: FunctionMemory) -> FunctionMemory:
+    """Rows on the base measure told; they are made when first needed, and again when the base measure is."""
+    if len(memory.rows.events) and np.array_equal(memory.base, state.design.parameters):
         return memory
-    size = len(state.own_inducing)
-    rows = make_rows(record, state.design, method.cells)
-    return replace(memory, rows=rows, mean=np.zeros(size), root=np.eye(size))
+    return replace(memory, rows=make_rows(record.hold_out(), state.design), base=state.design.parameters)
 
 
 def _answer_compare(
     method: FedPP, common: Message, record: Record, memory: FunctionMemory
 ) -> tuple[Message, FunctionMemory]:
-    """Held-out log-likelihood per event over the own rate: together, on the base alone, and, if asked, by oneself."""
+    """Gains over the own rate of each model, on both halves of what is held out, and of what was learned alone."""
     state = _heard(method, common)
-    held, train = record.part(held=True).whole(), record.part(held=False).whole()
-    whole = _with_rows(method, state, record, memory)
-    memory = replace(whole, seen=np.array([train.events, train.exposure]))
-    together = likelihood(method, state, memory, held)
-    flat = likelihood(method, state, memory, held, function=False)
-    told = {"together": together["gain"], "base": flat["gain"], "events": together["events"]}
-    if method.compare:
-        state, lonely = alone(method.model_copy(update={"compare": False, "settle": 0}), train.hold_out())
-        told["alone"] = likelihood(method, state, replace(lonely, seen=memory.seen), held)["gain"]
-    return Message(told), replace(whole, waits=held_waits(method, state, memory, held))
+    held, train = (record.hold_out().part(held=held).whole() for held in (True, False))
+    if method.kernel != "time":
+        memory = _with_rows(state, record, memory)
+    known = replace(memory, seen=np.array([train.events, train.exposure]), cells=cells_of(state.design, train))
+    halves = [held.hold_out(2, half).part(held=True) for half in (0, 1)]
+    models = {kept: _judged(replace(state, kept=kept), known) for kept in method.models}
+    each = [[likelihood(*models[kept], half) for half in halves] for kept in method.models]
+    told: dict[str, Floats | float] = {
+        "gains": np.array([[one["gain"] * max(one["events"], 1.0) for one in row] for row in each]),
+        "events": held.events,
+    }
+    if method.compares:
+        lonely, own = alone(method, train)
+        told["alone"] = likelihood(lonely, replace(own, seen=known.seen), held)["gain"]
+    waits = {kept: held_waits(*model, held) for kept, model in models.items()}
+    return Message(told), replace(memory, waits=waits)
 
 
-def held_waits(method: FedPP, state: FunctionState, memory: FunctionMemory, held: Record) -> Floats:
-    """Sorted waits between events on the model's clock, or some hundred quantiles of them."""
-    from cotempo.events import intensities, shared
+def _judged(state: FunctionState, memory: FunctionMemory) -> tuple[FunctionState, FunctionMemory]:
+    """The model to be judged; the level of the base measure alone is learned here."""
+    if state.kept != "base":
+        return state, memory
+    state, known = without_function(state), ~memory.rows.held
+    shape, rate, effect = state.rate.tolist()
+    events, exposure = memory.rows.events[known].sum(), memory.rows.exposure[known].sum()
+    return state, replace(memory, shape=shape + events / effect, rate=rate + exposure / 2 / effect)
 
-    size = len(state.inducing)
-    information = shared.own_information(gather([memory.rows], everything=False), *to_torch(state, [memory]))
-    known = replace(memory, information=information[0].numpy())
-    cls = intensities.SharedCurve if method.kernel == "time" else intensities.HistoryIntensity
+
+def held_waits(state: FunctionState, memory: FunctionMemory, held: Record) -> Floats:
+    """Sorted waits between held-out events on the model's clock, or some hundred quantiles of them."""
+    from cotempo.events.intensities import make_intensity
+
     summary = Summary.from_array(state.design.summary)
-    span = np.array([summary.start, summary.end])
-    model = cls(method, replace(state, span=span, curvature=np.zeros((size, size))), known)
+    model = make_intensity(replace(state, span=np.array([summary.start, summary.end])), memory)
     waits = np.concatenate([NONE, *model.rescale_record(held)])
     return np.asarray(np.quantile(waits, (np.arange(WAITS) + 0.5) / WAITS) if len(waits) > WAITS else np.sort(waits))
 
@@ -173,65 +235,59 @@ def alone(method: FedPP, record: Record) -> tuple[FunctionState, FunctionMemory]
     """The same method with one client."""
     from cotempo.events.function_server import absorb, ask
 
-    state, memory, step = first_state(method, 1), first_memory(record), 0
+    method = method.model_copy(update={"compare": False})
+    state, memory, step = first_state(method, 1, judged=False), first_memory(record), 0
     while (asked := ask(method, state, ["self"])) is not None:
         step += 1
         question = Question("alone", step, step, asked.phase, "self", 0, 0, asked.common, Message())
         message, changed = answer(method, question, record, memory)
         memory = changed or memory
-        each = {"self": message}
-        answers = Answers(("self",), total=message, each=each)
-        state, _ = absorb(method, state, answers)
+        state, _ = absorb(method, state, Answers(("self",), total=message, each={"self": message}))
     return state, memory
 
 
-def likelihood(
-    method: FedPP, state: FunctionState, memory: FunctionMemory, record: Record, *, function: bool = True
-) -> dict[str, float]:
+def likelihood(state: FunctionState, memory: FunctionMemory, record: Record) -> dict[str, float]:
     """Gains per event over the client's own and over the pooled homogeneous rate, and the ratio of counts."""
+    summary = Summary.from_array(state.design.summary)
+    told, mass = (_curve_likelihood if state.kept == "curve" else _function_likelihood)(state, memory, record)
+    own, watched = memory.seen.tolist()
+    rates = {"gain": (own, watched), "gain_over_pooled": (summary.events, summary.exposure)}
+    return gains(told, mass, record.events, record.exposure, rates)
+
+
+def curve_rate(state: FunctionState, memory: FunctionMemory) -> Kept:
+    """The client's intensity in cells of time."""
+    line, (events, exposure) = state.timeline, memory.cells
+    return own_rate(line.curves[-1], events, exposure, Own(*line.own.tolist()), line.temper, line.effect)
+
+
+def _curve_likelihood(state: FunctionState, memory: FunctionMemory, record: Record) -> tuple[float, float]:
+    events, exposure = cells_of(state.design, record)
+    rate = curve_rate(state, memory).rate
+    mass = float((exposure * rate).sum())
+    return float((events * np.log(rate)).sum()) - mass, mass
+
+
+def _function_likelihood(state: FunctionState, memory: FunctionMemory, record: Record) -> tuple[float, float]:
     from cotempo.events import cox, shared
 
-    design = state.design
-    rows = make_rows(record, design, method.cells)
-    data = gather([rows], everything=False)
-    common, kernels, own = to_torch(state, [memory])
-    _, centre, spread = shared.function_at(data, common, kernels, own)
-    share = cox.mean_sigmoid(centre, spread)[0].numpy() if function else np.full(len(rows.events), 0.5)
-    level = memory.shape / memory.rate if function else _flat_level(memory)
-    rate = np.maximum(level * share, 1e-300)
-    kept = ~rows.held
-    mass = float((rows.exposure * rate)[kept].sum())
-    unrolled = unroll(record, design.decays, np.array([0.0, 1.0]))
-    counted = unrolled.count > 0
-    base = float((unrolled.count * design.log_base(unrolled))[counted].sum())
-    told = base + float((rows.events * np.log(rate))[kept].sum()) - mass
-    summary, events = Summary.from_array(design.summary), record.events
-    gains = {
-        name: (told - events * np.log(max(seen, 0.5) / watched) + max(seen, 0.5) / watched * record.exposure)
-        / max(events, 1.0)
-        for name, seen, watched in (
-            ("gain", memory.seen[0], memory.seen[1]),
-            ("gain_over_pooled", summary.events, summary.exposure),
-        )
-    }
-    return {**{k: float(v) for k, v in gains.items()}, "count_ratio": mass / max(events, 1.0), "events": events}
-
-
-def _flat_level(memory: FunctionMemory) -> float:
-    """The client's level of the base measure where the shared function is left out; the sigmoid of 0 is a half."""
-    kept = ~memory.rows.held
-    return float(2 * (memory.rows.events[kept].sum() + 2) / (memory.rows.exposure[kept].sum() + 2))
+    design, rows = state.design, make_rows(record, state.design)
+    at = shared.function_at(gather([rows], everything=True), *to_torch(state))
+    relative = memory.shape / memory.rate * cox.mean_sigmoid(at.centre, at.spread)[0].numpy()
+    relative = np.maximum(relative, 1e-300)
+    unrolled = unroll(record, design.decays, WHOLE)
+    base, mass = seen_likelihood(design.log_base(unrolled), unrolled), float((rows.exposure * relative).sum())
+    return base + float((rows.events * np.log(relative)).sum()) - mass, mass
 
 
 def _answer_curvature(
     method: FedPP, common: Message, record: Record, memory: FunctionMemory
 ) -> tuple[Message, FunctionMemory]:
-    """What the client knows about the shared function when its own parts are integrated out."""
+    """What the client knows about the shared function when its own rate is integrated out."""
     from cotempo.events import shared
 
     state = _heard(method, common)
-    memory = _with_rows(method, state, record, memory)
-    beliefs = to_torch(state, [memory])
-    information = shared.own_information(gather([memory.rows], everything=True), *beliefs)
-    left = shared.about_shared(information, len(state.inducing))[0].numpy()
+    memory = _with_rows(state, record, memory)
+    information = shared.own_information(gather([memory.rows], everything=True), *to_torch(state), own_rates([memory]))
+    left = shared.about_shared(information)[0].numpy()
     return Message({"curvature": (left + left.T) / 2}), replace(memory, information=information[0].numpy())

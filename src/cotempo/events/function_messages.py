@@ -1,11 +1,14 @@
-"""What valid answers look like while a shared function is learned."""
+"""What valid answers look like while a curve or a function is learned."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cotempo.events.function_server import ITERATED
 from cotempo.events.function_state import FunctionState
-from cotempo.events.rows import DIMENSIONS, KNOTS
+from cotempo.events.levels import SETTINGS
+from cotempo.events.record import FOLDS
+from cotempo.events.rows import DIMENSIONS
 from cotempo.events.summary import OCTAVES
 from cotempo.federation.exchange import Expect, Spec
 
@@ -19,37 +22,52 @@ def expects(method: FedPP, state: FunctionState, phase: str) -> Expect:
         about = "first start and last end of your windows, rounded outwards"
         return Expect({"start": Spec((), "float", about=about), "end": Spec((), "float", about=about)})
     if phase == "compare":
-        about = "gain per event held out, together, on the base measure and by yourself; the number of events held out"
-        names = ("together", "base", "events", *(("alone",) if method.compare else ()))
-        return Expect({name: Spec((), "float", about=about) for name in names})
+        about = "gain of each model on both halves of your held-out events"
+        fields = {
+            "gains": Spec((len(method.models), 2), about=about),
+            "events": Spec((), "float", low=0, about="how many events you held out"),
+        }
+        alone = {"alone": Spec((), "float", about="gain per held-out event of what you learned by yourself")}
+        return Expect({**fields, **(alone if method.compares else {})})
+    return Expect(_summands(method, state, phase), sums=True)
+
+
+def _summands(method: FedPP, state: FunctionState, phase: str) -> dict[str, Spec]:
+    spread = Spec((2,), low=0, about="how much counts of your sequences vary")
     if phase == "describe":
-        totals = Spec((2,), low=0, about="your number of events and your exposure")
-        gaps = Spec((len(OCTAVES) - 1,), low=0, about="how many gaps between your events are of each length")
-        return Expect({"totals": totals, "gaps": gaps}, sums=True)
-    if phase in ("base", "choose"):
-        about = "sums for the base measures" if phase == "base" else "held-out log-likelihood of the base measures"
-        sizes = {name: 1 if phase == "choose" else _statistics_size(name, state) for name in method.candidates}
-        return Expect({f"of {name}": Spec((size,), about=about) for name, size in sizes.items()}, sums=True)
-    if phase == "features":
-        size = KNOTS if method.kernel == "time" else 1 + DIMENSIONS + DIMENSIONS**2
-        spread = Spec((2,), low=0, about="how much counts of your sequences vary")
-        return Expect({"dispersion": spread, "moments": Spec((size,), about="moments of your features")}, sums=True)
-    size = len(state.inducing)
-    if phase == "curvature":
-        return Expect({"curvature": Spec((size, size), about="your information about the shared function")}, sums=True)
-    return Expect(
-        {
-            "quadratic": Spec((size, size), about="precision your events give the shared function"),
-            "linear": Spec((size,), about="precision times mean your events give the shared function"),
-            "gradient": Spec((len(state.kernel),), about="slope of your fit in the kernels' parameters"),
+        return {
+            "totals": Spec((2,), low=0, about="your number of events and your exposure"),
+            "gaps": Spec((len(OCTAVES) - 1,), low=0, about="how many gaps between your events are of each length"),
+        }
+    if phase in ("count", "recount"):
+        size = (FOLDS, method.cells)
+        return {
+            "events": Spec(size, low=0, about="how many events you have in each cell of time"),
+            "exposure": Spec(size, low=0, about="how long you watched each cell of time, times your level"),
             "spread": Spec((2,), low=0, about="squared misfit and expected events over coarse stretches"),
-            "fit": Spec((), "float", about="your fit"),
-            "level": Spec((4,), about="your expected level, its logarithm, and the events and exposure behind it"),
-        },
-        sums=True,
-    )
-
-
-def _statistics_size(name: str, state: FunctionState) -> int:
-    size = len(state.candidates[name])
-    return size if name == "renewal" else 2 * size
+            "dispersion": spread,
+        }
+    if phase in ("level", "relevel"):
+        about = "held-out log-likelihood of your events by strength of the common level and size of deviations"
+        return {"told": Spec((len(SETTINGS),), about=about)}
+    if phase == "choose":
+        return {
+            f"of {name}": Spec((1,), about="held-out log-likelihood of base measures") for name in method.candidates
+        }
+    if phase in ("base", "rebase"):
+        names = [state.design.base] if phase == "rebase" else [n for n in method.candidates if n in ITERATED]
+        sizes = {name: len(state.candidates[name]) * (1 if name == "renewal" else 2) for name in names}
+        return {f"of {name}": Spec((size,), about="sums for the base measures") for name, size in sizes.items()}
+    if phase == "features":
+        moments = Spec((1 + DIMENSIONS + DIMENSIONS**2,), about="moments of your features")
+        return {"dispersion": spread, "moments": moments}
+    count = len(state.inducing)
+    if phase == "curvature":
+        return {"curvature": Spec((count, count), about="your information about the shared function")}
+    return {
+        "quadratic": Spec((count, count), about="precision your events give the shared function"),
+        "linear": Spec((count,), about="precision times mean your events give the shared function"),
+        "gradient": Spec((len(state.kernel),), about="slope of your fit in the kernel's parameters"),
+        "fit": Spec((), "float", about="your fit"),
+        "level": Spec((4,), about="your expected level, its logarithm, and the events and exposure behind it"),
+    }

@@ -1,42 +1,44 @@
-"""What server and clients keep while they learn a shared function, and the way of it into tensors."""
+"""What server and clients keep while they learn together, and the way of a shared function into tensors."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cotempo.events.record import Floats, Record
-from cotempo.events.rows import Design, Rows
+from cotempo.events.rows import DIMENSIONS, Design, Rows
+from cotempo.events.timeline import Timeline
 
 if TYPE_CHECKING:
     from cotempo.events.fedpp import FedPP
-    from cotempo.events.shared import Common, Data, Kernels, Own
+    from cotempo.events.shared import Common, Data, Kernel, Own
 
 NONE = np.zeros(0)
-# Where lengths of the shared and of the personal function start, by kernel.
-FIRST_LENGTHS = {"time": (2.0, 15.0), "history": (2.0, 2.0)}
+FIRST_LENGTH = 2.0
 
 
 @dataclass(frozen=True)
 class FunctionState:
     """What the server keeps.
 
-    `rate` holds shape and rate of the prior of m, the dispersion of bursts and the design effect of sequences;
-    `kernel` the logarithms of amplitude and lengths, of the shared and of the personal function; `curvature` the
-    summed information about the shared function.
+    `rate` holds shape and rate of the prior of m and the design effect of sequences; `kernel` the logarithms of
+    amplitude and lengths; `curvature` the summed information about the shared function; `kept` which model is: the
+    ``"curve"`` of time, the ``"base"`` measure alone or the ``"function"`` on it. With `judged` false nothing is held
+    out to compare.
     """
 
     stage: str
     step: int
     clients: int
+    judged: bool
     span: Floats
     design: Design
+    timeline: Timeline
     candidates: Mapping[str, Floats]
     inducing: Floats
-    own_inducing: Floats
     kernel: Floats
     drift: Floats
     swing: Floats
@@ -44,50 +46,59 @@ class FunctionState:
     root: Floats
     rate: Floats
     curvature: Floats
+    kept: str
     compared: Mapping[str, Floats]
 
 
 @dataclass(frozen=True)
 class FunctionMemory:
-    """What a client keeps: its rows, its deviation and rate, its joint information, its events and exposure, and the
-    waits between events that were held out, on the model's clock."""
+    """What a client keeps: its events and exposure in cells of time, ``(2, cells)``; its rows and the base measure they
+    are made on, its rate and its joint information; its number of events and its exposure, and waits between held-out
+    events on the clock of each model."""
 
+    cells: Floats
     rows: Rows
-    mean: Floats
-    root: Floats
+    base: Floats
     shape: float
     rate: float
     information: Floats
     seen: Floats
-    waits: Floats
+    waits: Mapping[str, Floats]
 
 
-def first_state(method: FedPP, clients: int) -> FunctionState:
+def first_state(method: FedPP, clients: int, *, judged: bool = True) -> FunctionState:
     """Nothing is known yet but, perhaps, the window."""
-    design = Design(method.kernel, NONE, method.period or 0.0, "poisson", NONE, NONE, NONE)
+    design = Design(NONE, method.period or 0.0, method.cells, "poisson", NONE, NONE, NONE)
     span = np.array(method.window) if method.window else np.array([np.inf, -np.inf])
-    stage = "describe" if method.window else "span"
     return FunctionState(
-        stage, 0, clients, span, design, {}, NONE, NONE, NONE, NONE, NONE, NONE, NONE,
-        np.array([4.0, 2.0, 1.0, 1.0]), NONE, {},
+        "describe" if method.window else "span", 0, clients, judged, span, design,
+        Timeline(np.zeros((2, 0, 0)), np.zeros((0, 0)), "flat", 1.0, np.array([2.0, 1.0, 0.0]), 1.0), {},
+        np.zeros((0, DIMENSIONS)), NONE, NONE, NONE, NONE, NONE, np.array([4.0, 2.0, 1.0]), NONE, "curve", {},
     )  # fmt: skip
 
 
 def first_memory(record: Record) -> FunctionMemory:
     """No rows yet."""
-    rows = Rows(np.zeros((0, 1)), NONE, NONE, np.zeros(0, dtype=np.int64), np.zeros(0, dtype=bool))
     seen = np.array([record.events, record.exposure])
-    return FunctionMemory(rows, NONE, np.zeros((0, 0)), 4.0, 2.0, np.zeros((0, 0)), seen, NONE)
+    return FunctionMemory(np.zeros((2, 0)), no_rows(), NONE, 4.0, 2.0, np.zeros((0, 0)), seen, {})
 
 
-def first_kernel(kernel: str, dimensions: int) -> Floats:
-    """Log amplitude and lengths of the shared function, then of the personal one; also the centres of their priors.
+def no_rows(features: Floats = np.zeros((0, DIMENSIONS))) -> Rows:  # noqa: B008
+    """Rows at which nothing was seen."""
+    nothing = np.zeros(len(features))
+    return Rows(features, nothing, nothing, nothing.astype(bool))
 
-    The shared function of time starts wiggly: what it cannot follow would count as bursts, and never be learned.
-    """
-    shared, personal = FIRST_LENGTHS[kernel]
-    start = np.concatenate([[1.0], np.full(dimensions, shared), [0.1], np.full(dimensions, personal)])
-    return np.asarray(np.log(start))
+
+def without_function(state: FunctionState) -> FunctionState:
+    """The base measure alone: the function is left at 0, where the sigmoid is a half, and levels centre on 2."""
+    kernel = np.where(np.arange(len(state.kernel)) == 0, -20.0, state.kernel)
+    shape, _, effect = state.rate.tolist()
+    return replace(state, mean=np.zeros_like(state.mean), kernel=kernel, rate=np.array([shape, shape / 2, effect]))
+
+
+def first_kernel() -> Floats:
+    """Log amplitude and lengths where the kernel starts; also the centres of their priors."""
+    return np.append(0.0, np.full(DIMENSIONS, np.log(FIRST_LENGTH)))
 
 
 def gather(rows: Sequence[Rows], everything: bool) -> Data:
@@ -98,36 +109,35 @@ def gather(rows: Sequence[Rows], everything: bool) -> Data:
     from cotempo.events.shared import Data
 
     size = max(len(part.events) for part in rows)
-    features = np.zeros((len(rows), size, rows[0].features.shape[1]))
+    features = np.zeros((len(rows), size, DIMENSIONS))
     events, exposure = np.zeros((2, len(rows), size))
-    place = np.zeros((len(rows), size), dtype=np.int64)
     for i, part in enumerate(rows):
         count = len(part.events)
         weight = np.ones(count) if everything else 1.0 - part.held
-        features[i, :count], place[i, :count] = part.features, part.bin
+        features[i, :count] = part.features
         events[i, :count], exposure[i, :count] = part.events * weight, part.exposure * weight
-    cells = Cells(torch.from_numpy(events), torch.from_numpy(exposure))
-    return Data(torch.from_numpy(features), cells, torch.from_numpy(place))
+    return Data(torch.from_numpy(features), Cells(torch.from_numpy(events), torch.from_numpy(exposure)))
 
 
-def to_torch(state: FunctionState, memories: Sequence[FunctionMemory]) -> tuple[Common, Kernels, Own]:
-    """The server's and the clients' beliefs as tensors."""
+def to_torch(state: FunctionState, clients: int = 1) -> tuple[Common, Kernel]:
+    """The server's beliefs as tensors, the kernel once for each client."""
     import torch
 
-    from cotempo.events.shared import Common, Kernels, Own
+    from cotempo.events.shared import Common, Kernel
 
     def tensor(values: Any) -> torch.Tensor:
         return torch.from_numpy(np.array(values, dtype=np.float64))
 
-    dimensions = state.inducing.shape[1]
-    kernel = tensor(state.kernel).expand(len(memories), -1)
-    split = [1, dimensions, 1, dimensions]
-    amplitude, length, own_amplitude, own_length = torch.split(kernel, split, dim=-1)
-    common = Common(
-        tensor(state.inducing), tensor(state.own_inducing), tensor(state.mean), tensor(state.root), *state.rate.tolist()
-    )
-    own = Own(
-        *(tensor(np.stack([getattr(memory, name) for memory in memories])) for name in ("mean", "root")),
-        *(tensor([getattr(memory, name) for memory in memories]) for name in ("shape", "rate")),
-    )
-    return common, Kernels(amplitude[:, 0], length, own_amplitude[:, 0], own_length), own
+    kernel = tensor(state.kernel).expand(clients, -1)
+    common = Common(tensor(state.inducing), tensor(state.mean), tensor(state.root), *state.rate.tolist())
+    return common, Kernel(kernel[:, 0], kernel[:, 1:])
+
+
+def own_rates(memories: Sequence[FunctionMemory]) -> Own:
+    """The clients' beliefs in their rates as tensors."""
+    import torch
+
+    from cotempo.events.shared import Own
+
+    values = np.array([[memory.shape, memory.rate] for memory in memories], dtype=np.float64)
+    return Own(*torch.from_numpy(values).unbind(1))

@@ -9,6 +9,7 @@ import numpy as np
 from cotempo.events.record import Floats, Record
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
 # A gap is cut finely after its event, where hazards have their spikes.
@@ -18,7 +19,7 @@ EVENT, START, PADDING = 0, 1, 2
 
 
 class Gaps(NamedTuple):
-    """Gaps of sequences in units of the client's mean gap, ``(sequences, gaps)`` each.
+    """Gaps of sequences, ``(sequences, gaps)`` each.
 
     Parameters
     ----------
@@ -45,8 +46,12 @@ class Gaps(NamedTuple):
         """Some of the sequences."""
         return Gaps(*(part[rows] for part in self))
 
+    def in_units(self, unit: float) -> Gaps:
+        """The same with times counted in `unit`."""
+        return self._replace(time=self.time / unit, before=self.before / unit, length=self.length / unit)
 
-def make_gaps(record: Record, unit: float, first: float, period: float) -> Gaps:
+
+def make_gaps(record: Record, first: float, period: float) -> Gaps:
     """Cut a record into gaps; longer sequences than 256 distinct times begin anew."""
     parts: list[Floats] = []
     bounds = np.searchsorted(record.sequence, np.arange(len(record.origin) + 1))
@@ -58,7 +63,7 @@ def make_gaps(record: Record, unit: float, first: float, period: float) -> Gaps:
             here, last = times[low : low + LONGEST], low + LONGEST >= len(times)
             edges = np.concatenate([[begin], here, [end] if last else []])
             count = np.append(counts[low : low + LONGEST], 0.0 if last else [])
-            parts.append(_columns(edges, count, unit, first, period))
+            parts.append(_columns(edges, count, first, period))
     size = max((part.shape[1] for part in parts), default=1)
     padded = np.zeros((len(Gaps._fields), len(parts), size))
     padded[Gaps._fields.index("kind")] = PADDING
@@ -67,24 +72,30 @@ def make_gaps(record: Record, unit: float, first: float, period: float) -> Gaps:
     return Gaps(*padded)
 
 
-def _columns(edges: Floats, count: Floats, unit: float, first: float, period: float) -> Floats:
-    length = np.diff(edges) / unit
+def _columns(edges: Floats, count: Floats, first: float, period: float) -> Floats:
+    length = np.diff(edges)
     kind = np.append(START, np.full(len(length) - 1, EVENT))
     phase = 2 * np.mod((edges[:-1] - first) / period, 1.0) - 1
     before = np.append(0.0, length[:-1])
-    return np.stack([(edges[:-1] - edges[0]) / unit, before, kind, length, count, phase])
+    return np.stack([edges[:-1] - edges[0], before, kind, length, count, phase])
 
 
 def told(model: Any, gaps: Gaps) -> tuple[Tensor, Tensor]:
     """Log intensity of the counted events, summed, and the integral of the intensity, per unit of time."""
     import torch
 
-    length = torch.from_numpy(gaps.length.astype(np.float32))[..., None]
-    cuts = torch.from_numpy(CUTS.astype(np.float32))
-    ahead = length * torch.cat([(cuts[1:] + cuts[:-1]) / 2, cuts[-1:]])
-    rate = model.rate(*model_inputs(gaps), ahead).clamp_min(1e-9)
-    seen = (torch.from_numpy(gaps.events.astype(np.float32)) * rate[..., -1].log()).sum()
-    return seen, (rate[..., :-1] * length * cuts.diff()).sum()
+    place = place_of(model)
+    length, events = (torch.from_numpy(part.astype(np.float32)).to(place) for part in (gaps.length, gaps.events))
+    cuts = torch.from_numpy(CUTS.astype(np.float32)).to(place)
+    ahead = length[..., None] * torch.cat([(cuts[1:] + cuts[:-1]) / 2, cuts[-1:]])
+    rate = model.rate(*(part.to(place) for part in model_inputs(gaps)), ahead).clamp_min(1e-9)
+    return (events * rate[..., -1].log()).sum(), (rate[..., :-1] * length[..., None] * cuts.diff()).sum()
+
+
+def place_of(model: Any) -> torch.device:
+    """The device a model is on."""
+    device: torch.device = next(model.parameters()).device
+    return device
 
 
 def model_inputs(gaps: Gaps) -> tuple[Tensor, ...]:

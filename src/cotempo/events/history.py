@@ -11,6 +11,7 @@ from cotempo.events.record import Floats, Record
 
 # Where a gap between two events is cut: finely after the event, where hazards have their spikes.
 CUTS = np.array([0.0, 0.01, 0.05, 0.2, 0.45, 0.7, 1.0])
+WHOLE = np.array([0.0, 1.0])
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,8 @@ class Unrolled:
         just after that last event, ``(cells, decays)``, and how many distinct times its sequence had before.
     open
         Per window that ends without an event: the time since the last one.
+    closed
+        Per gap, which is a run of as many cells as it was cut into: whether an event ends it.
     decays
         The decays.
     """
@@ -43,6 +46,7 @@ class Unrolled:
     cell_sequence: NDArray[np.int64]
     cell_before: NDArray[np.int64]
     open: Floats
+    closed: NDArray[np.bool_]
     decays: Floats
 
     @property
@@ -89,8 +93,21 @@ def unroll(record: Record, decays: Floats, cuts: Floats = CUTS) -> Unrolled:
         time=record.time, count=record.count, elapsed=elapsed, recency=recency, sequence=record.sequence,
         begin=(anchor[:, None] + edges[:, :-1]).ravel(), lower=edges[:, :-1].ravel(), upper=edges[:, 1:].ravel(),
         origin_recency=np.repeat(after, pieces, axis=0), cell_sequence=np.repeat(owner, pieces),
-        cell_before=np.repeat(before, pieces), open=(high - anchor)[is_open], decays=decays,
+        cell_before=np.repeat(before, pieces), open=(high - anchor)[is_open], closed=~is_open, decays=decays,
     )  # fmt: skip
+
+
+def waits(unrolled: Unrolled, mass: Floats) -> list[Floats]:
+    """Waiting times between events on a model's clock, one array a sequence; its windows are put end to end.
+
+    `mass` is what the clock does in each piece of each gap, ``(gaps * pieces,)``.
+    """
+    count = len(unrolled.closed)
+    if not count:
+        return []
+    gaps, owner = mass.reshape(count, -1).sum(axis=1), unrolled.cell_sequence.reshape(count, -1)[:, 0]
+    parts = [owner == number for number in np.unique(owner)]
+    return [np.diff(np.cumsum(gaps[part])[unrolled.closed[part]], prepend=0.0) for part in parts]
 
 
 def place_in_sequence(record: Record) -> NDArray[np.int64]:
@@ -159,5 +176,5 @@ def look_back(times: Floats, history: Floats, origin: float, decays: Floats) -> 
     place = np.zeros(len(times), dtype=np.int64)
     return Unrolled(
         times, none, times - last, recency, place, nothing, nothing, nothing, np.zeros((0, len(decays))),
-        np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), nothing, decays,
+        np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), nothing, np.zeros(0, dtype=bool), decays,
     )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,125 +11,157 @@ from numpy.typing import ArrayLike
 
 from cotempo.data import Events
 from cotempo.events.conditional import Conditional
-from cotempo.events.curve import Curve
-from cotempo.events.function_client import likelihood
-from cotempo.events.function_state import FunctionMemory, FunctionState, gather, to_torch
+from cotempo.events.curve import Band, Curve
+from cotempo.events.function_client import curve_rate, likelihood
+from cotempo.events.function_state import FunctionMemory, FunctionState, gather, no_rows, to_torch
 from cotempo.events.grid import Grid
-from cotempo.events.history import look_back, unroll
+from cotempo.events.history import WHOLE, look_back, unroll, waits
+from cotempo.events.levels import Kept
+from cotempo.events.process import Profile
 from cotempo.events.record import Floats, Record, as_events
-from cotempo.events.rows import FINE, PIECES, Rows, even_pieces
+from cotempo.events.rows import FINE, even_pieces
+from cotempo.events.summary import Summary
+from cotempo.events.timeline import FLOOR, CurvePosterior
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from cotempo.events.fedpp import FedPP
+    from cotempo.events.posterior import Posterior
 
 
-class SharedFunction:
-    """The shared function as one client sees it: mean and joint uncertainty at any features."""
-
-    def __init__(self, method: FedPP, state: FunctionState, memory: FunctionMemory):
-        self.method, self.state, self.memory = method, state, memory
-        self._root = _cavity_root(state, memory)
-
-    @property
-    def level(self) -> float:
-        """The expected m."""
-        return self.memory.shape / self.memory.rate
-
-    def function(self, features: Floats) -> tuple[Tensor, Tensor, Tensor]:
-        """Basis, mean and variance of the function."""
-        from cotempo.events import shared
-
-        nothing = np.zeros(len(features))
-        rows = Rows(features, nothing, nothing, nothing.astype(np.int64), nothing.astype(bool))
-        beliefs = to_torch(self.state, [self.memory])
-        basis, centre, spread = shared.function_at(gather([rows], everything=True), *beliefs)
-        return basis[0], centre[0], spread[0]
-
-    def relative(self, features: Floats) -> tuple[Floats, Floats, Floats]:
-        """Mean of m times the sigmoid, and centre and deviation of its logarithm."""
-        import torch
-
-        from cotempo.events import cox
-
-        basis, centre, spread = self.function(features)
-        gradient = cox.log_gradient(basis, torch.sigmoid(centre))
-        deviation = torch.linalg.solve_triangular(self._root, gradient.mT, upper=False).square().sum(-2).sqrt()
-        mean = self.level * cox.mean_sigmoid(centre, spread)
-        log_centre = np.log(self.level) + torch.nn.functional.logsigmoid(centre)
-        return mean.numpy(), log_centre.numpy(), deviation.numpy()
-
-    def draws(self, features: Floats, count: int, rng: np.random.Generator) -> Floats:
-        """Draws of m times the sigmoid, ``(draws, rows)``."""
-        import torch
-
-        basis, centre, _ = self.function(features)
-        noise = torch.as_tensor(rng.standard_normal((len(self._root), count)))
-        shift = torch.linalg.solve_triangular(self._root.mT, noise, upper=True)
-        drawn: Floats = (self.level * shift[-1].exp() * torch.sigmoid(centre[:, None] + basis @ shift[:-1])).T.numpy()
-        return drawn
+def make_intensity(state: FunctionState, memory: FunctionMemory | None) -> SharedCurve | HistoryIntensity:
+    """A client's intensity by the model that was kept; without a memory, that of a client nothing is known about."""
+    known = newcomer(state) if memory is None else memory
+    return SharedCurve(state, known) if state.kept == "curve" else HistoryIntensity(state, known)
 
 
-def _cavity_root(state: FunctionState, memory: FunctionMemory) -> Tensor:
-    """Joint precision in (v_0, v_g, log m): the client's own, and of v_0 what the prior and the others say."""
-    import torch
-
-    from cotempo.events.shared import about_shared
-
-    own = torch.from_numpy(np.array(memory.information))
-    size = len(state.inducing)
-    others = torch.from_numpy(np.array(state.curvature)) - about_shared(own, size)
-    values, vectors = torch.linalg.eigh((others + others.mT) / 2)
-    # A client that was not in the sum would take away what is not there.
-    others = (vectors * values.clamp_min(0.0)) @ vectors.mT
-    joint = own.clone()
-    joint[:size, :size] += others + torch.eye(size, dtype=own.dtype)
-    root: Tensor = torch.linalg.cholesky((joint + joint.mT) / 2)
-    return root
+def newcomer(state: FunctionState) -> FunctionMemory:
+    """What is believed of a client nothing is known about."""
+    shape, rate = state.rate[:2].tolist()
+    information = np.zeros((len(state.inducing) + 1,) * 2)
+    information[-1, -1] = shape
+    summary = Summary.from_array(state.design.summary)
+    nothing = np.zeros((2, state.design.cells))
+    seen = np.array([summary.events, summary.exposure])
+    return FunctionMemory(nothing, no_rows(), np.zeros(0), shape, rate, information, seen, {})
 
 
 class SharedCurve(Curve):
-    """A client's intensity over time, by the shared function and the client's own deviation and level."""
+    """A client's intensity over time: the shared curve at the client's level, with its deviation."""
 
-    def __init__(self, method: FedPP, state: FunctionState, memory: FunctionMemory):
-        self.method, self.state, self.memory = method, state, memory
-        self._shared = SharedFunction(method, state, memory)
-        self._base = float(state.design.parameters[0])
-        self.grid = Grid(float(state.span[0]), float(state.span[1]), method.cells)
+    def __init__(self, state: FunctionState, memory: FunctionMemory):
+        self.state, self.memory = state, memory
+        self.grid = Grid(float(state.span[0]), float(state.span[1]), state.design.cells)
         self.reference = max(float(memory.seen[0]), 0.5) / float(memory.seen[1])
+
+    @cached_property
+    def _kept(self) -> Kept:
+        return curve_rate(self.state, self.memory)
+
+    @cached_property
+    def _curve(self) -> CurvePosterior:
+        return CurvePosterior(self.state.timeline)
+
+    def _drawn(self, times: Floats) -> Floats:
+        """Draws of the client's rate, ``(draws, times)``."""
+        cell = self._profile.place(times)
+        drawn = self._curve.draws(self._profile.share(times), cell)
+        noise = np.random.default_rng(1).standard_normal((len(drawn), 1))
+        own = self._kept.rate / self.state.timeline.curves[-1]
+        return np.asarray(drawn * own[cell] * np.exp(noise * np.sqrt(self._kept.variance[cell])))
 
     @property
     def ceiling(self) -> float:
-        """Base rate times level: the sigmoid never exceeds 1."""
-        return self._base * self._shared.level
+        """A bound on the rate: within a cell it changes little."""
+        return float(1.5 * self._kept.rate.max())
 
-    def _features(self, times: Floats) -> Floats:
-        return self.state.design.features(times, np.zeros(0), np.zeros(0))
+    @property
+    def _profile(self) -> Profile:
+        summary = Summary.from_array(self.state.design.summary)
+        period = self.state.design.period or summary.end - summary.start
+        return Profile(summary, period, self.state.design.cells)
+
+    def mean(self, times: Floats) -> Floats:
+        """The curve at the client's level, with its deviation."""
+        cell = self._profile.place(times)
+        own = self._kept.rate / self.state.timeline.curves[-1]
+        return np.asarray(self._curve.mean(self._profile.share(times), cell) * own[cell])
+
+    def band(self, times: Floats, level: float) -> Band:
+        """Quantiles of the draws."""
+        mean = self.mean(times)
+        lower, upper = np.quantile(self._drawn(times), (0.5 - level / 2, 0.5 + level / 2), axis=0)
+        return Band(mean, np.minimum(lower, mean), np.maximum(upper, mean))
 
     def evaluate(self, times: Floats) -> tuple[Floats, Floats, Floats]:
-        """By the joint information in the shared function, the deviation and the level."""
-        mean, centre, deviation = self._shared.relative(self._features(times))
-        return self._base * mean, np.log(self._base) + centre, deviation
+        """Mean, and centre and deviation of the logarithm of the draws."""
+        mean = self.mean(times)
+        logs = np.log(np.maximum(self._drawn(times), FLOOR * mean))
+        return mean, logs.mean(axis=0), logs.std(axis=0)
 
     def draw(self, times: Floats, draws: int, rng: np.random.Generator) -> Floats:
-        """From the joint normal."""
-        return self._base * self._shared.draws(self._features(times), draws, rng)
+        """From the posterior of the curve, the level and the deviation."""
+        drawn = self._drawn(times)
+        return drawn[rng.integers(len(drawn), size=draws)]
 
     def score(self, events: Events | ArrayLike, window: tuple[float, float] | None = None) -> Mapping[str, float]:
         """As every curve, and `gain_over_pooled`, over the rate of all clients together."""
         table = as_events(events, window)
-        gains = likelihood(self.method, self.state, self.memory, Record.of(table))
-        return {**super().score(table), "gain": gains["gain"], "gain_over_pooled": gains["gain_over_pooled"]}
+        gains = likelihood(self.state, self.memory, Record.of(table))
+        return {**super().score(table), **gains}
+
+    def rescale_record(self, record: Record) -> list[Floats]:
+        """Waiting times of a record."""
+        unrolled = unroll(record, np.zeros(0), WHOLE)
+        return waits(unrolled, self._profile.mass(unrolled, self._kept[0]))
 
 
 class HistoryIntensity(Conditional):
     """A client's intensity given the events before, by the shared function."""
 
-    def __init__(self, method: FedPP, state: FunctionState, memory: FunctionMemory):
-        self.method, self.state, self.memory = method, state, memory
+    def __init__(self, state: FunctionState, memory: FunctionMemory):
+        self.state, self.memory = state, memory
         self.origin = float(state.span[0])
-        self._shared = SharedFunction(method, state, memory)
+
+    @cached_property
+    def _root(self) -> Tensor:
+        """Root of the joint precision in (v, log m): the client's own, and of v what the prior and the others say."""
+        import torch
+
+        from cotempo.events.shared import about_shared
+
+        own = torch.from_numpy(np.array(self.memory.information))
+        others = torch.from_numpy(np.array(self.state.curvature)) - about_shared(own)
+        values, vectors = torch.linalg.eigh((others + others.mT) / 2)
+        # A client that was not in the sum would take away what is not there.
+        others = (vectors * values.clamp_min(0.0)) @ vectors.mT
+        joint = own.clone()
+        joint[:-1, :-1] += others + torch.eye(len(others), dtype=own.dtype)
+        root: Tensor = torch.linalg.cholesky((joint + joint.mT) / 2)
+        return root
+
+    def posterior(self, features: Floats) -> Posterior:
+        """What is believed of m times the sigmoid at features."""
+        import torch
+
+        from cotempo.events.posterior import Posterior
+        from cotempo.events.shared import function_at
+
+        with torch.no_grad():
+            at = function_at(gather([no_rows(features)], everything=True), *to_torch(self.state))
+        level = torch.tensor(self.memory.shape / self.memory.rate, dtype=torch.float64)
+        return Posterior(at.basis[0], at.residual[0], at.centre[0], at.spread[0], self._root, level)
+
+    def _mean(self, features: Floats) -> Floats:
+        """The posterior mean of m times the sigmoid."""
+        import torch
+
+        from cotempo.events import cox, shared
+
+        with torch.no_grad():
+            at = shared.function_at(gather([no_rows(features)], everything=True), *to_torch(self.state))
+            mean = self.memory.shape / self.memory.rate * cox.mean_sigmoid(at.centre, at.spread)[0]
+        return mean.numpy()
 
     def given(
         self, times: Floats, history: Floats, start: float, marks: tuple[str, ...]
@@ -138,12 +171,12 @@ class HistoryIntensity(Conditional):
         unrolled = look_back(times, history, start, design.decays)
         base = np.exp(design.log_base(unrolled))
         features = design.features(unrolled.time, unrolled.elapsed, unrolled.recency)
-        mean, centre, deviation = self._shared.relative(features)
+        mean, centre, deviation = self.posterior(features).relative()
         return base * mean, np.log(base) + centre, deviation
 
     def score(self, events: Events | ArrayLike, window: tuple[float, float] | None = None) -> Mapping[str, float]:
         """Gains in nats per event over the client's own and the pooled homogeneous rate, and the ratio of counts."""
-        return likelihood(self.method, self.state, self.memory, Record.of(as_events(events, window)))
+        return likelihood(self.state, self.memory, Record.of(as_events(events, window)))
 
     def rescale(self, events: Events | ArrayLike, window: tuple[float, float] | None = None) -> list[Floats]:
         """Waiting times on the clock of the model, per sequence: unit exponentials where the model is right."""
@@ -154,8 +187,4 @@ class HistoryIntensity(Conditional):
         design = self.state.design
         unrolled = unroll(record, design.decays, FINE)
         mass, elapsed, time, recency = even_pieces(unrolled, design.base_mass(unrolled))
-        pieces = mass * self._shared.relative(design.features(time, elapsed, recency))[0]
-        gaps = pieces.reshape(-1, PIECES).sum(axis=1)
-        owner = unrolled.cell_sequence[:: len(FINE) - 1]
-        ended = np.bincount(record.sequence, weights=record.count > 0, minlength=len(record.origin)).astype(np.intp)
-        return [gaps[owner == number][: ended[number]] for number in range(len(record.origin))]
+        return waits(unrolled, mass * self._mean(design.features(time, elapsed, recency)))

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import Field
-from scipy.special import expit
 
 from cotempo.data import Events, Table, make_events
 from cotempo.errors import DataError, Problem
 from cotempo.events.conditional import Conditional
+from cotempo.events.gain import gains
 from cotempo.events.gaps import Gaps, make_gaps, told
 from cotempo.events.record import Floats, Record, as_events
 from cotempo.federation.fitted import Fitted, Outcome
@@ -42,9 +42,8 @@ class NeuralMemory(LearnerMemory):
 
 @dataclass(frozen=True)
 class Prepared:
-    """A record and its gaps."""
+    """Gaps in the client's own unit, its mean gap among those it learns from."""
 
-    record: Record
     gaps: Gaps
     memory: NeuralMemory
 
@@ -74,7 +73,7 @@ class FedNeural(FedAvg):
     """
 
     kind: ClassVar[str] = "events"
-    metric: ClassVar[str] = "logistic of the held-out gain in nats per event"
+    metric: ClassVar[str] = "held-out gain in nats per event"
     Memory: ClassVar[type | None] = NeuralMemory
 
     model: Literal["mlp", "rmtpp", "sahp", "thp", "nhp"] = "mlp"
@@ -95,11 +94,13 @@ class FedNeural(FedAvg):
             raise DataError([Problem("there must be at least one watched sequence, there is none; pass its window")])
         record = Record.of(table)
         first, last = float(record.start.min()), float(record.end.max())
-        unit = record.exposure / (record.events + 1)
-        memory = NeuralMemory(
-            unit=unit, first=first, period=self.period or last - first, events=record.events, exposure=record.exposure
-        )
-        return Prepared(record, make_gaps(record, unit, first, memory.period), memory)
+        period = self.period or last - first
+        gaps = make_gaps(record, first, period)
+        learned = gaps.choose(_rows(len(gaps.time), "train"))
+        events, exposure = float(learned.events.sum()), float(learned.length.sum())
+        unit = exposure / (events + 1)
+        memory = NeuralMemory(unit=unit, first=first, period=period, events=events, exposure=exposure)
+        return Prepared(gaps.in_units(unit), memory)
 
     def begin(self, prepared: Prepared, rng: Rng) -> NeuralMemory:
         """Nothing is learned yet."""
@@ -115,21 +116,13 @@ class FedNeural(FedAvg):
 
         return Perceptron() if self.model == "mlp" else Wrapped(self.model)
 
-    def _rows(self, data: Prepared, part: str) -> Any:
-        """Sequences to learn from, to choose by and to test on; where there are few, all are learned from."""
-        place = np.arange(len(data.gaps.time)) % 10
-        if len(place) < 10:
-            return np.flatnonzero(place >= 0) if part == "train" else np.zeros(0, dtype=np.intp)
-        held = np.isin(place, list(PARTS.values()))
-        return np.flatnonzero(~held if part == "train" else place == PARTS[part])
-
     def size(self, data: Prepared) -> int:
         """The number of events learned from."""
-        return int(data.gaps.choose(self._rows(data, "train")).events.sum())
+        return int(data.gaps.choose(_rows(len(data.gaps.time), "train")).events.sum())
 
     def epoch_batches(self, data: Prepared, rng: np.random.Generator) -> Iterator[Gaps]:
         """Few sequences at a time."""
-        rows = rng.permutation(self._rows(data, "train"))
+        rows = rng.permutation(_rows(len(data.gaps.time), "train"))
         for start in range(0, len(rows), self.batch):
             yield data.gaps.choose(rows[start : start + self.batch])
 
@@ -138,30 +131,33 @@ class FedNeural(FedAvg):
         seen, mass = told(model, batch)
         return (mass - seen) / max(float(batch.events.sum()), 1.0)
 
-    def score(self, model: nn.Module, data: Prepared, part: str) -> float:
-        """The logistic of the gain, so that it lies between 0 and 1."""
-        rows = self._rows(data, part)
-        if not len(rows):
-            return -1.0
-        memory = data.memory
-        return float(expit(gains(model, data.gaps.choose(rows), memory)["gain"]))
+    def score(self, model: nn.Module, data: Prepared, part: str) -> float | None:
+        """The gain in nats per event over the client's own homogeneous rate; None where nothing is held out."""
+        rows = _rows(len(data.gaps.time), part)
+        return score_gaps(model, data.gaps.choose(rows), data.memory)["gain"] if len(rows) else None
 
     def result(self, outcome: Outcome) -> FittedNeural:
         """Each client's intensity."""
         return FittedNeural(outcome)
 
 
-def gains(model: nn.Module, gaps: Gaps, memory: NeuralMemory) -> dict[str, float]:
+def _rows(sequences: int, part: str) -> Any:
+    """Sequences to learn from, to choose by and to test on; where there are few, all are learned from."""
+    place = np.arange(sequences) % 10
+    if sequences < 10:
+        return np.arange(sequences) if part == "train" else np.zeros(0, dtype=np.intp)
+    held = np.isin(place, list(PARTS.values()))
+    return np.flatnonzero(~held if part == "train" else place == PARTS[part])
+
+
+def score_gaps(model: nn.Module, sequences: Gaps, memory: NeuralMemory) -> dict[str, float]:
     """Gain in nats per event over the client's own homogeneous rate, and expected over observed events."""
     import torch
 
     with torch.no_grad():
-        seen, mass = (float(part) for part in told(model, gaps))
-    events = float(gaps.events.sum())
-    rate = max(memory.events, 0.5) / memory.exposure * memory.unit
-    flat = events * np.log(rate) - rate * float(gaps.length.sum())
-    count = max(events, 1.0)
-    return {"gain": float(seen - mass - flat) / count, "count_ratio": mass / count, "events": events}
+        seen, mass = (float(part) for part in told(model, sequences))
+    own = (memory.events, memory.exposure / memory.unit)
+    return gains(seen - mass, mass, float(sequences.events.sum()), float(sequences.length.sum()), {"gain": own})
 
 
 class FittedNeural(Fitted):
@@ -186,7 +182,7 @@ class NeuralIntensity(Conditional):
         self.origin = memory.first
 
     def _gaps(self, record: Record) -> Gaps:
-        return make_gaps(record, self.memory.unit, self.memory.first, self.memory.period)
+        return make_gaps(record, self.memory.first, self.memory.period).in_units(self.memory.unit)
 
     def given(
         self, times: Floats, history: Floats, start: float, marks: tuple[str, ...]
@@ -194,7 +190,7 @@ class NeuralIntensity(Conditional):
         """Each time looks ahead from the last event before it."""
         import torch
 
-        from cotempo.events.gaps import model_inputs
+        from cotempo.events.gaps import model_inputs, place_of
 
         end = max([start, *history.tolist(), *times.tolist()]) + self.memory.unit
         record = Record.of(Events.from_arrays([history], (start, end)), condition=False)
@@ -206,11 +202,12 @@ class NeuralIntensity(Conditional):
         used = np.flatnonzero((gaps.kind != 2).ravel())
         flat[used[np.minimum(place, len(used) - 1)], np.arange(len(times))] = (times - edges[place]) / self.memory.unit
         with torch.no_grad():
-            rate = self.model.rate(*model_inputs(gaps), torch.from_numpy(ahead)).numpy().reshape(-1, len(times))
+            inputs = (part.to(place_of(self.model)) for part in (*model_inputs(gaps), torch.from_numpy(ahead)))
+            rate = self.model.rate(*inputs).cpu().numpy().reshape(-1, len(times))
         mean = rate[used[np.minimum(place, len(used) - 1)], np.arange(len(times))].astype(np.float64)
         mean = np.maximum(mean, 1e-12) / self.memory.unit
         return mean, np.log(mean), np.zeros(len(times))
 
     def score(self, events: Events | ArrayLike, window: tuple[float, float] | None = None) -> Mapping[str, float]:
         """Gain in nats per event over the client's own homogeneous rate, and the ratio of counts."""
-        return gains(self.model, self._gaps(Record.of(as_events(events, window))), self.memory)
+        return score_gaps(self.model, self._gaps(Record.of(as_events(events, window))), self.memory)

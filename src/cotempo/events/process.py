@@ -7,11 +7,11 @@ their total), `log_rate` (at events) and `mass` (the intensity's integral over c
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.ndimage import gaussian_filter1d
 
 from cotempo.events.history import Unrolled
 from cotempo.events.record import Floats, Record
@@ -75,67 +75,70 @@ class Poisson(Process):
 class Profile(Process):
     """A rate for each part of a period: the time of day, or the whole span where no period is given.
 
-    With `smooth` the parts are fine and a Gaussian kernel of Silverman's width runs over them: a kernel density.
+    `smoother` makes rates of the events and exposures of the parts, such as `cotempo.events.smoothers.density`; by
+    default each part has its own, drawn to the mean rate by two pseudo-events.
     """
 
     summary: Summary
     period: float
     parts: int = 48
-    smooth: bool = False
+    smoother: Callable[[Floats, Floats], Floats] | None = None
 
     def start(self) -> Floats:
         """Flat."""
         return np.full(self.parts, max(self.summary.events, 0.5) / self.summary.exposure)
 
-    def _phase(self, times: Floats) -> tuple[Floats, Floats]:
-        """Whole periods since the span's start, and the rest as a share of a period."""
-        whole, rest = np.divmod((times - self.summary.start) / self.period, 1.0)
-        return whole, rest
+    def _phase(self, times: Floats) -> tuple[Floats, NDArray[np.intp], Floats]:
+        """Whole periods since the span's start, the part each time falls into, and how far it lies into it.
 
-    def _place(self, times: Floats) -> NDArray[np.intp]:
-        """The part each time falls into; the very end of a period belongs to its last part."""
-        whole, rest = self._phase(times)
-        rest = np.where((rest == 0) & (whole > 0), 1.0, rest)
-        return np.minimum((rest * self.parts).astype(np.intp), self.parts - 1)
+        The very end of a period belongs to its last part. Where no period was seen as a whole nothing returns: what
+        lies outside belongs to the nearest part.
+        """
+        since = (times - self.summary.start) / self.period
+        returns = self.period < self.summary.end - self.summary.start
+        whole = np.maximum(np.ceil(since) - 1, 0.0) if returns else np.zeros(len(times))
+        rest = (since - whole) * self.parts
+        place = np.clip(rest, 0, self.parts - 1).astype(np.intp)
+        return whole, place, rest - place
+
+    def place(self, times: Floats) -> NDArray[np.intp]:
+        """The part each time falls into."""
+        return self._phase(times)[1]
+
+    def share(self, times: Floats) -> Floats:
+        """Where in the period each time lies, from 0 to 1."""
+        _, place, into = self._phase(times)
+        return np.clip((place + into) / self.parts, 0.0, 1.0)
 
     def statistics(self, unrolled: Unrolled, record: Record, parameters: Floats) -> Floats:
         """Events and exposure of each part, ``(2 * parts,)``."""
-        place = self._place(record.time)
-        events = np.bincount(place, weights=record.count, minlength=self.parts)
-        lower = np.arange(self.parts) / self.parts
+        events = np.bincount(self.place(record.time), weights=record.count, minlength=self.parts)
         watched = np.zeros(self.parts)
         for sign, times in ((1, record.end), (-1, record.start)):
-            whole, rest = self._phase(times)
-            inside = np.clip(rest[:, None] - lower, 0, 1 / self.parts)
-            watched += sign * (whole[:, None] / self.parts + inside).sum(axis=0)
-        return np.asarray(np.concatenate([events, watched * self.period]), dtype=np.float64)
+            whole, place, into = self._phase(times)
+            beyond = len(times) - np.cumsum(np.bincount(place, minlength=self.parts))
+            watched += sign * (whole.sum() + beyond + np.bincount(place, into, self.parts))
+        # Differences of sums leave rounding behind where nothing was watched.
+        watched[watched < 1e-12 * len(record.start) * self.parts] = 0.0
+        return np.asarray(np.concatenate([events, watched * self.period / self.parts]), dtype=np.float64)
 
     def update(self, parameters: Floats, sums: Floats) -> Floats:
-        """Events over exposure, drawn to the mean rate by the weight of two events."""
+        """Rates of the parts from their events and exposure."""
         events, exposure = sums[: self.parts], sums[self.parts :]
+        if self.smoother is not None:
+            return self.smoother(events, exposure)
         rate = max(events.sum(), 0.5) / exposure.sum()
-        if self.smooth:
-            width = self._silverman(events)
-            events, exposure = (gaussian_filter1d(part, width, mode="nearest") for part in (events, exposure))
         return np.asarray((events + 2) / (exposure + 2 / rate))
-
-    def _silverman(self, events: Floats) -> float:
-        at = np.arange(self.parts)
-        total = max(events.sum(), 1.0)
-        centre = (events * at).sum() / total
-        return float(max(1.06 * np.sqrt((events * (at - centre) ** 2).sum() / total) * total**-0.2, 0.5))
 
     def log_rate(self, unrolled: Unrolled, parameters: Floats) -> Floats:
         """The rate of the part an event falls into."""
-        place = self._place(unrolled.time)
-        return np.asarray(np.log(parameters[place]))
+        return np.asarray(np.log(parameters[self.place(unrolled.time)]))
 
     def mass(self, unrolled: Unrolled, parameters: Floats) -> Floats:
         """Differences of the cumulative profile."""
-        edges = np.linspace(0, 1, self.parts + 1)
-        cumulative = np.append(0.0, np.cumsum(parameters)) * self.period / self.parts
+        cumulative = np.append(0.0, np.cumsum(parameters))
         ends = []
         for times in (unrolled.begin, unrolled.begin + (unrolled.upper - unrolled.lower)):
-            whole, rest = self._phase(times)
-            ends.append(whole * cumulative[-1] + np.interp(rest, edges, cumulative))
-        return np.asarray(np.maximum(ends[1] - ends[0], 0.0))
+            whole, place, into = self._phase(times)
+            ends.append(whole * cumulative[-1] + cumulative[place] + into * parameters[place])
+        return np.asarray(np.maximum(ends[1] - ends[0], 0.0) * self.period / self.parts)

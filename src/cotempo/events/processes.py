@@ -5,21 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cotempo.errors import ParameterError, nearest
+from cotempo.events.change_points import level
 from cotempo.events.excitation import Hawkes
 from cotempo.events.process import Poisson, Process, Profile
 from cotempo.events.renewal import Renewal
+from cotempo.events.smoothers import density, histogram
 from cotempo.events.summary import Summary
+from cotempo.events.timeline import CELLS
 
-PROCESSES = ("poisson", "profile", "density", "hawkes", "hawkes1", "renewal")
+PROCESSES = ("poisson", "profile", "histogram", "density", "steps", "hawkes", "hawkes1", "renewal")
 
 
-def make_process(name: str, summary: Summary, period: float | None = None) -> Process:
-    """Return a process by name; `hawkes1` has one decay, `density` is the smooth profile."""
+def make_process(name: str, summary: Summary, period: float | None = None, cells: int = CELLS) -> Process:
+    """Return a process by name: `hawkes1` has one decay, `curve` a rate for each of so many cells of time."""
     span = period or (summary.end - summary.start)
     makers: dict[str, Callable[[], Process]] = {
         "poisson": lambda: Poisson(summary),
         "profile": lambda: Profile(summary, span),
-        "density": lambda: Profile(summary, span, parts=400, smooth=True),
+        "histogram": lambda: Profile(summary, span, cells, histogram),
+        "density": lambda: Profile(summary, span, cells, density),
+        "steps": lambda: Profile(summary, span, cells, level),
+        "curve": lambda: Profile(summary, span, cells),
         "hawkes": lambda: Hawkes(summary),
         "hawkes1": lambda: Hawkes(summary, count=1),
         "renewal": lambda: Renewal(summary),

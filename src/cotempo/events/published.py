@@ -141,7 +141,7 @@ def train(
             for _ in range(SWEEPS):
                 belief = cox.update(*rows, belief, rates)
         bound = cox.evidence_bound(*rows, belief, rates).sum(-1)
-        cost = divergence(method.aggregation, r, log_delta.exp(), near) - bound
+        cost = divergence(method.divergence, r, log_delta.exp(), near) - bound
         optimiser.zero_grad()
         cost.sum().backward()  # type: ignore[no-untyped-call]
         optimiser.step()
@@ -205,18 +205,18 @@ def _reply(
         memory, span=span, mean=r, deviation=delta, values=belief.mean.numpy(), root=belief.root.numpy(),
         shape=belief.shape.numpy(), rate=belief.rate.numpy(), information=root,
     )  # fmt: skip
-    if method.aggregation == "mmd":
+    if method.divergence == "mmd":
         return Message({"mean": r, "deviation": delta}), kept
-    return Message(SUMMANDS[method.aggregation](r, delta)), kept
+    return Message(SUMMANDS[method.divergence](r, delta)), kept
 
 
 def absorb(method: FedPP, state: KernelState, answers: Answers) -> tuple[KernelState, dict[str, float]]:
     """At the server: the prior nearest to the posteriors."""
-    if method.aggregation == "mmd":
+    if method.divergence == "mmd":
         means, deviations = (np.stack([answers[n][field] for n in answers.names]) for field in ("mean", "deviation"))
         prior = aggregate(means, deviations, "mmd")
     else:
-        prior = from_sums(method.aggregation, answers.sum, answers.sum.weight)
+        prior = from_sums(method.divergence, answers.sum, answers.sum.weight)
     moved = float(np.abs(prior.mean - state.mean).max())
     return replace(state, step=state.step + 1, mean=prior.mean, deviation=prior.deviation), {"prior moved": moved}
 
@@ -225,7 +225,7 @@ def expects(method: FedPP, state: KernelState, phase: str) -> Expect:
     """Two sums over clients, but for `mmd`, which needs every posterior."""
     size = (len(state.mean),)
     about = "the posterior of your kernel weights"
-    if method.aggregation == "mmd":
+    if method.divergence == "mmd":
         return Expect({"mean": Spec(size, about=about), "deviation": Spec(size, low=1e-9, about=about)})
     return Expect(
         {"first": Spec(size, about=about), "second": Spec(size, low=0, about=about)}, sums=True, weight=(1, 1)

@@ -12,6 +12,8 @@ from cotempo.errors import DataError, ParameterError
 
 Floats = NDArray[np.float64]
 FOLDS = 5
+# Blocks of each fold that a window is cut into where there are too few windows to deal out.
+BLOCKS = 5
 
 
 @dataclass(frozen=True)
@@ -81,31 +83,62 @@ class Record:
         """The total length of the windows."""
         return float((self.end - self.start).sum())
 
-    def hold_out(self, folds: int = FOLDS) -> Record:
-        """Mark one part in `folds` as held out: whole sequences, or the end of each window where there are few.
+    def hold_out(self, folds: int = FOLDS, fold: int = -1) -> Record:
+        """Mark a fold as held out, the last by default: whole sequences, or of a single one short blocks.
+
+        Blocks alternate over the whole window, so that a function of time is judged between times it saw. With fewer
+        sequences than folds there are as many folds as sequences.
 
         Examples
         --------
-        >>> record = Record.of(Events.from_arrays([[1.0, 9.0]], windows=(0, 10))).hold_out()
-        >>> record.end.tolist(), record.held.tolist()
-        ([8.0, 10.0], [False, True])
+        >>> record = Record.of(Events.from_arrays([[1.0, 1.9]], windows=(0, 2))).hold_out(2)
+        >>> len(record.start), record.window_held[:4].tolist(), record.held.tolist()
+        (10, [False, True, False, True], [False, True])
         """
-        cut = self.start + (self.end - self.start) * (1 - 1 / folds)
-        from_when = np.full(len(self.origin), np.inf)
-        if len(self.start) >= folds:
-            chosen = np.arange(len(self.start)) % folds == folds - 1
-            from_when[self.window_sequence[chosen]] = -np.inf
-            return replace(self, held=self.time >= from_when[self.sequence], window_held=chosen)
-        from_when[self.window_sequence] = cut
-        order = np.argsort(np.tile(self.window_sequence, 2), kind="stable")
+        cut, number = self._deal(folds)
+        return cut._hold(number == (number.max(initial=0) if fold < 0 else fold))
+
+    def deal(self, folds: int = FOLDS) -> list[Record]:
+        """Return the parts of a cross-validation; with fewer sequences than folds, but not one, some are empty."""
+        cut, number = self._deal(folds)
+        return [cut._hold(number == fold).part(held=True) for fold in range(folds)]
+
+    def _deal(self, folds: int) -> tuple[Record, NDArray[np.intp]]:
+        """The record, cut where it must be, and the fold of each window."""
+        sequences, rank = np.unique(self.window_sequence, return_inverse=True)
+        if len(sequences) > 1:
+            return self, rank % folds
+        cut = self if len(self.start) >= folds else self._cut(folds * BLOCKS)
+        return cut, np.arange(len(cut.start)) % folds
+
+    def _hold(self, windows: NDArray[np.bool_]) -> Record:
+        """Mark windows as held out, and the times in them."""
+        return replace(self, held=windows[self._window_of_times()], window_held=windows)
+
+    def _cut(self, pieces: int) -> Record:
+        """Cut every window into equal pieces."""
+        share = np.linspace(0.0, 1.0, pieces + 1)
+        edges = self.start[:, None] + (self.end - self.start)[:, None] * share
+        edges[:, -1] = self.end
         return replace(
             self,
-            held=self.time >= from_when[self.sequence],
-            start=np.concatenate([self.start, cut])[order],
-            end=np.concatenate([cut, self.end])[order],
-            window_sequence=np.tile(self.window_sequence, 2)[order],
-            window_held=np.repeat([False, True], len(cut))[order],
+            start=edges[:, :-1].ravel(),
+            end=edges[:, 1:].ravel(),
+            window_sequence=np.repeat(self.window_sequence, pieces),
+            window_held=np.repeat(self.window_held, pieces),
         )
+
+    def _window_of_times(self) -> NDArray[np.intp]:
+        """The window each time lies in, ``(times,)``; an edge belongs to the window it ends."""
+        windows = len(self.start)
+        sequence = np.concatenate([self.sequence, self.window_sequence])
+        order = np.lexsort((np.arange(len(sequence)), np.concatenate([self.time, self.start]), sequence))
+        opened = np.cumsum(order >= len(self.time)) - 1
+        place = np.empty(len(sequence), dtype=np.intp)
+        place[order] = opened
+        by_start = np.lexsort((self.start, self.window_sequence))
+        first = np.searchsorted(self.window_sequence[by_start], self.sequence)
+        return by_start[np.clip(place[: len(self.time)], first, max(windows - 1, 0))] if windows else place[:0]
 
     def part(self, *, held: bool) -> Record:
         """What is learned from, or what is held out; all events stay as history, those of the other part count 0."""

@@ -1,4 +1,4 @@
-"""What the shared function sees of a client: few rows of features with events and base exposure, made at the client."""
+"""Rows: what the shared function of history sees of a client, features with events and base exposure."""
 
 from __future__ import annotations
 
@@ -9,31 +9,25 @@ from numpy.typing import NDArray
 from scipy.stats import norm, qmc
 
 from cotempo.events.excitation import Hawkes
-from cotempo.events.grid import Grid
 from cotempo.events.history import Unrolled, unroll
-from cotempo.events.process import Profile
+from cotempo.events.process import Process
 from cotempo.events.processes import make_process
 from cotempo.events.record import Floats, Record
 from cotempo.events.summary import Summary
 
-COARSE = 20
 DIMENSIONS = 5
-NONE = np.zeros(0)
 QUANTUM = 0.5
-SPAN = 100.0
-KNOTS = 100
 PIECES = 10
 FINE = np.unique(np.concatenate([[0.0], np.geomspace(1e-4, 1.0, 24), np.linspace(0.0, 1.0, 41)]))
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows with equal features joined, ``(rows, ...)``: `bin` is a coarse stretch of time, `held` what is held out."""
+    """Rows with equal features joined, ``(rows, ...)``; `held` tells what is held out."""
 
     features: Floats
     events: Floats
     exposure: Floats
-    bin: NDArray[np.int64]
     held: NDArray[np.bool_]
 
 
@@ -43,22 +37,21 @@ class Design:
 
     Parameters
     ----------
-    kernel
-        ``"time"``, or ``"history"``: log elapsed time, log decayed counts, and the time of the period.
     summary
         As `Summary.to_array`.
     period
-        The period of the time feature and of the profile; 0 for the whole span.
+        The period of the time feature and of the curve of time; 0 for the whole span.
+    cells
+        How many cells the curve of time has.
     base, parameters
         The process that gives the base measure.
     centre, whiten
-        Mean of the features and the inverse of their covariance's root; for time alone, where each hundredth of the
-        span lies on a scale of 100 on which clients watched evenly. Empty before they are known.
+        Mean of the features and the inverse of their covariance's root; empty before they are known.
     """
 
-    kernel: str
     summary: Floats
     period: float
+    cells: int
     base: str
     parameters: Floats
     centre: Floats
@@ -69,41 +62,36 @@ class Design:
         """Decays of the recencies in unrolled records."""
         return Hawkes(Summary.from_array(self.summary)).decays
 
+    def process(self, name: str) -> Process:
+        """A process by name."""
+        return make_process(name, Summary.from_array(self.summary), self.period or None, self.cells)
+
     def log_base(self, unrolled: Unrolled) -> Floats:
         """Log of the base intensity at events."""
-        process = make_process(self.base, Summary.from_array(self.summary), self.period or None)
-        return process.log_rate(unrolled, self.parameters)
+        return self.process(self.base).log_rate(unrolled, self.parameters)
 
     def base_mass(self, unrolled: Unrolled) -> Floats:
         """Integral of the base intensity over cells."""
-        process = make_process(self.base, Summary.from_array(self.summary), self.period or None)
-        return process.mass(unrolled, self.parameters)
+        return self.process(self.base).mass(unrolled, self.parameters)
 
     def raw(self, time: Floats, elapsed: Floats, recency: Floats) -> Floats:
-        """Features before they are whitened, ``(rows, dimensions)``."""
+        """Log elapsed time, log decayed counts and the time of the period, ``(rows, dimensions)``."""
         summary = Summary.from_array(self.summary)
         span = summary.end - summary.start
         since = (time - summary.start) / (self.period or span)
         # Where no period was seen as a whole, nothing returns: beyond the span its end goes on.
         reach = min(span / (self.period or span), 1.0)
         phase = np.mod(since, 1.0) if self.period and reach == 1 else np.clip(since, 0.0, reach)
-        if self.kernel == "time":
-            return phase[:, None]
         recent = np.log(recency[:, ::2] + 0.1)
         return np.column_stack([np.log(elapsed + 0.1 * summary.gaps[0]), recent, 3.0 * phase])
 
     def features(self, time: Floats, elapsed: Floats, recency: Floats) -> Floats:
         """Whitened features, ``(rows, dimensions)``."""
-        raw = self.raw(time, elapsed, recency)
-        if self.kernel == "time":
-            return np.interp(raw, np.linspace(0.0, 1.0, KNOTS + 1), self.centre)
-        return np.asarray((raw - self.centre) @ self.whiten)
+        return np.asarray((self.raw(time, elapsed, recency) - self.centre) @ self.whiten)
 
 
-def make_rows(record: Record, design: Design, cells: int) -> Rows:
+def make_rows(record: Record, design: Design) -> Rows:
     """Count a client's record into rows."""
-    if design.kernel == "time":
-        return _time_rows(record, design, cells)
     parts = []
     for held in (False, True):
         unrolled = unroll(record.part(held=held), design.decays, FINE)
@@ -115,10 +103,9 @@ def make_rows(record: Record, design: Design, cells: int) -> Rows:
         events = np.append(unrolled.count[counted], np.zeros(len(watched)))
         exposure = np.append(np.zeros(len(seen)), mass)
         parts.append((*_join(features, events, exposure), held))
-    nothing = np.zeros(sum(len(part[1]) for part in parts), dtype=np.int64)
     return Rows(
         np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts]),
-        np.concatenate([part[2] for part in parts]), nothing, np.repeat([False, True], [len(p[1]) for p in parts]),
+        np.concatenate([part[2] for part in parts]), np.repeat([False, True], [len(p[1]) for p in parts]),
     )  # fmt: skip
 
 
@@ -157,29 +144,8 @@ def _join(features: Floats, events: Floats, exposure: Floats) -> tuple[Floats, F
     )
 
 
-def _time_rows(record: Record, design: Design, cells: int) -> Rows:
-    summary = Summary.from_array(design.summary)
-    grid = Grid(summary.start, summary.end, cells)
-    parts = [record.part(held=held) for held in (False, True)]
-    rate = float(design.parameters[0])
-    return Rows(
-        np.tile(design.features(grid.middles, NONE, NONE), (2, 1)),
-        np.concatenate([grid.count(part) for part in parts]),
-        np.concatenate([grid.expose(part) * rate for part in parts]),
-        np.tile(np.arange(cells) * COARSE // cells, 2),
-        np.repeat([False, True], cells),
-    )
-
-
 def moments(record: Record, design: Design) -> Floats:
-    """Sums from which features are whitened: weight, first and second moments of the raw features.
-
-    For time alone, the exposure of each hundredth of the span or period.
-    """
-    if design.kernel == "time":
-        summary = Summary.from_array(design.summary)
-        profile = Profile(summary, design.period or summary.end - summary.start, parts=KNOTS)
-        return profile.statistics(unroll(record.part(held=False), NONE), record.part(held=False), NONE)[KNOTS:]
+    """Sums from which features are whitened: weight, first and second moments of the raw features."""
     unrolled = unroll(record.part(held=False), design.decays)
     counted = unrolled.count > 0
     raw = np.concatenate(
@@ -193,14 +159,8 @@ def moments(record: Record, design: Design) -> Floats:
     return np.concatenate([[weight.sum()], weight @ raw, square.ravel()])
 
 
-def even_time(exposure: Floats) -> Floats:
-    """Where each hundredth of the span lies on a scale of 100 that is a fifth even in time, the rest in exposure."""
-    share = np.append(0.0, np.cumsum(exposure)) / max(exposure.sum(), 1e-300)
-    return np.asarray(SPAN * (0.2 * np.linspace(0.0, 1.0, KNOTS + 1) + 0.8 * share))
-
-
 def whitening(sums: Floats) -> tuple[Floats, Floats]:
-    """Mean and inverse covariance root from the total of `moments`, for features of the history."""
+    """Mean and inverse covariance root from the total of `moments`."""
     size = DIMENSIONS
     weight, first, second = sums[0], sums[1 : 1 + size], sums[1 + size :].reshape(size, size)
     centre = first / max(weight, 1e-12)
@@ -210,11 +170,9 @@ def whitening(sums: Floats) -> tuple[Floats, Floats]:
     return centre, vectors / np.sqrt(np.maximum(values, 1e-3 * max(values.max(), 1e-12)))
 
 
-def place_inducing(kernel: str, count: int, dimensions: int) -> Floats:
-    """Inducing inputs that no data were needed for: equally spaced in time, else evenly through a normal."""
-    if kernel == "time":
-        return np.asarray(np.linspace(0.0, SPAN, count)[:, None])
-    uniform = qmc.Halton(dimensions, scramble=False).random(count + 1)[1:]
+def place_inducing(count: int) -> Floats:
+    """Inducing inputs that no data were needed for: evenly through a normal."""
+    uniform = qmc.Halton(DIMENSIONS, scramble=False).random(count + 1)[1:]
     return np.asarray(1.3 * norm.ppf(uniform))
 
 

@@ -12,7 +12,8 @@ from pydantic import Field
 
 from cotempo.data import Events, Table, make_events
 from cotempo.errors import DataError, Problem
-from cotempo.events.history import look_back, unroll
+from cotempo.events.gain import gains, process_likelihood
+from cotempo.events.history import WHOLE, look_back, unroll, waits
 from cotempo.events.process import Process
 from cotempo.events.processes import make_process
 from cotempo.events.record import Floats, Record, as_events
@@ -24,8 +25,7 @@ from cotempo.federation.method import Benefit, Method, Metrics, Roster
 from cotempo.federation.registry import register
 from cotempo.federation.rng import Rng
 
-WHOLE = np.array([0.0, 1.0])
-ONE_SHOT = ("poisson", "profile", "density")
+ONE_SHOT = ("poisson", "profile", "histogram", "density", "steps")
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,8 @@ class FedSimple(Method):
     Parameters
     ----------
     process
-        ``"poisson"``, ``"profile"`` (of the period, or of the whole span), ``"density"`` (a kernel estimate of it),
+        ``"poisson"``; a rate over the period, or over the whole span: ``"profile"`` (48 equal parts), ``"histogram"``
+        (as many as AIC asks for), ``"density"`` (a kernel estimate) or ``"steps"`` (Bayesian change points);
         ``"hawkes"`` (five decays), ``"hawkes1"`` (one) or ``"renewal"`` (a mixture of log-normals).
     level
         Whether each client scales the intensity to its own number of events, or all share one level.
@@ -80,7 +81,7 @@ class FedSimple(Method):
     State: ClassVar[type] = SimpleState
     Memory: ClassVar[type | None] = SimpleMemory
 
-    process: Literal["poisson", "profile", "density", "hawkes", "hawkes1", "renewal"] = "poisson"
+    process: Literal["poisson", "profile", "histogram", "density", "steps", "hawkes", "hawkes1", "renewal"] = "poisson"
     level: Literal["own", "pooled"] = "own"
     rounds: int = Field(30, ge=1)
     period: float | None = Field(None, gt=0)
@@ -123,7 +124,7 @@ class FedSimple(Method):
         if not len(state.span):
             return Ask("span", cohort, ends_round=False)
         if not len(state.summary):
-            return Ask("describe", cohort, ends_round=False)
+            return Ask("describe", cohort, Message({"span": state.span}), ends_round=False)
         if state.step > self.steps:
             return None
         known = Message({"summary": state.summary, "parameters": state.parameters})
@@ -139,15 +140,14 @@ class FedSimple(Method):
         known = prepared.part(held=False)
         if question.phase == "describe":
             totals = np.array([known.events, known.exposure])
-            return Message({"totals": totals, "gaps": gap_histogram(prepared)}), None
+            return Message({"totals": totals, "gaps": gap_histogram(known, question.common["span"])}), None
         process, parameters = self.make(question.common["summary"]), question.common["parameters"]
         unrolled = unroll(known, process.decays, WHOLE)
         if question.phase == "learn":
             return Message({"sums": process.statistics(unrolled, known, parameters)}), None
-        mass = float(process.mass(unrolled, parameters).sum())
-        told = float((unrolled.count * process.log_rate(unrolled, parameters))[unrolled.count > 0].sum())
+        fit, mass = process_likelihood(process, parameters, unrolled, 1.0)
         kept = replace(memory, mass=mass)
-        return Message({"fit": told - mass, **self._compare(question.common, prepared, kept)}), kept
+        return Message({"fit": fit, **self._compare(question.common, prepared, kept)}), kept
 
     def _compare(self, common: Message, prepared: Record, memory: SimpleMemory) -> dict[str, float]:
         """Gain per held-out event together, and of the same process learned from the own events alone."""
@@ -175,7 +175,7 @@ class FedSimple(Method):
             return replace(state, span=np.array([first, last])), {}
         if not len(state.summary):
             events, exposure = answers.sum["totals"].tolist()
-            gaps = gap_quantiles(answers.sum["gaps"], exposure / (events + 1))
+            gaps = gap_quantiles(answers.sum["gaps"], exposure / (events + 1), state.span)
             first, last = state.span.tolist()
             summary = Summary(events, exposure, first, last, gaps).to_array()
             return replace(state, summary=summary, parameters=self.make(summary).start()), {"events": events}
@@ -251,23 +251,12 @@ class SimpleIntensity:
     def tell(self, record: Record) -> dict[str, float]:
         """The score of a record."""
         unrolled = unroll(record, self._process.decays, WHOLE)
-        counted = unrolled.count > 0
-        mass = self.level * float(self._process.mass(unrolled, self._parameters).sum())
-        told = (unrolled.count * self._process.log_rate(unrolled, self._parameters))[counted].sum()
-        told = float(told) + record.events * np.log(self.level) - mass
-        pooled = max(self._summary.events, 0.5) / self._summary.exposure
-        own = max(self._memory.events, 0.5) / self._memory.exposure if self._memory is not None else pooled
-        total = max(record.events, 1.0)
-        gains = [(told - record.events * np.log(rate) + rate * record.exposure) / total for rate in (own, pooled)]
-        return {
-            "gain": float(gains[0]), "gain_over_pooled": float(gains[1]), "count_ratio": mass / total,
-            "events": record.events,
-        }  # fmt: skip
+        told, mass = process_likelihood(self._process, self._parameters, unrolled, self.level)
+        pooled = (self._summary.events, self._summary.exposure)
+        own = pooled if self._memory is None else (self._memory.events, self._memory.exposure)
+        return gains(told, mass, record.events, record.exposure, {"gain": own, "gain_over_pooled": pooled})
 
     def rescale(self, events: Events | ArrayLike, window: tuple[float, float] | None = None) -> list[Floats]:
         """Waiting times on the clock of the model, per sequence: unit exponentials where the model is right."""
-        record = Record.of(as_events(events, window))
-        unrolled = unroll(record, self._process.decays, WHOLE)
-        mass = self.level * self._process.mass(unrolled, self._parameters)
-        ended = np.bincount(record.sequence, weights=record.count > 0, minlength=len(record.origin)).astype(np.intp)
-        return [mass[unrolled.cell_sequence == number][: ended[number]] for number in range(len(record.origin))]
+        unrolled = unroll(Record.of(as_events(events, window)), self._process.decays, WHOLE)
+        return waits(unrolled, self.level * self._process.mass(unrolled, self._parameters))

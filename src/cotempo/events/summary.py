@@ -8,7 +8,7 @@ import numpy as np
 
 from cotempo.events.record import Floats, Record
 
-# Gaps are counted in half octaves; any unit of time fits.
+# Gaps are counted in half octaves of the span: the unit of time does not matter.
 OCTAVES = np.arange(-60.0, 60.5, 0.5)
 QUANTILES = (0.1, 0.4, 0.7, 0.95)
 
@@ -37,7 +37,8 @@ class Summary:
 def rounded_span(record: Record) -> tuple[float, float]:
     """First start and last end of the windows, rounded outwards to a tenth of their order of magnitude.
 
-    A window may begin or end with an event; what crosses must not tell its time.
+    A window may begin or end with an event; what crosses must not tell its time. Orders of magnitude are those of the
+    unit and origin of time: to depend on neither, agree on a window instead.
 
     Examples
     --------
@@ -52,21 +53,21 @@ def rounded_span(record: Record) -> tuple[float, float]:
     return low - step if low > first else low, high + step if high < last else high
 
 
-def gap_histogram(record: Record) -> Floats:
-    """How many gaps between distinct times fall into each half octave, ``(240,)``."""
-    gaps = np.diff(record.time)[np.diff(record.sequence) == 0]
-    return np.histogram(np.log2(gaps), OCTAVES)[0].astype(np.float64)
+def gap_histogram(record: Record, span: Floats) -> Floats:
+    """How many gaps that end with an event that counts fall into each half octave of the span, ``(240,)``."""
+    gaps = np.diff(record.time)[(np.diff(record.sequence) == 0) & (record.count[1:] > 0)]
+    return np.histogram(np.log2(gaps / (span[1] - span[0])), OCTAVES)[0].astype(np.float64)
 
 
-def gap_quantiles(histogram: Floats, fallback: float) -> tuple[float, ...]:
+def gap_quantiles(histogram: Floats, fallback: float, span: Floats) -> tuple[float, ...]:
     """Quantiles of the gaps; `fallback` where there is no gap at all.
 
     Examples
     --------
-    >>> gap_quantiles(np.where(OCTAVES[:-1] == 0, 10.0, 0.0), 1.0)[0] > 1
+    >>> gap_quantiles(np.where(OCTAVES[:-1] == 0, 10.0, 0.0), 1.0, np.array([0.0, 1.0]))[0] > 1
     True
     """
     if not histogram.sum():
         return tuple(fallback * 2.0**k for k in range(-2, len(QUANTILES) - 2))
     cumulative = np.append(0.0, np.cumsum(histogram)) / histogram.sum()
-    return tuple(float(2.0 ** np.interp(share, cumulative, OCTAVES)) for share in QUANTILES)
+    return tuple(float((span[1] - span[0]) * 2.0 ** np.interp(share, cumulative, OCTAVES)) for share in QUANTILES)

@@ -131,8 +131,8 @@ def asynchronous_rounds(
         The share of `buffer` that must count where nobody is left to wait for.
     """
     _refuse(method, buffer, concurrency)
-    state = opening(method, engine, public=public, seed=seed, participation=Participation(concurrency)).state
-    door, flights = Door(method, engine, (), None), Flights(seconds)
+    first = opening(method, engine, public=public, seed=seed, participation=Participation(concurrency))
+    state, door, flights = first.state, Door(method, engine, first.known, None), Flights(seconds)
     ledgers: list[dict[str, int]] = [{}, {}]
     step, round = 0, 1
     while True:

@@ -35,7 +35,8 @@ class FedMean(Method):
     """The mean of every variable over all clients' rows.
 
     One exchange gathers the means, weighted by rows; a second asks each client how well the pooled mean and its own
-    predict its rows, each row left out of the mean that predicts it.
+    predict its rows, each row left out of the mean that predicts it. Errors are in units of the client's own variance:
+    neither units nor variables that never change decide who was helped.
 
     Examples
     --------
@@ -76,18 +77,23 @@ class FedMean(Method):
         own = rows.mean(axis=0)
         if question.phase == "mean":
             return Message({"mean": own}, weight=n), None
-        total = question.common["rows"]
+        varies = np.ptp(rows, axis=0) > 0
+        if not varies.any():
+            return Message({"alone": -1.0, "together": -1.0}), None
+        rows, own, pooled = rows[:, varies], own[varies], question.common["mean"][varies]
+        total, deviation = question.common["rows"], rows.std(axis=0)
         # A mean over m rows without this one misses it by m / (m - 1) times the distance to the mean with it.
-        together = _mean_square(rows - question.common["mean"]) * (total / max(total - 1, 1)) ** 2
-        alone = _mean_square(rows - own) * (n / (n - 1)) ** 2 if n > 1 else _mean_square(rows)
+        together = _mean_square((rows - pooled) / deviation) * (total / (total - 1)) ** 2
+        alone = _mean_square((rows - own) / deviation) * (n / (n - 1)) ** 2
         return Message({"alone": alone, "together": together}), None
 
     def absorb(self, state: MeanState, answers: Answers, public: Table | None, rng: Rng) -> tuple[MeanState, Metrics]:
         """Keep the pooled mean, then what each client made of it."""
         if not state.rows:
             return replace(state, mean=answers.mean("mean"), rows=answers.sum.weight), {"rows": answers.sum.weight}
-        errors = {name: (answers[name]["alone"], answers[name]["together"]) for name in answers.names}
-        gain = float(np.mean([alone - together for alone, together in errors.values()]))
+        told = {name: (answers[name]["alone"], answers[name]["together"]) for name in answers.names}
+        errors = {name: pair for name, pair in told.items() if min(pair) >= 0}
+        gain = float(np.mean([alone - together for alone, together in errors.values()] or [0.0]))
         return replace(state, errors=errors, finished=True), {"gain": gain}
 
     def expects(self, state: MeanState, phase: str) -> Expect:
@@ -95,8 +101,9 @@ class FedMean(Method):
         if phase == "mean":
             about = "the mean of each variable over your complete rows; your number of rows is its weight"
             return Expect({"mean": Spec((len(state.variables),), about=about)}, sums=True, weight=(1, 1e12))
-        own = Spec((), "float", low=0, about="mean squared error of your own mean on your rows")
-        pooled = Spec((), "float", low=0, about="mean squared error of the pooled mean on your rows")
+        about = "mean squared error of {} on your rows, in units of your variance; -1 where nothing varies"
+        own = Spec((), "float", low=-1, about=about.format("your own mean"))
+        pooled = Spec((), "float", low=-1, about=about.format("the pooled mean"))
         return Expect({"alone": own, "together": pooled})
 
     @property
@@ -105,9 +112,9 @@ class FedMean(Method):
         return {"mean": "added"}
 
     def benefit(self, state: MeanState) -> Mapping[str, Benefit]:
-        """Leave-one-out squared error, alone and together."""
+        """Leave-one-out squared error in units of the client's variance, alone and together."""
         return {
-            name: Benefit("leave-one-out squared error", alone, together, higher_is_better=False)
+            name: Benefit("leave-one-out squared error, in variances", alone, together, higher_is_better=False)
             for name, (alone, together) in state.errors.items()
         }
 

@@ -25,8 +25,9 @@ class Checkpoint:
     """Everything the loop needs to go on after `step` as if nothing had happened.
 
     `ledger` names, per client, the step of its last memory that counted: an answer that was not counted never
-    happened. `earlier` is the ledger of the checkpoint before this one, whose memories clients must keep as well.
-    `memories` holds those memories where the engine keeps them in this process.
+    happened. `known` are the clients let in so far, in this round's cohort or not. `earlier` is the ledger of the
+    checkpoint before this one, whose memories clients must keep as well. `memories` holds those memories where the
+    engine keeps them in this process.
     """
 
     step: int
@@ -34,6 +35,7 @@ class Checkpoint:
     state: State
     ledger: Mapping[str, int]
     cohort: tuple[str, ...]
+    known: tuple[str, ...]
     memories: Mapping[str, Memory] = field(default_factory=dict)
     earlier: Mapping[str, int] = field(default_factory=dict)
 
@@ -94,11 +96,11 @@ def rounds(
         Where to go on from; without it, clients' schemas are agreed and the method opens.
     """
     participation = participation or Participation()
-    door = Door(method, engine, () if start is None else (*start.ledger, *start.cohort), keeper)
     if start is None:
         start = opening(method, engine, public=public, seed=seed, participation=participation)
         if keeper:
             keeper.checkpoint(start)
+    door = Door(method, engine, start.known, keeper)
     step, round, state, cohort = start.step, start.round, start.state, start.cohort
     ledgers = [dict(start.earlier), dict(start.ledger)]  # of the kept checkpoints, oldest first
     while True:
@@ -135,7 +137,8 @@ def rounds(
             ledger = ledgers[-1]
             # Logged first: killed in between, a resumed run finds a line too many, which it drops, not one too few.
             keeper.log(progress)
-            keeper.checkpoint(Checkpoint(step, round, state, ledger, cohort, engine.memories(ledger), ledgers[0]))
+            known, memories = tuple(sorted(door.known)), engine.memories(ledger)
+            keeper.checkpoint(Checkpoint(step, round, state, ledger, cohort, known, memories, ledgers[0]))
         yield progress
 
 
@@ -148,17 +151,17 @@ def opening(
         raise CotempoError("there must be at least one client, there is none")
     method.check(roster)
     state = freeze(method.open(roster, public, Rng(seed, "server", 0, "open")))
-    return Checkpoint(0, 1, state, {}, participation.cohort(1, roster.names, seed))
+    return Checkpoint(0, 1, state, {}, participation.cohort(1, roster.names, seed), roster.names)
 
 
 class Door:
-    """Who may take part: those who were here from the start, and newcomers whose tables fit theirs."""
+    """Who may take part: those let in before, and newcomers whose tables fit those of the ones here now."""
 
     def __init__(self, method: Method, engine: Engine, known: Iterable[str], keeper: Keeper | None):
         self.method = method
         self.engine = engine
         self.keeper = keeper
-        self.known = {*known} or {*engine.names()}
+        self.known = {*known}
         self.refused: set[str] = set()
 
     def present(self) -> list[str]:

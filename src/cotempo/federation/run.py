@@ -137,8 +137,8 @@ class RunFolder:
         """Keep a checkpoint, and the one before it."""
         tree = {
             "step": checkpoint.step, "round": checkpoint.round, "ledger": checkpoint.ledger,
-            "cohort": checkpoint.cohort, "state": checkpoint.state, "memories": stack(checkpoint.memories),
-            "earlier": checkpoint.earlier,
+            "cohort": checkpoint.cohort, "known": checkpoint.known, "state": checkpoint.state,
+            "memories": stack(checkpoint.memories), "earlier": checkpoint.earlier,
         }  # fmt: skip
         with telling(self.path):
             self._flush()

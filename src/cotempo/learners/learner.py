@@ -77,8 +77,8 @@ class Learner(Method):
         """Return the loss on a batch."""
 
     @abstractmethod
-    def score(self, model: nn.Module, data: Any, part: str) -> float:
-        """Return how good a model is on the ``"validation"`` or ``"test"`` rows, 0 to 1; -1 where there are none."""
+    def score(self, model: nn.Module, data: Any, part: str) -> float | None:
+        """Return how good a model is on the ``"validation"`` or ``"test"`` rows, in any unit; None where unknown."""
 
     def dataset(self, prepared: Any, memory: Any) -> Any:
         """Return what `epoch_batches` and `score` work on."""
@@ -155,14 +155,14 @@ class Learner(Method):
         if question.phase == "train":
             trained = self.train_client(told, data, memory, rng)
             kept = self.judged(trained.memory, trained.candidate, told, data)
-            sent = {"weights": trained.sent, "loss": trained.loss, "score": max(kept.best_score, 0.0)}
+            sent = {"weights": trained.sent, "loss": trained.loss, **_told(kept.best_score)}
             return Message(sent, weight=self.size(data)), kept
         return self._finish(told, data, memory, rng)
 
     def judged(self, memory: Any, candidate: Vector, told: Message, data: Any) -> Any:
         """The memory with `candidate` as its best model, if it is."""
         score = self.score(self.new_model(told["inputs"], candidate), data, "validation")
-        if self.keep == "last" or score >= memory.best_score:
+        if self.keep == "last" or is_better(score, memory.best_score):
             return replace(memory, best=candidate, best_score=score)
         return memory
 
@@ -171,34 +171,40 @@ class Learner(Method):
 
         kept = self.judged(memory, self.final(told, data, memory, rng), told, data)
         together = self.score(self.new_model(told["inputs"], kept.best), data, "test")
-        alone = -1.0
-        if self.compare and together >= 0:
+        pair: list[float] = []
+        if self.compare and together is not None:
             alone = self.score(self.new_model(told["inputs"], train_alone(self, told, data, rng)), data, "test")
-        return Message({"alone": alone, "together": together}), kept
+            pair = [] if alone is None else [alone, together]
+        return Message({"scores": np.array(pair)}), kept
 
     def absorb(self, state: Any, answers: Answers, public: Table | None, rng: Rng) -> tuple[Any, Metrics]:
         """Combine the models, or keep the scores."""
         if state.round < self.rounds:
             metrics = self._watch(answers)
             return replace(self.combine(state, answers), round=state.round + 1), metrics
-        scores = {name: (answers[name]["alone"], answers[name]["together"]) for name in answers.names}
-        known = {name: pair for name, pair in scores.items() if min(pair) >= 0}
+        scores = {name: answers[name]["scores"].tolist() for name in answers.names}
+        known = {name: (pair[0], pair[1]) for name, pair in scores.items() if pair}
         return replace(state, scores=known, finished=True), {}
 
     def _watch(self, answers: Answers) -> Metrics:
+        """The mean loss, and the mean score of the clients that have one; no score where nobody has."""
         if self.sums:
-            return {"loss": answers.mean("loss"), "score": answers.mean("score")}
-        return {key: _mean(answers[name][key] for name in answers.names) for key in ("loss", "score")}
+            loss, score, scored = (float(answers.mean(key)) for key in ("loss", "score", "scored"))
+        else:
+            each = [[answers[name][key] for key in ("loss", "score", "scored")] for name in answers.names]
+            loss, score, scored = np.mean(each, axis=0).tolist() if each else (0.0, 0.0, 0.0)
+        return {"loss": loss, **({"score": score / scored} if scored else {})}
 
     def expects(self, state: Any, phase: str) -> Expect:
-        """Models and two numbers; at the end two scores."""
+        """Models and three numbers; at the end two scores."""
         if phase == "finish":
-            score = Spec((), "float", low=-1, high=1, about="score of a model on your test rows; -1 where unknown")
-            return Expect({"alone": score, "together": score})
+            about = "scores of models on your test rows, learned alone and together; none where unknown"
+            return Expect({"scores": Spec((None,), rules=(two_or_none,), about=about)})
         fields = {
             "weights": Spec((len(state.weights),), "float32", about="your model's parameters"),
             "loss": Spec((), "float", about="mean training loss"),
-            "score": Spec((), "float", low=0, high=1, about="score of your best model on your validation rows"),
+            "score": Spec((), "float", about="score of your best model on your validation rows; 0 where unknown"),
+            "scored": Spec((), "float", low=0, high=1, about="1 where you have validation rows, else 0"),
         }
         return Expect(fields, sums=self.sums, weight=(0, 1e12))
 
@@ -212,5 +218,16 @@ class Learner(Method):
         }
 
 
-def _mean(values: Iterable[float]) -> float:
-    return float(np.mean(list(values) or [0.0]))
+def is_better(score: float | None, than: float | None) -> bool:
+    """Whether a score is at least as good as another; where either is unknown, the later model is taken."""
+    return score is None or than is None or score >= than
+
+
+def _told(score: float | None) -> dict[str, float]:
+    """A score as it can be summed."""
+    return {"score": score or 0.0, "scored": float(score is not None)}
+
+
+def two_or_none(scores: np.ndarray) -> str | None:
+    """A rule for scores alone and together, which may be unknown."""
+    return None if scores.shape in ((0,), (2,)) else f"scores must be two or none, got {len(scores)}"

@@ -10,7 +10,7 @@ import numpy as np
 from cotempo.federation.exchange import Answers, Expect
 from cotempo.federation.message import Message
 from cotempo.federation.rng import Rng
-from cotempo.learners.learner import Learner
+from cotempo.learners.learner import Learner, is_better
 from cotempo.learners.state import Trained
 from cotempo.learners.training import descend
 from cotempo.learners.vector import Vector, to_vector
@@ -56,10 +56,10 @@ class Local(Learner):
 def train_alone(learner: Learner, told: Message, data: Any, rng: Rng) -> Vector:
     """Train a model alone for as many rounds as the federation took, and return the best by validation."""
     model = learner.new_model(told["inputs"], told["first"])
-    best, best_score = to_vector(model), -1.0
+    best, best_score = to_vector(model), None
     for round in range(learner.rounds):
         descend(learner, model, data, rng(f"alone {round}"))
         score = learner.score(model, data, "validation")
-        if learner.keep == "last" or score >= best_score:
+        if learner.keep == "last" or is_better(score, best_score):
             best, best_score = to_vector(model), score
     return best

@@ -52,14 +52,14 @@ class LearnerMemory:
     personal
         Its own model, empty before the first round.
     best, best_score
-        Its best model so far by its validation rows.
+        Its best model so far by its validation rows, and its score there; None before it has one.
     mixing
         What some algorithms learn beside the model: weights of others' models or of single parameters.
     """
 
     personal: Vector = field(default_factory=lambda: NONE)
     best: Vector = field(default_factory=lambda: NONE)
-    best_score: float = -1.0
+    best_score: float | None = None
     mixing: Vector = field(default_factory=lambda: NONE)
 
 

@@ -8,7 +8,8 @@ regression have in closed form: slopes ~ N(0, v variance), variance ~ InverseGam
     sparse  features chosen forward and backward, v = 1, each at the price log m; a source scores the evidence lost
             when its features are forbidden, or what adding the best of them would gain (less than nothing)
 
-A product counts for both of its sources.
+A product counts for both of its sources. Columns that do not vary, such as the square of a column with two equally
+frequent values, are no features.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from scipy.special import gammaln
 
 from cotempo.networks.evidence import Evidence
 from cotempo.networks.features import Column
-from cotempo.networks.views import Views
+from cotempo.networks.views import FLAT, Views
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -111,16 +112,31 @@ def choose(views: Views, columns: Sequence[Column], names: Sequence[str]) -> Cho
     return Choice(best, score(problems[features]), likelihoods)
 
 
+def choose_lags(
+    views: Views, columns: Sequence[Column], names: Sequence[str], kinds: Sequence[str]
+) -> dict[str, float]:
+    """Return the predictive log-likelihood of ridge regressions with as many lags as each linear candidate has."""
+    return {name: predict_ridge(problem_of(views, columns, CANDIDATES[name][0], kinds)) for name in names}
+
+
+def flat_columns(views: Views) -> BoolArray:
+    """Whether each column does not vary but for rounding."""
+    total = views.total()
+    variance = total.gram[0].diagonal() - total.sums[0] ** 2 / total.rows[0]
+    return np.asarray(variance <= FLAT * total.gram[0].diagonal(), dtype=np.bool_)
+
+
 def problem_of(views: Views, columns: Sequence[Column], lags: int, kinds: Sequence[str]) -> Problem:
     """Centre and scale all blocks by the pooled moments, and pick a candidate's columns."""
+    flat = flat_columns(views)
     rows = views.rows.sum()
     mean = views.sums.sum(axis=0) / rows
     crossed = views.sums[:, :, None] * mean
     blocks = views.gram - crossed - np.swapaxes(crossed, 1, 2) + views.rows[:, None, None] * np.outer(mean, mean)
-    scale = np.sqrt(blocks.sum(axis=0).diagonal() / rows)
+    scale = np.where(flat, 1.0, np.sqrt(np.maximum(blocks.sum(axis=0).diagonal(), 0.0) / rows))
     variables = sum(column.kind == "now" for column in columns)
     uses = np.array([[source in column.sources for column in columns] for source in range(variables)])
-    chosen = np.flatnonzero([column.kind in kinds and column.lag <= lags for column in columns])
+    chosen = np.flatnonzero([column.kind in kinds and column.lag <= lags for column in columns] & ~flat)
     return Problem(blocks / np.outer(scale, scale), views.rows, chosen, uses)
 
 
@@ -167,7 +183,7 @@ def wald(problem: Problem) -> FloatArray:
     covariance = np.linalg.inv(gram[np.ix_(chosen, chosen)] + np.eye(len(chosen)) / strength)
     towards = gram[chosen, :count]
     slopes = covariance @ towards
-    variance = (gram.diagonal()[:count] - (towards * slopes).sum(axis=0)) / rows
+    variance = np.maximum(gram.diagonal()[:count] - (towards * slopes).sum(axis=0), _SCALE) / rows
     scores = np.empty((count, count))
     for source in range(count):
         group = np.flatnonzero(problem.uses[source, chosen])
@@ -217,7 +233,7 @@ def evidence_lost(problem: Problem) -> FloatArray:
                 without = climb(evidence, target, allowed & ~uses, left)
                 scores[source, target] = best.score - evidence.profile(target, without).score
             else:
-                scores[source, target] = best.adding[allowed & uses].max()
+                scores[source, target] = best.adding[allowed & uses].max(initial=-np.inf)
     return scores
 
 
@@ -236,7 +252,7 @@ def climb(evidence: Evidence, target: int, allowed: BoolArray, parents: tuple[in
 
 
 def _evidence(gram: FloatArray, rows: float, problem: Problem) -> Evidence:
-    price = np.full(len(gram), math.log(len(problem.chosen)))
+    price = np.full(len(gram), math.log(max(len(problem.chosen), 1)))
     return Evidence(gram, rows, problem.variables, _SHAPE, _SCALE, price, precision=1.0)
 
 

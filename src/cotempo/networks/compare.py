@@ -1,4 +1,8 @@
-"""Did joining help? A client's held-out rows under a model of its own and under the shared network."""
+"""Did joining help? A client's held-out rows under the network it learns alone and under the one learned together.
+
+Alone is the same method on the client's own rows. Both see only rows before the held-out ones, both are judged by the
+same rows and columns.
+"""
 
 from __future__ import annotations
 
@@ -8,67 +12,53 @@ from numpy.typing import NDArray
 from cotempo.networks.network import Network
 
 FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+
+#: Values whose range is below this share of their size differ by rounding only.
+ROUNDING = 1e-12
+#: The least noise variance, of scaled data: a network that explains everything would be infinitely sure.
+LEAST_NOISE = 1e-9
 
 
-def compare_alone(
-    rows: FloatArray,
-    held_out: int,
-    lags: int,
-    network: Network,
-    mean: FloatArray,
-    scale: FloatArray,
-    variance: FloatArray,
-) -> tuple[float, float]:
-    """Return the mean log-density of the held-out rows, alone and together, in nats per row.
+def log_densities(rows: FloatArray, network: Network, mean: FloatArray, variance: FloatArray) -> FloatArray:
+    """Log-density of each variable's structural residual in each row, `(rows, variables)`.
 
-    Alone is the best the client can do for certain: a Gaussian over its transitions with a Ledoit-Wolf covariance,
-    conditioned on the past. Together is the shared network with the pooled residual variances. Both see only rows
-    before the held-out ones.
+    W has no cycles, so the change of variables has determinant one, and their sum is the log-density of the row.
 
     Parameters
     ----------
-    rows : (transitions, (lags + 1) variables)
-        All of the client's transitions; the last `held_out` are judged.
-    mean, scale : ((lags + 1) variables,)
-        What the network's data were centred and scaled by.
+    rows : (rows, (lags + 1) variables)
+    network : Network
+    mean : ((lags + 1) variables,)
+        What the network's data were centred by.
     variance : (variables,)
-        Pooled residual variances, in scaled units.
-    """
-    count = network.within.shape[0]
-    seen = rows[: max(1, len(rows) - held_out - lags)]
-    judged = rows[len(rows) - held_out :]
-    if held_out == 0 or len(seen) < 3:
-        return 0.0, 0.0
-    return (
-        gaussian_alone(seen, judged, count),
-        float(log_densities((judged - mean) / scale, network, variance).mean() - np.log(scale[:count]).sum()),
-    )
-
-
-def gaussian_alone(seen: FloatArray, judged: FloatArray, count: int) -> float:
-    """Mean log-density of the judged rows under a shrunken Gaussian over the seen ones, given the past."""
-    from sklearn.covariance import ledoit_wolf
-
-    covariance, _ = ledoit_wolf(seen)
-    covariance += 1e-9 * np.trace(covariance) / len(covariance) * np.eye(len(covariance))
-    centre = seen.mean(axis=0)
-    past, cross = covariance[count:, count:], covariance[:count, count:]
-    slope = np.linalg.solve(past, cross.T)
-    error = judged[:, :count] - centre[:count] - (judged[:, count:] - centre[count:]) @ slope
-    factor = np.linalg.cholesky(covariance[:count, :count] - cross @ slope)
-    whitened = np.linalg.solve(factor, error.T)
-    constant = np.log(factor.diagonal()).sum() + count / 2 * np.log(2 * np.pi)
-    return float(-constant - 0.5 * (whitened**2).sum(axis=0).mean())
-
-
-def log_densities(rows: FloatArray, network: Network, variance: FloatArray) -> FloatArray:
-    """Log-density of each row's structural residuals, `(rows,)`.
-
-    W has no cycles, so the change of variables has determinant one.
+        Of the residuals.
     """
     count = len(variance)
+    centred = rows - mean
     lagged = network.across.reshape(-1, count)
-    error = rows[:, :count] - rows[:, :count] @ network.within - rows[:, count:] @ lagged
-    variance = np.maximum(variance, 1e-12)
-    density: FloatArray = -0.5 * (np.log(2 * np.pi * variance) + error**2 / variance).sum(axis=1)
+    error = centred[:, :count] - centred[:, :count] @ network.within - centred[:, count:] @ lagged
+    density: FloatArray = -0.5 * (np.log(2 * np.pi * variance) + error**2 / variance)
     return density
+
+
+def unbiased(squares: FloatArray, rows: float, network: Network) -> FloatArray:
+    """Residual variances from mean squares of scaled data, `(variables,)`: one row less for each parent."""
+    parents = np.count_nonzero(network.within, axis=0) + np.count_nonzero(network.across, axis=(0, 1))
+    variance: FloatArray = np.maximum(squares, LEAST_NOISE) * rows / np.maximum(rows - 1 - parents, 1)
+    return variance
+
+
+def varying(rows: FloatArray) -> BoolArray:
+    """Whether each column varies by more than rounding; missing cells do not count.
+
+    Examples
+    --------
+    >>> varying(np.array([[0.1, 1.0, np.nan], [0.1, 2.0, 5.0]])).tolist()
+    [False, True, False]
+    """
+    if not len(rows):
+        return np.zeros(rows.shape[1], dtype=np.bool_)
+    highest, lowest = np.fmax.reduce(rows, axis=0), np.fmin.reduce(rows, axis=0)  # they pass over missing cells
+    size = np.maximum(np.abs(highest), np.abs(lowest))
+    return np.asarray(highest - lowest > ROUNDING * size, dtype=np.bool_)

@@ -21,7 +21,7 @@ from cotempo.federation.message import Message
 from cotempo.federation.method import Method, Metrics
 from cotempo.federation.registry import register
 from cotempo.networks.admm import Penalties, Spectrum, client_step, decompose, dual_step, server_step
-from cotempo.networks.compare import log_densities
+from cotempo.networks.compare import log_densities, unbiased
 from cotempo.networks.fitted import FittedNetwork
 from cotempo.networks.generate import make_networks
 from cotempo.networks.moments import centre
@@ -65,7 +65,9 @@ class FDBNL(StagedMethod):
         `"rows"`: a client counts as many times as it has rows. `"clients"`: every client counts once and the
         sparsity is not scaled by their number, as the papers' text has it.
     centred, scaled
-        Subtract the pooled mean; divide by the pooled standard deviation.
+        Subtract the pooled mean; divide every column by its pooled standard deviation, so that units do not matter.
+        Where all columns are measured in one unit and their noise is of like size, `scaled=False` finds far more
+        directions: the squared loss then prefers the right ones.
     rounds
         At most this many rounds a stage; one in which half of the clients take part counts half.
     tolerance, cycle_tolerance
@@ -77,7 +79,8 @@ class FDBNL(StagedMethod):
     refit
         Learn the weights of the edges found once more, without the sparsity that shrank them.
     compare
-        Hold out the last fifth of every client's rows first, to tell whether joining helped.
+        Hold out the last fifth of every client's rows first, to tell whether joining helped: what is learned together
+        against what the same method learns from the client's own rows.
 
     References
     ----------
@@ -103,6 +106,7 @@ class FDBNL(StagedMethod):
             "threshold_across": 0.3,
             "weighting": "clients",
             "centred": False,
+            "scaled": False,
             "cycle_growth": 1.6,
             "consensus_growth": 1.1,
             "refit": False,
@@ -163,11 +167,12 @@ class FDBNL(StagedMethod):
         return FDBNLMemory(common["stage"], spectrum.values, spectrum.vectors, np.zeros_like(shared), shared, 0.0)
 
     def _judge(self, common: Message, prepared: Prepared, memory: FDBNLMemory | None) -> FloatArray:
-        scale, variance = common["scale"], common["variance"]
-        rows = (self._judged(prepared) - common["mean"]) / scale
-        units = float(np.log(scale[: variance.shape[1]]).sum())
-        networks = [self._network(shared) for shared in common["shared"]]
-        return np.array([log_densities(rows, one, own) - units for one, own in zip(networks, variance, strict=True)])
+        scale, densities = common["scale"], []
+        for weights, squares in zip(common["shared"], common["variance"], strict=True):
+            network = self._network(weights, scale=scale)
+            variance = scale[: network.within.shape[0]] ** 2 * unbiased(squares, common["rows"], network)
+            densities.append(log_densities(prepared.judged, network, common["mean"], variance))
+        return np.array(densities)
 
     # At the server.
 

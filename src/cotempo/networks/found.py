@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cotempo.networks.equivalence import complete_pattern, reversed_member
-from cotempo.networks.evidence import Evidence, Parents
+from cotempo.networks.evidence import COLLINEAR, Evidence, Parents
 from cotempo.networks.knowledge import Knowledge
 
 FloatArray = NDArray[np.float64]
@@ -65,7 +65,8 @@ def describe(evidence: Evidence, parents: list[Parents], order: list[int], knowl
     for node, chosen in enumerate(parents):
         weights[list(chosen), node] = least_squares.slopes(node, chosen)
         free = max(evidence.rows - len(chosen), 1.0)
-        variance[node] = least_squares.residual(node, chosen) / free
+        residual = max(least_squares.residual(node, chosen), COLLINEAR * evidence.gram[node, node])
+        variance[node] = residual / free
     return Found(
         within=weights[:count],
         across=weights[count:].reshape(-1, count, count),
@@ -76,6 +77,15 @@ def describe(evidence: Evidence, parents: list[Parents], order: list[int], knowl
         parents=list(parents),
         evidence=evidence,
         knowledge=knowledge,
+    )
+
+
+def in_units(found: Found, unit: FloatArray) -> Found:
+    """Bring weights and variances back from columns that were divided by `unit`, `(side,)`."""
+    count = len(found.variance)
+    ratio = (unit[None, :count] / unit[:, None]).reshape(-1, count, count)
+    return found._replace(
+        within=found.within * ratio[0], across=found.across * ratio[1:], variance=found.variance * unit[:count] ** 2
     )
 
 

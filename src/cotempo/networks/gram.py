@@ -58,6 +58,11 @@ class Gram(NamedTuple):
     unseen: BoolArray
     repaired: float
 
+    def only(self, columns: NDArray[np.intp]) -> Gram:
+        """The same of some columns."""
+        inside = np.ix_(columns, columns)
+        return Gram(self.gram[inside], self.rows, self.mean[columns], self.unseen[inside], self.repaired)
+
 
 def sum_products(rows: Rows, centre: FloatArray, *, pairwise: bool) -> Sums:
     """Sum up transitions about a centre.

@@ -86,7 +86,7 @@ def average_precision(scores: FloatArray, labels: BoolArray) -> float:
         return float("nan")
     order = np.argsort(-scores, kind="stable")
     hits = np.cumsum(labels[order])
-    last_of_tie = np.append(np.flatnonzero(np.diff(scores[order])), len(scores) - 1)
+    last_of_tie = np.append(np.flatnonzero(scores[order][1:] != scores[order][:-1]), len(scores) - 1)
     hits_there = hits[last_of_tie]
     precision = hits_there / (last_of_tie + 1)
     return float((np.diff(hits_there, prepend=0) * precision).sum() / hits[-1])

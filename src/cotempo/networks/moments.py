@@ -18,6 +18,11 @@ from cotempo.networks.transitions import transitions
 FloatArray = NDArray[np.float64]
 
 
+#: Digits of a scaled Gram. Units leave traces in the last ones, and where two graphs are as good as each other such a
+#: trace would decide between them.
+DIGITS = 10
+
+
 class Moments(NamedTuple):
     """First and second moments of transitions, about the rows' own mean.
 
@@ -83,7 +88,7 @@ def centre(own: Moments, mean: FloatArray, scale: FloatArray | None = None) -> F
     mean : (side,)
         The pooled mean of the joint columns; zeros leave the Gram uncentred.
     scale : (side,), optional
-        The pooled standard deviations, to divide the columns by.
+        The pooled standard deviations, to divide the columns by. The result is then rounded to `DIGITS` digits.
 
     Examples
     --------
@@ -96,4 +101,4 @@ def centre(own: Moments, mean: FloatArray, scale: FloatArray | None = None) -> F
         raise DataError("at least one complete transition must be left; every row misses a cell or none was given")
     shift = own.sums / own.rows - mean
     gram = own.scatter / own.rows + np.outer(shift, shift)
-    return gram if scale is None else gram / np.outer(scale, scale)
+    return gram if scale is None else np.round(gram / np.outer(scale, scale), DIGITS)

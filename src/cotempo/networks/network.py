@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cotempo.data import numbered
+from cotempo.data.tables import Framed
 from cotempo.errors import DataError, ParameterError, nearest
 from cotempo.networks.acyclicity import edges_on_cycles
 from cotempo.networks.svar import simulate_svar, spectral_radius
@@ -24,7 +25,7 @@ FrameKind = Literal["pandas", "polars", "pyarrow"]
 
 
 @dataclass(frozen=True, eq=False)
-class Network:
+class Network(Framed):
     """A dynamic Bayesian network with linear effects.
 
     The model is ``x_t' = x_t' W + sum_i x_{t-i}' A_i + u_t'``.

@@ -2,7 +2,7 @@
 
     centre     clients send counts and sums of their columns; only totals are used        (a common centre, for digits)
     products   clients send sums of products about it; only totals are used               (everything the search needs)
-    compare    clients say how well the network of the first four fifths predicts the last
+    compare    clients say how well the network of all first four fifths predicts their last, and one of their own
     borrow     personal=True: clients say how well networks with more or fewer borrowed rows predict; only totals
     personal   personal=True: each client learns its own network and keeps it
 
@@ -29,20 +29,23 @@ from cotempo.federation.message import Message
 from cotempo.federation.method import Benefit, Late, Method, Metrics, Roster
 from cotempo.federation.registry import register
 from cotempo.federation.rng import Rng
-from cotempo.networks.compare import compare_alone
+from cotempo.networks.compare import log_densities, varying
 from cotempo.networks.found import Found
 from cotempo.networks.generate import make_networks
-from cotempo.networks.gram import Sums, assemble
+from cotempo.networks.gram import Gram, Sums, assemble, sum_products
 from cotempo.networks.network import Network
-from cotempo.networks.oneround_client import Prepared, column_sums, held_out, prepare, product_sums
+from cotempo.networks.oneround_client import Own, Prepared, column_sums, own_rows, prepare, product_sums
 from cotempo.networks.oneround_fitted import FittedOneRound
 from cotempo.networks.oneround_state import OneRoundMemory, OneRoundState, expected, mended, pooled_sums
 from cotempo.networks.orders import learn_order
 from cotempo.networks.personal import SHARES, learn_personal, score_shares
-from cotempo.networks.transitions import check_table
+from cotempo.networks.transitions import Rows, check_table
 from cotempo.networks.wishes import Wishes
 
 FloatArray = NDArray[np.float64]
+
+#: A client with fewer rows before the held-out ones is not compared.
+LEAST_SEEN = 3
 
 
 @register()
@@ -73,8 +76,12 @@ class OneRound(Method):
         Strength of the penalty.
     restarts
         Further orders tried without gain before the search ends.
+    scaled
+        Divide every column by its standard deviation first, so that units do not matter. Where all columns are
+        measured in one unit and noise is of like size, `False` finds more directions: variances then tell them.
     compare
-        Hold out the last fifth of every client's rows first, to tell whether joining helped.
+        Hold out the last fifth of every client's rows first, to tell whether joining helped: the network of everyone's
+        rows against the one that the same search finds in the client's own.
 
     Examples
     --------
@@ -100,6 +107,7 @@ class OneRound(Method):
     evidence: str = Field("auto", pattern="^(auto|penalty|bayes)$")
     gamma: float = Field(1.0, ge=0)
     restarts: int = Field(1, ge=0)
+    scaled: bool = True
     compare: bool = True
 
     @classmethod
@@ -123,32 +131,31 @@ class OneRound(Method):
         common, names = question.common, json.loads(question.common["variables"])
         if question.phase == "centre":
             return Message(column_sums(prepared, names)), None
+        own = own_rows(prepared, names, self.lags, self.half_life, pairwise=common["pairwise"])
         if question.phase == "products":
-            return Message(self._sums(prepared, names, common)), None
+            return Message(self._sums(own, common)), None
+        # What a search tries first must not depend on the client's name: all take the stream that the server names.
+        stream = Rng(common["stream"])
         if question.phase == "compare":
-            return self._compare(common, prepared), None
-        mine = self._sums(prepared, names, common)
-        own = Sums(*(mine[name].sum(axis=0) for name in Sums._fields))
-        others = assemble(Sums(*(common[name] - getattr(own, name) for name in Sums._fields)))
+            return self._compare(common, own, names, stream), None
+        mine = self._sums(own, common)
+        total = Sums(*(mine[name].sum(axis=0) for name in Sums._fields))
+        others = assemble(Sums(*(common[name] - getattr(total, name) for name in Sums._fields)))
         wishes = self._wishes(names)
         if question.phase == "borrow":
-            rows = prepared.rows.values - np.tile(common["centre"], self.lags + 1)
-            return Message(
-                {"scores": score_shares(rows, others, wishes, rng("borrow"))}, weight=max(len(rows), 1)
-            ), None
-        found = learn_personal(assemble(own), others, common["share"], wishes, rng("personal"), restarts=self.restarts)
+            rows = own.rows.values[~np.isnan(own.rows.values).any(axis=1)]
+            rows = rows - np.tile(common["centre"][own.held], self.lags + 1)
+            theirs = others.only(own.columns(len(names)))
+            scores = score_shares(rows, theirs, wishes.only(own.held), stream("borrow"), scaled=self.scaled)
+            return Message({"scores": scores}, weight=max(len(rows), 1)), None
+        found = learn_personal(
+            assemble(total), others, common["share"], wishes, stream("personal"), restarts=self.restarts,
+            scaled=self.scaled,
+        )  # fmt: skip
         return Message({"edges": float(np.count_nonzero(found.within))}), OneRoundMemory(found.within, found.across)
 
-    def _sums(self, prepared: Prepared, names: Sequence[str], common: Mapping[str, Any]) -> dict[str, FloatArray]:
-        return product_sums(
-            prepared,
-            names,
-            common["centre"],
-            self.lags,
-            self.half_life,
-            pairwise=common["pairwise"],
-            split=self.compare,
-        )
+    def _sums(self, own: Own, common: Mapping[str, Any]) -> dict[str, FloatArray]:
+        return product_sums(own, common["centre"], pairwise=common["pairwise"], split=self.compare)
 
     def late_sums(self, state: OneRoundState, client: str, table: Series) -> dict[str, FloatArray]:
         """The sums of a client that joins or leaves later, about the centre that was agreed on."""
@@ -160,16 +167,30 @@ class OneRound(Method):
         except DataError as error:
             raise DataError([Problem(p.must, client, p.column, p.row) for p in error.problems]) from error
         pairwise = state.pairwise or prepared.incomplete or len(table.features) < len(state.variables)
-        return self._sums(prepared, state.variables, {"centre": state.centre, "pairwise": pairwise})
+        own = own_rows(prepared, state.variables, self.lags, self.half_life, pairwise=pairwise)
+        return self._sums(own, {"centre": state.centre, "pairwise": pairwise})
 
-    def _compare(self, common: Message, prepared: Prepared) -> Message:
-        rows = prepared.rows.values
-        judged = held_out(len(rows)) if len(common["variance"]) * (self.lags + 1) == rows.shape[1] else 0
+    def _compare(self, common: Message, own: Own, names: Sequence[str], stream: Rng) -> Message:
+        """Judge the held-out rows, in the columns that vary before them; a client that lacks variables has none."""
+        seen = Rows(own.rows.values[: own.seen], own.rows.weights[: own.seen])
+        kept = np.flatnonzero(varying(seen.values).reshape(self.lags + 1, -1).all(axis=0))
+        if not len(own.judged) or own.seen < LEAST_SEEN or not len(kept) or len(own.held) < len(names):
+            return Message({"alone": 0.0, "together": 0.0, "rows": 0})
         network = Network(common["within"], common["across"])
-        alone, together = compare_alone(
-            rows, judged, self.lags, network, common["mean"], np.ones(rows.shape[1]), common["variance"]
+        together = log_densities(own.judged, network, common["mean"], common["variance"])[:, kept]
+        about = np.tile(common["centre"], self.lags + 1)
+        columns = np.concatenate([kept + lag * len(names) for lag in range(self.lags + 1)])
+        mine = assemble(sum_products(seen, about, pairwise=bool(np.isnan(seen.values).any()))).only(columns)
+        found = self._find(mine, self._wishes(names).only(kept), stream("alone"), quick=True)
+        network = Network(found.within, found.across)
+        alone = log_densities(own.judged[:, columns], network, mine.mean + about[columns], found.variance)
+        return Message(
+            {
+                "alone": float(alone.sum(axis=1).mean()),
+                "together": float(together.sum(axis=1).mean()),
+                "rows": len(own.judged),
+            }
         )
-        return Message({"alone": alone, "together": together, "rows": judged})
 
     # At the server.
 
@@ -189,21 +210,27 @@ class OneRound(Method):
             raise SchemaError(problems)
 
     def open(self, roster: Roster, public: Table | None, rng: Rng) -> OneRoundState:
-        """The variables are those any client holds."""
-        names = tuple(dict.fromkeys(c for name in roster.names for c in roster.schemas[name].columns))
+        """The variables are those any client holds.
+
+        They are searched in the order of their names, so that the order of columns does not matter; shorter ones first.
+        """
+        shown = tuple(dict.fromkeys(c for name in roster.names for c in roster.schemas[name].columns))
+        names = tuple(sorted(shown, key=lambda name: (len(name), name)))
         self._wishes(names)
-        return OneRoundState(names, "centre", np.zeros(len(names)))
+        return OneRoundState(names, "centre", np.zeros(len(names)), shown=shown)
 
     def ask(self, state: OneRoundState, cohort: Sequence[str], rng: Rng) -> Ask | None:
         """One round of a few steps."""
         if state.phase == "finished":
             return None
         common: dict[str, Any] = {"variables": json.dumps(state.variables)}
+        if state.phase != "centre":
+            common |= {"centre": state.centre, "pairwise": state.pairwise}
+        if state.phase in ("compare", "borrow", "personal"):
+            common["stream"] = int(rng("stream").integers(2**62))
         if state.phase == "compare":
             common |= {"within": state.within, "across": state.across, "variance": state.variance}
             common["mean"] = self._mean(state)
-        if state.phase in ("products", "borrow", "personal"):
-            common |= {"centre": state.centre, "pairwise": state.pairwise}
         if state.phase in ("borrow", "personal"):
             common |= {name: getattr(state, name).sum(axis=0) for name in Sums._fields}
             common["share"] = state.share
@@ -239,10 +266,15 @@ class OneRound(Method):
     def search(self, state: OneRoundState, rng: Rng, *, trial: bool = False) -> Found:
         """Search for the network that the sums tell."""
         gram = assemble(pooled_sums(state, trial=trial))
-        wishes = self._wishes(state.variables).without(gram.unseen)
+        return self._find(gram, self._wishes(state.variables), rng("search"), quick=trial)
+
+    def _find(self, gram: Gram, wishes: Wishes, rng: np.random.Generator, *, quick: bool) -> Found:
+        # Predictions are compared, and the penalty, made to find few wrong edges, leaves out too many for that.
+        evidence = "bayes" if quick and self.evidence == "auto" else self.evidence
         return learn_order(
-            gram.gram, gram.rows, len(state.variables), self.lags, rng("search"), gamma=self.gamma,
-            restarts=self.restarts, evidence=self.evidence, **wishes.arguments,
+            gram.gram, gram.rows, len(gram.gram) // (self.lags + 1), self.lags, rng, gamma=self.gamma,
+            restarts=self.restarts, evidence=evidence, scaled=self.scaled, quick=quick,
+            **wishes.without(gram.unseen).arguments,
         )  # fmt: skip
 
     def learn(self, state: OneRoundState, rng: Rng, *, trial: bool = False) -> tuple[OneRoundState, Metrics]:
@@ -282,6 +314,8 @@ class OneRound(Method):
         for line in mended(state, gram):
             warnings.warn(line, stacklevel=4)
         own = {
-            name: Network(memory.within, memory.across, state.variables) for name, memory in outcome.memories.items()
+            name: Network(state.as_shown(memory.within), state.as_shown(memory.across), state.shown)
+            for name, memory in outcome.memories.items()
         }
-        return FittedOneRound(outcome, Network(state.within, state.across, state.variables), own)
+        network = Network(state.as_shown(state.within), state.as_shown(state.across), state.shown)
+        return FittedOneRound(outcome, network, own)

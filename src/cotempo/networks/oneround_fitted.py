@@ -32,12 +32,13 @@ class FittedOneRound(FittedPersonal):
     @property
     def undirected(self) -> NDArray[np.bool_]:
         """Edges (symmetric) whose direction the data do not tell, `(variables, variables)`."""
-        return self.state.undirected
+        return self.state.as_shown(self.state.undirected)
 
     def confidence(self, draws: int = 100, *, seed: int = 0) -> Confidence:
         """Return the probability of every edge, from draws of Gram matrices that might as well have been summed."""
         rng = Rng(seed, "server", "confidence")
-        return edge_confidence(self.method.search(self.state, rng), rng("draws"), draws)
+        found = edge_confidence(self.method.search(self.state, rng), rng("draws"), draws)
+        return Confidence(self.state.as_shown(found.within), self.state.as_shown(found.across))
 
     def edges(self, draws: int = 100, *, seed: int = 0, kind: FrameKind = "pandas") -> Any:
         """Return the edges as a table, each with its weight, its probability and whether its direction is told."""

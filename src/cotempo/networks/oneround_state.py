@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +38,12 @@ class OneRoundState:
     score: float = 0.0
     share: float = 0.0
     comparisons: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    shown: tuple[str, ...] = ()
+
+    def as_shown(self, matrices: NDArray[Any]) -> NDArray[Any]:
+        """Bring `(..., variables, variables)` from the order of the search to that in which clients hold them."""
+        places = [self.variables.index(name) for name in self.shown]
+        return matrices[..., places, :][..., places]
 
 
 @dataclass(frozen=True)

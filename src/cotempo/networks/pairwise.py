@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
 
+#: Added to variances, as a share: pasts that are copies of each other can then be told apart from nothing.
+COLLINEAR = 1e-10
+
 
 def granger(scatter: FloatArray, rows: float, lags: int) -> FloatArray:
     """Return the F statistic of the source's past in a regression of the target on its own past and the source's.
@@ -31,6 +34,7 @@ def granger(scatter: FloatArray, rows: float, lags: int) -> FloatArray:
     freedom = rows - 2 * lags - 1
     pasts = count + np.arange(count)[:, None] + count * np.arange(lags)  # (variables, lags)
     scores = np.zeros((count, count))
+    scatter = scatter + COLLINEAR * np.diag(scatter.diagonal())
     for target in range(count):
         own = pasts[target]
         left = scatter - scatter[:, own] @ np.linalg.solve(scatter[np.ix_(own, own)], scatter[own])

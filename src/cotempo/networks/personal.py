@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from cotempo.networks.compare import log_densities
 from cotempo.networks.found import Found
 from cotempo.networks.gram import Gram
+from cotempo.networks.network import Network
 from cotempo.networks.orders import Prior, learn_order
 from cotempo.networks.wishes import Wishes
 
@@ -26,6 +28,7 @@ def learn_personal(
     *,
     restarts: int,
     averaged: bool = True,
+    scaled: bool = True,
 ) -> Found:
     """Learn a client's network from its Gram and a share of the others'.
 
@@ -40,11 +43,13 @@ def learn_personal(
     # The Bayesian evidence whatever the rows: a penalty that counts borrowed rows as own ones selects too little.
     return learn_order(
         gram, own.rows, count, lags, rng, restarts=restarts, evidence="bayes", prior=prior, averaged=averaged,
-        **wishes.arguments,
+        scaled=scaled, **wishes.arguments,
     )  # fmt: skip
 
 
-def score_shares(rows: FloatArray, others: Gram, wishes: Wishes, rng: np.random.Generator) -> FloatArray:
+def score_shares(
+    rows: FloatArray, others: Gram, wishes: Wishes, rng: np.random.Generator, *, scaled: bool = True
+) -> FloatArray:
     """Score each share by the log-density of held-out blocks of rows, in nats per row, `(shares,)`."""
     lags = wishes.forbidden.shape[0] - 1
     scores = np.zeros(len(SHARES))
@@ -60,13 +65,7 @@ def score_shares(rows: FloatArray, others: Gram, wishes: Wishes, rng: np.random.
         side = rows.shape[1]
         own = Gram(centred.T @ centred, float(len(seen)), mean, np.zeros((side, side), np.bool_), 0.0)
         for index, share in enumerate(SHARES):
-            found = learn_personal(own, others, float(share), wishes, rng, restarts=0, averaged=False)
-            scores[index] += len(judged) / len(rows) * _density(rows[judged] - mean, found)
+            found = learn_personal(own, others, float(share), wishes, rng, restarts=0, averaged=False, scaled=scaled)
+            density = log_densities(rows[judged], Network(found.within, found.across), mean, found.variance)
+            scores[index] += float(density.sum()) / len(rows)
     return scores
-
-
-def _density(rows: FloatArray, found: Found) -> float:
-    count = len(found.variance)
-    error = rows[:, :count] - rows[:, :count] @ found.within - rows[:, count:] @ found.across.reshape(-1, count)
-    variance = np.maximum(found.variance, 1e-12)
-    return float(np.mean(-0.5 * (np.log(2 * np.pi * variance) + error**2 / variance).sum(axis=1)))

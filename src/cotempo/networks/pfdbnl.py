@@ -26,14 +26,14 @@ from cotempo.federation.method import Method, Metrics
 from cotempo.federation.registry import register
 from cotempo.networks.acyclicity import acyclicity
 from cotempo.networks.admm import Penalties, dual_step
-from cotempo.networks.compare import log_densities
+from cotempo.networks.compare import log_densities, unbiased
 from cotempo.networks.dynotears import penalised_step
 from cotempo.networks.fitted import FittedPersonal
 from cotempo.networks.generate import make_networks
 from cotempo.networks.moments import Moments, centre
 from cotempo.networks.network import Network
 from cotempo.networks.staged import StagedMethod, StagedState
-from cotempo.networks.staged_client import Prepared
+from cotempo.networks.staged_client import STAGES, Prepared
 
 FloatArray = NDArray[np.float64]
 COUPLINGS = (0.0125, 0.05, 0.2, 0.8, 3.2)
@@ -76,7 +76,8 @@ class PFDBNL(StagedMethod):
     weighting
         `"rows"`: a client counts in the common network as many times as it has rows; `"clients"`: once.
     centred, scaled
-        Give every client an intercept of its own; divide by the pooled standard deviation.
+        Give every client an intercept of its own; divide every column by its pooled standard deviation about them, so
+        that units do not matter. `FDBNL` says when not to.
     rounds
         At most this many rounds a stage; one in which half of the clients take part counts half.
     tolerance, cycle_tolerance
@@ -87,7 +88,8 @@ class PFDBNL(StagedMethod):
         Iterations of L-BFGS-B in one pass over a client's own problem, and passes, in one round; the next round goes on
         from there.
     compare
-        Hold out the last fifth of every client's rows first, to tell whether joining helped.
+        Hold out the last fifth of every client's rows first, to tell whether joining helped: what is learned together
+        against what the same method learns from the client's own rows.
 
     References
     ----------
@@ -114,6 +116,7 @@ class PFDBNL(StagedMethod):
             "threshold_across": 0.3,
             "weighting": "clients",
             "centred": False,
+            "scaled": False,
             "cycle_growth": 1.6,
             "iterations": 100,
             "passes": 20,
@@ -173,6 +176,15 @@ class PFDBNL(StagedMethod):
         )
         return message, PFDBNLMemory(stage, own, tied, dual, consensus)
 
+    def _alone(self, candidates: FloatArray) -> FloatArray:
+        """A client by itself is tied to nobody: how strongly does not matter."""
+        once: FloatArray = candidates[candidates[:, 2] == candidates[0, 2]]
+        return once
+
+    def _centre(self, mean: FloatArray, prepared: Prepared) -> FloatArray:
+        parts = (prepared.moments[stage] for stage in STAGES)
+        return np.stack([part.sums / part.rows for part in parts]) if self.centred else mean
+
     def _gram(self, own: Moments, scale: FloatArray) -> FloatArray:
         """The Gram per row; about the client's own mean, because its network is its own as well."""
         return centre(own, own.sums / own.rows if self.centred else np.zeros_like(own.sums), scale)
@@ -180,15 +192,15 @@ class PFDBNL(StagedMethod):
     def _judge(self, common: Message, prepared: Prepared, memory: PFDBNLMemory | None) -> FloatArray | None:
         if memory is None or memory.stage != "trial":
             return None
-        count, scale, moments = common["variance"].shape[1], common["scale"], prepared.moments["trial"]
+        scale, moments = common["scale"], prepared.moments["trial"]
         mean = moments.sums / moments.rows if self.centred else np.zeros_like(moments.sums)
-        rows = (self._judged(prepared) - mean) / scale
         gram = self._gram(moments, scale)
         densities = []
         for weights in memory.own:
-            network = self._network(weights)
-            variance = unbiased_variance(gram, moments.rows, network)
-            densities.append(log_densities(rows, network, variance) - float(np.log(scale[:count]).sum()))
+            squares = residual_squares(gram, self._network(weights))
+            network = self._network(weights, scale=scale)
+            variance = scale[: len(squares)] ** 2 * unbiased(squares, moments.rows, network)
+            densities.append(log_densities(prepared.judged, network, mean, variance))
         return np.array(densities)
 
     # At the server.
@@ -288,12 +300,10 @@ def tied_step(
     return (2.0 * coupling * own + consensus * shared - dual) / (2.0 * coupling + consensus)
 
 
-def unbiased_variance(gram: FloatArray, rows: int, network: Network) -> FloatArray:
-    """Residual variance of each variable, with one row less for each of its parents."""
+def residual_squares(gram: FloatArray, network: Network) -> FloatArray:
+    """Mean square of each variable's residual, from the Gram per row."""
     count = len(network.variables)
     weights = np.vstack([network.within, network.across.reshape(-1, count)])
     error = np.vstack([np.eye(count), np.zeros((len(weights) - count, count))]) - weights
-    squares = np.einsum("ij,ik,kj->j", error, gram, error)
-    parents = np.count_nonzero(weights, axis=0)
-    variance: FloatArray = np.maximum(squares, 0.0) * rows / np.maximum(rows - 1 - parents, 1)
-    return variance
+    squares: FloatArray = np.maximum(np.einsum("ij,ik,kj->j", error, gram, error), 0.0)
+    return squares

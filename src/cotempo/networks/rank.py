@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from cotempo.networks.ranked import Ranking
 from cotempo.networks.ranking import EdgeRanking, Score
@@ -12,7 +12,7 @@ from cotempo.networks.ranking import EdgeRanking, Score
 def rank_edges(
     clients: Mapping[str, Any],
     score: Score = "chosen",
-    lags: int = 1,
+    lags: int | Literal["auto"] = "auto",
     seed: int = 0,
     *,
     options: Mapping[str, Any] | None = None,

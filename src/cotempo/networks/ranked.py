@@ -10,6 +10,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from cotempo.data.tables import Framed
 from cotempo.errors import DataError, ParameterError, nearest
 from cotempo.federation.fitted import Fitted, Outcome
 from cotempo.networks.metrics import area_under_roc, average_precision
@@ -23,7 +24,7 @@ BoolArray = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
-class Ranking:
+class Ranking(Framed):
     """Every pair of different variables with a score: the higher, the surer the edge.
 
     Attributes
@@ -37,6 +38,9 @@ class Ranking:
         The features that were chosen, where the score chooses.
     likelihoods : mapping from str to float
         Predictive log-likelihood of every candidate it chose from.
+    left_out : tuple of str
+        What was not looked at, and why: variables that do not vary (their edges come last, with a score of minus
+        infinity), candidates that are too large or look back too far, and features that do not vary.
 
     Examples
     --------
@@ -53,6 +57,7 @@ class Ranking:
     score: str
     choice: str = ""
     likelihoods: Mapping[str, float] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
 
     def top(self, count: int) -> list[tuple[str, str, float]]:
         """Return the surest edges as (source, target, score)."""

@@ -1,8 +1,9 @@
 """The stages that a fit of FDBNL or PFDBNL goes through; the algorithms stand in their own files.
 
-    moments   clients send counts, sums and sums of squares; only totals are used
+    centre    clients send counts and sums; only totals are used
+    spread    clients send sums of squares about the common centre; only totals are used
     trial     networks are learned on the first four fifths of every client's rows, one for each candidate sparsity
-    compare   each client says how well they predict its last fifth, beside a model of its own
+    compare   each client says how well they predict its last fifth, beside what it learns in a trial by itself
     final     one network (or one a client) is learned on all rows, with the sparsity that predicted best
 
 So nobody needs the truth to choose the sparsity, and every client knows whether joining helped it. All candidates are
@@ -21,18 +22,18 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from cotempo.data import Series, Table
+from cotempo.data import Schema, Series, Table
 from cotempo.federation.exchange import Answers, Ask, Expect, Question, Spec
 from cotempo.federation.message import Message
 from cotempo.federation.method import Benefit, Method, Metrics, Roster
 from cotempo.federation.rng import Rng
 from cotempo.networks.acyclicity import prune
-from cotempo.networks.compare import gaussian_alone
 from cotempo.networks.network import Network
-from cotempo.networks.staged_client import STAGES, Prepared, prepare, send_moments
+from cotempo.networks.staged_client import STAGES, Prepared, prepare, send_squares, send_sums
 
 FloatArray = NDArray[np.float64]
 SPARSITIES = (0.2, 0.28, 0.4, 0.56, 0.7)
+TIE = 1e-7  # nats a row: candidates that lead to the same network differ by rounding only
 Sparsity = Annotated[float, Field(ge=0)] | Literal["auto"]
 
 
@@ -42,7 +43,8 @@ class StagedState:
 
     `candidates` is `(candidates, 2 or 3)`, lambda_W, lambda_A and PFDBNL's coupling of each; `shared` is their
     Z = [W; A], `(candidates, side, variables)`; `variance` the pooled residual variance of each variable, `(candidates,
-    variables)`; `penalties` is `(candidates, 3)`. `mean` and `scale` are `(2, side)`, one row a stage.
+    variables)`; `penalties` is `(candidates, 3)`. `mean` and `scale` are `(2, side)` and `rows` is `(2,)`, one row a
+    stage.
     """
 
     clients: tuple[str, ...]
@@ -52,6 +54,7 @@ class StagedState:
     shared: FloatArray
     mean: FloatArray
     scale: FloatArray
+    rows: FloatArray
     variance: FloatArray
     penalties: FloatArray
     refitting: bool = False
@@ -63,7 +66,7 @@ class StagedMethod(Method):
     """What FDBNL and PFDBNL have in common: everything but their rounds."""
 
     kind: ClassVar[str] = "series"
-    phases: ClassVar[tuple[str, ...]] = ("moments", "solve", "compare")
+    phases: ClassVar[tuple[str, ...]] = ("centre", "spread", "solve", "compare")
     State: ClassVar[type] = StagedState
 
     lags: int = Field(1, ge=0, le=50)
@@ -73,7 +76,7 @@ class StagedMethod(Method):
     threshold_across: float = Field(0.1, ge=0)
     weighting: Literal["rows", "clients"] = "rows"
     centred: bool = True
-    scaled: bool = False
+    scaled: bool = True
     rounds: int = Field(100, ge=1)
     tolerance: float = Field(0.01, gt=0)
     cycle_tolerance: float = Field(1e-5, gt=0)
@@ -89,7 +92,7 @@ class StagedMethod(Method):
 
     @abstractmethod
     def _judge(self, common: Message, prepared: Prepared, memory: Any) -> FloatArray | None:
-        """At a client: log-density of its held-out rows under each candidate, `(candidates, rows)`, in nats."""
+        """At a client: log-densities of its held-out rows under each candidate, `(candidates, rows, variables)`."""
 
     @abstractmethod
     def _step(self, state: StagedState, answers: Answers, share: float) -> tuple[StagedState, Metrics, bool]:
@@ -99,6 +102,14 @@ class StagedMethod(Method):
     def _solve_fields(self, state: StagedState) -> Mapping[str, Spec]:
         """What a client sends in a step of ADMM."""
 
+    def _alone(self, candidates: FloatArray) -> FloatArray:
+        """The candidates that differ for a client by itself; by default all do."""
+        return candidates
+
+    def _centre(self, mean: FloatArray, prepared: Prepared) -> FloatArray:
+        """At a client: what its rows are centred by, for both stages; by default the pooled mean."""
+        return mean
+
     @property
     def _refits(self) -> bool:
         """Whether the weights of the edges found are learned once more without sparsity, by further steps."""
@@ -107,17 +118,20 @@ class StagedMethod(Method):
     # At a client.
 
     def prepare(self, table: Table) -> Prepared:
-        """Cut the table into transitions and sum them up, for both stages."""
+        """Cut the table into transitions and sum them up."""
         assert isinstance(table, Series)  # `check` saw the schema
         return prepare(table, self.lags)
 
     def answer(self, question: Question, prepared: Prepared, memory: Any, rng: Rng) -> tuple[Message, Any]:
-        """Send moments, a step of ADMM, or how well the networks predict the held-out rows."""
-        if question.phase == "moments":
-            return send_moments(prepared), None
+        """Send moments, a step of ADMM, or how well networks predict the held-out rows."""
+        common = question.common
+        if question.phase == "centre":
+            return send_sums(prepared), None
+        if question.phase == "spread":
+            return send_squares(prepared, self._centre(common["mean"], prepared)), None
         if question.phase == "solve":
-            return self._solve(question.common, [prepared], [memory])[0]
-        return self._compare(question.common, prepared, memory), None
+            return self._solve(common, [prepared], [memory])[0]
+        return self._compare(common, prepared, memory), None
 
     def answer_all(
         self, questions: Sequence[Question], prepared: Sequence[Prepared], memories: Sequence[Any], rngs: Sequence[Rng]
@@ -128,18 +142,33 @@ class StagedMethod(Method):
         return super().answer_all(questions, prepared, memories, rngs)
 
     def _compare(self, common: Message, prepared: Prepared, memory: Any) -> Message:
-        count = common["variance"].shape[1]
-        density = self._judge(common, prepared, memory) if prepared.held_out else None
-        if density is None:
+        judged = prepared.held_out > 0 and bool(prepared.varying.any())
+        densities = self._judge(common, prepared, memory) if judged else None
+        if densities is None:
             empty = np.zeros(len(common["variance"]))
             return Message({"alone": 0.0, "together": empty, "products": np.outer(empty, empty), "rows": 0})
-        alone = gaussian_alone(prepared.rows[: prepared.moments["trial"].rows], self._judged(prepared), count)
-        together = density.mean(axis=1)
-        products = density @ density.T / prepared.held_out
-        return Message({"alone": alone, "together": together, "products": products, "rows": prepared.held_out})
+        together = judgement(densities[:, :, prepared.varying])
+        alone = self._learn_alone(prepared) if self.compare else together
+        best = choose_candidate([alone])
+        return Message({**together, "alone": float(alone["together"][best])})
 
-    def _judged(self, prepared: Prepared) -> FloatArray:
-        return prepared.rows[len(prepared.rows) - prepared.held_out :]
+    def _learn_alone(self, prepared: Prepared) -> dict[str, Any]:
+        """Go through the trial as the only client; return how well each candidate predicts the held-out rows."""
+        own, rng, memory = prepared.only(np.flatnonzero(prepared.varying)), Rng("alone"), None
+        names = tuple(str(index) for index in range(own.variables))
+        state = self.open(Roster({"alone": Schema(self.kind, names, "")}), None, rng)
+        while state.stage in ("centre", "spread", "trial"):
+            asked = self.ask(state, ("alone",), rng)
+            assert asked is not None  # it is not finished
+            question = Question("", 0, 0, asked.phase, "alone", 0, 0, asked.common, Message())
+            said, memory = self.answer(question, own, memory, rng)
+            total = Message({name: said.weight * said[name] for name in said}, weight=said.weight)
+            before, (state, _) = state, self.absorb(state, Answers(("alone",), total), None, rng)
+            if before.stage == "spread":
+                state = _begin(state, "trial", self._alone(state.candidates))
+        densities = self._judge(Message(self._common(state)), own, memory)
+        assert densities is not None  # it took part in the trial
+        return judgement(densities)
 
     # At the server.
 
@@ -148,8 +177,8 @@ class StagedMethod(Method):
         names = roster.schema.columns
         count, side = len(names), (self.lags + 1) * len(names)
         return StagedState(
-            roster.names, names, "moments", np.zeros((1, 2)), np.zeros((1, side, count)), np.zeros((2, side)),
-            np.ones((2, side)), np.ones((1, count)), np.zeros((1, 3)),
+            roster.names, names, "centre", np.zeros((1, 2)), np.zeros((1, side, count)), np.zeros((2, side)),
+            np.ones((2, side)), np.ones(2), np.ones((1, count)), np.zeros((1, 3)),
         )  # fmt: skip
 
     def ask(self, state: StagedState, cohort: Sequence[str], rng: Rng) -> Ask | None:
@@ -159,22 +188,33 @@ class StagedMethod(Method):
         """
         if state.stage == "finished":
             return None
+        if state.stage in STAGES:
+            return Ask("solve", cohort, Message(self._common(state)))
         everyone = sorted({*state.clients, *cohort})  # moments and the choice must not rest on one round's cohort
-        if state.stage == "moments":
-            return Ask("moments", everyone, ends_round=False)
-        index = 0 if state.stage == "compare" else STAGES.index(state.stage)
+        common: dict[str, Any] = {
+            "centre": {},
+            "spread": {"mean": state.mean},
+            "compare": self._common(state),
+        }[state.stage]
+        return Ask(state.stage, everyone, Message(common), ends_round=False)
+
+    def _common(self, state: StagedState) -> dict[str, Any]:
+        index = STAGES.index(state.stage) if state.stage in STAGES else 0
         common = {"shared": state.shared, "mean": state.mean[index], "scale": state.scale[index]}
-        if state.stage == "compare":
-            return Ask("compare", everyone, Message({**common, "variance": state.variance}), ends_round=False)
-        details = {"stage": state.stage, "penalties": state.penalties, "candidates": state.candidates}
-        return Ask("solve", cohort, Message({**common, **details}))
+        if state.stage in STAGES:
+            return {**common, "stage": state.stage, "penalties": state.penalties, "candidates": state.candidates}
+        return {**common, "variance": state.variance, "rows": state.rows[0]}
 
     def absorb(
         self, state: StagedState, answers: Answers, public: Table | None, rng: Rng
     ) -> tuple[StagedState, Metrics]:
         """Pool the moments, take the server's step, or choose the candidate that predicted best."""
-        if state.stage == "moments":
-            return self._pool(state, answers.sum, len(answers.names)), {}
+        if state.stage == "centre":
+            rows, sums = answers.sum["rows"], answers.sum["sums"]
+            mean = sums / rows[:, None] if self.centred else np.zeros_like(sums)
+            return replace(state, stage="spread", rows=rows, mean=mean), {}
+        if state.stage == "spread":
+            return self._pool(state, answers.sum["squares"], len(answers.names)), {}
         if state.stage == "compare":
             return self._choose(state, answers)
         share = self._share(state, answers)
@@ -199,16 +239,14 @@ class StagedMethod(Method):
         penalties = np.tile([0.0, 0.0, 1.0], (len(shared), 1))
         return replace(state, refitting=True, shared=shared, penalties=penalties, round=0.0)
 
-    def _pool(self, state: StagedState, total: Message, clients: int) -> StagedState:
-        rows = total["rows"][:, None]
-        mean = total["sums"] / rows if self.centred else np.zeros_like(total["sums"])
-        spread = np.sqrt(np.maximum(total["squares"] / rows - mean**2, 0.0))
+    def _pool(self, state: StagedState, squares: FloatArray, clients: int) -> StagedState:
+        spread = np.sqrt(squares / state.rows[:, None])
         spread = np.where(spread > 0, spread, 1.0)
         unit = self._unit(spread[1, : len(state.variables)])
         scale = spread if self.scaled else np.full_like(spread, sqrt(unit))
-        chance = sqrt(log(max(spread.shape[1], 2)) / rows[1, 0])
+        chance = sqrt(log(max(spread.shape[1], 2)) / state.rows[1])
         candidates = self._candidates(chance, unit, clients)
-        state = replace(state, mean=mean, scale=scale)
+        state = replace(state, scale=scale)
         return _begin(state, "trial" if len(candidates) > 1 or self.compare else "final", candidates)
 
     def _unit(self, spread: FloatArray) -> float:
@@ -237,25 +275,28 @@ class StagedMethod(Method):
         gain = float(np.mean([together - alone for alone, together in comparisons.values()] or [0.0]))
         names = ("lambda_within", "lambda_across", "coupling")
         unit = 1.0 if self.scaled else state.scale[1, 0] ** 2
-        metrics = {"gain": gain, **dict(zip(names, (unit * state.candidates[best]).tolist(), strict=False))}
+        metrics = dict(zip(names, (unit * state.candidates[best]).tolist(), strict=False))
+        if self.compare:
+            state, metrics = replace(state, comparisons=comparisons), {"gain": gain, **metrics}
         # From zero again: started from the trial's graph, the search would keep that graph's mistakes.
-        state = replace(state, comparisons=comparisons)
         return _begin(state, "final", state.candidates[best : best + 1]), metrics
 
     def expects(self, state: StagedState, phase: str) -> Expect:
         """Only sums are needed, except for what a client says of its own gain."""
         side = state.shared.shape[1]
-        if phase == "moments":
+        if phase == "centre":
             fields = {
                 "rows": Spec((2,), low=1, high=1e12, about="how many complete rows you have, for the trial and in all"),
                 "sums": Spec((2, side), about="the sum of each column over those rows"),
-                "squares": Spec((2, side), low=0, about="the sum of squares of each column over those rows"),
             }
             return Expect(fields, sums=True)
+        if phase == "spread":
+            about = "the sum of squares of each column about the common mean"
+            return Expect({"squares": Spec((2, side), low=0, about=about)}, sums=True)
         if phase == "solve":
             return Expect(self._solve_fields(state), sums=True, weight=(1, 1e12))
         fields = {
-            "alone": Spec((), "float", about="how well a model of your own predicts your held-out rows"),
+            "alone": Spec((), "float", about="how well the network you learn alone predicts your held-out rows"),
             "together": Spec((len(state.shared),), about="how well the networks learned together predict them"),
             "products": Spec((len(state.shared),) * 2, about="mean products of these numbers over rows"),
             "rows": Spec((), "int", low=0, high=1e12, about="how many rows you held out"),
@@ -278,6 +319,13 @@ class StagedMethod(Method):
         return Network(within, across.reshape(self.lags, count, count), tuple(variables))
 
 
+def judgement(densities: FloatArray) -> dict[str, Any]:
+    """What `choose_candidate` needs of a client, from `(candidates, rows, variables)` log-densities."""
+    density = densities.sum(axis=2)
+    rows = density.shape[1]
+    return {"together": density.mean(axis=1), "products": density @ density.T / rows, "rows": rows}
+
+
 def choose_candidate(said: Sequence[Mapping[str, Any]]) -> int:
     """Return the last candidate (the sparsest) that is within one standard error of the best.
 
@@ -296,7 +344,7 @@ def choose_candidate(said: Sequence[Mapping[str, Any]]) -> int:
     best = int(np.argmax(mean))
     squares = products.diagonal() - 2 * products[best] + products[best, best]
     spread = np.sqrt(np.maximum(squares - (mean - mean[best]) ** 2, 0.0) / rows)
-    return int(np.flatnonzero(mean >= mean[best] - spread)[-1])
+    return int(np.flatnonzero(mean >= mean[best] - spread - TIE)[-1])
 
 
 def _begin(state: StagedState, stage: str, candidates: FloatArray) -> StagedState:

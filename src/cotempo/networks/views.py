@@ -15,6 +15,9 @@ FloatArray = NDArray[np.float64]
 
 BLOCKS = 5
 
+#: A column whose variance is below this share of its mean square does not vary but for rounding.
+FLAT = 1e-10
+
 
 class Views(NamedTuple):
     """Summed moments, one row a view.
@@ -33,9 +36,16 @@ class Views(NamedTuple):
     gram: FloatArray
 
     def scatter(self, view: int = 0) -> FloatArray:
-        """Return the Gram of one view about its mean."""
+        """Return the Gram of one view about its mean; a flat column is given variance one and no covariance."""
         scatter: FloatArray = self.gram[view] - np.outer(self.sums[view], self.sums[view]) / self.rows[view]
+        flat = scatter.diagonal() <= FLAT * self.gram[view].diagonal()
+        scatter[flat] = scatter[:, flat] = 0.0
+        scatter[flat, flat] = self.rows[view]
         return scatter
+
+    def total(self) -> Views:
+        """Return the sum of all views as one view."""
+        return Views(*(part.sum(axis=0, keepdims=True) for part in self))
 
 
 def whole(pieces: Sequence[FloatArray]) -> Views:

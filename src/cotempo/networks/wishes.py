@@ -53,6 +53,12 @@ class Wishes:
         pairs = unseen[:, :count].reshape(lags + 1, count, count)
         return replace(self, forbidden=self.forbidden | pairs)
 
+    def only(self, held: NDArray[np.intp]) -> Wishes:
+        """The same of some variables."""
+        inside = np.ix_(np.arange(len(self.forbidden)), held, held)
+        tiers = None if self.tiers is None else tuple(self.tiers[index] for index in held)
+        return Wishes(self.forbidden[inside], self.required[inside], tiers)
+
     @property
     def arguments(self) -> dict[str, Any]:
         """As `learn_order` takes them."""

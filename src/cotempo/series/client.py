@@ -175,7 +175,7 @@ def score(
         rows = owned.held if len(owned.held.values) else owned.rows
         errors, parts = guided_errors(filler, rows, method, rng("owning")), [(filler, owned.held)]
     else:
-        single, start = alone(method, memory), trusting(method, memory, [UNSEEN])
+        single, start = alone(method, owned, memory), trusting(method, memory, [UNSEEN])
         (trial, _, _), trials = _trials(method, single, owned, rng), _trials(method, start, owned, rng)
         errors = fair_error(single, trial), fair_error(start, *trials)
         gates = (choose_gates(start, *trials, half=half) for half in (1, 0))

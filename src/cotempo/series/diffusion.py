@@ -86,7 +86,7 @@ class SeriesDiffusion(Sizes):
         scaled, unseen = bare.inner(kept), bare.inner(held)
         ties = Ties.of(scaled, scale)
         own = train_imputer(sizes, scaled, unseen, ties, rng)
-        moments, _, _ = learn(scaled, usual_window(len(table.features)))
+        moments, _, _ = learn(scaled, usual_window(len(table.features), 4 * sizes.window))
         stages = (Tied(ties), moments, Networks(ties, None, own))
         start = replace(Filler.closed(scale, stages), season=season)
         filler, halves = prove(start, held, sizes, rng("gates"))

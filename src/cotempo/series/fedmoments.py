@@ -46,6 +46,7 @@ from cotempo.series.windowed import first_guess, usual_window, windows_of_sweeps
 from cotempo.series.windows import Rows
 
 Floats = NDArray[np.float64]
+SUMS = ("centre", "moments", "choose")
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ class FedMoments(Method):
     """
 
     kind: ClassVar[str] = "series"
-    phases: ClassVar[tuple[str, ...]] = ("centre", "moments", "choose", "compare")
+    phases: ClassVar[tuple[str, ...]] = (*SUMS, "compare")
     State: ClassVar[type] = MomentsState
     Memory: ClassVar[type | None] = Calibration
 
@@ -143,37 +144,9 @@ class FedMoments(Method):
         self, question: Question, prepared: Prepared, memory: Calibration, rng: Rng
     ) -> tuple[Message, Calibration | None]:
         """Send sums, or what the process is worth here."""
-        told = question.common
-        names = json.loads(told["features"])
-        own = np.array([names.index(name) for name in prepared.features], dtype=np.intp)
-        if question.phase == "centre":
-            return Message(_centre(prepared, own, len(names))), None
-        units = Units(told["centre"], told["step"]).take(own)
-        kept, held = (Rows(units.apply(part.values), part.lengths) for part in split(prepared.rows))
-        if question.phase == "moments":
-            return Message(_sums(kept, held, told, units, own, len(names))), None
-        first = Moments.unpack(told["products"][0], told["counts"][0]).take(own)
-        if question.phase == "choose":
-            return Message(try_priors(first, held)), None
-        return self._compare(prepared, kept, held, first, told["prior"], units)
-
-    def _compare(
-        self, prepared: Prepared, kept: Rows, held: Rows, first: Moments, prior: int, units: Units
-    ) -> tuple[Message, Calibration]:
-        ends = shorten(held)
-        targets = [mask & ~np.isnan(ends.values) for mask in hidings(ends)] if len(ends.values) else []
-        cells = int(sum(target.sum() for target in targets))
-        if not cells:
-            return Message({"alone": 0.0, "together": 0.0, "cells": 0}), Calibration.none(len(prepared.features))
-        model, sums = Gaussian.of(first, PRIORS[prior]), sum_units(kept)
-        guess = first_guess(Units(np.zeros(len(units.step)), np.ones(len(units.step))), sums["pairs"], sums["steps"])
-        mine = guess.expect(kept, len(first.products))
-        alone = Gaussian.of(mine, PRIORS[choose(**try_priors(mine, held))])
-        errors = [
-            sum(error_of(each, ends, target, spread_of(first)) for target in targets) / cells for each in (alone, model)
-        ]
-        calibration = calibrate(model, units, held, len(first.products))
-        return Message({"alone": errors[0], "together": errors[1], "cells": cells}), calibration
+        if question.phase != "compare":
+            return contribute(question.phase, question.common, prepared), None
+        return _compare(question.common, prepared)
 
     # At the server.
 
@@ -318,6 +291,46 @@ class FittedMoments(Fitted):
         process = Gaussian.of(moments, PRIORS[state.prior])
         order = np.arange(len(columns))
         return MomentsModel(tuple(names), order, state.units.take(columns), process, calibration, len(moments.products))
+
+
+def contribute(phase: str, told: Message, prepared: Prepared) -> Message:
+    """What a client adds to the totals."""
+    names = json.loads(told["features"])
+    own = np.array([names.index(name) for name in prepared.features], dtype=np.intp)
+    if phase == "centre":
+        return Message(_centre(prepared, own, len(names)))
+    units, kept, held = _parts(told, prepared, own)
+    if phase == "moments":
+        return Message(_sums(kept, held, told, units, own, len(names)))
+    return Message(try_priors(Moments.unpack(told["products"][0], told["counts"][0]).take(own), held))
+
+
+def _parts(told: Message, prepared: Prepared, own: NDArray[np.intp]) -> tuple[Units, Rows, Rows]:
+    """The common units of a client's features, and its rows in them: to learn from, and set apart."""
+    units = Units(told["centre"], told["step"]).take(own)
+    kept, held = (Rows(units.apply(part.values), part.lengths) for part in split(prepared.rows))
+    return units, kept, held
+
+
+def _compare(told: Message, prepared: Prepared) -> tuple[Message, Calibration]:
+    """Fill hidden cells alone and together, and calibrate."""
+    names = json.loads(told["features"])
+    own = np.array([names.index(name) for name in prepared.features], dtype=np.intp)
+    units, kept, held = _parts(told, prepared, own)
+    first, ends = Moments.unpack(told["products"][0], told["counts"][0]).take(own), shorten(held)
+    targets = [mask & ~np.isnan(ends.values) for mask in hidings(ends)] if len(ends.values) else []
+    cells = int(sum(target.sum() for target in targets))
+    if not cells:
+        return Message({"alone": 0.0, "together": 0.0, "cells": 0}), Calibration.none(len(prepared.features))
+    model, sums = Gaussian.of(first, PRIORS[told["prior"]]), sum_units(kept)
+    guess = first_guess(Units(np.zeros(len(units.step)), np.ones(len(units.step))), sums["pairs"], sums["steps"])
+    mine = guess.expect(kept, len(first.products))
+    alone = Gaussian.of(mine, PRIORS[choose(**try_priors(mine, held))])
+    errors = [
+        sum(error_of(each, ends, target, spread_of(first)) for target in targets) / cells for each in (alone, model)
+    ]
+    calibration = calibrate(model, units, held, len(first.products))
+    return Message({"alone": errors[0], "together": errors[1], "cells": cells}), calibration
 
 
 def _centre(prepared: Prepared, own: NDArray[np.intp], count: int) -> dict[str, Any]:

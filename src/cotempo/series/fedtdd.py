@@ -10,6 +10,7 @@ References
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
@@ -27,12 +28,14 @@ from cotempo.federation.method import Benefit, Method, Metrics, Roster
 from cotempo.federation.registry import register
 from cotempo.federation.rng import Rng
 from cotempo.series import client, crossing, distiller, owned
+from cotempo.series.fedmoments import SUMS, FedMoments, MomentsState, Prepared, contribute
 from cotempo.series.fitted import FittedFedTDD
 from cotempo.series.learned import Learned
 from cotempo.series.owned import ClientMemory, Owned
 from cotempo.series.scale import Scale
 from cotempo.series.settings import Sizes
 from cotempo.series.ties import Ties
+from cotempo.series.windowed import usual_window
 from cotempo.series.windows import Rows
 
 
@@ -53,6 +56,7 @@ class FedTDDState:
     tokens: Learned
     start: Learned
     bank: NDArray[Any]
+    moments: MomentsState
     place: int = 0
     informed: tuple[str, ...] = ()
     windows: Mapping[str, int] = field(default_factory=dict)
@@ -123,7 +127,7 @@ class FedTDD(Sizes, Method):
     """
 
     kind: ClassVar[str] = "series"
-    phases: ClassVar[tuple[str, ...]] = ("join", "distil", "imputer", "fill", "learn", "share", "score")
+    phases: ClassVar[tuple[str, ...]] = ("join", *SUMS, "distil", "imputer", "fill", "learn", "share", "score")
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "cotempo": {},
         "paper": {
@@ -161,6 +165,8 @@ class FedTDD(Sizes, Method):
     def plan(self) -> Iterator[Line]:
         """Algorithm 1."""
         yield Line("join", 1)
+        if self.has_moments:
+            yield Line("sums", 1)
         yield from self._chunks("distil", 1, self.pretrain_steps)
         for number in range(1, self.rounds + 1):
             if number == 1:
@@ -183,6 +189,15 @@ class FedTDD(Sizes, Method):
     def releases(self) -> bool:
         """Whether synthetic windows leave clients."""
         return self.alpha > 0 and self.growth != "none"
+
+    @property
+    def has_moments(self) -> bool:
+        """Whether window moments of all clients are summed first."""
+        return self.preset == "cotempo"
+
+    def moments(self, features: int) -> FedMoments:
+        """The method that sums window moments, as a part of this one."""
+        return FedMoments(window=usual_window(features, 4 * self.window))
 
     @property
     def has_tokens(self) -> bool:
@@ -213,7 +228,8 @@ class FedTDD(Sizes, Method):
         tokens = Learned.fresh(self.token_imputer().leaves(0), rng("tokens"), self.precision)
         start = Learned.fresh(self.backbone().leaves(len(self.common)), rng("start"), self.precision)
         bank = np.zeros((0, self.window, len(self.common)), self.precision)
-        return FedTDDState(scale, ties, learned, learned, tokens, start, bank)
+        moments = self.moments(1).open(roster, public, rng)
+        return FedTDDState(scale, ties, learned, learned, tokens, start, bank, moments)
 
     def ask(self, state: FedTDDState, cohort: Sequence[str], rng: Rng) -> Ask | None:
         """The next line of the plan; whoever does not know the distiller yet is told it, too."""
@@ -221,6 +237,9 @@ class FedTDD(Sizes, Method):
         if line is None:
             return None
         ends = later[0] is None or later[0].round > line.round
+        if line.phase == "sums":
+            asked = self.moments(len(state.moments.features)).ask(state.moments, cohort, rng)
+            return None if asked is None else replace(asked, ends_round=False)
         if line.phase in ("join", "distil"):
             return Ask(line.phase, cohort if line.phase == "join" else (), ends_round=ends)
         told = {"steps": line.steps, "share": self.share_at(line.round), "whole": line.whole}
@@ -230,7 +249,7 @@ class FedTDD(Sizes, Method):
 
     def _lesson(self, state: FedTDDState) -> Message:
         """What stems from public data: the distiller with its scale and ties, the tokens, and where to start."""
-        told = {
+        told: dict[str, Any] = {
             "distiller": state.best.average, "low": state.scale.low, "high": state.scale.high,
             "centre": state.scale.centre, "spread": state.scale.spread, "left": state.ties.spread,
             "levels": state.ties.levels, "moves": state.ties.moves,
@@ -239,6 +258,10 @@ class FedTDD(Sizes, Method):
             told["tokens"] = state.tokens.average
         if self.start_steps:
             told["start"] = state.start.average
+        if self.has_moments:
+            told |= {"features": json.dumps(state.moments.features), "prior": state.moments.prior}
+            told |= {"products": state.moments.products.sum(axis=0), "counts": state.moments.counts.sum(axis=0)}
+            told |= {"middle": state.moments.units.centre, "step": state.moments.units.step}
         return Message(told)
 
     def absorb(
@@ -246,6 +269,8 @@ class FedTDD(Sizes, Method):
     ) -> tuple[FedTDDState, Metrics]:
         """Train the distiller, or take in what clients sent."""
         line = list(self.plan())[state.place]
+        if line.phase == "sums":
+            return self._sum_up(state, answers, public, rng)
         state = replace(state, place=state.place + 1)
         told = {name: answers[name] for name in answers.names}
         if line.phase == "distil":
@@ -262,6 +287,19 @@ class FedTDD(Sizes, Method):
         errors = {name: (told[name]["alone"], told[name]["together"]) for name in told}
         gain = _mean([alone - together for alone, together in errors.values()])
         return replace(state, errors={**state.errors, **errors}), {"gain": gain}
+
+    def _sum_up(
+        self, state: FedTDDState, answers: Answers, public: Table | None, rng: Rng
+    ) -> tuple[FedTDDState, Metrics]:
+        """Add the public series to the clients' sums, as one owner more."""
+        inner, phase = self.moments(len(state.moments.features)), state.moments.phase
+        asked = inner.ask(state.moments, answers.names, rng)
+        assert asked is not None
+        rows = distiller.public_rows(self, public)
+        own, total = contribute(phase, asked.common, Prepared(rows, self.common)), answers.sum
+        both = Message({name: total[name] + own[name] for name in own}, weight=total.weight + 1)
+        moments, metrics = inner.absorb(state.moments, replace(answers, total=both), public, rng)
+        return replace(state, moments=moments, place=state.place + (moments.phase not in SUMS)), metrics
 
     def _expand(self, state: FedTDDState, told: Mapping[str, Message]) -> tuple[FedTDDState, Metrics]:
         """Expand the public data by what clients released, and count what they withheld."""
@@ -301,6 +339,10 @@ class FedTDD(Sizes, Method):
     ) -> list[tuple[Message, ClientMemory | None]]:
         """Training runs as one stacked model; the rest client by client."""
         phase = questions[0].phase
+        if phase in SUMS:
+            return [
+                (contribute(phase, q.common, owner.summed), None) for q, owner in zip(questions, prepared, strict=True)
+            ]
         if phase in ("imputer", "learn"):
             work = client.train_imputers if phase == "imputer" else client.train_backbones
             return work(self, questions, prepared, memories, rngs)
@@ -308,7 +350,9 @@ class FedTDD(Sizes, Method):
         return [each(self, *given) for given in zip(questions, prepared, memories, rngs, strict=True)]
 
     def expects(self, state: FedTDDState, phase: str) -> Expect:
-        """Counts, losses, and synthetic windows of the common features."""
+        """Counts, losses, sums of window moments, and synthetic windows of the common features."""
+        if phase in SUMS:
+            return self.moments(len(state.moments.features)).expects(state.moments, phase)
         return crossing.expects(self, phase)
 
     def check(self, roster: Roster) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -12,15 +13,21 @@ from numpy.typing import NDArray
 from cotempo.data import Series
 from cotempo.errors import DataError, Problem
 from cotempo.federation.exchange import Question
+from cotempo.federation.message import Message
 from cotempo.federation.rng import Rng
 from cotempo.series.calibration import Calibration
+from cotempo.series.choosing import PRIORS
+from cotempo.series.fedmoments import Prepared
 from cotempo.series.filling import Filler, Networks, Taught, Tied
 from cotempo.series.gaps import KINDS
+from cotempo.series.gaussian import Gaussian
 from cotempo.series.guided import GuidedFiller
 from cotempo.series.learned import Learned
+from cotempo.series.moments import Moments, Units
 from cotempo.series.parameters import widen
 from cotempo.series.scale import Scale
 from cotempo.series.ties import Ties
+from cotempo.series.windowed import Windowed, learn, usual_window
 from cotempo.series.windows import Rows, need_rows
 
 if TYPE_CHECKING:
@@ -42,6 +49,10 @@ class Owned:
         What imputers are trained on, and the rest, on which gates are chosen, as `Rows.split` has it.
     scale
         Measured on the client's own rows; the public one replaces it for the common features.
+    features
+        Their names.
+    summed
+        What window moments are summed over: `trained`, the features measured there.
     """
 
     rows: Rows
@@ -49,6 +60,8 @@ class Owned:
     held: Rows
     scale: Scale
     exclusive: int
+    summed: Prepared
+    features: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -73,6 +86,8 @@ class ClientMemory:
         Of all its features.
     calibration
         How wide intervals around fillings are.
+    moments
+        The process that the window moments of all clients tell, in the units of `scale`; none as published.
     """
 
     taught: Taught | None
@@ -86,6 +101,7 @@ class ClientMemory:
     made: Scale
     ties: Ties
     calibration: Calibration
+    moments: Windowed | None = None
 
 
 def prepare(method: FedTDD, table: Series) -> Owned:
@@ -108,7 +124,10 @@ def prepare(method: FedTDD, table: Series) -> Owned:
     found = Rows.of(table)
     rows = Rows(found.values[:, [table.features.index(name) for name in names]], found.lengths)
     need_rows(rows)
-    return Owned(rows, *rows.split(HELD, method.window), Scale.of(rows.values), len(names) - len(method.common))
+    trained, held = rows.split(HELD, method.window)
+    seen = np.flatnonzero(~np.isnan(trained.values).all(axis=0))
+    summed = Prepared(Rows(trained.values[:, seen], trained.lengths), tuple(names[k] for k in seen))
+    return Owned(rows, trained, held, Scale.of(rows.values), len(names) - len(method.common), summed, tuple(names))
 
 
 def set_apart(method: FedTDD, rows: Rows) -> tuple[Rows, Rows]:
@@ -162,6 +181,7 @@ def settle(method: FedTDD, memory: ClientMemory, owned: Owned, question: Questio
     scale = Scale(told["low"], told["high"], told["centre"], told["spread"])
     ties = Ties(told["centre"], told["left"], told["levels"], told["moves"])
     whole = full_scale(owned, scale)
+    moments = _process(told, owned.features, whole) if "products" in told else None
     return replace(
         memory,
         taught=Taught(told["distiller"], scale, ties, told.get("tokens")),
@@ -169,6 +189,18 @@ def settle(method: FedTDD, memory: ClientMemory, owned: Owned, question: Questio
         scale=whole,
         made=made_scale(method, owned, scale),
         ties=own_ties(owned, whole),
+        moments=moments,
+    )
+
+
+def _process(told: Message, features: Sequence[str], scale: Scale) -> Windowed:
+    """The process of a client's features, in the units of a scale."""
+    names = json.loads(told["features"])
+    own = np.array([names.index(name) for name in features], dtype=np.intp)
+    units = Units(told["middle"], told["step"]).take(own)
+    inner = Units(scale.apply(units.centre), 2 * units.step / (scale.high - scale.low))
+    return Windowed(
+        inner, Gaussian.of(Moments.unpack(told["products"], told["counts"]).take(own), PRIORS[told["prior"]])
     )
 
 
@@ -198,14 +230,18 @@ def make_filler(method: FedTDD, memory: ClientMemory, rng: Rng) -> Filler | Guid
 def trusting(method: FedTDD, memory: ClientMemory, kinds: Sequence[int] = range(KINDS)) -> Filler:
     """Ties, the teacher's imputers and the client's own: the first of the teacher's trusted in some kinds of gaps."""
     own = memory.imputer.average if memory.imputer.steps else None
-    stages = (Tied(memory.ties), Networks(memory.ties, teacher_of(memory), own))
+    moments = () if memory.moments is None else (memory.moments,)
+    stages = (Tied(memory.ties), *moments, Networks(memory.ties, teacher_of(memory), own))
     filler = Filler.closed(memory.scale, stages, len(method.common))
     for kind in kinds:
         filler.gates[: filler.common, kind, filler.names.index("teacher")] = 1.0
     return filler
 
 
-def alone(method: FedTDD, memory: ClientMemory) -> Filler:
+def alone(method: FedTDD, owned: Owned, memory: ClientMemory) -> Filler:
     """What the client fills with by itself."""
     own = memory.alone.average if memory.alone.steps else None
-    return Filler.closed(memory.scale, (Tied(memory.ties), Networks(memory.ties, None, own)), len(method.common))
+    scaled = Rows(memory.scale.apply(owned.trained.values), owned.trained.lengths)
+    moments, _, _ = learn(scaled, usual_window(len(owned.features), 4 * method.window))
+    stages = (Tied(memory.ties), moments, Networks(memory.ties, None, own))
+    return Filler.closed(memory.scale, stages, len(method.common))

@@ -35,7 +35,7 @@ class SeriesMoments(BaseModel):
     Parameters
     ----------
     window
-        Rows of a window; when left out as many as make 680 cells, at least 4 and at most 97.
+        Rows of a window; when left out as many as make 680 cells, at least 4 and at most 97 or the longest sequence.
     sweeps
         How often missing training cells are filled anew by what was learned, in short windows, before they are summed
         (expectation-maximisation); none where nothing is missing.
@@ -67,7 +67,7 @@ class SeriesMoments(BaseModel):
         table = as_series(series)
         refuse_unseen(table)
         rows = Rows.of(table)
-        window = self.window or usual_window(len(table.features))
+        window = self.window or usual_window(len(table.features), max(rows.lengths))
         stage, trial, held = learn(rows, window, self.sweeps)
         calibration = calibrate(trial, stage.units, held, window)
         return MomentsModel(

@@ -48,9 +48,9 @@ def learn(rows: Rows, window: int, sweeps: int = 1) -> tuple[Windowed, Gaussian,
     return Windowed(units, Gaussian.of(first + rest, prior)), Gaussian.of(first, prior), held
 
 
-def usual_window(features: int) -> int:
+def usual_window(features: int, most: int = MOST) -> int:
     """Rows of a window with about as many cells as can be solved for in a moment."""
-    return min(max(CELLS // features, FEWEST), MOST)
+    return max(min(CELLS // features, most, MOST), FEWEST)
 
 
 def windows_of_sweeps(window: int, sweeps: int) -> tuple[int, ...]:

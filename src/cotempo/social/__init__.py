@@ -4,7 +4,8 @@ from cotempo.social.attacks import Attacked, Backdoor, ParameterNoise, SignFlip
 from cotempo.social.baselines import APPLE, SFL, Ditto, FedALA, FedAvg, FedProx, Local, PerFedAvg
 from cotempo.social.clustering import cluster_scores
 from cotempo.social.dame import DAMe
-from cotempo.social.detecting import Detection, Detector
+from cotempo.social.detecting import Detector
+from cotempo.social.detection import Detection
 from cotempo.social.detector import EventDetector
 from cotempo.social.encoder import CharacterEncoder
 from cotempo.social.encoder_cache import CachedEncoder

@@ -13,7 +13,7 @@ from cotempo.errors import ParameterError
 from cotempo.federation.engine import Engine
 from cotempo.federation.exchange import Question, Reply
 from cotempo.federation.message import Message
-from cotempo.federation.method import Memory
+from cotempo.federation.method import Memory, State
 from cotempo.federation.rng import Rng
 
 
@@ -131,6 +131,10 @@ class Attacked:
     def restore(self, memories: Mapping[str, Memory], ledger: Mapping[str, int]) -> None:
         """As the wrapped engine."""
         self.engine.restore(memories, ledger)
+
+    def finish(self, state: State, ledger: Mapping[str, int]) -> None:
+        """As the wrapped engine."""
+        self.engine.finish(state, ledger)
 
     def close(self) -> None:
         """As the wrapped engine."""

@@ -141,12 +141,12 @@ class EventLearner(Learner):
 
         return triplet_loss(model(batch.features, batch.blocks), batch.codes, batch.generator, self.margin)
 
-    def score(self, model: nn.Module, data: Dataset, part: str) -> float:
-        """NMI of k-means with the true number of events, the mean of two starts."""
+    def score(self, model: nn.Module, data: Dataset, part: str) -> float | None:
+        """NMI of k-means with the true number of events, the mean of three starts; None with fewer than two events."""
         rows = data.rows({"validation": VALIDATION, "test": TEST}[part])
         truth = data.posts.codes[rows]
         if len(np.unique(truth)) < 2:
-            return -1.0
+            return None
         return clustering_nmi(embed(model, data.features, data.posts.edges, rows, self.fanouts), truth)
 
     # The rounds: first the encoder, then the learner's.

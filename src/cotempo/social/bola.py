@@ -27,9 +27,9 @@ class Search:
     Attributes
     ----------
     weight
-        Where the process' mean is highest among the weights tried, if it is above that at 1 by more than the
-        process' deviation there; else 1. A few validation posts make scores noisy, and one lucky score must not
-        cost a client its own model.
+        The weight tried whose score is highest (equation 3); with `cautious`, where the process' mean is highest, if
+        it is above that at 1 by more than the process' deviation there, else 1. A few validation posts make scores
+        noisy, and one lucky score must not cost a client its own model.
     tried, scores
         ``(probes,)`` each, in the order they were tried.
     """
@@ -39,7 +39,7 @@ class Search:
     scores: Floats
 
 
-def search_weight(score: Callable[[float], float], low: float, probes: int) -> Search:
+def search_weight(score: Callable[[float], float], low: float, probes: int, *, cautious: bool = True) -> Search:
     """Search ``[low, 1]`` for the weight with the highest score.
 
     The ends and the middle come first; then expected improvement and the upper confidence bound choose in turn.
@@ -59,6 +59,8 @@ def search_weight(score: Callable[[float], float], low: float, probes: int) -> S
         value[np.searchsorted(grid, tried).clip(max=GRID - 1)] = -np.inf  # a weight is not tried twice
         tried.append(float(grid[value.argmax()]))
         scores.append(score(tried[-1]))
+    if not cautious:
+        return Search(tried[int(np.argmax(scores))], np.array(tried), np.array(scores))
     mean, deviation = posterior(np.array(tried), np.array(scores), np.array(tried))
     best = int(mean.argmax())
     weight = tried[best] if mean[best] - mean[0] > deviation[best] else 1.0

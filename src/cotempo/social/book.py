@@ -54,15 +54,19 @@ def event_name(number: int) -> str:
     return f"{FOUND}{number:04d}"
 
 
-def write_book(names: NDArray[np.str_], posts: Posts, points: NDArray[np.float64], found: int) -> EventBook:
-    """Describe the events of posts whose events are given, ``(posts,)``."""
+def write_book(
+    names: NDArray[np.str_], posts: Posts, points: NDArray[np.float64], found: int,
+    centres: NDArray[np.float64] | None = None,
+) -> EventBook:  # fmt: skip
+    """Describe the events of posts whose events are given, ``(posts,)``; centres, by name, are means unless given."""
     if not posts.rows:
         raise DataError("there must be at least one post to learn events from")
-    order = list(dict.fromkeys(sorted(names.tolist())))
-    codes = np.searchsorted(np.array(order), names)
-    records = describe(order, codes, posts, points, 0)
-    centres = np.stack([record.centre for record in records])
-    distance = ((points - centres[codes]) ** 2).sum(axis=1)
+    order, codes = np.unique(names, return_inverse=True)
+    records = describe(order.tolist(), codes, posts, points, 0, centres)
+    middles = np.stack([record.centre for record in records])
+    # A post draws its centre towards itself by its share of the event: new posts lie that much farther away.
+    size = np.bincount(codes)[codes]
+    distance = ((points - middles[codes]) ** 2).sum(axis=1) * (size / np.maximum(size - 1, 1)) ** 2
     sample = extend_sample(Sample(points[:0], posts.time[:0], (), ()), points, posts, names)
     return EventBook(tuple(records), sample, float(np.quantile(distance, 0.99)), found=found)
 
@@ -79,11 +83,15 @@ def extend_sample(sample: Sample, points: NDArray[np.float64], posts: Posts, nam
 
 
 def describe(
-    names: list[str], codes: NDArray[np.intp], posts: Posts, points: NDArray[np.float64], window: int
-) -> list[EventRecord]:
+    names: list[str], codes: NDArray[np.intp], posts: Posts, points: NDArray[np.float64], window: int,
+    centres: NDArray[np.float64] | None = None,
+) -> list[EventRecord]:  # fmt: skip
     """Describe events given by code, ``(posts,)``."""
     return [
-        make_record(name, posts.select(codes == code), points[codes == code], window) for code, name in enumerate(names)
+        make_record(
+            name, posts.select(codes == code), points[codes == code], window, None if centres is None else centres[code]
+        )
+        for code, name in enumerate(names)
     ]
 
 

@@ -41,6 +41,9 @@ class DAMe(EventLearner):
         The least local weight BOLA may choose.
     probes
         Weights BOLA tries.
+    cautious
+        Keep the own model unless a mixture is better by more than the search's deviation; otherwise take the weight
+        with the highest score, as published.
     similarity
         ``"centred"`` similarities leave a client unlike the others alone; ``"paper"`` takes them as published.
     bola, sega
@@ -54,15 +57,19 @@ class DAMe(EventLearner):
     >>> from cotempo.data import make_posts
     >>> clients, _ = make_posts(clients=2, posts=40, events=4)
     >>> fitted = DAMe(rounds=1, probes=3, dimension=8, buckets=64).fit(clients)
-    >>> len(set(fitted["client-0"].detect(clients["client-0"], events=2)))
+    >>> len(set(fitted["client-0"].detect(clients["client-0"], events=2).event))
     2
     """
 
-    presets: ClassVar[Any] = {"cotempo": {}, "paper": {**PAPER, "similarity": "paper", "glecc": True}}
+    presets: ClassVar[Any] = {
+        "cotempo": {},
+        "paper": {**PAPER, "similarity": "paper", "glecc": True, "cautious": False},
+    }
     sums: ClassVar[bool] = False
 
     alpha: float = Field(0.6, ge=0, lt=1)
     probes: int = Field(10, ge=1)
+    cautious: bool = True
     similarity: Literal["paper", "centred"] = "centred"
     bola: bool = True
     sega: bool = True
@@ -94,11 +101,11 @@ class DAMe(EventLearner):
 
         def score(weight: float) -> float:
             from_vector(probe, mixture(weight))
-            return self.score(probe, data, "validation")
+            return self.score(probe, data, "validation") or 0.0
 
         if not self.bola:
             return mixture(self.alpha), self.alpha
-        weight = search_weight(score, self.alpha, self.probes).weight
+        weight = search_weight(score, self.alpha, self.probes, cautious=self.cautious).weight
         return mixture(weight), weight
 
     # Section 4.3: global aggregation by two-dimensional structural entropy (SEGA).

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,30 +14,19 @@ from cotempo.data import Posts
 from cotempo.data.tables import FrameKind, make_frame
 from cotempo.social.book import FOUND, EventBook, describe, event_name, extend_sample, next_book
 from cotempo.social.clustering import group_known, group_unknown
-from cotempo.social.discriminant import drift
-from cotempo.social.lens import Lens, softmax
+from cotempo.social.detection import Detection, name_groups, softmax
+from cotempo.social.discriminant import drift, square_distances
+from cotempo.social.features import Features, Weights
+from cotempo.social.lens import Lens
+from cotempo.social.reading import as_posts
 from cotempo.social.records import EventRecord, keywords, make_record
+from cotempo.social.ridge import Ridge
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ANEW = 0.2
 DRIFTED = 0.06
-
-
-class Detection(NamedTuple):
-    """The event of every post, and how sure that is.
-
-    Attributes
-    ----------
-    event
-        One id per post, ``(posts,)``.
-    confidence
-        Its probability among the events in question, ``(posts,)``.
-    """
-
-    event: NDArray[np.str_]
-    confidence: NDArray[np.float64]
 
 
 class Detector:
@@ -52,15 +42,20 @@ class Detector:
         Windows without a post after which an event retires.
     smallest
         The fewest posts that make a new event.
+    weights, ridge
+        Weights of words and n-grams, and the classifier of labelled events; none without labels.
     follows
         Whether the encoder is learned anew as a stream goes on.
     """
 
     def __init__(
-        self, lens: Lens, book: EventBook, *, patience: int = 7, smallest: int = 5, follows: bool = False
+        self, lens: Lens, book: EventBook, *, weights: Weights, ridge: Ridge | None = None,
+        patience: int = 7, smallest: int = 5, follows: bool = False,
     ):  # fmt: skip
         self.lens = lens
         self.book = book
+        self.ridge = ridge
+        self.weights = weights
         self.patience = patience
         self.smallest = smallest
         self.follows = follows
@@ -74,36 +69,59 @@ class Detector:
         oldest = self.book.window - self.patience
         return tuple(record for record in self.book.events if record.window >= oldest)
 
-    def detect(self, posts: Posts, events: int | None = None) -> Detection:
+    def detect(self, posts: Any, events: int | None = None) -> Detection:
         """Return the event and the confidence of every post.
 
         Parameters
         ----------
+        posts
+            A table of posts or a dataframe.
         events
             Group the posts into this many events of their own, for posts that tell of none of the known ones; by
             default every post is given to one of the known, active events.
         """
+        posts = as_posts(posts)
         points = self.lens.look(posts)
         if events is not None:
             codes = group_known(self.lens.places(points, posts.time), events)
-            records = describe([f"group-{code}" for code in range(events)], codes, posts, points, 0)
+            records = describe(name_groups(np.arange(events)).tolist(), codes, posts, points, 0)
             sure = softmax(self.lens.scores(points, posts.time, records))
-            return Detection(np.array([f"group-{code}" for code in codes]), sure[np.arange(len(codes)), codes])
+            return Detection(name_groups(codes), sure[np.arange(len(codes)), codes])
         if not posts.rows:
             return Detection(np.zeros(0, np.str_), np.zeros(0))
-        records = list(self.active or self.book.events)
-        sure = softmax(self.lens.scores(points, posts.time, records))
+        known = self.active or self.book.events
+        sure = self._probabilities(posts, points, known)
         best = sure.argmax(axis=1)
-        return Detection(np.array([records[code].name for code in best]), sure[np.arange(len(best)), best])
+        return Detection(np.array([known[code].name for code in best]), sure[np.arange(len(best)), best])
 
-    def partial_fit(self, posts: Posts) -> Detector:
+    def _probabilities(
+        self, posts: Posts, points: NDArray[np.float64], records: Sequence[EventRecord]
+    ) -> NDArray[np.float64]:
+        """How probably each post tells of each event, ``(posts, events)``.
+
+        Distances say how probably it tells of a labelled event at all; of which one, the classifier says.
+        """
+        sure = softmax(self.lens.scores(points, posts.time, records))
+        places = [place for place, record in enumerate(records) if self.ridge and record.name in self.ridge.names]
+        if not self.ridge or not places:
+            return sure
+        columns = [self.ridge.names.index(records[place].name) for place in places]
+        weighted = Features.read(self.lens.encoder.kind, posts.text, len(self.weights.characters)).weigh(self.weights)
+        when = self.lens.time_scores(posts.time, [records[place] for place in places])
+        which = softmax(self.ridge.scores(weighted)[:, columns] + when)
+        sure[:, places] = sure[:, places].sum(axis=1, keepdims=True) * which
+        return sure
+
+    def partial_fit(self, posts: Any) -> Detector:
         """Take in the next window of a stream, and return this detector.
 
         Old events keep their ids and move with their posts; events without posts for `patience` windows retire.
-        Labelled posts go to the event they name, new or old. The others go to the nearest event where some have
-        labels, unless all that would go there lie elsewhere as a whole. The rest are grouped together with a bounded
-        sample of earlier posts of events that were found, and a group without any of them is new.
+        Labelled posts go to the event they name, new or old. The others go to the most probable event where some have
+        labels, unless they lie beyond every event, or all that would go there lie elsewhere as a whole. The rest are
+        grouped together with a bounded sample of earlier posts of events that were found, and a group without any of
+        them is new.
         """
+        posts = as_posts(posts)
         if not posts.rows:
             self.book = next_book(self.book, (), self.book.sample, 0, self.book.found)
             return self
@@ -151,15 +169,18 @@ class Detector:
         active = self.active
         novel = open_rows
         if active and len(open_rows):
-            scores = self.lens.scores(points[open_rows], posts.time[open_rows], active)
-            nearest = scores.argmax(axis=1)
+            nearest = self._probabilities(posts.select(open_rows), points[open_rows], active).argmax(axis=1)
             names[open_rows] = [active[code].name for code in nearest]
             if self.is_labelled:
-                away = -2 * scores.max(axis=1) > self.book.radius
-                novel = open_rows[away | self._drifted(points[open_rows], nearest)]
+                novel = open_rows[self._is_beyond(points[open_rows]) | self._drifted(points[open_rows], nearest)]
         if len(novel) >= self.smallest or not active:
             found = self._regroup(names, novel, points, posts.time, found)
         return names.astype(np.str_), found
+
+    def _is_beyond(self, points: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Which posts lie farther from every known event than nearly all posts of an event do from their own."""
+        centres = np.stack([record.centre for record in self.active])
+        return np.asarray(square_distances(points, centres).min(axis=1) > self.book.radius)
 
     def _drifted(self, points: NDArray[np.float64], nearest: NDArray[np.intp]) -> NDArray[np.bool_]:
         """Which posts are nearest to an event that, taken together, they do not tell of.

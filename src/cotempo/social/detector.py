@@ -1,7 +1,7 @@
 """`EventDetector`: events from texts and times, learned alone or together in one round of sums.
 
-Clients add up document frequencies, a sketch of their n-grams, and the scatter of posts inside their events. Labels,
-texts and centres of events stay where they are.
+Clients add up in how many posts words and n-grams occur, and what words the posts of an event hold. Texts stay where
+they are, and so do the names of events: who knows one can look up what the others added under the same name.
 """
 
 from __future__ import annotations
@@ -15,48 +15,46 @@ from numpy.typing import NDArray
 from pydantic import AfterValidator, Field, model_validator
 
 from cotempo.data import Posts, Table, make_posts
-from cotempo.errors import DataError, Problem
 from cotempo.federation.exchange import Answers, Ask, Expect, Question, Spec
 from cotempo.federation.fitted import Outcome
 from cotempo.federation.message import Message
 from cotempo.federation.method import Benefit, Method, Metrics, Roster, agree
 from cotempo.federation.registry import register
 from cotempo.federation.rng import Rng
-from cotempo.social.discovery import DetectorMemory, Discovery
-from cotempo.social.discriminant import Scatter
-from cotempo.social.encoder import Counts
+from cotempo.learners.learner import two_or_none
+from cotempo.social.discovery import DetectorMemory, Discovery, Shared, keep_out
+from cotempo.social.event_sums import CELLS, NAMES, EventSums
+from cotempo.social.features import FINE, WORDS, Features, in_order, weights_of
 from cotempo.social.fitted_detectors import FittedDetectors
-from cotempo.social.pretrained import check_encoder, read_texts
-from cotempo.social.summing import (
-    ENCODER_PHASES,
-    SharedEncoder,
-    absorb_encoder,
-    answer_encoder,
-    ask_encoder,
-    expect_encoder,
-    open_encoder,
-    read_encoder,
-)
+from cotempo.social.pretrained import CHARACTERS, check_encoder
+
+NO_SUMS = Shared(EventSums(np.zeros(0, np.float32), np.zeros(0, np.float32)), (0.0, 0.0))
 
 
 @dataclass(frozen=True)
 class DetectorState:
-    """What the server keeps: the encoder, the summed scatter, and what clients said of the result."""
+    """What the server keeps: how many posts hold which words and n-grams, sums by event, and clients' scores."""
 
-    shared: SharedEncoder
-    within: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 0)))
-    freedom: float = 0.0
-    lapse: tuple[float, float] = (0.0, 0.0)
+    seed: int
+    frequency: NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, np.float32))
+    documents: float = 0.0
+    sums: Shared = NO_SUMS
     finished: bool = False
     scores: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """A client's posts and their hashed n-grams."""
+    """A client's posts in an order of their own, and their hashed words and n-grams."""
 
     posts: Posts
-    counts: Counts
+    features: Features
+
+
+def _check_encoder(name: str) -> str:
+    if name == "hashed":
+        raise ValueError("encoder must be 'shared' or a pretrained one: the basis is the client's own in any case")
+    return check_encoder(name)
 
 
 @register()
@@ -71,9 +69,8 @@ class EventDetector(Method):
     dimension, buckets
         Length of a post's vector, and of the hashed n-gram counts it is made from.
     encoder
-        ``"shared"``: weights and basis from sums over clients; ``"hashed"``: a random projection, nothing summed;
-        ``"multilingual"``, ``"onnx:PATH"`` or ``"sentence:MODEL"``: a pretrained model at every client, its vectors
-        in a basis from a sum; `buckets` is then their length.
+        ``"shared"``: n-grams with weights from a sum over clients; ``"multilingual"``, ``"onnx:PATH"`` or
+        ``"sentence:MODEL"``: a pretrained model at every client; `buckets` is then the length of its vectors.
     events
         The number of events to look for at a client without labels; by default it is found.
     unknown
@@ -88,11 +85,9 @@ class EventDetector(Method):
         Typical distance in time of a post from the middle of its event, in the table's unit; by default it is
         learned from labelled posts.
     shrinkage
-        How far the scatter is drawn towards that of a sphere, 0 to 1.
-    strength
-        How many posts the others' scatter counts for beside a client's own.
+        How far the scatter of posts inside events is drawn towards that of a sphere, 0 to 1.
     compare
-        Keep a fifth of the labelled posts out of the scatter, and say what joining was worth on them.
+        Say what joining was worth on a fifth of the labelled posts that the classifiers compared did not see.
     patience
         Windows without a post after which an event retires.
 
@@ -107,20 +102,19 @@ class EventDetector(Method):
     """
 
     kind: ClassVar[str] = "posts"
-    phases: ClassVar[tuple[str, ...]] = (*ENCODER_PHASES, "scatter", "events")
+    phases: ClassVar[tuple[str, ...]] = ("frequencies", "sums", "events")
     State: ClassVar[type] = DetectorState
     Memory: ClassVar[type | None] = DetectorMemory
 
-    dimension: int = Field(200, ge=2)
+    dimension: int = Field(100, ge=2)
     buckets: int = Field(2**15, ge=16)
-    encoder: Annotated[str, AfterValidator(check_encoder)] = "shared"
+    encoder: Annotated[str, AfterValidator(_check_encoder)] = "shared"
     events: int | None = Field(None, ge=1)
     unknown: Literal["hdbscan", "entropy"] = "hdbscan"
     smallest: int = Field(5, ge=2)
     time: Literal["auto", "use", "ignore"] = "auto"
     duration: float | None = Field(None, gt=0)
     shrinkage: float = Field(0.6, ge=0, le=1)
-    strength: float = Field(100.0, ge=0)
     compare: bool = True
     patience: int = Field(7, ge=1)
 
@@ -128,6 +122,8 @@ class EventDetector(Method):
     def _enough_buckets(self) -> Self:
         if self.buckets < 2 * self.dimension:
             raise ValueError(f"buckets must be at least twice dimension ({self.dimension}), got {self.buckets}")
+        if self.encoder in CHARACTERS and FINE % self.buckets:
+            raise ValueError(f"buckets must be a power of two of at most {FINE}, got {self.buckets}")
         return self
 
     def fit(self, clients: Any, **options: Any) -> Any:
@@ -145,79 +141,86 @@ class EventDetector(Method):
     def prepare(self, table: Table) -> Corpus:
         """Hash the texts once."""
         assert isinstance(table, Posts)  # `check` sees the schema
-        if not table.rows:
-            raise DataError([Problem("there must be at least one post")])
-        return Corpus(table, read_texts(self.encoder, table.text, self.buckets))
+        posts = in_order(table)
+        return Corpus(posts, Features.read(self.encoder, posts.text, self.buckets))
 
     def open(self, roster: Roster, public: Table | None, rng: Rng) -> DetectorState:
-        """Nothing is known but the seed of the sketch."""
-        seed = int(rng("sketch").integers(2**31))
-        return DetectorState(open_encoder(self.encoder, seed, self.buckets, self.dimension))
+        """Nothing is known but a seed for keeping posts out."""
+        return DetectorState(int(rng("kept out").integers(2**31)))
 
     def ask(self, state: DetectorState, cohort: Sequence[str], rng: Rng) -> Ask | None:
-        """First the encoder, then the scatter in its space, then everyone describes its own events."""
+        """First the frequencies, then the sums by event, then everyone describes its own events."""
         if state.finished:
             return None
-        if ask := ask_encoder(state.shared, cohort):
-            return ask
-        if not state.within.size:
-            return Ask("scatter", cohort, self._told(state), ends_round=False)
-        shared = {"within": state.within, "freedom": state.freedom, "lapse": state.lapse[0], "timed": state.lapse[1]}
-        return Ask("events", cohort, Message({**self._told(state), **shared}))
-
-    def _told(self, state: DetectorState) -> Message:
-        return Message({**state.shared.message(), "seed": state.shared.seed})
+        if not state.frequency.size:
+            return Ask("frequencies", cohort, ends_round=False)
+        told = {"frequency": state.frequency, "documents": state.documents}
+        if not state.sums.events.words.size:
+            return Ask("sums", cohort, Message(told), ends_round=False)
+        return Ask("events", cohort, Message({**told, **_fields(state.sums), "seed": state.seed}))
 
     def answer(
         self, question: Question, prepared: Corpus, memory: DetectorMemory | None, rng: Rng
     ) -> tuple[Message, DetectorMemory | None]:
         """Send sums over the own posts; at last describe the own events and keep them."""
-        if question.phase in ENCODER_PHASES:
-            return answer_encoder(question, prepared.counts), None
-        told = question.common
-        kept_out = Rng(told["seed"], question.client)("kept out")
-        discovery = Discovery(self, prepared.posts, prepared.counts, read_encoder(self.encoder, told), kept_out)
-        if question.phase == "scatter":
-            own = discovery.scatter
-            fields = {"within": own.within, "freedom": own.freedom, "lapse": own.lapse[0], "timed": own.lapse[1]}
+        posts, features, told = prepared.posts, prepared.features, question.common
+        if question.phase == "frequencies":
+            fields = {"frequency": features.frequencies(self.encoder, self.buckets), "documents": float(posts.rows)}
             return Message(fields), None
-        shared = Scatter(told["within"], told["freedom"], (told["lapse"], told["timed"]))
-        found = discovery.describe(shared)
-        alone, together = discovery.compare(shared) if self.compare else (-1.0, -1.0)
-        return Message({"alone": alone, "together": together, "events": len(found.book.events)}), found
+        weights = weights_of(told["frequency"], told["documents"], self.buckets)
+        if question.phase == "sums":
+            own = Discovery(self, posts, features, weights).sums
+            return Message(_fields(own)), None
+        out = keep_out(posts, Rng(told["seed"])("kept out"))
+        discovery = Discovery(self, posts, features, weights, out)
+        if not posts.rows:
+            return Message({"scores": np.zeros(0), "events": 0}), None
+        total = _read(told)
+        found = discovery.describe(total)
+        scores = discovery.compare(total) if self.compare else None
+        return Message({"scores": np.array(scores or ()), "events": len(found.book.events)}), found
 
     def absorb(
         self, state: DetectorState, answers: Answers, public: Table | None, rng: Rng
     ) -> tuple[DetectorState, Metrics]:
         """Keep the sums, then what each client made of them."""
-        if not state.shared.is_ready:
-            return replace(state, shared=absorb_encoder(state.shared, answers)), {}
-        if not state.within.size:
+        if not state.frequency.size:
             total = answers.sum
-            lapse = (total["lapse"], total["timed"])
-            return replace(state, within=total["within"], freedom=total["freedom"], lapse=lapse), {}
+            return replace(state, frequency=total["frequency"], documents=total["documents"]), {}
+        if not state.sums.events.words.size:
+            return replace(state, sums=_read(answers.sum)), {}
         events = sum(answers[name]["events"] for name in answers.names)
-        scores = {name: (answers[name]["alone"], answers[name]["together"]) for name in answers.names}
-        scores = {name: pair for name, pair in scores.items() if pair[0] >= 0}
-        return replace(state, scores=scores, finished=True), {"events": float(events)}
+        scores = {name: answers[name]["scores"].tolist() for name in answers.names}
+        known = {name: (pair[0], pair[1]) for name, pair in scores.items() if pair}
+        return replace(state, scores=known, finished=True), {"events": float(events)}
 
     def expects(self, state: DetectorState, phase: str) -> Expect:
         """All phases but the last need only the sum over clients."""
-        if phase in ENCODER_PHASES:
-            return expect_encoder(state.shared, phase)
-        if phase == "scatter":
+        if phase == "frequencies":
+            size = WORDS + self.buckets if self.encoder in CHARACTERS else WORDS
+            about = "in how many of your posts each hashed word and n-gram occurs"
             fields = {
-                "within": Spec((self.dimension,) * 2, about="scatter of your posts around the centres of your events"),
-                "freedom": Spec((), "float", low=0, about="your labelled posts minus your events"),
+                "frequency": Spec((size,), "float32", low=0, about=about),
+                "documents": Spec((), "float", low=0, about="your number of posts"),
+            }
+            return Expect(fields, sums=True)
+        if phase == "sums":
+            about = "the words of your labelled posts added up by event, in cells of hashed words and names"
+            fields = {
+                "event_words": Spec((CELLS,), "float32", about=about),
+                "event_posts": Spec(
+                    (NAMES,), "float32", low=0, about="your labelled posts by hashed name of the event"
+                ),
                 "lapse": Spec((), "float", low=0, about="sum of distances in time from the middle of your events"),
                 "timed": Spec((), "float", low=0, about="your labelled posts that have a time"),
             }
             return Expect(fields, sums=True)
-        score = Spec((), "float", low=-1, high=1, about="how well your held-out posts were grouped; -1 where unknown")
-        return Expect({"alone": score, "together": score, "events": Spec((), "int", low=1, about="your events")})
+        about = "NMI of your held-out posts, alone and together; none where unknown"
+        scores = Spec((None,), low=0, high=1, rules=(two_or_none,), about=about)
+        return Expect({"scores": scores, "events": Spec((), "int", low=0, about="your events")})
 
     def benefit(self, state: DetectorState) -> Mapping[str, Benefit]:
-        """NMI on labelled posts that neither discriminant saw, alone and together."""
+        """NMI on labelled posts that neither classifier saw, alone and together."""
         return {
             name: Benefit("NMI on held-out posts", alone, together, higher_is_better=True)
             for name, (alone, together) in state.scores.items()
@@ -232,3 +235,14 @@ class EventDetector(Method):
         """A small instance and small clients, for the contract suite."""
         clients, _ = make_posts(clients=3, posts=40, events=6, seed=0)
         return cls(dimension=8, buckets=64), dict(clients), None
+
+
+def _fields(sums: Shared) -> dict[str, Any]:
+    return {
+        "event_words": sums.events.words, "event_posts": sums.events.posts,
+        "lapse": sums.lapse[0], "timed": sums.lapse[1],
+    }  # fmt: skip
+
+
+def _read(told: Message) -> Shared:
+    return Shared(EventSums(told["event_words"], told["event_posts"]), (told["lapse"], told["timed"]))

@@ -1,4 +1,4 @@
-"""Regularised linear discriminants whose scatter clients add up, so that small clients borrow from large ones."""
+"""How posts scatter around the centres of their events, and distances that take it into account."""
 
 from __future__ import annotations
 
@@ -21,53 +21,37 @@ class Scatter:
         Sum of outer products of the deviations, ``(dimension, dimension)``.
     freedom
         Posts minus events: what the sum is divided by.
-    lapse
-        Sum of absolute deviations of times from the median of the event, and the posts it was taken over.
     """
 
     within: NDArray[np.float64]
     freedom: float
-    lapse: tuple[float, float] = (0.0, 0.0)
 
     @property
     def covariance(self) -> NDArray[np.float64]:
         """The pooled covariance inside events; zero where nothing is known."""
         return self.within / max(self.freedom, 1.0)
 
-    @property
-    def duration(self) -> float:
-        """The typical distance of a post from the middle of its event in time; zero where nothing is known."""
-        return self.lapse[0] / self.lapse[1] if self.lapse[1] else 0.0
 
-
-def scatter_of(vectors: Floats, times: Floats, codes: NDArray[np.intp]) -> Scatter:
+def scatter_of(vectors: Floats, codes: NDArray[np.intp]) -> Scatter:
     """Measure the scatter inside events.
 
     Parameters
     ----------
     vectors
         One row per labelled post, ``(posts, dimension)``.
-    times
-        NaN where unknown, ``(posts,)``.
     codes
         The event of each post, numbered from 0, ``(posts,)``.
 
     Examples
     --------
-    >>> scatter = scatter_of(np.array([[0.0], [2.0], [9.0]]), np.full(3, np.nan), np.array([0, 0, 1]))
+    >>> scatter = scatter_of(np.array([[0.0], [2.0], [9.0]]), np.array([0, 0, 1]))
     >>> scatter.within, scatter.freedom
     (array([[2.]]), 1.0)
     """
     events = int(codes.max(initial=-1)) + 1
     deviations = vectors - centres_of(vectors, codes, events)[codes]
-    lapse = [0.0, 0.0]
-    for event in range(events):
-        known = times[(codes == event) & np.isfinite(times)]
-        if len(known) > 1:
-            lapse[0] += float(np.abs(known - np.median(known)).sum())
-            lapse[1] += len(known)
     within = deviations.astype(np.float64).T @ deviations.astype(np.float64)
-    return Scatter(within, float(len(codes) - len(np.unique(codes))), (lapse[0], lapse[1]))
+    return Scatter(within, float(len(codes) - len(np.unique(codes))))
 
 
 def centres_of(vectors: Floats, codes: NDArray[np.intp], events: int) -> NDArray[np.float64]:
@@ -77,18 +61,16 @@ def centres_of(vectors: Floats, codes: NDArray[np.intp], events: int) -> NDArray
     return total / np.maximum(np.bincount(codes, minlength=events), 1)[:, None]
 
 
-def whitening(own: Scatter, shared: Scatter, *, shrinkage: float, strength: float) -> NDArray[np.float64]:
+def whitening(scatter: Scatter, shrinkage: float) -> NDArray[np.float64]:
     """Return the matrix W after which posts of one event scatter alike in every direction, ``(dimension, dimension)``.
 
-    ``W W' = S^-1`` with ``S = (1 - s) C + s tr(C) / d I``, where ``C`` is the client's own covariance drawn towards
-    the shared one by as much as `strength` further posts would: a client with many labels keeps its own, one with few
-    takes the others'. Without any labelled post anywhere W is the identity.
+    ``W W' = S^-1`` with ``S = (1 - s) C + s tr(C) / d I``, where ``C`` is the covariance inside events. Without two
+    labelled posts of one event W is the identity.
     """
-    size = len(shared.within)
-    if shared.freedom <= 0 and own.freedom <= 0:
+    size = len(scatter.within)
+    if scatter.freedom <= 0:
         return np.eye(size)
-    weight = strength if shared.freedom > 0 else 0.0
-    covariance = (own.within + weight * shared.covariance) / (own.freedom + weight)
+    covariance = scatter.covariance
     spread = max(float(np.trace(covariance)) / size, 1e-12)
     values, vectors = np.linalg.eigh((1 - shrinkage) * covariance + shrinkage * spread * np.eye(size))
     return np.asarray(vectors / np.sqrt(np.maximum(values, 1e-9 * spread)))

@@ -131,6 +131,11 @@ class CharacterEncoder:
     basis: NDArray[np.float32]
 
     @property
+    def kind(self) -> str:
+        """What it starts from; see `EventDetector`."""
+        return "shared"
+
+    @property
     def dimension(self) -> int:
         """Length of a vector."""
         return int(self.basis.shape[1])
@@ -159,11 +164,14 @@ class CharacterEncoder:
 
     def learned_alone(self, counts: Counts, seed: int = 0) -> Self:
         """Return an encoder like this, learned from one owner's posts, who can look at them more than once."""
-        weights = self.own_weights(counts)
+        return replace(self, weights=self.own_weights(counts)).with_own_basis(counts, seed)
+
+    def with_own_basis(self, counts: Counts, seed: int = 0) -> Self:
+        """Return an encoder with these weights and the basis of one owner's posts."""
         rank = min(self.dimension, *counts.shape)
         basis = np.zeros_like(self.basis)
-        basis[:, :rank] = right_vectors(weigh(counts, weights), rank, seed)
-        return replace(self, weights=weights, basis=basis)
+        basis[:, :rank] = right_vectors(weigh(counts, self.weights), rank, seed)
+        return replace(self, basis=basis)
 
     def own_weights(self, counts: Counts) -> NDArray[np.float32]:
         """Return the weights of one owner's n-grams."""
@@ -174,26 +182,6 @@ class CharacterEncoder:
         """Return a random projection with equal weights: nothing is learned, so nothing need be summed."""
         basis = probe(seed, buckets, dimension) / np.float32(np.sqrt(dimension))
         return cls(np.ones(buckets, np.float32), basis)
-
-
-@dataclass(frozen=True)
-class PairedEncoder(CharacterEncoder):
-    """Two encoders side by side; `weights` and `basis` are those of the first."""
-
-    second: CharacterEncoder
-
-    @property
-    def dimension(self) -> int:
-        """Length of both vectors together."""
-        return super().dimension + self.second.dimension
-
-    def read(self, texts: Sequence[str]) -> Counts:
-        """Return what both encoders start from."""
-        return self.second.read(texts)
-
-    def encode_counts(self, counts: Counts) -> NDArray[np.float32]:
-        """Return both vectors of each row, one after the other."""
-        return np.hstack([super().encode_counts(counts), self.second.encode_counts(counts)])
 
 
 def right_vectors(weighted: Counts, rank: int, seed: int) -> NDArray[np.float32]:

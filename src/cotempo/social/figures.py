@@ -22,7 +22,7 @@ def draw_rounds(history: Sequence[Mapping[str, Any]], record: Sequence[RoundReco
     if trained:
         figure = Figure(figsize=(6, 3), layout="constrained")
         axes = figure.subplots()
-        axes.plot([step["round"] for step in trained], [step["metrics"]["score"] for step in trained])
+        axes.plot([step["round"] for step in trained], [step["metrics"].get("score", np.nan) for step in trained])
         axes.set(xlabel="round", ylabel="NMI on validation posts")
         figures["Convergence"] = figure
     if record:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from cotempo.errors import DataError, Problem
 from cotempo.federation.fitted import Fitted
 from cotempo.social.clustering import group_known, group_unknown
+from cotempo.social.detection import Detection, detect_groups
 from cotempo.social.encoder import CharacterEncoder
 from cotempo.social.event_data import embed
 from cotempo.social.reading import as_posts
@@ -83,8 +84,8 @@ class EventModel:
         given = torch.from_numpy(features).to(self.method.device)
         return embed(self.model, given, edges, np.arange(table.rows), self.method.fanouts)
 
-    def detect(self, posts: Any, events: int | None = None) -> NDArray[np.intp]:
-        """Return one event id per post, ``(posts,)``.
+    def detect(self, posts: Any, events: int | None = None) -> Detection:
+        """Return the event and the confidence of every post; events are groups of these posts.
 
         Parameters
         ----------
@@ -94,4 +95,4 @@ class EventModel:
             How many events there are; by default as many as stand out by density.
         """
         vectors = self.embed(posts)
-        return group_unknown(vectors) if events is None else group_known(vectors, events)
+        return detect_groups(vectors, group_unknown(vectors) if events is None else group_known(vectors, events))

@@ -9,9 +9,9 @@ from cotempo.errors import DataError, Problem
 from cotempo.federation.fitted import Fitted, Outcome
 from cotempo.social.detecting import Detector
 from cotempo.social.discovery import DetectorMemory
-from cotempo.social.encoder import PairedEncoder
+from cotempo.social.features import weights_of
 from cotempo.social.lens import Lens
-from cotempo.social.pretrained import make_encoder
+from cotempo.social.pretrained import CHARACTERS, make_encoder
 
 
 class FittedDetectors(Fitted):
@@ -27,16 +27,17 @@ class FittedDetectors(Fitted):
         super().__getitem__(client)
         if client not in self._detectors:
             if client not in self.outcome.memories:
-                raise DataError([Problem("its last answer did not count, so there is no detector for it", client)])
+                why = "it must have at least one post and its last answer must count; there is no detector for it"
+                raise DataError([Problem(why, client)])
             memory: DetectorMemory = self.outcome.memories[client]
-            shared = self.state.shared
-            encoder = make_encoder(shared.kind, *memory.encoder) if memory.encoder else shared.encoder
-            if memory.paired:
-                encoder = PairedEncoder(encoder.weights, encoder.basis, shared.encoder)
-            lens = Lens(encoder, memory.whitening, memory.duration, memory.temper)
-            # With labels the lens is a discriminant learned in this encoder's space; without, it can move on.
-            follows = self.state.freedom <= 0 and shared.kind == "shared"
-            self._detectors[client] = Detector(lens, memory.book, **self._options, follows=follows)
+            method: Any = self.outcome.method
+            kind, weights = method.encoder, weights_of(self.state.frequency, self.state.documents, method.buckets)
+            lens = Lens(make_encoder(kind, weights.characters, memory.basis), memory.whitening, memory.duration)
+            # With labels there is a classifier of these weights; without, the encoder can move on.
+            follows = memory.ridge is None and kind in CHARACTERS
+            self._detectors[client] = Detector(
+                lens, memory.book, ridge=memory.ridge, weights=weights, **self._options, follows=follows
+            )
         return self._detectors[client]
 
     def figures(self, truth: Any = None) -> Mapping[str, Any]:

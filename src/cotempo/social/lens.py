@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cotempo.data import Posts
+from cotempo.social.detection import softmax
 from cotempo.social.discriminant import centres_of, square_distances
 from cotempo.social.encoder import CharacterEncoder
 from cotempo.social.records import EventRecord
@@ -30,14 +31,11 @@ class Lens:
         ``(dimension, dimension)``; afterwards posts of one event scatter alike in every direction.
     duration
         Typical distance in time of a post from the middle of its event; 0 where time is not to be used.
-    temper
-        What the text's log density is multiplied by beside that of time; below 1 where the text promises too much.
     """
 
     encoder: CharacterEncoder
     whitening: Floats
     duration: float
-    temper: float = 1.0
 
     def points(self, vectors: NDArray[np.float32]) -> Floats:
         """Whiten encoded posts."""
@@ -49,7 +47,7 @@ class Lens:
 
     def without_time(self) -> Lens:
         """The same lens, blind to time."""
-        return replace(self, duration=0.0, temper=1.0)
+        return replace(self, duration=0.0)
 
     def places(self, points: Floats, times: Floats) -> Floats:
         """Points to cluster: with time, in units of an event's duration, as one more direction where it is used.
@@ -66,19 +64,48 @@ class Lens:
     def scores(self, points: Floats, times: Floats, records: Sequence[EventRecord]) -> Floats:
         """Return the log density of each post under each event up to a constant, ``(posts, events)``.
 
-        Normal in the whitened space; in time a Student distribution around the middle of the event, whose width is
-        the event's own, drawn towards the common duration. A post or an event without a time is scored by text alone.
+        Normal in the whitened space, and what `time_scores` adds.
         """
-        text = -0.5 * self.temper * square_distances(points, np.stack([record.centre for record in records]))
-        if not self.duration:
-            return text
-        middle = np.array([record.middle for record in records])
-        timed = np.array([record.timed for record in records])
-        lapse = np.nan_to_num(np.array([record.lapse for record in records]))
-        width = (timed * lapse + PRIOR_POSTS * self.duration) / (timed + PRIOR_POSTS)
-        away = (times[:, None] - middle) / width
-        density = -(TAIL + 1) / 2 * np.log1p(away**2 / TAIL) - np.log(width / self.duration)
-        return np.asarray(text + np.nan_to_num(density))
+        text = -0.5 * square_distances(points, np.stack([record.centre for record in records]))
+        return np.asarray(text + self.time_scores(times, records))
+
+    def time_scores(self, times: Floats, records: Sequence[EventRecord]) -> Floats:
+        """Return the log density in time of each post under each event, ``(posts, events)``."""
+        when = EventTimes(
+            np.array([record.middle for record in records]),
+            np.array([record.lapse for record in records]),
+            np.array([record.timed for record in records]),
+        )
+        return when.scores(times, self.duration)
+
+
+@dataclass(frozen=True)
+class EventTimes:
+    """When events were: the median time, the mean distance from it, and the posts with a time; ``(events,)`` each."""
+
+    middle: Floats
+    lapse: Floats
+    timed: Floats
+
+    @classmethod
+    def of(cls, times: Floats, codes: NDArray[np.intp], events: int) -> EventTimes:
+        """Describe the events of posts, NaN where none has a time."""
+        known = [times[(codes == event) & np.isfinite(times)] for event in range(events)]
+        middle = np.array([np.median(found) if len(found) else np.nan for found in known])
+        lapse = [np.abs(found - at).mean() if len(found) else np.nan for found, at in zip(known, middle, strict=True)]
+        return cls(middle, np.array(lapse), np.array([float(len(found)) for found in known]))
+
+    def scores(self, times: Floats, duration: float) -> Floats:
+        """Return the log density of posts up to a constant, ``(posts, events)``; zero where a time is unknown.
+
+        A Student distribution around the middle of the event, whose width is the event's own, drawn towards the
+        common duration. Without a duration time says nothing.
+        """
+        if not duration:
+            return np.zeros((len(times), len(self.middle)))
+        width = (self.timed * np.nan_to_num(self.lapse) + PRIOR_POSTS * duration) / (self.timed + PRIOR_POSTS)
+        away = (times[:, None] - self.middle) / width
+        return np.nan_to_num(-(TAIL + 1) / 2 * np.log1p(away**2 / TAIL) - np.log(width / duration))
 
 
 def refine(labelled: Floats, codes: NDArray[np.intp], others: Floats) -> Floats:
@@ -93,15 +120,3 @@ def refine(labelled: Floats, codes: NDArray[np.intp], others: Floats) -> Floats:
         share = UNLABELLED_WEIGHT * softmax(-0.5 * square_distances(others, centres))
         centres = (first * size + share.T @ others) / (size + share.sum(axis=0)[:, None])
     return centres
-
-
-def softmax(scores: Floats) -> Floats:
-    """Return rows that sum to one.
-
-    Examples
-    --------
-    >>> softmax(np.array([[0.0, 0.0]]))
-    array([[0.5, 0.5]])
-    """
-    shifted = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return np.asarray(shifted / shifted.sum(axis=1, keepdims=True))

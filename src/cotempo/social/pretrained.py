@@ -138,6 +138,11 @@ class ProjectedEncoder(CharacterEncoder):
 
     name: str = ""
 
+    @property
+    def kind(self) -> str:
+        """The pretrained encoder."""
+        return self.name
+
     def read(self, texts: Sequence[str]) -> Vectors:
         """Return the pretrained vectors, ``(texts, buckets)``."""
         return np.asarray(read_texts(self.name, texts, len(self.weights)), dtype=np.float32)

@@ -133,8 +133,8 @@ def comers_and_goers_cost_only_themselves(method: Method, clients: Clients, publ
     """A late joiner, a leaver and a site whose disk was wiped do not stop the others."""
     last = sorted(clients)[-1]
     others = [name for name in clients if name != last]
-    late = Faulty(direct(method, clients), present=lambda call, names: others if call < 3 else list(names))
-    gone = Faulty(direct(method, clients), present=lambda call, names: list(names) if call < 3 else others)
+    late = Faulty(direct(method, clients), present=lambda call, names: others if call < 2 else list(names))
+    gone = Faulty(direct(method, clients), present=lambda call, names: list(names) if call < 2 else others)
     for engine in (late, gone):
         steps = steps_of(method, engine, public)
         assert all(set(others) <= set(step.answers.names) for step in steps if step.answers.names or step.sent)

@@ -18,7 +18,7 @@ from consortium import Consortium
 
 import cotempo as ct
 
-collect_ignore = ["walking.py", "coordinate.py", "consortium.py"]  # for other processes
+collect_ignore = ["walking.py", "counting.py", "coordinate.py", "consortium.py"]  # for other processes
 SITES = ("ash", "birch", "cedar")
 
 
@@ -37,8 +37,8 @@ def consortium(tmp_path_factory: pytest.TempPathFactory, tables: dict[str, ct.Se
     patch = pytest.MonkeyPatch()
     path = os.pathsep.join([str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])])
     patch.setenv("PYTHONPATH", path)
-    patch.setenv("OMP_NUM_THREADS", "1")
-    made = Consortium(tmp_path_factory.mktemp("consortium"), tables, methods=("Walking", "FedMean"))
+    patch.setenv("OMP_NUM_THREADS", "2")  # sites know better
+    made = Consortium(tmp_path_factory.mktemp("consortium"), tables, methods=("Walking", "Counting", "FedMean"))
     try:
         made.start()
         yield made

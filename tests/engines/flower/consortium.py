@@ -105,7 +105,7 @@ class Consortium:
         text = path.read_text().replace('data = ""', 'data = "data.csv"')
         if name == "birch":  # the one whose wire can be cut
             text = text.replace(self.server.federation.address, self.proxy.address)
-        path.write_text(text.replace('# imports = ["our.methods"]', 'imports = ["walking"]'))
+        path.write_text(text.replace('# imports = ["our.methods"]', 'imports = ["walking", "counting"]'))
         return Client(kit_folder)
 
     def start(self) -> None:

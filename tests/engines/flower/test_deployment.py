@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from consortium import Consortium, outcome
+from counting import Counting
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from walking import Walking
@@ -47,6 +48,11 @@ def test_killed_and_resumed_it_ends_in_the_same_bits(
     assert ended["digest"] == ct.fit(Walking(rounds=4), tables, seed=5, progress=False).digest
 
 
+def test_sites_compute_on_one_thread_also_with_what_they_load_on_being_asked(consortium: Consortium) -> None:
+    there = ct.fit(Counting(), engine="flower", server=consortium.server.folder, progress=False)
+    assert there.state.threads == (1, 1, 1)
+
+
 @pytest.mark.parametrize("size", [1_000_000, pytest.param(25_000_000, marks=pytest.mark.slow)])  # 8 MB, 200 MB
 def test_large_arrays_travel_whole(consortium: Consortium, tables: dict[str, ct.Series], size: int) -> None:
     method = Walking(rounds=1, size=size)
@@ -55,7 +61,7 @@ def test_large_arrays_travel_whole(consortium: Consortium, tables: dict[str, ct.
 
 
 def test_a_method_that_no_site_approves_is_refused(consortium: Consortium) -> None:
-    with pytest.raises(EngineError, match=r"ash: Refused: this site approves FedMean, Walking, not FDBNL"):
+    with pytest.raises(EngineError, match=r"ash: Refused: this site approves Counting, FedMean, Walking, not FDBNL"):
         ct.fit(ct.FDBNL(), engine="flower", server=consortium.server.folder, progress=False)
 
 

@@ -37,12 +37,16 @@ from cotempo.federation.exchange import Question, Reply
 from cotempo.federation.method import Method
 from cotempo.federation.site import question_to_bytes, receive
 from cotempo.federation.tree import decode, encode
+from cotempo.threads import set_threads
 
 STARTING = 120.0
 
 
 class FlowerSimulation(InProcess):
-    """Clients as virtual nodes of Flower's simulation, on `workers` Ray actors (0: as many as there are cores)."""
+    """Clients as virtual nodes of Flower's simulation.
+
+    They are spread over `workers` Ray actors (0: as many as there are cores) of `threads` threads each.
+    """
 
     def __init__(
         self,
@@ -59,14 +63,14 @@ class FlowerSimulation(InProcess):
         self.kinds = (method.Memory,) if method.Memory else ()
         self.folder = tempfile.TemporaryDirectory(prefix="cotempo-")
         contract = Path(self.folder.name) / "contract"
-        contract.write_bytes(write_contract(method, clients, seed, threads))
+        contract.write_bytes(write_contract(method, clients, seed))
         self._grids: Queue[Grid] = Queue()
         self._done = threading.Event()
         self._died: BaseException | None = None
         ray = {"log_to_driver": False, "logging_level": logging.ERROR, **({"num_cpus": workers} if workers else {})}
         settings = {"init_args": ray, "client_resources": {"num_cpus": 1, "num_gpus": 0.0}}
         self._thread = threading.Thread(
-            target=self._simulate, args=(str(contract), len(clients), settings), daemon=True
+            target=self._simulate, args=(virtual_clients(str(contract), threads), len(clients), settings), daemon=True
         )
         self._thread.start()
         self.grid = self._begin()
@@ -85,7 +89,7 @@ class FlowerSimulation(InProcess):
         if not self._thread.is_alive():
             raise EngineError(f"Flower's simulation died: {self._died}") from self._died
 
-    def _simulate(self, contract: str, clients: int, settings: dict[str, Any]) -> None:
+    def _simulate(self, app: ClientApp, clients: int, settings: dict[str, Any]) -> None:
         """Flower's simulation wants to call us; it calls a function that hands over the grid and waits."""
         server = ServerApp()
 
@@ -96,7 +100,7 @@ class FlowerSimulation(InProcess):
 
         try:
             _run_simulation(
-                clients, EventType.PYTHON_API_RUN_SIMULATION_LEAVE, virtual_clients(contract), server,
+                clients, EventType.PYTHON_API_RUN_SIMULATION_LEAVE, app, server,
                 backend_config=settings,
             )  # fmt: skip
         except BaseException as error:
@@ -163,12 +167,13 @@ vars(vce_api)["add_messages_to_queue"] = hand_out
 
 
 @cache
-def bench(contract: str) -> Bench:
-    """The clients of a simulation in this process, kept warm."""
+def bench(contract: str, threads: int) -> Bench:
+    """Return the clients of a simulation in this process of so many threads, kept warm."""
+    set_threads(threads)
     return Bench(Path(contract).read_bytes())
 
 
-def virtual_clients(contract: str) -> ClientApp:
+def virtual_clients(contract: str, threads: int) -> ClientApp:
     """What runs in a Ray actor: any of the clients."""
     app = ClientApp()
 
@@ -180,7 +185,7 @@ def virtual_clients(contract: str) -> ClientApp:
         if verb == "who":
             reply = {"client": str(context.node_config["partition-id"]).encode()}
         else:
-            reply_bytes, memory, _ = bench(contract).answer(parts["question"], parts["memory"])
+            reply_bytes, memory, _ = bench(contract, threads).answer(parts["question"], parts["memory"])
             reply = {"reply": reply_bytes, "memory": memory}
         return FlowerMessage(pack(verb, reply), reply_to=message)
 

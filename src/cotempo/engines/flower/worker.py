@@ -13,12 +13,13 @@ from cotempo.engines.flower import need_flower
 from cotempo.engines.flower.daemon import Patience, follow
 from cotempo.engines.flower.desk import Desk, SiteSettings
 from cotempo.errors import MessageError
-from cotempo.threads import limit_threads
+from cotempo.threads import set_threads
 
 
 def main() -> None:
     """Work until the parent is gone."""
     kit, address = Path(sys.argv[1]), sys.argv[2]
+    set_threads(1)
     follow()
     need_flower()
     import httpx
@@ -29,21 +30,20 @@ def main() -> None:
     desk = Desk(SiteSettings.read(kit), kit / "home")
     tasks = Tasks(address, (kit / "home" / "secret").read_bytes())
     idle = Patience(0.02, 0.5)
-    with limit_threads(1):
-        while True:
-            try:
-                task = tasks.take()
-            except httpx.TransportError:
-                task = None  # the SuperNode is starting
-            if task is None:
-                time.sleep(idle.next())
-                continue
-            idle.reset()
-            try:
-                verb, parts = unpack(task.message)
-            except MessageError as error:
-                verb, parts = str(error), {}  # which no desk knows
-            task.reply(pack(verb, desk.handle(verb, parts)))
+    while True:
+        try:
+            task = tasks.take()
+        except httpx.TransportError:
+            task = None  # the SuperNode is starting
+        if task is None:
+            time.sleep(idle.next())
+            continue
+        idle.reset()
+        try:
+            verb, parts = unpack(task.message)
+        except MessageError as error:
+            verb, parts = str(error), {}  # which no desk knows
+        task.reply(pack(verb, desk.handle(verb, parts)))
 
 
 if __name__ == "__main__":

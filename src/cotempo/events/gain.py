@@ -1,0 +1,48 @@
+"""Gains: log-likelihoods of events in nats per event over homogeneous Poisson processes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from cotempo.events.history import Unrolled
+from cotempo.events.process import Process
+from cotempo.events.record import Floats
+
+
+def seen_likelihood(log_rate: Floats, unrolled: Unrolled) -> float:
+    """Sum the log intensity over the events that count."""
+    counted = unrolled.count > 0
+    return float((unrolled.count * log_rate)[counted].sum())
+
+
+def process_likelihood(process: Process, parameters: Floats, unrolled: Unrolled, level: float) -> tuple[float, float]:
+    """Log-likelihood of a process at a level, and its expected number of events."""
+    mass = level * float(process.mass(unrolled, parameters).sum())
+    seen = seen_likelihood(process.log_rate(unrolled, parameters) + np.log(level), unrolled)
+    return seen - mass, mass
+
+
+def gains(
+    log_likelihood: float, mass: float, events: float, exposure: float, rates: Mapping[str, tuple[float, float]]
+) -> dict[str, float]:
+    """Scores of a model that expected `mass` events where `events` came.
+
+    Parameters
+    ----------
+    rates
+        Each name of a gain with the events and the exposure its homogeneous rate is learned from; half an event
+        stands for none.
+
+    Examples
+    --------
+    >>> gains(-10.0, 10.0, 10.0, 10.0, {"gain": (20.0, 20.0)})
+    {'gain': 0.0, 'count_ratio': 1.0, 'events': 10.0}
+    """
+    count = max(events, 1.0)
+    found = {}
+    for name, (seen, watched) in rates.items():
+        rate = max(seen, 0.5) / watched
+        found[name] = float((log_likelihood - events * np.log(rate) + rate * exposure) / count)
+    return {**found, "count_ratio": float(mass / count), "events": float(events)}
