@@ -19,6 +19,7 @@ from results import write_results
 from setting import WINDOW, load
 
 from cotempo.data import Series, hide, mask_rows
+from cotempo.federation.rng import Rng
 from cotempo.series import SeriesDiffusion, interpolate
 from cotempo.series.guided import GuidedFiller
 from cotempo.series.windows import Rows
@@ -44,7 +45,7 @@ def main() -> None:
     table = Series.from_arrays([rows[k : k + WINDOW] for k in starts])
     holes, _ = hide(table, mask_rows(table.values.shape, 0.5, 0))
     gone, scale = np.isnan(holes.values), model.scale
-    guided = GuidedFiller(scale, len(scale.low), model._weights, None, 0.05)
+    guided = GuidedFiller(scale, len(scale.low), model._weights, None, 0.05, Rng(0))
     fillers = {
         "linear interpolation": lambda: interpolate(holes).values,
         "imputer": lambda: model.impute(holes).values,

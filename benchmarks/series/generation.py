@@ -45,7 +45,7 @@ SIZES = {
     "paper": dict(zip(COLUMNS, (10, 1, 5, 7500, 5000, 10_000, 600, 200, 1000, FULL), strict=True)),
 }
 ALPHA = {"stocks": 1.0, "etth": 0.1, "mujoco": 0.1, "energy": 0.5, "fmri": 0.1}
-PAPER = {"preset": "paper", "imputer_steps": 0, "token_steps": 0, "sampler": "dpm"}
+PAPER = {"preset": "paper", "imputer_steps": 0, "token_steps": 0}
 FEDERATED = {
     "Pre-trained": {"alpha": 0.0},
     "FedTDD": {"alpha": 0.1},

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -30,6 +31,7 @@ from cotempo.series import SeriesDiffusion, SeriesMoments, interpolate  # noqa: 
 
 CUTS = ("12", "24", "30", "48", "ragged")
 PERIODS = {"etth": 24, "energy": 144, "stocks": 5}
+UNITS = {"etth": ("h", 1.0), "energy": ("h", 6.0), "stocks": ("D", 1.0)}
 SIZES = {
     "tiny": {"imputer_steps": 50, "imputer_width": 16, "imputer_layers": 1, "steps": 1, "batch": 32},
     "brief": {"imputer_steps": 1000, "steps": 1},
@@ -49,16 +51,11 @@ def cut_up(rows: np.ndarray, cut: str, seed: int) -> tuple[list[np.ndarray], lis
     return [rows[first:end] for first, end in spans], [np.arange(first, end, dtype=float) for first, end in spans]
 
 
-def seasonal(learned: Series, holes: Series, period: int) -> np.ndarray:
-    """Linear interpolation of the deviation from the mean of the same phase."""
-
-    def level(table: Series) -> np.ndarray:
-        return means[table.time.astype(int) % period]
-
-    phase = learned.time.astype(int) % period
-    means = np.stack([learned.values[phase == k].mean(axis=0) for k in range(period)])
-    apart = Series(holes.features, holes.sequence, holes.time, holes.values - level(holes))
-    return interpolate(apart).values + level(holes)
+def seasonal(learned: Series, holes: Series, period: int, a_unit: float) -> np.ndarray:
+    """Linear interpolation of the deviation from the mean of the same phase, after `a_unit` rows a unit of time."""
+    phase, level = (np.rint(table.time * a_unit).astype(int) % period for table in (learned, holes))
+    level = np.stack([learned.values[phase == k].mean(axis=0) for k in range(period)])[level]
+    return interpolate(replace(holes, values=holes.values - level)).values + level
 
 
 def measure(name: str, cut: str, seed: int, size: str, until: float, device: str) -> dict:
@@ -66,8 +63,10 @@ def measure(name: str, cut: str, seed: int, size: str, until: float, device: str
     rows, _ = load(name)
     pieces, times = cut_up(rows[: int(until * len(rows))], cut, seed)
     border = int(0.8 * len(pieces))
-    learned = Series.from_arrays(pieces[:border], time=times[:border])
-    test = Series.from_arrays(pieces[border:], time=times[border:])
+    unit, a_unit = UNITS[name]
+    times = [part / a_unit for part in times]
+    learned = Series.from_arrays(pieces[:border], time=times[:border], unit=unit)
+    test = Series.from_arrays(pieces[border:], time=times[border:], unit=unit)
     half = (learned.values.max(axis=0) - learned.values.min(axis=0)) / 2
     began, used = time.perf_counter(), time.process_time()
     model = SeriesDiffusion(**SIZES[size], device=device).fit(learned, seed=seed)
@@ -79,7 +78,7 @@ def measure(name: str, cut: str, seed: int, size: str, until: float, device: str
         gone = np.isnan(holes.values)
         fillings = {
             "linear": interpolate(holes).values,
-            "seasonal": seasonal(learned, holes, PERIODS[name]),
+            "seasonal": seasonal(learned, holes, PERIODS[name], a_unit),
             "moments": moments.impute(holes).values,
             "ours": model.impute(holes).values,
         }

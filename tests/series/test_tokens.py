@@ -86,7 +86,7 @@ def test_tokens_cross_only_where_they_are_used():
     state = type(state)(**{**state.__dict__, "place": len([1 for line in method.plan() if line.phase == "join"]) + 1})
     asked = method.ask(state, list(clients), Rng(0))
     assert asked is not None
-    assert "tokens" in asked.common
+    assert "tokens" in asked.each["client-0"]
     without = method.model_copy(update={"token_steps": 0}).ask(state, list(clients), Rng(0))
     assert without is not None
-    assert "tokens" not in without.common
+    assert "tokens" not in without.each["client-0"]

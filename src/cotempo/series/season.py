@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from cotempo.errors import DataError
 from cotempo.series.filling import Filler
 from cotempo.series.gaps import BESIDE, EMPTY
 from cotempo.series.gates import prove
@@ -42,7 +43,11 @@ class Season:
     levels: Floats
 
     def at(self, clock: Floats) -> Floats:
-        """The cycle at some times, ``(rows, features)``."""
+        """The cycle at some times, ``(rows, features)``; `DataError` where there is one and time is a plain number."""
+        if not len(clock) and self.levels.any():
+            raise DataError("time must have a unit, as the series had that was learned from: it has a season")
+        if not len(clock):
+            return self.levels[:1]
         return np.asarray(self.levels[np.rint(clock / self.step).astype(np.int64) % len(self.levels)])
 
     def remove(self, rows: Rows) -> Rows:
@@ -54,7 +59,7 @@ def find_season(kept: Rows, held: Rows, sizes: Sizes, stream: np.random.Generato
     """Find the cycle that explains most of the steps from row to row, for the features where held-out rows prove it.
 
     Steps, as trends would look like long cycles. Adjusted shares of variance are compared, of all lengths up to 400
-    rows that were gone through twenty times.
+    rows that were gone through twenty times. Where time is a plain number, it may begin anywhere, and there is none.
     """
     season = _fit(kept, stream)
     if len(season.levels) == 1 or not len(held.values):
@@ -68,8 +73,10 @@ def find_season(kept: Rows, held: Rows, sizes: Sizes, stream: np.random.Generato
 
 def _fit(rows: Rows, stream: np.random.Generator) -> Season:
     """The shortest cycle with nearly the largest adjusted share of explained variance."""
-    before, after = (np.concatenate([np.arange(a + k, b - 1 + k) for a, b in rows.bounds]) for k in (0, 1))
     none = Season(1.0, np.zeros((1, rows.values.shape[1])))
+    if not len(rows.clock):
+        return none
+    before, after = (np.concatenate([np.arange(a + k, b - 1 + k) for a, b in rows.bounds]) for k in (0, 1))
     if len(before) < 2 * FEWEST:
         return none
     step = float(np.median(rows.clock[after] - rows.clock[before]))

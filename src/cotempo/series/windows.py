@@ -16,6 +16,7 @@ Floats = NDArray[np.float64]
 SHORTEST = 4
 FEWEST = 5
 PLACES = 8
+SECONDS = {"s": 1.0, "h": 3600.0, "D": 86400.0}
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Rows:
     lengths
         How many rows each piece has.
     clock
-        When each row was measured, ``(rows,)``; empty where that does not matter.
+        When each row was measured, in seconds since 1970, ``(rows,)``; empty where time is a plain number.
     """
 
     values: Floats
@@ -39,9 +40,10 @@ class Rows:
     @classmethod
     def of(cls, series: Series) -> Rows:
         """The pieces of a table."""
-        clock, pieces = zip(*series.pieces(), strict=True) if series.rows else ((), ())
+        pieces = [values for _, values in series.pieces()]
         values = np.concatenate([np.zeros((0, len(series.features))), *pieces])
-        return cls(values, tuple(map(len, pieces)), np.concatenate([np.zeros(0), *clock]))
+        clock = SECONDS[series.unit] * series.time if series.unit in SECONDS else np.zeros(0)
+        return cls(values, tuple(map(len, pieces)), clock)
 
     def with_values(self, values: Floats, copies: int = 1) -> Rows:
         """Other values in the same rows, or in so many copies of them one after the other."""
