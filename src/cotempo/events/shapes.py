@@ -21,6 +21,8 @@ LEAST = 0.002
 # The evidence decides, unless leaving events out one by one speaks this clearly for one kind of models, in nats: about
 # three times the noise of that comparison.
 CLEARLY = 20.0
+# The prior odds of a smooth curve against rates in pieces, in nats.
+SMOOTHNESS = 2.0
 
 
 @dataclass(frozen=True)
@@ -134,14 +136,14 @@ def _level_model(found: Segments, cells: int) -> Model:
     def moments() -> tuple[Floats, Floats]:
         return found.mean(), found.inverse()
 
-    return Model("level", found.evidence, found.cut / cells, NONE, 0.0, 0.0, np.inf, moments, found.draw)
+    return Model("level", found.evidence - SMOOTHNESS, found.cut / cells, NONE, 0.0, 0.0, np.inf, moments, found.draw)
 
 
 def _bins_model(found: Bins, cells: int) -> Model:
     def moments() -> tuple[Floats, Floats]:
         return found.mean(), found.inverse()
 
-    return Model("bins", found.evidence, found.cut / cells, NONE, 0.0, 0.0, np.inf, moments, found.draw)
+    return Model("bins", found.evidence - SMOOTHNESS, found.cut / cells, NONE, 0.0, 0.0, np.inf, moments, found.draw)
 
 
 def _wave_model(wave: Wave, dead: Floats, price: float, pause: Bins) -> Model:
