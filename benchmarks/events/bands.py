@@ -3,8 +3,8 @@
 python benchmarks/events/bands.py run --seeds 0 --truths spike --sizes 10000        (one part; all by default)
 python benchmarks/events/bands.py table
 
-Five clients with two sequences each and levels of their own share one of the truths of `truths.py`; the number of events
-is that of all clients together.
+Five clients with two sequences each and levels of their own share one of the truths of `truths.py`; the number of
+events is that of all clients together.
 """
 
 from __future__ import annotations
@@ -41,7 +41,13 @@ def measure(truth: str, size: int, seed: int) -> dict[str, Any]:
         found.append([coverage(band, true), error])
     covered, error = np.mean(found, axis=0).tolist()
     line = fitted.state.function.timeline
-    return {"coverage": covered, "relative_rmse": error, "curve": line.smoother, "temper": line.temper, "seconds": seconds}
+    return {
+        "coverage": covered,
+        "relative_rmse": error,
+        "curve": line.smoother,
+        "temper": line.temper,
+        "seconds": seconds,
+    }
 
 
 def draw(truth: str, size: float, rng: np.random.Generator) -> Events:
