@@ -161,9 +161,10 @@ class FedPP(Method):
             )
         for share, kernels, names, words in UNUSED:
             for name in names if share == self.share and self.kernel in kernels else ():
-                value = getattr(self, name)
-                if value and value != type(self).model_fields[name].default:
-                    raise ParameterError(f"{name} must be left out where {words}, got {value!r}")
+                value, default = getattr(self, name), type(self).model_fields[name].default
+                if value and value != default:
+                    wanted = "left out" if default is None else repr(default)
+                    raise ParameterError(f"{name} must be {wanted} where {words}, got {value!r}")
         if self.share == "function" and (self.cells < LEAST_CELLS or (self.cells > CELLS and self.cells % CELLS)):
             raise ParameterError(
                 f"cells must lie between {LEAST_CELLS} and {CELLS} or be a multiple of {CELLS}, got {self.cells}"
