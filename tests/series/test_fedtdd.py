@@ -104,7 +104,8 @@ def test_every_client_is_told_the_distiller_once(federation, monkeypatch):
     monkeypatch.setattr(FedTDD, "ask", lambda *given: asked.append(ask(*given)) or asked[-1])
     quiet.fit(clients, public=public)
     asked = [each for each in asked if each is not None]
-    assert next(len(each.each) for each in asked if each.phase not in ("join", "distil")) == len(clients)
+    before = ("join", "centre", "moments", "choose", "distil")
+    assert next(len(each.each) for each in asked if each.phase not in before) == len(clients)
     assert sum(len(each.each) for each in asked) == len(clients)
     assert not any("distiller" in each.common for each in asked)
 
@@ -150,11 +151,11 @@ def test_the_plan_is_the_algorithm(federation):
     longer = FedTDD(**{**method.model_dump(), "rounds": 2, "pretrain_steps": 5, "chunk": 2, "later_steps": 1})
     phases = [line.phase for line in longer.plan()]
     assert phases == [
-        "join", "distil", "distil", "distil", "imputer", "fill", "learn", "share", "distil",
+        "join", "sums", "distil", "distil", "distil", "imputer", "fill", "learn", "share", "distil",
         "fill", "learn", "share", "distil", "learn", "score",
     ]  # fmt: skip
     assert [line.whole for line in longer.plan() if line.phase == "learn"] == [False, False, True]
-    assert [line.steps for line in longer.plan()][1:4] == [2, 2, 1]
+    assert [line.steps for line in longer.plan()][2:5] == [2, 2, 1]
 
 
 def test_the_public_data_grow_as_printed(printed):
