@@ -5,8 +5,9 @@
 Variants of the six real clients: `collected` (as they are), `keywords` (without keywords), `times` (without times),
 `hashtags` (without hashtags and times), `bare` (without keywords and times), and of the bare ones `fifteen` (15 % of
 the labels), `small` (120 posts a client), `unseen` (a third of the events is new), `unlabelled` (no labels); and
-`generated` concurrent events. Each method is given the same split, rounds and epochs,
-and keeps its best model by validation. Every row is written as a part; `--collect` makes tables of the parts there are.
+`generated` concurrent events. Each method is given the same split, rounds and epochs, and keeps its best model by
+validation. Every row is written as a part; `--collect` makes tables of the parts there are: one per variant of what
+groups posts, and `naming` of what names known events in all variants.
 """
 
 from __future__ import annotations
@@ -67,7 +68,8 @@ UNTIMED = ("times", "hashtags", "bare", "fifteen", "small", "unseen", "unlabelle
 CLASSIFIERS = ("linear SVC, own posts", "linear SVC, all posts")
 DETECTORS = ("EventDetector, together", "EventDetector, alone")
 LABEL_FREE = ("k-means on time alone", "SVD, own basis", "SVD, shared basis", "multilingual embedding")
-ROWS = (*LABEL_FREE, *CLASSIFIERS, *DETECTORS, *TRAINED)
+GROUPING = (*LABEL_FREE, *TRAINED)
+NAMING = (*CLASSIFIERS, *DETECTORS)
 WAYS = ("sent", "received")
 SIZE = 800
 Scores = Mapping[str, Any]
@@ -161,18 +163,41 @@ def follow(detector: Any, posts: Posts) -> Any:
 
 def collect(folder: Path, variant: str, posts: int, rounds: int) -> None:
     """Write the tables of a variant."""
-    parts = read_parts(folder, variant=variant, posts=posts, rounds=rounds)
-    order = {name: place for place, name in enumerate(ROWS)}
+    parts = [
+        part for part in read_parts(folder, variant=variant, posts=posts, rounds=rounds) if part["method"] in GROUPING
+    ]
+    if not parts:
+        return
+    order = {name: place for place, name in enumerate(GROUPING)}
     parts.sort(key=lambda part: (order[part["method"]], part["seed"]))
     seeds = sorted({part["seed"] for part in parts})
     size = min(VARIANTS[variant].get("posts", posts), posts)
     note = f"at most {size} posts a client, {rounds} rounds; means over clients and seeds; new posts; {about(parts)}"
     name = f"social/{variant}" if posts == SIZE else f"social/{variant}-{posts}-posts"
     write_results(name, method_table(parts), seed=seeds, note=note)
-    if variant in ("bare", "hashtags"):
+    if variant == "bare":
         write_results(f"{name}-clients", client_table(parts), seed=seeds, note=note)
         if curves := curve_table(parts):
             write_results(f"{name}-convergence", curves, seed=seeds, note=note)
+
+
+def collect_naming(folder: Path, posts: int, rounds: int) -> None:
+    """Write the table of what names known events, and the detector without labels: all variants, paired by seed."""
+    parts = [part for part in read_parts(folder, posts=posts, rounds=rounds) if part["method"] in NAMING]
+    if not parts:
+        return
+    order = {name: place for place, name in enumerate(NAMING)}
+    table, clients = [], []
+    for variant in [name for name in VARIANTS if any(part["variant"] == name for part in parts)]:
+        rows = sorted(
+            (part for part in parts if part["variant"] == variant), key=lambda one: (order[one["method"]], one["seed"])
+        )
+        table += [{"variant": variant, **row} for row in method_table(rows, rival=DETECTORS[0])]
+        clients += [{"variant": variant, **row} for row in client_table(rows)]
+    seeds = {variant: sorted({part["seed"] for part in parts if part["variant"] == variant}) for variant in VARIANTS}
+    note = f"at most {posts} posts a client; means over clients and seeds; new posts; {about(parts)}"
+    write_results("social/naming", table, seed=seeds, note=note)
+    write_results("social/naming-clients", clients, seed=seeds, note=note)
 
 
 def main() -> None:
@@ -181,7 +206,7 @@ def main() -> None:
     parser.add_argument("--seeds", default="5,6,7,8,9")
     parser.add_argument("--posts", type=int, default=SIZE)
     parser.add_argument("--rounds", type=int, default=12)
-    parser.add_argument("--methods", default=";".join(ROWS), help="split by semicolons")
+    parser.add_argument("--methods", default=";".join((*GROUPING, *NAMING)), help="split by semicolons")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--parts", type=Path, default=FOLDER)
     parser.add_argument("--collect", action="store_true")
@@ -193,6 +218,7 @@ def main() -> None:
             row = partial(measure, name, **size, seed=seed, device=given.device)
             do_part(given.parts, {**size, "seed": seed, "method": name}, row)
     collect(given.parts, **size)
+    collect_naming(given.parts, given.posts, given.rounds)
 
 
 if __name__ == "__main__":

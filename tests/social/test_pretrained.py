@@ -47,7 +47,7 @@ def test_a_pretrained_encoder_takes_the_place_of_ngrams(small: Counting, tmp_pat
     assert cluster_scores(posts.event, found.event)["NMI"] > 0.8
     assert set(fitted.benefit) == set(CLIENTS)
     phases = [step["phase"] for step in fitted.history]
-    assert phases == ["sketch", "scatter", "events"]
+    assert phases == ["sums", "events"]
     learner = DAMe(encoder="onnx:small", buckets=LENGTH, dimension=32, rounds=1, probes=2, compare=False)
     assert learner.fit(CLIENTS)["client-1"].embed(posts).shape == (60, 32)
 
