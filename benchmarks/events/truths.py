@@ -3,6 +3,7 @@
 python benchmarks/events/truths.py run --seeds 0 --truths spike --sizes 10000       (by default all, seeds 0 to 4)
 python benchmarks/events/truths.py run --seeds 0 --truths smooth --sizes 30 100 300 --methods cotempo
 python benchmarks/events/truths.py table            (of what was run; --name for another file than events-truths)
+python benchmarks/events/truths.py picture
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 from common import write_results
 from numpy.typing import NDArray
 from parts import FOLDER, about, do_part, read_parts
+from results import FOLDER as RESULTS
 
 from cotempo.data import Events
 from cotempo.events import SigmoidCox
@@ -239,16 +241,35 @@ def mean_of(found: list[dict[str, Any]]) -> dict[str, float]:
     return out
 
 
+def picture(size: int = 10**3, seed: int = 0) -> None:
+    """Draw the posterior and the truth of every case."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9.6, 4.6), layout="constrained")
+    for axes, truth in zip(figure.subplots(2, 3).ravel(), TRUTHS, strict=True):
+        band = fit_cotempo(simulate(truth, size, seed))
+        axes.fill_between(POINTS, band.lower, band.upper, color="#2c6fbb", alpha=0.3, linewidth=0)
+        axes.plot(POINTS, band.mean, color="#2c6fbb", linewidth=1)
+        axes.plot(POINTS, intensity(truth, size, POINTS), color="#c0392b", linewidth=0.8, linestyle="--")
+        axes.set_title(f"{truth}, {size:,} events", fontsize=9)
+        axes.set_ylim(bottom=0)
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(RESULTS / "events-truths.png", dpi=110)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("run", "table"))
+    parser.add_argument("what", choices=("run", "table", "picture"))
     parser.add_argument("--seeds", nargs="*", type=int, default=list(range(5)))
     parser.add_argument("--truths", nargs="*", choices=list(TRUTHS), default=list(TRUTHS))
     parser.add_argument("--sizes", nargs="*", type=int, default=list(SIZES))
     parser.add_argument("--methods", nargs="*", choices=list(METHODS), default=list(METHODS))
     parser.add_argument("--name", default="events-truths")
     given = parser.parse_args()
-    (run if given.what == "run" else table)(given)
+    if given.what == "picture":
+        picture()
+    else:
+        (run if given.what == "run" else table)(given)
 
 
 if __name__ == "__main__":
