@@ -131,8 +131,9 @@ def choose_curve(events: Floats, exposure: Floats, dispersion: float) -> tuple[s
     Examples
     --------
     >>> seen = np.random.default_rng(0).poisson(np.repeat([2.0, 8.0], 48), (5, 96)).astype(float)
-    >>> choose_curve(seen, np.ones((5, 96)), 1.0)[0]
-    'steps'
+    >>> smoother, temper, curves, told = choose_curve(seen, np.ones((5, 96)), 1.0)
+    >>> curves[-1, [0, 95]].round().tolist(), told["steps"] > told["profile"] > 100
+    ([2.0, 8.0], True)
     """
     tempers = sorted({max(dispersion, 1.0) ** power for power in POWERS})
     total = (events.sum(axis=0), exposure.sum(axis=0))
