@@ -44,9 +44,14 @@ def split(rows: Rows) -> tuple[Rows, Rows]:
 
 
 def _stream(piece: Floats) -> np.random.Generator:
-    """Random numbers that depend on where a piece is measured and where each feature is highest."""
-    seen = ~np.isnan(piece)
-    return np.random.default_rng([len(piece), int(seen.sum()), int(_highest(piece).sum())])
+    """Random numbers that depend on where features that move are measured in a piece, and where they are highest."""
+    moving = piece[:, _moving(piece)]
+    return np.random.default_rng([len(piece), int((~np.isnan(moving)).sum()), int(_highest(moving).sum())])
+
+
+def _moving(piece: Floats) -> NDArray[np.bool_]:
+    low, high = (np.where(np.isnan(piece), far, piece) for far in (np.inf, -np.inf))
+    return np.asarray(high.max(axis=0, initial=-np.inf) > low.min(axis=0, initial=np.inf))
 
 
 def _highest(piece: Floats) -> NDArray[np.intp]:
@@ -60,14 +65,14 @@ def hidings(rows: Rows) -> Iterator[NDArray[np.bool_]]:
         part = rows.values[first:end]
         stream, length = _stream(part), end - first
         masks[0, first:end] = stream.random((length, 1)) < SHARE
-        # Features are told apart by where they are highest and lowest: the order of columns does not matter.
-        rank = np.argsort(np.lexsort((_highest(-part), _highest(part))))
-        masks[1, first:end] = stream.random(part.shape)[:, rank] < SHARE
         every = min(EVERY, length)
         gap = min(GAP, max(1, every // 4))
         for block in range(first, end, every):
             start = block + int(stream.integers(every - gap + 1))
             masks[2, start : min(start + gap, end)] = True
+        # Features are told apart by where they are highest and lowest: the order of columns does not matter.
+        rank = np.argsort(np.lexsort((_highest(-part), _highest(part), ~_moving(part))))
+        masks[1, first:end] = stream.random(part.T.shape)[rank].T < SHARE
     yield from masks
 
 

@@ -209,7 +209,7 @@ class FedMoments(Method):
         return replace(state, phase="compare", prior=prior), {"prior": float(prior)}
 
     def _windows(self, state: MomentsState) -> tuple[int, ...]:
-        window = self.window or usual_window(len(state.features))
+        window = self.window or usual_window(max(int(np.count_nonzero(state.steps.diagonal())), 1))
         return windows_of_sweeps(window, self.sweeps if state.incomplete else 0)
 
     def expects(self, state: MomentsState, phase: str) -> Expect:

@@ -87,7 +87,7 @@ class Gaussian:
             table[features:, features:] + np.diag((ridge / counts).ravel()) + TINY * np.eye(side), lower=True
         )
         half = solve_triangular(factor, table[features:, :features], lower=True)
-        few = (features + 2) / counts
+        few = (np.count_nonzero(means[0, :, 0].diagonal() > STILL) + 2) / counts
         whiteners = []
         for order in range(1, window):
             known = order * features

@@ -18,7 +18,7 @@ from cotempo.series.choosing import calibrate
 from cotempo.series.diffusion import as_series, refuse_unseen
 from cotempo.series.gaussian import Gaussian
 from cotempo.series.imputed import Imputed, Owner, put_back
-from cotempo.series.moments import Units
+from cotempo.series.moments import Units, sum_units
 from cotempo.series.windowed import learn, usual_window
 from cotempo.series.windows import Rows
 
@@ -67,7 +67,8 @@ class SeriesMoments(BaseModel):
         table = as_series(series)
         refuse_unseen(table)
         rows = Rows.of(table)
-        window = self.window or usual_window(len(table.features), max(rows.lengths))
+        moving = int(np.count_nonzero(sum_units(rows)["steps"].diagonal()))
+        window = self.window or usual_window(max(moving, 1), max(rows.lengths))
         stage, trial, held = learn(rows, window, self.sweeps)
         calibration = calibrate(trial, stage.units, held, window)
         return MomentsModel(
