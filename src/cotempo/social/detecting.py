@@ -82,7 +82,8 @@ class Detector:
         """
         posts = as_posts(posts)
         if events is not None:
-            places = self._lens_for(posts).places_of(posts)
+            lens = self._lens_for(posts) if self.is_labelled else self.lens
+            places = lens.places_of(posts)
             return detect_groups(places, group_known(places, events))
         if not posts.rows:
             return Detection(np.zeros(0, np.str_), np.zeros(0))
