@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from cotempo.data import Posts
 from cotempo.data.tables import FrameKind, make_frame
-from cotempo.social.book import FOUND, EventBook, describe, event_name, extend_sample, next_book
+from cotempo.social.book import FOUND, EventBook, event_name, extend_sample, next_book
 from cotempo.social.clustering import group_known, group_unknown
-from cotempo.social.detection import Detection, name_groups, softmax
+from cotempo.social.detection import Detection, detect_groups, softmax
 from cotempo.social.discriminant import drift, square_distances
 from cotempo.social.features import Features, Weights
 from cotempo.social.lens import Lens
@@ -81,18 +81,23 @@ class Detector:
             default every post is given to one of the known, active events.
         """
         posts = as_posts(posts)
-        points = self.lens.look(posts)
         if events is not None:
-            codes = group_known(self.lens.places(points, posts.time), events)
-            records = describe(name_groups(np.arange(events)).tolist(), codes, posts, points, 0)
-            sure = softmax(self.lens.scores(points, posts.time, records))
-            return Detection(name_groups(codes), sure[np.arange(len(codes)), codes])
+            lens = self._lens_for(posts) if self.is_labelled else self.lens
+            places = lens.places_of(posts)
+            return detect_groups(places, group_known(places, events))
         if not posts.rows:
             return Detection(np.zeros(0, np.str_), np.zeros(0))
+        points = self.lens.look(posts)
         known = self.active or self.book.events
         sure = self._probabilities(posts, points, known)
         best = sure.argmax(axis=1)
         return Detection(np.array([known[code].name for code in best]), sure[np.arange(len(best)), best])
+
+    def _lens_for(self, posts: Posts) -> Lens:
+        """A lens whose basis is that of the kept posts and these: words of new events are in no other."""
+        old = self.lens.encoder
+        encoder = old.with_own_basis(old.read((*self.book.sample.text, *posts.text)))
+        return replace(self.lens, encoder=encoder, whitening=np.eye(encoder.dimension))
 
     def _probabilities(
         self, posts: Posts, points: NDArray[np.float64], records: Sequence[EventRecord]

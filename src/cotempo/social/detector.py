@@ -108,12 +108,12 @@ class EventDetector(Method):
     State: ClassVar[type] = DetectorState
     Memory: ClassVar[type | None] = DetectorMemory
 
-    dimension: int = Field(100, ge=2)
+    dimension: int = Field(70, ge=2)
     buckets: int = Field(2**15, ge=16)
     encoder: Annotated[str, AfterValidator(_check_encoder)] = "shared"
     events: int | None = Field(None, ge=1)
     unknown: Literal["hdbscan", "entropy"] = "hdbscan"
-    smallest: int = Field(5, ge=2)
+    smallest: int = Field(8, ge=2)
     time: Literal["auto", "use", "ignore"] = "auto"
     duration: float | None = Field(None, gt=0)
     shrinkage: float = Field(0.6, ge=0, le=1)

@@ -61,6 +61,10 @@ class Lens:
         unit = float(points.std(axis=0).mean()) / self.duration
         return np.column_stack([points, np.where(known, times - middle, 0.0) * unit])
 
+    def places_of(self, posts: Posts) -> Floats:
+        """Points of posts to cluster."""
+        return self.places(self.look(posts), posts.time)
+
     def scores(self, points: Floats, times: Floats, records: Sequence[EventRecord]) -> Floats:
         """Return the log density of each post under each event up to a constant, ``(posts, events)``.
 
