@@ -210,8 +210,8 @@ class FedPP(Method):
     @classmethod
     def example(cls) -> tuple[Method, dict[str, Table], None]:
         """A small instance for the contract."""
-        clients, _ = make_events(clients=4, sequences=6, length=10.0, seed=0)
-        return cls(rounds=2, inducing=6, cells=48, settle=1), dict(clients), None
+        clients, _ = make_events(clients=3, sequences=4, length=10.0, seed=0)
+        return cls(rounds=2, base_rounds=2, inducing=6, cells=48, settle=1, compare=False), dict(clients), None
 
     def prepare(self, table: Table) -> Record:
         """Events and windows as arrays."""
