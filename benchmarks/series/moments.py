@@ -1,14 +1,15 @@
 """Filling by window moments: one owner and ten, on ETTh1, Energy and Stocks by time.
 
     python benchmarks/series/moments.py measure --data etth --seeds 0       seconds to a minute on one CPU thread
-    python benchmarks/series/moments.py measure --data etth --seeds 0 --methods diffusion --device cuda
+    python benchmarks/series/moments.py measure --data etth --seeds 0 --methods diffusion clock --device cuda
     python benchmarks/series/moments.py measure --data etth --seeds 0 --methods federated
     python benchmarks/series/moments.py table
 
 The first four fifths are learned from. Of the last fifth half of the rows or cells are missing, or twelve rows in every
 48, beginning anywhere. Errors are in units of half the range of a feature. `window48` and `window96` are conditional
 means of a Gaussian over windows with a covariance shrunk as by Ledoit and Wolf, without any structure in time;
-`federated` are ten owners of blocks of time, and `pooled` one owner of these blocks.
+`federated` are ten owners of blocks of time, and `pooled` one owner of these blocks. `diffusion` is `SeriesDiffusion`
+of bare rows, `clock` the same with the time of every row, so that it can find a season, as `seasonal` is told.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parent)]
 from parts import FOLDER, about, do_part, read_parts  # noqa: E402
 from results import write_results  # noqa: E402
 from setting import load  # noqa: E402
+from short import UNITS  # noqa: E402
 
 import cotempo as ct  # noqa: E402
 from cotempo.data import Series, mask_cells, mask_rows  # noqa: E402
@@ -107,6 +109,12 @@ def learn_windows(train: np.ndarray, window: int) -> Fill:
     return fill
 
 
+def timed(name: str, rows: np.ndarray, begins: int) -> Series:
+    """Rows with their times, in the unit of the data."""
+    unit, a_unit = UNITS[name]
+    return Series.from_arrays(rows, time=(begins + np.arange(len(rows))) / a_unit, unit=unit)
+
+
 def learn(method: str, name: str, train: np.ndarray, seed: int, device: str) -> tuple[Fill, object]:
     """What fills, and the model if it has intervals."""
     if method == "linear":
@@ -123,6 +131,9 @@ def learn(method: str, name: str, train: np.ndarray, seed: int, device: str) -> 
         model = ct.SeriesMoments().fit(Series.from_arrays(np.array_split(train, CLIENTS)))
     elif method == "diffusion":
         model = ct.SeriesDiffusion(steps=1, device=device).fit(Series.from_arrays(train), seed=seed)
+    elif method == "clock":
+        model = ct.SeriesDiffusion(steps=1, device=device).fit(timed(name, train, 0), seed=seed)
+        return lambda holes: model.impute(timed(name, holes, len(train))).values, model
     elif method == "saits":
         import torch
 
