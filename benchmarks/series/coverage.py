@@ -75,7 +75,7 @@ def main() -> None:
         for seed in given.seeds:
             key = {"coverage": name, "seed": seed, "learned": given.cut}
             do_part(given.parts, key, partial(measure, name, seed, given.cut, given.device))
-    parts = [part for part in read_parts(given.parts) if "coverage" in part]
+    parts = [part for part in read_parts(given.parts) if "learned" in part]
     parts.sort(key=lambda part: (part["learned"], part["coverage"], part["seed"]))
     rows = [row for part in parts for row in part["rows"]]
     write_results("series/coverage", rows, seed=sorted({row["seed"] for row in rows}), note=about(parts))
