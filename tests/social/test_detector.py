@@ -11,6 +11,7 @@ import cotempo as ct
 from cotempo.data import Posts, make_posts
 from cotempo.errors import DataError, ParameterError
 from cotempo.social import EventDetector, cluster_scores
+from cotempo.social.discovery import keep_out
 from cotempo.social.encoder import hash_ngrams, weigh
 from cotempo.testing import CHECKS
 
@@ -257,3 +258,13 @@ def test_nothing_to_learn_from_is_said() -> None:
     with pytest.raises(ParameterError, match="twice dimension"):
         EventDetector(dimension=100, buckets=128)
     assert len(SMALL.fit(ONE).detect(ONE.select([])).event) == 0
+
+
+def test_posts_without_a_label_are_never_compared_on_however_that_is_written():
+    clients, _ = make_posts(clients=1, posts=120, events=4, seed=0)
+    posts = clients["client-0"]
+    for missing in (None, ""):
+        label = tuple(missing if row % 2 else event for row, event in enumerate(posts.event))
+        out = keep_out(replace(posts, event=label), np.random.default_rng(0))
+        assert len(out)
+        assert (out % 2 == 0).all()

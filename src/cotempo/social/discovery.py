@@ -213,7 +213,7 @@ class Discovery:
 
 def keep_out(posts: Posts, rng: np.random.Generator) -> Rows:
     """Choose a fifth of the labelled posts to compare on; none where they are few."""
-    labelled = np.flatnonzero([label is not None for label in posts.event])
+    labelled = np.flatnonzero([bool(label) for label in posts.event])
     out = np.sort(rng.permutation(labelled)[: int(KEPT_OUT * len(labelled))])
     return out if len(out) >= FEWEST_KEPT_OUT else out[:0]
 
