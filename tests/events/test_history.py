@@ -125,3 +125,11 @@ def test_rounded_spans_hold_the_window(start, length):
     assert first <= start
     assert last >= start + length
     assert last - first <= 1.5 * length
+
+
+@pytest.mark.parametrize("sequences", [1, 2, 3, 4, 5, 6, 9])
+def test_what_is_held_out_is_the_last_part_of_a_cross_validation(sequences):
+    record = record_of([np.linspace(0.5, 9.5, 20 + number) for number in range(sequences)])
+    held, last = record.hold_out().part(held=True), record.deal()[-1]
+    assert held.events == last.events > 0
+    assert np.array_equal(held.count, last.count)

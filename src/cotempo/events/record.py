@@ -99,7 +99,7 @@ class Record:
         return cut._hold(number == (number.max(initial=0) if fold < 0 else fold))
 
     def deal(self, folds: int = FOLDS) -> list[Record]:
-        """Return the parts of a cross-validation; with fewer sequences than folds, but not one, some are empty."""
+        """Return the parts of a cross-validation; with fewer sequences than folds, but not one, the first are empty."""
         cut, number = self._deal(folds)
         return [cut._hold(number == fold).part(held=True) for fold in range(folds)]
 
@@ -107,7 +107,8 @@ class Record:
         """The record, cut where it must be, and the fold of each window."""
         sequences, rank = np.unique(self.window_sequence, return_inverse=True)
         if len(sequences) > 1:
-            return self, rank % folds
+            # Few sequences fill the last folds, so that the last one is never empty.
+            return self, rank % folds + max(folds - len(sequences), 0)
         cut = self if len(self.start) >= folds else self._cut(folds * BLOCKS)
         return cut, np.arange(len(cut.start)) % folds
 
