@@ -1,4 +1,4 @@
-"""FedTDD: owners of misaligned series fill and generate together, and only synthetic common features ever leave them.
+"""FedTDD: owners of misaligned series fill and generate together; sums and, if asked for, synthetic windows leave them.
 
 `FedTDD.plan` is the paper's Algorithm 1, line by line; `absorb` is the coordinator's part of it and
 `cotempo.series.client` the clients'.
