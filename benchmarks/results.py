@@ -17,7 +17,7 @@ FOLDER = Path(__file__).parent / "results"
 
 def write_results(name: str, rows: Sequence[Mapping[str, Any]], *, seed: Any, note: str = "") -> Path:
     """Write `name.csv` and, beside it, `name.json` with seed, commit, date and machine."""
-    path = FOLDER / f"{name}.csv"
+    path, measured = FOLDER / f"{name}.csv", commit()  # before the file itself is a change
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "w", newline="") as file:
         writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
@@ -26,7 +26,7 @@ def write_results(name: str, rows: Sequence[Mapping[str, Any]], *, seed: Any, no
             writer.writerow({k: f"{v:.6g}" if isinstance(v, float) else v for k, v in row.items()})
     about = {
         "seed": seed,
-        "commit": commit(),
+        "commit": measured,
         "date": datetime.now(UTC).date().isoformat(),
         "machine": f"{platform.machine()}, Python {platform.python_version()}",
         "note": note,
