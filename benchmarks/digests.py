@@ -25,7 +25,19 @@ from cotempo.testing import example
 
 OTHERS: dict[str, tuple[str, dict[str, Any]]] = {
     "FedPP, history": ("FedPP", {"kernel": "history", "base_rounds": 2}),
-    "FedPP, paper": ("FedPP", {"preset": "paper", "share": "kernel", "kernel": "deep", "rounds": 2, "compare": False}),
+    "FedPP, paper": (
+        "FedPP",
+        {
+            "preset": "paper",
+            "share": "kernel",
+            "kernel": "deep",
+            "rounds": 2,
+            "settle": ...,
+            "cells": ...,
+            "base_rounds": ...,
+            "compare": ...,
+        },
+    ),
     "FedTDD, paper": (
         "FedTDD",
         {"preset": "paper", "imputer_steps": 0, "token_steps": 0, "start_steps": 0, "last_steps": 0},
@@ -43,7 +55,8 @@ def cases() -> Iterator[tuple[str, Any, Any, Any]]:
         yield name, *example(cls)
     for name, (own, options) in OTHERS.items():
         method, clients, public = example(methods()[own])
-        yield name, type(method)(**{**method.model_dump(), **options}), clients, public
+        values = {**{key: getattr(method, key) for key in method.model_fields_set}, **options}  # `...` leaves one out
+        yield name, type(method)(**{k: v for k, v in values.items() if v is not ...}), clients, public
 
 
 def alone() -> Iterator[tuple[str, Any]]:
