@@ -20,7 +20,7 @@ from typing import Any
 
 import cotempo as ct
 from cotempo.federation.registry import methods
-from cotempo.federation.tree import digest
+from cotempo.storage.tree import digest
 from cotempo.testing import example
 
 OTHERS: dict[str, tuple[str, dict[str, Any]]] = {

@@ -14,8 +14,8 @@ from toys import Walk, make_clients
 
 import cotempo as ct
 from cotempo.errors import DataError, ParameterError, RunError
-from cotempo.federation.method import Benefit
-from cotempo.federation.tree import digest
+from cotempo.federation import Benefit
+from cotempo.storage.tree import digest
 
 CLIENTS = make_clients(3)
 
@@ -158,4 +158,4 @@ def test_a_dry_run_shows_first_messages_and_sends_nothing() -> None:
     message, expect = shown["b"]
     np.testing.assert_array_equal(message["mean"], CLIENTS["b"].values.mean(axis=0))
     assert message.weight == len(CLIENTS["b"])
-    assert expect.fields["mean"].about
+    assert expect.fields["mean"].description

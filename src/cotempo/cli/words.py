@@ -44,7 +44,7 @@ def describe_message(client: str, message: Message, expect: Expect) -> list[str]
     lines = [f"{client} would send {message.nbytes:,} bytes (weight {message.weight:g}); {fate}:"]
     for name, value in message.items():
         what = f"{value.size:,} numbers {list(value.shape)}" if isinstance(value, np.ndarray) else repr(value)
-        about = expect.fields[name].about if name in expect.fields else ""
+        about = expect.fields[name].description if name in expect.fields else ""
         lines.append(f"  {name}: {what}{about and ': ' + about}")
     return lines
 

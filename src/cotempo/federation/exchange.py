@@ -9,7 +9,7 @@ from typing import Any
 
 from cotempo.errors import MessageError
 from cotempo.federation.message import EMPTY, Message
-from cotempo.federation.tree import Array
+from cotempo.storage.tree import Array
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Spec:
         Inclusive bounds.
     rules
         Further rules on the array; each returns what must hold where it does not.
-    about
+    description
         The field in plain words, for the people whose data it is made from.
     """
 
@@ -113,7 +113,7 @@ class Spec:
     low: float = -math.inf
     high: float = math.inf
     rules: tuple[Rule, ...] = ()
-    about: str = ""
+    description: str = ""
 
 
 @dataclass(frozen=True)

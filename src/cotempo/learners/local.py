@@ -7,9 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from cotempo.federation.exchange import Answers, Expect
-from cotempo.federation.message import Message
-from cotempo.federation.rng import Rng
+from cotempo.federation import Answers, Expect, Message, Rng
 from cotempo.learners.learner import Learner, is_better
 from cotempo.learners.state import Trained
 from cotempo.learners.training import descend
@@ -44,7 +42,7 @@ class Local(Learner):
         expect = super().expects(state, phase)
         if phase != "train":
             return expect
-        empty = replace(expect.fields["weights"], shape=(0,), about="nothing")
+        empty = replace(expect.fields["weights"], shape=(0,), description="nothing")
         return replace(expect, fields={**expect.fields, "weights": empty})
 
     def final(self, told: Message, data: Any, memory: Any, rng: Rng) -> Vector:

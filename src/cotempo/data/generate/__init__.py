@@ -1,0 +1,1 @@
+"""Generate data of every kind, with the truth behind it."""

@@ -1,0 +1,1 @@
+"""Read files and dataframes into tables, reporting every problem at once."""

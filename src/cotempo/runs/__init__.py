@@ -1,0 +1,1 @@
+"""An experiment, its run, the folder a run is kept in, and the progress people watch."""

@@ -1,0 +1,1 @@
+"""Trees of arrays as bytes, and files that are whole or not there at all."""
