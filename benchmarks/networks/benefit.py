@@ -4,7 +4,9 @@
     relatives  the gain with clients that have the same network: what joining really brings
     copy       one client's rows given to two clients: nobody knows more than before, so nobody should be helped
 
-Run: python benchmarks/networks/benefit.py [--seeds 10] [--methods OneRound FDBNL PFDBNL] [--table]
+Run: python benchmarks/networks/benefit.py [--seeds 10] [--first 3000] [--methods OneRound FDBNL PFDBNL]
+and, when all parts are there: python benchmarks/networks/benefit.py --table
+A process measures `--seeds` seeds from `--first` on and writes a part for each; `--seeds 1 --first 3007` only that one.
 """
 
 from __future__ import annotations
@@ -94,18 +96,18 @@ def mean_of(parts: list[dict[str, Any]], name: str) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--seeds", type=int, default=10, help="how many")
     parser.add_argument("--first", type=int, default=3000, help="the first seed; those below were looked at before")
     parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
-    parser.add_argument("--table", action="store_true", help="only write the table of the parts there are")
+    parser.add_argument("--table", action="store_true", help="measure nothing; write the table of the parts there are")
     options = parser.parse_args()
-    if not options.table:
-        for seed in range(options.first, options.first + options.seeds):
-            for method in options.methods:
-                for rows in ROWS:
-                    key = {"method": method, "rows": rows, "seed": seed}
-                    do_part(PARTS, key, lambda key=key: measure(**key))
-    table()
+    if options.table:
+        return table()
+    for seed in range(options.first, options.first + options.seeds):
+        for method in options.methods:
+            for rows in ROWS:
+                key = {"method": method, "rows": rows, "seed": seed}
+                do_part(PARTS, key, lambda key=key: measure(**key))
 
 
 if __name__ == "__main__":

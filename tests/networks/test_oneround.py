@@ -12,7 +12,9 @@ from cotempo.engines.inprocess import InProcess
 from cotempo.errors import DataError, ParameterError, SchemaError
 from cotempo.federation import Message, Question, Reply, validate
 from cotempo.federation.rounds import rounds
+from cotempo.networks.gram import Gram
 from cotempo.networks.oneround_client import own_rows, product_sums
+from cotempo.networks.personal import score_shares
 from cotempo.networks.transitions import transitions
 from cotempo.networks.wishes import Wishes
 from cotempo.testing import Faulty
@@ -274,3 +276,33 @@ def test_wishes_forbid_what_was_never_seen() -> None:
     wishes = Wishes.read(("a", "b"), 1, (), (), ()).without(unseen)
     assert wishes.forbidden[0].tolist() == [[False, True], [True, False]]
     assert wishes.forbidden[1].tolist() == [[False, True], [False, False]]
+
+
+@pytest.mark.parametrize("level", [0.0, 1e6 + 0.1])
+@pytest.mark.parametrize(("late", "options"), [(39, {"personal": True}), (39, {"scaled": False}), (1, {})])
+def test_a_column_that_moves_late_at_every_client_does_no_harm(late: int, options: dict, level: float) -> None:
+    """In the held-out fifth only, or in the last row only, where its lag never moves."""
+    clients, _ = ct.make_networks(variables=3, clients=2, samples=400, seed=4)
+    moved, plain = {}, {}
+    for name, table in clients.items():
+        values = table.values + level
+        values[:-late, 1] = level
+        moved[name] = ct.Series.from_arrays(values, features=table.features)
+        plain[name] = ct.Series.from_arrays(values[:, [0, 2]], features=["x0", "x2"])
+    with warnings.catch_warnings(record=True, action="always") as caught:
+        fitted = ct.OneRound(restarts=0, **options).fit(moved)
+    words = "x1 at lag 1 does not vary in the rows that were summed: no edge from it was considered"
+    assert [str(one.message) for one in caught] == ([words] if late == 1 else [])
+    expected = ct.OneRound(restarts=0, **options).fit(plain)
+    np.testing.assert_allclose(fitted.network.within[np.ix_([0, 2], [0, 2])], expected.network.within, atol=1e-4)
+    for name, said in fitted.benefit.items():
+        assert said.gain == pytest.approx(expected.benefit[name].gain, abs=0.01)
+
+
+def test_shares_are_judged_by_columns_that_vary_where_they_are_learned() -> None:
+    rows = np.random.default_rng(0).normal(size=(90, 4))
+    rows[:60, 1] = 0.0
+    others = Gram(90 * np.eye(4), 90.0, np.zeros(4), np.zeros((4, 4), np.bool_), 0.0)
+    wishes = Wishes.read(("a", "b"), 1, (), (), ())
+    scores = score_shares(rows, others, wishes, np.random.default_rng(1))
+    assert scores.min() > -10

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cotempo.networks.compare import ROUNDING
 from cotempo.networks.transitions import Rows
 
 FloatArray = NDArray[np.float64]
@@ -41,7 +42,7 @@ class Gram(NamedTuple):
     Attributes
     ----------
     gram : (side, side)
-        Summed over `rows` rows.
+        Summed over `rows` rows; zero in the rows and columns of what does not vary.
     rows : float
         Their number; with missing cells the harmonic mean over pairs.
     mean : (side,)
@@ -88,12 +89,21 @@ def assemble(sums: Sums) -> Gram:
     mean = sums.sums / np.maximum(counts.diagonal(), 1e-300)
     if len(sums.counts) == 1:
         rows = float(sums.counts[0])
-        return Gram(products - rows * np.outer(mean, mean), rows, mean, np.zeros((side, side), np.bool_), 0.0)
+        return Gram(_settle(products, rows * np.outer(mean, mean)), rows, mean, np.zeros((side, side), np.bool_), 0.0)
     unseen = counts <= 0
-    covariance = np.where(unseen, 0.0, products / np.where(unseen, 1.0, counts) - np.outer(mean, mean))
+    covariance = _settle(
+        np.where(unseen, 0.0, products / np.where(unseen, 1.0, counts)), np.outer(mean, mean) * ~unseen
+    )
     mended, repaired = make_semidefinite(covariance)
     rows = float(1.0 / np.mean(1.0 / counts[~unseen]))
     return Gram(rows * mended, rows, mean, unseen, repaired)
+
+
+def _settle(products: FloatArray, of_means: FloatArray) -> FloatArray:
+    """Products about the mean, zero for columns that vary by rounding only."""
+    gram = products - of_means
+    varies = gram.diagonal() > ROUNDING * of_means.diagonal()
+    return np.where(np.outer(varies, varies), gram, 0.0)
 
 
 def make_semidefinite(covariance: FloatArray, floor: float = 1e-3) -> tuple[FloatArray, float]:

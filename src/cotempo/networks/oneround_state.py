@@ -97,10 +97,14 @@ def pooled_sums(state: OneRoundState, *, trial: bool = False) -> Sums:
 
 
 def mended(state: OneRoundState, gram: Gram) -> list[str]:
-    """Say what pairwise moments made necessary."""
-    lines = []
+    """Say what constant columns and pairwise moments made necessary."""
+    count = len(state.variables)
+    lines = [
+        f"{state.variables[column % count]} at lag {column // count} does not vary in the rows that were summed: "
+        f"no edge {'from it' if column >= count else 'of it'} was considered"
+        for column in np.flatnonzero(gram.gram.diagonal() == 0).tolist()
+    ]
     if gram.unseen.any():
-        count = len(state.variables)
         first, second = np.argwhere(np.triu(gram.unseen))[0] % count
         lines.append(
             f"{int(np.triu(gram.unseen).sum())} pairs of columns were never seen together, like "

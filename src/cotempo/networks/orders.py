@@ -91,7 +91,8 @@ def learn_order(
     Parameters
     ----------
     gram : (side, side)
-        Centred and summed over rows, of ``[x_t, x_{t-1}, ..., x_{t-p}]``; side = (lags + 1) variables.
+        Centred and summed over rows, of ``[x_t, x_{t-1}, ..., x_{t-p}]``; side = (lags + 1) variables. A column of
+        zeros, of what does not vary, has no edges.
     rows : float
         Number of rows summed.
     variables, lags : int
@@ -132,6 +133,9 @@ def learn_order(
     _check(gram, rows, variables, lags, evidence)
     if prior is not None:
         gram, rows = gram + prior.gram, rows + prior.rows
+    spread = gram.diagonal()
+    # As wide as the others and independent of them, what does not vary is searched like all else.
+    gram = gram + np.diag(np.where(spread > 0, 0.0, spread.mean() or rows))
     unit = np.sqrt(gram.diagonal() / rows) if scaled else np.ones(len(gram))
     if scaled:
         gram = rows * np.round(gram / (rows * np.outer(unit, unit)), DIGITS)
@@ -260,8 +264,8 @@ def _check(gram: FloatArray, rows: float, variables: int, lags: int, evidence: s
     side = (lags + 1) * variables
     if gram.shape != (side, side):
         raise ParameterError(f"gram must have side (lags + 1) variables = {side}; got shape {gram.shape}")
-    if not np.allclose(gram, gram.T) or not (gram.diagonal() > 0).all():
-        raise ParameterError("gram must be symmetric with a positive diagonal; remove constant columns")
+    if not np.allclose(gram, gram.T) or (gram.diagonal() < 0).any():
+        raise ParameterError("gram must be symmetric, with no number below 0 on its diagonal")
     if not rows > 1:
         raise ParameterError(f"rows must be above 1; got {rows}")
     if evidence not in EVIDENCES:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from cotempo.networks.compare import log_densities
+from cotempo.networks.compare import log_densities, varying
 from cotempo.networks.found import Found
 from cotempo.networks.gram import Gram
 from cotempo.networks.network import Network
@@ -60,6 +60,7 @@ def score_shares(
         seen = rows[np.setdiff1d(np.arange(len(rows)), near)]
         if len(seen) < 3:
             continue
+        kept = varying(seen[:, : wishes.forbidden.shape[1]])
         mean = seen.mean(axis=0)
         centred = seen - mean
         side = rows.shape[1]
@@ -67,5 +68,5 @@ def score_shares(
         for index, share in enumerate(SHARES):
             found = learn_personal(own, others, float(share), wishes, rng, restarts=0, averaged=False, scaled=scaled)
             density = log_densities(rows[judged], Network(found.within, found.across), mean, found.variance)
-            scores[index] += float(density.sum()) / len(rows)
+            scores[index] += float(density[:, kept].sum()) / len(rows)
     return scores
