@@ -76,10 +76,45 @@ def test_a_client_without_events_leans_on_the_others(poisson):
     assert (upper > mean).all()
 
 
-def test_one_sequence_each_means_one_rate():
+def test_clients_of_one_sequence_that_are_alike_are_drawn_together():
     clients, _ = make_events(clients=4, sequences=1, spread=0.0, length=30.0, seed=0)
     fitted = FedPP(kernel="time", cells=60, compare=False).fit(clients)
-    assert len({fitted[name].ceiling for name in clients}) == 1
+    expected = [fitted[name].expected_count(0, 30) for name in clients]
+    assert np.ptp(np.log(expected)) < 0.8 * np.ptp(np.log([table.rows for table in clients.values()]))
+
+
+def staggered(sequences):
+    """A busy client, and a quiet one that is watched afterwards."""
+    rng = np.random.default_rng(0)
+    return {
+        name: Events.from_arrays([np.sort(rng.uniform(*window, rng.poisson(events))) for _ in range(sequences)], window)
+        for name, window, events in (("busy", (0.0, 10.0), 200), ("quiet", (10.0, 20.0), 20))
+    }
+
+
+@pytest.mark.parametrize(("base", "sequences"), [(None, 1), (None, 2), ("poisson", 1)])
+def test_few_sequences_each_have_levels_of_their_own(base, sequences):
+    """Busy and quiet are told by levels or by time; either way what is used is what was learned."""
+    clients, kernel = staggered(sequences), {"kernel": "time"}
+    if base:
+        kernel = {"kernel": "history", "base": base, "rounds": 3, "settle": 1, "inducing": 6}
+    fitted = FedPP(cells=60, **kernel).fit(clients)
+    for name, table in clients.items():
+        score = fitted[name].score(table)
+        assert score["count_ratio"] == pytest.approx(1, abs=0.1)
+        assert score["gain"] > -0.05
+        assert fitted.benefit[name].together > -0.2
+
+
+def test_long_sequences_of_one_client_each_have_levels_of_their_own():
+    clients, truth = make_events(clients=4, sequences=1, length=50.0, spread=0.8, seed=0)
+    fitted = FedPP(kernel="time", cells=60, compare=False).fit(clients)
+    times = np.linspace(1.0, 49.0, 50)
+    bands = {name: fitted[name].intensity(times) for name in clients}
+    for name, table in clients.items():
+        assert fitted[name].expected_count(0, 50) == pytest.approx(table.rows, rel=0.1)
+    assert np.mean([coverage(band, truth.intensity(name, times)) for name, band in bands.items()]) > 0.8
+    assert max(float((band.upper / band.lower).max()) for band in bands.values()) < 20
 
 
 def test_history_finds_excitation():

@@ -25,7 +25,7 @@ from cotempo.events.gain import gains, process_likelihood, seen_likelihood
 from cotempo.events.history import WHOLE, unroll
 from cotempo.events.levels import SETTINGS, Kept, Own, cross_validate, find_level, own_rate
 from cotempo.events.record import Floats, Record
-from cotempo.events.rows import Design, make_rows, moments, sequence_dispersion
+from cotempo.events.rows import Design, dispersion, make_rows, moments
 from cotempo.events.summary import Summary, gap_histogram, rounded_span
 from cotempo.federation.exchange import Answers, Question
 from cotempo.federation.message import Message
@@ -67,9 +67,8 @@ def answer(
     if phase == "choose":
         return _answer_choice(method, design, common, part.hold_out()), None
     if phase == "features":
-        unrolled = unroll(part, design.decays)
-        dispersion = sequence_dispersion(part, unrolled, design.base_mass(unrolled))
-        return Message({"dispersion": dispersion, "moments": moments(part, design)}), None
+        spread = dispersion(part, design.process(design.base), design.parameters)
+        return Message({"dispersion": spread, "moments": moments(part, design)}), None
     if phase == "compare":
         return _answer_compare(method, common, record, memory)
     if phase == "curvature":
@@ -97,22 +96,22 @@ def _answer_count(design: Design, curve: Floats, record: Record) -> Message:
     seen, expected = (
         np.bincount(place, part, COARSE) for part in (events.sum(axis=0), level * curve * exposure.sum(axis=0))
     )
-    process = design.process("curve")
-    unrolled = unroll(record, process.decays, WHOLE)
     return Message(
         {
             "events": events, "exposure": level * exposure,
             "spread": np.array([((seen - expected) ** 2).sum(), expected.sum()]),
-            "dispersion": sequence_dispersion(record, unrolled, process.mass(unrolled, curve)),
+            "dispersion": dispersion(record, design.process("curve"), curve),
         }
     )  # fmt: skip
 
 
 def _cross_validate(design: Design, common: Message, record: Record) -> Floats:
-    """Held-out log-likelihoods by setting; a single sequence tells nothing about how sequences vary."""
-    if len(np.unique(record.window_sequence)) < 2:
-        return np.zeros(len(SETTINGS))
-    return cross_validate(common["curves"][:-1], *_folds(design, record), common["temper"])
+    """Held-out log-likelihoods by setting, ``(2, settings)``: of sequences, or in the second row of a single one's
+    blocks, which tell nothing about how sequences vary."""
+    told = np.zeros((2, len(SETTINGS)))
+    single = len(np.unique(record.window_sequence)) < 2
+    told[int(single)] = cross_validate(common["curves"][:-1], *_folds(design, record), common["temper"])
+    return told
 
 
 def _answer_base(method: FedPP, phase: str, common: Message, train: Record) -> Message:

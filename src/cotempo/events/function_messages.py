@@ -33,7 +33,7 @@ def expects(method: FedPP, state: FunctionState, phase: str) -> Expect:
 
 
 def _summands(method: FedPP, state: FunctionState, phase: str) -> dict[str, Spec]:
-    spread = Spec((2,), low=0, about="how much counts of your sequences vary")
+    spread = Spec((2, 2), low=0, about="how much counts of your sequences, or blocks of a single one, vary")
     if phase == "describe":
         return {
             "totals": Spec((2,), low=0, about="your number of events and your exposure"),
@@ -49,7 +49,7 @@ def _summands(method: FedPP, state: FunctionState, phase: str) -> dict[str, Spec
         }
     if phase in ("level", "relevel"):
         about = "held-out log-likelihood of your events by strength of the common level and size of deviations"
-        return {"told": Spec((len(SETTINGS),), about=about)}
+        return {"told": Spec((2, len(SETTINGS)), about=about)}
     if phase == "choose":
         return {
             f"of {name}": Spec((1,), about="held-out log-likelihood of base measures") for name in method.candidates

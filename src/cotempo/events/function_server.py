@@ -141,14 +141,19 @@ def _absorb_count(method: FedPP, state: FunctionState, answers: Answers) -> tupl
     return _go_on(method, state), {"dispersion": dispersion, "temper": temper, **found}
 
 
+def _known(sums: Floats) -> Floats:
+    """What sequences tell; blocks of single ones only where no client has two."""
+    return np.asarray(sums[0] if sums[0].any() else sums[1])
+
+
 def _effect(sums: Floats) -> float:
-    """Design effect; one sequence a client tells nothing about how sequences vary: then all share one rate."""
-    misfit, expected = sums.tolist()
-    return max(1.0, misfit / expected) if expected else POOLED
+    """Design effect."""
+    misfit, expected = _known(sums).tolist()
+    return max(1.0, misfit / expected) if expected else 1.0
 
 
 def _absorb_level(method: FedPP, state: FunctionState, answers: Answers) -> tuple[FunctionState, dict[str, float]]:
-    told = answers.sum["told"].copy()
+    told = _known(answers.sum["told"]).copy()
     # A deviation must tell more than chance would: it is one of several that are tried.
     told[len(STRENGTHS) :] -= MARGIN if method.personal else np.inf
     own = SETTINGS[int(np.argmax(told))]
