@@ -257,6 +257,29 @@ def test_who_is_not_here_gets_the_shared_function(shared):
     assert (mean < upper).all()
 
 
+@pytest.mark.parametrize(
+    "parameters",
+    [{"kernel": "time"}, {"kernel": "history", "base": "poisson", "rounds": 2, "inducing": 6, "settle": 1}],
+)
+def test_who_was_not_asked_last_has_an_intensity(parameters):
+    clients, _ = make_events(clients=6, sequences=3, spread=0.0, seed=1)
+    fitted = FedPP(cells=48, compare=False, **parameters).fit(clients, cohort=2)
+    for name, table in clients.items():
+        model = fitted[name]
+        assert np.isfinite(model.score(table)["gain"])
+        assert model.score(table)["count_ratio"] == pytest.approx(1, abs=0.5)
+        if parameters["kernel"] == "time":
+            mean, lower, upper = model.intensity([1.0, 5.0])
+            ahead, expected = model.predict_next(3.0), model.expected_count(0, 10)
+        else:
+            mean, lower, upper = model.intensity([1.0, 5.0], [0.5])
+            ahead, expected = model.predict_next([3.0], until=10.0), table.rows / 3
+        assert (lower < mean).all()
+        assert (mean < upper).all()
+        assert 3 < ahead.mean < 10
+        assert model.sample(0, 10, count=20).rows / 20 == pytest.approx(expected, rel=0.5)
+
+
 def test_epoch_seconds_and_ties():
     rng = np.random.default_rng(0)
     day = 86400.0

@@ -17,7 +17,6 @@ from cotempo.events.function_state import (
     first_memory,
     first_state,
     gather,
-    own_rates,
     to_torch,
     without_function,
 )
@@ -54,12 +53,9 @@ def answer(
     design = heard_design(method, common)
     if phase in ("count", "recount"):
         return _answer_count(design, common["curve"], part if phase == "count" else record), None
-    if phase == "level":
-        return Message({"told": _cross_validate(design, common, part)}), None
-    if phase == "relevel":
-        return Message({"told": _cross_validate(design, common, record)}), replace(
-            memory, cells=cells_of(design, record)
-        )
+    if phase in ("level", "relevel"):
+        told = _cross_validate(design, common, part if phase == "level" else record)
+        return Message({"told": told}), replace(memory, cells=cells_of(design, record))
     if phase in ("base", "rebase"):
         return _answer_base(
             method, phase, common, part.hold_out().part(held=False) if phase == "base" else record
@@ -283,10 +279,19 @@ def _answer_curvature(
     method: FedPP, common: Message, record: Record, memory: FunctionMemory
 ) -> tuple[Message, FunctionMemory]:
     """What the client knows about the shared function when its own rate is integrated out."""
+    import torch
+
     from cotempo.events import shared
 
     state = _heard(method, common)
-    memory = _with_rows(state, record, memory)
-    information = shared.own_information(gather([memory.rows], everything=True), *to_torch(state), own_rates([memory]))
-    left = shared.about_shared(information)[0].numpy()
-    return Message({"curvature": (left + left.T) / 2}), replace(memory, information=information[0].numpy())
+    memory = inform(state, _with_rows(state, record, memory))
+    left = shared.about_shared(torch.from_numpy(np.array(memory.information))).numpy()
+    return Message({"curvature": (left + left.T) / 2}), memory
+
+
+def inform(state: FunctionState, memory: FunctionMemory) -> FunctionMemory:
+    """The client's rate and joint information, from all its rows."""
+    from cotempo.events import shared
+
+    information, own = shared.own_information(gather([memory.rows], everything=True), *to_torch(state))
+    return replace(memory, shape=float(own.shape[0]), rate=float(own.rate[0]), information=information[0].numpy())
