@@ -6,7 +6,9 @@ from cotempo.data import Events, make_events, split_by_sequence
 from cotempo.errors import DataError, ParameterError
 from cotempo.events import FedPP, SigmoidCox, coverage, rescaling_test
 from cotempo.events.curve import Curve
+from cotempo.events.function_messages import expects
 from cotempo.events.function_server import gamma_from_moments
+from cotempo.events.function_state import first_state
 
 
 @pytest.fixture(scope="module")
@@ -95,10 +97,10 @@ def staggered(sequences):
 @pytest.mark.parametrize(("base", "sequences"), [(None, 1), (None, 2), ("poisson", 1)])
 def test_few_sequences_each_have_levels_of_their_own(base, sequences):
     """Busy and quiet are told by levels or by time; either way what is used is what was learned."""
-    clients, kernel = staggered(sequences), {"kernel": "time"}
+    clients, kernel = staggered(sequences), {"kernel": "time", "cells": 60}
     if base:
         kernel = {"kernel": "history", "base": base, "rounds": 3, "settle": 1, "inducing": 6}
-    fitted = FedPP(cells=60, **kernel).fit(clients)
+    fitted = FedPP(**kernel).fit(clients)
     for name, table in clients.items():
         score = fitted[name].score(table)
         assert score["count_ratio"] == pytest.approx(1, abs=0.1)
@@ -181,9 +183,7 @@ def test_waits_do_not_depend_on_comparing(kernel):
 def test_bands_and_draws_hold_what_the_inducing_points_leave_open():
     """Few inducing points leave much of the prior variance open: far from them the band is that of the prior."""
     clients, _ = make_events(clients=3, sequences=10, kind="hawkes", seed=4)
-    fitted = FedPP(kernel="history", base="hawkes", rounds=2, base_rounds=3, inducing=2, cells=60, compare=False).fit(
-        clients
-    )
+    fitted = FedPP(kernel="history", base="hawkes", rounds=2, base_rounds=3, inducing=2, compare=False).fit(clients)
     model = fitted["client-0"]
     features = np.array([[0.0] * 5, [40.0] * 5])
     posterior = model.posterior(features)
@@ -259,11 +259,14 @@ def test_who_is_not_here_gets_the_shared_function(shared):
 
 @pytest.mark.parametrize(
     "parameters",
-    [{"kernel": "time"}, {"kernel": "history", "base": "poisson", "rounds": 2, "inducing": 6, "settle": 1}],
+    [
+        {"kernel": "time", "cells": 48},
+        {"kernel": "history", "base": "poisson", "rounds": 2, "inducing": 6, "settle": 1},
+    ],
 )
 def test_who_was_not_asked_last_has_an_intensity(parameters):
     clients, _ = make_events(clients=6, sequences=3, spread=0.0, seed=1)
-    fitted = FedPP(cells=48, compare=False, **parameters).fit(clients, cohort=2)
+    fitted = FedPP(compare=False, **parameters).fit(clients, cohort=2)
     for name, table in clients.items():
         model = fitted[name]
         assert np.isfinite(model.score(table)["gain"])
@@ -316,6 +319,18 @@ def test_epoch_seconds_and_ties():
         {"preset": "paper", "settle": 2},
         {"preset": "paper", "base": "hawkes"},
         {"preset": "paper", "period": 24.0},
+        {"preset": "paper", "compare": False},
+        {"preset": "paper", "settle": 0},
+        {"preset": "paper", "personal": False},
+        {"preset": "paper", "kernel": "lstm", "cells": 1500},
+        {"preset": "paper", "kernel": "lstm", "cells": 24},
+        {"preset": "paper", "kernel": "lstm", "base": "hawkes", "cells": 100},
+        {"preset": "paper", "kernel": "lstm", "base": "poisson", "base_rounds": 3},
+        {"kernel": "time", "settle": 0},
+        {"kernel": "history", "personal": False},
+        {"base": "poisson", "base_rounds": 3},
+        {"base": "curve", "base_rounds": 3},
+        {"kernel": "history", "base": "renewal", "cells": 100},
     ],
 )
 def test_parameters_that_do_not_fit_are_refused(parameters):
@@ -324,8 +339,21 @@ def test_parameters_that_do_not_fit_are_refused(parameters):
 
 
 def test_a_method_reads_its_own_parameters_again():
-    for method in (FedPP(), FedPP(kernel="time"), FedPP(preset="paper"), FedPP(preset="paper", aggregation="mmd")):
+    small = FedPP(preset="paper", kernel="lstm", base="hawkes", base_rounds=3)
+    for method in (
+        FedPP(),
+        FedPP(kernel="time"),
+        FedPP(preset="paper"),
+        FedPP(preset="paper", aggregation="mmd"),
+        small,
+    ):
         assert FedPP(**method.model_dump(mode="json")) == method
+
+
+@pytest.mark.parametrize(("compare", "sums"), [(False, True), (True, False)])
+def test_one_model_that_nobody_compares_is_a_sum(compare, sums):
+    method = FedPP(kernel="time", cells=48, compare=compare)
+    assert expects(method, first_state(method, 2), "compare").sums is sums
 
 
 def test_windows_outside_the_agreed_one_are_refused(poisson):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def expects(method: FedPP, state: FunctionState, phase: str) -> Expect:
-    """What valid answers look like; all but the span and the comparison are sums."""
+    """What valid answers look like; all but the span, and a comparison of models or clients, are sums."""
     if phase == "span":
         about = "first start and last end of your windows, rounded outwards"
         return Expect({"start": Spec((), "float", about=about), "end": Spec((), "float", about=about)})
@@ -28,7 +28,7 @@ def expects(method: FedPP, state: FunctionState, phase: str) -> Expect:
             "events": Spec((), "float", low=0, about="how many events you held out"),
         }
         alone = {"alone": Spec((), "float", about="gain per held-out event of what you learned by yourself")}
-        return Expect({**fields, **(alone if method.compares else {})})
+        return Expect({**fields, **(alone if method.compares else {})}, sums=method.sums_up)
     return Expect(_summands(method, state, phase), sums=True)
 
 

@@ -260,6 +260,9 @@ def _absorb_compare(method: FedPP, state: FunctionState, answers: Answers) -> tu
     What each client is told is cross-fitted: on each half of what was held out, the gain of the model that was best
     on the other half, so that nothing is reported on the events it was chosen by.
     """
+    if method.sums_up:
+        told = float(answers.sum["gains"].sum() / max(answers.sum["events"], 1.0))
+        return _go_on(method, replace(state, kept=method.models[0])), {f"held-out gain of the {method.models[0]}": told}
     gains = np.stack([answers[name]["gains"] for name in answers.names])
     if method.models[0] == "curve" and state.design.base == "curve":
         gains[:, 1] = gains[:, 0]  # one model, but for how its level is learned
