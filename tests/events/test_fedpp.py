@@ -198,6 +198,22 @@ def test_bands_and_draws_hold_what_the_inducing_points_leave_open():
     assert known < nowhere
 
 
+def test_bands_of_levels_count_no_uncertainty_twice():
+    """The level of a curve that is flat is the client's own rate, as sure as its own number of events makes it."""
+    rng = np.random.default_rng(100)
+    sizes = {"a": 900, "b": 400}
+    clients = {
+        name: Events.from_arrays([np.sort(rng.uniform(0, 10, size // 4)) for _ in range(4)], (0.0, 10.0))
+        for name, size in sizes.items()
+    }
+    fitted = FedPP(kernel="time", cells=48, compare=False).fit(clients)
+    line = fitted.state.function.timeline
+    assert np.isfinite(line.own[0])
+    for name, size in sizes.items():
+        drawn = fitted[name].draw(np.linspace(0.1, 9.9, 200), 4000, np.random.default_rng(0)).mean(axis=1)
+        assert np.log(drawn).std() == pytest.approx(np.sqrt(line.effect / size), rel=0.1)
+
+
 def test_what_is_reported_was_not_chosen_on_the_same_events():
     """Two models that differ by chance only: the better of the two on each half would be reported as a gain."""
     from cotempo.events.function_server import _best

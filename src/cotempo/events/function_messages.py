@@ -33,7 +33,7 @@ def expects(method: FedPP, state: FunctionState, phase: str) -> Expect:
 
 
 def _summands(method: FedPP, state: FunctionState, phase: str) -> dict[str, Spec]:
-    spread = Spec((2, 2), low=0, about="how much counts of your sequences, or blocks of a single one, vary")
+    spread = Spec((2, 3), low=0, about="how much counts of your sequences, or blocks of a single one, vary")
     if phase == "describe":
         return {
             "totals": Spec((2,), low=0, about="your number of events and your exposure"),

@@ -38,6 +38,8 @@ ITERATED, REFINED = ("hawkes", "renewal"), 5
 PASSES = 3
 POOLED = 1e6
 MARGIN = 3.0
+# The weight of Poisson's dispersion against that of the sequences, in degrees of freedom.
+CHANCE = 5.0
 
 
 def _is_needed(method: FedPP, state: FunctionState, stage: str) -> bool:
@@ -147,9 +149,9 @@ def _known(sums: Floats) -> Floats:
 
 
 def _effect(sums: Floats) -> float:
-    """Design effect."""
-    misfit, expected = _known(sums).tolist()
-    return max(1.0, misfit / expected) if expected else 1.0
+    """Design effect, drawn to Poisson's: that of few sequences is well above 1 by chance."""
+    misfit, expected, freedom = _known(sums).tolist()
+    return max(1.0, (freedom * misfit / expected + CHANCE) / (freedom + CHANCE)) if expected else 1.0
 
 
 def _absorb_level(method: FedPP, state: FunctionState, answers: Answers) -> tuple[FunctionState, dict[str, float]]:

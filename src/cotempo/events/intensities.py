@@ -68,7 +68,21 @@ class SharedCurve(Curve):
         drawn = self._curve.draws(self._profile.share(times), cell)
         noise = np.random.default_rng(1).standard_normal((len(drawn), 1))
         own = self._kept.rate / self.state.timeline.curves[-1]
-        return np.asarray(drawn * own[cell] * np.exp(noise * np.sqrt(self._kept.variance[cell])))
+        return np.asarray(drawn * own[cell] * self._balance * np.exp(noise * np.sqrt(self._kept.variance[cell])))
+
+    @cached_property
+    def _balance(self) -> Floats:
+        """How much higher the level is given each draw of the curve than given its mean, ``(draws, 1)``.
+
+        The client's own events fix the product of level and curve: what a draw has more of, its level has less.
+        """
+        strength = float(self.state.timeline.own[0])
+        if np.isinf(strength):
+            return np.ones((1, 1))
+        cells = np.arange(self.state.design.cells)
+        drawn = self._curve.draws((cells + 0.5) / len(cells), cells) / self.state.timeline.curves[-1]
+        mass = self.memory.cells[1] * self._kept.rate
+        return np.asarray((strength + mass.sum()) / (strength + drawn @ mass))[:, None]
 
     @property
     def ceiling(self) -> float:

@@ -177,8 +177,9 @@ def place_inducing(count: int) -> Floats:
 
 
 def dispersion(record: Record, process: Process, parameters: Floats) -> Floats:
-    """Sums for the design effect: how much counts vary beyond Poisson's, ``(2, 2)``.
+    """Sums for the design effect: how much counts vary beyond Poisson's, ``(2, 3)``.
 
+    Squared misfit, expected events and degrees of freedom.
     The first row is of sequences; the second, where there is a single one, of the folds its blocks are dealt to.
     """
     single = len(np.unique(record.window_sequence)) < 2
@@ -191,8 +192,9 @@ def dispersion(record: Record, process: Process, parameters: Floats) -> Floats:
         observed = np.bincount(unrolled[0].sequence, weights=unrolled[0].count, minlength=size)
         expected = np.bincount(unrolled[0].cell_sequence, weights=mass[0], minlength=size)
     watched = expected > 0
-    count, sums = int(watched.sum()), np.zeros((2, 2))
+    count, sums = int(watched.sum()), np.zeros((2, 3))
     if count > 1:
         expected = expected[watched] * max(record.events, 0.5) / expected.sum()
-        sums[int(single)] = ((observed[watched] - expected) ** 2).sum() * count / (count - 1), expected.sum()
+        misfit = ((observed[watched] - expected) ** 2).sum() * count / (count - 1)
+        sums[int(single)] = misfit, expected.sum(), count - 1
     return sums
