@@ -284,7 +284,7 @@ class FedTDD(Sizes, Method):
             return state, {"missing": _mean([told[name]["missing"] for name in told])}
         if line.phase == "share":
             return self._expand(state, told)
-        errors = {name: (told[name]["alone"], told[name]["together"]) for name in told}
+        errors = {name: (told[name]["alone"], told[name]["together"]) for name in told if told[name]["cells"]}
         gain = _mean([alone - together for alone, together in errors.values()])
         return replace(state, errors={**state.errors, **errors}), {"gain": gain}
 
