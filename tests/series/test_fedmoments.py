@@ -102,6 +102,14 @@ def test_joining_helps_clients_with_few_rows():
     assert np.mean(gains) > 0
 
 
+@pytest.mark.parametrize(("missing", "sweeps"), [(0.0, 1), (0.3, 0), (0.3, 1), (0.3, 2)])
+def test_a_client_among_itself_gains_nothing(missing: float, sweeps: int):
+    clients = tables(parts(1, rows=400, missing=missing))
+    fitted = ct.FedMoments(window=8, sweeps=sweeps).fit(clients, progress=False)
+    benefit = fitted.benefit["client-0"]
+    assert benefit.alone == pytest.approx(benefit.together, rel=1e-12)
+
+
 def test_too_few_rows_are_refused():
     clients = tables(parts(2))
     clients["tiny"] = Series.from_arrays(np.arange(9.0).reshape(3, 3), features=NAMES)

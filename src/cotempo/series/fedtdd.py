@@ -260,7 +260,7 @@ class FedTDD(Sizes, Method):
             told["start"] = state.start.average
         if self.has_moments:
             told |= {"features": json.dumps(state.moments.features), "prior": state.moments.prior}
-            told |= {"products": state.moments.products.sum(axis=0), "counts": state.moments.counts.sum(axis=0)}
+            told |= {"products": state.moments.products[1], "counts": state.moments.counts[1]}
             told |= {"middle": state.moments.units.centre, "step": state.moments.units.step}
         return Message(told)
 
