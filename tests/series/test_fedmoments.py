@@ -11,6 +11,7 @@ import cotempo as ct
 from cotempo.data import Series, hide, mask_cells
 from cotempo.errors import CotempoError
 from cotempo.series import interpolate
+from cotempo.series.choosing import split
 from cotempo.series.moments import find_units, sum_units
 from cotempo.series.windows import Rows
 
@@ -108,6 +109,15 @@ def test_a_client_among_itself_gains_nothing(missing: float, sweeps: int):
     fitted = ct.FedMoments(window=8, sweeps=sweeps).fit(clients, progress=False)
     benefit = fitted.benefit["client-0"]
     assert benefit.alone == pytest.approx(benefit.together, rel=1e-12)
+
+
+def test_a_client_that_sets_all_its_rows_apart_is_not_compared():
+    clients = tables(parts(20, rows=110))
+    apart = {name for name, table in clients.items() if not len(split(Rows.of(table))[0].values)}
+    assert apart
+    fitted = ct.FedMoments(window=6).fit(clients, progress=False)
+    assert not apart & set(fitted.benefit)
+    assert fitted[min(apart)].calibration.errors.any()
 
 
 def test_too_few_rows_are_refused():

@@ -318,16 +318,19 @@ def _compare(told: Message, prepared: Prepared, sweeps: int) -> tuple[Message, C
     first, ends = Moments.unpack(told["products"][0], told["counts"][0]).take(own), shorten(held)
     targets = [mask & ~np.isnan(ends.values) for mask in hidings(ends)] if len(ends.values) else []
     cells = int(sum(target.sum() for target in targets))
+    nothing = Message({"alone": 0.0, "together": 0.0, "cells": 0})
     if not cells:
-        return Message({"alone": 0.0, "together": 0.0, "cells": 0}), Calibration.none(len(prepared.features))
+        return nothing, Calibration.none(len(prepared.features))
     model = Gaussian.of(first, PRIORS[told["prior"]])
+    calibration = calibrate(model, units, held, len(first.products))
+    if not len(kept.values):
+        return nothing, calibration
     sizes = windows_of_sweeps(len(first.products), sweeps if np.isnan(prepared.rows.values).any() else 0)
     mine = sum_filled(kept, units, sum_units(kept), sizes)
     alone = Gaussian.of(mine, PRIORS[choose(**try_priors(mine, held))])
     errors = [
         sum(error_of(each, ends, target, spread_of(first)) for target in targets) / cells for each in (alone, model)
     ]
-    calibration = calibrate(model, units, held, len(first.products))
     return Message({"alone": errors[0], "together": errors[1], "cells": cells}), calibration
 
 
