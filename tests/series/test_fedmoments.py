@@ -72,12 +72,14 @@ def test_features_that_only_some_have():
     assert ours < 0.8 * line
 
 
-def test_an_empty_client_and_the_order_of_clients_change_nothing():
-    clients = tables(parts(4))
+@pytest.mark.parametrize("missing", [0.0, 0.25])
+def test_an_empty_client_and_the_order_of_clients_change_nothing(missing: float):
+    clients = tables(parts(4, missing=missing))
     fitted = ct.FedMoments(window=6).fit(clients, progress=False)
     more = {**clients, "empty": Series.from_arrays(np.zeros((0, 3)), features=NAMES)}
     more["unseen"] = Series.from_arrays(np.full((30, 3), np.nan), features=NAMES)
     again = ct.FedMoments(window=6).fit(more, progress=False)
+    assert not again.failures
     renamed = dict(zip(("d", "c", "b", "a"), clients.values(), strict=True))
     turned = ct.FedMoments(window=6).fit(renamed, progress=False)
     for other in (again, turned):
@@ -85,6 +87,21 @@ def test_an_empty_client_and_the_order_of_clients_change_nothing():
         assert other.state.prior == fitted.state.prior
     assert turned.benefit["d"].together == pytest.approx(fitted.benefit["client-0"].together)
     assert set(again.benefit) == set(fitted.benefit)
+    assert np.isfinite(again["unseen"].impute(more["unseen"], draws=2).high).all()
+
+
+def test_a_column_without_measurements_leaves_the_others_their_intervals():
+    clients = tables(parts(3, rows=800))
+    table = clients["client-0"]
+    lacking = replace(table, values=np.where(np.arange(3) == 1, np.nan, table.values))
+    fitted = ct.FedMoments(window=6).fit({**clients, "client-0": lacking}, progress=False)
+    less = replace(table, features=("a", "c"), values=table.values[:, [0, 2]])
+    other = ct.FedMoments(window=6).fit({**clients, "client-0": less}, progress=False)
+    mine, theirs = fitted["client-0"].calibration, other["client-0"].calibration
+    assert theirs.errors.any()
+    assert np.allclose(mine.errors[:, [0, 2]], theirs.errors)
+    assert np.allclose(mine.ratios[:, [0, 2]], theirs.ratios)
+    assert not mine.errors[:, 1].any()
 
 
 def test_units_change_no_benefit():

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from cotempo.data import Series, Table, make_series
-from cotempo.errors import DataError, Problem, SchemaError
+from cotempo.errors import Problem, SchemaError
 from cotempo.federation.exchange import Answers, Ask, Expect, Question, Spec
 from cotempo.federation.fitted import Fitted, Outcome
 from cotempo.federation.message import Message
@@ -43,7 +43,7 @@ from cotempo.series.gaussian import Gaussian
 from cotempo.series.moments import Moments, Units, find_units, sum_units
 from cotempo.series.seriesmoments import MomentsModel
 from cotempo.series.windowed import first_guess, sum_filled, usual_window, windows_of_sweeps
-from cotempo.series.windows import Rows
+from cotempo.series.windows import Rows, need_many
 
 Floats = NDArray[np.float64]
 SUMS = ("centre", "moments", "choose")
@@ -79,10 +79,20 @@ class MomentsState:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A client's rows of the features it measured, and the names of these."""
+    """A client's rows, and the names of their features."""
 
     rows: Rows
     features: tuple[str, ...]
+
+    @property
+    def seen(self) -> NDArray[np.intp]:
+        """Which features were measured."""
+        return np.flatnonzero(~np.isnan(self.rows.values).all(axis=0))
+
+    def among(self, names: Sequence[str]) -> tuple[Rows, NDArray[np.intp]]:
+        """Rows of the features that were measured, and where these stand among some names."""
+        own = np.array([names.index(self.features[column]) for column in self.seen], dtype=np.intp)
+        return Rows(self.rows.values[:, self.seen], self.rows.lengths), own
 
 
 @register()
@@ -128,15 +138,11 @@ class FedMoments(Method):
     # At a client.
 
     def prepare(self, table: Table) -> Prepared:
-        """Keep the features that were measured."""
+        """Cut the pieces, and refuse a few rows."""
         assert isinstance(table, Series)  # `check` saw the schema
         rows = Rows.of(table)
-        seen = np.asarray(~np.isnan(rows.values).all(axis=0))
-        if 0 < len(rows.values) < self.minimum_rows:
-            must = f"at least {self.minimum_rows} rows are needed, {len(rows.values)} are there: a few tell themselves"
-            raise DataError([Problem(must)])
-        names = tuple(name for name, known in zip(table.features, seen, strict=True) if known)
-        return Prepared(Rows(rows.values[:, seen], rows.lengths), names)
+        need_many(rows, self.minimum_rows)
+        return Prepared(rows, table.features)
 
     def begin(self, prepared: Prepared, rng: Rng) -> Calibration:
         """No intervals yet."""
@@ -278,7 +284,7 @@ class FittedMoments(Fitted):
         super().__getitem__(client)
         found = self.outcome.memories.get(client)
         names = self.outcome.schemas[client].columns
-        if not isinstance(found, Calibration) or len(found.usual) != len(names):
+        if not isinstance(found, Calibration):
             found = Calibration.none(len(names))
         return self._model(names, found)
 
@@ -299,11 +305,11 @@ class FittedMoments(Fitted):
 def contribute(phase: str, told: Message, prepared: Prepared) -> Message:
     """What a client adds to the totals."""
     names = json.loads(told["features"])
-    own = np.array([names.index(name) for name in prepared.features], dtype=np.intp)
+    rows, own = prepared.among(names)
     if phase == "centre":
-        return Message(_centre(prepared, own, len(names)))
+        return Message(_centre(rows, own, len(names)))
     units = Units(told["centre"], told["step"]).take(own)
-    kept, held = (units.rows(part) for part in split(prepared.rows))
+    kept, held = (units.rows(part) for part in split(rows))
     if phase == "moments":
         return Message(_sums(kept, held, told, units, own, len(names)))
     return Message(try_priors(Moments.unpack(told["products"][0], told["counts"][0]).take(own), held))
@@ -311,9 +317,8 @@ def contribute(phase: str, told: Message, prepared: Prepared) -> Message:
 
 def _compare(told: Message, prepared: Prepared, sweeps: int) -> tuple[Message, Calibration]:
     """Fill hidden cells alone and together, and calibrate."""
-    names = json.loads(told["features"])
-    own = np.array([names.index(name) for name in prepared.features], dtype=np.intp)
-    units, (kept, held) = Units(told["centre"], told["step"]).take(own), split(prepared.rows)
+    rows, own = prepared.among(json.loads(told["features"]))
+    units, (kept, held) = Units(told["centre"], told["step"]).take(own), split(rows)
     held = units.rows(held)
     first, ends = Moments.unpack(told["products"][0], told["counts"][0]).take(own), shorten(held)
     targets = [mask & ~np.isnan(ends.values) for mask in hidings(ends)] if len(ends.values) else []
@@ -322,10 +327,10 @@ def _compare(told: Message, prepared: Prepared, sweeps: int) -> tuple[Message, C
     if not cells:
         return nothing, Calibration.none(len(prepared.features))
     model = Gaussian.of(first, PRIORS[told["prior"]])
-    calibration = calibrate(model, units, held, len(first.products))
+    calibration = calibrate(model, units, held, len(first.products)).embed(prepared.seen, len(prepared.features))
     if not len(kept.values):
         return nothing, calibration
-    sizes = windows_of_sweeps(len(first.products), sweeps if np.isnan(prepared.rows.values).any() else 0)
+    sizes = windows_of_sweeps(len(first.products), sweeps if np.isnan(rows.values).any() else 0)
     mine = sum_filled(kept, units, sum_units(kept), sizes)
     alone = Gaussian.of(mine, PRIORS[choose(**try_priors(mine, held))])
     errors = [
@@ -334,25 +339,27 @@ def _compare(told: Message, prepared: Prepared, sweeps: int) -> tuple[Message, C
     return Message({"alone": errors[0], "together": errors[1], "cells": cells}), calibration
 
 
-def _centre(prepared: Prepared, own: NDArray[np.intp], count: int) -> dict[str, Any]:
+def _centre(rows: Rows, own: NDArray[np.intp], count: int) -> dict[str, Any]:
     """Sums for units and first guesses, among all features."""
-    rows = Rows(np.full((len(prepared.rows.values), count), np.nan), prepared.rows.lengths)
-    rows.values[:, own] = prepared.rows.values
-    first, whole = (sum_units(part) for part in (split(rows)[0], rows))
+    wide = Rows(np.full((len(rows.values), count), np.nan), rows.lengths)
+    wide.values[:, own] = rows.values
+    first, whole = (sum_units(part) for part in (split(wide)[0], wide))
     both = {name: np.stack([first[name], whole[name]]) for name in ("pairs", "steps")}
-    return {**whole, **both, "incomplete": float(np.isnan(prepared.rows.values).any())}
+    return {**whole, **both, "incomplete": float(np.isnan(rows.values).any())}
 
 
 def _sums(kept: Rows, held: Rows, told: Message, units: Units, own: NDArray[np.intp], count: int) -> dict[str, Floats]:
     """Moments of the rows to learn from and of all rows, gaps as the totals so far of either fill them."""
     models, window = [], told["window"]
-    for part in range(2):
+    parts = [Moments.none(window, count)] * 2
+    for part in range(2 if len(own) else 0):
         if "products" in told:
             pooled = Moments.unpack(told["products"][part], told["counts"][part])
             models.append(Gaussian.of(pooled.take(own), PRIORS[USUAL]))
         else:
             models.append(first_guess(units, *(told[name][part][np.ix_(own, own)] for name in ("pairs", "steps"))))
-    first = models[0].expect(kept, window)
-    again = models[1].expect(kept, window) if np.isnan(kept.values).any() else first
-    parts = [each.embed(own, count) for each in (first, again + models[1].expect(held, window))]
+    if models:
+        first = models[0].expect(kept, window)
+        again = models[1].expect(kept, window) if np.isnan(kept.values).any() else first
+        parts = [each.embed(own, count) for each in (first, again + models[1].expect(held, window))]
     return {"products": np.stack([part.pack() for part in parts]), "counts": np.stack([p.counts for p in parts])}
