@@ -44,7 +44,7 @@ def test_untrained_it_is_what_it_corrects():
     holes = rows.with_values(np.where(hide(rows, 16, stream), np.nan, rows.values))
     stage = Corrected(base, ties, fresh)
     fillings = stage.fill(holes, sizes)
-    assert stage.names == ("moments", "ties", "own")
+    assert stage.names == ("moments", "ties", "correction")
     assert np.allclose(fillings[-1], base.scaled(holes, sizes))
     assert np.allclose(fillings[:-1], base.fillings(holes, sizes)[0][1:])
 

@@ -14,8 +14,8 @@ from cotempo.errors import DataError, ParameterError, Problem
 from cotempo.federation.method import explain
 from cotempo.federation.rng import Rng
 from cotempo.series.calibration import calibrate
-from cotempo.series.corrected import Corrected, passes, train_imputer
-from cotempo.series.filling import Filler, Stage, Tied
+from cotempo.series.corrected import Corrected, passes, train_imputers
+from cotempo.series.filling import Filler, Networks, Stage, Tied
 from cotempo.series.gates import prove
 from cotempo.series.learned import Learned
 from cotempo.series.owner import SeriesModel
@@ -90,11 +90,13 @@ class SeriesDiffusion(Sizes):
         window = usual_window(len(table.features), 4 * sizes.window)
         moments, _, _ = learn(scaled, window)
         base, _ = prove(trust(moments, Tied(ties)), held, sizes, rng("base"))
-        stage = Corrected(base, ties, train_imputer(sizes, base, scaled, unseen, ties, rng))
-        filler, halves = prove(trust(stage), held, sizes, rng("gates"))
+        correction, own = train_imputers(sizes, base, scaled, unseen, ties, rng)
+        corrected, networks = Corrected(base, ties, correction), Networks(ties, None, own)
+        filler, halves = prove(trust(corrected, networks), held, sizes, rng("gates"))
         # What is proven is learned again, from the rows set apart, too.
         latest, _, _ = learn(bare.inner(rows), window)
-        filler = replace(filler, stages=(replace(stage, base=replace(base, stages=(latest, Tied(ties)))),))
+        corrected = replace(corrected, base=replace(base, stages=(latest, Tied(ties))))
+        filler = replace(filler, stages=(corrected, networks))
         missing = np.isnan(rows.values)
         errors = find_errors(filler, rows, sizes, rng("errors")) if missing.any() else rows.values[:0]
         filled = roughen(filler.rows(rows, sizes), missing, errors, rng("roughness"))

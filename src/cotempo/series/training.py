@@ -55,7 +55,7 @@ class Material:
         whole = np.ones(features, dtype=bool)
         return cls(np.nan_to_num(windows), ~np.isnan(windows), ties or Ties.none(features), whole)
 
-    def parts(self) -> dict[str, NDArray[Any]]:
+    def parts(self) -> dict[str, Any]:
         """What there is of each window."""
         return {name: part for name in WINDOWED if (part := getattr(self, name)) is not None}
 
