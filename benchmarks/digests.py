@@ -24,7 +24,7 @@ import numpy as np
 
 import cotempo as ct
 from cotempo.federation.registry import methods
-from cotempo.federation.tree import is_tensor
+from cotempo.storage.tree import is_tensor
 from cotempo.testing import example
 
 OTHERS: dict[str, tuple[str, dict[str, Any]]] = {

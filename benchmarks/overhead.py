@@ -20,12 +20,9 @@ from results import write_results
 import cotempo as ct
 from cotempo.data import Table
 from cotempo.engines.inprocess import InProcess
-from cotempo.federation.exchange import Answers, Ask, Expect, Question, Spec
-from cotempo.federation.message import Message
-from cotempo.federation.method import Method, Roster
-from cotempo.federation.rng import Rng
+from cotempo.federation import Answers, Ask, Expect, Message, Method, Question, Rng, Roster, Spec
 from cotempo.federation.rounds import rounds
-from cotempo.federation.run import RunFolder
+from cotempo.runs.folder import RunFolder
 from cotempo.threads import limit_threads
 
 WIDTH = 10

@@ -10,8 +10,8 @@ import pytest
 import cotempo as ct
 from cotempo.cli import main
 from cotempo.errors import CotempoError, DataError, ParameterError
-from cotempo.experiment import Experiment, load_clients, load_truth
-from cotempo.fitting import run_experiment
+from cotempo.runs.experiment import Experiment, load_clients, load_truth
+from cotempo.runs.run import run_experiment
 
 GOOD = """
 name = "first"

@@ -18,7 +18,7 @@ import numpy as np
 from common import FILES, ROOT, Tables, cohort_score, deal, deal_types, write_results
 
 from cotempo.events import FedPP, FedSimple, read_event_archive
-from cotempo.federation.participation import Participation
+from cotempo.federation import Participation
 
 RULES = ("kl", "wasserstein", "fedavg", "mmd")
 CHOICES = ("aggregation", "epochs", "shares", "straggling", "clients", "types", "rates", "homogeneous")

@@ -20,9 +20,7 @@ from truths import WINDOW, intensity, simulate
 
 from cotempo.data import make_events
 from cotempo.events import FedPP, SigmoidCox
-from cotempo.federation.exchange import Question
-from cotempo.federation.message import Message
-from cotempo.federation.rng import Rng
+from cotempo.federation import Message, Question, Rng
 
 INDUCING, STEPS = 50, 40
 GRID = np.linspace(0.1, 49.9, 400)

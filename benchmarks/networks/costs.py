@@ -12,7 +12,7 @@ import numpy as np
 from measuring import finish, options, show
 
 import cotempo as ct
-from cotempo.federation.method import Method
+from cotempo.federation import Method
 
 BASE = {"variables": 20, "clients": 8, "samples": 512}
 SWEEPS = {"variables": (10, 20, 40, 80), "clients": (2, 8, 32, 128), "samples": (512, 2048, 8192, 32768)}

@@ -21,7 +21,7 @@ import numpy as np
 from results import write_results
 
 import cotempo as ct
-from cotempo.federation.rng import Rng
+from cotempo.federation import Rng
 
 KINDS: dict[str, dict[str, Any]] = {
     "equal": {},

@@ -27,9 +27,8 @@ from results import write_results
 
 import cotempo as ct
 from cotempo.engines.inprocess import InProcess
+from cotempo.federation import Message, Method
 from cotempo.federation.engine import Engine
-from cotempo.federation.message import Message
-from cotempo.federation.method import Method
 from cotempo.federation.rounds import rounds
 from cotempo.threads import limit_threads
 

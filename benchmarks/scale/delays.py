@@ -20,9 +20,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from results import write_results
 
 from cotempo.engines.inprocess import InProcess
-from cotempo.federation.asynchronous import Delays, Timed, asynchronous_rounds, timed_rounds
-from cotempo.federation.participation import Participation
+from cotempo.federation import Participation
 from cotempo.federation.rounds import opening
+from cotempo.federation.simulated_time import Delays, Timed, asynchronous_rounds, timed_rounds
 from cotempo.threads import limit_threads
 
 CLIENTS = 20

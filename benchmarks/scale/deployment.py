@@ -14,7 +14,7 @@ from cotempo.engines.flower.client import Client, free_port
 from cotempo.engines.flower.daemon import wait_until
 from cotempo.engines.flower.provision import Federation, provision
 from cotempo.engines.flower.server import Server
-from cotempo.federation.method import Method
+from cotempo.federation import Method
 
 PATIENCE = 180.0
 

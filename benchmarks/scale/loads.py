@@ -12,11 +12,21 @@ from pydantic import Field
 
 import cotempo as ct
 from cotempo.data import Schema, Series, Table
-from cotempo.federation.exchange import Answers, Ask, Expect, Question, Reply, Spec
-from cotempo.federation.message import Message
-from cotempo.federation.method import Memory, Method, Metrics, Roster
-from cotempo.federation.registry import register
-from cotempo.federation.rng import Rng
+from cotempo.federation import (
+    Answers,
+    Ask,
+    Expect,
+    Memory,
+    Message,
+    Method,
+    Metrics,
+    Question,
+    Reply,
+    Rng,
+    Roster,
+    Spec,
+    register,
+)
 from cotempo.federation.site import question_to_bytes, receive, reply_to_bytes
 
 

@@ -19,8 +19,7 @@ from cotempo.events.fitted_fedpp import KernelCurve
 from cotempo.events.function_client import likelihood
 from cotempo.events.grid import Grid
 from cotempo.events.record import Record
-from cotempo.federation.method import Method, Roster
-from cotempo.federation.rng import Rng
+from cotempo.federation import Method, Rng, Roster
 from cotempo.federation.rounds import pose
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from results import write_results
 from setting import WINDOW, load
 
 from cotempo.data import Series, hide, mask_rows
-from cotempo.federation.rng import Rng
+from cotempo.federation import Rng
 from cotempo.series import SeriesDiffusion, interpolate
 from cotempo.series.guided import GuidedFiller
 from cotempo.series.windows import Rows

@@ -17,7 +17,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from results import write_results
 
-from cotempo.federation.rng import Rng
+from cotempo.federation import Rng
 from cotempo.series import layers
 from cotempo.series.learned import Learned
 from cotempo.series.noise import Noise

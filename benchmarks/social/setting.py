@@ -17,9 +17,9 @@ sys.path[:0] = [str(Path(__file__).parents[1])]
 
 from cotempo.data import Posts, make_posts, read_posts  # noqa: E402
 from cotempo.engines.inprocess import InProcess  # noqa: E402
-from cotempo.federation.fitted import Outcome  # noqa: E402
+from cotempo.federation import Outcome
 from cotempo.federation.rounds import rounds  # noqa: E402
-from cotempo.federation.run import describe_step  # noqa: E402
+from cotempo.runs.folder import describe_step  # noqa: E402
 from cotempo.social.clustering import cluster_scores, group_known, group_unknown  # noqa: E402
 from cotempo.social.encoder import CharacterEncoder  # noqa: E402
 from cotempo.social.encoder_cache import CachedEncoder  # noqa: E402

@@ -21,11 +21,10 @@ if TYPE_CHECKING:
     )
     from cotempo.errors import CotempoError
     from cotempo.events import FedPP, SigmoidCox, read_event_archive
-    from cotempo.federation.asynchronous import Delays
     from cotempo.federation.fitted import load
     from cotempo.federation.mean import FedMean
     from cotempo.federation.participation import Participation
-    from cotempo.fitting import dry_run, fit, resume, simulate_delays
+    from cotempo.federation.simulated_time import Delays
     from cotempo.networks import (
         FDBNL,
         PFDBNL,
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
         read_netsim,
         score_network,
     )
+    from cotempo.runs.run import dry_run, fit, resume, simulate_delays
     from cotempo.series import FedMoments, FedTDD, SeriesDiffusion, SeriesMoments
     from cotempo.social import DAMe, EventDetector
 
@@ -52,11 +52,11 @@ _HOMES = {
     ),
     "cotempo.errors": ("CotempoError",),
     "cotempo.events": ("FedPP", "SigmoidCox", "read_event_archive"),
-    "cotempo.federation.asynchronous": ("Delays",),
+    "cotempo.federation.simulated_time": ("Delays",),
     "cotempo.federation.fitted": ("load",),
     "cotempo.federation.mean": ("FedMean",),
     "cotempo.federation.participation": ("Participation",),
-    "cotempo.fitting": ("dry_run", "fit", "resume", "simulate_delays"),
+    "cotempo.runs.run": ("dry_run", "fit", "resume", "simulate_delays"),
     "cotempo.networks": (
         "FDBNL", "PFDBNL", "EdgeRanking", "Network", "OneRound", "make_lorenz96", "make_networks", "rank_edges",
         "read_dream4", "read_netsim", "score_network",

@@ -13,7 +13,7 @@ import pytest
 import cotempo as ct
 from cotempo.cli import main
 from cotempo.errors import CotempoError, DataError, ParameterError, QuorumError, RunError, SchemaError
-from cotempo.federation.run import RunFolder
+from cotempo.runs.folder import RunFolder
 
 EXPERIMENT = """
 name = "first"

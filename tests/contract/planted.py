@@ -13,10 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from cotempo.data import Series, Table
-from cotempo.federation.exchange import Answers, Ask, Expect, Question, Spec
-from cotempo.federation.message import Message
-from cotempo.federation.method import Method, Metrics, Roster
-from cotempo.federation.rng import Rng
+from cotempo.federation import Answers, Ask, Expect, Message, Method, Metrics, Question, Rng, Roster, Spec
 
 
 @dataclass(frozen=True)

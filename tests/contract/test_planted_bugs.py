@@ -9,7 +9,7 @@ import planted
 import pytest
 
 from cotempo.data import Series
-from cotempo.federation.method import Method
+from cotempo.federation import Method
 from cotempo.testing import CHECKS, check_method
 
 

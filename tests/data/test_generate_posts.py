@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cotempo.data import make_posts
-from cotempo.data.vocabulary import LANGUAGES, MOST_WORDS, word
+from cotempo.data.generate.vocabulary import LANGUAGES, MOST_WORDS, word
 from cotempo.errors import ParameterError
 
 

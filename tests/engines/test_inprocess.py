@@ -13,9 +13,9 @@ from toys import Notes, Walk, make_clients
 import cotempo as ct
 from cotempo.engines import open_engine
 from cotempo.errors import DataError, ParameterError, SchemaError
-from cotempo.federation.exchange import Question
+from cotempo.federation import Question
 from cotempo.federation.rounds import rounds
-from cotempo.federation.tree import digest
+from cotempo.storage.tree import digest
 from cotempo.testing.engines import direct
 
 CLIENTS = make_clients(4)

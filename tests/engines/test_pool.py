@@ -14,8 +14,8 @@ import cotempo as ct
 from cotempo.engines.pool import Pool
 from cotempo.errors import ParameterError
 from cotempo.federation.rounds import Progress, rounds
-from cotempo.federation.run import read_lines
-from cotempo.federation.tree import digest
+from cotempo.runs.folder import read_lines
+from cotempo.storage.tree import digest
 from cotempo.testing import Faulty
 from cotempo.testing.engines import direct
 

@@ -13,9 +13,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import cotempo.federation.files as files
+import cotempo.storage.files as files
 from cotempo.cli import main
-from cotempo.federation.run import RunFolder
+from cotempo.runs.folder import RunFolder
 
 
 def die() -> None:

@@ -12,15 +12,11 @@ from toys import SECRET, Walk, WalkState, Wrapped, make_clients
 
 import cotempo as ct
 from cotempo.errors import ParameterError, QuorumError
-from cotempo.federation.asynchronous import Delays, Timed, asynchronous_rounds, timed_rounds
-from cotempo.federation.exchange import Ask, Expect
-from cotempo.federation.message import Message
-from cotempo.federation.method import Late, Method
-from cotempo.federation.participation import Participation
+from cotempo.federation import Ask, Expect, Late, Message, Method, Participation, Rng
 from cotempo.federation.registry import methods
-from cotempo.federation.rng import Rng
 from cotempo.federation.rounds import rounds
-from cotempo.federation.tree import digest
+from cotempo.federation.simulated_time import Delays, Timed, asynchronous_rounds, timed_rounds
+from cotempo.storage.tree import digest
 from cotempo.testing import Bytewise, Faulty, example
 from cotempo.testing.engines import direct
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cotempo.federation.files import read_hashed, write_hashed, write_whole
+from cotempo.storage.files import read_hashed, write_hashed, write_whole
 
 
 @pytest.mark.parametrize("call", ["fsync", "replace"])

@@ -14,8 +14,8 @@ from toys import Walk, make_clients
 
 import cotempo as ct
 from cotempo.errors import DataError, ParameterError, RunError
-from cotempo.federation.method import Benefit
-from cotempo.federation.tree import digest
+from cotempo.federation import Benefit
+from cotempo.storage.tree import digest
 
 CLIENTS = make_clients(3)
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from cotempo.errors import MessageError
-from cotempo.federation.message import EMPTY, Message
-from cotempo.federation.tree import encode
+from cotempo.federation import EMPTY, Message
+from cotempo.storage.tree import encode
 
 
 class Colour(enum.IntEnum):

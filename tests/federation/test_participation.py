@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cotempo.errors import ParameterError
-from cotempo.federation.participation import Participation
+from cotempo.federation import Participation
 
 NAMES = [f"client-{index}" for index in range(10)]
 

@@ -20,8 +20,8 @@ import cotempo as ct
 from cotempo.cli import main
 from cotempo.data import Series
 from cotempo.errors import DataError, ParameterError, QuorumError, RunError
-from cotempo.federation.run import RunFolder, read_lines
 from cotempo.networks.fitted import FittedNetwork
+from cotempo.runs.folder import RunFolder, read_lines
 
 EXPERIMENT = """
 name = "killed"

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cotempo.federation.rng import Rng
+from cotempo.federation import Rng
 
 keys = st.lists(st.integers(0, 10**6) | st.text(max_size=4), max_size=4).map(tuple)
 

@@ -12,12 +12,9 @@ from toys import SECRET, Notes, Walk, Wrapped, make_clients
 
 from cotempo.data import Series
 from cotempo.errors import CotempoError, MessageError, Problem, QuorumError, SchemaError
-from cotempo.federation.exchange import Answers, Ask, Failure, Question, Reply
-from cotempo.federation.message import Message
-from cotempo.federation.method import Roster
-from cotempo.federation.participation import Participation
+from cotempo.federation import Answers, Ask, Failure, Message, Participation, Question, Reply, Roster
 from cotempo.federation.rounds import Progress, rounds
-from cotempo.federation.tree import digest
+from cotempo.storage.tree import digest
 from cotempo.testing import Faulty
 from cotempo.testing.engines import direct
 

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from toys import SECRET, Walk, WalkMemory, make_clients
 
 from cotempo.errors import MemoryLost, MessageError
-from cotempo.federation.exchange import Failure, Question, Reply
-from cotempo.federation.message import EMPTY, Message
+from cotempo.federation import EMPTY, Failure, Message, Question, Reply
 from cotempo.federation.site import (
     DiskStore,
     RamStore,
@@ -26,7 +25,7 @@ from cotempo.federation.site import (
     reply_from_bytes,
     reply_to_bytes,
 )
-from cotempo.federation.tree import encode
+from cotempo.storage.tree import encode
 
 TABLE = make_clients(1)["a"]
 MakeStore = Callable[[], RamStore | DiskStore]

@@ -21,7 +21,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from cotempo.federation.tree import TreeError, decode, digest, encode, freeze, own, stack, unstack
+from cotempo.storage.tree import TreeError, decode, digest, encode, freeze, own, stack, unstack
 
 DTYPES = ("f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "?")
 
@@ -129,7 +129,7 @@ def test_big_endian_arrays_keep_their_values() -> None:
 
 def test_equal_trees_have_equal_bytes_in_another_process() -> None:
     code = (
-        "import hashlib, sys; import numpy as np; from cotempo.federation.tree import encode;"
+        "import hashlib, sys; import numpy as np; from cotempo.storage.tree import encode;"
         "tree = {'b': np.arange(6.0).reshape(2, 3), 'a': (1, 2.5, 'x', None), 'é': {k: np.ones(2) for k in 'zyx'}};"
         "print(hashlib.sha256(encode(tree)).hexdigest())"
     )

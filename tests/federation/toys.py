@@ -13,10 +13,21 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from cotempo.data import Schema, Series, Table
-from cotempo.federation.exchange import Answers, Ask, Expect, Failure, Question, Reply, Spec
-from cotempo.federation.message import Message
-from cotempo.federation.method import Memory, Method, Metrics, Roster
-from cotempo.federation.rng import Rng
+from cotempo.federation import (
+    Answers,
+    Ask,
+    Expect,
+    Failure,
+    Memory,
+    Message,
+    Method,
+    Metrics,
+    Question,
+    Reply,
+    Rng,
+    Roster,
+    Spec,
+)
 from cotempo.federation.rounds import Checkpoint, Progress
 
 SECRET = "the patient in bed 7"

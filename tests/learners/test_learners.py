@@ -12,7 +12,7 @@ from torch import nn
 
 from cotempo import learners
 from cotempo.data import Series, Table
-from cotempo.federation.method import Roster
+from cotempo.federation import Roster
 from cotempo.federation.rounds import rounds
 from cotempo.learners.sfl import relation_graph
 from cotempo.learners.vector import from_vector, to_vector

@@ -6,11 +6,11 @@ from scipy.stats import multivariate_normal, norm
 
 import cotempo as ct
 from cotempo.errors import ParameterError
-from cotempo.experiment import Experiment, load_clients
 from cotempo.networks import Network
 from cotempo.networks.copula import BINS, edges, hidden_correlations, hidden_scores, histogram
 from cotempo.networks.features import Design, draw_waves
 from cotempo.networks.ranked import edges_of
+from cotempo.runs.experiment import Experiment, load_clients
 
 
 def auroc(clients: dict[str, ct.Series], truth: Network, **settings: object) -> float:

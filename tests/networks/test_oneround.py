@@ -10,15 +10,13 @@ import pytest
 import cotempo as ct
 from cotempo.engines.inprocess import InProcess
 from cotempo.errors import DataError, ParameterError, SchemaError
-from cotempo.federation.exchange import Question, Reply
-from cotempo.federation.message import Message
+from cotempo.federation import Message, Question, Reply, validate
 from cotempo.federation.rounds import rounds
 from cotempo.networks.gram import Gram
 from cotempo.networks.oneround_client import own_rows, product_sums
 from cotempo.networks.personal import score_shares
 from cotempo.networks.transitions import transitions
 from cotempo.networks.wishes import Wishes
-from cotempo.shields import validate
 from cotempo.testing import Faulty
 
 QUICK = ct.OneRound(restarts=0, compare=False)

@@ -6,13 +6,13 @@ import numpy as np
 
 import cotempo as ct
 from cotempo.engines.inprocess import InProcess
-from cotempo.federation.participation import Participation
+from cotempo.federation import Participation
 from cotempo.federation.registry import find_method
 from cotempo.federation.rounds import rounds
-from cotempo.federation.tree import digest
 from cotempo.networks.baselines import Local
 from cotempo.networks.compare import unbiased
 from cotempo.networks.pfdbnl import COUPLINGS, PFDBNL, residual_squares, tied_step
+from cotempo.storage.tree import digest
 
 FIXED = {"coupling": 0.3, "lambda_within": 0.1, "lambda_across": 0.1, "compare": False}
 

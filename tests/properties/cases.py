@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cotempo.data import READERS, Events, Posts, Series
-from cotempo.federation.method import Method
+from cotempo.federation import Method
 from cotempo.federation.registry import methods
 from cotempo.social.backbone import EventLearner
 from cotempo.testing import example

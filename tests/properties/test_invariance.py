@@ -17,7 +17,7 @@ from cases import CASES, Case, Reading, View, apart, from_files, halves, make_ca
 
 from cotempo.data import Events, Posts, Series
 from cotempo.errors import DataError
-from cotempo.federation.rng import Rng
+from cotempo.federation import Rng
 from cotempo.federation.site import Site
 
 CLOSE = 1e-6

@@ -10,10 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cotempo.errors import MessageError
-from cotempo.federation.exchange import Failure, Reply
-from cotempo.federation.message import Message
-from cotempo.reducers import gather_each, gather_sum
-from cotempo.reducers.gather import in_order
+from cotempo.federation import Failure, Message, Reply
+from cotempo.federation.reducers import gather_each, gather_sum, in_order
 
 NAMES = tuple("abcdef")
 STREAM = np.random.default_rng(0)

@@ -15,7 +15,7 @@ import pytest
 
 import cotempo as ct
 from cotempo.data import Series
-from cotempo.federation.fitted import Outcome
+from cotempo.federation import Outcome
 from cotempo.report.page import number
 
 SCRIPT = "<script>alert(1)</script>"

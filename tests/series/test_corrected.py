@@ -6,7 +6,7 @@ import numpy as np
 
 import cotempo as ct
 from cotempo.data import Series
-from cotempo.federation.rng import Rng
+from cotempo.federation import Rng
 from cotempo.series.corrected import Corrected, hide, hide_and_fill
 from cotempo.series.filling import Filler, Tied
 from cotempo.series.learned import Learned

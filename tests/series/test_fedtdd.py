@@ -10,7 +10,7 @@ import pytest
 import cotempo as ct
 from cotempo.data import Series, hide, make_series
 from cotempo.errors import DataError, ParameterError, SchemaError
-from cotempo.federation.rng import Rng
+from cotempo.federation import Rng
 from cotempo.series import FedTDD, interpolate, training
 from cotempo.series.owned import make_filler, set_apart, started
 from cotempo.series.parameters import narrow

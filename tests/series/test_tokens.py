@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from cotempo.data import Series
-from cotempo.federation.rng import Rng
+from cotempo.federation import Rng
 from cotempo.series import FedTDD, interpolate
 from cotempo.series.imputer import Guess
 from cotempo.series.parameters import draw, views

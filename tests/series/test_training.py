@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
-from cotempo.federation.rng import Rng
+from cotempo.federation import Rng
 from cotempo.series.backbone import Backbone, strongest
 from cotempo.series.hiding import Chances, draw_chances, hidden
 from cotempo.series.imputer import Imputer

@@ -16,14 +16,24 @@ from toys import Notes, Wrapped, make_clients
 
 from cotempo.data import Table
 from cotempo.errors import MessageError
-from cotempo.federation.exchange import Answers, Ask, Expect, Question, Reply, Spec
-from cotempo.federation.message import Message
-from cotempo.federation.method import Method, Metrics, Roster
-from cotempo.federation.rng import Rng
+from cotempo.federation import (
+    Answers,
+    Ask,
+    Expect,
+    Message,
+    Method,
+    Metrics,
+    Question,
+    Reply,
+    Rng,
+    Roster,
+    Spec,
+    positive_semidefinite,
+    symmetric,
+)
 from cotempo.federation.rounds import Progress, rounds
 from cotempo.federation.site import receive, reply_to_bytes
-from cotempo.federation.tree import digest, encode
-from cotempo.shields import positive_semidefinite, symmetric
+from cotempo.storage.tree import digest, encode
 from cotempo.testing.engines import direct
 
 CLIENTS = make_clients(3)

@@ -12,9 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from cotempo.errors import MessageError
-from cotempo.federation.exchange import Expect, Spec
-from cotempo.federation.message import Message
-from cotempo.shields import positive_semidefinite, symmetric, validate
+from cotempo.federation import Expect, Message, Spec, positive_semidefinite, symmetric, validate
 
 
 def passes(value: Any, spec: Spec, **options: Any) -> bool:

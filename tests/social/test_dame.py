@@ -86,7 +86,7 @@ def test_an_attack_goes_through_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     attacks = {"client-2": social.ParameterNoise(3.0, replaces=True)}
     method = social.FedAvg(rounds=1, **SMALL)
     calm = method.fit(CLIENTS)
-    monkeypatch.setattr("cotempo.fitting.open_engine", lambda *a, **k: social.Attacked(open_engine(*a, **k), attacks))
+    monkeypatch.setattr("cotempo.runs.run.open_engine", lambda *a, **k: social.Attacked(open_engine(*a, **k), attacks))
     attacked = method.fit(CLIENTS)
     assert np.abs(attacked.state.weights - calm.state.weights).max() > 1
 

@@ -21,10 +21,10 @@ from cotempo.cli import federation
 from cotempo.cli.saying import Json, Quiet, say
 from cotempo.cli.words import describe_message, describe_messages, describe_result
 from cotempo.errors import CotempoError, DataError, EngineError, ParameterError, QuorumError, RunError
-from cotempo.experiment import Experiment, generators, load_clients, load_truth
 from cotempo.federation.fitted import load
-from cotempo.federation.run import read_experiment, read_lines
-from cotempo.fitting import dry_run, resume, run_experiment
+from cotempo.runs.experiment import Experiment, generators, load_clients, load_truth
+from cotempo.runs.folder import read_experiment, read_lines
+from cotempo.runs.run import dry_run, resume, run_experiment
 
 app = typer.Typer(
     help="Learn together from time-stamped data that must not leave its owners.",

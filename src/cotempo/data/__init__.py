@@ -5,17 +5,17 @@ from typing import Any
 
 from cotempo.data.description import ClientDescription, Description, describe, detect_kind
 from cotempo.data.events import Events
-from cotempo.data.events_reader import read_events
-from cotempo.data.generate_events import EventsTruth, make_events
-from cotempo.data.generate_posts import Happening, PostsTruth, make_posts
-from cotempo.data.generate_series import SeriesTruth, make_series
+from cotempo.data.generate.events import EventsTruth, make_events
+from cotempo.data.generate.posts import Happening, PostsTruth, make_posts
+from cotempo.data.generate.series import SeriesTruth, make_series
 from cotempo.data.masks import hide, mask_cells, mask_features, mask_rows
 from cotempo.data.partitions import partition
 from cotempo.data.posts import Posts
-from cotempo.data.posts_reader import read_posts
-from cotempo.data.report import name_problem
+from cotempo.data.problems import name_problem
+from cotempo.data.read.events import read_events
+from cotempo.data.read.posts import read_posts
+from cotempo.data.read.series import read_series
 from cotempo.data.series import Series
-from cotempo.data.series_reader import read_series
 from cotempo.data.splits import split_by_sequence, split_by_time
 from cotempo.data.tables import Schema, Table, numbered
 from cotempo.data.writing import clients_to_frame, write_clients

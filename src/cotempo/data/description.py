@@ -11,8 +11,8 @@ import numpy as np
 
 from cotempo.data.events import Events
 from cotempo.data.posts import Posts
+from cotempo.data.read.sources import column_names
 from cotempo.data.series import Series, gaps
-from cotempo.data.sources import column_names
 from cotempo.data.tables import Table, counted
 from cotempo.errors import DataError
 

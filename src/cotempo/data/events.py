@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cotempo.data.report import Report, duplicates
+from cotempo.data.problems import Report, duplicates
 from cotempo.data.tables import FrameKind, Schema, Table, as_names, counted, make_frame, numbered, own, stretches
 from cotempo.errors import DataError
 

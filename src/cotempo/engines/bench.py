@@ -14,7 +14,7 @@ from cotempo.errors import ParameterError
 from cotempo.federation.exchange import Reply
 from cotempo.federation.method import Method
 from cotempo.federation.site import RamStore, Site, fail, question_from_bytes, reply_to_bytes
-from cotempo.federation.tree import decode, encode
+from cotempo.storage.tree import decode, encode
 
 
 def write_contract(method: Method, clients: Mapping[str, Table], seed: int) -> bytes:

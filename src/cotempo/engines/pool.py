@@ -23,7 +23,7 @@ from cotempo.errors import CotempoError
 from cotempo.federation.exchange import Failure, Question, Reply
 from cotempo.federation.method import Memory, Method
 from cotempo.federation.site import fail, question_to_bytes, reply_from_bytes
-from cotempo.federation.tree import decode, encode
+from cotempo.storage.tree import decode, encode
 from cotempo.threads import set_threads
 
 READY = b"ready"

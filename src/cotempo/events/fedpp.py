@@ -20,12 +20,21 @@ from cotempo.events.published import KernelMemory, KernelState
 from cotempo.events.record import Record
 from cotempo.events.timeline import CELLS, LEAST_CELLS
 from cotempo.events.unused import refuse_unused
-from cotempo.federation.exchange import Answers, Ask, Expect, Question
-from cotempo.federation.fitted import Outcome
-from cotempo.federation.message import Message
-from cotempo.federation.method import Benefit, Late, Method, Metrics, Roster
-from cotempo.federation.registry import register
-from cotempo.federation.rng import Rng
+from cotempo.federation import (
+    Answers,
+    Ask,
+    Benefit,
+    Expect,
+    Late,
+    Message,
+    Method,
+    Metrics,
+    Outcome,
+    Question,
+    Rng,
+    Roster,
+    register,
+)
 
 KERNELS = {
     "function": ("auto", "time", "history"),

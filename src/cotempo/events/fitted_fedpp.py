@@ -16,7 +16,7 @@ from cotempo.events.intensities import complete, make_intensity
 from cotempo.events.pieces import HISTORY
 from cotempo.events.published import KernelMemory
 from cotempo.events.record import Floats
-from cotempo.federation.fitted import Fitted
+from cotempo.federation import Fitted
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -26,8 +26,7 @@ from cotempo.events.levels import SETTINGS, Kept, Own, cross_validate, find_leve
 from cotempo.events.record import Floats, Record
 from cotempo.events.rows import Design, dispersion, make_rows, moments
 from cotempo.events.summary import Summary, gap_histogram, rounded_span
-from cotempo.federation.exchange import Answers, Question
-from cotempo.federation.message import Message
+from cotempo.federation import Answers, Message, Question
 
 if TYPE_CHECKING:
     from cotempo.events.fedpp import FedPP

@@ -21,8 +21,7 @@ from cotempo.events.record import Floats
 from cotempo.events.rows import place_inducing, whitening
 from cotempo.events.summary import Summary, gap_quantiles
 from cotempo.events.timeline import choose_curve, profile
-from cotempo.federation.exchange import Answers, Ask
-from cotempo.federation.message import Message
+from cotempo.federation import Answers, Ask, Message
 
 if TYPE_CHECKING:
     from cotempo.events.fedpp import FedPP

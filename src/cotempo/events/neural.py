@@ -16,10 +16,7 @@ from cotempo.events.conditional import Conditional
 from cotempo.events.gain import gains
 from cotempo.events.gaps import Gaps, make_gaps, told
 from cotempo.events.record import Floats, Record, as_events
-from cotempo.federation.fitted import Fitted, Outcome
-from cotempo.federation.method import Method, Roster
-from cotempo.federation.registry import register
-from cotempo.federation.rng import Rng
+from cotempo.federation import Fitted, Method, Outcome, Rng, Roster, register
 from cotempo.learners import FedAvg
 from cotempo.learners.state import LearnerMemory
 

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from cotempo.data import Events
 from cotempo.events.curve import Curve
 from cotempo.events.diagnostics import Rescaling
-from cotempo.federation.method import Benefit
+from cotempo.federation import Benefit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

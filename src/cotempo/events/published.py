@@ -19,9 +19,7 @@ from cotempo.events.function_state import FunctionState
 from cotempo.events.pieces import HISTORY
 from cotempo.events.record import Floats, Record
 from cotempo.events.rows import Design
-from cotempo.federation.exchange import Answers, Ask, Expect, Question, Spec
-from cotempo.federation.message import Message
-from cotempo.federation.rng import Rng
+from cotempo.federation import Answers, Ask, Expect, Message, Question, Rng, Spec
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -226,7 +224,9 @@ def expects(method: FedPP, state: KernelState, phase: str) -> Expect:
     size = (len(state.mean),)
     about = "the posterior of your kernel weights"
     if method.divergence == "mmd":
-        return Expect({"mean": Spec(size, about=about), "deviation": Spec(size, low=1e-9, about=about)})
+        return Expect({"mean": Spec(size, description=about), "deviation": Spec(size, low=1e-9, description=about)})
     return Expect(
-        {"first": Spec(size, about=about), "second": Spec(size, low=0, about=about)}, sums=True, weight=(1, 1)
+        {"first": Spec(size, description=about), "second": Spec(size, low=0, description=about)},
+        sums=True,
+        weight=(1, 1),
     )

@@ -19,12 +19,22 @@ from cotempo.events.processes import make_process
 from cotempo.events.record import Floats, Record, as_events
 from cotempo.events.summary import OCTAVES, Summary, gap_histogram, gap_quantiles, rounded_span
 from cotempo.events.unused import refuse_unused
-from cotempo.federation.exchange import Answers, Ask, Expect, Question, Spec
-from cotempo.federation.fitted import Fitted, Outcome
-from cotempo.federation.message import Message
-from cotempo.federation.method import Benefit, Method, Metrics, Roster
-from cotempo.federation.registry import register
-from cotempo.federation.rng import Rng
+from cotempo.federation import (
+    Answers,
+    Ask,
+    Benefit,
+    Expect,
+    Fitted,
+    Message,
+    Method,
+    Metrics,
+    Outcome,
+    Question,
+    Rng,
+    Roster,
+    Spec,
+    register,
+)
 
 OVER_TIME = ("profile", "histogram", "density", "steps")
 ONE_SHOT = ("poisson", *OVER_TIME)
@@ -203,18 +213,18 @@ class FedSimple(Method):
         """All but the span are sums."""
         if phase == "span":
             about = "first start and last end of your windows, rounded outwards"
-            return Expect({"start": Spec((), "float", about=about), "end": Spec((), "float", about=about)})
+            return Expect({"start": Spec((), "float", description=about), "end": Spec((), "float", description=about)})
         if phase == "describe":
-            totals = Spec((2,), low=0, about="your number of events and your exposure")
-            gaps = Spec((len(OCTAVES) - 1,), low=0, about="how many gaps between your events are of each length")
+            totals = Spec((2,), low=0, description="your number of events and your exposure")
+            gaps = Spec((len(OCTAVES) - 1,), low=0, description="how many gaps between your events are of each length")
             return Expect({"totals": totals, "gaps": gaps}, sums=True)
         if phase == "level":
-            fields = {"fit": Spec((), "float", about="log-likelihood of your events")}
+            fields = {"fit": Spec((), "float", description="log-likelihood of your events")}
             about = "gain per event held out, by yourself and together"
             names = ("alone", "together") if self.compare else ()
-            return Expect({**fields, **{n: Spec((), "float", about=about) for n in names}}, sums=not self.compare)
+            return Expect({**fields, **{n: Spec((), "float", description=about) for n in names}}, sums=not self.compare)
         size = len(state.parameters) * (1 if self.process == "renewal" else 2)
-        return Expect({"sums": Spec((size,), about="sums for the parameters of the process")}, sums=True)
+        return Expect({"sums": Spec((size,), description="sums for the parameters of the process")}, sums=True)
 
     def benefit(self, state: SimpleState) -> Mapping[str, Benefit]:
         """Gain per event on what was held out, alone and together."""

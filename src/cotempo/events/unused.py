@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cotempo.errors import ParameterError
-from cotempo.federation.method import Method
+from cotempo.federation import Method
 
 
 def refuse_unused(method: Method, names: Sequence[str], where: str) -> None:

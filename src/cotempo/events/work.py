@@ -21,7 +21,7 @@ from cotempo.events.kernels import basis
 from cotempo.events.pieces import HISTORY, cut_pieces
 from cotempo.events.record import Floats, Record
 from cotempo.events.rows import Design
-from cotempo.federation.rng import Rng
+from cotempo.federation import Rng
 
 if TYPE_CHECKING:
     from cotempo.events.fedpp import FedPP

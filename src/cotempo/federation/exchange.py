@@ -9,7 +9,7 @@ from typing import Any
 
 from cotempo.errors import MessageError
 from cotempo.federation.message import EMPTY, Message
-from cotempo.federation.tree import Array
+from cotempo.storage.tree import Array
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from cotempo.data import Schema
 from cotempo.devices import Device
 from cotempo.errors import DataError, Problem, RunError, nearest
-from cotempo.federation.files import write_whole
 from cotempo.federation.method import Benefit, Memory, Method, State
 from cotempo.federation.registry import find_method
-from cotempo.federation.tree import TreeError, decode, digest, encode, stack, unstack
+from cotempo.storage.files import write_whole
+from cotempo.storage.tree import TreeError, decode, digest, encode, stack, unstack
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

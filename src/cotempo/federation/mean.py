@@ -100,10 +100,10 @@ class FedMean(Method):
         """Means cross only as a sum; errors are two numbers a client."""
         if phase == "mean":
             about = "the mean of each variable over your complete rows; your number of rows is its weight"
-            return Expect({"mean": Spec((len(state.variables),), about=about)}, sums=True, weight=(1, 1e12))
+            return Expect({"mean": Spec((len(state.variables),), description=about)}, sums=True, weight=(1, 1e12))
         about = "mean squared error of {} on your rows, in units of your variance; -1 where nothing varies"
-        own = Spec((), "float", low=-1, about=about.format("your own mean"))
-        pooled = Spec((), "float", low=-1, about=about.format("the pooled mean"))
+        own = Spec((), "float", low=-1, description=about.format("your own mean"))
+        pooled = Spec((), "float", low=-1, description=about.format("the pooled mean"))
         return Expect({"alone": own, "together": pooled})
 
     @property

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from cotempo.errors import MessageError
-from cotempo.federation.tree import Array, Scalar, TreeError, decode, encode, from_tensor, holds_numbers, is_tensor, own
+from cotempo.storage.tree import Array, Scalar, TreeError, decode, encode, from_tensor, holds_numbers, is_tensor, own
 
 Value = Array | Scalar
 

@@ -172,7 +172,7 @@ class Method(BaseModel, ABC):
 
     def fit(self, clients: Mapping[str, Any], **options: Any) -> Any:
         """Learn from the clients and return a new fitted object; see `cotempo.fit` for the options."""
-        from cotempo.fitting import fit
+        from cotempo.runs.run import fit
 
         return fit(self, clients, **options)
 

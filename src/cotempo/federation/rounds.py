@@ -14,10 +14,10 @@ from cotempo.federation.exchange import Answers, Ask, Expect, Failure, Question,
 from cotempo.federation.message import EMPTY, Message
 from cotempo.federation.method import Memory, Method, Metrics, Roster, State
 from cotempo.federation.participation import Participation
+from cotempo.federation.reducers import gather_each, gather_sum
 from cotempo.federation.rng import Rng
-from cotempo.federation.tree import freeze
-from cotempo.reducers import gather_each, gather_sum
-from cotempo.shields import validate
+from cotempo.federation.shields import validate
+from cotempo.storage.tree import freeze
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ import numpy as np
 from cotempo.data import Schema, Table
 from cotempo.errors import MemoryLost, MessageError
 from cotempo.federation.exchange import Failure, Question, Reply
-from cotempo.federation.files import read_hashed, write_hashed
 from cotempo.federation.message import Message
 from cotempo.federation.method import Memory, Method
 from cotempo.federation.rng import Rng
-from cotempo.federation.tree import TreeError, decode, encode, freeze
+from cotempo.storage.files import read_hashed, write_hashed
+from cotempo.storage.tree import TreeError, decode, encode, freeze
 
 KEPT_ANSWERS = 3
 

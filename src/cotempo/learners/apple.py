@@ -13,9 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import Field
 
-from cotempo.federation.exchange import Answers
-from cotempo.federation.message import Message
-from cotempo.federation.rng import Rng
+from cotempo.federation import Answers, Message, Rng
 from cotempo.learners.learner import Learner
 from cotempo.learners.state import Trained
 from cotempo.learners.training import gradient_at

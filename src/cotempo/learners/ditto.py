@@ -12,8 +12,7 @@ from typing import Any
 
 from pydantic import Field
 
-from cotempo.federation.message import Message
-from cotempo.federation.rng import Rng
+from cotempo.federation import Message, Rng
 from cotempo.learners.fedavg import FedAvg
 from cotempo.learners.state import Trained
 from cotempo.learners.training import descend, near

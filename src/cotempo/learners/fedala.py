@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pydantic import Field
 
-from cotempo.federation.message import Message
-from cotempo.federation.rng import Rng
+from cotempo.federation import Message, Rng
 from cotempo.learners.learner import Learner
 from cotempo.learners.state import Trained
 from cotempo.learners.training import descend, gradient_at

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cotempo.federation.message import Message
-from cotempo.federation.rng import Rng
+from cotempo.federation import Message, Rng
 from cotempo.learners.learner import Learner
 from cotempo.learners.state import Penalty, Trained
 from cotempo.learners.training import descend

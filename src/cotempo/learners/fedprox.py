@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from cotempo.federation.message import Message
+from cotempo.federation import Message
 from cotempo.learners.fedavg import FedAvg
 from cotempo.learners.state import Penalty
 from cotempo.learners.training import near

@@ -16,10 +16,21 @@ from pydantic import Field
 
 from cotempo.data import Table
 from cotempo.devices import Device, find_device
-from cotempo.federation.exchange import Answers, Ask, Expect, Question, Spec
-from cotempo.federation.message import EMPTY, Message
-from cotempo.federation.method import Benefit, Late, Method, Metrics, Roster
-from cotempo.federation.rng import Rng
+from cotempo.federation import (
+    EMPTY,
+    Answers,
+    Ask,
+    Benefit,
+    Expect,
+    Late,
+    Message,
+    Method,
+    Metrics,
+    Question,
+    Rng,
+    Roster,
+    Spec,
+)
 from cotempo.learners.state import LearnerMemory, LearnerState, Trained
 from cotempo.learners.vector import Vector, from_vector, to_vector
 
@@ -199,12 +210,12 @@ class Learner(Method):
         """Models and three numbers; at the end two scores."""
         if phase == "finish":
             about = "scores of models on your test rows, learned alone and together; none where unknown"
-            return Expect({"scores": Spec((None,), rules=(two_or_none,), about=about)})
+            return Expect({"scores": Spec((None,), rules=(two_or_none,), description=about)})
         fields = {
-            "weights": Spec((len(state.weights),), "float32", about="your model's parameters"),
-            "loss": Spec((), "float", about="mean training loss"),
-            "score": Spec((), "float", about="score of your best model on your validation rows; 0 where unknown"),
-            "scored": Spec((), "float", low=0, high=1, about="1 where you have validation rows, else 0"),
+            "weights": Spec((len(state.weights),), "float32", description="your model's parameters"),
+            "loss": Spec((), "float", description="mean training loss"),
+            "score": Spec((), "float", description="score of your best model on your validation rows; 0 where unknown"),
+            "scored": Spec((), "float", low=0, high=1, description="1 where you have validation rows, else 0"),
         }
         return Expect(fields, sums=self.sums, weight=(0, 1e12))
 

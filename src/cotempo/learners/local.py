@@ -7,9 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from cotempo.federation.exchange import Answers, Expect
-from cotempo.federation.message import Message
-from cotempo.federation.rng import Rng
+from cotempo.federation import Answers, Expect, Message, Rng
 from cotempo.learners.learner import Learner, is_better
 from cotempo.learners.state import Trained
 from cotempo.learners.training import descend

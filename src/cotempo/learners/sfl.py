@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from cotempo.federation.exchange import Answers
-from cotempo.federation.message import EMPTY, Message
+from cotempo.federation import EMPTY, Answers, Message
 from cotempo.learners.fedavg import FedAvg
 from cotempo.learners.state import Penalty
 from cotempo.learners.training import near

@@ -15,11 +15,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from cotempo.data import Series
-from cotempo.federation.exchange import Answers, Spec
-from cotempo.federation.fitted import Outcome
-from cotempo.federation.message import Message
-from cotempo.federation.method import Method, Metrics
-from cotempo.federation.registry import register
+from cotempo.federation import Answers, Message, Method, Metrics, Outcome, Spec, register
 from cotempo.networks.admm import Penalties, Spectrum, client_step, decompose, dual_step, server_step
 from cotempo.networks.compare import log_densities, unbiased
 from cotempo.networks.fitted import FittedNetwork
@@ -207,9 +203,11 @@ class FDBNL(StagedMethod):
         candidates, side, count = state.shared.shape
         variance = "what the shared network leaves unexplained in your rows"
         return {
-            "target": Spec((candidates, side, count), about="your own fit of the network plus its scaled multiplier"),
-            "gap": Spec((candidates,), low=0, about="how far your own fit is from the shared network"),
-            "variance": Spec((candidates, count), low=0, about=variance),
+            "target": Spec(
+                (candidates, side, count), description="your own fit of the network plus its scaled multiplier"
+            ),
+            "gap": Spec((candidates,), low=0, description="how far your own fit is from the shared network"),
+            "variance": Spec((candidates, count), low=0, description=variance),
         }
 
     def result(self, outcome: Outcome) -> FittedNetwork:

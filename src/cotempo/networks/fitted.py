@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cotempo.federation.fitted import Fitted, Outcome
+from cotempo.federation import Fitted, Outcome
 from cotempo.networks.metrics import score_network
 from cotempo.networks.network import Network
 

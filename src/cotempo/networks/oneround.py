@@ -23,12 +23,21 @@ from pydantic import Field
 
 from cotempo.data import Series, Table
 from cotempo.errors import DataError, Problem, SchemaError
-from cotempo.federation.exchange import Answers, Ask, Expect, Question
-from cotempo.federation.fitted import Outcome
-from cotempo.federation.message import Message
-from cotempo.federation.method import Benefit, Late, Method, Metrics, Roster
-from cotempo.federation.registry import register
-from cotempo.federation.rng import Rng
+from cotempo.federation import (
+    Answers,
+    Ask,
+    Benefit,
+    Expect,
+    Late,
+    Message,
+    Method,
+    Metrics,
+    Outcome,
+    Question,
+    Rng,
+    Roster,
+    register,
+)
 from cotempo.networks.compare import log_densities, varying
 from cotempo.networks.found import Found
 from cotempo.networks.generate import make_networks

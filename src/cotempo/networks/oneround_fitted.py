@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from cotempo.data import Series
 from cotempo.data.tables import FrameKind, make_frame
 from cotempo.errors import DataError, Problem
-from cotempo.federation.rng import Rng
+from cotempo.federation import Rng
 from cotempo.networks.confidence import Confidence, edge_confidence
 from cotempo.networks.fitted import FittedPersonal
 from cotempo.networks.gram import Sums

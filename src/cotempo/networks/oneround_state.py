@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cotempo.federation.exchange import Expect, Spec
+from cotempo.federation import Expect, Spec
 from cotempo.networks.gram import Gram, Sums, unpack
 from cotempo.networks.personal import SHARES
 
@@ -61,31 +61,33 @@ def expected(state: OneRoundState, phase: str, lags: int, parts: int) -> Expect:
     pairs = side * (side + 1) // 2
     if phase == "centre":
         fields = {
-            "counts": Spec((count,), low=0, high=1e12, about="how many values you have of each variable"),
-            "sums": Spec((count,), about="their sums"),
-            "incomplete": Spec((), "float", low=0, high=1, about="whether any cell or variable is missing"),
+            "counts": Spec((count,), low=0, high=1e12, description="how many values you have of each variable"),
+            "sums": Spec((count,), description="their sums"),
+            "incomplete": Spec((), "float", low=0, high=1, description="whether any cell or variable is missing"),
         }
         return Expect(fields, sums=True)
     if phase == "products":
         rules = () if state.pairwise else (_semidefinite,)
         fields = {
-            "counts": Spec((parts, pairs if state.pairwise else 1), low=0, high=1e12, about="how many rows you have"),
-            "sums": Spec((parts, side), about="the sum of each variable and of its lags"),
-            "products": Spec((parts, pairs), rules=rules, about="sums of products of each two of them"),
+            "counts": Spec(
+                (parts, pairs if state.pairwise else 1), low=0, high=1e12, description="how many rows you have"
+            ),
+            "sums": Spec((parts, side), description="the sum of each variable and of its lags"),
+            "products": Spec((parts, pairs), rules=rules, description="sums of products of each two of them"),
         }
         return Expect(fields, sums=True)
     if phase == "compare":
         fields = {
-            "alone": Spec((), "float", about="how well a model of your own predicts your held-out rows"),
-            "together": Spec((), "float", about="how well the common network predicts them"),
-            "rows": Spec((), "int", low=0, high=1e12, about="how many rows you held out"),
+            "alone": Spec((), "float", description="how well a model of your own predicts your held-out rows"),
+            "together": Spec((), "float", description="how well the common network predicts them"),
+            "rows": Spec((), "int", low=0, high=1e12, description="how many rows you held out"),
         }
         return Expect(fields)
     if phase == "borrow":
         about = "how well your rows are predicted when more or fewer rows of the others are borrowed"
-        return Expect({"scores": Spec((len(SHARES),), about=about)}, sums=True)
+        return Expect({"scores": Spec((len(SHARES),), description=about)}, sums=True)
     about = "how many edges your own network has within a time step"
-    return Expect({"edges": Spec((), "float", low=0, about=about)}, sums=True)
+    return Expect({"edges": Spec((), "float", low=0, description=about)}, sums=True)
 
 
 def pooled_sums(state: OneRoundState, *, trial: bool = False) -> Sums:

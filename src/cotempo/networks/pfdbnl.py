@@ -19,11 +19,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from cotempo.data import Series
-from cotempo.federation.exchange import Answers, Spec
-from cotempo.federation.fitted import Outcome
-from cotempo.federation.message import Message
-from cotempo.federation.method import Method, Metrics
-from cotempo.federation.registry import register
+from cotempo.federation import Answers, Message, Method, Metrics, Outcome, Spec, register
 from cotempo.networks.acyclicity import acyclicity
 from cotempo.networks.admm import Penalties, dual_step
 from cotempo.networks.compare import log_densities, unbiased
@@ -248,10 +244,12 @@ class PFDBNL(StagedMethod):
     def _solve_fields(self, state: StagedState) -> Mapping[str, Spec]:
         candidates, side, count = state.shared.shape
         return {
-            "target": Spec((candidates, side, count), about="your copy of the common network plus its multiplier"),
-            "cycles": Spec((candidates,), low=0, about="how far your own network is from having no cycles"),
-            "gap": Spec((candidates,), low=0, about="how far your copy is from the common network"),
-            "moved": Spec((candidates,), low=0, about="how far your own network moved in this round"),
+            "target": Spec(
+                (candidates, side, count), description="your copy of the common network plus its multiplier"
+            ),
+            "cycles": Spec((candidates,), low=0, description="how far your own network is from having no cycles"),
+            "gap": Spec((candidates,), low=0, description="how far your copy is from the common network"),
+            "moved": Spec((candidates,), low=0, description="how far your own network moved in this round"),
         }
 
     def result(self, outcome: Outcome) -> FittedPersonal:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from cotempo.data.tables import Framed
 from cotempo.errors import DataError, ParameterError, nearest
-from cotempo.federation.fitted import Fitted, Outcome
+from cotempo.federation import Fitted, Outcome
 from cotempo.networks.metrics import area_under_roc, average_precision
 from cotempo.networks.network import FrameKind, Network
 

@@ -18,12 +18,20 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from cotempo.data import Series, Table
 from cotempo.errors import DataError, ParameterError, Problem, nearest
-from cotempo.federation.exchange import Answers, Ask, Expect, Question, Spec
-from cotempo.federation.fitted import Outcome
-from cotempo.federation.message import Message
-from cotempo.federation.method import Method, Metrics, Roster
-from cotempo.federation.registry import register
-from cotempo.federation.rng import Rng
+from cotempo.federation import (
+    Answers,
+    Ask,
+    Expect,
+    Message,
+    Method,
+    Metrics,
+    Outcome,
+    Question,
+    Rng,
+    Roster,
+    Spec,
+    register,
+)
 from cotempo.networks import copula, pairwise
 from cotempo.networks.choosing import CANDIDATES, choose, choose_lags, flat_columns, problem_of, wald
 from cotempo.networks.compare import varying
@@ -411,29 +419,33 @@ class EdgeRanking(Method):
         count = len(state.variables)
         if phase == "levels":
             fields = {
-                "cells": Spec((count,), low=0, high=1e12, about="how many values of each variable you have"),
-                "sums": Spec((count,), about="the sum of each variable"),
-                "between": Spec((count,), low=0, about="the square of each sum, divided by how many values there are"),
-                "varying": Spec((count,), low=0, high=1, about="whether each variable varies in your rows"),
-                "short": Spec((len(self._reaches),), low=0, high=1, about="at which lags you have few complete rows"),
+                "cells": Spec((count,), low=0, high=1e12, description="how many values of each variable you have"),
+                "sums": Spec((count,), description="the sum of each variable"),
+                "between": Spec(
+                    (count,), low=0, description="the square of each sum, divided by how many values there are"
+                ),
+                "varying": Spec((count,), low=0, high=1, description="whether each variable varies in your rows"),
+                "short": Spec(
+                    (len(self._reaches),), low=0, high=1, description="at which lags you have few complete rows"
+                ),
             }
             return Expect(fields, sums=True)
         if phase == "spread":
             about = "the sum of squares of each variable about the common mean"
-            return Expect({"squares": Spec((count,), low=0, about=about)}, sums=True)
+            return Expect({"squares": Spec((count,), low=0, description=about)}, sums=True)
         count = len(state.kept)
         if phase == "histogram":
             about = "how many of your values fall into each of the common bins"
-            return Expect({"counts": Spec((count, copula.BINS), low=0, high=1e12, about=about)}, sums=True)
+            return Expect({"counts": Spec((count, copula.BINS), low=0, high=1e12, description=about)}, sums=True)
         views, columns = self._view_count, len(self._design(count, state.candidates, state.waves).columns)
         fields = {
-            "rows": Spec((views,), low=0, high=1e12, about="how many complete rows you have, in each view"),
-            "sums": Spec((views, columns), about="the sum of each standardised column over those rows"),
-            "gram": Spec((views, columns, columns), about="the sum of products of each pair of those columns"),
+            "rows": Spec((views,), low=0, high=1e12, description="how many complete rows you have, in each view"),
+            "sums": Spec((views, columns), description="the sum of each standardised column over those rows"),
+            "gram": Spec((views, columns, columns), description="the sum of products of each pair of those columns"),
         }
         if self._has_thirds:
             about = "the sum of x_i squared times x_j, for each pair of standardised variables"
-            fields["thirds"] = Spec((count, count), about=about)
+            fields["thirds"] = Spec((count, count), description=about)
         return Expect(fields, sums=True)
 
     def result(self, outcome: Outcome) -> FittedRanking:

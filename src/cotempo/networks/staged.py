@@ -23,10 +23,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from cotempo.data import Schema, Series, Table
-from cotempo.federation.exchange import Answers, Ask, Expect, Question, Spec
-from cotempo.federation.message import Message
-from cotempo.federation.method import Benefit, Method, Metrics, Roster
-from cotempo.federation.rng import Rng
+from cotempo.federation import Answers, Ask, Benefit, Expect, Message, Method, Metrics, Question, Rng, Roster, Spec
 from cotempo.networks.acyclicity import prune
 from cotempo.networks.network import Network
 from cotempo.networks.staged_client import STAGES, Prepared, prepare, send_squares, send_sums
@@ -286,20 +283,22 @@ class StagedMethod(Method):
         side = state.shared.shape[1]
         if phase == "centre":
             fields = {
-                "rows": Spec((2,), low=1, high=1e12, about="how many complete rows you have, for the trial and in all"),
-                "sums": Spec((2, side), about="the sum of each column over those rows"),
+                "rows": Spec(
+                    (2,), low=1, high=1e12, description="how many complete rows you have, for the trial and in all"
+                ),
+                "sums": Spec((2, side), description="the sum of each column over those rows"),
             }
             return Expect(fields, sums=True)
         if phase == "spread":
             about = "the sum of squares of each column about the common mean"
-            return Expect({"squares": Spec((2, side), low=0, about=about)}, sums=True)
+            return Expect({"squares": Spec((2, side), low=0, description=about)}, sums=True)
         if phase == "solve":
             return Expect(self._solve_fields(state), sums=True, weight=(1, 1e12))
         fields = {
-            "alone": Spec((), "float", about="how well the network you learn alone predicts your held-out rows"),
-            "together": Spec((len(state.shared),), about="how well the networks learned together predict them"),
-            "products": Spec((len(state.shared),) * 2, about="mean products of these numbers over rows"),
-            "rows": Spec((), "int", low=0, high=1e12, about="how many rows you held out"),
+            "alone": Spec((), "float", description="how well the network you learn alone predicts your held-out rows"),
+            "together": Spec((len(state.shared),), description="how well the networks learned together predict them"),
+            "products": Spec((len(state.shared),) * 2, description="mean products of these numbers over rows"),
+            "rows": Spec((), "int", low=0, high=1e12, description="how many rows you held out"),
         }
         return Expect(fields)
 

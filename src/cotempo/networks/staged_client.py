@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cotempo.data import Series
 from cotempo.errors import DataError, Problem
-from cotempo.federation.message import Message
+from cotempo.federation import Message
 from cotempo.networks.compare import varying
 from cotempo.networks.moments import Moments, moments
 from cotempo.networks.transitions import check_table, transition_rows

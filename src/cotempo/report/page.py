@@ -12,8 +12,8 @@ import jinja2
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from cotempo.federation.files import write_whole
-from cotempo.federation.run import environment
+from cotempo.runs.folder import environment
+from cotempo.storage.files import write_whole
 
 if TYPE_CHECKING:
     from cotempo.federation.fitted import Fitted

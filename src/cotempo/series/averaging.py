@@ -14,7 +14,7 @@ from functools import reduce
 import numpy as np
 
 from cotempo.data import Series
-from cotempo.federation.rng import Rng
+from cotempo.federation import Rng
 from cotempo.series.filling import Filler, Networks, Tied
 from cotempo.series.gates import Trial, choose_gates, try_out
 from cotempo.series.learned import Learned

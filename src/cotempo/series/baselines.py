@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from cotempo.data import Series
-from cotempo.federation.rng import Rng
+from cotempo.federation import Rng
 from cotempo.series.calibration import Calibration
 from cotempo.series.filling import Filler
 from cotempo.series.learned import Learned

@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from cotempo.federation.exchange import Question
-from cotempo.federation.message import Message
-from cotempo.federation.rng import Rng
+from cotempo.federation import Message, Question, Rng
 from cotempo.series.calibration import calibrate
 from cotempo.series.filling import Filler, make_teacher
 from cotempo.series.gaps import UNSEEN

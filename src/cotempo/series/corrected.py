@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cotempo.federation.rng import Rng
+from cotempo.federation import Rng
 from cotempo.series.filling import Filler, in_windows
 from cotempo.series.learned import Learned
 from cotempo.series.ties import Ties

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cotempo.errors import Problem, SchemaError
-from cotempo.federation.exchange import Expect, Spec
+from cotempo.federation import Expect, Spec
 
 if TYPE_CHECKING:
-    from cotempo.federation.method import Roster
+    from cotempo.federation import Roster
     from cotempo.series.fedtdd import FedTDD
 
 
@@ -16,24 +16,26 @@ def expects(method: FedTDD, phase: str) -> Expect:
     """Counts, losses, and synthetic windows of the common features."""
     error = "mean absolute error on measured cells hidden for the purpose, in units of half the range"
     if phase == "join":
-        return Expect({"windows": Spec((), "int", low=0, about="how many windows your series have")})
+        return Expect({"windows": Spec((), "int", low=0, description="how many windows your series have")})
     if phase == "fill":
-        return Expect({"missing": Spec((), "float", 0, 1, about="share of your cells that are missing")})
+        return Expect({"missing": Spec((), "float", 0, 1, description="share of your cells that are missing")})
     if phase == "score":
         names = {"alone": "of what you can do by yourself", "together": "with what was learned together"}
-        errors = {name: Spec((), "float", low=0, about=f"{error}, {text}") for name, text in names.items()}
-        return Expect({**errors, "cells": Spec((), "int", low=0, about="how many measured cells were set apart")})
+        errors = {name: Spec((), "float", low=0, description=f"{error}, {text}") for name, text in names.items()}
+        return Expect({**errors, "cells": Spec((), "int", low=0, description="how many measured cells were set apart")})
     if phase == "share":
         shape = (None, method.window, len(method.common))
         about = "synthetic windows of the common features, none of them near to a real one"
         return Expect(
             {
-                "windows": Spec(shape, method.precision, -100, 100, about=about),
-                "withheld": Spec((), "int", low=0, about="how many synthetic windows stay with you"),
-                "membership": Spec((), "float", 0, 1, about="how well they tell who was trained on; 0.5: not at all"),
+                "windows": Spec(shape, method.precision, -100, 100, description=about),
+                "withheld": Spec((), "int", low=0, description="how many synthetic windows stay with you"),
+                "membership": Spec(
+                    (), "float", 0, 1, description="how well they tell who was trained on; 0.5: not at all"
+                ),
             }
         )
-    return Expect({"loss": Spec((), "float", low=0, about="the training loss of your model")})
+    return Expect({"loss": Spec((), "float", low=0, description="the training loss of your model")})
 
 
 def check(method: FedTDD, roster: Roster) -> None:

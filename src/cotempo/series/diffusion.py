@@ -11,8 +11,8 @@ from pydantic import Field, ValidationError
 
 from cotempo.data import Series, read_series
 from cotempo.errors import DataError, ParameterError, Problem
+from cotempo.federation import Rng
 from cotempo.federation.method import explain
-from cotempo.federation.rng import Rng
 from cotempo.series.calibration import calibrate
 from cotempo.series.corrected import Corrected, passes, train_imputers
 from cotempo.series.filling import Filler, Networks, Stage, Tied

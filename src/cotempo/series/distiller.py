@@ -15,7 +15,7 @@ from cotempo.series.scale import Scale
 from cotempo.series.windows import Rows, need_rows, windows_of
 
 if TYPE_CHECKING:
-    from cotempo.federation.rng import Rng
+    from cotempo.federation import Rng
     from cotempo.series.fedtdd import FedTDD, FedTDDState
     from cotempo.series.learned import Learned, Schedule
     from cotempo.series.training import Material, Task

@@ -20,12 +20,22 @@ from pydantic import Field
 
 from cotempo.data import Series, Table, make_series
 from cotempo.errors import Problem, SchemaError
-from cotempo.federation.exchange import Answers, Ask, Expect, Question, Spec
-from cotempo.federation.fitted import Fitted, Outcome
-from cotempo.federation.message import Message
-from cotempo.federation.method import Benefit, Method, Metrics, Roster
-from cotempo.federation.registry import register
-from cotempo.federation.rng import Rng
+from cotempo.federation import (
+    Answers,
+    Ask,
+    Benefit,
+    Expect,
+    Fitted,
+    Message,
+    Method,
+    Metrics,
+    Outcome,
+    Question,
+    Rng,
+    Roster,
+    Spec,
+    register,
+)
 from cotempo.series.calibration import Calibration
 from cotempo.series.choosing import (
     PRIORS,
@@ -227,11 +237,13 @@ class FedMoments(Method):
         if phase == "centre":
             return Expect(
                 {
-                    "counts": Spec((count,), low=0, high=1e12, about="how many values you have of each feature"),
-                    "sums": Spec((count,), about="their sums"),
-                    "pairs": Spec((2, count, count), low=0, high=1e12, about=f"how often two features moved {PARTS}"),
-                    "steps": Spec((2, count, count), about="sums of products of these moves"),
-                    "incomplete": Spec((), "float", 0, 1, about="whether any of your cells is missing"),
+                    "counts": Spec((count,), low=0, high=1e12, description="how many values you have of each feature"),
+                    "sums": Spec((count,), description="their sums"),
+                    "pairs": Spec(
+                        (2, count, count), low=0, high=1e12, description=f"how often two features moved {PARTS}"
+                    ),
+                    "steps": Spec((2, count, count), description="sums of products of these moves"),
+                    "incomplete": Spec((), "float", 0, 1, description="whether any of your cells is missing"),
                 },
                 sums=True,
             )
@@ -241,8 +253,8 @@ class FedMoments(Method):
             counted = f"how many windows have both of two features, {PARTS}"
             return Expect(
                 {
-                    "products": Spec((2, side * (side + 1) // 2), about=about),
-                    "counts": Spec((2, count, count), low=0, high=1e12, about=counted),
+                    "products": Spec((2, side * (side + 1) // 2), description=about),
+                    "counts": Spec((2, count, count), low=0, high=1e12, description=counted),
                 },
                 sums=True,
             )
@@ -250,17 +262,17 @@ class FedMoments(Method):
             about = "sums of errors on measured cells hidden for the purpose, for each way of learning and kind of gap"
             return Expect(
                 {
-                    "errors": Spec((len(PRIORS), 3), low=0, about=about),
-                    "cells": Spec((3,), low=0, high=1e12, about="how many cells were hidden"),
+                    "errors": Spec((len(PRIORS), 3), low=0, description=about),
+                    "cells": Spec((3,), low=0, high=1e12, description="how many cells were hidden"),
                 },
                 sums=True,
             )
         error = "mean absolute error on measured cells hidden for the purpose, in deviations,"
         return Expect(
             {
-                "alone": Spec((), "float", low=0, about=f"{error} of what you can do by yourself"),
-                "together": Spec((), "float", low=0, about=f"{error} with what was learned together"),
-                "cells": Spec((), "int", low=0, about="how many cells were hidden"),
+                "alone": Spec((), "float", low=0, description=f"{error} of what you can do by yourself"),
+                "together": Spec((), "float", low=0, description=f"{error} with what was learned together"),
+                "cells": Spec((), "int", low=0, description="how many cells were hidden"),
             }
         )
 

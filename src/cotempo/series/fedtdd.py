@@ -21,12 +21,20 @@ from pydantic import Field, model_validator
 
 from cotempo.data import Series, Table, make_series
 from cotempo.errors import ParameterError
-from cotempo.federation.exchange import Answers, Ask, Expect, Question
-from cotempo.federation.fitted import Outcome
-from cotempo.federation.message import Message
-from cotempo.federation.method import Benefit, Method, Metrics, Roster
-from cotempo.federation.registry import register
-from cotempo.federation.rng import Rng
+from cotempo.federation import (
+    Answers,
+    Ask,
+    Benefit,
+    Expect,
+    Message,
+    Method,
+    Metrics,
+    Outcome,
+    Question,
+    Rng,
+    Roster,
+    register,
+)
 from cotempo.series import client, crossing, distiller, owned
 from cotempo.series.fedmoments import SUMS, FedMoments, MomentsState, Prepared, contribute
 from cotempo.series.fitted import FittedFedTDD

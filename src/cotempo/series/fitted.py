@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cotempo.errors import DataError, Problem
-from cotempo.federation.fitted import Fitted
-from cotempo.federation.rng import Rng
+from cotempo.federation import Fitted, Rng
 from cotempo.series.owned import inner_order, make_filler
 from cotempo.series.owner import SeriesModel
 

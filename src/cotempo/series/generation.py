@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     import torch
 
-    from cotempo.federation.rng import Rng
+    from cotempo.federation import Rng
     from cotempo.series.samplers import Denoise
     from cotempo.series.settings import Sizes
 

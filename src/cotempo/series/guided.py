@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cotempo.federation.rng import Rng
+from cotempo.federation import Rng
 from cotempo.series.generation import draw_around
 from cotempo.series.interpolation import interpolate_rows
 from cotempo.series.scale import Scale

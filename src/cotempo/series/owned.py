@@ -12,9 +12,7 @@ from numpy.typing import NDArray
 
 from cotempo.data import Series
 from cotempo.errors import DataError, Problem
-from cotempo.federation.exchange import Question
-from cotempo.federation.message import Message
-from cotempo.federation.rng import Rng
+from cotempo.federation import Message, Question, Rng
 from cotempo.series.calibration import Calibration
 from cotempo.series.choosing import PRIORS
 from cotempo.series.filling import Filler, Networks, Taught, Tied

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from cotempo.data import Series
 from cotempo.data.tables import numbered
 from cotempo.errors import ParameterError
-from cotempo.federation.rng import Rng
+from cotempo.federation import Rng
 from cotempo.series.calibration import Calibration
 from cotempo.series.filling import Filler
 from cotempo.series.generation import draw_around, draw_windows, take_apart

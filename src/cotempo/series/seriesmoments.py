@@ -11,8 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from cotempo.data import Series
 from cotempo.data.tables import numbered
 from cotempo.errors import ParameterError
+from cotempo.federation import Rng
 from cotempo.federation.method import explain
-from cotempo.federation.rng import Rng
 from cotempo.series.calibration import Calibration
 from cotempo.series.choosing import calibrate
 from cotempo.series.diffusion import as_series, refuse_unseen

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cotempo.devices import find_device
-from cotempo.federation.rng import Rng
+from cotempo.federation import Rng
 from cotempo.series.layers import Weights
 from cotempo.series.learned import Learned, Schedule
 from cotempo.series.parameters import Leaves, narrow, stack, views

@@ -10,11 +10,8 @@ import numpy as np
 
 from cotempo.data import Posts, Schema
 from cotempo.errors import ParameterError
+from cotempo.federation import Memory, Message, Question, Reply, Rng, State
 from cotempo.federation.engine import Engine
-from cotempo.federation.exchange import Question, Reply
-from cotempo.federation.message import Message
-from cotempo.federation.method import Memory, State
-from cotempo.federation.rng import Rng
 
 
 class Attack(Protocol):

@@ -12,11 +12,8 @@ from pydantic import AfterValidator, Field
 
 from cotempo.data import Posts, Table, make_posts
 from cotempo.errors import DataError, Problem
-from cotempo.federation.exchange import Answers, Ask, Expect, Question
-from cotempo.federation.fitted import Outcome
-from cotempo.federation.message import Message
+from cotempo.federation import Answers, Ask, Expect, Message, Outcome, Question, Rng
 from cotempo.federation.method import Metrics, Roster, agree
-from cotempo.federation.rng import Rng
 from cotempo.learners import Learner
 from cotempo.social.attributes import extract_attributes
 from cotempo.social.event_data import (

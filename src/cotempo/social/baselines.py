@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cotempo import learners
-from cotempo.federation.registry import register
+from cotempo.federation import register
 from cotempo.social.backbone import EventLearner
 
 

@@ -14,10 +14,7 @@ import numpy as np
 from pydantic import Field
 
 from cotempo.data import Table
-from cotempo.federation.exchange import Answers, Expect, Spec
-from cotempo.federation.message import EMPTY, Message
-from cotempo.federation.registry import register
-from cotempo.federation.rng import Rng
+from cotempo.federation import EMPTY, Answers, Expect, Message, Rng, Spec, register
 from cotempo.learners.state import Penalty, Trained
 from cotempo.learners.training import descend
 from cotempo.learners.vector import Vector, from_vector, to_vector
@@ -176,7 +173,7 @@ class DAMe(EventLearner):
         expect = super().expects(state, phase)
         if phase != "train":
             return expect
-        weight = Spec((), "float", low=0, high=1, about="how much of your own model you kept")
+        weight = Spec((), "float", low=0, high=1, description="how much of your own model you kept")
         return replace(expect, fields={**expect.fields, "local_weight": weight})
 
     @classmethod

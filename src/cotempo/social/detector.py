@@ -15,12 +15,8 @@ from numpy.typing import NDArray
 from pydantic import AfterValidator, Field, model_validator
 
 from cotempo.data import Posts, Table, make_posts
-from cotempo.federation.exchange import Answers, Ask, Expect, Question, Spec
-from cotempo.federation.fitted import Outcome
-from cotempo.federation.message import Message
+from cotempo.federation import Answers, Ask, Expect, Message, Outcome, Question, Rng, Spec, register
 from cotempo.federation.method import Benefit, Method, Metrics, Roster, agree
-from cotempo.federation.registry import register
-from cotempo.federation.rng import Rng
 from cotempo.learners.learner import two_or_none
 from cotempo.social.discovery import DetectorMemory, Discovery, Shared, keep_out
 from cotempo.social.encoder import document_frequencies, inverse_frequencies
@@ -207,17 +203,21 @@ class EventDetector(Method):
             size = self.buckets if self.encoder in CHARACTERS else 0
             words = "in how many of your posts of an event each word occurs, in cells of hashed words and names"
             fields = {
-                "frequency": Spec((size,), "float32", low=0, about="in how many of your posts each n-gram occurs"),
-                "documents": Spec((), "float", low=0, about="your number of posts"),
-                "event_words": Spec((ROWS, CELLS), "float32", low=0, about=words),
-                "event_posts": Spec((NAMES,), "float32", low=0, about="your posts by hashed name of their event"),
-                "lapse": Spec((), "float", low=0, about="sum of distances in time from the middle of your events"),
-                "timed": Spec((), "float", low=0, about="your labelled posts that have a time"),
+                "frequency": Spec(
+                    (size,), "float32", low=0, description="in how many of your posts each n-gram occurs"
+                ),
+                "documents": Spec((), "float", low=0, description="your number of posts"),
+                "event_words": Spec((ROWS, CELLS), "float32", low=0, description=words),
+                "event_posts": Spec((NAMES,), "float32", low=0, description="your posts by hashed name of their event"),
+                "lapse": Spec(
+                    (), "float", low=0, description="sum of distances in time from the middle of your events"
+                ),
+                "timed": Spec((), "float", low=0, description="your labelled posts that have a time"),
             }
             return Expect(fields, sums=True)
         about = "NMI of your held-out posts, alone and together; none where unknown"
-        scores = Spec((None,), low=0, high=1, rules=(two_or_none,), about=about)
-        return Expect({"scores": scores, "events": Spec((), "int", low=0, about="your events")})
+        scores = Spec((None,), low=0, high=1, rules=(two_or_none,), description=about)
+        return Expect({"scores": scores, "events": Spec((), "int", low=0, description="your events")})
 
     def benefit(self, state: DetectorState) -> Mapping[str, Benefit]:
         """NMI on labelled posts that neither classifier saw, alone and together."""

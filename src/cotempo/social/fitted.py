@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cotempo.errors import DataError, Problem
-from cotempo.federation.fitted import Fitted
+from cotempo.federation import Fitted
 from cotempo.social.clustering import group_known, group_unknown
 from cotempo.social.detection import Detection, detect_groups
 from cotempo.social.encoder import CharacterEncoder

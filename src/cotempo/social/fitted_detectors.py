@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cotempo.errors import DataError, Problem
-from cotempo.federation.fitted import Fitted, Outcome
+from cotempo.federation import Fitted, Outcome
 from cotempo.social.detecting import Detector
 from cotempo.social.discovery import DetectorMemory
 from cotempo.social.lens import Lens

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from cotempo.federation.exchange import Answers, Ask, Expect, Question, Spec
-from cotempo.federation.message import Message
+from cotempo.federation import Answers, Ask, Expect, Message, Question, Spec
 from cotempo.social.encoder import (
     CharacterEncoder,
     Counts,
@@ -102,13 +101,13 @@ def expect_encoder(state: SharedEncoder, phase: str) -> Expect:
     """Both phases need only the sum over clients."""
     if phase == "frequencies":
         fields = {
-            "frequency": Spec((state.buckets,), low=0, about="in how many posts each hashed n-gram occurs"),
-            "documents": Spec((), "float", low=1, about="your number of posts"),
+            "frequency": Spec((state.buckets,), low=0, description="in how many posts each hashed n-gram occurs"),
+            "documents": Spec((), "float", low=1, description="your number of posts"),
         }
         return Expect(fields, sums=True)
     shape = (state.buckets, sketch_columns(state.dimension))
     about = "a random mixture of n-gram co-occurrences over all your posts"
-    return Expect({"sketch": Spec(shape, "float32", about=about)}, sums=True)
+    return Expect({"sketch": Spec(shape, "float32", description=about)}, sums=True)
 
 
 def read_encoder(kind: str, message: Message) -> CharacterEncoder:

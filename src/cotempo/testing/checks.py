@@ -11,7 +11,7 @@ from cotempo.data import Table
 from cotempo.federation.engine import Engine
 from cotempo.federation.method import Method
 from cotempo.federation.rounds import Progress, rounds
-from cotempo.federation.tree import digest
+from cotempo.storage.tree import digest
 from cotempo.threads import limit_threads
 
 Clients = Mapping[str, Table]

@@ -13,8 +13,8 @@ from cotempo.data import Events, Posts, Series, Table
 from cotempo.federation.exchange import Question, Reply
 from cotempo.federation.message import Message
 from cotempo.federation.method import Method
-from cotempo.federation.run import RunFolder
-from cotempo.federation.tree import digest
+from cotempo.runs.folder import RunFolder
+from cotempo.storage.tree import digest
 from cotempo.testing.checks import Clients, check, exchanges, steps_of
 from cotempo.testing.engines import Faulty, direct
 

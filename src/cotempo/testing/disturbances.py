@@ -13,8 +13,8 @@ from cotempo.federation.engine import Engine
 from cotempo.federation.exchange import Question
 from cotempo.federation.method import Method
 from cotempo.federation.rounds import Checkpoint, rounds
-from cotempo.federation.run import RunFolder
-from cotempo.federation.tree import digest
+from cotempo.runs.folder import RunFolder
+from cotempo.storage.tree import digest
 from cotempo.testing.checks import Clients, check, exchanges, final, steps_of
 from cotempo.testing.engines import Bytewise, Faulty, Killed, direct
 

@@ -14,7 +14,7 @@ from cotempo.data import Table
 from cotempo.engines.pool import Pool
 from cotempo.federation.exchange import Question
 from cotempo.federation.method import Method
-from cotempo.federation.tree import decode, digest, encode
+from cotempo.storage.tree import decode, digest, encode
 from cotempo.testing.checks import Clients, check, final, steps_of
 from cotempo.testing.engines import Bytewise, Faulty, direct
 from cotempo.testing.watch import Watched, assert_close, assert_same

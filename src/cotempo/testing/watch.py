@@ -11,7 +11,7 @@ import numpy as np
 
 from cotempo.federation.message import Message
 from cotempo.federation.method import Method
-from cotempo.federation.tree import digest, is_tensor
+from cotempo.storage.tree import digest, is_tensor
 
 
 class Watched:

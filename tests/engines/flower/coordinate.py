@@ -12,8 +12,8 @@ import walking
 
 import cotempo as ct
 from cotempo.engines.flower.engine import Flower
-from cotempo.federation import run
-from cotempo.federation.exchange import Question, Reply
+from cotempo.federation import Question, Reply
+from cotempo.runs import folder as run
 
 
 def fill_disk(step: int) -> None:

@@ -7,11 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from cotempo.data import Table
-from cotempo.federation.exchange import Answers, Ask, Expect, Question, Spec
-from cotempo.federation.message import Message
-from cotempo.federation.method import Method, Metrics, Roster
-from cotempo.federation.registry import register
-from cotempo.federation.rng import Rng
+from cotempo.federation import Answers, Ask, Expect, Message, Method, Metrics, Question, Rng, Roster, Spec, register
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,7 @@ import cotempo as ct
 from cotempo.data import write_clients
 from cotempo.engines.flower.desk import Desk, SiteSettings, from_json, schema_from, to_json
 from cotempo.errors import MessageError, ParameterError
-from cotempo.federation.exchange import Question
-from cotempo.federation.message import EMPTY, Message
+from cotempo.federation import EMPTY, Message, Question
 from cotempo.federation.site import question_to_bytes, reply_from_bytes
 
 RUN = "0123456789abcdef" * 2

@@ -22,8 +22,8 @@ import cotempo as ct
 from cotempo.engines.flower.daemon import wait_until
 from cotempo.engines.inprocess import InProcess
 from cotempo.federation.rounds import rounds
-from cotempo.federation.run import read_lines
-from cotempo.federation.tree import digest
+from cotempo.runs.folder import read_lines
+from cotempo.storage.tree import digest
 from cotempo.testing.engines import Faulty
 
 pytestmark = pytest.mark.xdist_group("deployment")

@@ -14,11 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cotempo.data import Series, Table
-from cotempo.federation.exchange import Answers, Ask, Expect, Question, Spec
-from cotempo.federation.message import Message
-from cotempo.federation.method import Method, Metrics, Roster
-from cotempo.federation.registry import register
-from cotempo.federation.rng import Rng
+from cotempo.federation import Answers, Ask, Expect, Message, Method, Metrics, Question, Rng, Roster, Spec, register
 
 
 @dataclass(frozen=True)
@@ -65,7 +61,7 @@ class Walking(Method):
         return replace(state, mean=mean, rounds=state.rounds + 1), {"distance": float(np.abs(mean).max())}
 
     def expects(self, state: Place, phase: str) -> Expect:
-        return Expect({"position": Spec((self.size,), "float64", about="where the client is")}, sums=True)
+        return Expect({"position": Spec((self.size,), "float64", description="where the client is")}, sums=True)
 
 
 def disturb(gate: Path, who: str, here: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -25,8 +25,8 @@ from cotempo.engines.flower import SILENCE, need_flower
 from cotempo.engines.flower.daemon import Daemon
 from cotempo.engines.flower.desk import Desk, SiteSettings
 from cotempo.errors import CotempoError, EngineError
-from cotempo.federation.files import write_whole
 from cotempo.federation.registry import find_method
+from cotempo.storage.files import write_whole
 
 BEHIND, AHEAD = 290.0, 6.0  # seconds a site's clock may differ; Flower refuses signatures of other times
 PAUSE = 0.25  # seconds until a site whose processes ended joins again, doubled each time, up to a minute

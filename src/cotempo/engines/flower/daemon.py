@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from cotempo.errors import EngineError
-from cotempo.federation.files import write_whole
+from cotempo.storage.files import write_whole
 
 STOPPING = 20.0
 

@@ -19,13 +19,13 @@ from cotempo.data import READERS, Schema, Table, detect_kind
 from cotempo.devices import Device, has_device
 from cotempo.errors import CotempoError, DataError, EngineError, MessageError, ParameterError, nearest
 from cotempo.federation.exchange import Expect, Question
-from cotempo.federation.files import write_whole
 from cotempo.federation.fitted import Outcome
 from cotempo.federation.message import Message
 from cotempo.federation.registry import find_method
-from cotempo.federation.run import sketch_message
 from cotempo.federation.site import DiskStore, Site, question_from_bytes, reply_from_bytes
-from cotempo.federation.tree import decode
+from cotempo.runs.folder import sketch_message
+from cotempo.storage.files import write_whole
+from cotempo.storage.tree import decode
 
 Parts = Mapping[str, bytes]
 

@@ -21,7 +21,7 @@ from cotempo.federation.message import EMPTY
 from cotempo.federation.method import Memory, Method, State
 from cotempo.federation.rounds import printable
 from cotempo.federation.site import question_to_bytes, receive
-from cotempo.federation.tree import encode
+from cotempo.storage.tree import encode
 
 GATHERING = 120.0  # seconds for all sites to be there
 READING = 600.0  # seconds a site may take at least to read its table

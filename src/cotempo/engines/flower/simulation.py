@@ -36,7 +36,7 @@ from cotempo.errors import EngineError
 from cotempo.federation.exchange import Question, Reply
 from cotempo.federation.method import Method
 from cotempo.federation.site import question_to_bytes, receive
-from cotempo.federation.tree import decode, encode
+from cotempo.storage.tree import decode, encode
 from cotempo.threads import set_threads
 
 STARTING = 120.0

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.linalg import sqrtm
 
 from cotempo.devices import Device
-from cotempo.federation.rng import Rng
+from cotempo.federation import Rng
 
 if TYPE_CHECKING:
     from cotempo.series.layers import Weights

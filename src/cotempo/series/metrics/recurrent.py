@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from cotempo.devices import Device, find_device
-from cotempo.federation.rng import Rng
+from cotempo.federation import Rng
 from cotempo.series.layers import Weights, linear, linear_leaves
 from cotempo.series.metrics.stacked import Stack, train_stack
 from cotempo.series.parameters import Leaf, Leaves

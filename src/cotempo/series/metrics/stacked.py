@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cotempo.federation.rng import Rng
+from cotempo.federation import Rng
 from cotempo.series.layers import Weights
 from cotempo.series.parameters import Leaves, draw, stack, views
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as compute
 import pyarrow.parquet as parquet
 
-from cotempo.data.report import Report, shown
+from cotempo.data.problems import Report, shown
 
 SMALLEST_CELL = 8
 # Names that are not UTF-8 come as a ValueError of Python itself.

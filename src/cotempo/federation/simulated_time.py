@@ -29,10 +29,10 @@ from cotempo.federation.exchange import Answers, Ask, Expect, Reply
 from cotempo.federation.message import Message
 from cotempo.federation.method import Method
 from cotempo.federation.participation import Participation
+from cotempo.federation.reducers import gather_each, gather_sum
 from cotempo.federation.rng import Rng
 from cotempo.federation.rounds import Door, Inbox, Progress, below_quorum, opening, pose, rounds
-from cotempo.federation.tree import freeze
-from cotempo.reducers import gather_each, gather_sum
+from cotempo.storage.tree import freeze
 
 Seconds = Callable[[str, int], float]
 """How long a client takes for the question of a step."""

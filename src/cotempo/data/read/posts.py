@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cotempo.data.columns import as_text, client_keys
 from cotempo.data.posts import OPTIONAL, Posts, clean_tags
-from cotempo.data.report import Report, shown
-from cotempo.data.sources import LIMIT, Sheet, agree_on_time, load, refuse_no_rows
-from cotempo.data.times import check_unit, to_times
+from cotempo.data.problems import Report, shown
+from cotempo.data.read.columns import as_text, client_keys
+from cotempo.data.read.sources import LIMIT, Sheet, agree_on_time, load, refuse_no_rows
+from cotempo.data.read.times import check_unit, to_times
 
 SIGNS = {"hashtags": "#", "mentions": "@"}
 

@@ -14,7 +14,7 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
 
-from cotempo.data.report import Report, shown
+from cotempo.data.problems import Report, shown
 
 BLOCK = 1 << 24
 LONGEST_HEADER = 1 << 20

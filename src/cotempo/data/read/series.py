@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from cotempo.data.columns import client_keys, text_keys, to_numbers
-from cotempo.data.grouping import Grouped, group_rows
-from cotempo.data.report import Report
+from cotempo.data.problems import Report
+from cotempo.data.read.columns import client_keys, text_keys, to_numbers
+from cotempo.data.read.grouping import Grouped, group_rows
+from cotempo.data.read.sources import LIMIT, Sheet, agree_on_time, load, refuse_no_rows
+from cotempo.data.read.times import check_unit, to_times
 from cotempo.data.series import Series
-from cotempo.data.sources import LIMIT, Sheet, agree_on_time, load, refuse_no_rows
-from cotempo.data.times import check_unit, to_times
 
 
 def read_series(source: Any, *, client: str = "client", unit: str = "s", limit: int = LIMIT) -> dict[str, Series]:

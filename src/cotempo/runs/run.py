@@ -13,8 +13,6 @@ from cotempo.data import READERS, Table
 from cotempo.devices import need_device
 from cotempo.engines import open_engine
 from cotempo.errors import CotempoError, DataError, ParameterError, Problem, RunError
-from cotempo.experiment import Experiment, load_clients, load_truth
-from cotempo.federation.asynchronous import Delays, Timed, asynchronous_rounds, timed_rounds
 from cotempo.federation.engine import Engine
 from cotempo.federation.exchange import Expect
 from cotempo.federation.fitted import Fitted, Outcome
@@ -23,8 +21,10 @@ from cotempo.federation.method import Method
 from cotempo.federation.participation import Participation
 from cotempo.federation.rng import Rng
 from cotempo.federation.rounds import Checkpoint, opening, pose, rounds
-from cotempo.federation.run import RunFolder, describe_step, read_lines
-from cotempo.progress import show
+from cotempo.federation.simulated_time import Delays, Timed, asynchronous_rounds, timed_rounds
+from cotempo.runs.experiment import Experiment, load_clients, load_truth
+from cotempo.runs.folder import RunFolder, describe_step, read_lines
+from cotempo.runs.progress import show
 from cotempo.threads import limit_threads
 
 

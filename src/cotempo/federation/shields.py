@@ -10,7 +10,7 @@ import numpy as np
 from cotempo.errors import MessageError
 from cotempo.federation.exchange import Expect, Spec
 from cotempo.federation.message import Message, Value
-from cotempo.federation.tree import Array
+from cotempo.storage.tree import Array
 
 MOST_CLIENTS = 1e6
 # Half precision is summed in single precision.

@@ -22,11 +22,11 @@ import tomli_w
 
 from cotempo.errors import RunError
 from cotempo.federation.exchange import Expect, Failure, Question
-from cotempo.federation.files import read_hashed, write_hashed, write_whole
 from cotempo.federation.message import Message
 from cotempo.federation.method import Method
 from cotempo.federation.rounds import Checkpoint, Progress
-from cotempo.federation.tree import TreeError, decode, encode, stack, unstack
+from cotempo.storage.files import read_hashed, write_hashed, write_whole
+from cotempo.storage.tree import TreeError, decode, encode, stack, unstack
 
 
 class RunFolder:

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as compute
 from numpy.typing import NDArray
 
-from cotempo.data.columns import blank, failing, to_floats, without_missing
-from cotempo.data.parquet_file import is_text
-from cotempo.data.report import Report, shown
-from cotempo.data.sources import Sheet
+from cotempo.data.problems import Report, shown
+from cotempo.data.read.columns import blank, failing, to_floats, without_missing
+from cotempo.data.read.parquet import is_text
+from cotempo.data.read.sources import Sheet
 from cotempo.data.tables import UNITS
 from cotempo.errors import ParameterError
 

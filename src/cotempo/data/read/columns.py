@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as compute
 from numpy.typing import NDArray
 
-from cotempo.data.parquet_file import is_text
-from cotempo.data.report import Report, name_problem, shown
-from cotempo.data.sources import Sheet
+from cotempo.data.problems import Report, name_problem, shown
+from cotempo.data.read.parquet import is_text
+from cotempo.data.read.sources import Sheet
 
 MISSING = pa.array(["", "na", "n/a", "nan", "null", "none"])
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cotempo.data.generate.vocabulary import LANGUAGES, MOST_WORDS, proper_name, word
 from cotempo.data.posts import Posts
 from cotempo.data.randomness import as_generator, check_count, check_number
 from cotempo.data.tables import numbered
-from cotempo.data.vocabulary import LANGUAGES, MOST_WORDS, proper_name, word
 from cotempo.errors import ParameterError, nearest
 
 COMMON = 150

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cotempo.data.columns import Keys, client_keys, text_keys
-from cotempo.data.event_windows import Bounds, WindowTable, read_windows, windows_of
 from cotempo.data.events import Events, order_marks
-from cotempo.data.grouping import group_rows
-from cotempo.data.report import Report, shown
-from cotempo.data.sources import LIMIT, Sheet, agree_on_time, load, refuse_no_rows
-from cotempo.data.times import check_unit, to_times
+from cotempo.data.problems import Report, shown
+from cotempo.data.read.columns import Keys, client_keys, text_keys
+from cotempo.data.read.grouping import group_rows
+from cotempo.data.read.sources import LIMIT, Sheet, agree_on_time, load, refuse_no_rows
+from cotempo.data.read.times import check_unit, to_times
+from cotempo.data.read.windows import Bounds, WindowTable, read_windows, windows_of
 from cotempo.errors import nearest
 
 KNOWN = ("sequence", "time", "mark", "start", "end")

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cotempo.data.columns import client_keys, text_keys
-from cotempo.data.grouping import Grouped
-from cotempo.data.report import Report
-from cotempo.data.sources import Sheet, load
-from cotempo.data.times import to_times
+from cotempo.data.problems import Report
+from cotempo.data.read.columns import client_keys, text_keys
+from cotempo.data.read.grouping import Grouped
+from cotempo.data.read.sources import Sheet, load
+from cotempo.data.read.times import to_times
 
 Bounds = tuple[float, float]
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cotempo.data.columns import Keys
-from cotempo.data.report import Report
-from cotempo.data.sources import Sheet
-from cotempo.data.times import Times
+from cotempo.data.problems import Report
+from cotempo.data.read.columns import Keys
+from cotempo.data.read.sources import Sheet
+from cotempo.data.read.times import Times
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from typing import Any
 import narwhals as nw
 import pyarrow as pa
 
-from cotempo.data.csv_file import read_csv, read_header
-from cotempo.data.parquet_file import parquet_names, read_parquet
-from cotempo.data.report import Report, duplicates, name_problem, shown
+from cotempo.data.problems import Report, duplicates, name_problem, shown
+from cotempo.data.read.csv import read_csv, read_header
+from cotempo.data.read.parquet import parquet_names, read_parquet
 from cotempo.errors import DataError, nearest
 
 SUFFIXES = (".csv", ".csv.gz", ".parquet")
