@@ -65,7 +65,7 @@ def draw(imports: dict[str, set[str]]) -> str:
             places[name] = (left + column * (WIDTH + GAP), 20 + row * ROW)
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="13">',
-        '<style>.box{fill:#eef3fa;stroke:#2c6fbb}.arrow{stroke:#8795a5;fill:none}text{fill:#1b2733}'
+        "<style>.box{fill:#eef3fa;stroke:#2c6fbb}.arrow{stroke:#8795a5;fill:none}text{fill:#1b2733}"
         "@media(prefers-color-scheme:dark){.box{fill:#1d2b3a}text{fill:#e6edf3}}</style>",
         '<defs><marker id="tip" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="6" markerHeight="6" orient="auto">'
         '<path d="M0 0 8 4 0 8z" fill="#8795a5"/></marker></defs>',

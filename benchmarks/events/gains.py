@@ -24,6 +24,7 @@ from parts import FOLDER, about, do_part, read_parts
 
 from cotempo.data import split_by_time
 from cotempo.events import FedPP, FedSimple, SigmoidCox
+from cotempo.events.simple import OVER_TIME
 
 TIME = ("profile", "histogram", "density", "steps")
 SIMPLE = {
@@ -51,7 +52,8 @@ def measure(name: str, kernel: str, share: float, given: argparse.Namespace, see
 
     for process in SIMPLE[kernel]:
         began = time.process_time()
-        note(process, FedSimple(process=process, period=period).fit(train, progress=False), began)
+        known = {"period": period} if process in OVER_TIME else {}
+        note(process, FedSimple(process=process, **known).fit(train, progress=False), began)
     began = time.process_time()
     model = FedPP(kernel=kernel, period=period, compare=False)
     fitted = model.fit(train, progress=False, seed=seed)

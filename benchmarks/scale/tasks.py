@@ -171,12 +171,12 @@ class Forecasts(Task):
 
 
 def _fedpp(name: str, **parameters: Any) -> Callable[[int, int], Task]:
-    method = ct.FedPP(window=WINDOW, compare=False, settle=0, inducing=30, cells=100, **parameters)
+    method = ct.FedPP(window=WINDOW, inducing=30, **parameters)
     return lambda clients, seed: Intensities(name, method, clients, seed)
 
 
 TASKS: dict[str, Callable[[int, int], Task]] = {
-    "fedpp-paper": _fedpp("fedpp-paper", preset="paper", rounds=40),
-    "fedpp": _fedpp("fedpp", kernel="history", base="poisson", rounds=30),
+    "fedpp-paper": _fedpp("fedpp-paper", preset="paper", rounds=40, cells=100),
+    "fedpp": _fedpp("fedpp", kernel="history", base="poisson", rounds=30, compare=False, settle=0),
     "fedavg": lambda clients, seed: Forecasts("fedavg", clients, seed),
 }

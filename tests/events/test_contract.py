@@ -8,9 +8,7 @@ from cotempo.testing.contract import CHECKS
 
 VARIANTS = {
     "curve of time": FedPP(kernel="time", cells=48, compare=False),
-    "function of history": FedPP(
-        kernel="history", rounds=1, base_rounds=1, inducing=5, settle=0, base="hawkes", cells=48
-    ),
+    "function of history": FedPP(kernel="history", rounds=1, base_rounds=1, inducing=5, settle=0, base="hawkes"),
     "paper": FedPP(preset="paper", rounds=1, epochs=2, inducing=5, cells=48, batch=2),
     "paper by mmd": FedPP(preset="paper", kernel="time", aggregation="mmd", rounds=1, epochs=1, inducing=4, cells=48),
     "paper by lstm and types": FedPP(

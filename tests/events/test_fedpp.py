@@ -6,7 +6,9 @@ from cotempo.data import Events, make_events, split_by_sequence
 from cotempo.errors import DataError, ParameterError
 from cotempo.events import FedPP, SigmoidCox, coverage, rescaling_test
 from cotempo.events.curve import Curve
+from cotempo.events.function_messages import expects
 from cotempo.events.function_server import gamma_from_moments
+from cotempo.events.function_state import first_state
 
 
 @pytest.fixture(scope="module")
@@ -76,10 +78,45 @@ def test_a_client_without_events_leans_on_the_others(poisson):
     assert (upper > mean).all()
 
 
-def test_one_sequence_each_means_one_rate():
+def test_clients_of_one_sequence_that_are_alike_are_drawn_together():
     clients, _ = make_events(clients=4, sequences=1, spread=0.0, length=30.0, seed=0)
     fitted = FedPP(kernel="time", cells=60, compare=False).fit(clients)
-    assert len({fitted[name].ceiling for name in clients}) == 1
+    expected = [fitted[name].expected_count(0, 30) for name in clients]
+    assert np.ptp(np.log(expected)) < 0.8 * np.ptp(np.log([table.rows for table in clients.values()]))
+
+
+def staggered(sequences):
+    """A busy client, and a quiet one that is watched afterwards."""
+    rng = np.random.default_rng(0)
+    return {
+        name: Events.from_arrays([np.sort(rng.uniform(*window, rng.poisson(events))) for _ in range(sequences)], window)
+        for name, window, events in (("busy", (0.0, 10.0), 200), ("quiet", (10.0, 20.0), 20))
+    }
+
+
+@pytest.mark.parametrize(("base", "sequences"), [(None, 1), (None, 2), ("poisson", 1)])
+def test_few_sequences_each_have_levels_of_their_own(base, sequences):
+    """Busy and quiet are told by levels or by time; either way what is used is what was learned."""
+    clients, kernel = staggered(sequences), {"kernel": "time", "cells": 60}
+    if base:
+        kernel = {"kernel": "history", "base": base, "rounds": 3, "settle": 1, "inducing": 6}
+    fitted = FedPP(**kernel).fit(clients)
+    for name, table in clients.items():
+        score = fitted[name].score(table)
+        assert score["count_ratio"] == pytest.approx(1, abs=0.1)
+        assert score["gain"] > -0.05
+        assert fitted.benefit[name].together > -0.2
+
+
+def test_long_sequences_of_one_client_each_have_levels_of_their_own():
+    clients, truth = make_events(clients=4, sequences=1, length=50.0, spread=0.8, seed=0)
+    fitted = FedPP(kernel="time", cells=60, compare=False).fit(clients)
+    times = np.linspace(1.0, 49.0, 50)
+    bands = {name: fitted[name].intensity(times) for name in clients}
+    for name, table in clients.items():
+        assert fitted[name].expected_count(0, 50) == pytest.approx(table.rows, rel=0.1)
+    assert np.mean([coverage(band, truth.intensity(name, times)) for name, band in bands.items()]) > 0.8
+    assert max(float((band.upper / band.lower).max()) for band in bands.values()) < 20
 
 
 def test_history_finds_excitation():
@@ -146,9 +183,7 @@ def test_waits_do_not_depend_on_comparing(kernel):
 def test_bands_and_draws_hold_what_the_inducing_points_leave_open():
     """Few inducing points leave much of the prior variance open: far from them the band is that of the prior."""
     clients, _ = make_events(clients=3, sequences=10, kind="hawkes", seed=4)
-    fitted = FedPP(kernel="history", base="hawkes", rounds=2, base_rounds=3, inducing=2, cells=60, compare=False).fit(
-        clients
-    )
+    fitted = FedPP(kernel="history", base="hawkes", rounds=2, base_rounds=3, inducing=2, compare=False).fit(clients)
     model = fitted["client-0"]
     features = np.array([[0.0] * 5, [40.0] * 5])
     posterior = model.posterior(features)
@@ -161,6 +196,22 @@ def test_bands_and_draws_hold_what_the_inducing_points_leave_open():
     np.testing.assert_allclose(spread, near_linear.relative().deviation, rtol=0.05)
     assert drawn[:, 1].std() > 0.9 * nowhere
     assert known < nowhere
+
+
+def test_bands_of_levels_count_no_uncertainty_twice():
+    """The level of a curve that is flat is the client's own rate, as sure as its own number of events makes it."""
+    rng = np.random.default_rng(100)
+    sizes = {"a": 900, "b": 400}
+    clients = {
+        name: Events.from_arrays([np.sort(rng.uniform(0, 10, size // 4)) for _ in range(4)], (0.0, 10.0))
+        for name, size in sizes.items()
+    }
+    fitted = FedPP(kernel="time", cells=48, compare=False).fit(clients)
+    line = fitted.state.function.timeline
+    assert np.isfinite(line.own[0])
+    for name, size in sizes.items():
+        drawn = fitted[name].draw(np.linspace(0.1, 9.9, 200), 4000, np.random.default_rng(0)).mean(axis=1)
+        assert np.log(drawn).std() == pytest.approx(np.sqrt(line.effect / size), rel=0.1)
 
 
 def test_what_is_reported_was_not_chosen_on_the_same_events():
@@ -222,6 +273,32 @@ def test_who_is_not_here_gets_the_shared_function(shared):
     assert (mean < upper).all()
 
 
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"kernel": "time", "cells": 48},
+        {"kernel": "history", "base": "poisson", "rounds": 2, "inducing": 6, "settle": 1},
+    ],
+)
+def test_who_was_not_asked_last_has_an_intensity(parameters):
+    clients, _ = make_events(clients=6, sequences=3, spread=0.0, seed=1)
+    fitted = FedPP(compare=False, **parameters).fit(clients, cohort=2)
+    for name, table in clients.items():
+        model = fitted[name]
+        assert np.isfinite(model.score(table)["gain"])
+        assert model.score(table)["count_ratio"] == pytest.approx(1, abs=0.5)
+        if parameters["kernel"] == "time":
+            mean, lower, upper = model.intensity([1.0, 5.0])
+            ahead, expected = model.predict_next(3.0), model.expected_count(0, 10)
+        else:
+            mean, lower, upper = model.intensity([1.0, 5.0], [0.5])
+            ahead, expected = model.predict_next([3.0], until=10.0), table.rows / 3
+        assert (lower < mean).all()
+        assert (mean < upper).all()
+        assert 3 < ahead.mean < 10
+        assert model.sample(0, 10, count=20).rows / 20 == pytest.approx(expected, rel=0.5)
+
+
 def test_epoch_seconds_and_ties():
     rng = np.random.default_rng(0)
     day = 86400.0
@@ -258,6 +335,18 @@ def test_epoch_seconds_and_ties():
         {"preset": "paper", "settle": 2},
         {"preset": "paper", "base": "hawkes"},
         {"preset": "paper", "period": 24.0},
+        {"preset": "paper", "compare": False},
+        {"preset": "paper", "settle": 0},
+        {"preset": "paper", "personal": False},
+        {"preset": "paper", "kernel": "lstm", "cells": 1500},
+        {"preset": "paper", "kernel": "lstm", "cells": 24},
+        {"preset": "paper", "kernel": "lstm", "base": "hawkes", "cells": 100},
+        {"preset": "paper", "kernel": "lstm", "base": "poisson", "base_rounds": 3},
+        {"kernel": "time", "settle": 0},
+        {"kernel": "history", "personal": False},
+        {"base": "poisson", "base_rounds": 3},
+        {"base": "curve", "base_rounds": 3},
+        {"kernel": "history", "base": "renewal", "cells": 100},
     ],
 )
 def test_parameters_that_do_not_fit_are_refused(parameters):
@@ -266,8 +355,21 @@ def test_parameters_that_do_not_fit_are_refused(parameters):
 
 
 def test_a_method_reads_its_own_parameters_again():
-    for method in (FedPP(), FedPP(kernel="time"), FedPP(preset="paper"), FedPP(preset="paper", aggregation="mmd")):
+    small = FedPP(preset="paper", kernel="lstm", base="hawkes", base_rounds=3)
+    for method in (
+        FedPP(),
+        FedPP(kernel="time"),
+        FedPP(preset="paper"),
+        FedPP(preset="paper", aggregation="mmd"),
+        small,
+    ):
         assert FedPP(**method.model_dump(mode="json")) == method
+
+
+@pytest.mark.parametrize(("compare", "sums"), [(False, True), (True, False)])
+def test_one_model_that_nobody_compares_is_a_sum(compare, sums):
+    method = FedPP(kernel="time", cells=48, compare=compare)
+    assert expects(method, first_state(method, 2), "compare").sums is sums
 
 
 def test_windows_outside_the_agreed_one_are_refused(poisson):

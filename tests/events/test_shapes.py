@@ -116,3 +116,19 @@ def test_weights_are_shares_and_draws_follow_the_mean():
     mean = sum(shape.weight * shape.model.at(at, shape.mean) for shape in found)
     drawn = np.concatenate([shape.model.at(at, shape.drawn) for shape in found])
     np.testing.assert_allclose(drawn.mean(axis=0), mean, rtol=0.05)
+
+
+def test_an_event_where_nothing_was_watched_does_not_decide_the_number_of_bins():
+    """A window that ends with an event on the edge of a cell: the event is counted in the next one."""
+    count, exposure = np.repeat([3.0, 0.0], 48), np.repeat([1.0, 0.0], 48)
+    count[48] = 1.0
+    assert np.isfinite([bins.fit() for bins in equal_bins.learn_bins(count, exposure)]).all()
+    assert smoothers.histogram(count, exposure)[:48] == pytest.approx(3.0, rel=0.05)
+
+
+@pytest.mark.parametrize("events", [1e3, 1e9])
+def test_rates_beside_very_many_events_are_above_zero(events):
+    rng = np.random.default_rng(0)
+    for quiet in (0.0, 1e-9):
+        count = rng.poisson(np.repeat([quiet, 1.0, quiet], 84) * events / 100).astype(float)
+        assert (change_points.level(count, np.ones(252)) > 0).all()

@@ -65,9 +65,17 @@ def make_case(name: str) -> Case:
 SCALED = {"time": "scaled"}
 CHANGES: dict[str, dict[str, Any]] = {
     "history": {"kernel": "history", "compare": True},
-    "paper": {"preset": "paper", "kernel": "time", "rounds": 1, "epochs": 1, "settle": 0, "base_rounds": 25},
-    "poisson": {"process": "poisson", "compare": True},
-    "profile": {"process": "profile", "compare": True},
+    "paper": {
+        "preset": "paper",
+        "kernel": "time",
+        "rounds": 1,
+        "epochs": 1,
+        "settle": 5,
+        "base_rounds": 25,
+        "compare": None,
+    },
+    "poisson": {"process": "poisson", "rounds": 30, "compare": True},
+    "profile": {"process": "profile", "rounds": 30, "compare": True},
     "compare": {"compare": True, "test": 0.3, **SCALED},
     "scaled": {"scaled": True},
     "common": {"personal": False, "compare": False},

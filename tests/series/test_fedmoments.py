@@ -11,6 +11,7 @@ import cotempo as ct
 from cotempo.data import Series, hide, mask_cells
 from cotempo.errors import CotempoError
 from cotempo.series import interpolate
+from cotempo.series.choosing import split
 from cotempo.series.moments import find_units, sum_units
 from cotempo.series.windows import Rows
 
@@ -71,12 +72,14 @@ def test_features_that_only_some_have():
     assert ours < 0.8 * line
 
 
-def test_an_empty_client_and_the_order_of_clients_change_nothing():
-    clients = tables(parts(4))
+@pytest.mark.parametrize("missing", [0.0, 0.25])
+def test_an_empty_client_and_the_order_of_clients_change_nothing(missing: float):
+    clients = tables(parts(4, missing=missing))
     fitted = ct.FedMoments(window=6).fit(clients, progress=False)
     more = {**clients, "empty": Series.from_arrays(np.zeros((0, 3)), features=NAMES)}
     more["unseen"] = Series.from_arrays(np.full((30, 3), np.nan), features=NAMES)
     again = ct.FedMoments(window=6).fit(more, progress=False)
+    assert not again.failures
     renamed = dict(zip(("d", "c", "b", "a"), clients.values(), strict=True))
     turned = ct.FedMoments(window=6).fit(renamed, progress=False)
     for other in (again, turned):
@@ -84,6 +87,21 @@ def test_an_empty_client_and_the_order_of_clients_change_nothing():
         assert other.state.prior == fitted.state.prior
     assert turned.benefit["d"].together == pytest.approx(fitted.benefit["client-0"].together)
     assert set(again.benefit) == set(fitted.benefit)
+    assert np.isfinite(again["unseen"].impute(more["unseen"], draws=2).high).all()
+
+
+def test_a_column_without_measurements_leaves_the_others_their_intervals():
+    clients = tables(parts(3, rows=800))
+    table = clients["client-0"]
+    lacking = replace(table, values=np.where(np.arange(3) == 1, np.nan, table.values))
+    fitted = ct.FedMoments(window=6).fit({**clients, "client-0": lacking}, progress=False)
+    less = replace(table, features=("a", "c"), values=table.values[:, [0, 2]])
+    other = ct.FedMoments(window=6).fit({**clients, "client-0": less}, progress=False)
+    mine, theirs = fitted["client-0"].calibration, other["client-0"].calibration
+    assert theirs.errors.any()
+    assert np.allclose(mine.errors[:, [0, 2]], theirs.errors)
+    assert np.allclose(mine.ratios[:, [0, 2]], theirs.ratios)
+    assert not mine.errors[:, 1].any()
 
 
 def test_units_change_no_benefit():
@@ -100,6 +118,23 @@ def test_joining_helps_clients_with_few_rows():
     fitted = ct.FedMoments(window=8).fit(tables(parts(10, rows=125)), progress=False)
     gains = [benefit.gain for benefit in fitted.benefit.values()]
     assert np.mean(gains) > 0
+
+
+@pytest.mark.parametrize(("missing", "sweeps"), [(0.0, 1), (0.3, 0), (0.3, 1), (0.3, 2)])
+def test_a_client_among_itself_gains_nothing(missing: float, sweeps: int):
+    clients = tables(parts(1, rows=400, missing=missing))
+    fitted = ct.FedMoments(window=8, sweeps=sweeps).fit(clients, progress=False)
+    benefit = fitted.benefit["client-0"]
+    assert benefit.alone == pytest.approx(benefit.together, rel=1e-12)
+
+
+def test_a_client_that_sets_all_its_rows_apart_is_not_compared():
+    clients = tables(parts(20, rows=110))
+    apart = {name for name, table in clients.items() if not len(split(Rows.of(table))[0].values)}
+    assert apart
+    fitted = ct.FedMoments(window=6).fit(clients, progress=False)
+    assert not apart & set(fitted.benefit)
+    assert fitted[min(apart)].calibration.errors.any()
 
 
 def test_too_few_rows_are_refused():

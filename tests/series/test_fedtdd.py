@@ -202,6 +202,10 @@ def test_bad_clients_are_refused_by_name(federation):
         method.fit({**clients, "client-0": replace(table, values=table.values * np.nan)}, public=public)
     with pytest.raises(DataError, match=r"client client-0.*at least 4 rows"):
         method.fit({**clients, "client-0": table.select(np.arange(3))}, public=public)
+    with pytest.raises(DataError, match=r"client client-0.*at least 20 rows, here over 16"):
+        method.fit({**clients, "client-0": table.select(np.arange(20))}, public=public)
+    printed = FedTDD(**{**method.model_dump(), "preset": "paper", "imputer_steps": 0, "token_steps": 0})
+    printed.prepare(table.select(np.arange(20)))
     lacking = table.values.copy()
     lacking[:, 2] = np.nan
     with pytest.raises(DataError, match=r"column x2.*exclusive"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cotempo.series.choosing import PRIORS, hidings, split
+from cotempo.series.choosing import PRIORS, USUAL, hidings, split
 from cotempo.series.gaussian import Gaussian, mean_products
 from cotempo.series.interpolation import interpolate_rows
 from cotempo.series.moments import Moments, find_units, reach, sum_spreads, sum_units, sum_windows, to_steps
@@ -155,3 +155,31 @@ def test_what_is_hidden_depends_on_each_piece_only():
         assert (all_of_it[40:70] == part).all()
     kept, held = split(whole)
     assert len(kept.values) + len(held.values) == 100
+
+
+def test_pieces_that_only_rise_are_set_apart_one_by_one():
+    """Counters of equal length: about a fifth is set apart, whatever their units, order and owner."""
+    stream = np.random.default_rng(1)
+    pieces = stream.exponential(size=(100, 20, 2)).cumsum(axis=1)
+
+    def held(given: np.ndarray) -> list[bool]:
+        return [bool(len(split(Rows(piece, (20,)))[1].values)) for piece in given]
+
+    chosen = held(pieces)
+    assert 0.1 < np.mean(chosen) < 0.3
+    assert held(pieces * np.array([1e-3, 60.0]) + np.array([1e4, -7.0])) == chosen
+    assert held(pieces[:, :, ::-1]) == chosen
+    assert held(np.concatenate([pieces, np.full((100, 20, 1), np.nan)], axis=2)) == chosen
+    whole = Rows(pieces.reshape(-1, 2), (20,) * 100)
+    assert np.array_equal(split(whole)[1].values, pieces[chosen].reshape(-1, 2))
+
+
+def test_where_nothing_is_left_to_learn_from_the_usual_prior_stands():
+    stream = np.random.default_rng(2)
+    pieces = (stream.normal(size=(20, 2)).cumsum(axis=0) for _ in range(100))
+    piece = next(piece for piece in pieces if not len(split(Rows(piece, (20,)))[0].values))
+    rows = Rows(piece, (20,))
+    stage, _, _ = learn(rows, 6)
+    usual = Gaussian.of(sum_windows(stage.units.rows(rows), 6), PRIORS[USUAL])
+    for mine, theirs in zip(stage.process.whiteners, usual.whiteners, strict=True):
+        assert np.allclose(mine, theirs)

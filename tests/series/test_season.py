@@ -72,3 +72,16 @@ def test_short_sequences_are_filled_by_the_clock():
     assert ours < 0.8 * line
     with pytest.raises(DataError, match="time must have a unit"):
         model.impute(replace(holes, unit=""))
+
+
+@pytest.mark.parametrize("offset", [0.0, 0.2, 0.5])
+def test_rows_may_be_stamped_anywhere_in_a_step(offset):
+    """Rows at hh:30 keep 24 places a day, in learning and in filling."""
+    values, cycle = waves(3000)
+    rows = Rows(values, (3000,), 3600 * (np.arange(3000) + offset))
+    season = find_season(*rows.split(0.3, 12), Sizes(window=12), np.random.default_rng(0))
+    assert len(season.levels) == 24
+    found = season.at(rows.clock[:48])[:, 0]
+    np.testing.assert_allclose(found - found.mean(), cycle[:48] - cycle[:48].mean(), atol=0.12)
+    later = season.at(3600 * (np.arange(24.0) + offset + 0.5))
+    assert len(np.unique(later[:, 0])) == 24

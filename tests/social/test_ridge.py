@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from scipy import sparse
 
 from cotempo.data import make_posts
 from cotempo.social.encoder import hash_ngrams
 from cotempo.social.event_sums import FEWEST, EventSums
 from cotempo.social.features import FINE, Features, fold, hash_words, in_order
-from cotempo.social.ridge import PENALTY, SHARE, Prior, fit_ridge, leave_out
+from cotempo.social.ridge import ODDS, PENALTY, SHARE, Prior, fit_ridge, leave_out, log_odds
 
 POSTS = make_posts(clients=2, posts=60, events=4, seed=0)[0]["client-0"]
 LABELS = np.array(POSTS.event)
@@ -33,8 +34,9 @@ def test_leaving_one_out_is_what_fitting_without_it_gives() -> None:
         np.testing.assert_allclose(left_out[row], said[row] + products[row, rest] @ solved, atol=1e-5)
 
 
-def test_the_classifier_is_the_ridge_regression_in_the_space_of_features() -> None:
-    ridge = fit_ridge(tuple(NAMES), WEIGHTED, CODES, NOBODY, NOTHING, sharpness=1.0)
+def test_the_classifier_is_the_ridge_regression_in_the_space_of_features(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cotempo.social.ridge.ODDS", 0.0)
+    ridge = fit_ridge(tuple(NAMES), WEIGHTED, CODES, NOBODY, NOTHING, COUNTS.weights, sharpness=1.0)
     features = sparse.hstack([WEIGHTED.words, WEIGHTED.characters]).tocsc()
     used = np.flatnonzero(np.diff(features.indptr))
     dense = features[:, used].toarray().astype(np.float64)
@@ -52,7 +54,7 @@ def test_unlabelled_posts_help() -> None:
     right = []
     for others in (NOBODY, WEIGHTED.select(rest)):
         none = Prior(np.zeros(0, np.intp), np.zeros((0, len(names))))
-        ridge = fit_ridge(names, WEIGHTED.select(seen), codes, others, none, sharpness=1.0)
+        ridge = fit_ridge(names, WEIGHTED.select(seen), codes, others, none, COUNTS.weights, sharpness=1.0)
         guessed = np.array(names)[ridge.scores(WEIGHTED.select(judged)).argmax(axis=1)]
         right.append((guessed == LABELS[judged]).mean())
     assert right[1] >= right[0]
@@ -90,3 +92,42 @@ def test_folding_is_hashing_into_fewer_buckets() -> None:
     folded, direct = fold(COUNTS.characters, 1024), hash_ngrams(POSTS.text, 1024)
     assert (folded != direct).nnz == 0
     assert hash_words(POSTS.text[:2]).shape == (2, FINE)
+
+
+def test_log_odds_are_those_of_smoothed_counts_and_leave_a_post_out() -> None:
+    telling = np.eye(len(NAMES))[CODES]
+    words, _ = log_odds(WEIGHTED, telling, COUNTS.weights)
+    shares = telling.mean(axis=0)
+    inside = np.asarray(((COUNTS.words > 0).T @ telling)[USED]) + shares
+    rate, other = inside / inside.sum(axis=0), inside.sum(axis=1, keepdims=True) - inside
+    odds = np.log(rate) - np.log(other / other.sum(axis=0))
+    odds = (odds - odds.mean(axis=1, keepdims=True)) / COUNTS.weights.words[USED, None]
+    np.testing.assert_array_equal(words.used, USED)
+    np.testing.assert_allclose(words.coefficients, odds, atol=1e-9)
+    left_out = words.leave_out(WEIGHTED.words, CODES)
+    said = WEIGHTED.words[:, USED] @ odds
+    own = np.arange(len(CODES)), CODES
+    assert (left_out[own] < said[own]).all()  # a post speaks for its own event
+    rest = np.arange(1, len(CODES))
+    again, _ = log_odds(WEIGHTED.select(rest), telling[rest], COUNTS.weights)
+    np.testing.assert_allclose(left_out[0], (WEIGHTED.words[:1, again.used] @ again.coefficients)[0], atol=0.05)
+
+
+def test_log_odds_are_added_to_the_coefficients(monkeypatch: pytest.MonkeyPatch) -> None:
+    def scores() -> np.ndarray:
+        return fit_ridge(tuple(NAMES), WEIGHTED, CODES, NOBODY, NOTHING, COUNTS.weights, sharpness=1.0).scores(WEIGHTED)
+
+    with_odds = scores()
+    monkeypatch.setattr("cotempo.social.ridge.ODDS", 0.0)
+    words, characters = log_odds(WEIGHTED, np.eye(len(NAMES))[CODES], COUNTS.weights)
+    added = WEIGHTED.words[:, words.used] @ words.coefficients
+    added += WEIGHTED.characters[:, characters.used] @ characters.coefficients
+    np.testing.assert_allclose(with_odds - scores(), ODDS * added, atol=1e-4)
+
+
+def test_pretrained_vectors_and_a_single_event_have_no_odds() -> None:
+    vectors = Features(WEIGHTED.words, np.ones((len(CODES), 3), np.float32))
+    one = np.ones((len(CODES), 1))
+    assert not len(log_odds(vectors, np.eye(len(NAMES))[CODES], vectors.weights)[1].used)
+    assert not any(len(part.used) for part in log_odds(WEIGHTED, one, COUNTS.weights))
+    assert not log_odds(WEIGHTED, one, COUNTS.weights)[0].leave_out(WEIGHTED.words, 0 * CODES).any()

@@ -49,9 +49,11 @@ class Segments(NamedTuple):
 
     def mean(self) -> Floats:
         """The posterior mean rate of the cells, ``(parts,)``."""
-        rates = (SHAPE + _pairs(self.events)) / (SHAPE / self.rate + _pairs(self.watched))
-        weighted = self.chance * (1 - self.dead()) * rates
-        return np.asarray(np.cumsum(weighted.sum(axis=1) - weighted.sum(axis=0))[:-1])
+        rates = (1 - self.dead()) * (SHAPE + _pairs(self.events)) / (SHAPE / self.rate + _pairs(self.watched))
+        weighted = self.chance * rates
+        mean = np.cumsum(weighted.sum(axis=1) - weighted.sum(axis=0))[:-1]
+        # Differences of large sums may end below zero; a mean is no lower than the lowest it is taken of.
+        return np.asarray(np.maximum(mean, rates[np.triu_indices(len(rates), 1)].min()))
 
     def inverse(self) -> Floats:
         """The posterior mean of one over the rate, ``(parts,)``, in cells with events."""

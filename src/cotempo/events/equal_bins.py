@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import xlogy
 
 from cotempo.events.change_points import SHAPE, Indices, dead_chance, inverse_rate, mean_rate, segment_evidence
 from cotempo.events.record import Floats
-from cotempo.events.smoothers import bin_numbers
+from cotempo.events.smoothers import akaike, bin_numbers
 
 
 class Bins(NamedTuple):
@@ -36,8 +35,8 @@ class Bins(NamedTuple):
         return inverse_rate(self.seen, self.watched, self.rate)
 
     def fit(self) -> float:
-        """Akaike's criterion, halved and more being better: the highest log likelihood less the number of bins."""
-        return float(xlogy(self.seen, self.seen).sum() - xlogy(self.seen, self.watched).sum()) - len(self.seen)
+        """Akaike's criterion."""
+        return akaike(self.seen, self.watched, self.rate)
 
     def draw(self, draws: int, rng: np.random.Generator) -> Floats:
         """Rates drawn from the posterior, ``(draws, bins)``."""

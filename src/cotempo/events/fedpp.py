@@ -19,6 +19,7 @@ from cotempo.events.pieces import HISTORY
 from cotempo.events.published import KernelMemory, KernelState
 from cotempo.events.record import Record
 from cotempo.events.timeline import CELLS, LEAST_CELLS
+from cotempo.events.unused import refuse_unused
 from cotempo.federation import (
     Answers,
     Ask,
@@ -39,25 +40,35 @@ KERNELS = {
     "function": ("auto", "time", "history"),
     "kernel": ("time", "deep", "history", "lstm", "attention"),
 }
-# What means nothing, by what is shared and what the intensity depends on; and where that is, in words.
+BASES, FIXED = ("auto", *CANDIDATES), ("poisson", "hawkes", "renewal")
+# What means nothing, by what is shared, what the intensity depends on and its base; and where that is, in words.
 UNUSED = (
     (
-        "function", KERNELS["function"],
+        ("function",), KERNELS["function"], BASES,
         ("aggregation", "epochs", "learning_rate", "batch", "prior_deviation", "device"),
         "clients share a function (for a prior over kernels pass share='kernel' or preset='paper')",
     ),
     (
-        "function", ("time",), ("rounds", "settle", "base", "base_rounds", "inducing"),
+        ("function",), ("time",), BASES, ("rounds", "settle", "base", "base_rounds", "inducing"),
         "the intensity is a curve of time, which is learned from sums (for a function pass kernel='auto' or 'history')",
     ),
     (
-        "kernel", KERNELS["kernel"], ("settle", "compare"),
+        ("function",), ("history",), BASES, ("personal",),
+        "the intensity is a function of history, which has no deviations (pass kernel='auto' or 'time')",
+    ),
+    (
+        ("kernel",), KERNELS["kernel"], BASES, ("settle", "compare", "personal"),
         "clients share a prior over kernels (to compare, pass share='function', or fit one client by itself)",
     ),
     (
-        "kernel", ("time", "deep"), ("base", "base_rounds", "period"),
+        ("kernel",), ("time", "deep"), BASES, ("base", "base_rounds", "period"),
         "the intensity depends on time alone (kernel='history', 'lstm' or 'attention' have a base measure)",
     ),
+    (
+        tuple(KERNELS), ("auto", *HISTORY), ("poisson", "curve"), ("base_rounds",),
+        "the base measure is learned at once (base='hawkes' or 'renewal' takes rounds)",
+    ),
+    (tuple(KERNELS), HISTORY, FIXED, ("cells",), "no curve of time is learned (pass base='auto' or 'curve')"),
 )  # fmt: skip
 
 
@@ -168,13 +179,11 @@ class FedPP(Method):
                 f"marks need share='kernel' and kernel={' or '.join(HISTORY)}, got share={self.share!r} and "
                 f"kernel={self.kernel!r}; without a history, learn each type of events by itself"
             )
-        for share, kernels, names, words in UNUSED:
-            for name in names if share == self.share and self.kernel in kernels else ():
-                value, default = getattr(self, name), type(self).model_fields[name].default
-                if value and value != default:
-                    wanted = "left out" if default is None else repr(default)
-                    raise ParameterError(f"{name} must be {wanted} where {words}, got {value!r}")
-        if self.share == "function" and (self.cells < LEAST_CELLS or (self.cells > CELLS and self.cells % CELLS)):
+        for shares, kernels, bases, names, words in UNUSED:
+            if self.share in shares and self.kernel in kernels and self.base in bases:
+                refuse_unused(self, names, words)
+        curve = self.share == "function" or "curve" in self.candidates
+        if curve and (self.cells < LEAST_CELLS or (self.cells > CELLS and self.cells % CELLS)):
             raise ParameterError(
                 f"cells must lie between {LEAST_CELLS} and {CELLS} or be a multiple of {CELLS}, got {self.cells}"
             )
@@ -203,6 +212,11 @@ class FedPP(Method):
     def compares(self) -> bool:
         """Whether each client also learns alone."""
         return self.share == "function" and self.compare is not False
+
+    @property
+    def sums_up(self) -> bool:
+        """Whether held-out gains are needed as a sum alone: nothing is chosen by them, and no client told its own."""
+        return len(self.models) == 1 and not self.compares
 
     @property
     def divergence(self) -> str:
@@ -267,7 +281,8 @@ class FedPP(Method):
             return self.answer_all([question], [prepared], [memory], [rng])[0]
         kept = memory.function or first_memory(prepared)
         message, changed = function_client.answer(self, question, prepared, kept)
-        return message, None if changed is None else FedPPMemory(function=changed)
+        # Before kernels are learned, a client keeps nothing of a curve that is a base measure.
+        return message, None if changed is None or self.share == "kernel" else FedPPMemory(function=changed)
 
     def answer_all(
         self,

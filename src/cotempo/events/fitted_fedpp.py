@@ -12,7 +12,7 @@ from cotempo.events.curve import Curve
 from cotempo.events.diagnostics import rescaling_test
 from cotempo.events.encoded import EncodedIntensity
 from cotempo.events.grid import Grid
-from cotempo.events.intensities import make_intensity
+from cotempo.events.intensities import complete, make_intensity
 from cotempo.events.pieces import HISTORY
 from cotempo.events.published import KernelMemory
 from cotempo.events.record import Floats
@@ -46,7 +46,7 @@ class FittedFedPP(Fitted):
             if self.method.kernel in HISTORY:
                 return EncodedIntensity(self.method, state.kernel, memory.kernel, state.marks)
             return KernelCurve(self.method, memory.kernel)
-        return make_intensity(state.function, None if memory is None else memory.function)
+        return make_intensity(state.function, complete(state.function, None if memory is None else memory.function))
 
     def figures(self, truth: Any = None) -> Mapping[str, Figure]:
         """Intensities of the first clients, how well they tell what was held out, and whether joining helped."""

@@ -17,7 +17,6 @@ from cotempo.events.function_state import (
     first_memory,
     first_state,
     gather,
-    own_rates,
     to_torch,
     without_function,
 )
@@ -25,7 +24,7 @@ from cotempo.events.gain import gains, process_likelihood, seen_likelihood
 from cotempo.events.history import WHOLE, unroll
 from cotempo.events.levels import SETTINGS, Kept, Own, cross_validate, find_level, own_rate
 from cotempo.events.record import Floats, Record
-from cotempo.events.rows import Design, make_rows, moments, sequence_dispersion
+from cotempo.events.rows import Design, dispersion, make_rows, moments
 from cotempo.events.summary import Summary, gap_histogram, rounded_span
 from cotempo.federation import Answers, Message, Question
 
@@ -53,12 +52,9 @@ def answer(
     design = heard_design(method, common)
     if phase in ("count", "recount"):
         return _answer_count(design, common["curve"], part if phase == "count" else record), None
-    if phase == "level":
-        return Message({"told": _cross_validate(design, common, part)}), None
-    if phase == "relevel":
-        return Message({"told": _cross_validate(design, common, record)}), replace(
-            memory, cells=cells_of(design, record)
-        )
+    if phase in ("level", "relevel"):
+        told = _cross_validate(design, common, part if phase == "level" else record)
+        return Message({"told": told}), replace(memory, cells=cells_of(design, record))
     if phase in ("base", "rebase"):
         return _answer_base(
             method, phase, common, part.hold_out().part(held=False) if phase == "base" else record
@@ -66,9 +62,8 @@ def answer(
     if phase == "choose":
         return _answer_choice(method, design, common, part.hold_out()), None
     if phase == "features":
-        unrolled = unroll(part, design.decays)
-        dispersion = sequence_dispersion(part, unrolled, design.base_mass(unrolled))
-        return Message({"dispersion": dispersion, "moments": moments(part, design)}), None
+        spread = dispersion(part, design.process(design.base), design.parameters)
+        return Message({"dispersion": spread, "moments": moments(part, design)}), None
     if phase == "compare":
         return _answer_compare(method, common, record, memory)
     if phase == "curvature":
@@ -96,22 +91,22 @@ def _answer_count(design: Design, curve: Floats, record: Record) -> Message:
     seen, expected = (
         np.bincount(place, part, COARSE) for part in (events.sum(axis=0), level * curve * exposure.sum(axis=0))
     )
-    process = design.process("curve")
-    unrolled = unroll(record, process.decays, WHOLE)
     return Message(
         {
             "events": events, "exposure": level * exposure,
             "spread": np.array([((seen - expected) ** 2).sum(), expected.sum()]),
-            "dispersion": sequence_dispersion(record, unrolled, process.mass(unrolled, curve)),
+            "dispersion": dispersion(record, design.process("curve"), curve),
         }
     )  # fmt: skip
 
 
 def _cross_validate(design: Design, common: Message, record: Record) -> Floats:
-    """Held-out log-likelihoods by setting; a single sequence tells nothing about how sequences vary."""
-    if len(np.unique(record.window_sequence)) < 2:
-        return np.zeros(len(SETTINGS))
-    return cross_validate(common["curves"][:-1], *_folds(design, record), common["temper"])
+    """Held-out log-likelihoods by setting, ``(2, settings)``: of sequences, or in the second row of a single one's
+    blocks, which tell nothing about how sequences vary."""
+    told = np.zeros((2, len(SETTINGS)))
+    single = len(np.unique(record.window_sequence)) < 2
+    told[int(single)] = cross_validate(common["curves"][:-1], *_folds(design, record), common["temper"])
+    return told
 
 
 def _answer_base(method: FedPP, phase: str, common: Message, train: Record) -> Message:
@@ -283,10 +278,19 @@ def _answer_curvature(
     method: FedPP, common: Message, record: Record, memory: FunctionMemory
 ) -> tuple[Message, FunctionMemory]:
     """What the client knows about the shared function when its own rate is integrated out."""
+    import torch
+
     from cotempo.events import shared
 
     state = _heard(method, common)
-    memory = _with_rows(state, record, memory)
-    information = shared.own_information(gather([memory.rows], everything=True), *to_torch(state), own_rates([memory]))
-    left = shared.about_shared(information)[0].numpy()
-    return Message({"curvature": (left + left.T) / 2}), replace(memory, information=information[0].numpy())
+    memory = inform(state, _with_rows(state, record, memory))
+    left = shared.about_shared(torch.from_numpy(np.array(memory.information))).numpy()
+    return Message({"curvature": (left + left.T) / 2}), memory
+
+
+def inform(state: FunctionState, memory: FunctionMemory) -> FunctionMemory:
+    """The client's rate and joint information, from all its rows."""
+    from cotempo.events import shared
+
+    information, own = shared.own_information(gather([memory.rows], everything=True), *to_torch(state))
+    return replace(memory, shape=float(own.shape[0]), rate=float(own.rate[0]), information=information[0].numpy())

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def expects(method: FedPP, state: FunctionState, phase: str) -> Expect:
-    """What valid answers look like; all but the span and the comparison are sums."""
+    """What valid answers look like; all but the span, and a comparison of models or clients, are sums."""
     if phase == "span":
         about = "first start and last end of your windows, rounded outwards"
         return Expect({"start": Spec((), "float", description=about), "end": Spec((), "float", description=about)})
@@ -28,12 +28,12 @@ def expects(method: FedPP, state: FunctionState, phase: str) -> Expect:
             "events": Spec((), "float", low=0, description="how many events you held out"),
         }
         alone = {"alone": Spec((), "float", description="gain per held-out event of what you learned by yourself")}
-        return Expect({**fields, **(alone if method.compares else {})})
+        return Expect({**fields, **(alone if method.compares else {})}, sums=method.sums_up)
     return Expect(_summands(method, state, phase), sums=True)
 
 
 def _summands(method: FedPP, state: FunctionState, phase: str) -> dict[str, Spec]:
-    spread = Spec((2,), low=0, description="how much counts of your sequences vary")
+    spread = Spec((2, 3), low=0, description="how much counts of your sequences, or blocks of a single one, vary")
     if phase == "describe":
         return {
             "totals": Spec((2,), low=0, description="your number of events and your exposure"),
@@ -51,7 +51,7 @@ def _summands(method: FedPP, state: FunctionState, phase: str) -> dict[str, Spec
         }
     if phase in ("level", "relevel"):
         about = "held-out log-likelihood of your events by strength of the common level and size of deviations"
-        return {"told": Spec((len(SETTINGS),), description=about)}
+        return {"told": Spec((2, len(SETTINGS)), description=about)}
     if phase == "choose":
         return {
             f"of {name}": Spec((1,), description="held-out log-likelihood of base measures")

@@ -37,6 +37,8 @@ ITERATED, REFINED = ("hawkes", "renewal"), 5
 PASSES = 3
 POOLED = 1e6
 MARGIN = 3.0
+# The weight of Poisson's dispersion against that of the sequences, in degrees of freedom.
+CHANCE = 5.0
 
 
 def _is_needed(method: FedPP, state: FunctionState, stage: str) -> bool:
@@ -140,14 +142,19 @@ def _absorb_count(method: FedPP, state: FunctionState, answers: Answers) -> tupl
     return _go_on(method, state), {"dispersion": dispersion, "temper": temper, **found}
 
 
+def _known(sums: Floats) -> Floats:
+    """What sequences tell; blocks of single ones only where no client has two."""
+    return np.asarray(sums[0] if sums[0].any() else sums[1])
+
+
 def _effect(sums: Floats) -> float:
-    """Design effect; one sequence a client tells nothing about how sequences vary: then all share one rate."""
-    misfit, expected = sums.tolist()
-    return max(1.0, misfit / expected) if expected else POOLED
+    """Design effect, drawn to Poisson's: that of few sequences is well above 1 by chance."""
+    misfit, expected, freedom = _known(sums).tolist()
+    return max(1.0, (freedom * misfit / expected + CHANCE) / (freedom + CHANCE)) if expected else 1.0
 
 
 def _absorb_level(method: FedPP, state: FunctionState, answers: Answers) -> tuple[FunctionState, dict[str, float]]:
-    told = answers.sum["told"].copy()
+    told = _known(answers.sum["told"]).copy()
     # A deviation must tell more than chance would: it is one of several that are tried.
     told[len(STRENGTHS) :] -= MARGIN if method.personal else np.inf
     own = SETTINGS[int(np.argmax(told))]
@@ -254,6 +261,9 @@ def _absorb_compare(method: FedPP, state: FunctionState, answers: Answers) -> tu
     What each client is told is cross-fitted: on each half of what was held out, the gain of the model that was best
     on the other half, so that nothing is reported on the events it was chosen by.
     """
+    if method.sums_up:
+        told = float(answers.sum["gains"].sum() / max(answers.sum["events"], 1.0))
+        return _go_on(method, replace(state, kept=method.models[0])), {f"held-out gain of the {method.models[0]}": told}
     gains = np.stack([answers[name]["gains"] for name in answers.names])
     if method.models[0] == "curve" and state.design.base == "curve":
         gains[:, 1] = gains[:, 0]  # one model, but for how its level is learned

@@ -14,7 +14,7 @@ from cotempo.events.timeline import Timeline
 
 if TYPE_CHECKING:
     from cotempo.events.fedpp import FedPP
-    from cotempo.events.shared import Common, Data, Kernel, Own
+    from cotempo.events.shared import Common, Data, Kernel
 
 NONE = np.zeros(0)
 FIRST_LENGTH = 2.0
@@ -131,13 +131,3 @@ def to_torch(state: FunctionState, clients: int = 1) -> tuple[Common, Kernel]:
     kernel = tensor(state.kernel).expand(clients, -1)
     common = Common(tensor(state.inducing), tensor(state.mean), tensor(state.root), *state.rate.tolist())
     return common, Kernel(kernel[:, 0], kernel[:, 1:])
-
-
-def own_rates(memories: Sequence[FunctionMemory]) -> Own:
-    """The clients' beliefs in their rates as tensors."""
-    import torch
-
-    from cotempo.events.shared import Own
-
-    values = np.array([[memory.shape, memory.rate] for memory in memories], dtype=np.float64)
-    return Own(*torch.from_numpy(values).unbind(1))

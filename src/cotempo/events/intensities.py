@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from numpy.typing import ArrayLike
 from cotempo.data import Events
 from cotempo.events.conditional import Conditional
 from cotempo.events.curve import Band, Curve
-from cotempo.events.function_client import curve_rate, likelihood
+from cotempo.events.function_client import curve_rate, inform, likelihood
 from cotempo.events.function_state import FunctionMemory, FunctionState, gather, no_rows, to_torch
 from cotempo.events.grid import Grid
 from cotempo.events.history import WHOLE, look_back, unroll, waits
@@ -29,21 +30,20 @@ if TYPE_CHECKING:
     from cotempo.events.posterior import Posterior
 
 
-def make_intensity(state: FunctionState, memory: FunctionMemory | None) -> SharedCurve | HistoryIntensity:
-    """A client's intensity by the model that was kept; without a memory, that of a client nothing is known about."""
-    known = newcomer(state) if memory is None else memory
-    return SharedCurve(state, known) if state.kept == "curve" else HistoryIntensity(state, known)
+def make_intensity(state: FunctionState, memory: FunctionMemory) -> SharedCurve | HistoryIntensity:
+    """A client's intensity by the model that was kept."""
+    return SharedCurve(state, memory) if state.kept == "curve" else HistoryIntensity(state, memory)
 
 
-def newcomer(state: FunctionState) -> FunctionMemory:
-    """What is believed of a client nothing is known about."""
-    shape, rate = state.rate[:2].tolist()
-    information = np.zeros((len(state.inducing) + 1,) * 2)
-    information[-1, -1] = shape
-    summary = Summary.from_array(state.design.summary)
-    nothing = np.zeros((2, state.design.cells))
-    seen = np.array([summary.events, summary.exposure])
-    return FunctionMemory(nothing, no_rows(), np.zeros(0), shape, rate, information, seen, {})
+def complete(state: FunctionState, memory: FunctionMemory | None) -> FunctionMemory:
+    """What is believed of a client: one that was not asked last by what it kept, one without a memory as all are."""
+    if memory is None:
+        summary = Summary.from_array(state.design.summary)
+        seen = np.array([summary.events, summary.exposure])
+        memory = FunctionMemory(np.zeros((2, 0)), no_rows(), np.zeros(0), 0.0, 0.0, np.zeros((0, 0)), seen, {})
+    if state.kept == "curve":
+        return memory if memory.cells.size else replace(memory, cells=np.zeros((2, state.design.cells)))
+    return memory if len(memory.information) else inform(state, memory)
 
 
 class SharedCurve(Curve):
@@ -68,7 +68,21 @@ class SharedCurve(Curve):
         drawn = self._curve.draws(self._profile.share(times), cell)
         noise = np.random.default_rng(1).standard_normal((len(drawn), 1))
         own = self._kept.rate / self.state.timeline.curves[-1]
-        return np.asarray(drawn * own[cell] * np.exp(noise * np.sqrt(self._kept.variance[cell])))
+        return np.asarray(drawn * own[cell] * self._balance * np.exp(noise * np.sqrt(self._kept.variance[cell])))
+
+    @cached_property
+    def _balance(self) -> Floats:
+        """How much higher the level is given each draw of the curve than given its mean, ``(draws, 1)``.
+
+        The client's own events fix the product of level and curve: what a draw has more of, its level has less.
+        """
+        strength = float(self.state.timeline.own[0])
+        if np.isinf(strength):
+            return np.ones((1, 1))
+        cells = np.arange(self.state.design.cells)
+        drawn = self._curve.draws((cells + 0.5) / len(cells), cells) / self.state.timeline.curves[-1]
+        mass = self.memory.cells[1] * self._kept.rate
+        return np.asarray((strength + mass.sum()) / (strength + drawn @ mass))[:, None]
 
     @property
     def ceiling(self) -> float:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm, qmc
 
 from cotempo.events.excitation import Hawkes
-from cotempo.events.history import Unrolled, unroll
+from cotempo.events.history import WHOLE, Unrolled, unroll
 from cotempo.events.process import Process
 from cotempo.events.processes import make_process
 from cotempo.events.record import Floats, Record
@@ -176,14 +176,25 @@ def place_inducing(count: int) -> Floats:
     return np.asarray(1.3 * norm.ppf(uniform))
 
 
-def sequence_dispersion(record: Record, unrolled: Unrolled, mass: Floats) -> Floats:
-    """Sums for the design effect of sequences: how much counts of sequences vary beyond Poisson's, ``(2,)``."""
-    size = len(record.origin)
-    observed = np.bincount(unrolled.sequence, weights=unrolled.count, minlength=size)
-    expected = np.bincount(unrolled.cell_sequence, weights=mass, minlength=size)
+def dispersion(record: Record, process: Process, parameters: Floats) -> Floats:
+    """Sums for the design effect: how much counts vary beyond Poisson's, ``(2, 3)``.
+
+    Squared misfit, expected events and degrees of freedom.
+    The first row is of sequences; the second, where there is a single one, of the folds its blocks are dealt to.
+    """
+    single = len(np.unique(record.window_sequence)) < 2
+    parts, size = record.deal() if single else [record], len(record.origin)
+    unrolled = [unroll(part, process.decays, WHOLE) for part in parts]
+    mass = [process.mass(one, parameters) for one in unrolled]
+    if single:
+        observed, expected = np.array([part.events for part in parts]), np.array([one.sum() for one in mass])
+    else:
+        observed = np.bincount(unrolled[0].sequence, weights=unrolled[0].count, minlength=size)
+        expected = np.bincount(unrolled[0].cell_sequence, weights=mass[0], minlength=size)
     watched = expected > 0
-    count = int(watched.sum())
-    if count < 2:
-        return np.zeros(2)
-    expected = expected[watched] * max(record.events, 0.5) / expected.sum()
-    return np.array([((observed[watched] - expected) ** 2).sum() * count / (count - 1), expected.sum()])
+    count, sums = int(watched.sum()), np.zeros((2, 3))
+    if count > 1:
+        expected = expected[watched] * max(record.events, 0.5) / expected.sum()
+        misfit = ((observed[watched] - expected) ** 2).sum() * count / (count - 1)
+        sums[int(single)] = misfit, expected.sum(), count - 1
+    return sums

@@ -110,10 +110,11 @@ def _rate(cells: cox.Cells, at: Function, common: Common) -> Own:
     return Own(common.shape + cells.events.sum(-1) / common.design_effect, common.rate + exposed / common.design_effect)
 
 
-def own_information(data: Data, common: Common, kernel: Kernel, own: Own) -> Tensor:
-    """The client's own joint information in (v, log m), with the prior of m."""
+def own_information(data: Data, common: Common, kernel: Kernel) -> tuple[Tensor, Own]:
+    """The client's own joint information in (v, log m), with the prior of m, and its rate."""
     with torch.no_grad():
         at = function_at(data, common, kernel)
+        own = _rate(data.cells, at, common)
         rate = own.shape / own.rate
         information = cox.information(at.basis, data.cells, at.centre, rate)
         # Events of a sequence come in clusters: the rate knows no more than its design effect allows.
@@ -121,7 +122,7 @@ def own_information(data: Data, common: Common, kernel: Kernel, own: Own) -> Ten
         weight[-1] = common.design_effect**-0.5
         information = information * weight * weight[:, None]
         information[..., -1, -1] += common.rate * rate
-        return information
+        return information, own
 
 
 def about_shared(information: Tensor) -> Tensor:

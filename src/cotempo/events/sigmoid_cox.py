@@ -103,11 +103,13 @@ class SigmoidCox:
         return FittedCox(grid, grid.count(record), grid.expose(record), choose_temper(record, grid))
 
     def _fit_alone(self, table: Events) -> KernelCurve | EncodedIntensity:
-        from cotempo.events.fedpp import FedPP
+        from cotempo.events.fedpp import FIXED, FedPP
 
         chosen = {name: getattr(self, name) or default for name, default in LEARNED.items()}
         chosen |= {"base": self.base} if self.base else {}
         chosen |= {"batch": BATCH} if self.kernel in HISTORY else {}
+        if self.cells is None and self.base in FIXED:
+            del chosen["cells"]
         rounds = chosen.pop("steps")
         federation = FedPP(preset="paper", kernel=self.kernel, marks=self.marks, rounds=rounds, **chosen)
         fitted: KernelCurve | EncodedIntensity = federation.fit({"self": table}, progress=False)["self"]

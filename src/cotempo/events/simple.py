@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from cotempo.data import Events, Table, make_events
 from cotempo.errors import DataError, Problem
@@ -18,6 +18,7 @@ from cotempo.events.process import Process
 from cotempo.events.processes import make_process
 from cotempo.events.record import Floats, Record, as_events
 from cotempo.events.summary import OCTAVES, Summary, gap_histogram, gap_quantiles, rounded_span
+from cotempo.events.unused import refuse_unused
 from cotempo.federation import (
     Answers,
     Ask,
@@ -35,7 +36,8 @@ from cotempo.federation import (
     register,
 )
 
-ONE_SHOT = ("poisson", "profile", "histogram", "density", "steps")
+OVER_TIME = ("profile", "histogram", "density", "steps")
+ONE_SHOT = ("poisson", *OVER_TIME)
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,14 @@ class FedSimple(Method):
     rounds: int = Field(30, ge=1)
     period: float | None = Field(None, gt=0)
     compare: bool = False
+
+    @model_validator(mode="after")
+    def _parameters_fit(self) -> FedSimple:
+        if self.process in ONE_SHOT:
+            refuse_unused(self, ["rounds"], f"the process is learned at once, as process={self.process!r} is")
+        if self.process not in OVER_TIME:
+            refuse_unused(self, ["period"], f"the rate has no time of day, as with process={self.process!r}")
+        return self
 
     @classmethod
     def example(cls) -> tuple[Method, dict[str, Table], None]:

@@ -24,18 +24,25 @@ def histogram(count: Floats, exposure: Floats) -> Floats:
     >>> histogram(np.repeat([20.0, 60.0], 50), np.ones(100))[[0, 99]].round().tolist()
     [20.0, 60.0]
     """
-    cells, total = len(count), max(float(count.sum()), 0.5)
+    cells, mean = len(count), max(float(count.sum()), 0.5) / float(exposure.sum())
     events, watched = (np.append(0.0, np.cumsum(part)) for part in (count, exposure))
     best, edges = -np.inf, np.array([0, cells])
     for bins in bin_numbers(cells):
         cut = np.rint(np.linspace(0, cells, bins + 1)).astype(np.intp)
-        seen, length = np.diff(events[cut]), np.diff(watched[cut])
-        score = float(xlogy(seen, seen).sum() - xlogy(seen, length).sum()) - bins
+        score = akaike(np.diff(events[cut]), np.diff(watched[cut]), mean)
         if score > best:
             best, edges = score, cut
-    mean = total / float(exposure.sum())
     rate = (np.diff(events[edges]) + 0.5) / (np.diff(watched[edges]) + 0.5 / mean)
     return np.repeat(rate, np.diff(edges))
+
+
+def akaike(seen: Floats, watched: Floats, mean: float) -> float:
+    """Akaike's criterion, halved and more being better: the highest log likelihood less the number of bins.
+
+    An event where nothing was watched, as at a window's end on the edge of a cell, is told by the mean rate.
+    """
+    length = np.where(watched > 0, watched, seen / mean)
+    return float(xlogy(seen, seen).sum() - xlogy(seen, length).sum()) - len(seen)
 
 
 def bin_numbers(cells: int) -> list[int]:

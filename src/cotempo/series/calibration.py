@@ -63,6 +63,12 @@ class Calibration:
         """Nothing known."""
         return cls(np.ones(features), np.zeros((KINDS, features)), np.zeros((KINDS, features, len(LEVELS))))
 
+    def embed(self, columns: NDArray[np.intp], features: int) -> Calibration:
+        """Among more features, nothing known of the others."""
+        found = Calibration.none(features)
+        found.usual[columns], found.errors[:, columns], found.ratios[:, columns] = self.usual, self.errors, self.ratios
+        return found
+
     @classmethod
     def of(cls, rows: Rows, filled: Floats, truth: Floats, length: int) -> Calibration:
         """From rows of which some cells are missing, how they were filled, and what is true there."""

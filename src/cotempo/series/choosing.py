@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ HELD, SHORT = 0.2, 24
 SHARE = 0.4
 GAP, EVERY = 12, 48
 CELLS = 6000
+CLOSE, STANDS = 1e-9, 2**32
 
 
 def split(rows: Rows) -> tuple[Rows, Rows]:
@@ -44,18 +46,31 @@ def split(rows: Rows) -> tuple[Rows, Rows]:
 
 
 def _stream(piece: Floats) -> np.random.Generator:
-    """Random numbers that depend on where features that move are measured in a piece, and where they are highest."""
-    moving = piece[:, _moving(piece)]
-    return np.random.default_rng([len(piece), int((~np.isnan(moving)).sum()), int(_highest(moving).sum())])
+    """Random numbers that depend on the shape of the features that move."""
+    signs = _signs(piece)
+    return np.random.default_rng([len(piece), *sorted(signs[signs < STANDS].tolist())])
 
 
-def _moving(piece: Floats) -> NDArray[np.bool_]:
+def _signs(piece: Floats) -> NDArray[np.int64]:
+    """A number for the shape of each feature: the ranks of its values and of its steps; `STANDS` where it stands still.
+
+    Ranks know no units; values nearer than their digits tell count as equal.
+    """
     low, high = (np.where(np.isnan(piece), far, piece) for far in (np.inf, -np.inf))
-    return np.asarray(high.max(axis=0, initial=-np.inf) > low.min(axis=0, initial=np.inf))
+    width = CLOSE * np.maximum(high.max(axis=0) - low.min(axis=0), 0.0)
+    levels, steps = (_ranks(part, width) for part in (piece, np.diff(piece, axis=0)))
+    shapes = np.ascontiguousarray(np.concatenate([levels, steps]).T, dtype="<i8")
+    found = np.array([crc32(shape.tobytes()) for shape in shapes], dtype=np.int64)
+    return np.where(levels.max(axis=0) > 0, found, STANDS)
 
 
-def _highest(piece: Floats) -> NDArray[np.intp]:
-    return np.asarray(np.where(np.isnan(piece), -np.inf, piece).argmax(axis=0))
+def _ranks(values: Floats, width: Floats) -> NDArray[np.int64]:
+    """Ranks of each column, equal where values are at most so far apart; -1 where missing."""
+    order = np.argsort(values, axis=0, kind="stable")
+    apart = np.diff(np.take_along_axis(values, order, axis=0), axis=0) > width
+    ranks = np.zeros(values.shape, dtype=np.int64)
+    np.put_along_axis(ranks, order[1:], np.cumsum(apart, axis=0), axis=0)
+    return np.where(np.isnan(values), -1, ranks)
 
 
 def hidings(rows: Rows) -> Iterator[NDArray[np.bool_]]:
@@ -70,8 +85,8 @@ def hidings(rows: Rows) -> Iterator[NDArray[np.bool_]]:
         for block in range(first, end, every):
             start = block + int(stream.integers(every - gap + 1))
             masks[2, start : min(start + gap, end)] = True
-        # Features are told apart by where they are highest and lowest: the order of columns does not matter.
-        rank = np.argsort(np.lexsort((_highest(-part), _highest(part), ~_moving(part))))
+        # Features are told apart by their shape: the order of columns does not matter.
+        rank = np.argsort(np.argsort(_signs(part), kind="stable"))
         masks[1, first:end] = stream.random(part.T.shape)[rank].T < SHARE
     yield from masks
 
@@ -84,10 +99,13 @@ def shorten(rows: Rows) -> Rows:
 
 
 def try_priors(moments: Moments, held: Rows) -> dict[str, Floats]:
-    """Sums of absolute errors of hidden cells, in deviations of levels, ``(priors, hidings)``, and their counts."""
+    """Sums of absolute errors of hidden cells, in deviations of levels, ``(priors, hidings)``, and their counts.
+
+    None are hidden where there was nothing to learn from.
+    """
     errors, counts = np.zeros((len(PRIORS), 3)), np.zeros(3)
     held = shorten(held)
-    if len(held.values):
+    if len(held.values) and moments.counts.any():
         masks = list(hidings(held))
         targets = [mask & ~np.isnan(held.values) for mask in masks]
         counts = np.array([float(target.sum()) for target in targets])

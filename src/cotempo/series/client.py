@@ -95,7 +95,7 @@ def _trials(method: FedTDD, filler: Filler, owned: Owned, rng: Rng) -> tuple[Tri
     """What stems from the client's data is tried out on, other rows; the teacher, all rows; and who the teacher is."""
     every = try_out(filler, owned.trained, method, rng("teaching"))
     if not len(owned.held.values):
-        return every, every, TAUGHT
+        return every.take(np.zeros(len(every.truth), dtype=bool)), every, TAUGHT
     owning = try_out(filler, owned.held, method, rng("owning"))
     return owning, every.join(owning), TAUGHT
 
@@ -170,8 +170,7 @@ def score(
     filler = make_filler(method, memory, rng)
     parts: list[tuple[Filler | GuidedFiller, Rows]]
     if isinstance(filler, GuidedFiller):
-        rows = owned.held if len(owned.held.values) else owned.rows
-        errors, parts = guided_errors(filler, rows, method, rng("owning")), [(filler, owned.held)]
+        errors, parts = guided_errors(filler, owned.held, method, rng("owning")), [(filler, owned.held)]
     else:
         single, start = alone(method, owned, memory), trusting(method, memory, [UNSEEN])
         (trial, _, _), trials = _trials(method, single, owned, rng), _trials(method, start, owned, rng)
@@ -179,4 +178,6 @@ def score(
         gates = (choose_gates(start, *trials, half=half) for half in (1, 0))
         parts = [(replace(start, gates=part), rows) for part, rows in zip(gates, owned.held.halves(), strict=True)]
     calibration = calibrate(method, parts, rng("calibration"))
-    return Message({"alone": errors[0], "together": errors[1]}), replace(memory, calibration=calibration)
+    cells = int((~np.isnan(owned.held.values)).sum())
+    said = {"alone": errors[0], "together": errors[1], "cells": cells}
+    return Message(said), replace(memory, calibration=calibration)

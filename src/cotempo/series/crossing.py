@@ -21,7 +21,8 @@ def expects(method: FedTDD, phase: str) -> Expect:
         return Expect({"missing": Spec((), "float", 0, 1, description="share of your cells that are missing")})
     if phase == "score":
         names = {"alone": "of what you can do by yourself", "together": "with what was learned together"}
-        return Expect({name: Spec((), "float", low=0, description=f"{error}, {text}") for name, text in names.items()})
+        errors = {name: Spec((), "float", low=0, description=f"{error}, {text}") for name, text in names.items()}
+        return Expect({**errors, "cells": Spec((), "int", low=0, description="how many measured cells were set apart")})
     if phase == "share":
         shape = (None, method.window, len(method.common))
         about = "synthetic windows of the common features, none of them near to a real one"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +14,8 @@ from cotempo.errors import DataError, ParameterError, Problem
 from cotempo.federation import Rng
 from cotempo.federation.method import explain
 from cotempo.series.calibration import calibrate
-from cotempo.series.filling import Filler, Networks, Tied
+from cotempo.series.corrected import Corrected, passes, train_imputers
+from cotempo.series.filling import Filler, Networks, Stage, Tied
 from cotempo.series.gates import prove
 from cotempo.series.learned import Learned
 from cotempo.series.owner import SeriesModel
@@ -28,9 +28,6 @@ from cotempo.series.windowed import learn, usual_window
 from cotempo.series.windows import Rows, need_rows, windows_of
 
 HELD, LEAST, MOST = 2000, 0.05, 0.2
-PASSES = 40
-CHUNK, PATIENCE = 250, 3
-MOST_JUDGED = 1024
 
 
 class SeriesDiffusion(Sizes):
@@ -79,17 +76,27 @@ class SeriesDiffusion(Sizes):
         refuse_unseen(table)
         sizes = self.model_copy(update={"window": min(self.window, max(rows.lengths))})
         rng, whole = Rng(seed, "series"), Scale.of(rows.values)
+
+        def trust(*stages: Stage) -> Filler:
+            """Window moments stand until something is proven to be better: they have proven themselves before."""
+            return replace(Filler.closed(scale, stages, trusted="moments"), season=season)
+
         kept, held = rows.split(min(max(HELD / len(rows.values), LEAST), MOST), sizes.window)
         season = find_season(kept, held, sizes, rng("season"))
         scale = Scale.of(season.remove(rows).values)
         bare = replace(Filler.closed(scale), season=season)
         scaled, unseen = bare.inner(kept), bare.inner(held)
         ties = Ties.of(scaled, scale)
-        own = train_imputer(sizes, scaled, unseen, ties, rng)
-        moments, _, _ = learn(scaled, usual_window(len(table.features), 4 * sizes.window))
-        stages = (Tied(ties), moments, Networks(ties, None, own))
-        start = replace(Filler.closed(scale, stages), season=season)
-        filler, halves = prove(start, held, sizes, rng("gates"))
+        window = usual_window(len(table.features), 4 * sizes.window)
+        moments, _, _ = learn(scaled, window)
+        base, _ = prove(trust(moments, Tied(ties)), held, sizes, rng("base"))
+        correction, own = train_imputers(sizes, base, scaled, unseen, ties, rng)
+        corrected, networks = Corrected(base, ties, correction), Networks(ties, None, own)
+        filler, halves = prove(trust(corrected, networks), held, sizes, rng("gates"))
+        # What is proven is learned again, from the rows set apart, too.
+        latest, _, _ = learn(bare.inner(rows), window)
+        corrected = replace(corrected, base=replace(base, stages=(latest, Tied(ties))))
+        filler = replace(filler, stages=(corrected, networks))
         missing = np.isnan(rows.values)
         errors = find_errors(filler, rows, sizes, rng("errors")) if missing.any() else rows.values[:0]
         filled = roughen(filler.rows(rows, sizes), missing, errors, rng("roughness"))
@@ -117,28 +124,6 @@ def refuse_unseen(table: Series) -> None:
         raise DataError([Problem(must, column=table.features[k]) for k in np.flatnonzero(unseen)])
 
 
-def train_imputer(sizes: SeriesDiffusion, scaled: Rows, held: Rows, ties: Ties, rng: Rng) -> NDArray[Any]:
-    """Train an imputer over all features of some scaled rows, until it gains no more on others; return its best."""
-    from cotempo.series.tasks import Filling
-    from cotempo.series.training import Material, judge, train
-
-    task, (windows, unseen) = Filling(sizes.imputer()), (windows_of(part, sizes.reach) for part in (scaled, held))
-    steps = passes(sizes.imputer_steps, scaled, sizes)
-    thin = max(1, -(-len(unseen) // MOST_JUDGED))
-    material, judged = Material.plain(windows, ties), Material.plain(unseen[::thin], ties)
-    learned = best = Learned.fresh(task.leaves(material.features), rng("imputer"), sizes.precision)
-    least, since, schedule = np.inf, 0, sizes.schedule(steps, sizes.imputer_rate)
-    for first in range(0, steps, CHUNK):
-        size = min(CHUNK, steps - first)
-        ((learned,), _) = train(task, [learned], [material], size, schedule, [Rng(*rng.key, first)])
-        loss = judge(task, learned, judged, schedule) if len(unseen) else -first
-        since = 0 if loss < least else since + 1
-        best, least = (learned, loss) if loss < least else (best, least)
-        if since == PATIENCE:
-            break
-    return best.average
-
-
 def train_backbone(sizes: SeriesDiffusion, filled: Rows, rng: Rng) -> NDArray[Any]:
     """Train a diffusion model on filled rows, scaled."""
     from cotempo.series.noise import Noise
@@ -149,8 +134,3 @@ def train_backbone(sizes: SeriesDiffusion, filled: Rows, rng: Rng) -> NDArray[An
     material, steps = Material.plain(windows_of(filled, sizes.window)), passes(sizes.steps, filled, sizes)
     learned = Learned.fresh(task.leaves(material.features), rng("backbone"), sizes.precision)
     return train(task, [learned], [material], steps, sizes.schedule(steps), [rng])[0][0].average
-
-
-def passes(steps: int, rows: Rows, sizes: Sizes) -> int:
-    """So many steps, or fewer where data are so few that they would be gone through too often."""
-    return min(steps, math.ceil(PASSES * len(rows.values) / sizes.batch))

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from cotempo.data import Series, Table, make_series
-from cotempo.errors import DataError, Problem, SchemaError
+from cotempo.errors import Problem, SchemaError
 from cotempo.federation import (
     Answers,
     Ask,
@@ -52,19 +52,21 @@ from cotempo.series.choosing import (
 from cotempo.series.gaussian import Gaussian
 from cotempo.series.moments import Moments, Units, find_units, sum_units
 from cotempo.series.seriesmoments import MomentsModel
-from cotempo.series.windowed import first_guess, usual_window, windows_of_sweeps
-from cotempo.series.windows import Rows
+from cotempo.series.windowed import first_guess, sum_filled, usual_window, windows_of_sweeps
+from cotempo.series.windows import Rows, need_many
 
 Floats = NDArray[np.float64]
 SUMS = ("centre", "moments", "choose")
+PARTS = "in four fifths of your rows and in all"
 
 
 @dataclass(frozen=True)
 class MomentsState:
     """What the server keeps: units, and the sums.
 
-    `products` and `counts` have a part to learn from and one that is set apart, as `Moments.pack` has them; `pairs` and
-    `steps` are those of `sum_units`, `sweep` how often moments were summed, and `prior` which of `PRIORS` was chosen.
+    `products` and `counts`, as `Moments.pack` has them, are first of the rows to learn from, then of all rows, and so
+    are `pairs` and `steps` of `sum_units`: what is judged on the rows set apart knows nothing of them but units.
+    `sweep` is how often moments were summed, and `prior` which of `PRIORS` was chosen.
     """
 
     features: tuple[str, ...]
@@ -81,16 +83,26 @@ class MomentsState:
 
     def moments(self, *, trial: bool = False) -> Moments:
         """The sums over all rows, or over those to learn from."""
-        products, counts = (part[0] if trial else part.sum(axis=0) for part in (self.products, self.counts))
-        return Moments.unpack(products, counts)
+        part = 0 if trial else 1
+        return Moments.unpack(self.products[part], self.counts[part])
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A client's rows of the features it measured, and the names of these."""
+    """A client's rows, and the names of their features."""
 
     rows: Rows
     features: tuple[str, ...]
+
+    @property
+    def seen(self) -> NDArray[np.intp]:
+        """Which features were measured."""
+        return np.flatnonzero(~np.isnan(self.rows.values).all(axis=0))
+
+    def among(self, names: Sequence[str]) -> tuple[Rows, NDArray[np.intp]]:
+        """Rows of the features that were measured, and where these stand among some names."""
+        own = np.array([names.index(self.features[column]) for column in self.seen], dtype=np.intp)
+        return Rows(self.rows.values[:, self.seen], self.rows.lengths), own
 
 
 @register()
@@ -136,15 +148,11 @@ class FedMoments(Method):
     # At a client.
 
     def prepare(self, table: Table) -> Prepared:
-        """Keep the features that were measured."""
+        """Cut the pieces, and refuse a few rows."""
         assert isinstance(table, Series)  # `check` saw the schema
         rows = Rows.of(table)
-        seen = np.asarray(~np.isnan(rows.values).all(axis=0))
-        if 0 < len(rows.values) < self.minimum_rows:
-            must = f"at least {self.minimum_rows} rows are needed, {len(rows.values)} are there: a few tell themselves"
-            raise DataError([Problem(must)])
-        names = tuple(name for name, known in zip(table.features, seen, strict=True) if known)
-        return Prepared(Rows(rows.values[:, seen], rows.lengths), names)
+        need_many(rows, self.minimum_rows)
+        return Prepared(rows, table.features)
 
     def begin(self, prepared: Prepared, rng: Rng) -> Calibration:
         """No intervals yet."""
@@ -156,7 +164,7 @@ class FedMoments(Method):
         """Send sums, or what the process is worth here."""
         if question.phase != "compare":
             return contribute(question.phase, question.common, prepared), None
-        return _compare(question.common, prepared)
+        return _compare(question.common, prepared, self.sweeps)
 
     # At the server.
 
@@ -178,7 +186,7 @@ class FedMoments(Method):
         names = tuple(dict.fromkeys(column for name in roster.names for column in roster.schemas[name].columns))
         count = len(names)
         units = Units(np.zeros(count), np.ones(count))
-        return MomentsState(names, "centre", units, np.zeros((count, count)), np.zeros((count, count)))
+        return MomentsState(names, "centre", units, np.zeros((2, count, count)), np.zeros((2, count, count)))
 
     def ask(self, state: MomentsState, cohort: Sequence[str], rng: Rng) -> Ask | None:
         """One round of a few steps."""
@@ -207,19 +215,20 @@ class FedMoments(Method):
             return replace(state, phase="finished", errors=errors), metrics
         total = answers.sum
         if state.phase == "centre":
-            sums = {name: total[name] for name in ("counts", "sums", "pairs", "steps")}
-            found = {"units": find_units(**sums), "pairs": sums["pairs"], "steps": sums["steps"]}
-            return replace(state, phase="moments", incomplete=total["incomplete"] > 0, **found), {}
+            pairs, steps = total["pairs"], total["steps"]
+            units = find_units(total["counts"], total["sums"], pairs[1], steps[1])
+            found = replace(state, units=units, pairs=pairs, steps=steps, incomplete=total["incomplete"] > 0)
+            return replace(found, phase="moments"), {}
         if state.phase == "moments":
             last = state.sweep + 1 == len(self._windows(state))
             sums = {name: total[name] for name in ("products", "counts")}
-            rows = float(sums["counts"].sum(axis=0).max(initial=0.0))
+            rows = float(sums["counts"][1].max(initial=0.0))
             return replace(state, phase="choose" if last else "moments", sweep=state.sweep + 1, **sums), {"rows": rows}
         prior = choose(total["errors"], total["cells"])
         return replace(state, phase="compare", prior=prior), {"prior": float(prior)}
 
     def _windows(self, state: MomentsState) -> tuple[int, ...]:
-        window = self.window or usual_window(max(int(np.count_nonzero(state.steps.diagonal())), 1))
+        window = self.window or usual_window(max(int(np.count_nonzero(state.steps[1].diagonal())), 1))
         return windows_of_sweeps(window, self.sweeps if state.incomplete else 0)
 
     def expects(self, state: MomentsState, phase: str) -> Expect:
@@ -231,17 +240,17 @@ class FedMoments(Method):
                     "counts": Spec((count,), low=0, high=1e12, description="how many values you have of each feature"),
                     "sums": Spec((count,), description="their sums"),
                     "pairs": Spec(
-                        (count, count), low=0, high=1e12, description="how often two features moved side by side"
+                        (2, count, count), low=0, high=1e12, description=f"how often two features moved {PARTS}"
                     ),
-                    "steps": Spec((count, count), description="sums of products of these moves"),
+                    "steps": Spec((2, count, count), description="sums of products of these moves"),
                     "incomplete": Spec((), "float", 0, 1, description="whether any of your cells is missing"),
                 },
                 sums=True,
             )
         if phase == "moments":
             side = count * self._windows(state)[min(state.sweep, len(self._windows(state)) - 1)]
-            about = "sums over your windows of products of each two features at each two distances in time"
-            counted = "how many windows of yours have both of two features"
+            about = f"sums over windows of products of two features at each two distances in time, {PARTS}"
+            counted = f"how many windows have both of two features, {PARTS}"
             return Expect(
                 {
                     "products": Spec((2, side * (side + 1) // 2), description=about),
@@ -287,7 +296,7 @@ class FittedMoments(Fitted):
         super().__getitem__(client)
         found = self.outcome.memories.get(client)
         names = self.outcome.schemas[client].columns
-        if not isinstance(found, Calibration) or len(found.usual) != len(names):
+        if not isinstance(found, Calibration):
             found = Calibration.none(len(names))
         return self._model(names, found)
 
@@ -308,58 +317,61 @@ class FittedMoments(Fitted):
 def contribute(phase: str, told: Message, prepared: Prepared) -> Message:
     """What a client adds to the totals."""
     names = json.loads(told["features"])
-    own = np.array([names.index(name) for name in prepared.features], dtype=np.intp)
+    rows, own = prepared.among(names)
     if phase == "centre":
-        return Message(_centre(prepared, own, len(names)))
-    units, kept, held = _parts(told, prepared, own)
+        return Message(_centre(rows, own, len(names)))
+    units = Units(told["centre"], told["step"]).take(own)
+    kept, held = (units.rows(part) for part in split(rows))
     if phase == "moments":
         return Message(_sums(kept, held, told, units, own, len(names)))
     return Message(try_priors(Moments.unpack(told["products"][0], told["counts"][0]).take(own), held))
 
 
-def _parts(told: Message, prepared: Prepared, own: NDArray[np.intp]) -> tuple[Units, Rows, Rows]:
-    """The common units of a client's features, and its rows in them: to learn from, and set apart."""
-    units = Units(told["centre"], told["step"]).take(own)
-    kept, held = (Rows(units.apply(part.values), part.lengths) for part in split(prepared.rows))
-    return units, kept, held
-
-
-def _compare(told: Message, prepared: Prepared) -> tuple[Message, Calibration]:
+def _compare(told: Message, prepared: Prepared, sweeps: int) -> tuple[Message, Calibration]:
     """Fill hidden cells alone and together, and calibrate."""
-    names = json.loads(told["features"])
-    own = np.array([names.index(name) for name in prepared.features], dtype=np.intp)
-    units, kept, held = _parts(told, prepared, own)
+    rows, own = prepared.among(json.loads(told["features"]))
+    units, (kept, held) = Units(told["centre"], told["step"]).take(own), split(rows)
+    held = units.rows(held)
     first, ends = Moments.unpack(told["products"][0], told["counts"][0]).take(own), shorten(held)
     targets = [mask & ~np.isnan(ends.values) for mask in hidings(ends)] if len(ends.values) else []
     cells = int(sum(target.sum() for target in targets))
+    nothing = Message({"alone": 0.0, "together": 0.0, "cells": 0})
     if not cells:
-        return Message({"alone": 0.0, "together": 0.0, "cells": 0}), Calibration.none(len(prepared.features))
-    model, sums = Gaussian.of(first, PRIORS[told["prior"]]), sum_units(kept)
-    guess = first_guess(Units(np.zeros(len(units.step)), np.ones(len(units.step))), sums["pairs"], sums["steps"])
-    mine = guess.expect(kept, len(first.products))
+        return nothing, Calibration.none(len(prepared.features))
+    model = Gaussian.of(first, PRIORS[told["prior"]])
+    calibration = calibrate(model, units, held, len(first.products)).embed(prepared.seen, len(prepared.features))
+    if not len(kept.values):
+        return nothing, calibration
+    sizes = windows_of_sweeps(len(first.products), sweeps if np.isnan(rows.values).any() else 0)
+    mine = sum_filled(kept, units, sum_units(kept), sizes)
     alone = Gaussian.of(mine, PRIORS[choose(**try_priors(mine, held))])
     errors = [
         sum(error_of(each, ends, target, spread_of(first)) for target in targets) / cells for each in (alone, model)
     ]
-    calibration = calibrate(model, units, held, len(first.products))
     return Message({"alone": errors[0], "together": errors[1], "cells": cells}), calibration
 
 
-def _centre(prepared: Prepared, own: NDArray[np.intp], count: int) -> dict[str, Any]:
-    """Sums for units, among all features."""
-    sums = sum_units(prepared.rows)
-    found: dict[str, Any] = {name: np.zeros((count,) * part.ndim) for name, part in sums.items()}
-    for name, part in sums.items():
-        found[name][np.ix_(*(own,) * part.ndim)] = part
-    return {**found, "incomplete": float(np.isnan(prepared.rows.values).any())}
+def _centre(rows: Rows, own: NDArray[np.intp], count: int) -> dict[str, Any]:
+    """Sums for units and first guesses, among all features."""
+    wide = Rows(np.full((len(rows.values), count), np.nan), rows.lengths)
+    wide.values[:, own] = rows.values
+    first, whole = (sum_units(part) for part in (split(wide)[0], wide))
+    both = {name: np.stack([first[name], whole[name]]) for name in ("pairs", "steps")}
+    return {**whole, **both, "incomplete": float(np.isnan(rows.values).any())}
 
 
 def _sums(kept: Rows, held: Rows, told: Message, units: Units, own: NDArray[np.intp], count: int) -> dict[str, Floats]:
-    """Moments of both parts, gaps as the totals so far fill them."""
-    if "products" in told:
-        pooled = Moments.unpack(told["products"].sum(axis=0), told["counts"].sum(axis=0))
-        model = Gaussian.of(pooled.take(own), PRIORS[USUAL])
-    else:
-        model = first_guess(units, *(told[name][np.ix_(own, own)] for name in ("pairs", "steps")))
-    parts = [model.expect(part, told["window"]).embed(own, count) for part in (kept, held)]
+    """Moments of the rows to learn from and of all rows, gaps as the totals so far of either fill them."""
+    models, window = [], told["window"]
+    parts = [Moments.none(window, count)] * 2
+    for part in range(2 if len(own) else 0):
+        if "products" in told:
+            pooled = Moments.unpack(told["products"][part], told["counts"][part])
+            models.append(Gaussian.of(pooled.take(own), PRIORS[USUAL]))
+        else:
+            models.append(first_guess(units, *(told[name][part][np.ix_(own, own)] for name in ("pairs", "steps"))))
+    if models:
+        first = models[0].expect(kept, window)
+        again = models[1].expect(kept, window) if np.isnan(kept.values).any() else first
+        parts = [each.embed(own, count) for each in (first, again + models[1].expect(held, window))]
     return {"products": np.stack([part.pack() for part in parts]), "counts": np.stack([p.counts for p in parts])}

@@ -121,6 +121,8 @@ class FedTDD(Sizes, Method):
         purpose: a filling by itself is smoother than what it stands for.
     guidance
         Size of the steps of guided sampling (preset ``paper``).
+    minimum_rows
+        As in `FedMoments`, for the rows that imputers are trained on; the preset ``paper`` sums nothing.
     chunk
         Training steps between checkpoints.
 
@@ -160,6 +162,7 @@ class FedTDD(Sizes, Method):
     growth: Literal["linear", "constant", "none"] = "linear"
     rough: bool = True
     guidance: float = Field(0.05, ge=0)
+    minimum_rows: int = Field(20, ge=1)
     chunk: int = Field(250, ge=1)
 
     @model_validator(mode="after")
@@ -268,7 +271,7 @@ class FedTDD(Sizes, Method):
             told["start"] = state.start.average
         if self.has_moments:
             told |= {"features": json.dumps(state.moments.features), "prior": state.moments.prior}
-            told |= {"products": state.moments.products.sum(axis=0), "counts": state.moments.counts.sum(axis=0)}
+            told |= {"products": state.moments.products[1], "counts": state.moments.counts[1]}
             told |= {"middle": state.moments.units.centre, "step": state.moments.units.step}
         return Message(told)
 
@@ -292,7 +295,7 @@ class FedTDD(Sizes, Method):
             return state, {"missing": _mean([told[name]["missing"] for name in told])}
         if line.phase == "share":
             return self._expand(state, told)
-        errors = {name: (told[name]["alone"], told[name]["together"]) for name in told}
+        errors = {name: (told[name]["alone"], told[name]["together"]) for name in told if told[name]["cells"]}
         gain = _mean([alone - together for alone, together in errors.values()])
         return replace(state, errors={**state.errors, **errors}), {"gain": gain}
 
@@ -349,7 +352,8 @@ class FedTDD(Sizes, Method):
         phase = questions[0].phase
         if phase in SUMS:
             return [
-                (contribute(phase, q.common, owner.summed), None) for q, owner in zip(questions, prepared, strict=True)
+                (contribute(phase, q.common, Prepared(owner.trained, owner.features)), None)
+                for q, owner in zip(questions, prepared, strict=True)
             ]
         if phase in ("imputer", "learn"):
             work = client.train_imputers if phase == "imputer" else client.train_backbones

@@ -69,10 +69,12 @@ class Filler:
     season: Season | None = None
 
     @classmethod
-    def closed(cls, scale: Scale, stages: tuple[Stage, ...] = (), common: int | None = None) -> Filler:
-        """A filler that trusts none of its stages yet: interpolation."""
-        features = len(scale.low)
-        gates = np.zeros((features, KINDS, sum(len(stage.names) for stage in stages)))
+    def closed(
+        cls, scale: Scale, stages: tuple[Stage, ...] = (), common: int | None = None, trusted: str | None = None
+    ) -> Filler:
+        """A filler that trusts none of its fillings yet but the one that is named: interpolation, if none is."""
+        features, names = len(scale.low), [name for stage in stages for name in stage.names]
+        gates = np.zeros((features, KINDS, len(names))) + np.array([name == trusted for name in names])
         return cls(scale, stages, gates, features if common is None else common)
 
     @property
@@ -84,8 +86,7 @@ class Filler:
         """Fill rows, in the units of the data."""
         if not np.isnan(rows.values).any():
             return rows.values
-        fillings, kinds = self.fillings(self.inner(rows), sizes)
-        filled = self.scale.undo(blend(fillings, self.gates[np.arange(rows.values.shape[1]), kinds]))
+        filled = self.scale.undo(self.scaled(self.inner(rows), sizes))
         level = 0.0 if self.season is None else self.season.at(rows.clock)
         return np.where(np.isnan(rows.values), filled + level, rows.values)
 
@@ -93,6 +94,14 @@ class Filler:
         """Rows as stages see them: without the season, and scaled."""
         calm = rows if self.season is None else self.season.remove(rows)
         return calm.with_values(self.scale.apply(calm.values))
+
+    def scaled(self, rows: Rows, sizes: Sizes) -> Floats:
+        """Fill rows that are as stages see them."""
+        return self.mix(*self.fillings(rows, sizes))
+
+    def mix(self, fillings: Floats, kinds: NDArray[np.intp]) -> Floats:
+        """Let in `fillings` as far as gates say, ``(rows, features)``."""
+        return blend(fillings, self.gates[np.arange(kinds.shape[1]), kinds])
 
     def fillings(self, rows: Rows, sizes: Sizes) -> tuple[Floats, NDArray[np.intp]]:
         """All fillings of scaled rows, interpolation first, ``(1 + fillings, rows, features)``, and `kinds_of` them."""

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from cotempo.data import Series
 from cotempo.errors import DataError, ParameterError, Problem, nearest
+from cotempo.series.calibration import LEVELS
 from cotempo.series.windows import Rows
 
 Floats = NDArray[np.float64]
@@ -50,9 +51,33 @@ class Owner(ABC):
         self.order = order
         self.window = window
 
-    @abstractmethod
     def impute(self, series: Series, draws: int = 1, *, level: float = 0.9, seed: int = 0) -> Imputed:
-        """Fill the missing cells."""
+        """Fill the missing cells.
+
+        Parameters
+        ----------
+        series
+            With this model's features, in any order.
+        draws
+            With more than one, the filling is accompanied by intervals and by draws around it.
+        level
+            Probability with which the interval holds a missing cell, at most .995.
+
+        Returns
+        -------
+        Imputed
+            The same table without gaps.
+        """
+        if draws < 1 or not 0 < level <= LEVELS[-1]:
+            raise ParameterError(f"draws must be at least 1 and level in (0, {LEVELS[-1]}], got {draws} and {level}")
+        columns = self.columns(series)
+        found = self._impute(self.rows(series, columns), draws, level, seed)
+        values, *rest = (put_back(part, columns) for part in found)
+        return Imputed(series.features, series.sequence, series.time, values, series.unit, *rest)
+
+    @abstractmethod
+    def _impute(self, rows: Rows, draws: int, level: float, seed: int) -> tuple[Floats, ...]:
+        """Rows filled, and for more than one draw the lower and upper bounds and the draws."""
 
     def forecast(self, series: Series, horizon: int, draws: int = 1, *, level: float = 0.9, seed: int = 0) -> Imputed:
         """Go on with every sequence for `horizon` rows: gaps at the end, filled as any other."""

@@ -34,6 +34,10 @@ class Units:
         """To steps from the centre."""
         return np.asarray((values - self.centre) / self.step)
 
+    def rows(self, rows: Rows) -> Rows:
+        """Rows in steps from the centre."""
+        return Rows(self.apply(rows.values), rows.lengths)
+
     def undo(self, values: Floats) -> Floats:
         """Back to the units of the data."""
         return np.asarray(values * self.step + self.centre)

@@ -15,7 +15,6 @@ from cotempo.errors import DataError, Problem
 from cotempo.federation import Message, Question, Rng
 from cotempo.series.calibration import Calibration
 from cotempo.series.choosing import PRIORS
-from cotempo.series.fedmoments import Prepared
 from cotempo.series.filling import Filler, Networks, Taught, Tied
 from cotempo.series.gaps import KINDS
 from cotempo.series.gaussian import Gaussian
@@ -26,7 +25,7 @@ from cotempo.series.parameters import widen
 from cotempo.series.scale import Scale
 from cotempo.series.ties import Ties
 from cotempo.series.windowed import Windowed, learn, usual_window
-from cotempo.series.windows import Rows, need_rows
+from cotempo.series.windows import Rows, need_many, need_rows
 
 if TYPE_CHECKING:
     from cotempo.series.fedtdd import FedTDD
@@ -49,8 +48,6 @@ class Owned:
         Measured on the client's own rows; the public one replaces it for the common features.
     features
         Their names.
-    summed
-        What window moments are summed over: `trained`, the features measured there.
     """
 
     rows: Rows
@@ -58,7 +55,6 @@ class Owned:
     held: Rows
     scale: Scale
     exclusive: int
-    summed: Prepared
     features: tuple[str, ...]
 
 
@@ -123,9 +119,9 @@ def prepare(method: FedTDD, table: Series) -> Owned:
     rows = Rows(found.values[:, [table.features.index(name) for name in names]], found.lengths)
     need_rows(rows)
     trained, held = rows.split(HELD, method.window)
-    seen = np.flatnonzero(~np.isnan(trained.values).all(axis=0))
-    summed = Prepared(Rows(trained.values[:, seen], trained.lengths), tuple(names[k] for k in seen))
-    return Owned(rows, trained, held, Scale.of(rows.values), len(names) - len(method.common), summed, tuple(names))
+    if method.has_moments:
+        need_many(trained, method.minimum_rows)
+    return Owned(rows, trained, held, Scale.of(rows.values), len(names) - len(method.common), tuple(names))
 
 
 def set_apart(method: FedTDD, rows: Rows) -> tuple[Rows, Rows]:

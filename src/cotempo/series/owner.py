@@ -12,11 +12,11 @@ from cotempo.data import Series
 from cotempo.data.tables import numbered
 from cotempo.errors import ParameterError
 from cotempo.federation import Rng
-from cotempo.series.calibration import LEVELS, Calibration
+from cotempo.series.calibration import Calibration
 from cotempo.series.filling import Filler
 from cotempo.series.generation import draw_around, draw_windows, take_apart
 from cotempo.series.guided import GuidedFiller
-from cotempo.series.imputed import Imputed, Owner, put_back
+from cotempo.series.imputed import Owner, put_back
 from cotempo.series.scale import Scale
 from cotempo.series.windows import Cover, Rows
 
@@ -59,35 +59,12 @@ class SeriesModel(Owner):
         self.calibration = calibration
         self._weights = weights
 
-    def impute(self, series: Series, draws: int = 1, *, level: float = 0.9, seed: int = 0) -> Imputed:
-        """Fill the missing cells.
-
-        Parameters
-        ----------
-        series
-            With this model's features, in any order.
-        draws
-            With more than one, the filling is accompanied by draws of the diffusion model around it.
-        level
-            Probability with which the interval holds a missing cell, at most .995.
-
-        Returns
-        -------
-        Imputed
-            The same table without gaps.
-        """
-        if draws < 1 or not 0 < level <= LEVELS[-1]:
-            raise ParameterError(f"draws must be at least 1 and level in (0, {LEVELS[-1]}], got {draws} and {level}")
-        columns = self.columns(series)
-        rows = self.rows(series, columns)
+    def _impute(self, rows: Rows, draws: int, level: float, seed: int) -> tuple[Floats, ...]:
         filled = self._filler(seed).rows(rows, self.sizes)
-        table = (series.features, series.sequence, series.time)
         if draws == 1:
-            return Imputed(*table, put_back(filled, columns), series.unit)
+            return (filled,)
         width, found = self._draws(rows, filled, draws, level, Rng(seed, "impute"))
-        parts = (put_back(part, columns) for part in (filled, filled - width, filled + width, found))
-        values, below, above, every = parts
-        return Imputed(*table, values, series.unit, below, above, every)
+        return filled, filled - width, filled + width, found
 
     def sample(self, count: int, *, seed: int = 0) -> Series:
         """Draw `count` synthetic windows; each is a sequence of its own."""

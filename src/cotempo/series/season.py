@@ -37,10 +37,13 @@ class Season:
         Time between rows.
     levels
         ``(period, features)``, in the units of the data; a single row of zeros where there is no cycle.
+    origin
+        Time of a first place, so that rows stamped half a step off have places of their own.
     """
 
     step: float
     levels: Floats
+    origin: float = 0.0
 
     def at(self, clock: Floats) -> Floats:
         """The cycle at some times, ``(rows, features)``; `DataError` where there is one and time is a plain number."""
@@ -48,7 +51,7 @@ class Season:
             raise DataError("time must have a unit, as the series had that was learned from: it has a season")
         if not len(clock):
             return self.levels[:1]
-        return np.asarray(self.levels[np.rint(clock / self.step).astype(np.int64) % len(self.levels)])
+        return np.asarray(self.levels[_places(clock, self.step, self.origin) % len(self.levels)])
 
     def remove(self, rows: Rows) -> Rows:
         """Rows without the cycle."""
@@ -80,7 +83,9 @@ def _fit(rows: Rows, stream: np.random.Generator) -> Season:
     if len(before) < 2 * FEWEST:
         return none
     step = float(np.median(rows.clock[after] - rows.clock[before]))
-    place, moves = np.rint(rows.clock[before] / step).astype(np.int64), rows.values[after] - rows.values[before]
+    turns = np.exp(2j * np.pi * (rows.clock / step % 1))
+    origin = step * float(np.angle(turns.mean())) / (2 * np.pi)
+    place, moves = _places(rows.clock[before], step, origin), rows.values[after] - rows.values[before]
     seen = ~np.isnan(moves)
     size = np.sqrt(np.nansum(moves**2, axis=0) / np.maximum(seen.sum(axis=0), 1))
     calm = np.where(seen, np.clip(np.nan_to_num(moves) / np.where(size > 0, size, 1.0), -OUTLIER, OUTLIER), 0.0)
@@ -99,7 +104,12 @@ def _fit(rows: Rows, stream: np.random.Generator) -> Season:
     means = sums / (counts + PRIOR)
     levels = np.cumsum(means - means.mean(axis=0), axis=0)
     levels = np.concatenate([levels[-1:], levels[:-1]])
-    return Season(step, (levels - levels.mean(axis=0)) * size)
+    return Season(step, (levels - levels.mean(axis=0)) * size, origin)
+
+
+def _places(clock: Floats, step: float, origin: float) -> NDArray[np.int64]:
+    """Steps since the origin, halves upwards: neighbours never share a place."""
+    return np.floor((clock - origin) / step + 0.5).astype(np.int64)
 
 
 def _explained(phase: NDArray[np.int64], moves: Floats, seen: NDArray[np.bool_], period: int) -> float:

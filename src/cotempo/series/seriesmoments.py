@@ -13,11 +13,11 @@ from cotempo.data.tables import numbered
 from cotempo.errors import ParameterError
 from cotempo.federation import Rng
 from cotempo.federation.method import explain
-from cotempo.series.calibration import LEVELS, Calibration
+from cotempo.series.calibration import Calibration
 from cotempo.series.choosing import calibrate
 from cotempo.series.diffusion import as_series, refuse_unseen
 from cotempo.series.gaussian import Gaussian
-from cotempo.series.imputed import Imputed, Owner, put_back
+from cotempo.series.imputed import Owner, put_back
 from cotempo.series.moments import Units, sum_units
 from cotempo.series.windowed import learn, usual_window
 from cotempo.series.windows import Rows
@@ -103,40 +103,18 @@ class MomentsModel(Owner):
         self.process = process
         self.calibration = calibration
 
-    def impute(self, series: Series, draws: int = 1, *, level: float = 0.9, seed: int = 0) -> Imputed:
-        """Fill the missing cells by their conditional mean.
+    def _impute(self, rows: Rows, draws: int, level: float, seed: int) -> tuple[Floats, ...]:
+        inner, missing = self.units.rows(rows), np.isnan(rows.values)
 
-        Parameters
-        ----------
-        series
-            With this model's features, in any order.
-        draws
-            With more than one, the filling is accompanied by intervals and by draws of the process.
-        level
-            Probability with which the interval holds a missing cell, at most .995.
-
-        Returns
-        -------
-        Imputed
-            The same table without gaps.
-        """
-        if draws < 1 or not 0 < level <= LEVELS[-1]:
-            raise ParameterError(f"draws must be at least 1 and level in (0, {LEVELS[-1]}], got {draws} and {level}")
-        columns = self.columns(series)
-        raw = self.rows(series, columns)
-        rows = Rows(self.units.apply(raw.values), raw.lengths)
-        table, missing = (series.features, series.sequence, series.time), np.isnan(raw.values)
-
-        def back(values: Floats) -> Floats:
-            return put_back(np.where(missing, self.units.undo(values), raw.values), columns)
+        def back(*parts: Floats) -> tuple[Floats, ...]:
+            return tuple(np.where(missing, self.units.undo(part), rows.values) for part in parts)
 
         if draws == 1:
-            return Imputed(*table, back(self.process.fill(rows)), series.unit)
-        filled, deviation = self.process.measure(rows)
-        width = self.calibration.widths(raw, deviation * self.units.step, (level,), self.window)[0] / self.units.step
-        drawn = self.process.draw(rows, draws, Rng(seed, "impute")("draws"))
-        values, low, high, every = (back(part) for part in (filled, filled - width, filled + width, drawn))
-        return Imputed(*table, values, series.unit, low, high, every)
+            return back(self.process.fill(inner))
+        filled, deviation = self.process.measure(inner)
+        width = self.calibration.widths(rows, deviation * self.units.step, (level,), self.window)[0] / self.units.step
+        drawn = self.process.draw(inner, draws, Rng(seed, "impute")("draws"))
+        return back(filled, filled - width, filled + width, drawn)
 
     def sample(self, count: int, *, seed: int = 0) -> Series:
         """Draw `count` synthetic windows; each is a sequence of its own."""

@@ -141,6 +141,32 @@ class Filling:
 
 
 @dataclass(frozen=True)
+class Correcting:
+    """Learn to correct a guess of cells that were hidden before: mean absolute error on them."""
+
+    imputer: Imputer
+
+    def leaves(self, features: int) -> Leaves:
+        """Those of the imputer."""
+        return self.imputer.leaves(features)
+
+    def draw(
+        self, material: Material, wide: int, lead: tuple[int, int], generator: torch.Generator
+    ) -> dict[str, Tensor]:
+        """Nothing: what is hidden is in the material."""
+        return {}
+
+    def loss(self, weights: Weights, fixed: dict[str, Tensor], batch: dict[str, Tensor]) -> Tensor:
+        """Mean absolute error on the cells that count, of each network."""
+        values, target, guess, left = (
+            fixed[name][fixed["network"], batch["windows"]] for name in ("windows", "mask", "guess", "left")
+        )
+        given = replace(first_guess(torch.where(left, values, 0), left, fixed["centre"]), guess=guess)
+        error = (self.imputer(weights, given, fixed["spread"]) - values).abs() * target
+        return error.sum((1, 2, 3)) / target.sum((1, 2, 3)).clamp(min=1)
+
+
+@dataclass(frozen=True)
 class Denoising:
     r"""Learn to denoise, predicting the clean window.
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ from cotempo.series.parameters import Leaves, narrow, stack, views
 from cotempo.series.ties import Ties
 
 BLOCK = 50
+WINDOWED = ("windows", "mask", "guess", "left")
 
 
 @dataclass(frozen=True)
@@ -36,12 +37,16 @@ class Material:
         How the features go together.
     common
         Which features are common, ``(features,)``.
+    guess, left
+        A guess of every cell and which ones it is told, both as `mask`, for what corrects guesses.
     """
 
     windows: NDArray[np.float64]
     mask: NDArray[np.bool_]
     ties: Ties
     common: NDArray[np.bool_]
+    guess: NDArray[np.float64] | None = None
+    left: NDArray[np.bool_] | None = None
 
     @classmethod
     def plain(cls, windows: NDArray[np.float64], ties: Ties | None = None) -> Material:
@@ -49,6 +54,15 @@ class Material:
         features = windows.shape[2]
         whole = np.ones(features, dtype=bool)
         return cls(np.nan_to_num(windows), ~np.isnan(windows), ties or Ties.none(features), whole)
+
+    def parts(self) -> dict[str, Any]:
+        """What there is of each window."""
+        return {name: part for name in WINDOWED if (part := getattr(self, name)) is not None}
+
+    def thin(self, most: int) -> Material:
+        """Evenly spread windows, at most so many."""
+        step = max(1, -(-len(self.windows) // most))
+        return replace(self, **{name: part[::step] for name, part in self.parts().items()})
 
     @property
     def features(self) -> int:
@@ -142,17 +156,18 @@ def load(materials: Sequence[Material], wide: int, place: torch.device, dtype: t
     """Stack materials, padded to the most windows and the most features."""
     most = max(len(material.windows) for material in materials)
     length = materials[0].windows.shape[1]
-    windows = np.zeros((len(materials), most, length, wide))
-    mask = np.zeros(windows.shape, dtype=bool)
-    common = np.zeros((len(materials), wide), dtype=bool)
+    common, found = np.zeros((len(materials), wide), dtype=bool), {}
     for k, material in enumerate(materials):
-        n, f = len(material.windows), material.features
-        windows[k, :n, :, :f], mask[k, :n, :, :f] = material.windows, material.mask
-        common[k, :f] = material.common
+        common[k, : material.features] = material.common
+    for name, first in materials[0].parts().items():
+        kind = torch.bool if first.dtype == bool else dtype
+        found[name] = torch.zeros((len(materials), most, length, wide), dtype=kind)
+        for room, material in zip(found[name], materials, strict=True):
+            part = material.parts()[name]
+            room[: len(part), :, : part.shape[2]] = torch.from_numpy(part)
     ties = load_ties([material.ties for material in materials], wide, place, dtype)
     return {
-        "windows": torch.tensor(windows, device=place, dtype=dtype),
-        "mask": torch.tensor(mask, device=place),
+        **{name: values.to(place) for name, values in found.items()},
         **ties,
         "common": torch.tensor(common, device=place),
         "exists": ties["spread"] > 0,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from cotempo.series.choosing import PRIORS, USUAL, choose, split, try_priors
 from cotempo.series.gaussian import Gaussian
-from cotempo.series.moments import Units, find_units, sum_units
+from cotempo.series.moments import Moments, Units, find_units, sum_units, sum_windows
 from cotempo.series.windows import Rows
 
 if TYPE_CHECKING:
@@ -32,20 +33,36 @@ class Windowed:
 
     def fill(self, rows: Rows, sizes: Sizes) -> Floats:
         """Fill rows in the units that the process was learned in, ``(1, rows, features)``."""
-        return self.units.undo(self.process.fill(Rows(self.units.apply(rows.values), rows.lengths)))[None]
+        return self.units.undo(self.process.fill(self.units.rows(rows)))[None]
 
 
 def learn(rows: Rows, window: int, sweeps: int = 1) -> tuple[Windowed, Gaussian, Rows]:
     """Learn a process from all rows; return it, one that was learned without a part of them, and that part."""
     sums = sum_units(rows)
     units = find_units(**sums)
-    kept, held = (Rows(units.apply(part.values), part.lengths) for part in split(rows))
-    model = first_guess(units, sums["pairs"], sums["steps"])
-    for size in windows_of_sweeps(window, sweeps if np.isnan(rows.values).any() else 0):
-        first, rest = (model.expect(part, size) for part in (kept, held))
-        model = Gaussian.of(first + rest, PRIORS[USUAL])
+    incomplete, (kept, held) = bool(np.isnan(rows.values).any()), split(rows)
+    sizes = windows_of_sweeps(window, sweeps if incomplete else 0)
+    first = sum_filled(kept, units, sum_units(kept), sizes)
+    if incomplete:
+        pieces = Rows(np.concatenate([kept.values, held.values]), kept.lengths + held.lengths)
+        whole = sum_filled(pieces, units, sums, sizes)
+    else:
+        whole = first + sum_windows(units.rows(held), window)
+    held = units.rows(held)
     prior = PRIORS[choose(**try_priors(first, held))]
-    return Windowed(units, Gaussian.of(first + rest, prior)), Gaussian.of(first, prior), held
+    return Windowed(units, Gaussian.of(whole, prior)), Gaussian.of(first, prior), held
+
+
+def sum_filled(rows: Rows, units: Units, sums: Mapping[str, Floats], sizes: Sequence[int]) -> Moments:
+    """Sum windows of rows, in the units of the data, in sweeps: gaps as what was summed before fills them.
+
+    `sums`, as of `sum_units`, make the first guess; `sizes` are the rows of a window in each sweep.
+    """
+    inner = units.rows(rows)
+    found = first_guess(units, sums["pairs"], sums["steps"]).expect(inner, sizes[0])
+    for size in sizes[1:]:
+        found = Gaussian.of(found, PRIORS[USUAL]).expect(inner, size)
+    return found
 
 
 def usual_window(features: int, most: int = MOST) -> int:

@@ -108,6 +108,16 @@ def need_rows(rows: Rows) -> None:
         )
 
 
+def need_many(rows: Rows, minimum: int) -> None:
+    """Raise `DataError` where some rows were measured, but fewer than `minimum`: their sums would tell them."""
+    count = int((~np.isnan(rows.values)).any(axis=1).sum())
+    if 0 < count < minimum:
+        raise DataError(
+            f"sums must be over at least {minimum} rows, here over {count}: a few tell themselves; "
+            "leave this client out, or give a smaller minimum_rows"
+        )
+
+
 def windows_of(rows: Rows, length: int) -> Floats:
     """All windows of a length, ``(windows, length, features)``.
 

@@ -114,7 +114,8 @@ class Detector:
         weighted = Features.read(self.lens.encoder.kind, posts.text, len(self.lens.encoder.weights)).weigh(self.weights)
         when = self.lens.time_scores(posts.time, [records[place] for place in places])
         which = softmax(self.ridge.scores(weighted)[:, columns] + when)
-        sure[:, places] = sure[:, places].sum(axis=1, keepdims=True) * which
+        # Rounding may take the sum of all shares above 1.
+        sure[:, places] = np.minimum(sure[:, places].sum(axis=1, keepdims=True), 1.0) * which
         return sure
 
     def partial_fit(self, posts: Any) -> Detector:

@@ -22,7 +22,7 @@ from cotempo.social.features import Features, Weights, fold
 from cotempo.social.graph import PostGraph
 from cotempo.social.lens import EventTimes, Lens, refine
 from cotempo.social.pretrained import make_encoder
-from cotempo.social.ridge import Prior, Ridge, fit_ridge, leave_out
+from cotempo.social.ridge import Prior, Ridge, fit_ridge, leave_out, left_out_odds
 
 if TYPE_CHECKING:
     from cotempo.social.detector import EventDetector
@@ -154,13 +154,16 @@ class Discovery:
         prior = self._prior(names.tolist(), total)
         few = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), MANY)).astype(np.intp))
         share, text = leave_out(weighted.select(few), codes[few], prior)
+        text += left_out_odds(weighted, codes, few, self.features.weights)
         lapse, timed = total.lapse
         duration = 0.0 if self.method.time == "ignore" else self.method.duration or (lapse / timed if timed else 0.0)
         times = self.posts.time[rows]
         when = _left_out_times(times, codes, len(names), duration)[few]
         use, sharpness = _choose_time(text, when, codes[few], self.method.time)
         unlabelled = self.weighted.select(np.flatnonzero(self.labels == ""))
-        ridge = fit_ridge(tuple(names.tolist()), weighted, codes, unlabelled, prior.scaled(share), sharpness)
+        ridge = fit_ridge(
+            tuple(names.tolist()), weighted, codes, unlabelled, prior.scaled(share), self.features.weights, sharpness
+        )
         return Known(ridge, EventTimes.of(times, codes, len(names)), duration if use else 0.0)
 
     def _prior(self, names: list[str], total: Shared) -> Prior:

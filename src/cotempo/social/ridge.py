@@ -2,7 +2,7 @@
 
 With ``K`` the inner products of posts, ``f`` what the others' sums say of them and ``A = (K + a I)^-1``, the classifier
 predicts ``f + K A (Y - f)``, and for post i, had it been left out, ``Y_i - [A (Y - f)]_i / A_ii``. Unlabelled posts
-take part with half the weight, by the probabilities the classifier itself gives them.
+take part with half the weight, by the probabilities the classifier itself gives them. The log odds of `odds` are added.
 """
 
 from __future__ import annotations
@@ -14,11 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cotempo.social.detection import softmax
-from cotempo.social.features import Features
+from cotempo.social.features import Features, Weights
+from cotempo.social.odds import LogOdds
 
 Floats = NDArray[np.float64]
 PENALTY = 1.6
 SHARE = 0.5
+#: What log odds count beside the ridge regression.
+ODDS = 0.1
 UNLABELLED_WEIGHT, CERTAINTY, PASSES = 0.5, 32.0, 2
 STEPS, TOLERANCE = 200, 1e-5
 
@@ -83,23 +86,38 @@ def leave_out(weighted: Features, codes: NDArray[np.intp], prior: Prior) -> tupl
 
 def fit_ridge(
     names: tuple[str, ...], labelled: Features, codes: NDArray[np.intp], others: Features, prior: Prior,
-    sharpness: float,
+    weights: Weights, sharpness: float,
 ) -> Ridge:  # fmt: skip
-    """Fit the classifier to labelled posts and, by its own probabilities, to others."""
-    learned, targets = labelled, _indicators(codes)
+    """Fit the classifier to labelled posts and, by its own probabilities, to others; add log odds."""
+    learned, targets, telling = labelled, _indicators(codes), np.eye(len(names))[codes]
     solved = _solve(learned, targets - prior.scores(learned), np.ones(len(codes)))
     for _ in range(PASSES if others.words.shape[0] else 0):
         raw = prior.scores(others) + _products(others, learned, solved)
         learned = Features(_stack(labelled.words, others.words), _stack(labelled.characters, others.characters))
         weight = np.repeat((1.0, UNLABELLED_WEIGHT), (len(codes), len(raw)))
         shares = np.vstack([np.eye(len(names))[codes], softmax(CERTAINTY * raw)])
-        targets = shares - weight @ shares / weight.sum()
+        targets, telling = shares - weight @ shares / weight.sum(), weight[:, None] * shares
         solved = _solve(learned, targets - prior.scores(learned), weight)
     words, characters = learned.words.T @ solved, learned.characters.T @ solved
     words[prior.used] += prior.words
+    for part, found in zip((words, characters), log_odds(learned, telling, weights), strict=True):
+        part[found.used] += ODDS * found.coefficients
     used = [np.flatnonzero(part.any(axis=1)) for part in (words, characters)]
     parts = [np.asarray(part[rows], np.float32) for part, rows in zip((words, characters), used, strict=True)]
     return Ridge(names, used[0], parts[0], used[1], parts[1], sharpness)
+
+
+def log_odds(weighted: Features, telling: Floats, weights: Weights) -> tuple[LogOdds, LogOdds]:
+    """The log odds of words and of n-grams."""
+    words = LogOdds.of(weighted.words, telling, weights.words)
+    return words, LogOdds.of(weighted.characters, telling, weights.characters)
+
+
+def left_out_odds(weighted: Features, codes: NDArray[np.intp], few: NDArray[np.intp], weights: Weights) -> Floats:
+    """Return what the log odds add to the scores of a few of the posts, each as if not counted, ``(few, events)``."""
+    words, characters = log_odds(weighted, np.eye(int(codes.max()) + 1)[codes], weights)
+    said = words.leave_out(weighted.words[few], codes[few])
+    return ODDS * (said + characters.leave_out(weighted.characters[few], codes[few]))
 
 
 def _indicators(codes: NDArray[np.intp]) -> Floats:

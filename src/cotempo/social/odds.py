@@ -1,0 +1,75 @@
+"""Naive Bayes beside the ridge classifier: how much likelier a word is in posts of one event than in the others'.
+
+A linear classifier of few posts hardly learns words that it saw once or twice; counts do, and the sum of both beats
+either.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cotempo.social.encoder import Counts
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class LogOdds:
+    """In how many posts of each event a word or n-gram occurs, and what that says of posts.
+
+    Attributes
+    ----------
+    used
+        The words that occur, by bucket.
+    posts
+        Posts by word and event, ``(used, events)``.
+    shares
+        The share of posts that tell of each event, ``(events,)``; every word is taken to occur so often more.
+    weights
+        What the words count in a post, ``(used,)``.
+    """
+
+    used: NDArray[np.intp]
+    posts: Floats
+    shares: Floats
+    weights: Floats
+
+    @classmethod
+    def of(cls, weighted: Counts, telling: Floats, weights: NDArray[np.float32]) -> Self:
+        """Count weighted posts, ``(posts, buckets)``, by how much each tells of each event, ``(posts, events)``.
+
+        Vectors of a pretrained encoder, which are no counts, have no odds.
+        """
+        shares = telling.sum(axis=0) / telling.sum()
+        if isinstance(weighted, np.ndarray) or len(shares) < 2:
+            return cls(np.zeros(0, np.intp), np.zeros((0, len(shares))), shares, np.zeros(0))
+        found = weighted.astype(bool).T @ telling
+        used = np.flatnonzero(found.any(axis=1))
+        return cls(used, found[used], shares, weights[used].astype(np.float64))
+
+    @property
+    def coefficients(self) -> Floats:
+        """What a word adds to the score of each event, ``(used, events)``."""
+        return self._log_odds(self.posts, slice(None))
+
+    def leave_out(self, weighted: Counts, codes: NDArray[np.intp]) -> Floats:
+        """Return the scores of posts of these events, each as if it had not been counted, ``(posts, events)``."""
+        scores = np.zeros((len(codes), len(self.shares)))
+        for event in np.unique(codes) if len(self.used) else ():
+            rows = codes == event
+            seen = weighted[rows][:, self.used]
+            here = np.unique(seen.indices)
+            without = self.posts[here] - np.eye(len(self.shares))[event]
+            scores[rows] = seen[:, here] @ (self._log_odds(without, here) * without.any(axis=1, keepdims=True))
+        return scores
+
+    def _log_odds(self, posts: Floats, words: slice | NDArray[np.intp]) -> Floats:
+        sizes = self.posts.sum(axis=0) + len(self.used) * self.shares
+        inside = posts + self.shares
+        outside = inside.sum(axis=1, keepdims=True) - inside
+        odds = np.log(inside / sizes) - np.log(outside / (sizes.sum() - sizes))
+        return np.asarray((odds - odds.mean(axis=1, keepdims=True)) / self.weights[words, None])
