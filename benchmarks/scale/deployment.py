@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from cotempo.data import Table, write_clients
-from cotempo.engines.flower.client import Client, free_port
-from cotempo.engines.flower.daemon import wait_until
+from cotempo.engines.flower.site.daemon import Client, free_port
+from cotempo.engines.flower.processes import wait_until
 from cotempo.engines.flower.provision import Federation, provision
-from cotempo.engines.flower.server import Server
+from cotempo.engines.flower.coordinator.server import Server
 from cotempo.federation import Method
 
 PATIENCE = 180.0

@@ -71,7 +71,7 @@ def measure(width: int, exchanges: int) -> list[dict[str, float]]:
         path = os.pathsep.join([folder, str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])
         os.environ |= {FOLDER: folder, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
         need_flower()
-        from cotempo.engines.flower.runtime import OperatorGrid
+        from cotempo.engines.flower.coordinator.runtime import OperatorGrid
 
         marks = Marks("server")
         marks.watch("pushed", OperatorGrid, "push_messages")

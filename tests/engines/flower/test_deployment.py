@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from walking import Walking
 
 import cotempo as ct
-from cotempo.engines.flower.client import Client
+from cotempo.engines.flower.site.daemon import Client
 from cotempo.engines.flower.provision import Federation, provision
 from cotempo.errors import EngineError, ParameterError, RunError
 

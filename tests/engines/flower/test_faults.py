@@ -19,7 +19,7 @@ from consortium import PATIENCE, Consortium, outcome
 from walking import Walking
 
 import cotempo as ct
-from cotempo.engines.flower.daemon import wait_until
+from cotempo.engines.flower.processes import wait_until
 from cotempo.engines.inprocess import InProcess
 from cotempo.federation.rounds import rounds
 from cotempo.runs.folder import read_lines

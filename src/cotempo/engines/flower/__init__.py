@@ -57,7 +57,7 @@ def open_flower(
         )  # fmt: skip
     if options.get("server") is None:
         raise ParameterError("the engine flower must know the server's folder: [engine] server, or --server")
-    from cotempo.engines.flower.engine import Flower
+    from cotempo.engines.flower.coordinator.engine import Flower
 
     return Flower(
         method, options["server"], run=options["run"], seed=seed, clients=options.get("participants") or (),

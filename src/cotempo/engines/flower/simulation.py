@@ -29,8 +29,8 @@ from flwr.supercore.telemetry import EventType
 
 from cotempo.data import Table
 from cotempo.engines.bench import Bench, write_contract
-from cotempo.engines.flower.grid import Answer, send
-from cotempo.engines.flower.records import pack, unpack
+from cotempo.engines.flower.coordinator.grid import Answer, send
+from cotempo.engines.flower.protocol import pack, unpack
 from cotempo.engines.inprocess import InProcess
 from cotempo.errors import EngineError
 from cotempo.federation.exchange import Question, Reply

@@ -1,4 +1,4 @@
-"""Flower's SuperLink with one more lock: python -m cotempo.engines.flower.link OPERATOR_FILE [Flower's flags].
+"""Flower's SuperLink with one more lock: python -m cotempo.engines.flower.superlink OPERATOR_FILE [Flower's flags].
 
 Flower serves sites and operators on one port, and asks only sites for a key. Here everything that is not for sites
 asks for the operator's secret, so that nobody who can reach the port can start a run or let a site in.

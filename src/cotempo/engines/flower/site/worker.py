@@ -1,4 +1,4 @@
-"""A site's worker: python -m cotempo.engines.flower.worker KIT ADDRESS. It takes the SuperNode's tasks one by one.
+"""A site's worker: python -m cotempo.engines.flower.site.worker KIT ADDRESS. It takes the SuperNode's tasks one by one.
 
 It lives as long as the site is joined, so the table, what was prepared of it and the methods stay warm.
 """
@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 
 from cotempo.engines.flower import need_flower
-from cotempo.engines.flower.daemon import Patience, follow
-from cotempo.engines.flower.desk import Desk, SiteSettings
+from cotempo.engines.flower.processes import Patience, follow
+from cotempo.engines.flower.site.service import Desk, SiteSettings
 from cotempo.errors import MessageError
 from cotempo.threads import set_threads
 
@@ -24,8 +24,8 @@ def main() -> None:
     need_flower()
     import httpx
 
-    from cotempo.engines.flower.records import pack, unpack
-    from cotempo.engines.flower.tasks import Tasks
+    from cotempo.engines.flower.protocol import pack, unpack
+    from cotempo.engines.flower.site.tasks import Tasks
 
     desk = Desk(SiteSettings.read(kit), kit / "home")
     tasks = Tasks(address, (kit / "home" / "secret").read_bytes())

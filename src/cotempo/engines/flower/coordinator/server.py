@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cotempo.engines.flower import need_flower
-from cotempo.engines.flower.daemon import Daemon
+from cotempo.engines.flower.processes import Daemon
 from cotempo.engines.flower.provision import Federation, make_federation
 from cotempo.errors import EngineError
 
@@ -52,7 +52,7 @@ class Server:
         """What starts Flower's SuperLink."""
         folder = self.folder
         return [
-            sys.executable, "-m", "cotempo.engines.flower.link", str(folder / "operator"),
+            sys.executable, "-m", "cotempo.engines.flower.superlink", str(folder / "operator"),
             "--ssl-certfile", str(folder / "server.crt"), "--ssl-keyfile", str(folder / "server.key"),
             "--ssl-ca-certfile", str(folder / "ca.crt"),
             "--host", self.federation.listen, "--port", str(self.federation.port),
@@ -90,14 +90,14 @@ class Server:
     def control(self) -> Iterator[Any]:
         """Flower's control interface, as an operator."""
         need_flower()
-        from cotempo.engines.flower.runtime import control_client
+        from cotempo.engines.flower.coordinator.runtime import control_client
 
         with control_client(self.local, self.folder) as client:
             yield client
 
     def admit(self) -> None:
         """Make the sites that may join those whose keys are in the folder."""
-        from cotempo.engines.flower.runtime import list_nodes, register, unregister
+        from cotempo.engines.flower.coordinator.runtime import list_nodes, register, unregister
 
         keys = {path.stem: path.read_bytes() for path in sorted((self.folder / "sites").glob("*.pub"))}
         with self.control() as client:
@@ -109,7 +109,7 @@ class Server:
 
     def sites(self) -> dict[str, str]:
         """Every site that may join, with Flower's word for its state: `online`, `offline` or `registered`."""
-        from cotempo.engines.flower.runtime import list_nodes
+        from cotempo.engines.flower.coordinator.runtime import list_nodes
 
         with self.control() as client:
             return {node.name: node.status for node in list_nodes(client)}

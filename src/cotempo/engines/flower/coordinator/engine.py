@@ -10,11 +10,11 @@ from pathlib import Path
 from flwr.serverapp import Grid
 
 from cotempo.data import Schema
-from cotempo.engines.flower.desk import from_json, schema_from, to_json
-from cotempo.engines.flower.grid import Answer, send
-from cotempo.engines.flower.runtime import ServerTask
-from cotempo.engines.flower.server import Server
-from cotempo.engines.flower.speaking import speaking
+from cotempo.engines.flower.site.service import from_json, schema_from, to_json
+from cotempo.engines.flower.coordinator.grid import Answer, send
+from cotempo.engines.flower.coordinator.runtime import ServerTask
+from cotempo.engines.flower.coordinator.server import Server
+from cotempo.engines.flower.errors import speaking
 from cotempo.errors import EngineError
 from cotempo.federation.exchange import Failure, Question, Reply
 from cotempo.federation.message import EMPTY

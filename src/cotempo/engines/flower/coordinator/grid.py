@@ -9,8 +9,8 @@ from flwr.app import Message as FlowerMessage
 from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid
 
-from cotempo.engines.flower.daemon import Patience
-from cotempo.engines.flower.records import pack, unpack
+from cotempo.engines.flower.processes import Patience
+from cotempo.engines.flower.protocol import pack, unpack
 from cotempo.errors import CotempoError
 
 LOOKS = 0.05, 1.0  # seconds between two looks for answers: at first, and at most

@@ -12,7 +12,7 @@ import walking
 
 import cotempo as ct
 from cotempo.data import write_clients
-from cotempo.engines.flower.desk import Desk, SiteSettings, from_json, schema_from, to_json
+from cotempo.engines.flower.site.service import Desk, SiteSettings, from_json, schema_from, to_json
 from cotempo.errors import MessageError, ParameterError
 from cotempo.federation import EMPTY, Message, Question
 from cotempo.federation.site import question_to_bytes, reply_from_bytes

@@ -38,8 +38,8 @@ from flwr.supercore.task_identity import TaskIdentity
 from flwr.superlink.grid import HttpGrid
 from pydantic import BaseModel
 
-from cotempo.engines.flower.link import HEADER
-from cotempo.engines.flower.speaking import speaking
+from cotempo.engines.flower.superlink import HEADER
+from cotempo.engines.flower.errors import speaking
 from cotempo.errors import EngineError
 
 PATIENCE = 60.0  # seconds a server may be away before the run is given up, to be resumed

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cotempo.engines.flower.daemon import Daemon, Patience, start_of, wait_until
+from cotempo.engines.flower.processes import Daemon, Patience, start_of, wait_until
 from cotempo.errors import EngineError
 
 PARENT = "import subprocess, sys; subprocess.Popen([sys.executable, '-c', 'input()'], stdin=subprocess.PIPE).wait()"

@@ -6,7 +6,7 @@ import pytest
 from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
-from cotempo.engines.flower.records import SMALL, VERSION, pack, unpack
+from cotempo.engines.flower.protocol import SMALL, VERSION, pack, unpack
 from cotempo.errors import MessageError
 
 

@@ -1,4 +1,4 @@
-"""Flower's SuperNode, looking more often: python -m cotempo.engines.flower.node [flags of flower-supernode].
+"""Flower's SuperNode, looking more often: python -m cotempo.engines.flower.site.node [flags of flower-supernode].
 
 Flower's own waits three seconds between two looks for a message, and half a second for an answer. Methods that
 exchange many small messages would spend nearly all their time on that; so it looks often while a run is going on, and
@@ -17,7 +17,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from cotempo.engines.flower import need_flower
-from cotempo.engines.flower.daemon import Patience, follow
+from cotempo.engines.flower.processes import Patience, follow
 
 IDLE = 3.0
 

@@ -1,6 +1,6 @@
 """A site's side: look whether all is well, join, stay joined, leave.
 
-python -m cotempo.engines.flower.client KIT watches over two processes: Flower's SuperNode, which speaks with the
+python -m cotempo.engines.flower.site.daemon KIT watches over two processes: Flower's SuperNode, which speaks with the
 server, and the worker, which answers. When one of them dies, both are started anew: the server hears of a lost answer
 and asks again.
 """
@@ -22,8 +22,8 @@ from pathlib import Path
 
 from cotempo.data import describe
 from cotempo.engines.flower import SILENCE, need_flower
-from cotempo.engines.flower.daemon import Daemon
-from cotempo.engines.flower.desk import Desk, SiteSettings
+from cotempo.engines.flower.processes import Daemon
+from cotempo.engines.flower.site.service import Desk, SiteSettings
 from cotempo.errors import CotempoError, EngineError
 from cotempo.federation.registry import find_method
 from cotempo.storage.files import write_whole
@@ -98,8 +98,8 @@ class Client:
     def _knock(self) -> None:
         """Show the key; what the server calls the site is kept, to be able to sign off after a kill."""
         need_flower()
-        from cotempo.engines.flower.speaking import speaking
-        from cotempo.engines.flower.tasks import knock
+        from cotempo.engines.flower.errors import speaking
+        from cotempo.engines.flower.site.tasks import knock
 
         with speaking(self.settings.server):
             number = knock(self.settings.server, self.kit / "ca.crt", self.kit / "site.key", self._number())
@@ -121,7 +121,7 @@ class Client:
     def start(self) -> None:
         """Look whether all is well, and join in the background."""
         self.demand_well()
-        self.daemon.start([sys.executable, "-m", "cotempo.engines.flower.client", str(self.kit)], SILENCE)
+        self.daemon.start([sys.executable, "-m", "cotempo.engines.flower.site.daemon", str(self.kit)], SILENCE)
 
     def stop(self) -> bool:
         """Leave."""
@@ -153,13 +153,13 @@ class Client:
         secret.write_bytes(secrets.token_bytes(32))
         port = free_port()
         node = [
-            sys.executable, "-m", "cotempo.engines.flower.node",
+            sys.executable, "-m", "cotempo.engines.flower.site.node",
             "--superlink", self.settings.server, "--root-certificates", str(self.kit / "ca.crt"),
             "--auth-supernode-private-key", str(self.kit / "site.key"),
             "--isolation", "process", "--host", "127.0.0.1", "--port", str(port),
             "--superexec-auth-secret-file", str(secret),
         ]  # fmt: skip
-        worker = [sys.executable, "-m", "cotempo.engines.flower.worker", str(self.kit), f"127.0.0.1:{port}"]
+        worker = [sys.executable, "-m", "cotempo.engines.flower.site.worker", str(self.kit), f"127.0.0.1:{port}"]
         environment = {**os.environ, **SILENCE, "FLWR_HOME": str(self.home / "flower")}
         processes = [subprocess.Popen(command, env=environment) for command in (node, worker)]
         try:

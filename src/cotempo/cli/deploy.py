@@ -44,7 +44,7 @@ def provision_kits(
 @server.command(name="start")
 def start_server(folder: Folder, quiet: Quiet = False, as_json: Json = False) -> None:
     """Start the server in the background and let the sites in."""
-    from cotempo.engines.flower.server import Server
+    from cotempo.engines.flower.coordinator.server import Server
 
     place = Server(folder)
     place.start()
@@ -56,7 +56,7 @@ def start_server(folder: Folder, quiet: Quiet = False, as_json: Json = False) ->
 @server.command(name="status")
 def server_status(folder: Folder, quiet: Quiet = False, as_json: Json = False) -> None:
     """Say whether the server runs and which sites are there."""
-    from cotempo.engines.flower.server import Server
+    from cotempo.engines.flower.coordinator.server import Server
 
     place = Server(folder)
     if place.daemon.pid is None:
@@ -70,7 +70,7 @@ def server_status(folder: Folder, quiet: Quiet = False, as_json: Json = False) -
 @server.command(name="admit")
 def admit_sites(folder: Folder, quiet: Quiet = False, as_json: Json = False) -> None:
     """Let in the sites whose keys are in the server's folder, and shut out the others."""
-    from cotempo.engines.flower.server import Server
+    from cotempo.engines.flower.coordinator.server import Server
 
     place = Server(folder)
     place.admit()
@@ -81,7 +81,7 @@ def admit_sites(folder: Folder, quiet: Quiet = False, as_json: Json = False) -> 
 @server.command(name="stop")
 def stop_server(folder: Folder, quiet: Quiet = False, as_json: Json = False) -> None:
     """Stop the server; runs can be resumed once it is back."""
-    from cotempo.engines.flower.server import Server
+    from cotempo.engines.flower.coordinator.server import Server
 
     stopped = Server(folder).stop()
     say(["Stopped." if stopped else "It was not running."], {"stopped": stopped}, quiet=quiet, as_json=as_json)
@@ -90,7 +90,7 @@ def stop_server(folder: Folder, quiet: Quiet = False, as_json: Json = False) -> 
 @client.command(name="check")
 def check_client(kit: Kit, quiet: Quiet = False, as_json: Json = False) -> None:
     """Look at data, methods, connection, clock and key before joining; change nothing."""
-    from cotempo.engines.flower.client import Client
+    from cotempo.engines.flower.site.daemon import Client
 
     looked = list(Client(kit).check())
     lines = [f"well   {about}" if why is None else f"WRONG  {about}: {why}" for about, why in looked]
@@ -107,7 +107,7 @@ def start_client(
     as_json: Json = False,
 ) -> None:
     """Check, then join and stay joined."""
-    from cotempo.engines.flower.client import Client
+    from cotempo.engines.flower.site.daemon import Client
 
     place = Client(kit)
     if foreground:
@@ -123,7 +123,7 @@ def start_client(
 @client.command(name="stop")
 def stop_client(kit: Kit, quiet: Quiet = False, as_json: Json = False) -> None:
     """Leave; the site's memory of runs stays."""
-    from cotempo.engines.flower.client import Client
+    from cotempo.engines.flower.site.daemon import Client
 
     stopped = Client(kit).stop()
     say(["Stopped." if stopped else "It was not running."], {"stopped": stopped}, quiet=quiet, as_json=as_json)
