@@ -64,10 +64,10 @@ def watch_node(marks: Marks) -> None:
 def watch_worker(marks: Marks) -> None:
     """A task is taken and read, the question answered, and the answer handed over."""
     from cotempo.engines.flower.site import tasks
-    from cotempo.engines.flower.site.service import Desk
+    from cotempo.engines.flower.site.service import SiteService
 
     marks.watch("taken", tasks.SiteTask, "__init__")
-    marks.watch("handled", Desk, "handle")
+    marks.watch("handled", SiteService, "handle")
     marks.watch("replied", tasks, "push_message")
 
 

@@ -1,23 +1,26 @@
-"""Processes that outlive the command that started them: a pid file, a log, and a way to stop them."""
+"""`Daemon`, a background process with a pid file and a log, and the helpers that all our processes share."""
 
 from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import psutil
+
 from cotempo.errors import EngineError
 from cotempo.storage.files import write_whole
 
-STOPPING = 20.0
+STOP_SECONDS = 20.0
 
 
 class Daemon:
-    """A process of ours, known by the pid file and the log in its folder."""
+    """A background process, identified by the pid file in its folder; it outlives the command that starts it."""
 
     def __init__(self, folder: Path, name: str):
         self.folder = folder
@@ -26,15 +29,16 @@ class Daemon:
 
     @property
     def pid(self) -> int | None:
-        """The process, where it is alive; a pid that now belongs to another process does not count."""
+        """The process's id while it is alive; an id that was reused by another process does not count."""
         try:
-            pid, started = (int(word) for word in self.pid_file.read_text().split())
+            pid, noted = self.pid_file.read_text().split()
+            started = process_start_time(int(pid))
+            return int(pid) if started is not None and abs(started - float(noted)) < 0.1 else None
         except (OSError, ValueError):
             return None
-        return pid if started == start_of(pid) else None
 
     def start(self, command: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
-        """Start it, in a session of its own, writing to the log."""
+        """Start the process in its own session, with its output in the log."""
         if self.pid is not None:
             raise EngineError(f"it must not run twice, it already runs as process {self.pid}; stop it first")
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -43,57 +47,49 @@ class Daemon:
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
                 env={**os.environ, **environment},
             )  # fmt: skip
-        self.note(process.pid)
+        self.write_pid(process.pid)
         return process
 
-    def note(self, pid: int) -> None:
-        """Write down which process it is."""
-        write_whole(self.pid_file, f"{pid} {start_of(pid)}".encode())
+    def write_pid(self, pid: int) -> None:
+        """Record which process this daemon is."""
+        write_whole(self.pid_file, f"{pid} {process_start_time(pid)}".encode())
 
     def stop(self) -> bool:
-        """Ask it to end, with all it started; force it when it does not. Says whether there was one."""
+        """End the process and its children, by force after 20 s; return whether it was running."""
         pid = self.pid
         if pid is None:
             return False
         for number in (signal.SIGTERM, signal.SIGKILL):
             try:
-                # In the background it leads a group of its own; in the foreground it is in its shell's.
+                # In the background it leads its own process group; in the foreground it belongs to its shell's.
                 (os.killpg if os.getpgid(pid) == pid else os.kill)(pid, number)
             except ProcessLookupError:
                 break
-            if wait_until(lambda: start_of(pid) is None, STOPPING):
+            if wait_until(lambda: process_start_time(pid) is None, STOP_SECONDS):
                 break
         self.pid_file.unlink(missing_ok=True)
         return True
 
     def tail(self, lines: int = 12) -> str:
-        """The end of the log."""
+        """Return the end of the log."""
         try:
             return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
         except OSError:
             return ""
 
 
-def start_of(pid: int) -> int | None:
-    """When a live process was started, in clock ticks since boot; with the pid it names one process for ever.
-
-    Where a system does not tell, 0: then a pid that was given out again is taken for the old process.
-    """
-    if not Path("/proc/self/stat").exists():
-        try:
-            os.kill(pid, 0)
-        except OSError:
-            return None
-        return 0
+def process_start_time(pid: int) -> float | None:
+    """Return when a live process started, in seconds after boot: setting the clock does not move it."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
+        process = psutil.Process(pid)
+        is_zombie = process.status() == psutil.STATUS_ZOMBIE
+        return None if is_zombie else process.create_time() - psutil.boot_time()
+    except psutil.NoSuchProcess:
         return None
-    return None if fields[0] == "Z" else int(fields[19])
 
 
-def follow() -> None:
-    """End this process when its parent ends, however that ends."""
+def exit_with_parent() -> None:
+    """End this process when its parent ends, even if the parent is killed."""
     parent = os.getppid()
 
     def watch() -> None:
@@ -105,7 +101,7 @@ def follow() -> None:
 
 
 def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
-    """Whether a condition comes true within so many seconds."""
+    """Return whether a condition becomes true within a time."""
     until = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > until:
@@ -114,19 +110,26 @@ def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
     return True
 
 
-class Patience:
-    """Ever longer pauses, from the shortest to the longest, a tenth more each time."""
+def free_port() -> int:
+    """Return a port of this machine that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Backoff:
+    """Pauses that grow by a tenth each time, from the shortest to the longest."""
 
     def __init__(self, shortest: float, longest: float):
         self.shortest, self.longest = shortest, longest
-        self.pause = shortest
+        self.reset()
 
     def next(self) -> float:
-        """The pause to make now."""
+        """Return the pause to make now."""
         pause = self.pause
         self.pause = min(1.1 * pause, self.longest)
         return pause
 
     def reset(self) -> None:
-        """Something happened: begin again with the shortest."""
+        """Start again with the shortest pause."""
         self.pause = self.shortest

@@ -1,43 +1,117 @@
-"""What crosses on Flower: a verb and named bytes in a Flower message.
+"""The wire protocol between coordinator and sites: a message is a `Verb` and bytes by `Part`.
 
-Small parts travel in one record: Flower fetches every object of a message by a request of its own, at each of its
-stations. Large ones travel as Flower arrays, which it cuts into chunks, stores by content and sends whole,
-so what all clients share is uploaded once, and hundreds of megabytes pass.
+======  ===============================  ==========================================================
+verb    parts sent                       parts returned
+======  ===============================  ==========================================================
+join    invitation (`Invitation`)        schema (`WireSchema`)
+ask     question, common                 reply
+result  reference (`ResultReference`),   nothing
+        state
+who     nothing                          client; only in the simulation, whose nodes have no names
+======  ===============================  ==========================================================
+
+In place of any of these a site returns `refused` (its reason) or `failed` (an error's class name); the coordinator
+itself puts `lost` (its reason) where no answer arrived. The simulation also sends and returns `memory`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, Self
 
-from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cotempo.errors import MessageError
-
-VERSION = 2
-SMALL = 2**16
+from cotempo.federation.rounds import printable
 
 
-def pack(verb: str, parts: Mapping[str, bytes]) -> RecordDict:
-    """Make the content of a Flower message."""
-    small = {name: data for name, data in parts.items() if len(data) <= SMALL}
-    records = RecordDict({"small": ConfigRecord({"verb": verb, "version": VERSION, **small})})
-    if large := {name: data for name, data in parts.items() if name not in small}:
-        records["large"] = ArrayRecord(
-            {name: Array("uint8", (len(data),), "cotempo", data) for name, data in large.items()}
-        )
-    return records
+class Verb(StrEnum):
+    """What a message is for."""
+
+    JOIN = "join"
+    ASK = "ask"
+    RESULT = "result"
+    WHO = "who"
+    ANSWER = "answer"
 
 
-def unpack(message: Message) -> tuple[str, dict[str, bytes]]:
-    """Read what `pack` made; anything else is a `MessageError`."""
-    try:
-        small = message.content["small"]
-        verb, version = small["verb"], small["version"]
-        data = {name: part for name, part in small.items() if isinstance(part, bytes)}
-        if "large" in message.content:
-            data |= {name: array.data for name, array in message.content["large"].items() if isinstance(array, Array)}
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise MessageError(f"a verb and its parts must be there: {type(error).__name__}") from error
-    if version != VERSION:
-        raise MessageError(f"the version of the exchange must be {VERSION}, it is {version!r}; use the same cotempo")
-    return str(verb), data
+class Part(StrEnum):
+    """The names of a message's parts."""
+
+    INVITATION = "invitation"
+    SCHEMA = "schema"
+    QUESTION = "question"
+    COMMON = "common"
+    MEMORY = "memory"
+    REPLY = "reply"
+    REFERENCE = "reference"
+    STATE = "state"
+    CLIENT = "client"
+    REFUSED = "refused"
+    FAILED = "failed"
+    LOST = "lost"
+
+
+Parts = Mapping[str, bytes]
+
+
+class _Content(BaseModel):
+    """A part that is a JSON object."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    def to_bytes(self) -> bytes:
+        """Encode as JSON."""
+        return self.model_dump_json().encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """Decode and check; raise `MessageError` for anything else."""
+        try:
+            return cls.model_validate_json(data)
+        except ValidationError as error:
+            raise MessageError(f"{cls.__name__} must have {', '.join(cls.model_fields)}") from error
+
+
+RUN_ID = Field(pattern=r"^[0-9a-f]{32}$")
+
+
+class Invitation(_Content):
+    """What a site decides on: which method, with which parameters, among how many clients."""
+
+    run: str = RUN_ID
+    seed: int
+    method: str
+    parameters: dict[str, Any]
+    clients: int
+
+
+class WireSchema(_Content):
+    """What a site's table looks like, as `cotempo.data.Schema`."""
+
+    kind: str
+    columns: tuple[str, ...] = Field(max_length=100_000)
+    unit: str
+
+
+class ResultReference(_Content):
+    """Which run a result belongs to, and which version of the site's memory goes with it."""
+
+    run: str = RUN_ID
+    version: int
+
+
+def failure_in(answer: Parts, wanted: Part) -> tuple[str, str] | None:
+    """Return the kind and the detail of a failure, `None` if the wanted part arrived."""
+    if Part.LOST in answer:
+        return "Lost", _text(answer[Part.LOST])
+    if Part.REFUSED in answer:
+        return "Refused", _text(answer[Part.REFUSED])
+    if Part.FAILED in answer:
+        return _text(answer[Part.FAILED]), ""
+    return None if wanted in answer else ("MessageError", f"the answer has no part {wanted!r}")
+
+
+def _text(data: bytes) -> str:
+    return printable(data.decode(errors="replace"))

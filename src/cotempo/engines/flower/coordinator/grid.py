@@ -1,4 +1,4 @@
-"""One exchange on Flower's grid: a list of messages out, answers as they come."""
+"""`send`: one exchange on Flower's grid, a list of messages out and answers as they arrive."""
 
 from __future__ import annotations
 
@@ -9,37 +9,36 @@ from flwr.app import Message as FlowerMessage
 from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid
 
-from cotempo.engines.flower.processes import Patience
-from cotempo.engines.flower.protocol import pack, unpack
+from cotempo.engines.flower.processes import Backoff
+from cotempo.engines.flower.protocol import Part, Parts, Verb
+from cotempo.engines.flower.transport import pack, unpack
 from cotempo.errors import CotempoError
 
-LOOKS = 0.05, 1.0  # seconds between two looks for answers: at first, and at most
-LOOK = 1e-4  # seconds to wait, at least, for each answer a look is for: looks for many take their time
-AGAIN, AWAY = 0.5, 120.0  # seconds until a node that is away is asked again, and until it is given up
+POLL_SECONDS = 0.05, 1.0  # between two polls for answers, at first and at most
+POLL_SECONDS_EACH = 1e-4  # minimum sleep per outstanding answer: polling cost grows with their number
+RETRY_SECONDS, AWAY_SECONDS = 0.5, 120.0  # until an unreachable node is asked again, and until it is given up
 AWAY_CODES = (ErrorCode.MESSAGE_UNAVAILABLE, ErrorCode.REPLY_MESSAGE_UNAVAILABLE, ErrorCode.NODE_UNAVAILABLE)
-
-Answer = Mapping[str, bytes]
 
 
 def send(
     grid: Grid,
-    verb: str,
-    parts: Mapping[int, Mapping[str, bytes]],
+    verb: Verb,
+    parts: Mapping[int, Parts],
     deadline: float,
-    demand: Callable[[], None] = lambda: None,
-) -> Iterator[tuple[int, Answer]]:
-    """Send each node its parts, and yield nodes and answers until all have come or the deadline is past.
+    check_alive: Callable[[], None] = lambda: None,
+) -> Iterator[tuple[int, Parts]]:
+    """Send each node its parts, and yield nodes and answers until all have arrived or the deadline is past.
 
-    A node that is away is asked again, for two minutes at most: the same question gets the same answer. `demand` raises
-    where there is nothing to wait for any more.
+    A node that is away is asked again, for two minutes at most: answers are idempotent. `check_alive` raises if no
+    answer can arrive any more.
     """
     began = time.monotonic()
-    due = dict.fromkeys(parts, began)  # when a node is to be asked
-    given_up: dict[int, float] = {}  # when a node that is away is given up
+    due = dict.fromkeys(parts, began)  # when to ask a node
+    given_up: dict[int, float] = {}  # when to give up a node that is away
     waiting: dict[str, int] = {}
-    looks = Patience(*LOOKS)
+    polls = Backoff(*POLL_SECONDS)
     while (due or waiting) and (now := time.monotonic()) < began + deadline:
-        demand()
+        check_alive()
         ready = [node for node in due if due[node] <= now]
         if ready:
             left = began + deadline - now
@@ -53,21 +52,21 @@ def send(
                 continue
             node = waiting.pop(key)
             is_away = message.has_error() and message.error.code in AWAY_CODES
-            if is_away and now < given_up.setdefault(node, now + AWAY):
-                due[node] = now + AGAIN
+            if is_away and now < given_up.setdefault(node, now + AWAY_SECONDS):
+                due[node] = now + RETRY_SECONDS
             else:
-                yield node, read(message)
+                yield node, _read(message)
         if answers:
-            looks.reset()
+            polls.reset()
         if due or waiting:
-            time.sleep(max(looks.next(), LOOK * len(waiting)))
+            time.sleep(max(polls.next(), POLL_SECONDS_EACH * len(waiting)))
 
 
-def read(message: FlowerMessage) -> Answer:
-    """The parts of an answer; the one part `lost` where something went wrong on its way."""
+def _read(message: FlowerMessage) -> Parts:
+    """Return the parts of an answer; the one part `lost` if it failed on its way."""
     if message.has_error():
-        return {"lost": f"Flower's error {message.error.code}".encode()}
+        return {Part.LOST: f"Flower's error {message.error.code}".encode()}
     try:
         return unpack(message)[1]
     except CotempoError as error:
-        return {"lost": str(error).encode()}
+        return {Part.LOST: str(error).encode()}

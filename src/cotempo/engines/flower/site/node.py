@@ -1,8 +1,8 @@
-"""Flower's SuperNode, looking more often: python -m cotempo.engines.flower.site.node [flags of flower-supernode].
+"""The SuperNode, Flower's link to the server: python -m cotempo.engines.flower.site.node [flags of flower-supernode].
 
-Flower's own waits three seconds between two looks for a message, and half a second for an answer. Methods that
-exchange many small messages would spend nearly all their time on that; so it looks often while a run is going on, and
-ever more seldom, up to Flower's three seconds, while nothing happens.
+Flower polls for messages every three seconds and for replies every half second; methods that exchange many small
+messages would spend nearly all their time on that. `main` polls fast while a run is going on, and backs off to three
+seconds while nothing happens.
 """
 
 from __future__ import annotations
@@ -12,75 +12,45 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
-from types import SimpleNamespace
-from typing import Any
 
-from cotempo.engines.flower import need_flower
-from cotempo.engines.flower.processes import Patience, follow
+from cotempo.engines.flower import prepare_flower
+from cotempo.engines.flower.patches import exit_on_broken_connection, poll_messages_with
+from cotempo.engines.flower.processes import Backoff, exit_with_parent
 
-IDLE = 3.0
+FLOWERS_PAUSE = 3.0
+BUSY_PAUSE = 0.02
 
 
-def end(arguments: threading.ExceptHookArgs) -> None:
-    """A SuperNode whose heart has stopped is thought to be away for ever; better to end, and be started anew."""
+def exit_on_thread_error(arguments: threading.ExceptHookArgs) -> None:
+    """Exit when a thread dies: without heartbeats the server marks this node offline permanently."""
     sys.__excepthook__(arguments.exc_type, arguments.exc_value or arguments.exc_type(), arguments.exc_traceback)
     os._exit(1)
 
 
-def or_end(call: Callable[..., Any], trouble: type[Exception]) -> Callable[..., Any]:
-    """End where the wire breaks under a message: Flower would go on, and the server wait until its deadline.
-
-    An answer that could not be sent is dropped. A question that could not be confirmed is still answered, but Flower
-    takes that for the answer to the next one, and every answer from then on waits for one more question.
-    """
-
-    def bring(*given: Any) -> Any:
-        try:
-            return call(*given)
-        except trouble:
-            traceback.print_exc()
-            os._exit(1)
-
-    return bring
-
-
 def main() -> None:
     """Serve until stopped."""
-    follow()
-    need_flower()
-    threading.excepthook = end
-    import httpx
-    from flwr.supernode import start_client_internal
+    exit_with_parent()
+    prepare_flower()
+    threading.excepthook = exit_on_thread_error
     from flwr.supernode.cli import flower_supernode
 
-    idle, busy = Patience(0.05, IDLE), 0.02
+    idle = Backoff(0.05, FLOWERS_PAUSE)
 
     def sleep(seconds: float) -> None:
-        """Between two looks for a message, Flower asks for three seconds; between two for an answer, for less."""
-        if seconds >= IDLE:
+        """Flower asks for three seconds between two polls for a message, and for less between two for a reply."""
+        if seconds >= FLOWERS_PAUSE:
             time.sleep(idle.next())
         else:
             idle.reset()
-            time.sleep(busy)
+            time.sleep(BUSY_PAUSE)
 
-    def guard(name: str, *calls: str) -> None:
-        inner = vars(start_client_internal)[name]
-
-        def guarded(**given: Any) -> Any:
-            return inner(**{**given, **{call: or_end(given[call], httpx.TransportError) for call in calls}})
-
-        vars(start_client_internal)[name] = guarded
-
-    guard("_pull_and_store_message", "pull_object", "confirm_message_received")
-    guard("_push_messages", "send", "push_object")
-    # That module uses nothing but `sleep` of `time`.
-    vars(start_client_internal)["time"] = SimpleNamespace(sleep=sleep)
+    poll_messages_with(sleep)
+    exit_on_broken_connection()
     try:
         flower_supernode()
     except Exception:
         traceback.print_exc()
-    os._exit(1)  # the thread that serves the worker would keep a node alive that no longer speaks with the server
+    os._exit(1)  # the thread that serves the worker would keep a node alive that has lost the server
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""A site's worker: python -m cotempo.engines.flower.site.worker KIT ADDRESS. It takes the SuperNode's tasks one by one.
+"""The worker, which answers the SuperNode's tasks: python -m cotempo.engines.flower.site.worker KIT ADDRESS.
 
-It lives as long as the site is joined, so the table, what was prepared of it and the methods stay warm.
+It lives as long as the site is joined, so the table, its preprocessing and the methods stay in memory.
 """
 
 from __future__ import annotations
@@ -9,27 +9,29 @@ import sys
 import time
 from pathlib import Path
 
-from cotempo.engines.flower import need_flower
-from cotempo.engines.flower.processes import Patience, follow
-from cotempo.engines.flower.site.service import Desk, SiteSettings
+from cotempo.engines.flower import prepare_flower
+from cotempo.engines.flower.processes import Backoff, exit_with_parent
+from cotempo.engines.flower.protocol import Verb
+from cotempo.engines.flower.site.service import SiteService
+from cotempo.engines.flower.site.settings import SiteSettings
 from cotempo.errors import MessageError
 from cotempo.threads import set_threads
 
 
 def main() -> None:
-    """Work until the parent is gone."""
+    """Take one task after the other until the parent is gone."""
     kit, address = Path(sys.argv[1]), sys.argv[2]
     set_threads(1)
-    follow()
-    need_flower()
+    exit_with_parent()
+    prepare_flower()
     import httpx
 
-    from cotempo.engines.flower.protocol import pack, unpack
     from cotempo.engines.flower.site.tasks import Tasks
+    from cotempo.engines.flower.transport import pack, unpack
 
-    desk = Desk(SiteSettings.read(kit), kit / "home")
+    service = SiteService(SiteSettings.from_kit(kit), kit / "home")
     tasks = Tasks(address, (kit / "home" / "secret").read_bytes())
-    idle = Patience(0.02, 0.5)
+    idle = Backoff(0.02, 0.5)
     while True:
         try:
             task = tasks.take()
@@ -40,10 +42,10 @@ def main() -> None:
             continue
         idle.reset()
         try:
-            verb, parts = unpack(task.message)
+            answer = service.handle(*unpack(task.message))
         except MessageError as error:
-            verb, parts = str(error), {}  # which no desk knows
-        task.reply(pack(verb, desk.handle(verb, parts)))
+            answer = service.fail(error)
+        task.reply(pack(Verb.ANSWER, answer))
 
 
 if __name__ == "__main__":
