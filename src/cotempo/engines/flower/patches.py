@@ -37,7 +37,7 @@ def poll_contents_faster() -> None:
 
 
 def poll_messages_with(sleep: Callable[[float], None]) -> None:
-    """Let the SuperNode sleep our way between two polls: its fixed 3 s and 0.5 s would be nearly all of a run's time."""
+    """Let the SuperNode sleep our way between two polls: its fixed 3 s and 0.5 s would be most of a run's time."""
     from flwr.supernode import start_client_internal
 
     # That module uses nothing of `time` but `sleep`.

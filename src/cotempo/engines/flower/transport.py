@@ -42,9 +42,7 @@ def unpack(message: Message) -> tuple[Verb, dict[str, bytes]]:
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise MessageError(f"a message must have a verb, a version and parts: {type(error).__name__}") from error
     if version != VERSION:
-        raise MessageError(
-            f"the protocol's version must be {VERSION}, got {version!r}; use the same cotempo everywhere"
-        )
+        raise MessageError(f"the protocol's version must be {VERSION}, got {version!r}; install the same cotempo")
     return verb, parts
 
 

@@ -1,4 +1,4 @@
-"""`SiteService`: what a site answers to each verb of the protocol, within its own policy. It knows nothing of Flower."""
+"""`SiteService`: what a site answers to each verb of the protocol, within its own policy; without Flower."""
 
 from __future__ import annotations
 
