@@ -23,17 +23,17 @@ import os
 from cotempo.engines.flower.patches import poll_contents_faster
 from cotempo.errors import EngineError
 
-NO_TELEMETRY = {
-    "FLWR_TELEMETRY_ENABLED": "0",
-    "FLWR_DISABLE_UPDATE_CHECK": "1",
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-}
+# Nothing in Flower or Ray may call out. flwr reads this when it is imported; processes that we start inherit it.
+os.environ.update(
+    FLWR_TELEMETRY_ENABLED="0",
+    FLWR_DISABLE_UPDATE_CHECK="1",
+    RAY_USAGE_STATS_ENABLED="0",
+    RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO="0",
+)
 
 
 def prepare_flower() -> None:
-    """Switch off whatever in Flower and Ray calls out; raise `EngineError` if they are not installed."""
-    os.environ.update(NO_TELEMETRY)
+    """Patch Flower to poll faster; raise `EngineError` if it is not installed."""
     try:
         poll_contents_faster()
     except ImportError as error:

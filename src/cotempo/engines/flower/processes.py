@@ -8,7 +8,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import psutil
@@ -37,7 +37,7 @@ class Daemon:
         except (OSError, ValueError):
             return None
 
-    def start(self, command: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    def start(self, command: Sequence[str], **environment: str) -> subprocess.Popen[bytes]:
         """Start the process in its own session, with its output in the log."""
         if self.pid is not None:
             raise EngineError(f"it must not run twice, it already runs as process {self.pid}; stop it first")

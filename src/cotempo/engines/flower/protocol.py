@@ -1,18 +1,4 @@
-"""The wire protocol between coordinator and sites: a message is a `Verb` and bytes by `Part`.
-
-======  ===============================  ==========================================================
-verb    parts sent                       parts returned
-======  ===============================  ==========================================================
-join    invitation (`Invitation`)        schema (`WireSchema`)
-ask     question, common                 reply
-result  reference (`ResultReference`),   nothing
-        state
-who     nothing                          client; only in the simulation, whose nodes have no names
-======  ===============================  ==========================================================
-
-In place of any of these a site returns `refused` (its reason) or `failed` (an error's class name); the coordinator
-itself puts `lost` (its reason) where no answer arrived. The simulation also sends and returns `memory`.
-"""
+"""The wire protocol between coordinator and sites: a message is a `Verb` and bytes by `Part`."""
 
 from __future__ import annotations
 
@@ -29,11 +15,11 @@ from cotempo.federation.rounds import printable
 class Verb(StrEnum):
     """What a message is for."""
 
-    JOIN = "join"
-    ASK = "ask"
-    RESULT = "result"
-    WHO = "who"
-    ANSWER = "answer"
+    JOIN = "join"  # an invitation for a schema
+    ASK = "ask"  # a question and the common message of all questions for a reply; in the simulation also the memory
+    RESULT = "result"  # a reference and the final state for nothing
+    WHO = "who"  # nothing for a client's number; only in the simulation, whose nodes have no names
+    ANSWER = "answer"  # on everything that comes back
 
 
 class Part(StrEnum):
@@ -48,9 +34,9 @@ class Part(StrEnum):
     REFERENCE = "reference"
     STATE = "state"
     CLIENT = "client"
-    REFUSED = "refused"
-    FAILED = "failed"
-    LOST = "lost"
+    REFUSED = "refused"  # instead of the wanted part: why the site does not take part
+    FAILED = "failed"  # instead of the wanted part: the class name of an error at the site
+    LOST = "lost"  # instead of the wanted part: why no answer arrived, from the coordinator itself
 
 
 Parts = Mapping[str, bytes]

@@ -12,6 +12,7 @@ import ipaddress
 import re
 import secrets
 import zipfile
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 
@@ -87,13 +88,21 @@ def provision(federation: Federation, folder: Path) -> list[Path]:
     authority, server, kits = folder / "authority", folder / "server", folder / "kits"
     for path in (authority, server / "sites", kits):
         path.mkdir(parents=True)
-    authority_key, certificate = _authority(federation.name)
+    authority_key, key = ec.generate_private_key(ec.SECP384R1()), ec.generate_private_key(ec.SECP384R1())
     _write_secret(authority / "ca.key", _private_pem(authority_key, serialization.PrivateFormat.PKCS8))
-    key = ec.generate_private_key(ec.SECP384R1())
     _write_secret(server / "server.key", _private_pem(key, serialization.PrivateFormat.PKCS8))
-    (server / "server.crt").write_bytes(_pem(_server_certificate(federation, key, authority_key, certificate)))
+    issuer = f"{federation.name} certificate authority"
+    certificate = _certificate(issuer, authority_key, issuer, authority_key, _authority_extensions(authority_key))
+    names = [_alternative(host) for host in dict.fromkeys((federation.host, "localhost", "127.0.0.1"))]
+    extensions = {
+        x509.SubjectAlternativeName(names): False,
+        x509.BasicConstraints(ca=False, path_length=None): True,
+        x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]): False,
+        x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key()): False,
+    }
+    (server / "server.crt").write_bytes(_certificate(federation.host[:64], key, issuer, authority_key, extensions))
     for path in (authority, server):
-        (path / "ca.crt").write_bytes(_pem(certificate))
+        (path / "ca.crt").write_bytes(certificate)
     _write_secret(server / "operator", secrets.token_hex(32).encode())
     (server / "federation.toml").write_text(tomli_w.dumps(federation.model_dump(mode="json")))
     made = [authority, server]
@@ -103,7 +112,7 @@ def provision(federation: Federation, folder: Path) -> list[Path]:
             site_key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
         )
         made.append(kits / f"{site}.zip")
-        _write_secret(made[-1], _kit(federation, site, site_key, _pem(certificate)))
+        _write_secret(made[-1], _kit(federation, site, site_key, certificate))
     return made
 
 
@@ -132,50 +141,39 @@ def _kit(federation: Federation, site: str, key: ec.EllipticCurvePrivateKey, aut
     return buffer.getvalue()
 
 
-def _authority(name: str) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
-    key = ec.generate_private_key(ec.SECP384R1())
-    subject = _name(f"{name} certificate authority")
+def _authority_extensions(key: ec.EllipticCurvePrivateKey) -> dict[x509.ExtensionType, bool]:
     others = dict.fromkeys(
         ("content_commitment", "key_encipherment", "data_encipherment", "key_agreement", "encipher_only",
          "decipher_only", "digital_signature"), False,
     )  # fmt: skip
-    builder = _builder(subject, subject, key.public_key())
-    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-    builder = builder.add_extension(x509.KeyUsage(key_cert_sign=True, crl_sign=True, **others), critical=True)
-    builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-    return key, builder.sign(key, hashes.SHA384())
+    return {
+        x509.BasicConstraints(ca=True, path_length=0): True,
+        x509.KeyUsage(key_cert_sign=True, crl_sign=True, **others): True,
+        x509.SubjectKeyIdentifier.from_public_key(key.public_key()): False,
+    }
 
 
-def _server_certificate(
-    federation: Federation,
+def _certificate(
+    name: str,
     key: ec.EllipticCurvePrivateKey,
-    authority_key: ec.EllipticCurvePrivateKey,
-    authority: x509.Certificate,
-) -> x509.Certificate:
-    names = [_alternative(host) for host in dict.fromkeys((federation.host, "localhost", "127.0.0.1"))]
-    identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key())
-    builder = _builder(_name(federation.host[:64]), authority.subject, key.public_key())
-    builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
-    builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-    builder = builder.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-    return builder.add_extension(identifier, critical=False).sign(authority_key, hashes.SHA384())
-
-
-def _name(common_name: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
-
-
-def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+    issuer: str,
+    issuer_key: ec.EllipticCurvePrivateKey,
+    extensions: Mapping[x509.ExtensionType, bool],
+) -> bytes:
+    """Return a signed certificate as PEM; extensions say whether they are critical."""
     now = datetime.datetime.now(datetime.UTC)
-    return (
+    builder = (
         x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key)
+        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]))
+        .issuer_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, issuer)]))
+        .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - datetime.timedelta(hours=1))  # clocks differ
         .not_valid_after(now + datetime.timedelta(days=365 * YEARS))
     )
+    for extension, is_critical in extensions.items():
+        builder = builder.add_extension(extension, critical=is_critical)
+    return builder.sign(issuer_key, hashes.SHA384()).public_bytes(serialization.Encoding.PEM)
 
 
 def _alternative(host: str) -> x509.GeneralName:
@@ -187,10 +185,6 @@ def _alternative(host: str) -> x509.GeneralName:
 
 def _private_pem(key: ec.EllipticCurvePrivateKey, form: serialization.PrivateFormat) -> bytes:
     return key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
-
-
-def _pem(certificate: x509.Certificate) -> bytes:
-    return certificate.public_bytes(serialization.Encoding.PEM)
 
 
 def _write_secret(path: Path, data: bytes) -> None:

@@ -9,12 +9,9 @@ from __future__ import annotations
 import logging
 import tempfile
 import threading
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from queue import Empty, Queue
 from typing import Any
 
 from flwr.app import Context
@@ -51,7 +48,7 @@ class FlowerSimulation(LocalEngine):
         self.folder = tempfile.TemporaryDirectory(prefix="cotempo-")
         packed = Path(self.folder.name) / "clients"
         packed.write_bytes(pack_clients(method, tables, seed))
-        self._grids: Queue[Grid] = Queue()
+        self.grid: Grid
         self._done = threading.Event()
         self._died: BaseException | None = None
         ray: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
@@ -61,7 +58,7 @@ class FlowerSimulation(LocalEngine):
         arguments = virtual_clients(str(packed), settings.threads), len(tables), backend
         self._thread = threading.Thread(target=self._simulate, args=arguments, daemon=True)
         self._thread.start()
-        self.grid = self._wait_for_grid()
+        self._wait_until(lambda: hasattr(self, "grid"))
         self._nodes = self._map_nodes()
 
     def _simulate(self, app: ClientApp, nodes: int, backend: dict[str, Any]) -> None:
@@ -70,7 +67,7 @@ class FlowerSimulation(LocalEngine):
 
         @server.main()
         def main(grid: Grid, context: Context) -> None:
-            self._grids.put(grid)
+            self.grid = grid
             self._done.wait()
 
         try:
@@ -78,27 +75,22 @@ class FlowerSimulation(LocalEngine):
         except BaseException as error:
             self._died = error
 
-    def _wait_for_grid(self) -> Grid:
-        until = time.monotonic() + START_SECONDS
-        while time.monotonic() < until:
-            with suppress(Empty):
-                return self._grids.get(timeout=0.1)
-            self._require_alive()
-        raise EngineError(f"Flower's simulation must start within {START_SECONDS:g} s, it did not")
-
     def _require_alive(self) -> None:
         if not self._thread.is_alive():
             raise EngineError(f"Flower's simulation died: {self._died}") from self._died
 
+    def _wait_until(self, condition: Callable[[], bool]) -> None:
+        def is_met() -> bool:
+            self._require_alive()
+            return condition()
+
+        if not wait_until(is_met, START_SECONDS):
+            raise EngineError(f"Flower's simulation must start within {START_SECONDS:g} s, it did not")
+
     def _map_nodes(self) -> dict[str, int]:
         """Return the node of each client: their ids are drawn at random, so each is asked who it is."""
         names = list(self.sites)
-
-        def are_there() -> bool:
-            self._require_alive()
-            return len(list(self.grid.get_node_ids())) >= len(names)
-
-        wait_until(are_there, START_SECONDS)
+        self._wait_until(lambda: len(list(self.grid.get_node_ids())) >= len(names))
         answers = self._send(Verb.WHO, {node: {} for node in self.grid.get_node_ids()}, START_SECONDS)
         return {names[int(parts[Part.CLIENT])]: node for node, parts in answers}
 

@@ -7,8 +7,6 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 
-from flwr.serverapp import Grid
-
 from cotempo.data import Schema
 from cotempo.engines.flower.coordinator.grid import send
 from cotempo.engines.flower.coordinator.runtime import ServerTask
@@ -61,15 +59,10 @@ class Flower:
             self.task.close(failed=True)
             raise
 
-    @property
-    def grid(self) -> Grid:
-        """Flower's queue of messages."""
-        return self.task.grid
-
     def _nodes(self) -> dict[str, int]:
         """Return the sites that are online, by the names the server gave their keys."""
         with translate_http_errors(self.server.local_address):
-            return {node.name: node.node_id for node in self.grid.get_nodes()}
+            return {node.name: node.node_id for node in self.task.grid.get_nodes()}
 
     def _wait_for_sites(self) -> None:
         until = time.monotonic() + JOIN_SECONDS
@@ -126,7 +119,7 @@ class Flower:
         if verb == Verb.JOIN:
             deadline = max(deadline, READ_SECONDS)
         with translate_http_errors(self.server.local_address):
-            for node, answer in send(self.grid, verb, {node: parts[names[node]] for node in names}, deadline):
+            for node, answer in send(self.task.grid, verb, {node: parts[names[node]] for node in names}, deadline):
                 yield names[node], answer
 
     def memories(self, ledger: Mapping[str, int]) -> Mapping[str, Memory]:

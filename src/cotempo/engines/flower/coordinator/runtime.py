@@ -71,14 +71,10 @@ def _connect(kind: Any, address: str, folder: Path, *interceptors: Any, **option
 
 
 @contextmanager
-def control_client(address: str, folder: Path) -> Iterator[ControlHttpClient]:
+def control(address: str, folder: Path) -> Iterator[ControlHttpClient]:
     """Open Flower's control interface as an operator."""
-    with translate_http_errors(address):
-        client = _connect(ControlHttpClient, address, folder)
-        try:
-            yield client
-        finally:
-            client.close()
+    with translate_http_errors(address), _connect(ControlHttpClient, address, folder) as client:
+        yield client
 
 
 def list_nodes(client: ControlHttpClient) -> dict[str, Any]:
@@ -139,14 +135,13 @@ class ServerTask:
 def _start_run(address: str, folder: Path) -> int:
     fab, _ = build_fab_from_files({"pyproject.toml": APP, "app.py": b"none = None\n"})
     content = fab_to_proto(Fab(hashlib.sha256(fab).hexdigest(), fab, {}))
-    with control_client(address, folder) as control:
-        return int(control.StartRun(StartRunRequest(fab=content)).run_id)
+    with control(address, folder) as client:
+        return int(client.StartRun(StartRunRequest(fab=content)).run_id)
 
 
 def _claim(address: str, folder: Path, run_id: int) -> str:
     """Return the token of a run's task; end tasks left over by an operator that was killed."""
-    client = _connect(RuntimeHttpClient, address, folder)
-    try:
+    with _connect(RuntimeHttpClient, address, folder) as client:
         while True:
             taken = client.AcquireTask(AcquireTaskRequest(supported_task_types=[TaskType.SERVER_APP]))
             if not taken.token:
@@ -154,5 +149,3 @@ def _claim(address: str, folder: Path, run_id: int) -> str:
             if taken.task.run_id == run_id:
                 return str(taken.token)
             AcquiredTask(address, folder, taken.token).end(SubStatus.FAILED, "left over")
-    finally:
-        client.close()

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from filelock import FileLock
 
-from cotempo.engines.flower import prepare_flower
+from cotempo.engines.flower.coordinator.runtime import control, list_nodes, register, unregister
 from cotempo.engines.flower.processes import Daemon
 from cotempo.engines.flower.provision import Federation
 from cotempo.errors import EngineError
@@ -64,7 +61,7 @@ class Server:
             "--database", str(self.daemon.folder / "flower.db"),
             "--enable-supernode-auth", "--isolation", "process", "--disable-runtime-dependency-installation",
         ]  # fmt: skip
-        process = self.daemon.start(command, {"FLWR_HOME": str(self.daemon.folder / "flower")})
+        process = self.daemon.start(command, FLWR_HOME=str(self.daemon.folder / "flower"))
         until = time.monotonic() + START_SECONDS
         while True:
             try:
@@ -83,20 +80,9 @@ class Server:
         """Stop the server; return whether it was running."""
         return self.daemon.stop()
 
-    @contextmanager
-    def control(self) -> Iterator[Any]:
-        """Open Flower's control interface, as an operator."""
-        prepare_flower()
-        from cotempo.engines.flower.coordinator.runtime import control_client
-
-        with control_client(self.local_address, self.folder) as client:
-            yield client
-
     def sync_sites(self) -> None:
         """Admit exactly the sites whose keys are in the folder."""
-        with self.control() as client:
-            from cotempo.engines.flower.coordinator.runtime import list_nodes, register, unregister
-
+        with control(self.local_address, self.folder) as client:
             names, known = self.site_names, list_nodes(client)
             for name in known.keys() - set(names):
                 unregister(client, known[name].node_id)
@@ -106,9 +92,7 @@ class Server:
 
     def sites(self) -> dict[str, str]:
         """Return every site that may join, with Flower's word for its state: `online`, `offline` or `registered`."""
-        with self.control() as client:
-            from cotempo.engines.flower.coordinator.runtime import list_nodes
-
+        with control(self.local_address, self.folder) as client:
             return {name: node.status for name, node in list_nodes(client).items()}
 
     def exclusive(self) -> FileLock:

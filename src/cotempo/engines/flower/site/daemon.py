@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 from cotempo.data import describe
-from cotempo.engines.flower import NO_TELEMETRY, prepare_flower
 from cotempo.engines.flower.processes import Daemon, free_port
 from cotempo.engines.flower.site.service import SiteService
 from cotempo.engines.flower.site.settings import SiteSettings
@@ -102,7 +101,6 @@ class SiteDaemon:
 
     def _verify_key(self) -> None:
         """Authenticate once; keep the node's id, with which a site that was killed can be signed off."""
-        prepare_flower()
         from cotempo.engines.flower.site.tasks import verify_key
 
         kit, server = self.kit, self.settings.server
@@ -122,7 +120,7 @@ class SiteDaemon:
     def start(self) -> None:
         """Check the site, and join in the background."""
         self.require_healthy()
-        self.daemon.start([sys.executable, "-m", "cotempo.engines.flower.site.daemon", str(self.kit)], NO_TELEMETRY)
+        self.daemon.start([sys.executable, "-m", "cotempo.engines.flower.site.daemon", str(self.kit)])
 
     def stop(self) -> bool:
         """Leave; return whether the site was joined."""
@@ -161,7 +159,7 @@ class SiteDaemon:
             "--superexec-auth-secret-file", str(secret),
         ]  # fmt: skip
         worker = [sys.executable, "-m", "cotempo.engines.flower.site.worker", str(self.kit), f"127.0.0.1:{port}"]
-        environment = {**os.environ, **NO_TELEMETRY, "FLWR_HOME": str(self.home / "flower")}
+        environment = {**os.environ, "FLWR_HOME": str(self.home / "flower")}
         processes = [subprocess.Popen(command, env=environment) for command in (node, worker)]
         try:
             while all(process.poll() is None for process in processes):
@@ -173,5 +171,4 @@ class SiteDaemon:
 
 
 if __name__ == "__main__":
-    prepare_flower()
     SiteDaemon(sys.argv[1]).run_forever()
