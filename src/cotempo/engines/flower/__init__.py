@@ -12,13 +12,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from cotempo.errors import EngineError, ParameterError
+from cotempo.errors import EngineError
 
 if TYPE_CHECKING:
     from cotempo.data import Table
-    from cotempo.federation.engine import Engine
+    from cotempo.engines.flower.engine import Flower
+    from cotempo.engines.flower.simulation import FlowerSimulation
+    from cotempo.engines.settings import FlowerSettings, SimulationSettings
     from cotempo.federation.method import Method
 
 SILENCE = {
@@ -43,23 +45,19 @@ def need_flower() -> None:
         function.__kwdefaults__ = {**(function.__kwdefaults__ or {}), **patience}
 
 
-def open_flower(
-    name: str, method: Method, clients: Mapping[str, Table], seed: int, options: Mapping[str, Any]
-) -> Engine:
-    """Open Flower's simulation or a deployment, from the settings of an experiment."""
+def open_simulation(
+    method: Method, tables: Mapping[str, Table], settings: SimulationSettings, *, seed: int
+) -> FlowerSimulation:
+    """Open Flower's simulation."""
     need_flower()
-    if name == "flower-simulation":
-        from cotempo.engines.flower.simulation import FlowerSimulation
+    from cotempo.engines.flower.simulation import FlowerSimulation
 
-        return FlowerSimulation(
-            method, clients, seed=seed, workers=options.get("workers", 0), deadline=options.get("deadline"),
-            threads=options.get("threads", 1),
-        )  # fmt: skip
-    if options.get("server") is None:
-        raise ParameterError("the engine flower must know the server's folder: [engine] server, or --server")
+    return FlowerSimulation(method, tables, settings, seed=seed)
+
+
+def open_flower(method: Method, settings: FlowerSettings, *, seed: int, run: str) -> Flower:
+    """Open a deployment."""
+    need_flower()
     from cotempo.engines.flower.engine import Flower
 
-    return Flower(
-        method, options["server"], run=options["run"], seed=seed, clients=options.get("participants") or (),
-        deadline=options.get("deadline"), share_result=options.get("share_result", False),
-    )  # fmt: skip
+    return Flower(method, settings, run=run, seed=seed)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 from flwr.serverapp import Grid
 
@@ -15,8 +14,9 @@ from cotempo.engines.flower.grid import Answer, send
 from cotempo.engines.flower.runtime import ServerTask
 from cotempo.engines.flower.server import Server
 from cotempo.engines.flower.speaking import speaking
-from cotempo.errors import EngineError
-from cotempo.federation.exchange import Failure, Question, Reply
+from cotempo.engines.settings import FlowerSettings
+from cotempo.errors import EngineError, ParameterError
+from cotempo.federation.exchange import Question, Reply
 from cotempo.federation.message import EMPTY
 from cotempo.federation.method import Memory, Method, State
 from cotempo.federation.rounds import printable
@@ -32,35 +32,23 @@ class Flower:
 
     Parameters
     ----------
-    server
-        The folder of the server, as `cotempo provision` made it.
+    settings
+        Where the server's folder is, who takes part, and whether sites get the result: they can then see what the
+        final state holds of others.
     run
         The run's identity, by which sites find their memory again.
-    clients
-        The sites that take part; all that were provisioned by default.
-    deadline
-        Seconds a site may take for an answer; past them it counts as lost.
-    share_result
-        Send the server's final state to the sites, so that each can use its personal model at its own place. What
-        the state holds of others they can see.
     """
 
-    def __init__(
-        self,
-        method: Method,
-        server: str | Path,
-        *,
-        run: str,
-        seed: int,
-        clients: Sequence[str] = (),
-        deadline: float | None = None,
-        share_result: bool = False,
-    ):
+    def __init__(self, method: Method, settings: FlowerSettings, *, run: str, seed: int):
+        if settings.server is None:
+            raise ParameterError("the engine flower must know the server's folder: [engine] server, or --server")
         self.method = method
-        self.server = Server(server)
-        self.deadline = 3600.0 if deadline is None else deadline
-        self.share_result = share_result
-        wanted = sorted(clients) or sorted(path.stem for path in (self.server.folder / "sites").glob("*.pub"))
+        self.server = Server(settings.server)
+        self.deadline = 3600.0 if settings.deadline is None else settings.deadline
+        self.share_result = settings.share_result
+        wanted = sorted(settings.participants) or sorted(
+            path.stem for path in (self.server.folder / "sites").glob("*.pub")
+        )
         self.invitation = {
             "run": run, "seed": seed, "method": type(method).__name__, "clients": len(wanted), "privacy": {},
             "parameters": method.model_dump(mode="json"),
@@ -135,8 +123,7 @@ class Flower:
             if trouble is None:
                 yield receive(question, answer["reply"])
             else:
-                failure = Failure(name, question.step, question.phase, *trouble)
-                yield Reply(name, question.step, question.base, None, failure)
+                yield question.fail(*trouble)
 
     def _send(self, verb: str, parts: Mapping[str, Mapping[str, bytes]]) -> Iterator[tuple[str, Answer]]:
         """Send to the sites that are there and yield their answers as they come."""

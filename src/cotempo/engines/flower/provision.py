@@ -25,7 +25,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from cotempo.errors import EngineError, ParameterError
-from cotempo.federation.method import explain
+from cotempo.settings import explain
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"
 YEARS = 3
@@ -103,7 +103,7 @@ def make_federation(content: dict[str, Any], where: str) -> Federation:
     try:
         return Federation(**content)
     except ValidationError as error:
-        raise ParameterError(explain(error, where, Federation.model_fields)) from None
+        raise ParameterError(explain(error, Federation, where)) from None
 
 
 def provision(federation: Federation, folder: Path) -> list[Path]:

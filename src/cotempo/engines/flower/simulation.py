@@ -28,50 +28,42 @@ from flwr.supercore.date import now
 from flwr.supercore.telemetry import EventType
 
 from cotempo.data import Table
-from cotempo.engines.bench import Bench, write_contract
 from cotempo.engines.flower.grid import Answer, send
 from cotempo.engines.flower.records import pack, unpack
-from cotempo.engines.inprocess import InProcess
+from cotempo.engines.hosted import HostedClients, pack_clients
+from cotempo.engines.local import LocalEngine
+from cotempo.engines.settings import SimulationSettings
 from cotempo.errors import EngineError
 from cotempo.federation.exchange import Question, Reply
 from cotempo.federation.method import Method
 from cotempo.federation.site import question_to_bytes, receive
-from cotempo.storage.tree import decode, encode
+from cotempo.storage.tree import decode
 from cotempo.threads import set_threads
 
 STARTING = 120.0
 
 
-class FlowerSimulation(InProcess):
+class FlowerSimulation(LocalEngine):
     """Clients as virtual nodes of Flower's simulation.
 
-    They are spread over `workers` Ray actors (0: as many as there are cores) of `threads` threads each.
+    They are spread over `settings.workers` Ray actors.
     """
 
-    def __init__(
-        self,
-        method: Method,
-        clients: Mapping[str, Table],
-        *,
-        seed: int,
-        workers: int = 0,
-        deadline: float | None = None,
-        threads: int = 1,
-    ):
-        super().__init__(method, clients, seed=seed, batched=False)
-        self.deadline = deadline
-        self.kinds = (method.Memory,) if method.Memory else ()
+    def __init__(self, method: Method, tables: Mapping[str, Table], settings: SimulationSettings, *, seed: int):
+        super().__init__(method, tables, seed=seed)
+        self.deadline = settings.deadline
         self.folder = tempfile.TemporaryDirectory(prefix="cotempo-")
         contract = Path(self.folder.name) / "contract"
-        contract.write_bytes(write_contract(method, clients, seed))
+        contract.write_bytes(pack_clients(method, tables, seed))
         self._grids: Queue[Grid] = Queue()
         self._done = threading.Event()
         self._died: BaseException | None = None
-        ray = {"log_to_driver": False, "logging_level": logging.ERROR, **({"num_cpus": workers} if workers else {})}
-        settings = {"init_args": ray, "client_resources": {"num_cpus": 1, "num_gpus": 0.0}}
-        self._thread = threading.Thread(
-            target=self._simulate, args=(virtual_clients(str(contract), threads), len(clients), settings), daemon=True
-        )
+        ray: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+        if settings.workers:
+            ray["num_cpus"] = settings.workers
+        backend = {"init_args": ray, "client_resources": {"num_cpus": 1, "num_gpus": 0.0}}
+        app = virtual_clients(str(contract), settings.threads)
+        self._thread = threading.Thread(target=self._simulate, args=(app, len(tables), backend), daemon=True)
         self._thread.start()
         self.grid = self._begin()
         self._nodes = self._find()
@@ -134,8 +126,7 @@ class FlowerSimulation(InProcess):
         asked = {self._nodes[question.client]: question for question in questions}
         parts = {}
         for node, question in asked.items():
-            memory = encode(self.sites[question.client].memory(question.base))
-            parts[node] = {"question": question_to_bytes(question), "memory": memory}
+            parts[node] = {"question": question_to_bytes(question), "memory": self.memory_bytes(question)}
         for node, answer in self._send("ask", parts, self.deadline or 3600.0):
             yield self._receive(asked[node], answer)
 
@@ -143,7 +134,9 @@ class FlowerSimulation(InProcess):
         reply = receive(question, answer["reply"])
         if reply.message is None:
             return reply
-        return self.sites[question.client].finish(question, reply.message, decode(answer["memory"], *self.kinds))
+        return self.sites[question.client].finish(
+            question, reply.message, decode(answer["memory"], *self.method.memory_types)
+        )
 
     def close(self) -> None:
         """End the simulation."""
@@ -167,10 +160,10 @@ vars(vce_api)["add_messages_to_queue"] = hand_out
 
 
 @cache
-def bench(contract: str, threads: int) -> Bench:
+def bench(contract: str, threads: int) -> HostedClients:
     """Return the clients of a simulation in this process of so many threads, kept warm."""
     set_threads(threads)
-    return Bench(Path(contract).read_bytes())
+    return HostedClients(Path(contract).read_bytes())
 
 
 def virtual_clients(contract: str, threads: int) -> ClientApp:
