@@ -11,7 +11,8 @@ import pytest
 from toys import Notes, Walk, make_clients
 
 import cotempo as ct
-from cotempo.engines import open_engine
+from cotempo.engines.inprocess import InProcess
+from cotempo.engines.settings import InProcessSettings, engine_settings
 from cotempo.errors import DataError, ParameterError, SchemaError
 from cotempo.federation import Question
 from cotempo.federation.rounds import rounds
@@ -83,8 +84,8 @@ class Careless(Batch):
 @pytest.mark.parametrize(
     ("fault", "about"),
     [
-        ("one too few", "must return 4 answers, one a client, it returned 3"),
-        ("one too many", "must return 4 answers, one a client, it returned 5"),
+        ("one too few", "must return 4 answers, one per client, got 3"),
+        ("one too many", "must return 4 answers, one per client, got 5"),
         ("no message", "a Message and a memory for client b"),
         ("no memory", "a Message and a memory for client b"),
         ("nothing", "TypeError"),
@@ -131,7 +132,7 @@ def test_tables_of_another_kind_are_refused_by_client() -> None:
     ("options", "match"),
     [
         ({"name": "inproces"}, "did you mean 'inprocess'"),
-        ({"name": "inprocess", "workers": -1}, "workers must be at least 0"),
+        ({"name": "inprocess", "workers": -1}, "workers: .*greater than or equal to 0, got -1"),
         ({"name": "inprocess", "deadline": 3.0}, "a deadline needs workers"),
         ({"name": "inprocess", "server": "/nowhere"}, "the engine inprocess has no option 'server', which is for flow"),
         ({"name": "inprocess", "participants": ("a",)}, "no option 'participants', which is for flower"),
@@ -146,7 +147,7 @@ def test_tables_of_another_kind_are_refused_by_client() -> None:
 def test_wrong_options_are_refused(options: dict[str, Any], match: str) -> None:
     name, rest = options["name"], {key: value for key, value in options.items() if key != "name"}
     with pytest.raises(ParameterError, match=match):
-        open_engine(name, Walk(), CLIENTS, seed=0, **rest)
+        engine_settings(name, **rest).open(Walk(), CLIENTS, seed=0, run="run")
 
 
 @pytest.mark.parametrize(
@@ -168,6 +169,6 @@ def test_fit_refuses_what_its_engine_does_not_have(options: dict[str, Any], matc
 
 
 def test_workers_are_asked_one_by_one_and_direct_calls_in_a_batch_unless_told_otherwise() -> None:
-    assert open_engine("inprocess", Batch(), CLIENTS, seed=0).batched  # type: ignore[attr-defined]
-    assert not open_engine("inprocess", Batch(), CLIENTS, seed=0, batched=False).batched  # type: ignore[attr-defined]
+    assert InProcess(Batch(), CLIENTS, seed=0).batched
+    assert not InProcess(Batch(), CLIENTS, InProcessSettings(batched=False), seed=0).batched
     assert ct.fit(Walk(), CLIENTS, workers=1).digest == ct.fit(Walk(), CLIENTS, batched=False).digest

@@ -12,6 +12,7 @@ from toys import SECRET, Notes, Walk, make_clients
 
 import cotempo as ct
 from cotempo.engines.pool import Pool
+from cotempo.engines.settings import InProcessSettings
 from cotempo.errors import ParameterError
 from cotempo.federation.rounds import Progress, rounds
 from cotempo.runs.folder import read_lines
@@ -24,7 +25,7 @@ CLIENTS = make_clients(4)
 
 @contextmanager
 def pool(method: Walk, workers: int = 1, deadline: float | None = None) -> Iterator[Pool]:
-    engine = Pool(method, CLIENTS, seed=0, workers=workers, deadline=deadline)
+    engine = Pool(method, CLIENTS, InProcessSettings(workers=workers, deadline=deadline), seed=0)
     try:
         yield engine
     finally:
@@ -50,7 +51,7 @@ def test_two_workers_give_the_bits_of_direct_calls() -> None:
 
 
 def test_more_workers_than_clients_are_not_started() -> None:
-    engine = Pool(Walk(), {"a": CLIENTS["a"]}, seed=0, workers=3)
+    engine = Pool(Walk(), {"a": CLIENTS["a"]}, InProcessSettings(workers=3), seed=0)
     engine.close()
     assert len(engine.workers) == 1
     assert all(worker.process.poll() is not None for worker in engine.workers)
@@ -101,7 +102,7 @@ class Homeless(Walk):
 def test_a_method_of_the_main_script_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Homeless, "__module__", "__main__")
     with pytest.raises(ParameterError, match=r"Homeless must be importable.*Move it to a module"):
-        Pool(Homeless(), CLIENTS, seed=0, workers=1)
+        Pool(Homeless(), CLIENTS, InProcessSettings(workers=1), seed=0)
 
 
 def test_a_deadline_must_be_a_number_of_seconds() -> None:

@@ -251,8 +251,8 @@ def test_comers_and_goers_cost_only_themselves() -> None:
     [
         (ct.FDBNL(), {"buffer": 1}, "answers to FDBNL .* must not come late"),
         (ct.FedPP(preset="paper", aggregation="mmd"), {"buffer": 1}, "answers to FedPP .* must not come late"),
-        (Stroll(), {"buffer": 0}, "buffer must be at least 1 and at most concurrency, was given 0"),
-        (Stroll(), {"buffer": 3, "concurrency": 2}, "buffer must be at least 1 and at most concurrency, was given 3"),
+        (Stroll(), {"buffer": 0}, "buffer must be at least 1 and at most concurrency, got 0"),
+        (Stroll(), {"buffer": 3, "concurrency": 2}, "buffer must be at least 1 and at most concurrency, got 3"),
         (Stroll(), {"buffer": 1, "concurrency": 0}, "concurrency must be at least 1"),
     ],
 )

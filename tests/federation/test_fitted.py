@@ -135,7 +135,7 @@ def test_options_out_of_range_are_refused_by_name(options: dict[str, Any], match
 def test_parameters_are_refused_with_the_nearest_right_one() -> None:
     with pytest.raises(ParameterError, match=r"FDBNL has no parameter 'lag' \(did you mean 'lags'\?\)"):
         ct.FDBNL(lag=2)
-    with pytest.raises(ParameterError, match=r"FDBNL: lags: .*greater than or equal to 0, was given -1"):
+    with pytest.raises(ParameterError, match=r"FDBNL: lags: .*greater than or equal to 0, got -1"):
         ct.FDBNL(lags=-1)
     with pytest.raises(ParameterError, match="preset"):
         ct.FDBNL(preset="papers")

@@ -6,6 +6,7 @@ import numpy as np
 
 import cotempo as ct
 from cotempo.engines.inprocess import InProcess
+from cotempo.engines.settings import InProcessSettings
 from cotempo.federation import Participation
 from cotempo.federation.registry import find_method
 from cotempo.federation.rounds import rounds
@@ -123,7 +124,7 @@ def test_order_and_engine_do_not_matter() -> None:
 def test_own_networks_stay_out_of_messages() -> None:
     clients, _ = related(6, variables=4)
     method = PFDBNL(**FIXED, rounds=5)
-    engine = InProcess(method, clients, seed=0, batched=False)
+    engine = InProcess(method, clients, InProcessSettings(batched=False), seed=0)
     sent = []
     ledger: dict[str, int] = {}
     original = engine.exchange

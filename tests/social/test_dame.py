@@ -9,8 +9,8 @@ import pytest
 import cotempo as ct
 from cotempo import social
 from cotempo.data import Posts, make_posts
-from cotempo.engines import open_engine
 from cotempo.engines.inprocess import InProcess
+from cotempo.engines.settings import InProcessSettings
 from cotempo.errors import DataError, ParameterError
 from cotempo.federation.rounds import rounds
 from cotempo.testing import CHECKS
@@ -86,7 +86,8 @@ def test_an_attack_goes_through_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     attacks = {"client-2": social.ParameterNoise(3.0, replaces=True)}
     method = social.FedAvg(rounds=1, **SMALL)
     calm = method.fit(CLIENTS)
-    monkeypatch.setattr("cotempo.runs.run.open_engine", lambda *a, **k: social.Attacked(open_engine(*a, **k), attacks))
+    honest = InProcessSettings.open
+    monkeypatch.setattr(InProcessSettings, "open", lambda *a, **k: social.Attacked(honest(*a, **k), attacks))
     attacked = method.fit(CLIENTS)
     assert np.abs(attacked.state.weights - calm.state.weights).max() > 1
 

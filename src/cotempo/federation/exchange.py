@@ -53,6 +53,15 @@ class Question:
     common: Message
     own: Message
 
+    def reply(self, message: Message, version: int | None = None) -> Reply:
+        """Return the reply that carries a message; `version` of the memory behind it is `base` if unchanged."""
+        return Reply(self.client, self.step, self.base if version is None else version, message)
+
+    def fail(self, kind: str, detail: str = "", cause: BaseException | None = None) -> Reply:
+        """Return the reply that says why no answer counts; see `Failure` for what may cross."""
+        failure = Failure(self.client, self.step, self.phase, kind, detail)
+        return Reply(self.client, self.step, self.base, None, failure, cause)
+
 
 @dataclass(frozen=True, slots=True)
 class Failure:

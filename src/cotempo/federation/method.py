@@ -11,13 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import model_validator
 
 from cotempo.data import Schema, Table
-from cotempo.errors import ParameterError, Problem, SchemaError, nearest
+from cotempo.errors import Problem, SchemaError
 from cotempo.federation.exchange import Answers, Ask, Expect, Question
 from cotempo.federation.message import Message
 from cotempo.federation.rng import Rng
+from cotempo.settings import Settings
 
 if TYPE_CHECKING:
     from cotempo.federation.fitted import Fitted, Outcome
@@ -65,15 +66,13 @@ class Benefit:
         return self.gain > 0
 
 
-class Method(BaseModel, ABC):
+class Method(Settings, ABC):
     """A federated algorithm.
 
     A subclass declares its hyperparameters as annotated fields, its `State` and `Memory` as frozen dataclasses, and
     writes `open`, `ask`, `answer`, `absorb` and `expects`. Verbs are pure: they change nothing they are given, keep
     nothing between calls, and draw random numbers only from the `rng` they receive.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
     kind: ClassVar[str] = "series"
     phases: ClassVar[tuple[str, ...]] = ()
@@ -82,13 +81,6 @@ class Method(BaseModel, ABC):
     Memory: ClassVar[type | None] = None
 
     preset: Literal["cotempo", "paper"] = "cotempo"
-
-    def __init__(self, **parameters: Any):
-        """Store the hyperparameters; one that is wrong or unknown raises `ParameterError`."""
-        try:
-            super().__init__(**parameters)
-        except ValidationError as error:
-            raise ParameterError(explain(error, type(self).__name__, type(self).model_fields)) from None
 
     @model_validator(mode="before")
     @classmethod
@@ -149,6 +141,11 @@ class Method(BaseModel, ABC):
         return {}
 
     @property
+    def memory_types(self) -> tuple[type, ...]:
+        """The dataclasses a memory is decoded into; none if clients keep no memory."""
+        return () if self.Memory is None else (self.Memory,)
+
+    @property
     def batches(self) -> bool:
         """Whether the method answers a whole cohort at once by `answer_all`."""
         return type(self).answer_all is not Method.answer_all
@@ -199,17 +196,3 @@ def agree(roster: Roster, kind: str) -> None:
             )
     if problems:
         raise SchemaError(problems)
-
-
-def explain(error: ValidationError, subject: str, known: Mapping[str, Any]) -> str:
-    """Turn a validation error into lines that say what must hold and, for a wrong name, the nearest right one."""
-    lines = []
-    for item in error.errors():
-        where = ".".join(str(part) for part in item["loc"])
-        if item["type"] == "extra_forbidden":
-            lines.append(f"{subject} has no parameter {where!r}{nearest(where, known)}")
-        elif item["type"] == "value_error":  # said by a validator of our own, in whole sentences
-            lines.append(f"{subject}: {item['ctx']['error']}")
-        else:
-            lines.append(f"{subject}: {where}: {item['msg']}, was given {item['input']!r}")
-    return "\n".join(lines)

@@ -31,9 +31,9 @@ class Participation:
 
     def __post_init__(self) -> None:
         if self.size is not None and self.size < 1:
-            raise ParameterError(f"a cohort's size must be at least 1, was given {self.size}")
+            raise ParameterError(f"a cohort's size must be at least 1, got {self.size}")
         if self.period < 1:
-            raise ParameterError(f"a cohort's period must be at least 1 round, was given {self.period}")
+            raise ParameterError(f"a cohort's period must be at least 1 round, got {self.period}")
 
     def cohort(self, round: int, names: Sequence[str], seed: int) -> tuple[str, ...]:
         """Return the clients of a round, in name order; rounds count from 1."""

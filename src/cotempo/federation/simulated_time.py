@@ -77,9 +77,9 @@ class Delays:
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
             if not 0 <= value < math.inf:
-                raise ParameterError(f"{name} must be at least 0 and finite, was given {value}")
+                raise ParameterError(f"{name} must be at least 0 and finite, got {value}")
         if self.stragglers > 1:
-            raise ParameterError(f"stragglers must be a share, at most 1, was given {self.stragglers}")
+            raise ParameterError(f"stragglers must be a share, at most 1, got {self.stragglers}")
 
     def among(self, names: Iterable[str], seed: int) -> Seconds:
         """Decide who straggles; the rest is drawn when it is needed."""
@@ -254,6 +254,6 @@ def _refuse(method: Method, buffer: int | Literal["auto"], concurrency: int | No
             "`late`; run it synchronously, with a cohort and a quorum where clients are slow"
         )
     if concurrency is not None and concurrency < 1:
-        raise ParameterError(f"concurrency must be at least 1, or None for everyone, was given {concurrency}")
+        raise ParameterError(f"concurrency must be at least 1, or None for everyone, got {concurrency}")
     if buffer != "auto" and not 1 <= buffer <= (buffer if concurrency is None else concurrency):
-        raise ParameterError(f"buffer must be at least 1 and at most concurrency, was given {buffer}")
+        raise ParameterError(f"buffer must be at least 1 and at most concurrency, got {buffer}")

@@ -122,8 +122,8 @@ class DiskStore:
 class Site:
     """One client at work.
 
-    The same step from the same base gives the same answer however often it is asked: `answer` computes it anew,
-    `answer_once` returns the stored one and refuses a step that comes again with another content.
+    The same step from the same base gives the same answer however often it is asked: `answer` computes it again,
+    `answer_idempotent` returns the stored one and refuses a step that comes again with another content.
     """
 
     def __init__(self, method: Method, client: str, table: Table, seed: int, store: Store):
@@ -177,27 +177,27 @@ class Site:
 
     def answer_bytes(self, data: bytes) -> bytes:
         """Answer a question that crossed a wire."""
-        return self.answer_once(question_from_bytes(data))
+        return self.answer_idempotent(question_from_bytes(data), identify_question(data))[1]
 
-    def answer_once(self, question: Question) -> bytes:
-        """Answer a question, or give the stored answer where it was answered before."""
-        if question.client != self.client:
-            return reply_to_bytes(fail(question, MessageError("this question is for another client")))
-        identity = hashlib.sha256(question_to_bytes(question, identity=True)).hexdigest()
+    def answer_idempotent(self, question: Question, identity: str) -> tuple[Reply, bytes]:
+        """Return the reply to a question, also as bytes; a question that was answered before gets the stored reply.
+
+        `identity` is `identify_question` of the bytes received.
+        """
         stored = self.store.answered(question.step)
-        if stored is None:
+        if question.client != self.client:
+            reply = question.fail("MessageError", "this question is for another client")
+        elif stored is None:
             reply = self.answer(question)
-            answer = reply_to_bytes(reply)
-            # A failure may pass (a full disk, too little memory): asked again, the client tries again.
-            if reply.message is not None:
-                self.store.remember(question.step, identity, answer)
-            return answer
-        if stored["identity"] == identity:
-            kept: bytes = stored["reply"]
-            return kept
-        about = "this step was asked before with another content"
-        failure = Failure(question.client, question.step, question.phase, "MessageError", about)
-        return reply_to_bytes(Reply(question.client, question.step, question.base, None, failure))
+        elif stored["identity"] == identity:
+            return reply_from_bytes(stored["reply"]), stored["reply"]
+        else:
+            reply = question.fail("MessageError", "this step was asked before with another content")
+        data = reply_to_bytes(reply)
+        # A failure may pass (a full disk, too little memory): asked again, the client tries again.
+        if reply.message is not None:
+            self.store.remember(question.step, identity, data)
+        return reply, data
 
 
 def fail(question: Question, error: BaseException) -> Reply:
@@ -206,25 +206,29 @@ def fail(question: Question, error: BaseException) -> Reply:
     return Reply(question.client, question.step, question.base, None, failure, error)
 
 
-def question_to_bytes(question: Question, *, identity: bool = False, common: Message | None = None) -> bytes:
-    """Serialise a question.
-
-    With `identity` without `keep`, which is housekeeping and may differ in a resumed run; with `common` that stands in
-    the place of the part that all clients share, where it travels apart.
-    """
+def question_to_bytes(question: Question) -> bytes:
+    """Serialise a question; the first eight bytes are `keep`, which may differ in a resumed run."""
     tree = {
         "run": question.run, "step": question.step, "round": question.round, "phase": question.phase,
-        "client": question.client, "base": question.base, "keep": 0 if identity else question.keep,
-        "common": (question.common if common is None else common).to_tree(), "own": question.own.to_tree(),
+        "client": question.client, "base": question.base, "common": question.common.to_tree(),
+        "own": question.own.to_tree(),
     }  # fmt: skip
-    return encode(tree)
+    return question.keep.to_bytes(8, "big") + encode(tree)
+
+
+def identify_question(data: bytes, common: bytes = b"") -> str:
+    """Return the hash of a question's bytes without `keep`, and of `common` if it travels separately."""
+    digest = hashlib.sha256(memoryview(data)[8:])
+    digest.update(common)
+    return digest.hexdigest()
 
 
 def question_from_bytes(data: bytes) -> Question:
     """Read `question_to_bytes`."""
-    kinds = {"run": str, "step": int, "round": int, "phase": str, "client": str, "base": int, "keep": int}
-    tree = _checked(_decode(data), kinds, "common", "own")
-    return Question(**{**tree, "common": Message.from_tree(tree["common"]), "own": Message.from_tree(tree["own"])})
+    kinds = {"run": str, "step": int, "round": int, "phase": str, "client": str, "base": int}
+    tree = _checked(_decode(data[8:]), kinds, "common", "own")
+    common, own = Message.from_tree(tree.pop("common")), Message.from_tree(tree.pop("own"))
+    return Question(**tree, keep=int.from_bytes(data[:8], "big"), common=common, own=own)
 
 
 def reply_to_bytes(reply: Reply) -> bytes:

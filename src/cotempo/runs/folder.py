@@ -148,7 +148,7 @@ class RunFolder:
 
     def latest(self, method: Method) -> Checkpoint | None:
         """The newest checkpoint that is whole; says so where a newer one is damaged."""
-        kinds = (method.Memory,) if method.Memory else ()
+        kinds = method.memory_types
         paths = sorted((self.path / "checkpoints").glob("step-*.safetensors"))
         while paths:
             path = paths.pop()

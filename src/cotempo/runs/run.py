@@ -11,7 +11,8 @@ from typing import Any, Literal
 
 from cotempo.data import READERS, Table
 from cotempo.devices import need_device
-from cotempo.engines import open_engine
+from cotempo.engines.inprocess import InProcess
+from cotempo.engines.settings import engine_settings
 from cotempo.errors import CotempoError, DataError, ParameterError, Problem, RunError
 from cotempo.federation.engine import Engine
 from cotempo.federation.exchange import Expect
@@ -91,11 +92,11 @@ def fit(
         parameters=parameters_of(method),
         cohort=_cohort(cohort),
         quorum=quorum,
-        engine={
-            "name": engine, "workers": workers, "batched": batched, "deadline": deadline, "threads": threads,
-            "server": None if server is None else str(server), "participants": tuple(participants),
-            "share_result": share_result,
-        },
+        engine=engine_settings(
+            engine, workers=workers, batched=batched, deadline=deadline, threads=threads,
+            server=None if server is None else str(server), participants=tuple(participants),
+            share_result=share_result,
+        ),
     )  # fmt: skip
     return run_experiment(experiment, clients or {}, method=method, public=public, run=run, progress=progress)
 
@@ -165,7 +166,7 @@ def dry_run(
     """Make every client's first message and return it, with what it is said to be; nothing is absorbed or kept."""
     tables = _here(method, clients)
     public = None if public is None else _table("public", public, method.kind)
-    engine = open_engine("inprocess", method, tables, seed=seed)
+    engine = InProcess(method, tables, seed=seed)
     first = opening(method, engine, public=public, seed=seed, participation=Participation())
     ask = method.ask(first.state, first.cohort, Rng(seed, "server", 1, "ask"))
     if ask is None or not ask.to:
@@ -216,7 +217,7 @@ def simulate_delays(
     public = None if public is None else _table("public", public, method.kind)
     seconds = delays.among(tables, seed)
     with limit_threads(1):
-        engine = open_engine("inprocess", method, tables, seed=seed)
+        engine = InProcess(method, tables, seed=seed)
         if buffer is None:
             who = Participation(concurrency)
             return list(timed_rounds(method, engine, seconds, public=public, seed=seed, participation=who))
@@ -235,11 +236,7 @@ def _at_work(
     if not experiment.is_remote:
         need_device(getattr(method, "device", "cpu"))  # refused here, not by every client in turn
     with limit_threads(settings.threads):
-        engine = open_engine(
-            settings.name, method, tables, seed=experiment.seed, workers=settings.workers, batched=settings.batched,
-            deadline=settings.deadline, threads=settings.threads, server=settings.server,
-            participants=settings.participants, share_result=settings.share_result, run=run,
-        )  # fmt: skip
+        engine = settings.open(method, tables, seed=experiment.seed, run=run)
         try:
             yield engine
         finally:

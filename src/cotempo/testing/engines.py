@@ -7,6 +7,7 @@ from pathlib import Path
 
 from cotempo.data import Schema, Table
 from cotempo.engines.inprocess import InProcess
+from cotempo.engines.settings import InProcessSettings
 from cotempo.federation.engine import Engine
 from cotempo.federation.exchange import Question, Reply
 from cotempo.federation.method import Memory, Method, State
@@ -145,4 +146,4 @@ class Faulty:
 
 def direct(method: Method, clients: Mapping[str, Table], *, batched: bool = False) -> InProcess:
     """The default engine, looped unless asked otherwise."""
-    return InProcess(method, clients, seed=0, batched=batched)
+    return InProcess(method, clients, InProcessSettings(batched=batched), seed=0)

@@ -21,6 +21,7 @@ from walking import Walking
 import cotempo as ct
 from cotempo.engines.flower.processes import wait_until
 from cotempo.engines.inprocess import InProcess
+from cotempo.engines.settings import InProcessSettings
 from cotempo.federation.rounds import rounds
 from cotempo.runs.folder import read_lines
 from cotempo.storage.tree import digest
@@ -73,7 +74,7 @@ def replay(tables: dict[str, ct.Series], seed: int, run: Path) -> str:
     failed = {(f["client"], f["step"]) for record in read_lines(run / "log.jsonl") for f in record["failures"]}
     method = Walking(rounds=ROUNDS)
     engine = Faulty(
-        InProcess(method, tables, seed=seed, batched=False),
+        InProcess(method, tables, InProcessSettings(batched=False), seed=seed),
         deliver=lambda question: (
             question.client in received[question.step] and (question.client, question.step) not in failed
         ),

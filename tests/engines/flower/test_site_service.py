@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 import walking
-from cotempo.federation.wire import question_to_bytes, reply_from_bytes
 
 import cotempo as ct
 from cotempo.data import Schema, write_clients
@@ -18,6 +17,7 @@ from cotempo.engines.flower.site.service import SiteService
 from cotempo.engines.flower.site.settings import SiteSettings
 from cotempo.errors import MessageError, ParameterError
 from cotempo.federation import EMPTY, Message, Question
+from cotempo.federation.site import question_to_bytes, reply_from_bytes
 
 RUN = "0123456789abcdef" * 2
 INVITATION: dict[str, Any] = {

@@ -31,7 +31,7 @@ from cotempo.engines.settings import SimulationSettings
 from cotempo.errors import EngineError
 from cotempo.federation.exchange import Question, Reply
 from cotempo.federation.method import Method
-from cotempo.federation.wire import parse_reply, question_to_bytes
+from cotempo.federation.site import question_to_bytes, receive
 from cotempo.storage.tree import decode
 from cotempo.threads import set_threads
 
@@ -113,7 +113,7 @@ class FlowerSimulation(LocalEngine):
         }
         for node, answer in self._send(Verb.ASK, parts, self.deadline):
             question = asked[node]
-            reply = parse_reply(question, answer[Part.REPLY])
+            reply = receive(question, answer[Part.REPLY])
             if reply.message is not None:
                 memory = decode(answer[Part.MEMORY], *self.method.memory_types)
                 reply = self.sites[question.client].finish(question, reply.message, memory)

@@ -19,11 +19,9 @@ from cotempo.federation.exchange import Expect, Question, Reply
 from cotempo.federation.fitted import Outcome
 from cotempo.federation.message import Message
 from cotempo.federation.registry import find_method
-from cotempo.federation.site import Site
-from cotempo.federation.wire import identify_question, question_from_bytes
+from cotempo.federation.site import DiskStore, Site, identify_question, question_from_bytes
 from cotempo.runs.folder import sketch_message
 from cotempo.storage.files import write_whole
-from cotempo.storage.store import DiskStore
 from cotempo.storage.tree import decode
 
 
