@@ -213,7 +213,7 @@ def question_to_bytes(question: Question) -> bytes:
         "client": question.client, "base": question.base, "common": question.common.to_tree(),
         "own": question.own.to_tree(),
     }  # fmt: skip
-    return question.keep.to_bytes(8, "big") + encode(tree)
+    return question.keep.to_bytes(8, "big", signed=True) + encode(tree)
 
 
 def identify_question(data: bytes, common: bytes = b"") -> str:
@@ -228,7 +228,7 @@ def question_from_bytes(data: bytes) -> Question:
     kinds = {"run": str, "step": int, "round": int, "phase": str, "client": str, "base": int}
     tree = _checked(_decode(data[8:]), kinds, "common", "own")
     common, own = Message.from_tree(tree.pop("common")), Message.from_tree(tree.pop("own"))
-    return Question(**tree, keep=int.from_bytes(data[:8], "big"), common=common, own=own)
+    return Question(**tree, keep=int.from_bytes(data[:8], "big", signed=True), common=common, own=own)
 
 
 def reply_to_bytes(reply: Reply) -> bytes:
