@@ -12,7 +12,7 @@ import walking
 
 import cotempo as ct
 from cotempo.data import Schema, write_clients
-from cotempo.engines.flower.protocol import Part, Verb, WireSchema
+from cotempo.engines.flower.protocol import Part, Parts, Verb, WireSchema
 from cotempo.engines.flower.site.service import SiteService
 from cotempo.engines.flower.site.settings import SiteSettings
 from cotempo.errors import MessageError, ParameterError
@@ -35,7 +35,7 @@ def make_service(folder: Path, **settings: Any) -> SiteService:
     return SiteService(SiteSettings(**known), folder / "home")
 
 
-def ask(service: SiteService, step: int = 1, mean: float = 0.0, base: int = 0) -> dict[Part, bytes]:
+def ask(service: SiteService, step: int = 1, mean: float = 0.0, base: int = 0) -> Parts:
     question = Question(RUN, step, step, "walk", "ash", base, 0, EMPTY, EMPTY)
     common = Message({"mean": np.full(8, mean)}).to_bytes()
     return service.handle(Verb.ASK, {Part.QUESTION: question_to_bytes(question), Part.COMMON: common})
@@ -45,11 +45,11 @@ def invite(**changes: Any) -> bytes:
     return json.dumps({**INVITATION, **changes}).encode()
 
 
-def join(service: SiteService, **changes: Any) -> dict[Part, bytes]:
+def join(service: SiteService, **changes: Any) -> Parts:
     return service.handle(Verb.JOIN, {Part.INVITATION: invite(**changes)})
 
 
-def why(parts: dict[Part, bytes]) -> str:
+def why(parts: Parts) -> str:
     return parts[Part.REFUSED].decode()
 
 
@@ -150,18 +150,18 @@ def test_errors_leave_by_class_name_only(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("verb", "parts"),
     [
-        ("shell", {}),
-        ("join", {}),
-        ("join", {"invitation": b"[]"}),
-        ("join", {"invitation": b"\xff"}),
-        ("join", {"invitation": invite(run="../../etc")}),
-        ("join", {"invitation": invite(method="NoSuch")}),
-        ("join", {"invitation": invite(parameters={"rounds": "many"})}),
-        ("ask", {"question": b"", "common": b""}),
-        ("result", {"reference": json.dumps({"run": RUN, "version": 0}).encode(), "state": b"junk"}),
+        (Verb.WHO, {}),
+        (Verb.JOIN, {}),
+        (Verb.JOIN, {Part.INVITATION: b"[]"}),
+        (Verb.JOIN, {Part.INVITATION: b"\xff"}),
+        (Verb.JOIN, {Part.INVITATION: invite(run="../../etc")}),
+        (Verb.JOIN, {Part.INVITATION: invite(method="NoSuch")}),
+        (Verb.JOIN, {Part.INVITATION: invite(parameters={"rounds": "many"})}),
+        (Verb.ASK, {Part.QUESTION: b"", Part.COMMON: b""}),
+        (Verb.RESULT, {Part.REFERENCE: json.dumps({"run": RUN, "version": 0}).encode(), Part.STATE: b"junk"}),
     ],
 )
-def test_nonsense_is_answered_and_costs_nothing(tmp_path: Path, verb: str, parts: dict[str, bytes]) -> None:
+def test_nonsense_is_answered_and_costs_nothing(tmp_path: Path, verb: Verb, parts: Parts) -> None:
     answer = make_service(tmp_path).handle(verb, parts)
     assert answer.keys() <= {Part.FAILED, Part.REFUSED}
     assert not (tmp_path / "home" / "runs").exists()

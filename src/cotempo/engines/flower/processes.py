@@ -121,8 +121,7 @@ class Backoff:
     """Pauses that grow by a tenth each time, from the shortest to the longest."""
 
     def __init__(self, shortest: float, longest: float):
-        self.shortest, self.longest = shortest, longest
-        self.reset()
+        self.shortest, self.longest, self.pause = shortest, longest, shortest
 
     def next(self) -> float:
         """Return the pause to make now."""

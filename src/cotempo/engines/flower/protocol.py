@@ -39,7 +39,7 @@ class Part(StrEnum):
     LOST = "lost"  # instead of the wanted part: why no answer arrived, from the coordinator itself
 
 
-Parts = Mapping[str, bytes]
+Parts = Mapping[Part, bytes]
 
 
 class _Content(BaseModel):

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import httpx
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 
-from cotempo.engines.flower.protocol import Parts, Verb
+from cotempo.engines.flower.protocol import Part, Parts, Verb
 from cotempo.errors import EngineError, MessageError
 
 VERSION = 3
@@ -31,14 +31,14 @@ def pack(verb: Verb, parts: Parts) -> RecordDict:
     return records
 
 
-def unpack(message: Message) -> tuple[Verb, dict[str, bytes]]:
+def unpack(message: Message) -> tuple[Verb, Parts]:
     """Read what `pack` made; raise `MessageError` for anything else."""
     try:
         small = message.content["small"]
         version, verb = small["version"], Verb(str(small["verb"]))
-        parts = {name: part for name, part in small.items() if isinstance(part, bytes)}
-        if "large" in message.content:
-            parts |= {name: array.data for name, array in message.content["large"].items() if isinstance(array, Array)}
+        parts = {Part(name): part for name, part in small.items() if isinstance(part, bytes)}
+        large = message.content["large"] if "large" in message.content else {}
+        parts |= {Part(name): array.data for name, array in large.items() if isinstance(array, Array)}
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise MessageError(f"a message must have a verb, a version and parts: {type(error).__name__}") from error
     if version != VERSION:

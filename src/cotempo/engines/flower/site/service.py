@@ -53,7 +53,7 @@ class SiteService:
         for module in settings.imports:
             importlib.import_module(module)
 
-    def handle(self, verb: str, parts: Parts) -> dict[Part, bytes]:
+    def handle(self, verb: Verb, parts: Parts) -> Parts:
         """Answer a verb; of an error only the class name leaves, the rest stays in the site's log."""
         try:
             match verb:
@@ -71,7 +71,7 @@ class SiteService:
         except Exception as error:
             return self.fail(error)
 
-    def fail(self, error: Exception) -> dict[Part, bytes]:
+    def fail(self, error: Exception) -> Parts:
         """Log an error and return the answer that names its class."""
         self.log("".join(traceback.format_exception(error)))
         return {Part.FAILED: type(error).__name__.encode()}
