@@ -11,7 +11,7 @@ from .fitted import Outcome as Outcome
 from .message import EMPTY as EMPTY
 from .message import Message as Message
 from .method import Benefit as Benefit
-from .method import Late as Late
+from .method import Staleness as Staleness
 from .method import Memory as Memory
 from .method import Method as Method
 from .method import Metrics as Metrics

@@ -22,7 +22,7 @@ from cotempo.federation import (
     Ask,
     Benefit,
     Expect,
-    Late,
+    Staleness,
     Message,
     Method,
     Metrics,
@@ -119,7 +119,7 @@ class Learner(Method):
         return weights
 
     @property
-    def late(self) -> Mapping[str, Late]:
+    def staleness(self) -> Mapping[str, Staleness]:
         """Training, where the server needs no more than a weighted mean."""
         return {"train": "weighted"} if self.sums else {}
 

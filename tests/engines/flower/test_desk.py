@@ -89,7 +89,7 @@ def test_the_same_question_gets_the_stored_answer_also_after_a_restart(tmp_path:
     assert ask(again)["reply"] == first
     other = reply_from_bytes(ask(again, mean=1.0)["reply"])
     assert other.failure is not None
-    assert "another content" in other.failure.about
+    assert "another content" in other.failure.detail
 
 
 def test_memory_is_found_again_after_a_restart(tmp_path: Path) -> None:
