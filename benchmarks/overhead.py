@@ -21,8 +21,8 @@ import cotempo as ct
 from cotempo.data import Table
 from cotempo.engines.inprocess import InProcess
 from cotempo.federation import Answers, Ask, Expect, Message, Method, Question, Rng, Roster, Spec
-from cotempo.testing import drive
 from cotempo.runs.folder import RunFolder
+from cotempo.testing import drive
 from cotempo.threads import limit_threads
 
 WIDTH = 10

@@ -20,7 +20,6 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from results import write_results
 
 from cotempo.engines.inprocess import InProcess
-from cotempo.federation import Participation
 from cotempo.federation.rounds import LoopOptions, initial_checkpoint
 from cotempo.federation.simulated_time import Delays, Timed, asynchronous_rounds, timed_rounds
 from cotempo.threads import limit_threads
@@ -77,7 +76,9 @@ def compare(task: Task, delays: Delays, seed: int, buffers: Sequence[Any] = BUFF
     for buffer in buffers:
         engine = InProcess(task.method, task.clients, seed=seed)
         ahead: Curve = []
-        for point in watch(task, engine, asynchronous_rounds(longer, engine, seconds, LoopOptions(seed=seed), buffer=buffer), seed):
+        for point in watch(
+            task, engine, asynchronous_rounds(longer, engine, seconds, LoopOptions(seed=seed), buffer=buffer), seed
+        ):
             ahead.append(point)
             if reached(ahead[-STEADY:], target, STEADY) is not None or point[0] > patience:
                 break

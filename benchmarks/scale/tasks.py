@@ -62,7 +62,7 @@ class Intensities(Task):
     def is_learned(self, state: Any) -> bool:
         """Once rounds of learning have begun, until their last."""
         ask = self.method.model_copy(update={"rounds": 10**9}).ask(state, ["x"], Rng(0))
-        return ask is not None and ask.phase in self.method.late
+        return ask is not None and ask.phase in self.method.staleness
 
     def loss(self, engine: InProcess, state: Any, ledger: Mapping[str, int]) -> float:
         """Minus the gain in nats per held-out event over the client's own constant rate, over all events."""

@@ -18,13 +18,13 @@ sys.path[:0] = [str(Path(__file__).parents[1])]
 from cotempo.data import Posts, make_posts, read_posts  # noqa: E402
 from cotempo.engines.inprocess import InProcess  # noqa: E402
 from cotempo.federation import Outcome  # noqa: E402
-from cotempo.testing import drive  # noqa: E402
 from cotempo.runs.records import describe_step  # noqa: E402
 from cotempo.social.clustering import cluster_scores, group_known, group_unknown  # noqa: E402
 from cotempo.social.encoder import CharacterEncoder  # noqa: E402
 from cotempo.social.encoder_cache import CachedEncoder  # noqa: E402
 from cotempo.social.keywords import find_keywords, remove_keywords  # noqa: E402
 from cotempo.social.pretrained import OnnxEncoder  # noqa: E402
+from cotempo.testing import drive  # noqa: E402
 
 Clients = dict[str, Posts]
 Split = tuple[Clients, Clients]

@@ -15,8 +15,8 @@ from cotempo.engines.inprocess import InProcess
 from cotempo.engines.settings import InProcessSettings, engine_settings
 from cotempo.errors import DataError, ParameterError, SchemaError
 from cotempo.federation import Question
-from cotempo.testing import drive
 from cotempo.storage.tree import digest
+from cotempo.testing import drive
 from cotempo.testing.engines import direct
 
 CLIENTS = make_clients(4)
@@ -147,7 +147,7 @@ def test_tables_of_another_kind_are_refused_by_client() -> None:
 def test_wrong_options_are_refused(options: dict[str, Any], match: str) -> None:
     name, rest = options["name"], {key: value for key, value in options.items() if key != "name"}
     with pytest.raises(ParameterError, match=match):
-        engine_settings(name, **rest).open(Walk(), CLIENTS, seed=0, run="run")
+        engine_settings(name, **rest).open(Walk(), CLIENTS, seed=0, run="run", shields=())
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,12 @@ from toys import SECRET, Walk, WalkState, Wrapped, make_clients
 
 import cotempo as ct
 from cotempo.errors import ParameterError, QuorumError
-from cotempo.federation import Ask, Expect, Staleness, Message, Method, Participation, Rng
+from cotempo.federation import Ask, Expect, Message, Method, Participation, Rng, Staleness
 from cotempo.federation.registry import methods
-from cotempo.testing import drive
+from cotempo.federation.rounds import LoopOptions
 from cotempo.federation.simulated_time import Delays, Timed, asynchronous_rounds, timed_rounds
 from cotempo.storage.tree import digest
-from cotempo.testing import Bytewise, Faulty, example
+from cotempo.testing import Bytewise, Faulty, drive, example
 from cotempo.testing.engines import direct
 
 CLIENTS = make_clients(5)
@@ -58,7 +58,8 @@ def slow_e(client: str, step: int) -> float:
 
 
 def run(method: Method, seconds: Any = at_once, engine: Any = None, **options: Any) -> list[Timed]:
-    return list(asynchronous_rounds(method, engine or direct(method, CLIENTS), seconds, LoopOptions(**loop), **options))
+    setup = LoopOptions(**{key: options.pop(key) for key in ("public", "seed", "quorum") if key in options})
+    return list(asynchronous_rounds(method, engine or direct(method, CLIENTS), seconds, setup, **options))
 
 
 def digests(steps: list[Timed]) -> list[str]:
@@ -68,7 +69,7 @@ def digests(steps: list[Timed]) -> list[str]:
 # Where there is nothing to wait for.
 
 
-@pytest.mark.parametrize("name", [name for name, cls in methods().items() if example(cls)[0].late])
+@pytest.mark.parametrize("name", [name for name, cls in methods().items() if example(cls)[0].staleness])
 def test_without_delays_and_with_everyone_in_the_buffer_it_is_the_synchronous_loop(name: str) -> None:
     method, clients, public = example(methods()[name])
     waited = [digest(step.state) for step in drive(method, direct(method, clients), public=public, seed=3)]
@@ -83,9 +84,9 @@ def test_the_same_with_a_cohort_drawn_each_round() -> None:
 
 
 def test_at_least_one_method_of_each_kind_allows_it() -> None:
-    kinds = {kind for cls in methods().values() for kind in example(cls)[0].late.values()}
+    kinds = {kind for cls in methods().values() for kind in example(cls)[0].staleness.values()}
     assert kinds == {"weighted", "replace", "accumulate"}
-    assert ct.FedPP(preset="paper").late == {"train": "weighted"}
+    assert ct.FedPP(preset="paper").staleness == {"train": "weighted"}
 
 
 def test_the_synchronous_clock_waits_for_the_slowest_of_those_asked() -> None:
@@ -124,7 +125,7 @@ def test_old_answers_are_weighted_by_hand() -> None:
             kept[reply.client, reply.step] = reply.message["move"]
             yield reply
 
-    third = run(method, slow_e, engine, buffer=4)[2].progress
+    third = run(method, slow_e, engine, buffer=4)[2].step
     by_hand = kept["a", 3] + kept["b", 3] + kept["c", 3] + kept["e", 1] / np.sqrt(3)
     np.testing.assert_allclose(third.answers.sum["move"], by_hand)
 
@@ -148,7 +149,7 @@ def test_kept_answers_stay_until_the_next_one_replaces_them() -> None:
                 kept[reply.client, reply.step] = reply.message["move"]
             yield reply
 
-    steps = [step.progress for step in run(method, slow_e, engine, buffer=3)]
+    steps = [step.step for step in run(method, slow_e, engine, buffer=3)]
     assert ["".join(step.answers.names) for step in steps] == ["abc", "abcd", "abcde", "abcde", "abcde"]
     assert "b" in {failure.client for step in steps for failure in step.answers.failures}
     by_hand = [kept["a", 2], kept["b", 1], kept["c", 2], kept["d", 1]]

@@ -14,9 +14,8 @@ from cotempo.data import Series
 from cotempo.errors import CotempoError, MessageError, Problem, QuorumError, SchemaError
 from cotempo.federation import Answers, Ask, Failure, Message, Participation, Question, Reply, Roster
 from cotempo.federation.rounds import Step
-from cotempo.testing import drive
 from cotempo.storage.tree import digest
-from cotempo.testing import Faulty
+from cotempo.testing import Faulty, drive
 from cotempo.testing.engines import direct
 
 CLIENTS = make_clients(4)

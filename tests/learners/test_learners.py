@@ -13,9 +13,9 @@ from torch import nn
 from cotempo import learners
 from cotempo.data import Series, Table
 from cotempo.federation import Roster
-from cotempo.testing import drive
 from cotempo.learners.sfl import relation_graph
 from cotempo.learners.vector import from_vector, to_vector
+from cotempo.testing import drive
 from cotempo.testing.engines import direct
 
 SLOPES = {"a": (1.0, 2.0), "b": (1.0, 2.0), "c": (-3.0, 0.5)}

@@ -11,11 +11,10 @@ import cotempo as ct
 from cotempo.engines.inprocess import InProcess
 from cotempo.errors import DataError, ParameterError, SchemaError
 from cotempo.federation import Message, Question, Reply, validate
-from cotempo.testing import drive
 from cotempo.networks.oneround_client import own_rows, product_sums
 from cotempo.networks.transitions import transitions
 from cotempo.networks.wishes import Wishes
-from cotempo.testing import Faulty
+from cotempo.testing import Faulty, drive
 
 QUICK = ct.OneRound(restarts=0, compare=False)
 

@@ -9,11 +9,11 @@ from cotempo.engines.inprocess import InProcess
 from cotempo.engines.settings import InProcessSettings
 from cotempo.federation import Participation
 from cotempo.federation.registry import find_method
-from cotempo.testing import drive
 from cotempo.networks.baselines import Local
 from cotempo.networks.compare import unbiased
 from cotempo.networks.pfdbnl import COUPLINGS, PFDBNL, residual_squares, tied_step
 from cotempo.storage.tree import digest
+from cotempo.testing import drive
 
 FIXED = {"coupling": 0.3, "lambda_within": 0.1, "lambda_across": 0.1, "compare": False}
 

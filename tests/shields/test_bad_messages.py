@@ -32,9 +32,9 @@ from cotempo.federation import (
     symmetric,
 )
 from cotempo.federation.rounds import Step
-from cotempo.testing import drive
 from cotempo.federation.wire import parse_reply, reply_to_bytes
 from cotempo.storage.tree import digest, encode
+from cotempo.testing import drive
 from cotempo.testing.engines import direct
 
 CLIENTS = make_clients(3)

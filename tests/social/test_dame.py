@@ -12,8 +12,7 @@ from cotempo.data import Posts, make_posts
 from cotempo.engines.inprocess import InProcess
 from cotempo.engines.settings import InProcessSettings
 from cotempo.errors import DataError, ParameterError
-from cotempo.testing import drive
-from cotempo.testing import CHECKS
+from cotempo.testing import CHECKS, drive
 
 CLIENTS, _ = make_posts(clients=3, posts=60, events=9, seed=0)
 SMALL = {"dimension": 16, "buckets": 256, "hidden": 8, "heads": 2, "outputs": 8, "compare": False, "validation": 0.2}

@@ -17,7 +17,7 @@ import typer
 
 import cotempo
 from cotempo import data
-from cotempo.cli import federation
+from cotempo.cli import deploy
 from cotempo.cli.saying import Json, Quiet, say
 from cotempo.cli.words import describe_message, describe_messages, describe_result
 from cotempo.errors import CotempoError, DataError, EngineError, ParameterError, QuorumError, RunError
@@ -209,9 +209,9 @@ def messages(
     say(describe_messages(client, records), {"client": client, "messages": records}, quiet=quiet, as_json=as_json)
 
 
-app.command(name="provision")(federation.provision_kits)
-app.add_typer(federation.server, name="server")
-app.add_typer(federation.client, name="client")
+app.command(name="provision")(deploy.provision_kits)
+app.add_typer(deploy.server, name="server")
+app.add_typer(deploy.client, name="client")
 
 
 def main(arguments: list[str] | None = None) -> None:

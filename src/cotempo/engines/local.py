@@ -9,8 +9,8 @@ from cotempo.data import Schema, Table
 from cotempo.errors import DataError, Problem
 from cotempo.federation.exchange import Question, Reply
 from cotempo.federation.method import Memory, Method, State
-from cotempo.federation.site import Site
 from cotempo.federation.shields import Shield
+from cotempo.federation.site import Site
 from cotempo.storage.store import RamStore
 from cotempo.storage.tree import encode
 

@@ -52,7 +52,9 @@ class EngineSettings(Settings):
         return False
 
     @abstractmethod
-    def open(self, method: Method, tables: Mapping[str, Table], *, seed: int, run: str, shields: Sequence[Shield]) -> Engine:
+    def open(
+        self, method: Method, tables: Mapping[str, Table], *, seed: int, run: str, shields: Sequence[Shield]
+    ) -> Engine:
         """Open the engine.
 
         Parameters
@@ -92,7 +94,9 @@ class InProcessSettings(EngineSettings):
             )
         return self
 
-    def open(self, method: Method, tables: Mapping[str, Table], *, seed: int, run: str, shields: Sequence[Shield]) -> Engine:
+    def open(
+        self, method: Method, tables: Mapping[str, Table], *, seed: int, run: str, shields: Sequence[Shield]
+    ) -> Engine:
         """Open direct calls or the pool."""
         if self.workers:
             from cotempo.engines.pool import Pool
@@ -111,11 +115,16 @@ class SimulationSettings(EngineSettings):
     name: str = "flower-simulation"
     workers: int = Field(0, ge=0, description="Ray actors to spread the clients over; with 0, one per core.")
 
-    def open(self, method: Method, tables: Mapping[str, Table], *, seed: int, run: str, shields: Sequence[Shield]) -> Engine:
+    def open(
+        self, method: Method, tables: Mapping[str, Table], *, seed: int, run: str, shields: Sequence[Shield]
+    ) -> Engine:
         """Open Flower's simulation."""
-        from cotempo.engines.flower import open_simulation
+        from cotempo.engines.flower import prepare_flower
 
-        return open_simulation(method, tables, self, seed=seed, shields=shields)
+        prepare_flower()
+        from cotempo.engines.flower.simulation import FlowerSimulation
+
+        return FlowerSimulation(method, tables, self, seed=seed, shields=shields)
 
 
 class FlowerSettings(EngineSettings):
@@ -135,13 +144,18 @@ class FlowerSettings(EngineSettings):
         """Sites hold their own tables."""
         return True
 
-    def open(self, method: Method, tables: Mapping[str, Table], *, seed: int, run: str, shields: Sequence[Shield]) -> Engine:
+    def open(
+        self, method: Method, tables: Mapping[str, Table], *, seed: int, run: str, shields: Sequence[Shield]
+    ) -> Engine:
         """Open a deployment."""
         if shields:
             raise ParameterError("shields must be set at the sites, whose messages they protect, got some here")
-        from cotempo.engines.flower import open_flower
+        from cotempo.engines.flower import prepare_flower
 
-        return open_flower(method, self, seed=seed, run=run)
+        prepare_flower()
+        from cotempo.engines.flower.coordinator.engine import Flower
+
+        return Flower(method, self, seed=seed, run=run)
 
 
 def engine_settings(name: str | EngineSettings = "inprocess", **options: Any) -> EngineSettings:
@@ -162,9 +176,7 @@ def engine_settings(name: str | EngineSettings = "inprocess", **options: Any) ->
     for option in {*options} - {*kind.model_fields}:
         owners = [owner for owner, other in EngineSettings.engines.items() if option in other.model_fields]
         if owners:
-            raise ParameterError(
-                f"the engine {name} has no option {option!r}, which is for {' and '.join(owners)}"
-            )
+            raise ParameterError(f"the engine {name} has no option {option!r}, which is for {' and '.join(owners)}")
     return kind.read(options, "[engine]")
 
 

@@ -24,7 +24,6 @@ from cotempo.federation import (
     Ask,
     Benefit,
     Expect,
-    Staleness,
     Message,
     Method,
     Metrics,
@@ -32,6 +31,7 @@ from cotempo.federation import (
     Question,
     Rng,
     Roster,
+    Staleness,
     register,
 )
 

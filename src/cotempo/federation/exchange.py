@@ -172,9 +172,7 @@ class Answers:
     def mean(self, name: str) -> Any:
         """Return the weighted mean of a field over the clients that count."""
         if not self.sum.weight > 0:
-            raise MessageError(
-                f"weights must add up to more than zero for a mean, got {self.sum.weight:g} from {len(self.names)} answers"
-            )
+            raise MessageError(f"weights must add up to more than zero for a mean, got {self.sum.weight:g}")
         return self.sum[name] / self.sum.weight
 
     def __getitem__(self, client: str) -> Message:

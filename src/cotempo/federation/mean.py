@@ -14,7 +14,7 @@ from cotempo.errors import DataError, Problem
 from cotempo.federation.exchange import Answers, Ask, Expect, Question, Spec
 from cotempo.federation.fitted import Fitted, Outcome
 from cotempo.federation.message import Message
-from cotempo.federation.method import Benefit, Staleness, Method, Metrics, Roster
+from cotempo.federation.method import Benefit, Method, Metrics, Roster, Staleness
 from cotempo.federation.registry import register
 from cotempo.federation.rng import Rng
 

@@ -243,7 +243,7 @@ class Method(Settings, ABC):
     def answer_all(
         self, questions: Sequence[Question], prepared: Sequence[Any], memories: Sequence[Any], rngs: Sequence[Rng]
     ) -> list[tuple[Message, Any]]:
-        """Answer for a complete cohort at once, equal to `answer` within rounding; arguments as of `answer`, in lists."""
+        """Answer for a complete cohort at once, equal to `answer` within rounding; takes lists of its arguments."""
         return [
             self.answer(question, data, memory, rng)
             for question, data, memory, rng in zip(questions, prepared, memories, rngs, strict=True)

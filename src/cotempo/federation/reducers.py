@@ -11,7 +11,6 @@ from cotempo.errors import MessageError
 from cotempo.federation.exchange import Answers, Expect, Failure, Question, Reply
 from cotempo.federation.message import Message
 
-
 Exchange = Callable[[Sequence[Question], Expect], Iterable[Reply]]
 """Asks clients and yields one checked reply per question, a valid message or a failure, in any order."""
 

@@ -45,7 +45,7 @@ class LoopOptions:
 
     public: Table | None = None
     seed: int = 0
-    participation: Participation = Participation()
+    participation: Participation = field(default_factory=Participation)
     quorum: float = 0.5
     run_id: str = "run"
     shields: tuple[Shield, ...] = ()
@@ -225,7 +225,9 @@ class Admission:
         return [name for name in names if name in self.known]
 
 
-def make_questions(ask: Ask, run_id: str, step: int, round: int, ledgers: Sequence[Mapping[str, int]]) -> list[Question]:
+def make_questions(
+    ask: Ask, run_id: str, step: int, round: int, ledgers: Sequence[Mapping[str, int]]
+) -> list[Question]:
     """Return one question per asked client, in name order; `ledgers` are those of the kept checkpoints."""
     kept, newest = ledgers[0], ledgers[-1]
     return [
@@ -279,7 +281,9 @@ class ReplyCheck:
     def _validate(self, question: Question, reply: Reply, expect: Expect) -> Reply:
         if reply.message is None:
             # Rebuilt from the question: a client must not be able to write in another one's name.
-            kind, detail = (reply.failure.kind, reply.failure.detail) if reply.failure else ("MessageError", "no content")
+            kind, detail = (
+                (reply.failure.kind, reply.failure.detail) if reply.failure else ("MessageError", "no content")
+            )
             return self._reject(question, sanitize(kind), sanitize(detail), reply.cause)
         message = reply.message
         _add(self.received, reply.client, message.nbytes)

@@ -20,7 +20,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from cotempo.errors import ParameterError, QuorumError
 from cotempo.federation.engine import Engine
@@ -218,7 +218,7 @@ class PendingReplies:
         return collected
 
     def expected(self) -> int:
-        """Return how many pending answers to wait for: those whose last one took at most twice the median; first, half."""
+        """Return how many to wait for: clients whose last answer took at most twice the median; at first, half."""
         if not self.durations:
             return math.ceil(len(self.queue) / 2)
         limit = 2 * statistics.median(self.durations.values())

@@ -1,4 +1,4 @@
-"""Questions and replies as bytes, and back."""
+"""Questions and replies as bytes and back, and messages in a form their owners can read."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from cotempo.errors import MessageError
-from cotempo.federation.exchange import Failure, Question, Reply
+from cotempo.federation.exchange import Expect, Failure, Question, Reply
 from cotempo.federation.message import Message
 from cotempo.storage.tree import TreeError, decode, encode
 
@@ -75,6 +77,28 @@ def parse_reply(question: Question, data: bytes, limit: int = 2**31) -> Reply:
         return reply
     except MessageError as error:
         return question.fail("MessageError", str(error))
+
+
+def summarize_message(question: Question, message: Message, expect: Expect) -> dict[str, Any]:
+    """Return what a client sent, field by field, in a form its owner can read."""
+    fields = {
+        name: {"description": expect.fields[name].description if name in expect.fields else "", **_summary(value)}
+        for name, value in message.items()
+    }
+    return {
+        "client": question.client, "step": question.step, "round": question.round, "phase": question.phase,
+        "bytes": message.nbytes, "weight": message.weight, "summed": expect.sums, "fields": fields,
+    }  # fmt: skip
+
+
+def _summary(value: Any) -> dict[str, Any]:
+    """Return an array's size, range and first values; a scalar as it is."""
+    if not isinstance(value, np.ndarray):
+        return {"value": value[:200] if isinstance(value, str) else value}
+    summary: dict[str, Any] = {"shape": list(value.shape), "dtype": str(value.dtype), "bytes": value.nbytes}
+    if value.size:
+        summary |= {"smallest": value.min().item(), "largest": value.max().item(), "first": value.ravel()[:3].tolist()}
+    return summary
 
 
 def _decode(data: bytes) -> Any:

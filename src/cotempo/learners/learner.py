@@ -22,7 +22,6 @@ from cotempo.federation import (
     Ask,
     Benefit,
     Expect,
-    Staleness,
     Message,
     Method,
     Metrics,
@@ -30,6 +29,7 @@ from cotempo.federation import (
     Rng,
     Roster,
     Spec,
+    Staleness,
 )
 from cotempo.learners.state import LearnerMemory, LearnerState, Trained
 from cotempo.learners.vector import Vector, from_vector, to_vector

@@ -28,7 +28,6 @@ from cotempo.federation import (
     Ask,
     Benefit,
     Expect,
-    Staleness,
     Message,
     Method,
     Metrics,
@@ -36,6 +35,7 @@ from cotempo.federation import (
     Question,
     Rng,
     Roster,
+    Staleness,
     register,
 )
 from cotempo.networks.compare import log_densities, varying

@@ -20,7 +20,8 @@ from cotempo.federation.exchange import Expect, Failure, Question
 from cotempo.federation.message import Message
 from cotempo.federation.method import Method
 from cotempo.federation.rounds import Checkpoint, Step
-from cotempo.runs.records import describe_step, environment, read_lines, summarize_message
+from cotempo.federation.wire import summarize_message
+from cotempo.runs.records import describe_step, environment, read_lines
 from cotempo.storage.files import read_hashed, write_hashed, write_whole
 from cotempo.storage.tree import TreeError, decode, encode, stack, unstack
 

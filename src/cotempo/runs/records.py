@@ -1,4 +1,4 @@
-"""Records of a run as plain values: steps, messages and failures for its logs, and the environment it ran in."""
+"""Records of a run as plain values: steps and failures for its log, and the environment it ran in."""
 
 from __future__ import annotations
 
@@ -11,10 +11,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from cotempo.federation.exchange import Expect, Question
-from cotempo.federation.message import Message
 from cotempo.federation.rounds import Step
 
 
@@ -27,28 +23,6 @@ def describe_step(step: Step) -> dict[str, Any]:
         "sent": dict(step.sent), "received": dict(step.received),
         "failures": [asdict(failure) for failure in step.answers.failures],
     }  # fmt: skip
-
-
-def summarize_message(question: Question, message: Message, expect: Expect) -> dict[str, Any]:
-    """Return what a client sent, field by field, in a form its owner can read."""
-    fields = {
-        name: {"description": expect.fields[name].description if name in expect.fields else "", **_summary(value)}
-        for name, value in message.items()
-    }
-    return {
-        "client": question.client, "step": question.step, "round": question.round, "phase": question.phase,
-        "bytes": message.nbytes, "weight": message.weight, "summed": expect.sums, "fields": fields,
-    }  # fmt: skip
-
-
-def _summary(value: Any) -> dict[str, Any]:
-    """Return an array's size, range and first values; a scalar as it is."""
-    if not isinstance(value, np.ndarray):
-        return {"value": value[:200] if isinstance(value, str) else value}
-    summary: dict[str, Any] = {"shape": list(value.shape), "dtype": str(value.dtype), "bytes": value.nbytes}
-    if value.size:
-        summary |= {"smallest": value.min().item(), "largest": value.max().item(), "first": value.ravel()[:3].tolist()}
-    return summary
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""`fit`, `run`, `resume` and `dry_run`: what people call; `Run` connects a method, an engine and a folder to the loop."""
+"""`fit`, `run`, `resume` and `dry_run`, which people call; `Run` connects method, engine and folder to the loop."""
 
 from __future__ import annotations
 
@@ -302,8 +302,8 @@ def simulate_delays(
     delays
         How long clients take.
     buffer
-        Continue as soon as this many answers are there, for methods that allow it; with ``"auto"``, as many as come from
-        clients whose last answer took at most twice the median. `None` waits for everyone asked.
+        Continue as soon as this many answers are there, for methods that allow it; with ``"auto"``, as many as
+        come from clients whose last answer took at most twice the median. `None` waits for everyone asked.
     concurrency
         How many clients work at a time; everyone by default.
 

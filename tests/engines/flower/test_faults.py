@@ -19,12 +19,12 @@ from consortium import PATIENCE, Consortium, outcome
 from walking import Walking
 
 import cotempo as ct
-from cotempo.engines.flower.daemon import wait_until
+from cotempo.engines.flower.processes import wait_until
 from cotempo.engines.inprocess import InProcess
 from cotempo.engines.settings import InProcessSettings
-from cotempo.testing import drive
 from cotempo.runs.records import read_lines
 from cotempo.storage.tree import digest
+from cotempo.testing import drive
 from cotempo.testing.engines import Faulty
 
 pytestmark = pytest.mark.xdist_group("deployment")
