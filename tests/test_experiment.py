@@ -11,7 +11,6 @@ import cotempo as ct
 from cotempo.cli import main
 from cotempo.errors import CotempoError, DataError, ParameterError
 from cotempo.runs.experiment import Experiment, load_clients, load_truth
-from cotempo.runs.run import run_experiment
 
 GOOD = """
 name = "first"
@@ -232,7 +231,7 @@ def test_generated_data_are_made_once_and_their_truth_is_in_the_report(
     assert len(calls) == 1
     assert "scores against the known truth" in (tmp_path / "run" / "report.html").read_text()
     experiment = Experiment.from_file(tmp_path / "experiment.toml")
-    run_experiment(experiment, run=tmp_path / "again", progress=False)
+    ct.run(experiment, run=tmp_path / "again", progress=False)
     assert len(calls) == 2
     assert ct.resume(tmp_path / "again", progress=False).rounds
     assert len(calls) == 3

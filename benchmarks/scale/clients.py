@@ -30,7 +30,7 @@ from cotempo.engines.inprocess import InProcess
 from cotempo.engines.settings import InProcessSettings
 from cotempo.federation import Message, Method
 from cotempo.federation.engine import Engine
-from cotempo.federation.rounds import rounds
+from cotempo.testing import drive
 from cotempo.threads import limit_threads
 
 WAYS = ("looped", "batched", "server")
@@ -82,7 +82,7 @@ def watch(method: Method, engine: Engine) -> list[dict[str, float]]:
     steps = []
     with limit_threads(1):
         cpu = time.process_time()
-        for step in rounds(method, engine):
+        for step in drive(method, engine):
             used, cpu = time.process_time() - cpu, time.process_time()
             if step.phase in LEARNING:
                 sent, received = sum(step.sent.values()), sum(step.received.values())

@@ -23,8 +23,10 @@ from cotempo.cli.words import describe_message, describe_messages, describe_resu
 from cotempo.errors import CotempoError, DataError, EngineError, ParameterError, QuorumError, RunError
 from cotempo.federation.fitted import load
 from cotempo.runs.experiment import Experiment, generators, load_clients, load_truth
-from cotempo.runs.folder import read_experiment, read_lines
-from cotempo.runs.run import dry_run, resume, run_experiment
+from cotempo.runs.folder import read_experiment
+from cotempo.runs.records import read_lines
+from cotempo.runs.run import dry_run, resume
+from cotempo.runs.run import run as run_experiment
 
 app = typer.Typer(
     help="Learn together from time-stamped data that must not leave its owners.",

@@ -13,7 +13,9 @@ from collections.abc import Mapping
 from cotempo.data import Table
 from cotempo.errors import ParameterError
 from cotempo.federation.method import Method
-from cotempo.federation.site import RamStore, Site, question_from_bytes, reply_to_bytes
+from cotempo.federation.site import Site
+from cotempo.federation.wire import question_from_bytes, reply_to_bytes
+from cotempo.storage.store import RamStore
 from cotempo.storage.tree import decode, encode
 
 

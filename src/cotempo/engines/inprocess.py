@@ -13,6 +13,7 @@ from cotempo.errors import CotempoError, MessageError
 from cotempo.federation.exchange import Question, Reply
 from cotempo.federation.message import Message
 from cotempo.federation.method import Method
+from cotempo.federation.shields import Shield
 
 
 class InProcess(LocalEngine):
@@ -23,12 +24,18 @@ class InProcess(LocalEngine):
     """
 
     def __init__(
-        self, method: Method, tables: Mapping[str, Table], settings: InProcessSettings | None = None, *, seed: int
+        self,
+        method: Method,
+        tables: Mapping[str, Table],
+        settings: InProcessSettings | None = None,
+        *,
+        seed: int,
+        shields: Sequence[Shield] = (),
     ):
-        super().__init__(method, tables, seed=seed)
+        super().__init__(method, tables, seed=seed, shields=shields)
         self.batched = method.batches and (settings is None or settings.batched is not False)
 
-    def exchange(self, questions: Sequence[Question]) -> Iterable[Reply]:
+    def compute(self, questions: Sequence[Question]) -> Iterable[Reply]:
         """Ask each client in turn, or all at once."""
         if self.batched and len(questions) > 1:
             replies = self._answer_all(questions)

@@ -9,7 +9,9 @@ from cotempo.data import Schema, Table
 from cotempo.errors import DataError, Problem
 from cotempo.federation.exchange import Question, Reply
 from cotempo.federation.method import Memory, Method, State
-from cotempo.federation.site import RamStore, Site
+from cotempo.federation.shields import Shield
+from cotempo.federation.site import Site
+from cotempo.storage.store import RamStore
 from cotempo.storage.tree import encode
 
 
@@ -17,12 +19,15 @@ class LocalEngine(ABC):
     """An engine that holds the clients' tables and memories in this process, wherever they compute.
 
     A checkpoint then needs no collecting, and a worker process that dies takes nothing with it. A subclass writes
-    `exchange`, and `close` if it has something to close.
+    `compute`, and `close` if it has something to close.
     """
 
-    def __init__(self, method: Method, tables: Mapping[str, Table], *, seed: int):
+    def __init__(self, method: Method, tables: Mapping[str, Table], *, seed: int, shields: Sequence[Shield] = ()):
         self.method = method
-        self.sites = {name: Site(method, name, table, seed, RamStore()) for name, table in sorted(tables.items())}
+        self.sites = {
+            name: Site(method, name, tables[name], seed, RamStore(), shields=shields) for name in sorted(tables)
+        }
+        self._shield_phases = {phase for shield in shields for phase in shield.phases}
 
     def names(self) -> tuple[str, ...]:
         """Return all clients."""
@@ -42,9 +47,15 @@ class LocalEngine(ABC):
             raise DataError(problems)
         return {name: self.sites[name].schema for name in names}
 
-    @abstractmethod
     def exchange(self, questions: Sequence[Question]) -> Iterable[Reply]:
-        """Ask, and yield one reply per question, in any order."""
+        """Ask, and yield one reply per question, in any order; what shields ask is answered in this process."""
+        if questions[0].phase in self._shield_phases:
+            return (self.sites[question.client].answer(question) for question in questions)
+        return self.compute(questions)
+
+    @abstractmethod
+    def compute(self, questions: Sequence[Question]) -> Iterable[Reply]:
+        """Let the method answer, wherever this engine's clients compute."""
 
     def memory_bytes(self, question: Question) -> bytes:
         """Return the memory a question starts from, for a worker process; the first one is made there."""
@@ -59,8 +70,8 @@ class LocalEngine(ABC):
         for name, memory in memories.items():
             self.sites[name].store.save(ledger[name], memory)
 
-    def finish(self, state: State, ledger: Mapping[str, int]) -> None:
-        """Do nothing: the result is here already."""
+    def finish(self, state: State, ledger: Mapping[str, int]) -> None:  # noqa: B027 - the result is here already
+        """Do nothing."""
 
-    def close(self) -> None:
-        """Do nothing: no process or connection is open."""
+    def close(self) -> None:  # noqa: B027 - for engines with processes
+        """Do nothing."""

@@ -23,7 +23,8 @@ from cotempo.engines.settings import InProcessSettings
 from cotempo.errors import CotempoError
 from cotempo.federation.exchange import Question, Reply
 from cotempo.federation.method import Memory, Method
-from cotempo.federation.site import question_to_bytes, reply_from_bytes
+from cotempo.federation.shields import Shield
+from cotempo.federation.wire import question_to_bytes, reply_from_bytes
 from cotempo.storage.tree import decode
 from cotempo.threads import set_threads
 
@@ -38,8 +39,16 @@ class Pool(LocalEngine):
     as lost.
     """
 
-    def __init__(self, method: Method, tables: Mapping[str, Table], settings: InProcessSettings, *, seed: int):
-        super().__init__(method, tables, seed=seed)
+    def __init__(
+        self,
+        method: Method,
+        tables: Mapping[str, Table],
+        settings: InProcessSettings,
+        *,
+        seed: int,
+        shields: Sequence[Shield] = (),
+    ):
+        super().__init__(method, tables, seed=seed, shields=shields)
         self.deadline = settings.deadline
         names = list(self.sites)
         shares = [names[start :: settings.workers] for start in range(min(settings.workers, len(names)))]
@@ -51,7 +60,7 @@ class Pool(LocalEngine):
     def _start_worker(self, tables: Mapping[str, Table], seed: int, threads: int) -> Worker:
         return Worker(self.method, tables, seed, threads)
 
-    def exchange(self, questions: Sequence[Question]) -> Iterator[Reply]:
+    def compute(self, questions: Sequence[Question]) -> Iterator[Reply]:
         """Keep every worker busy with its own clients until all have answered."""
         queues: dict[Worker, list[Question]] = {}
         for question in questions:

@@ -7,18 +7,19 @@ and is refused. A new engine is one file with such a subclass.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
 from cotempo.errors import ParameterError, nearest
-from cotempo.settings import Settings, unknown_parameter
+from cotempo.settings import Settings
 
 if TYPE_CHECKING:
     from cotempo.data import Table
     from cotempo.federation.engine import Engine
     from cotempo.federation.method import Method
+    from cotempo.federation.shields import Shield
 
 
 class EngineSettings(Settings):
@@ -51,7 +52,9 @@ class EngineSettings(Settings):
         return False
 
     @abstractmethod
-    def open(self, method: Method, tables: Mapping[str, Table], *, seed: int, run: str) -> Engine:
+    def open(
+        self, method: Method, tables: Mapping[str, Table], *, seed: int, run: str, shields: Sequence[Shield]
+    ) -> Engine:
         """Open the engine.
 
         Parameters
@@ -64,6 +67,8 @@ class EngineSettings(Settings):
             Decides every random number.
         run
             The run's identity, by which remote sites find their memory again.
+        shields
+            What clients apply to every message; a remote site applies its own, so that none may be given for it.
         """
 
 
@@ -89,17 +94,19 @@ class InProcessSettings(EngineSettings):
             )
         return self
 
-    def open(self, method: Method, tables: Mapping[str, Table], *, seed: int, run: str) -> Engine:
+    def open(
+        self, method: Method, tables: Mapping[str, Table], *, seed: int, run: str, shields: Sequence[Shield]
+    ) -> Engine:
         """Open direct calls or the pool."""
         if self.workers:
             from cotempo.engines.pool import Pool
 
-            return Pool(method, tables, self, seed=seed)
+            return Pool(method, tables, self, seed=seed, shields=shields)
         if self.deadline is not None:
             raise ParameterError("a deadline needs workers of at least 1: a direct call cannot be interrupted")
         from cotempo.engines.inprocess import InProcess
 
-        return InProcess(method, tables, self, seed=seed)
+        return InProcess(method, tables, self, seed=seed, shields=shields)
 
 
 class SimulationSettings(EngineSettings):
@@ -108,14 +115,16 @@ class SimulationSettings(EngineSettings):
     name: str = "flower-simulation"
     workers: int = Field(0, ge=0, description="Ray actors to spread the clients over; with 0, one per core.")
 
-    def open(self, method: Method, tables: Mapping[str, Table], *, seed: int, run: str) -> Engine:
+    def open(
+        self, method: Method, tables: Mapping[str, Table], *, seed: int, run: str, shields: Sequence[Shield]
+    ) -> Engine:
         """Open Flower's simulation."""
         from cotempo.engines.flower import prepare_flower
 
         prepare_flower()
         from cotempo.engines.flower.simulation import FlowerSimulation
 
-        return FlowerSimulation(method, tables, self, seed=seed)
+        return FlowerSimulation(method, tables, self, seed=seed, shields=shields)
 
 
 class FlowerSettings(EngineSettings):
@@ -135,8 +144,12 @@ class FlowerSettings(EngineSettings):
         """Sites hold their own tables."""
         return True
 
-    def open(self, method: Method, tables: Mapping[str, Table], *, seed: int, run: str) -> Engine:
+    def open(
+        self, method: Method, tables: Mapping[str, Table], *, seed: int, run: str, shields: Sequence[Shield]
+    ) -> Engine:
         """Open a deployment."""
+        if shields:
+            raise ParameterError("shields must be set at the sites, whose messages they protect, got some here")
         from cotempo.engines.flower import prepare_flower
 
         prepare_flower()
@@ -145,30 +158,26 @@ class FlowerSettings(EngineSettings):
         return Flower(method, self, seed=seed, run=run)
 
 
-def engine_settings(name: str = "inprocess", **options: Any) -> EngineSettings:
-    """Return the settings of an engine by its name.
-
-    Options that are `None`, empty or false count as not given where the engine does not have them.
+def engine_settings(name: str | EngineSettings = "inprocess", **options: Any) -> EngineSettings:
+    """Return the settings of an engine by its name; options that are `None` count as not given.
 
     Examples
     --------
     >>> engine_settings("inprocess", server="here")
     Traceback (most recent call last):
-    cotempo.errors.ParameterError: the engine inprocess has no option 'server', which is for flower; leave it out, or \
-choose another engine
+    cotempo.errors.ParameterError: the engine inprocess has no option 'server', which is for flower
     """
+    options = {option: value for option, value in options.items() if value is not None}
+    if isinstance(name, EngineSettings):
+        if options:
+            raise ParameterError(f"options must be part of the engine's settings, got {', '.join(options)} beside them")
+        return name
     kind = engine_type(name)
-    for option, value in options.items():
+    for option in {*options} - {*kind.model_fields}:
         owners = [owner for owner, other in EngineSettings.engines.items() if option in other.model_fields]
-        if option in kind.model_fields or (owners and not value):
-            continue
-        if not owners:
-            raise ParameterError(unknown_parameter("[engine]", option, kind.model_fields))
-        raise ParameterError(
-            f"the engine {name} has no option {option!r}, which is for {' and '.join(owners)}; leave it out, or choose "
-            "another engine"
-        )
-    return kind.read({key: value for key, value in options.items() if key in kind.model_fields}, "[engine]")
+        if owners:
+            raise ParameterError(f"the engine {name} has no option {option!r}, which is for {' and '.join(owners)}")
+    return kind.read(options, "[engine]")
 
 
 def engine_type(name: object) -> type[EngineSettings]:

@@ -14,7 +14,7 @@ from cotempo.errors import DataError, Problem
 from cotempo.federation.exchange import Answers, Ask, Expect, Question, Spec
 from cotempo.federation.fitted import Fitted, Outcome
 from cotempo.federation.message import Message
-from cotempo.federation.method import Benefit, Late, Method, Metrics, Roster
+from cotempo.federation.method import Benefit, Method, Metrics, Roster, Staleness
 from cotempo.federation.registry import register
 from cotempo.federation.rng import Rng
 
@@ -107,9 +107,9 @@ class FedMean(Method):
         return Expect({"alone": own, "together": pooled})
 
     @property
-    def late(self) -> Mapping[str, Late]:
+    def staleness(self) -> Mapping[str, Staleness]:
         """Means add up whenever they come."""
-        return {"mean": "added"}
+        return {"mean": "accumulate"}
 
     def benefit(self, state: MeanState) -> Mapping[str, Benefit]:
         """Leave-one-out squared error in units of the client's variance, alone and together."""

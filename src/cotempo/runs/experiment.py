@@ -37,7 +37,7 @@ class DataSettings(Settings):
     source: str | None = None
     kind: Literal["events", "series", "posts"] | None = None
     generate: str | None = None
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = Field(default_factory=dict)
 
 
 class CohortSettings(Settings):
@@ -58,7 +58,7 @@ class Experiment(Settings):
     quorum: float = Field(0.5, ge=0, le=1, allow_inf_nan=False)
     data: DataSettings | None = None
     engine: SerializeAsAny[EngineSettings] = InProcessSettings()
-    parameters: dict[str, Any] = {}
+    parameters: dict[str, Any] = Field(default_factory=dict)
 
     @field_validator("engine", mode="before")
     @classmethod

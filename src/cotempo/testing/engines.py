@@ -12,7 +12,9 @@ from cotempo.federation.engine import Engine
 from cotempo.federation.exchange import Question, Reply
 from cotempo.federation.method import Memory, Method, State
 from cotempo.federation.rng import Rng
-from cotempo.federation.site import DiskStore, Site, question_to_bytes, receive
+from cotempo.federation.site import Site
+from cotempo.federation.wire import parse_reply, question_to_bytes
+from cotempo.storage.store import DiskStore
 
 
 class Killed(BaseException):
@@ -32,8 +34,8 @@ class Bytewise:
         self.seed = seed
 
     def site(self, name: str) -> Site:
-        """A site as a newly started process would make it."""
-        store = DiskStore(self.folder / name, self.method.Memory)
+        """Return a site as a newly started process would make it."""
+        store = DiskStore(self.folder / name, self.method.memory_types)
         return Site(self.method, name, self.clients[name], self.seed, store)
 
     def names(self) -> tuple[str, ...]:
@@ -50,20 +52,20 @@ class Bytewise:
         doubled = [*questions, *(question for question in questions if stream.random() < 1 / 3)]
         for index in stream.permutation(len(doubled)):
             question = doubled[index]
-            yield receive(question, self.site(question.client).answer_bytes(question_to_bytes(question)))
+            yield parse_reply(question, self.site(question.client).answer_bytes(question_to_bytes(question)))
 
     def memories(self, ledger: Mapping[str, int]) -> Mapping[str, Memory]:
-        """None: they lie at the clients' own places."""
+        """Return none: clients store theirs."""
         return {}
 
     def restore(self, memories: Mapping[str, Memory], ledger: Mapping[str, int]) -> None:
-        """Nothing to restore."""
+        """Do nothing."""
 
     def finish(self, state: State, ledger: Mapping[str, int]) -> None:
-        """Nothing to hand over."""
+        """Do nothing."""
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing."""
 
 
 Tamper = Callable[[Question, Reply], Reply | None]

@@ -22,9 +22,9 @@ import cotempo as ct
 from cotempo.engines.flower.processes import wait_until
 from cotempo.engines.inprocess import InProcess
 from cotempo.engines.settings import InProcessSettings
-from cotempo.federation.rounds import rounds
-from cotempo.runs.folder import read_lines
+from cotempo.runs.records import read_lines
 from cotempo.storage.tree import digest
+from cotempo.testing import drive
 from cotempo.testing.engines import Faulty
 
 pytestmark = pytest.mark.xdist_group("deployment")
@@ -79,7 +79,7 @@ def replay(tables: dict[str, ct.Series], seed: int, run: Path) -> str:
             question.client in received[question.step] and (question.client, question.step) not in failed
         ),
     )
-    *_, last = rounds(method, engine, seed=seed, quorum=0.0)
+    *_, last = drive(method, engine, seed=seed, quorum=0.0)
     return digest(last.state)
 
 

@@ -17,7 +17,7 @@ from cotempo.engines.flower.site.service import SiteService
 from cotempo.engines.flower.site.settings import SiteSettings
 from cotempo.errors import MessageError, ParameterError
 from cotempo.federation import EMPTY, Message, Question
-from cotempo.federation.site import question_to_bytes, reply_from_bytes
+from cotempo.federation.wire import question_to_bytes, reply_from_bytes
 
 RUN = "0123456789abcdef" * 2
 INVITATION: dict[str, Any] = {
@@ -93,7 +93,7 @@ def test_the_same_question_gets_the_stored_answer_also_after_a_restart(tmp_path:
     assert ask(again)[Part.REPLY] == first
     other = reply_from_bytes(ask(again, mean=1.0)[Part.REPLY])
     assert other.failure is not None
-    assert "another content" in other.failure.about
+    assert "another content" in other.failure.detail
 
 
 def test_memory_is_found_again_after_a_restart(tmp_path: Path) -> None:

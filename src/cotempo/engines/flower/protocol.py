@@ -9,7 +9,7 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cotempo.errors import MessageError
-from cotempo.federation.rounds import printable
+from cotempo.federation.rounds import sanitize
 
 
 class Verb(StrEnum):
@@ -100,4 +100,4 @@ def failure_in(answer: Parts, wanted: Part) -> tuple[str, str] | None:
 
 
 def _text(data: bytes) -> str:
-    return printable(data.decode(errors="replace"))
+    return sanitize(data.decode(errors="replace"))

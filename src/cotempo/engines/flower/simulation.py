@@ -31,7 +31,8 @@ from cotempo.engines.settings import SimulationSettings
 from cotempo.errors import EngineError
 from cotempo.federation.exchange import Question, Reply
 from cotempo.federation.method import Method
-from cotempo.federation.site import question_to_bytes, receive
+from cotempo.federation.shields import Shield
+from cotempo.federation.wire import parse_reply, question_to_bytes
 from cotempo.storage.tree import decode
 from cotempo.threads import set_threads
 
@@ -42,8 +43,16 @@ ANSWER_SECONDS = 3600.0
 class FlowerSimulation(LocalEngine):
     """Clients as virtual nodes of Flower's simulation, spread over `settings.workers` Ray actors."""
 
-    def __init__(self, method: Method, tables: Mapping[str, Table], settings: SimulationSettings, *, seed: int):
-        super().__init__(method, tables, seed=seed)
+    def __init__(
+        self,
+        method: Method,
+        tables: Mapping[str, Table],
+        settings: SimulationSettings,
+        *,
+        seed: int,
+        shields: Sequence[Shield] = (),
+    ):
+        super().__init__(method, tables, seed=seed, shields=shields)
         self.deadline = settings.deadline or ANSWER_SECONDS
         self.folder = tempfile.TemporaryDirectory(prefix="cotempo-")
         packed = Path(self.folder.name) / "clients"
@@ -104,7 +113,7 @@ class FlowerSimulation(LocalEngine):
                 )
             yield node, answer
 
-    def exchange(self, questions: Sequence[Question]) -> Iterator[Reply]:
+    def compute(self, questions: Sequence[Question]) -> Iterator[Reply]:
         """Ask all, and yield replies as they arrive."""
         asked = {self._nodes[question.client]: question for question in questions}
         parts = {
@@ -113,7 +122,7 @@ class FlowerSimulation(LocalEngine):
         }
         for node, answer in self._send(Verb.ASK, parts, self.deadline):
             question = asked[node]
-            reply = receive(question, answer[Part.REPLY])
+            reply = parse_reply(question, answer[Part.REPLY])
             if reply.message is not None:
                 memory = decode(answer[Part.MEMORY], *self.method.memory_types)
                 reply = self.sites[question.client].finish(question, reply.message, memory)

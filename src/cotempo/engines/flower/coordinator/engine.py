@@ -18,7 +18,7 @@ from cotempo.errors import EngineError, ParameterError
 from cotempo.federation.exchange import Question, Reply
 from cotempo.federation.message import EMPTY
 from cotempo.federation.method import Memory, Method, State
-from cotempo.federation.site import question_to_bytes, receive
+from cotempo.federation.wire import parse_reply, question_to_bytes
 from cotempo.storage.tree import encode
 
 JOIN_SECONDS = 120.0  # for all sites to be online
@@ -109,7 +109,7 @@ class Flower:
             if failure := failure_in(answer, Part.REPLY):
                 yield asked[name].fail(*failure)
             else:
-                yield receive(asked[name], answer[Part.REPLY])
+                yield parse_reply(asked[name], answer[Part.REPLY])
 
     def _send(self, verb: Verb, parts: Mapping[str, Parts]) -> Iterator[tuple[str, Parts]]:
         """Send to the sites that are online and yield their answers as they arrive."""

@@ -19,9 +19,10 @@ from cotempo.federation.exchange import Expect, Question, Reply
 from cotempo.federation.fitted import Outcome
 from cotempo.federation.message import Message
 from cotempo.federation.registry import find_method
-from cotempo.federation.site import DiskStore, Site, identify_question, question_from_bytes
-from cotempo.runs.folder import sketch_message
+from cotempo.federation.site import Site
+from cotempo.federation.wire import identify_question, question_from_bytes, summarize_message
 from cotempo.storage.files import write_whole
+from cotempo.storage.store import DiskStore
 from cotempo.storage.tree import decode
 
 
@@ -123,7 +124,7 @@ class SiteService:
         if table.rows < self.settings.privacy.minimum_rows:
             raise Refused(f"this site takes part once its table has {self.settings.privacy.minimum_rows} rows")
         seed = invitation.seed if self.settings.random.seed is None else self.settings.random.seed
-        store = DiskStore(self._folder(invitation.run) / "memory", method.Memory)
+        store = DiskStore(self._folder(invitation.run) / "memory", method.memory_types)
         return Site(method, self.settings.name, table, seed, store)
 
     def read_table(self, kind: str) -> Table:
@@ -160,7 +161,7 @@ class SiteService:
         """Record what leaves, in a form the owner of the data can read."""
         if reply.message is not None:
             with open(self._folder(question.run) / "messages.jsonl", "a", encoding="utf-8") as file:
-                file.write(json.dumps(sketch_message(question, reply.message, Expect({}))) + "\n")
+                file.write(json.dumps(summarize_message(question, reply.message, Expect({}))) + "\n")
         if reply.failure is not None:
             self.log(f"run {question.run}, step {question.step}: {reply.failure.kind}")
 

@@ -16,9 +16,9 @@ from cotempo.engines.settings import InProcessSettings
 from cotempo.federation.exchange import Question
 from cotempo.federation.method import Method
 from cotempo.storage.tree import decode, digest, encode
-from cotempo.testing.checks import Clients, check, final, steps_of
+from cotempo.testing.contract import Clients, check, final, steps_of
 from cotempo.testing.engines import Bytewise, Faulty, direct
-from cotempo.testing.watch import Watched, assert_close, assert_same
+from cotempo.testing.purity import Watched, assert_close, assert_same
 
 
 @check
