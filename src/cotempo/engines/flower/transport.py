@@ -13,11 +13,14 @@ from contextlib import contextmanager
 import httpx
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 
+from cotempo.engines.flower.patches import poll_contents_faster
 from cotempo.engines.flower.protocol import Part, Parts, Verb
 from cotempo.errors import EngineError, MessageError
 
 VERSION = 3
 SMALL = 2**16
+
+poll_contents_faster()
 
 
 def pack(verb: Verb, parts: Parts) -> RecordDict:
