@@ -40,7 +40,7 @@ def unpack(message: Message) -> tuple[Verb, Parts]:
         small = message.content["small"]
         version, verb = small["version"], Verb(str(small["verb"]))
         parts = {Part(name): part for name, part in small.items() if isinstance(part, bytes)}
-        large = message.content.get("large", {})
+        large = message.content.get("large", ArrayRecord())
         parts |= {Part(name): array.data for name, array in large.items() if isinstance(array, Array)}
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise MessageError(f"a message must have a verb, a version and parts: {type(error).__name__}") from error
