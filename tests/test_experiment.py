@@ -42,7 +42,7 @@ def write(folder: Path, text: str) -> Path:
 def test_a_file_says_what_is_run_on_what(tmp_path: Path) -> None:
     experiment = Experiment.from_file(write(tmp_path, GOOD))
     assert experiment.make_method() == ct.FDBNL(rounds=7, lags=2)
-    assert experiment.participation == ct.Participation(size=2)
+    assert experiment.cohort == ct.Participation(size=2)
     assert (experiment.name, experiment.seed, experiment.quorum) == ("first", 4, 0.75)
     assert (experiment.engine.workers, experiment.engine.deadline) == (2, 1.5)
     clients, truth = load_clients(experiment)

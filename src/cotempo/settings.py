@@ -50,7 +50,7 @@ class Settings(BaseModel):
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
         super().__pydantic_init_subclass__(**kwargs)
-        cls.__doc__ = with_parameters(cls.__dict__.get("__doc__") or "", cls.model_fields)
+        cls.__doc__ = with_parameters(cls.__doc__ or "", cls.model_fields) or None
 
     @classmethod
     def read(cls, values: Mapping[str, Any], subject: str) -> Self:

@@ -123,7 +123,7 @@ def test_dataframes_are_read_and_their_errors_named_by_client() -> None:
         ({"quorum": float("nan")}, "quorum"),
         ({"workers": -2}, "workers"),
         ({"threads": 0}, "threads"),
-        ({"cohort": 0}, "at least 1"),
+        ({"cohort": 0}, "greater than or equal to 1"),
         ({"engine": "cloud"}, "engine must be one of"),
     ],
 )

@@ -33,7 +33,12 @@ class InProcess(LocalEngine):
         shields: Sequence[Shield] = (),
     ):
         super().__init__(method, tables, seed=seed, shields=shields)
-        self.batched = method.batches and (settings is None or settings.batched is not False)
+        self.settings = settings or InProcessSettings()
+
+    @property
+    def batched(self) -> bool:
+        """Whether a cohort is answered for in one call."""
+        return self.method.batches and self.settings.batched is not False
 
     def compute(self, questions: Sequence[Question]) -> Iterable[Reply]:
         """Ask each client in turn, or all at once."""

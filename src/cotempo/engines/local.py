@@ -24,10 +24,10 @@ class LocalEngine(ABC):
 
     def __init__(self, method: Method, tables: Mapping[str, Table], *, seed: int, shields: Sequence[Shield] = ()):
         self.method = method
+        self._shield_phases = {phase for shield in shields for phase in shield.phases}
         self.sites = {
             name: Site(method, name, tables[name], seed, RamStore(), shields=shields) for name in sorted(tables)
         }
-        self._shield_phases = {phase for shield in shields for phase in shield.phases}
 
     def names(self) -> tuple[str, ...]:
         """Return all clients."""

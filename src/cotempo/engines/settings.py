@@ -26,6 +26,7 @@ class EngineSettings(Settings):
     """Where clients run."""
 
     engines: ClassVar[dict[str, type[EngineSettings]]] = {}
+    is_remote: ClassVar[bool] = False  # whether clients hold their own tables, so that none is read here
 
     name: str
     threads: int = Field(
@@ -45,11 +46,6 @@ class EngineSettings(Settings):
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
         super().__pydantic_init_subclass__(**kwargs)
         EngineSettings.engines[cls.model_fields["name"].default] = cls
-
-    @property
-    def is_remote(self) -> bool:
-        """Whether clients hold their own tables, so that none is read here."""
-        return False
 
     @abstractmethod
     def open(
@@ -127,6 +123,8 @@ class SimulationSettings(EngineSettings):
 class FlowerSettings(EngineSettings):
     """Sites across organisations, on Flower."""
 
+    is_remote: ClassVar[bool] = True
+
     name: str = "flower"
     server: str | None = Field(None, description="The server's folder, as `cotempo provision` made it.")
     participants: tuple[str, ...] = Field(
@@ -135,11 +133,6 @@ class FlowerSettings(EngineSettings):
     share_result: bool = Field(
         False, description="Send the final state to the sites, so that each can use its own model there."
     )
-
-    @property
-    def is_remote(self) -> bool:
-        """Sites hold their own tables."""
-        return True
 
     def open(
         self, method: Method, tables: Mapping[str, Table], *, seed: int, run: str, shields: Sequence[Shield]

@@ -9,7 +9,7 @@ from typing import Any
 
 from cotempo.errors import MessageError
 from cotempo.federation.message import EMPTY, Message
-from cotempo.storage.tree import Array
+from cotempo.typing import Array
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from cotempo.data import Table
-from cotempo.errors import CotempoError, MessageError, QuorumError
+from cotempo.errors import CotempoError, MessageError, ParameterError, QuorumError
 from cotempo.federation.engine import Engine
 from cotempo.federation.exchange import Answers, Ask, Expect, Failure, Question, Reply
 from cotempo.federation.message import EMPTY, Message
 from cotempo.federation.method import Memory, Method, Metrics, Roster, State
-from cotempo.federation.participation import Participation
+from cotempo.federation.participation import EVERYONE, Participation
 from cotempo.federation.reducers import PlainReducer, Reducer
 from cotempo.federation.rng import Rng
 from cotempo.federation.shields import Shield, Validator
@@ -45,7 +45,7 @@ class LoopOptions:
 
     public: Table | None = None
     seed: int = 0
-    participation: Participation = field(default_factory=Participation)
+    participation: Participation = EVERYONE
     quorum: float = 0.5
     run_id: str = "run"
     shields: tuple[Shield, ...] = ()
@@ -135,12 +135,17 @@ class RunRecorder(Protocol):
 
 def initial_checkpoint(method: Method, engine: Engine, options: LoopOptions) -> Checkpoint:
     """Agree on the clients' schemas and open the method: return the checkpoint before the first step."""
-    roster = Roster(engine.schemas(engine.names()))
-    if not roster.names:
+    if not 0 <= options.quorum <= 1:
+        raise ParameterError(f"quorum must be a share, from 0 to 1, got {options.quorum}")
+    if options.seed < 0:
+        raise ParameterError(f"seed must be at least 0, got {options.seed}")
+    names = tuple(sorted(engine.names()))
+    if not names:
         raise CotempoError("there must be at least one client, got none")
+    roster = Roster(engine.schemas(names))
     method.check(roster)
     state = freeze(method.open(roster, options.public, Rng(options.seed, "server", 0, "open")))
-    return Checkpoint(0, 1, state, {}, options.participation.cohort(1, roster.names, options.seed), roster.names)
+    return Checkpoint(0, 1, state, {}, options.participation.cohort(1, names, options.seed), names)
 
 
 def rounds(

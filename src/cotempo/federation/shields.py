@@ -11,7 +11,7 @@ from cotempo.errors import MessageError
 from cotempo.federation.exchange import Ask, Expect, Question, Spec
 from cotempo.federation.message import Message, Value
 from cotempo.federation.rng import Rng
-from cotempo.storage.tree import Array
+from cotempo.typing import Array
 
 MOST_CLIENTS = 1e6
 # Half precision is summed in single precision.

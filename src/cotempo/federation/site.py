@@ -38,13 +38,17 @@ class Site:
     ):
         self.method = method
         self.client = client
-        self.schema: Schema = table.schema
         self.table = table
         self.seed = seed
         self.store = store
         self.shields = tuple(shields)
         self._prepared: Any = None
         self._is_prepared = False
+
+    @property
+    def schema(self) -> Schema:
+        """What the table looks like."""
+        return self.table.schema
 
     @property
     def prepared(self) -> Any:

@@ -47,7 +47,7 @@ def describe(fitted: Fitted, truth: Any = None) -> dict[str, Any]:
         entry["down"] += sum(record["sent"].values())
     return {
         "method": type(fitted.method).__name__,
-        "about": (type(fitted.method).__doc__ or "").strip().splitlines()[0],
+        "about": (type(fitted.method).__doc__ or "").strip().partition("\n")[0],
         "parameters": fitted.method.model_dump(mode="json"),
         "clients": fitted.names,
         "rounds": fitted.rounds,

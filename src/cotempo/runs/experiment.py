@@ -40,13 +40,6 @@ class DataSettings(Settings):
     options: dict[str, Any] = Field(default_factory=dict)
 
 
-class CohortSettings(Settings):
-    """How many clients take part in a round, and for how many rounds the cohort stays fixed."""
-
-    size: int = Field(ge=1)
-    period: int = Field(1, ge=1)
-
-
 class Experiment(Settings):
     """What is run on what."""
 
@@ -54,7 +47,7 @@ class Experiment(Settings):
     seed: int = Field(0, ge=0)
     method: str
     rounds: int | None = Field(None, ge=1)
-    cohort: CohortSettings | None = None
+    cohort: Participation = Participation()
     quorum: float = Field(0.5, ge=0, le=1, allow_inf_nan=False)
     data: DataSettings | None = None
     engine: SerializeAsAny[EngineSettings] = InProcessSettings()
@@ -126,11 +119,6 @@ class Experiment(Settings):
         """Return the same experiment on another engine; what is `None` stays as it is."""
         settings = _redirect(self.engine.model_dump(), engine=engine, server=server)
         return Experiment(**{**self.model_dump(), "engine": settings})
-
-    @property
-    def participation(self) -> Participation:
-        """Who takes part in a round."""
-        return Participation(self.cohort.size, self.cohort.period) if self.cohort else Participation()
 
     def make_method(self) -> Method:
         """The method with its hyperparameters."""

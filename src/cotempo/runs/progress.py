@@ -1,8 +1,7 @@
-"""`show`: a progress bar that listens to the loop; silent unless standard error is a terminal."""
+"""`show`: a progress bar that listens to the loop."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator
 
 from rich.console import Console
@@ -12,11 +11,8 @@ from cotempo.federation.method import Method
 from cotempo.federation.rounds import Step
 
 
-def show(steps: Iterable[Step], method: Method, visible: bool | None = None) -> Iterator[Step]:
+def show(steps: Iterable[Step], method: Method) -> Iterator[Step]:
     """Yield the steps unchanged, showing round, phase and metrics on standard error."""
-    if not (sys.stderr.isatty() if visible is None else visible):
-        yield from steps
-        return
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),

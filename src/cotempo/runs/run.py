@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+import sys
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,7 +21,7 @@ from cotempo.federation.exchange import Expect
 from cotempo.federation.fitted import Outcome
 from cotempo.federation.message import Message
 from cotempo.federation.method import Method
-from cotempo.federation.participation import Participation
+from cotempo.federation.participation import EVERYONE, Participation
 from cotempo.federation.reducers import PlainReducer, Reducer
 from cotempo.federation.rng import Rng
 from cotempo.federation.rounds import Checkpoint, LoopOptions, initial_checkpoint, make_questions, rounds
@@ -83,22 +84,24 @@ def fit(
     server, participants, share_result
         Options of the engine `flower`; see `FlowerSettings`.
     """
-    options = {
-        "workers": workers, "batched": batched, "deadline": deadline, "threads": threads,
-        "server": None if server is None else str(server), "participants": participants, "share_result": share_result,
-    }  # fmt: skip
-    experiment = Experiment(
-        name=re.sub(r"[^\w .-]", "-", Path(run).name).strip(" .-") or "run" if run else type(method).__name__,
+    settings = engine_settings(
+        engine, workers=workers, batched=batched, deadline=deadline, threads=threads,
+        server=None if server is None else str(server), participants=participants, share_result=share_result,
+    )  # fmt: skip
+    options = LoopOptions(
+        public=_public(public, method),
         seed=seed,
-        method=type(method).__name__,
-        parameters=parameters_of(method),
-        cohort=_cohort(cohort),
+        participation=Participation(cohort) if isinstance(cohort, int) else cohort or EVERYONE,
         quorum=quorum,
-        engine=engine_settings(engine, **options),
+        run_id=uuid.uuid4().hex,
+        shields=tuple(shields),
+        reducer=reducer or PlainReducer(),
     )
-    tables, _ = _tables(experiment, method, clients or {}, None)
-    seams = {"shields": tuple(shields), "reducer": reducer or PlainReducer()}
-    return Run(experiment, method, tables, _public(public, method), **seams).kept_in(run).start(progress)
+    tables = _tables(settings, method, clients or {})
+    started = Run(method, tables, settings, options)
+    if run is not None:
+        started = started.kept_in(run, _experiment(run, started))
+    return started.start(progress)
 
 
 def run(
@@ -123,8 +126,12 @@ def run(
     """
     experiment = experiment if isinstance(experiment, Experiment) else Experiment.from_file(experiment)
     method = experiment.make_method()
-    tables, truth = _tables(experiment, method, clients, truth)
-    return Run(experiment, method, tables, _public(public, method), truth).kept_in(run).start(progress)
+    if clients is None:
+        clients, truth = load_clients(experiment)
+    tables = _tables(experiment.engine, method, clients)
+    options = _options(experiment, _public(public, method), uuid.uuid4().hex)
+    started = Run(method, tables, experiment.engine, options, truth)
+    return (started if run is None else started.kept_in(run, experiment)).start(progress)
 
 
 def resume(
@@ -158,43 +165,44 @@ def resume(
         experiment = begun.on(engine=engine, server=server)
         if begun.is_remote != experiment.is_remote:
             raise RunError(f"{run} must continue where its clients' memories are, on the engine {begun.engine.name}")
-        method = experiment.make_method()
-        tables, truth = _tables(experiment, method, clients, None if clients is None else load_truth(experiment))
-        seams = {"shields": tuple(shields), "reducer": reducer or PlainReducer()}
-        again = Run(experiment, method, tables, _public(public, method), truth, folder, folder.identity, **seams)
-        _require_same_data(folder.fingerprints, again.fingerprints)
-        return again.resume(progress)
+        method, truth = experiment.make_method(), None
+        if clients is None:
+            clients, truth = load_clients(experiment)
+        else:
+            truth = load_truth(experiment)
+        tables = _tables(experiment.engine, method, clients)
+        options = _options(experiment, _public(public, method), folder.identity)
+        options = replace(options, shields=tuple(shields), reducer=reducer or PlainReducer())
+        stopped = Run(method, tables, experiment.engine, options, truth, folder)
+        _require_same_data(folder.fingerprints, stopped.fingerprints)
+        return stopped.resume(progress)
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run: an experiment with its method, tables and public data, and the folder it is kept in, if any.
+    """One run: a method on its tables, the engine and options it runs with, and the folder it is kept in, if any.
 
-    `truth` is what generated data were made from, for the report; `identity` tells this run from every other.
+    `truth` is what generated data were made from, for the report.
     """
 
-    experiment: Experiment
     method: Method
     tables: Mapping[str, Table]
-    public: Table | None = None
+    engine: EngineSettings
+    options: LoopOptions
     truth: Any = None
     folder: RunFolder | None = None
-    identity: str = field(default_factory=lambda: uuid.uuid4().hex)
-    shields: tuple[Shield, ...] = ()
-    reducer: Reducer = field(default_factory=PlainReducer)
 
     @property
     def fingerprints(self) -> dict[str, Any]:
         """Hashes of the tables, by which a resume on other data is refused."""
         prints = {"clients": {name: table.fingerprint() for name, table in self.tables.items()}}
-        return prints if self.public is None else {**prints, "public": self.public.fingerprint()}
+        public = self.options.public
+        return prints if public is None else {**prints, "public": public.fingerprint()}
 
-    def kept_in(self, path: str | Path | None) -> Run:
-        """Return the run with a new folder, or as it is without a path."""
-        if path is None:
-            return self
-        folder = RunFolder.create(path, self.experiment.to_dict(), self.fingerprints)
-        return replace(self, folder=folder, identity=folder.identity)
+    def kept_in(self, path: str | Path, experiment: Experiment) -> Run:
+        """Return the run with a new folder, which says what is run."""
+        folder = RunFolder.create(path, experiment.to_dict(), self.fingerprints)
+        return replace(self, folder=folder, options=replace(self.options, run_id=folder.identity))
 
     def start(self, progress: bool | None = None) -> Any:
         """Run from the start; a folder in which nothing was stored before an error is removed again."""
@@ -212,18 +220,10 @@ class Run:
         self.folder.rewind(start.step if start else 0)
         return self._run(start, progress)
 
-    @property
-    def _options(self) -> LoopOptions:
-        experiment = self.experiment
-        return LoopOptions(
-            public=self.public, seed=experiment.seed, participation=experiment.participation,
-            quorum=experiment.quorum, run_id=self.identity, shields=self.shields, reducer=self.reducer,
-        )  # fmt: skip
-
     def _run(self, start: Checkpoint | None, progress: bool | None) -> Any:
         with self._open_engine() as engine:
             if start is None:
-                start = initial_checkpoint(self.method, engine, self._options)
+                start = initial_checkpoint(self.method, engine, self.options)
                 if self.folder:
                     self.folder.checkpoint(start)
             else:
@@ -232,13 +232,14 @@ class Run:
 
     @contextmanager
     def _open_engine(self) -> Iterator[Engine]:
-        settings, experiment = self.experiment.engine, self.experiment
-        if not experiment.is_remote:
-            need_device(getattr(self.method, "device", "cpu"))  # refused here, not by every client in turn
+        device = getattr(self.method, "device", "cpu")
+        if device != "cpu" and not self.engine.is_remote:
+            need_device(device)  # refused here, not by every client in turn
         try:
-            with limit_threads(settings.threads):
-                engine = settings.open(
-                    self.method, self.tables, seed=experiment.seed, run=self.identity, shields=self.shields
+            with limit_threads(self.engine.threads):
+                options = self.options
+                engine = self.engine.open(
+                    self.method, self.tables, seed=options.seed, run=options.run_id, shields=options.shields
                 )
                 with closing(engine):
                     yield engine
@@ -250,8 +251,10 @@ class Run:
         """Run the loop to its end, and store what was learned."""
         history: list[dict[str, Any]] = []
         state, ledger = start.state, dict(start.ledger)
-        steps = rounds(self.method, engine, self._options, start=start, recorder=self.folder)
-        for step in show(steps, self.method, progress):
+        steps = rounds(self.method, engine, self.options, start=start, recorder=self.folder)
+        if sys.stderr.isatty() if progress is None else progress:
+            steps = show(steps, self.method)
+        for step in steps:
             if not self.folder:
                 history.append(describe_step(step))
             state = step.state
@@ -333,17 +336,30 @@ def parameters_of(method: Method) -> dict[str, Any]:
     return {name: value for name, value in method.model_dump(mode="json").items() if value is not None}
 
 
-def _tables(
-    experiment: Experiment, method: Method, clients: Mapping[str, Any] | None, truth: Any
-) -> tuple[dict[str, Table], Any]:
-    """Return the clients' tables, none if sites hold them, and the truth behind them if it is known."""
-    if experiment.is_remote:
-        if clients:
-            raise ParameterError("clients must not be given on the engine flower: sites hold their own tables")
-        return {}, None
-    if clients is None:
-        clients, truth = load_clients(experiment)
-    return _local_tables(method, clients), truth
+def _experiment(folder: str | Path, run: Run) -> Experiment:
+    """Return the content of the experiment file of a run that was not started from one."""
+    return Experiment(
+        name=re.sub(r"[^\w .-]", "-", Path(folder).name).strip(" .-") or "run",
+        seed=run.options.seed,
+        method=type(run.method).__name__,
+        parameters=parameters_of(run.method),
+        cohort=run.options.participation,
+        quorum=run.options.quorum,
+        engine=run.engine,
+    )
+
+
+def _options(experiment: Experiment, public: Table | None, identity: str) -> LoopOptions:
+    return LoopOptions(public, experiment.seed, experiment.cohort, experiment.quorum, identity)
+
+
+def _tables(engine: EngineSettings, method: Method, clients: Mapping[str, Any]) -> dict[str, Table]:
+    """Return the clients' tables; none if sites hold them."""
+    if not engine.is_remote:
+        return _local_tables(method, clients)
+    if clients:
+        raise ParameterError(f"clients must not be given on the engine {engine.name}: sites hold their own tables")
+    return {}
 
 
 def _local_tables(method: Method, clients: Mapping[str, Any]) -> dict[str, Table]:
@@ -368,14 +384,6 @@ def _table(name: str, value: Any, kind: str) -> Table:
 
 def _public(value: Any, method: Method) -> Table | None:
     return None if value is None else _table("public", value, method.kind)
-
-
-def _cohort(cohort: int | Participation | None) -> dict[str, int] | None:
-    if cohort is None:
-        return None
-    if isinstance(cohort, int):
-        cohort = Participation(size=cohort)
-    return {"size": cohort.size, "period": cohort.period} if cohort.size else None
 
 
 def _require_same_data(before: Mapping[str, Any], now: Mapping[str, Any]) -> None:

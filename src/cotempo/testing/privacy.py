@@ -88,7 +88,9 @@ def bad_messages_are_left_out(method: Method, clients: Clients, public: Table | 
             return reply
 
         steps = steps_of(method, Faulty(direct(method, clients), tamper=tamper), public, most=first + 2)
-        (failure,) = steps[first - 1].answers.failures
+        failures = steps[first - 1].answers.failures
+        assert len(failures) == 1, f"{name}: {len(failures)} clients were left out, it must be one"
+        (failure,) = failures
         assert failure.client == victim, f"{name}: the failure names the wrong client"
         assert failure.kind == "MessageError", f"{name}: was not refused as a message"
         assert digest(steps[-1].state) == digest(unasked[-1].state), f"{name}: the refused message left a trace"
