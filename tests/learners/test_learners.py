@@ -14,7 +14,7 @@ from cotempo import learners
 from cotempo.data import Series, Table
 from cotempo.federation import Roster
 from cotempo.learners.sfl import relation_graph
-from cotempo.learners.vector import from_vector, to_vector
+from cotempo.learners.training import from_vector, to_vector
 from cotempo.testing import drive
 from cotempo.testing.engines import direct
 

@@ -91,8 +91,8 @@ class FedMean(Method):
         """Keep the pooled mean, then what each client made of it."""
         if not state.rows:
             return replace(state, mean=answers.mean("mean"), rows=answers.sum.weight), {"rows": answers.sum.weight}
-        told = {name: (answers[name]["alone"], answers[name]["together"]) for name in answers.names}
-        errors = {name: pair for name, pair in told.items() if min(pair) >= 0}
+        pairs = {name: (answers[name]["alone"], answers[name]["together"]) for name in answers.names}
+        errors = {name: pair for name, pair in pairs.items() if min(pair) >= 0}
         gain = float(np.mean([alone - together for alone, together in errors.values()] or [0.0]))
         return replace(state, errors=errors, finished=True), {"gain": gain}
 

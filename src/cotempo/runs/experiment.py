@@ -132,7 +132,7 @@ def load_clients(experiment: Experiment) -> tuple[Any, Any]:
         return {}, None
     if where is None:
         raise ParameterError(
-            "the run was begun on tables in memory; give them again: cotempo.resume(run, clients) from Python"
+            "the run was started on tables in memory; give them again: cotempo.resume(run, clients) from Python"
         )
     if (where.source is None) == (where.generate is None):
         raise ParameterError("[data] must have either source (a file or folder) or generate (a generator's name)")

@@ -107,7 +107,7 @@ class RunFolder:
         return _text(self.path / "id").strip()
 
     @property
-    def has_begun(self) -> bool:
+    def has_started(self) -> bool:
         """Whether there is a checkpoint to continue from."""
         return any((self.path / "checkpoints").glob("step-*.safetensors"))
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cotempo.data import READERS, Table
-from cotempo.devices import need_device
+from cotempo.devices import Device, need_device
 from cotempo.engines.inprocess import InProcess
 from cotempo.engines.settings import EngineSettings, engine_settings
 from cotempo.errors import CotempoError, DataError, ParameterError, Problem, RunError
@@ -161,15 +161,12 @@ def resume(
     """
     folder = RunFolder.reopen(run)
     with closing(folder):
-        begun = Experiment.from_dict(folder.experiment)
-        experiment = begun.on(engine=engine, server=server)
-        if begun.is_remote != experiment.is_remote:
-            raise RunError(f"{run} must continue where its clients' memories are, on the engine {begun.engine.name}")
-        method, truth = experiment.make_method(), None
-        if clients is None:
-            clients, truth = load_clients(experiment)
-        else:
-            truth = load_truth(experiment)
+        before = Experiment.from_dict(folder.experiment)
+        experiment = before.on(engine=engine, server=server)
+        if before.is_remote != experiment.is_remote:
+            raise RunError(f"{run} must continue where its clients' memories are, on the engine {before.engine.name}")
+        method = experiment.make_method()
+        clients, truth = load_clients(experiment) if clients is None else (clients, load_truth(experiment))
         tables = _tables(experiment.engine, method, clients)
         options = _options(experiment, _public(public, method), folder.identity)
         options = replace(options, shields=tuple(shields), reducer=reducer or PlainReducer())
@@ -209,7 +206,7 @@ class Run:
         try:
             return self._run(None, progress)
         except Exception:
-            if self.folder and not self.folder.has_begun:
+            if self.folder and not self.folder.has_started:
                 self.folder.discard()  # so that the same command works once its mistake is fixed
             raise
 
@@ -232,7 +229,7 @@ class Run:
 
     @contextmanager
     def _open_engine(self) -> Iterator[Engine]:
-        device = getattr(self.method, "device", "cpu")
+        device: Device = getattr(self.method, "device", "cpu")
         if device != "cpu" and not self.engine.is_remote:
             need_device(device)  # refused here, not by every client in turn
         try:
