@@ -16,12 +16,12 @@ from pydantic import Field
 from cotempo.data import Table
 from cotempo.federation import EMPTY, Answers, Expect, Message, Rng, Spec, register
 from cotempo.learners.state import Penalty, Trained
-from cotempo.learners.training import descend
-from cotempo.learners.vector import Vector, from_vector, to_vector
+from cotempo.learners.training import from_vector, to_vector, train_epochs
 from cotempo.social.backbone import PAPER, EventLearner
 from cotempo.social.bola import search_weight
 from cotempo.social.event_data import Batch, Dataset, EventMemory, EventState, RoundRecord
 from cotempo.social.sega import group_clients, group_weights, similarities
+from cotempo.typing import Singles
 
 
 @register()
@@ -77,21 +77,21 @@ class DAMe(EventLearner):
         start, weight = self.aggregate_locally(told, data, memory)
         model = self.new_model(told["inputs"], start)
         penalty = self.constraint(told) if self.glecc and told["round"] else None
-        loss = descend(self, model, data, rng("batches"), penalty)
+        loss = train_epochs(self, model, data, rng("batches"), penalty)
         own = to_vector(model)
         kept = replace(memory, personal=own, mixing=np.array([weight], np.float32))
         return Trained(own, own, loss, kept)
 
     # Section 4.2: local aggregation by Bayesian optimisation (BOLA).
 
-    def aggregate_locally(self, told: Message, data: Dataset, memory: EventMemory) -> tuple[Vector, float]:
+    def aggregate_locally(self, told: Message, data: Dataset, memory: EventMemory) -> tuple[Singles, float]:
         """Return the mixture of own and server's model, and the local weight (equations 2 and 3)."""
         server = told["weights"]
         if not memory.personal.size:
             return server, 0.0
         own = memory.personal
 
-        def mixture(weight: float) -> Vector:
+        def mixture(weight: float) -> Singles:
             return np.asarray(weight * own + (1 - weight) * server, dtype=np.float32)
 
         probe = self.new_model(told["inputs"])
@@ -182,7 +182,7 @@ class DAMe(EventLearner):
         small, clients, public = super().example()
         return cls(**{**small.model_dump(), "encoder": "shared", "probes": 3}), clients, public
 
-    def final(self, told: Message, data: Dataset, memory: EventMemory, rng: Rng) -> Vector:
+    def final_model(self, told: Message, data: Dataset, memory: EventMemory, rng: Rng) -> Singles:
         """The own model."""
-        own: Vector = memory.personal if memory.personal.size else told["weights"]
+        own: Singles = memory.personal if memory.personal.size else told["weights"]
         return own
