@@ -16,8 +16,8 @@ def test_labels_stand_in_table_and_truth() -> None:
     clients, truth = make_posts(seed=3)
     for name, posts in clients.items():
         assert posts.event == truth.labels[name]
-        assert all(name in truth.happenings[label].clients for label in truth.labels[name])
-        heard = {label for label, event in truth.happenings.items() if name in event.clients}
+        assert all(name in truth.events[label].clients for label in truth.labels[name])
+        heard = {label for label, event in truth.events.items() if name in event.clients}
         assert set(posts.event) == heard
         assert posts.extra["language"] == (truth.languages[name],) * 300
 
@@ -26,7 +26,7 @@ def test_labels_stand_in_table_and_truth() -> None:
 def test_share_of_shared_events(shared: float) -> None:
     clients, truth = make_posts(clients=4, events=40, shared=shared, seed=1)
     posted = [set(posts.event) for posts in clients.values()]
-    both = {label for label in truth.happenings if sum(label in own for own in posted) > 1}
+    both = {label for label in truth.events if sum(label in own for own in posted) > 1}
     assert both == set(truth.shared)
     assert len(both) == round(shared * 40)
 
@@ -34,7 +34,7 @@ def test_share_of_shared_events(shared: float) -> None:
 def test_posts_come_in_bursts_after_the_onset() -> None:
     clients, truth = make_posts(posts=2000, days=60, seed=2)
     for posts in clients.values():
-        onset = np.array([truth.happenings[label].onset for label in posts.event])
+        onset = np.array([truth.events[label].onset for label in posts.event])
         delay = posts.time - onset
         assert (delay >= 0).all()
         assert posts.time.max() <= 60
@@ -56,7 +56,7 @@ def test_words_tell_events_apart_and_languages_have_their_own() -> None:
     for name, posts in clients.items():
         topics = {
             label: {word(truth.languages[name], concept) for concept in event.concepts}
-            for label, event in truth.happenings.items()
+            for label, event in truth.events.items()
         }
         guesses = [max(topics, key=lambda label: len(topics[label] & set(text.split()))) for text in posts.text]
         right = np.mean([guess == label for guess, label in zip(guesses, posts.event, strict=True)])

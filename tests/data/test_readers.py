@@ -40,7 +40,8 @@ def prints(clients: dict[str, Any]) -> dict[str, str]:
 
 
 def windows(clients: dict[str, Any]) -> pd.DataFrame:
-    return pd.concat([table.windows_frame().assign(client=name) for name, table in clients.items()])
+    tables = {name: table.side_tables()["windows"] for name, table in clients.items()}
+    return pd.concat([pd.DataFrame(columns).assign(client=name) for name, columns in tables.items()])
 
 
 @pytest.mark.parametrize("kind", KINDS)

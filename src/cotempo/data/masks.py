@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from cotempo.data.randomness import Seed, as_generator, check_count, check_number
+from cotempo.data.arguments import Seed, as_generator, check_count, check_number
 from cotempo.data.series import Series
 from cotempo.errors import ParameterError
 

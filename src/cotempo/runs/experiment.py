@@ -22,13 +22,7 @@ def generators() -> dict[str, Callable[..., tuple[Any, Any]]]:
     """Every generator of data with a known truth, by the name experiment files use."""
     from cotempo.networks import make_lorenz96, make_networks
 
-    return {
-        "networks": make_networks,
-        "lorenz96": make_lorenz96,
-        "events": data.make_events,
-        "series": data.make_series,
-        "posts": data.make_posts,
-    }
+    return {"networks": make_networks, "lorenz96": make_lorenz96, **data.GENERATORS}
 
 
 class _Section(BaseModel):

@@ -1,4 +1,4 @@
-"""Events with a known intensity: Poisson, self-exciting and self-correcting processes."""
+"""`make_events`: Poisson, self-exciting and self-correcting processes with a known intensity."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cotempo.data.arguments import as_generator, check_count, check_number
 from cotempo.data.events import Events
-from cotempo.data.randomness import as_generator, check_count, check_number
-from cotempo.data.tables import numbered
+from cotempo.data.tables import GENERATORS, client_names, numbered
 from cotempo.errors import ParameterError, nearest
 
 KINDS = ("poisson", "hawkes", "self-correcting")
@@ -78,7 +78,7 @@ class EventsTruth:
 
     def _rate(self, client: str) -> float:
         if client not in self.rates:
-            raise ParameterError(f"client must be one of the clients made, got {client!r}{nearest(client, self.rates)}")
+            raise ParameterError(f"client must be a generated client, got {client!r}{nearest(client, self.rates)}")
         return self.rates[client]
 
 
@@ -97,14 +97,14 @@ def make_events(
     correction: float = 1.0,
     seed: int = 0,
 ) -> tuple[dict[str, Events], EventsTruth]:
-    """Make events whose intensity is known; clients share its shape and have their own rates.
+    """Generate events with a known intensity; clients share its shape and have their own rates.
 
     Parameters
     ----------
     clients, sequences
         The number of clients, and of sequences of each.
     length
-        Every sequence is watched in ``[0, length]``.
+        Every sequence is observed in ``[0, length]``.
     kind
         ``"poisson"`` (inhomogeneous, two waves in a window), ``"hawkes"`` or ``"self-correcting"``.
     rate, spread
@@ -137,7 +137,7 @@ def make_events(
     if kind not in KINDS:
         raise ParameterError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}{nearest(str(kind), KINDS)}")
     rng = as_generator(seed)
-    names = [f"client-{number}" for number in numbered(clients)]
+    names = client_names(clients)
     rates = {name: float(rate * np.exp(spread * rng.standard_normal())) for name in names}
     chances = rng.dirichlet(np.full(marks, 5.0)) if marks else np.zeros(0)
     truth = EventsTruth(
@@ -154,6 +154,9 @@ def make_events(
     return {
         name: _client(truth, name, sequences, stream) for name, stream in zip(names, rng.spawn(clients), strict=True)
     }, truth
+
+
+GENERATORS["events"] = make_events
 
 
 def _client(truth: EventsTruth, name: str, sequences: int, rng: np.random.Generator) -> Events:

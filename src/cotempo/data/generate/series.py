@@ -8,10 +8,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from cotempo.data.arguments import as_generator, check_count, check_number
 from cotempo.data.masks import hide, mask_cells
-from cotempo.data.randomness import as_generator, check_count, check_number
 from cotempo.data.series import Series
-from cotempo.data.tables import numbered
+from cotempo.data.tables import GENERATORS, client_names
 from cotempo.errors import ParameterError, nearest
 
 KINDS = ("factors", "sines")
@@ -72,7 +72,7 @@ class SeriesTruth:
     def conditional_mean(
         self, series: Series, client: str | None = None, window: int | None = None
     ) -> NDArray[np.float64]:
-        r"""Return the best guess of each missing cell, ``(rows, features)``; observed cells are returned as they are.
+        r"""Return the conditional mean of each missing cell, ``(rows, features)``; observed cells are unchanged.
 
         With :math:`o` the observed and :math:`h` the missing cells of a window,
         :math:`\mu_h + \Sigma_{ho} \Sigma_{oo}^{-1} (x_o - \mu_o)`.
@@ -80,11 +80,11 @@ class SeriesTruth:
         Parameters
         ----------
         series
-            A table with the features and the clock of this truth.
+            A table with the features and the times of this truth.
         client
-            Whose levels to use; may be left out where all clients have the same.
+            Whose levels to use; optional if all clients have the same.
         window
-            Condition inside stretches of so many rows; on the whole sequence when left out.
+            Condition inside windows of this many rows; by default on the complete sequence.
         """
         self._level(client)
         if window is not None:
@@ -117,7 +117,7 @@ class SeriesTruth:
         if client is None and all(np.array_equal(first, level) for level in self.levels.values()):
             return first
         hint = "" if client is None else nearest(client, self.levels)
-        raise ParameterError(f"client must be one of the clients made, as their levels differ, got {client!r}{hint}")
+        raise ParameterError(f"client must be a generated client, as their levels differ, got {client!r}{hint}")
 
 
 def make_series(
@@ -134,21 +134,21 @@ def make_series(
     missing: float = 0.0,
     seed: int = 0,
 ) -> tuple[dict[str, Series], SeriesTruth]:
-    """Make series at times 0, 1, 2, ... whose law is known.
+    """Generate series at times 0, 1, 2, ... with a known distribution.
 
     Parameters
     ----------
     clients, sequences, length, features
         The number of clients, of sequences of each, of rows of each, and of features.
     kind
-        ``"factors"``: a few hidden factors wander and show in all features, so that features tell of each other.
-        ``"sines"``: every feature is a sine of its own, with noise.
+        ``"factors"``: a few latent autoregressive factors load on all features, which are therefore correlated.
+        ``"sines"``: every feature is its own sine with noise.
     factors, persistence
         The number of factors, and their correlation from one time to the next.
     noise
         Standard deviation of each cell's own noise.
     spread
-        Standard deviation of the clients' own levels; 0 makes them alike.
+        Standard deviation of the clients' levels; 0 makes clients identically distributed.
     missing
         Share of cells to hide.
     seed
@@ -174,7 +174,7 @@ def make_series(
     if kind not in KINDS:
         raise ParameterError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}{nearest(str(kind), KINDS)}")
     rng = as_generator(seed)
-    names = [f"client-{number}" for number in numbered(clients)]
+    names = client_names(clients)
     levels = {name: spread * rng.standard_normal(features) for name in names}
     sines = kind == "sines"
     truth = SeriesTruth(
@@ -194,6 +194,9 @@ def make_series(
         mask = mask_cells((sequences * length, features), missing, stream)
         found[name] = hide(truth.complete[name], mask)[0]
     return found, truth
+
+
+GENERATORS["series"] = make_series
 
 
 def _draw(truth: SeriesTruth, client: str, length: int, rng: np.random.Generator) -> NDArray[np.float64]:

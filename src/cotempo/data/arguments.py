@@ -1,4 +1,4 @@
-"""Checks that splits, partitions, masks and generators share."""
+"""Argument checks that splits, partitions, masks and generators share."""
 
 from __future__ import annotations
 
