@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from cotempo.cli.saying import Json, Quiet, say
+from cotempo.cli.output import Json, Quiet
+from cotempo.cli.output import emit as say
 from cotempo.errors import EngineError
 
 server = typer.Typer(help="The coordinator's server.", no_args_is_help=True, rich_markup_mode=None)
@@ -93,7 +94,7 @@ def check_client(kit: Kit, quiet: Quiet = False, as_json: Json = False) -> None:
     from cotempo.engines.flower.client import Client
 
     looked = list(Client(kit).check())
-    lines = [f"well   {about}" if why is None else f"WRONG  {about}: {why}" for about, why in looked]
+    lines = [f"ok      {about}" if why is None else f"FAILED  {about}: {why}" for about, why in looked]
     say(lines, {"checks": [{"about": about, "wrong": why} for about, why in looked]}, quiet=quiet, as_json=as_json)
     if any(why for _, why in looked):
         raise typer.Exit(6)

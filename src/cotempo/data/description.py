@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -28,11 +29,8 @@ class ClientDescription:
 
     def facts(self) -> dict[str, Any]:
         """Return the entries that are not None, without the client and the warnings."""
-        return {
-            name: value
-            for name, value in vars(self).items()
-            if value is not None and name not in ("client", "warnings")
-        }
+        entries = {**vars(self), "client": None, "warnings": None}
+        return {name: value for name, value in entries.items() if value is not None}
 
     def line(self) -> str:
         """Return the description as one line of plain words."""
@@ -87,10 +85,7 @@ class Description(Framed):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the description as plain data that JSON can hold."""
-        plain = asdict(self)
-        plain["columns"], plain["warnings"] = list(self.columns), list(self.warnings)
-        plain["clients"] = [{**asdict(client), "warnings": list(client.warnings)} for client in self.clients]
-        return plain
+        return dict(json.loads(json.dumps(asdict(self))))
 
     def to_frame(self, kind: FrameKind = "pandas") -> Any:
         """Return one row per client, with the entries that its kind of table has."""

@@ -96,6 +96,8 @@ class Posts(Table):
         extra = {name: tuple(values[row] for row in chosen) for name, values in self.extra.items()}
         return type(self)(time=self.time[chosen], extra=extra, unit=self.unit, present=self.present, **parts)
 
+    take = select
+
     def columns(self) -> dict[str, Any]:
         """Return the present columns by name; tags are joined by spaces, as a file holds them."""
         found: dict[str, Any] = {"text": self.text}
@@ -122,10 +124,6 @@ class Posts(Table):
     def labels(self) -> NDArray[np.str_]:
         """Return the event of each post, empty text for one without."""
         return np.array([label or "" for label in self.event], dtype=np.str_)
-
-    def take(self, units: ArrayLike) -> Self:
-        """Return the posts at these positions."""
-        return self.select(units)
 
     def describe(self, client: str = "client") -> ClientDescription:
         """Return sizes, time and events, with a warning for posts that repeat a text or lack a label or a time."""

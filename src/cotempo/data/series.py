@@ -109,7 +109,7 @@ class Series(Table):
     def pieces(self) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
         """Return ``(time, values)`` of contiguous pieces.
 
-        A piece crosses neither the end of a sequence nor a gap: a step longer than 1.5 times the sequence's median step.
+        A piece ends with its sequence and at a gap: a step longer than 1.5 times the median step of the sequence.
 
         Examples
         --------

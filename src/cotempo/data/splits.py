@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,17 +13,11 @@ from cotempo.data.arguments import Seed, as_generator
 from cotempo.data.tables import Table, part_bounds
 from cotempo.errors import ParameterError
 
-AnyTable = TypeVar("AnyTable", bound=Table)
+Data = TypeVar("Data", bound=Table | Mapping[str, Any])
 FRACTIONS = (0.6, 0.2, 0.2)
 
 
-@overload
-def split_by_time(data: AnyTable, fractions: Sequence[float] = ...) -> tuple[AnyTable, ...]: ...
-@overload
-def split_by_time(
-    data: Mapping[str, AnyTable], fractions: Sequence[float] = ...
-) -> tuple[dict[str, AnyTable], ...]: ...
-def split_by_time(data: Any, fractions: Sequence[float] = FRACTIONS) -> Any:
+def split_by_time(data: Data, fractions: Sequence[float] = FRACTIONS) -> tuple[Data, ...]:
     """Split a table, or the tables of clients, into parts that follow each other in time.
 
     Every sequence is cut. Windows of events are cut at fractions of their length and abut: an event at a cut belongs
@@ -53,13 +47,7 @@ def split_by_time(data: Any, fractions: Sequence[float] = FRACTIONS) -> Any:
     return _split(data, lambda table: table.split_by_time(shares))
 
 
-@overload
-def split_by_sequence(data: AnyTable, fractions: Sequence[float] = ..., rng: Seed = ...) -> tuple[AnyTable, ...]: ...
-@overload
-def split_by_sequence(
-    data: Mapping[str, AnyTable], fractions: Sequence[float] = ..., rng: Seed = ...
-) -> tuple[dict[str, AnyTable], ...]: ...
-def split_by_sequence(data: Any, fractions: Sequence[float] = FRACTIONS, rng: Seed = 0) -> Any:
+def split_by_sequence(data: Data, fractions: Sequence[float] = FRACTIONS, rng: Seed = 0) -> tuple[Data, ...]:
     """Split a table, or the tables of clients, by drawing complete sequences at random.
 
     Parameters

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cotempo.data import Schema
+from cotempo.data.html import html_table
 from cotempo.devices import Device
 from cotempo.errors import DataError, Problem, RunError, nearest
 from cotempo.federation.method import Benefit, Memory, Method, State
@@ -62,6 +63,34 @@ class Fitted:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.method!r}, {len(self.names)} clients, {self.rounds} rounds)"
+
+    def _repr_html_(self) -> str:
+        benefit = self.benefit
+        rows = [(name, item.alone, item.together, item.gain) for name, item in benefit.items()]
+        metrics = {
+            f"{item.metric}; {'higher' if item.higher_is_better else 'lower'} is better" for item in benefit.values()
+        }
+        header = ("client", "alone", "together", "gain") if rows else ()
+        return html_table(self.headline(), rows, header, [repr(self.method), *sorted(metrics)])
+
+    def headline(self) -> str:
+        """Return the method, the number of clients and rounds, and the seconds in one line."""
+        seconds = sum(record["seconds"] for record in self.history)
+        return f"{type(self.method).__name__}: {len(self.names)} clients, {self.rounds} rounds, {seconds:.2f} s"
+
+    def summary(self, truth: Any = None) -> dict[str, Any]:
+        """Return what the command line and the report say: sizes, scores against a known truth, benefit, failures."""
+        return {
+            "method": type(self.method).__name__,
+            "clients": self.names,
+            "rounds": self.rounds,
+            "seconds": sum(record["seconds"] for record in self.history),
+            "scores": dict(self.scores(truth)) if truth is not None else {},
+            "benefit": self.benefit,
+            "helped": sum(item.helped for item in self.benefit.values()),
+            "failures": self.failures,
+            "digest": self.digest,
+        }
 
     @property
     def rounds(self) -> int:

@@ -17,7 +17,6 @@ from cotempo.errors import ParameterError, nearest
 COMMON = 150
 TOPIC = 12
 AUTHORS = 40
-LASTING = 3.0
 
 
 @dataclass(frozen=True)
@@ -69,14 +68,6 @@ class PostsTruth:
     def shared(self) -> tuple[str, ...]:
         """Names of the events that more than one client posts about."""
         return tuple(name for name, event in self.events.items() if len(event.clients) > 1)
-
-    def active(self, time: float, client: str | None = None) -> tuple[str, ...]:
-        """Return the events active at a time: begun, and not older than three times the mean delay."""
-        return tuple(
-            name
-            for name, event in self.events.items()
-            if event.onset <= time <= event.onset + LASTING * self.width and (client is None or client in event.clients)
-        )
 
 
 def make_posts(

@@ -63,12 +63,6 @@ class SeriesTruth:
         shared = np.kron(closeness, self.loadings @ self.loadings.T)
         return np.asarray(shared + self.noise**2 * np.eye(len(shared)))
 
-    def correlation(self) -> NDArray[np.float64]:
-        """Return the correlation of features at one time, ``(features, features)``."""
-        covariance = self.covariance(np.zeros(1))
-        scale = np.sqrt(np.diag(covariance))
-        return np.asarray(covariance / np.outer(scale, scale))
-
     def conditional_mean(
         self, series: Series, client: str | None = None, window: int | None = None
     ) -> NDArray[np.float64]:

@@ -14,24 +14,14 @@ from cotempo.data.read.times import Times
 
 @dataclass(frozen=True)
 class Grouped:
-    """Sorted rows of a sheet, and where each sequence begins among them.
-
-    Attributes
-    ----------
-    order
-        Positions of rows in the sheet, sorted by client, sequence and time, ``(rows,)``.
-    first
-        Where each group begins in `order`, ``(groups,)``.
-    group
-        The group of each sorted row, ``(rows,)``.
-    """
+    """Sorted rows of a sheet, and where each sequence begins among them."""
 
     sheet: Sheet
     sequences: Keys
     times: Times
-    order: NDArray[np.intp]
-    first: NDArray[np.intp]
-    group: NDArray[np.intp]
+    order: NDArray[np.intp]  # positions of rows in the sheet, sorted by client, sequence and time, (rows,)
+    first: NDArray[np.intp]  # where each group begins in `order`, (groups,)
+    group: NDArray[np.intp]  # the group of each sorted row, (rows,)
 
     @property
     def sorted_times(self) -> NDArray[np.float64]:

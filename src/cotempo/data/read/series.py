@@ -49,11 +49,8 @@ def read_series(source: Any, *, client: str = "client", unit: str = "s", limit: 
     reading.problems.raise_any()
     _refuse_empty_features(found, reading.problems)
     reading.problems.raise_any()
-    # Files may name the same columns in another order.
     first = next(iter(found.values())).features
-    return {
-        name: _reorder(table, first) if set(table.features) == set(first) else table for name, table in found.items()
-    }
+    return {name: _reorder(table, first) for name, table in found.items()}
 
 
 READERS["series"] = read_series
@@ -81,6 +78,9 @@ def _read_sheet(sheet: Sheet) -> tuple[dict[str, Series], bool | None]:
 
 
 def _reorder(table: Series, features: tuple[str, ...]) -> Series:
+    """Return the features in the order of the first file, if they are the same ones."""
+    if set(table.features) != set(features):
+        return table
     return replace(table, features=features, values=table.values[:, [table.features.index(name) for name in features]])
 
 

@@ -21,23 +21,11 @@ LIMIT = 8 * 1024**3
 
 @dataclass(frozen=True)
 class Reading:
-    """One call of a reader.
+    """One call of a reader: its options, and the problems found so far."""
 
-    Attributes
-    ----------
-    client
-        Name of the column that holds the client.
-    unit
-        The unit of timestamps: ``"s"``, ``"h"`` or ``"D"``.
-    limit
-        The most bytes one file may expand to.
-    problems
-        The problems found so far.
-    """
-
-    client: str = "client"
-    unit: str = "s"
-    limit: int = LIMIT
+    client: str = "client"  # name of the column that holds the client
+    unit: str = "s"  # of timestamps
+    limit: int = LIMIT  # the most bytes one file may expand to
     problems: Problems = field(default_factory=Problems)
 
     def __post_init__(self) -> None:
@@ -60,30 +48,14 @@ class Keys:
 
 @dataclass(frozen=True)
 class Sheet:
-    """The columns of one file or dataframe.
-
-    Attributes
-    ----------
-    reading
-        The call of the reader, which collects the problems.
-    columns
-        Columns by name, all of the same length.
-    rows
-        The number of rows.
-    first_row
-        The number people give the first row: 2 in a CSV (the header is row 1, blank lines do not count), else 0.
-    client
-        The client whose rows these are, if no column says so.
-    one_client_file
-        Whether this is a file in a folder: all its rows belong to the client it is named after.
-    """
+    """The columns of one file or dataframe."""
 
     reading: Reading
     columns: dict[str, pa.ChunkedArray]
     rows: int
-    first_row: int
-    client: str
-    one_client_file: bool = False
+    first_row: int  # as people count: 2 in a CSV (the header is row 1, blank lines do not count), else 0
+    client: str  # whose rows these are, if no column says so
+    one_client_file: bool = False  # a file in a folder: all rows belong to the client it is named after
 
     def note(self, must: str, column: str | None = None, row: int | None = None) -> None:
         """Note a problem of the sheet."""
