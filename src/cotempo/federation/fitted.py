@@ -67,16 +67,14 @@ class Fitted:
     def _repr_html_(self) -> str:
         benefit = self.benefit
         rows = [(name, item.alone, item.together, item.gain) for name, item in benefit.items()]
-        metrics = {
-            f"{item.metric}; {'higher' if item.higher_is_better else 'lower'} is better" for item in benefit.values()
-        }
+        better = {True: "higher is better", False: "lower is better"}
+        metrics = {f"{item.metric}; {better[item.higher_is_better]}" for item in benefit.values()}
         header = ("client", "alone", "together", "gain") if rows else ()
         return html_table(self.headline(), rows, header, [repr(self.method), *sorted(metrics)])
 
     def headline(self) -> str:
         """Return the method, the number of clients and rounds, and the seconds in one line."""
-        seconds = sum(record["seconds"] for record in self.history)
-        return f"{type(self.method).__name__}: {len(self.names)} clients, {self.rounds} rounds, {seconds:.2f} s"
+        return f"{type(self.method).__name__}: {len(self.names)} clients, {self.rounds} rounds, {self.seconds:.2f} s"
 
     def summary(self, truth: Any = None) -> dict[str, Any]:
         """Return what the command line and the report say: sizes, scores against a known truth, benefit, failures."""
@@ -84,7 +82,7 @@ class Fitted:
             "method": type(self.method).__name__,
             "clients": self.names,
             "rounds": self.rounds,
-            "seconds": sum(record["seconds"] for record in self.history),
+            "seconds": self.seconds,
             "scores": dict(self.scores(truth)) if truth is not None else {},
             "benefit": self.benefit,
             "helped": sum(item.helped for item in self.benefit.values()),
@@ -96,6 +94,11 @@ class Fitted:
     def rounds(self) -> int:
         """How many rounds were run."""
         return max((record["round"] for record in self.history), default=0)
+
+    @property
+    def seconds(self) -> float:
+        """How long all steps took."""
+        return sum(record["seconds"] for record in self.history)
 
     @property
     def failures(self) -> list[Mapping[str, Any]]:
