@@ -5,9 +5,9 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from cotempo import data
 from cotempo.data import READERS
@@ -33,9 +33,16 @@ class DataSettings(_Section):
     """Where the clients' tables come from: files (`source`), or a generator (`generate`)."""
 
     source: str | None = None
-    kind: Literal["events", "series", "posts"] | None = None
+    kind: str | None = None
     generate: str | None = None
     options: dict[str, Any] = {}
+
+    @field_validator("kind")
+    @classmethod
+    def _known_kind(cls, kind: str | None) -> str | None:
+        if kind is not None and kind not in READERS:
+            raise ValueError(f"[data]: kind: must be one of {', '.join(READERS)}, got {kind!r}{nearest(kind, READERS)}")
+        return kind
 
 
 class EngineSettings(_Section):
