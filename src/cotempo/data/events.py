@@ -181,7 +181,7 @@ class Events(Table):
         """Return the table as it is, and all times that are not whole numbers."""
         return self, [time for time in self.time.tolist() if not time.is_integer()]
 
-    def _rows(self, chosen: NDArray[np.bool_]) -> dict[str, NDArray[Any]]:
+    def _rows(self, chosen: NDArray[np.bool_]) -> dict[str, Any]:
         return {"sequence": self.sequence[chosen], "time": self.time[chosen], "mark": self.mark[chosen]}
 
     def __repr__(self) -> str:

@@ -44,7 +44,8 @@ def split_by_time(data: Data, fractions: Sequence[float] = FRACTIONS) -> tuple[D
     [2.0, 3.0]
     """
     shares = _check_fractions(fractions)
-    return _split(data, lambda table: table.split_by_time(shares))
+    parts: tuple[Data, ...] = _split(data, lambda table: table.split_by_time(shares))
+    return parts
 
 
 def split_by_sequence(data: Data, fractions: Sequence[float] = FRACTIONS, rng: Seed = 0) -> tuple[Data, ...]:
@@ -80,7 +81,8 @@ def split_by_sequence(data: Data, fractions: Sequence[float] = FRACTIONS, rng: S
         order, bounds = generator.permutation(len(names)), part_bounds(shares, len(names))
         return tuple(table.take(order[first:last]) for first, last in pairwise(bounds))
 
-    return _split(data, deal)
+    parts: tuple[Data, ...] = _split(data, deal)
+    return parts
 
 
 def _split(data: Any, split: Callable[[Table], tuple[Table, ...]]) -> Any:

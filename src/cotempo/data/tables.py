@@ -131,7 +131,7 @@ class Table(Framed):
         return None
 
     @abstractmethod
-    def take(self, units: ArrayLike) -> Self:
+    def take(self, units: ArrayLike, /) -> Self:
         """Return the sequences at these positions, or the rows if there are no sequences."""
 
     @abstractmethod

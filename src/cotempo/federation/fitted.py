@@ -98,7 +98,7 @@ class Fitted:
     @property
     def seconds(self) -> float:
         """How long all steps took."""
-        return sum(record["seconds"] for record in self.history)
+        return float(sum(record["seconds"] for record in self.history))
 
     @property
     def failures(self) -> list[Mapping[str, Any]]:
