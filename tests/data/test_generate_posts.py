@@ -88,7 +88,7 @@ def test_equal_seeds_equal_posts() -> None:
         ({"events": 200, "posts": 300}, "events must be at most 131"),
         ({"shared": 2}, "shared must be"),
         ({"languages": ("en", "frr")}, "did you mean 'fr'"),
-        ({"languages": ()}, "languages must be some of"),
+        ({"languages": ()}, "languages must be one of"),
         ({"days": 0}, "days must be"),
     ],
 )

@@ -234,7 +234,7 @@ def test_categories_in_parquet(tmp_path: Path) -> None:
 
 
 def test_unit_is_checked() -> None:
-    with pytest.raises(ParameterError, match="unit must be 's', 'h' or 'D', got 'm'"):
+    with pytest.raises(ParameterError, match="unit must be one of s, h, D, got 'm'"):
         read_series(pd.DataFrame({"time": [0], "x": [1]}), unit="m")
 
 

@@ -19,7 +19,8 @@ import cotempo
 from cotempo import data
 from cotempo.cli import federation
 from cotempo.cli.output import Json, Quiet, describe_message, describe_messages, describe_result, emit
-from cotempo.errors import CotempoError, DataError, EngineError, ParameterError, QuorumError, RunError, nearest
+from cotempo.data.arguments import check_choice
+from cotempo.errors import CotempoError, DataError, EngineError, ParameterError, QuorumError, RunError
 from cotempo.federation.fitted import load
 from cotempo.runs.experiment import Experiment, generators, load_clients, load_truth
 from cotempo.runs.folder import read_experiment, read_lines
@@ -134,8 +135,7 @@ def check(
 ) -> None:
     """Describe a table and list what is wrong with it."""
     kind = kind or data.detect_kind(source)
-    if kind not in data.READERS:
-        raise ParameterError(f"kind must be one of {', '.join(data.READERS)}, got {kind!r}")
+    check_choice("kind", kind, data.READERS)
     description = data.describe(data.READERS[kind](source))
     emit(list(description.lines()), description.to_dict(), quiet=quiet, as_json=as_json)
 
@@ -154,8 +154,7 @@ def make_data(
 ) -> None:
     """Write generated data, a table with a column `client`, and the known truth."""
     known = generators()
-    if name not in known:
-        raise ParameterError(f"the generator must be one of {', '.join(known)}, got {name!r}{nearest(name, known)}")
+    check_choice("the generator", name, known)
     if folder.exists() and any(folder.iterdir()):
         raise RunError(f"{folder} must be a new or empty folder")
     try:

@@ -7,9 +7,9 @@ from typing import Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cotempo.data.arguments import Seed, as_generator, check_count, check_number
+from cotempo.data.arguments import Seed, as_generator, check_choice, check_count, check_number
 from cotempo.data.tables import Table, client_names
-from cotempo.errors import ParameterError, nearest
+from cotempo.errors import ParameterError
 
 AnyTable = TypeVar("AnyTable", bound=Table)
 HOW = ("equal", "mark", "dirichlet")
@@ -58,8 +58,7 @@ def partition(
     """
     check_count("clients", clients)
     check_number("alpha", alpha, 0, open_low=True)
-    if how not in HOW:
-        raise ParameterError(f"how must be one of {', '.join(HOW)}, got {how!r}{nearest(str(how), HOW)}")
+    check_choice("how", how, HOW)
     generator = as_generator(rng)
     names, sequences, labels = client_names(clients), table.sequence_names(), table.labels()
     units = table.rows if sequences is None else len(sequences)

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Sequence
-
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Sequence
 
 from cotempo.errors import DataError, Problem
 
 LONGEST_NAME = 100
-MOST_ROWS_PER_RULE = 1000
 
 
 class Problems:
@@ -34,26 +30,6 @@ class Problems:
     def add(self, must: str, *, client: str | None = None, column: str | None = None, row: int | None = None) -> None:
         """Note one problem."""
         self.found.append(Problem(must, client, column, row))
-
-    def add_rows(
-        self,
-        rows: NDArray[np.intp],
-        must: str | Callable[[int], str],
-        *,
-        column: str,
-        first_row: int,
-        client: Callable[[int], str | None],
-    ) -> None:
-        """Note one problem for each of `rows`, positions in a source.
-
-        A rule can be broken in millions of rows: list the first thousand and count the rest, to bound the memory.
-        """
-        for row in rows[:MOST_ROWS_PER_RULE].tolist():
-            text = must if isinstance(must, str) else must(row)
-            self.add(text, client=client(row), column=column, row=row + first_row)
-        left = len(rows) - MOST_ROWS_PER_RULE
-        if left > 0:
-            self.add(f"{left} more rows break the same rule", column=column)
 
     def raise_any(self) -> None:
         """Raise one `DataError` with all problems, if there are any."""

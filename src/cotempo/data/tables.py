@@ -15,8 +15,8 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cotempo.data.arguments import check_choice
 from cotempo.data.html import html_table
-from cotempo.errors import ParameterError, nearest
 
 if TYPE_CHECKING:
     from cotempo.data.description import ClientDescription
@@ -195,8 +195,7 @@ def make_frame(columns: Mapping[str, Any], kind: FrameKind = "pandas") -> Any:
     >>> make_frame({"time": [0.5, 1.0]}, "pyarrow").column_names
     ['time']
     """
-    if kind not in FRAME_KINDS:
-        raise ParameterError(f"kind must be one of {', '.join(FRAME_KINDS)}, got {kind!r}{nearest(kind, FRAME_KINDS)}")
+    check_choice("kind", kind, FRAME_KINDS)
     plain = {
         name: values.tolist() if isinstance(values, np.ndarray) else list(values) for name, values in columns.items()
     }

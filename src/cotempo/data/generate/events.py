@@ -8,12 +8,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cotempo.data.arguments import as_generator, check_count, check_number
+from cotempo.data.arguments import as_generator, check_choice, check_count, check_number
 from cotempo.data.events import Events
 from cotempo.data.tables import GENERATORS, client_names, numbered
 from cotempo.errors import ParameterError, nearest
 
-KINDS = ("poisson", "hawkes", "self-correcting")
+PROCESSES = ("poisson", "hawkes", "self-correcting")
 
 
 @dataclass(frozen=True)
@@ -134,8 +134,7 @@ def make_events(
     check_number("spread", spread, 0)
     check_number("swing", swing, 0, 1)
     check_number("excitation", excitation, 0, 0.99)
-    if kind not in KINDS:
-        raise ParameterError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}{nearest(str(kind), KINDS)}")
+    check_choice("kind", kind, PROCESSES)
     rng = as_generator(seed)
     names = client_names(clients)
     rates = {name: float(rate * np.exp(spread * rng.standard_normal())) for name in names}

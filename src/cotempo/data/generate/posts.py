@@ -8,15 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cotempo.data.arguments import as_generator, check_count, check_number
+from cotempo.data.arguments import as_generator, check_choice, check_count, check_number
 from cotempo.data.generate.vocabulary import LANGUAGES, MOST_WORDS, proper_name, word
 from cotempo.data.posts import Posts
 from cotempo.data.tables import GENERATORS, client_names, numbered
-from cotempo.errors import ParameterError, nearest
+from cotempo.errors import ParameterError
 
 COMMON = 150
 TOPIC = 12
 AUTHORS = 40
+DELAY = 1 / 8
 
 
 @dataclass(frozen=True)
@@ -116,20 +117,17 @@ def make_posts(
     if COMMON + events * TOPIC > MOST_WORDS:
         raise ParameterError(f"events must be at most {(MOST_WORDS - COMMON) // TOPIC}, as words run out, got {events}")
     for language in languages or ("",):
-        if language not in LANGUAGES:
-            known = ", ".join(LANGUAGES)
-            raise ParameterError(f"languages must be some of {known}, got {language!r}{nearest(language, LANGUAGES)}")
+        check_choice("each of languages", language, LANGUAGES)
     rng = as_generator(seed)
     names = client_names(clients)
     latent = _latent_events(names, events, days, shared if clients > 1 else 0.0, rng)
     spoken = {name: languages[number % len(languages)] for number, name in enumerate(names)}
-    width = days / 8
     found = {
-        name: _client(name, latent, spoken[name], posts, days, width, stream)
+        name: _client(name, latent, spoken[name], posts, days, stream)
         for name, stream in zip(names, rng.spawn(clients), strict=True)
     }
     labels = {name: tuple(str(label) for label in table.event) for name, table in found.items()}
-    return found, PostsTruth(labels, latent, spoken, width)
+    return found, PostsTruth(labels, latent, spoken, days * DELAY)
 
 
 GENERATORS["posts"] = make_posts
@@ -161,13 +159,7 @@ def _latent_events(
 
 
 def _client(
-    client: str,
-    events: dict[str, LatentEvent],
-    language: str,
-    posts: int,
-    days: float,
-    width: float,
-    rng: np.random.Generator,
+    client: str, events: dict[str, LatentEvent], language: str, posts: int, days: float, rng: np.random.Generator
 ) -> Posts:
     heard = [name for name, event in events.items() if client in event.clients]
     if not heard:
@@ -178,7 +170,7 @@ def _client(
     popular = rng.dirichlet(np.full(len(heard), 2.0))
     chosen = np.concatenate([np.arange(len(heard)), rng.choice(len(heard), posts - len(heard), p=popular)])
     onset = np.array([events[heard[place]].onset for place in chosen])
-    time = onset + _delays(days - onset, width, rng)
+    time = onset + _delays(days - onset, days * DELAY, rng)
     order = np.argsort(time, kind="stable")
     label = [heard[place] for place in chosen[order]]
     written = [_write(events[name], language, rng) for name in label]

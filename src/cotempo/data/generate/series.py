@@ -8,13 +8,13 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from cotempo.data.arguments import as_generator, check_count, check_number
+from cotempo.data.arguments import as_generator, check_choice, check_count, check_number
 from cotempo.data.masks import hide, mask_cells
 from cotempo.data.series import Series
 from cotempo.data.tables import GENERATORS, client_names
 from cotempo.errors import ParameterError, nearest
 
-KINDS = ("factors", "sines")
+PROCESSES = ("factors", "sines")
 MOST_CELLS = 5000
 
 
@@ -165,8 +165,7 @@ def make_series(
     check_number("noise", noise, 0, open_low=True)
     check_number("spread", spread, 0)
     check_number("missing", missing, 0, 0.95)
-    if kind not in KINDS:
-        raise ParameterError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}{nearest(str(kind), KINDS)}")
+    check_choice("kind", kind, PROCESSES)
     rng = as_generator(seed)
     names = client_names(clients)
     levels = {name: spread * rng.standard_normal(features) for name in names}

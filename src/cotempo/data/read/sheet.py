@@ -11,12 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as compute
 from numpy.typing import NDArray
 
+from cotempo.data.arguments import check_choice
 from cotempo.data.problems import Problems, client_name_error, quote
 from cotempo.data.read.columns import decoded, is_text, null_at, null_if_missing_word, to_floats, uncastable_rows
 from cotempo.data.tables import UNITS
-from cotempo.errors import ParameterError, nearest
+from cotempo.errors import nearest
 
 LIMIT = 8 * 1024**3
+MOST_ROWS_PER_RULE = 1000
 
 
 @dataclass(frozen=True)
@@ -29,8 +31,7 @@ class Reading:
     problems: Problems = field(default_factory=Problems)
 
     def __post_init__(self) -> None:
-        if self.unit not in UNITS:
-            raise ParameterError(f"unit must be 's', 'h' or 'D', got {self.unit!r}")
+        check_choice("unit", self.unit, UNITS)
 
 
 @dataclass(frozen=True)
@@ -63,10 +64,15 @@ class Sheet:
         self.reading.problems.add(must, client=owner, column=column, row=row)
 
     def note_rows(self, rows: NDArray[np.intp], must: str | Callable[[int], str], column: str) -> None:
-        """Note a problem of each row, with the row's client."""
-        # The column of clients itself cannot name the client.
-        owner = self.clients.name if column != self.reading.client else lambda row: None
-        self.reading.problems.add_rows(rows, must, column=column, first_row=self.first_row, client=owner)
+        """Note a problem of each row, with the row's client; `must` is given the position of the row."""
+        # A rule can be broken in millions of rows: list the first and count the rest, to bound the memory.
+        for row in rows[:MOST_ROWS_PER_RULE].tolist():
+            # The column of clients itself cannot name the client.
+            client = self.clients.name(row) if column != self.reading.client else None
+            text = must if isinstance(must, str) else must(row)
+            self.reading.problems.add(text, client=client, column=column, row=row + self.first_row)
+        if len(rows) > MOST_ROWS_PER_RULE:
+            self.note(f"{len(rows) - MOST_ROWS_PER_RULE} more rows break the same rule", column)
 
     def require(self, name: str) -> bool:
         """Return whether a column exists; note a problem, with the nearest name, if it does not."""
