@@ -47,11 +47,6 @@ class Counts(Table):
         """Kind, the one column, and unit."""
         return Schema(self.kind, ("count",), self.unit)
 
-    @property
-    def rows(self) -> int:
-        """The number of rows."""
-        return len(self.time)
-
     def columns(self) -> dict[str, Any]:
         """Return times and counts."""
         return {"time": self.time, "count": self.count}

@@ -100,11 +100,6 @@ class Events(Table):
         return Schema(self.kind, self.marks, self.unit)
 
     @property
-    def rows(self) -> int:
-        """The number of events."""
-        return len(self.time)
-
-    @property
     def windows(self) -> dict[str, tuple[float, float]]:
         """``(start, end)`` of each sequence, by name."""
         pairs = zip(self.start.tolist(), self.end.tolist(), strict=True)

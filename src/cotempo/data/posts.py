@@ -81,11 +81,6 @@ class Posts(Table):
         """Kind, optional columns that are present, and unit."""
         return Schema(self.kind, self.present or (), self.unit)
 
-    @property
-    def rows(self) -> int:
-        """The number of posts."""
-        return len(self.text)
-
     def select(self, rows: ArrayLike) -> Self:
         """Return the chosen rows: a mask or positions, in the order given."""
         chosen = np.arange(self.rows)[np.asarray(rows, dtype=None if np.size(rows) else np.intp)].tolist()

@@ -96,11 +96,6 @@ class Series(Table):
         """Kind, features and unit."""
         return Schema(self.kind, self.features, self.unit)
 
-    @property
-    def rows(self) -> int:
-        """The number of rows."""
-        return len(self.time)
-
     def sequences(self) -> Iterator[tuple[str, NDArray[np.float64], NDArray[np.float64]]]:
         """Yield ``(name, time, values)`` of each sequence."""
         for name, rows in runs_of(self.sequence):

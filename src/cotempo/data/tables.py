@@ -82,12 +82,13 @@ class Table(Framed):
         The name of the kind, unique.
     columns_are
         What the columns of the schema are called in a description.
-    unit
-        ``"s"``, ``"h"`` or ``"D"`` since 1970-01-01 UTC; empty where time is a plain number.
+    time, unit
+        Time of each row, ``(rows,)``; ``"s"``, ``"h"`` or ``"D"`` since 1970-01-01 UTC, empty for plain numbers.
     """
 
     kind: ClassVar[str]
     columns_are: ClassVar[str] = "columns"
+    time: NDArray[np.float64]
     unit: str
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -106,9 +107,9 @@ class Table(Framed):
         """What clients must agree on."""
 
     @property
-    @abstractmethod
     def rows(self) -> int:
         """The number of rows."""
+        return len(self.time)
 
     @abstractmethod
     def columns(self) -> dict[str, Any]:

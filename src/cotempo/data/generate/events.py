@@ -1,4 +1,4 @@
-"""`make_events`: Poisson, self-exciting and self-correcting processes with a known intensity."""
+"""`make_events`: Poisson and Hawkes processes with a known intensity."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from cotempo.data.events import Events
 from cotempo.data.tables import GENERATORS, client_names, numbered
 from cotempo.errors import ParameterError, nearest
 
-PROCESSES = ("poisson", "hawkes", "self-correcting")
+PROCESSES = ("poisson", "hawkes")
+RATE, SWING, DECAY = 2.0, 0.8, 2.0
 
 
 @dataclass(frozen=True)
@@ -24,10 +25,9 @@ class EventsTruth:
 
     - poisson: :math:`\lambda(t) = r\,(1 + a \sin(2\pi t / p))`,
     - hawkes: :math:`\lambda(t) = r + \sum_{t_i < t} b\,\beta\,e^{-\beta (t - t_i)}`,
-    - self-correcting: :math:`\lambda(t) = \exp(c\,(r t - \#\{t_i < t\}))`,
 
-    where the swing :math:`a`, the period :math:`p`, the excitation :math:`b`, the decay :math:`\beta` and the
-    correction :math:`c` are the same at all clients.
+    where the swing :math:`a`, the period :math:`p`, the excitation :math:`b` and the decay :math:`\beta` are the same
+    at all clients.
     """
 
     kind: str
@@ -37,7 +37,6 @@ class EventsTruth:
     period: float
     excitation: float
     decay: float
-    correction: float
     mark_probabilities: tuple[float, ...]
 
     def intensity(self, client: str, times: ArrayLike, history: ArrayLike = ()) -> NDArray[np.float64]:
@@ -55,11 +54,8 @@ class EventsTruth:
         rate, at, past = self._rate(client), np.asarray(times, np.float64), np.asarray(history, np.float64)
         if self.kind == "poisson":
             return np.asarray(rate * (1 + self.swing * np.sin(2 * np.pi * at / self.period)))
-        before = past < at[..., None]
-        if self.kind == "hawkes":
-            lag = np.where(before, at[..., None] - past, np.inf)
-            return np.asarray(rate + self.excitation * self.decay * np.exp(-self.decay * lag).sum(axis=-1))
-        return np.asarray(np.exp(self.correction * (rate * at - before.sum(axis=-1))))
+        lag = np.where(past < at[..., None], at[..., None] - past, np.inf)
+        return np.asarray(rate + self.excitation * self.decay * np.exp(-self.decay * lag).sum(axis=-1))
 
     def compensator(self, client: str, times: ArrayLike, history: ArrayLike = ()) -> NDArray[np.float64]:
         """Return the integral of the intensity from 0 to each of `times`; parameters as in `intensity`."""
@@ -67,14 +63,8 @@ class EventsTruth:
         if self.kind == "poisson":
             wave = self.period / (2 * np.pi) * (1 - np.cos(2 * np.pi * at / self.period))
             return np.asarray(rate * (at + self.swing * wave))
-        if self.kind == "hawkes":
-            lag = np.maximum(at[..., None] - past, 0)
-            return np.asarray(rate * at + self.excitation * (1 - np.exp(-self.decay * lag)).sum(axis=-1))
-        # Between two events the intensity is one exponential, so that its integral is a sum of differences.
-        edges = np.minimum(np.append(0.0, np.append(past, np.inf)), at[..., None])
-        slope, count = self.correction * rate, self.correction * np.arange(len(past) + 1)
-        steps = np.exp(slope * edges[..., 1:] - count) - np.exp(slope * edges[..., :-1] - count)
-        return np.asarray(steps.sum(axis=-1) / slope)
+        lag = np.maximum(at[..., None] - past, 0)
+        return np.asarray(rate * at + self.excitation * (1 - np.exp(-self.decay * lag)).sum(axis=-1))
 
     def _rate(self, client: str) -> float:
         if client not in self.rates:
@@ -86,15 +76,11 @@ def make_events(
     clients: int = 5,
     sequences: int = 20,
     length: float = 10.0,
-    kind: Literal["poisson", "hawkes", "self-correcting"] = "poisson",
+    kind: Literal["poisson", "hawkes"] = "poisson",
     *,
-    rate: float = 2.0,
     spread: float = 0.5,
     marks: int = 0,
-    swing: float = 0.8,
     excitation: float = 0.5,
-    decay: float = 2.0,
-    correction: float = 1.0,
     seed: int = 0,
 ) -> tuple[dict[str, Events], EventsTruth]:
     """Generate events with a known intensity; clients share its shape and have their own rates.
@@ -106,13 +92,13 @@ def make_events(
     length
         Every sequence is observed in ``[0, length]``.
     kind
-        ``"poisson"`` (inhomogeneous, two waves in a window), ``"hawkes"`` or ``"self-correcting"``.
-    rate, spread
-        A client's rate is `rate` times the exponential of a normal number of standard deviation `spread`.
+        ``"poisson"`` (inhomogeneous, two waves in a window) or ``"hawkes"``.
+    spread
+        A client's rate is 2 times the exponential of a normal number of this standard deviation.
     marks
         The number of marks, drawn independently with known probabilities; 0 for unmarked events.
-    swing, excitation, decay, correction
-        The shape; see `EventsTruth`.
+    excitation
+        The expected number of events that one event triggers.
     seed
         Equal seeds give equal events.
 
@@ -129,25 +115,22 @@ def make_events(
     check_count("clients", clients)
     check_count("sequences", sequences)
     check_count("marks", marks, least=0)
-    for name, value in (("length", length), ("rate", rate), ("decay", decay), ("correction", correction)):
-        check_number(name, value, 0, open_low=True)
+    check_number("length", length, 0, open_low=True)
     check_number("spread", spread, 0)
-    check_number("swing", swing, 0, 1)
     check_number("excitation", excitation, 0, 0.99)
     check_choice("kind", kind, PROCESSES)
     rng = as_generator(seed)
     names = client_names(clients)
-    rates = {name: float(rate * np.exp(spread * rng.standard_normal())) for name in names}
+    rates = {name: float(RATE * np.exp(spread * rng.standard_normal())) for name in names}
     chances = rng.dirichlet(np.full(marks, 5.0)) if marks else np.zeros(0)
     truth = EventsTruth(
-        kind=kind,
-        rates=rates,
+        kind,
+        rates,
         length=float(length),
-        swing=float(swing),
+        swing=SWING,
         period=length / 2,
         excitation=float(excitation),
-        decay=float(decay),
-        correction=float(correction),
+        decay=DECAY,
         mark_probabilities=tuple(chances.tolist()),
     )
     return {
@@ -159,7 +142,7 @@ GENERATORS["events"] = make_events
 
 
 def _client(truth: EventsTruth, name: str, sequences: int, rng: np.random.Generator) -> Events:
-    draw = {"poisson": _poisson, "hawkes": _hawkes, "self-correcting": _self_correcting}[truth.kind]
+    draw = {"poisson": _poisson, "hawkes": _hawkes}[truth.kind]
     times = [draw(truth, truth.rates[name], rng) for _ in range(sequences)]
     labels = [f"mark-{number}" for number in numbered(len(truth.mark_probabilities))]
     marks = [rng.choice(labels, len(part), p=truth.mark_probabilities).tolist() for part in times] if labels else None
@@ -188,15 +171,3 @@ def _hawkes(truth: EventsTruth, rate: float, rng: np.random.Generator) -> NDArra
         if rng.uniform(0, top) < rate + excited:
             found.append(time)
             excited += truth.excitation * truth.decay
-
-
-def _self_correcting(truth: EventsTruth, rate: float, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Invert the compensator, an exponential between events (Isham and Westcott, 1979)."""
-    found: list[float] = []
-    slope, time = truth.correction * rate, 0.0
-    while True:
-        shift = truth.correction * len(found)
-        time = float(np.log(np.exp(slope * time - shift) + slope * rng.exponential()) + shift) / slope
-        if time > truth.length:
-            return np.array(found)
-        found.append(time)
