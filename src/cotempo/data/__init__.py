@@ -5,7 +5,7 @@ from cotempo.data.events import Events
 from cotempo.data.generate.events import EventsTruth, make_events
 from cotempo.data.generate.posts import LatentEvent, PostsTruth, make_posts
 from cotempo.data.generate.series import SeriesTruth, make_series
-from cotempo.data.masks import hide, mask_cells, mask_features, mask_rows
+from cotempo.data.masks import hide, mask_cells, mask_rows
 from cotempo.data.partitions import partition
 from cotempo.data.posts import Posts
 from cotempo.data.read.events import read_events
@@ -41,7 +41,6 @@ __all__ = [
     "make_posts",
     "make_series",
     "mask_cells",
-    "mask_features",
     "mask_rows",
     "numbered",
     "partition",

@@ -84,12 +84,9 @@ class Events(Table):
         """
         parts = [np.asarray(part, dtype=np.float64) for part in times]
         names = np.array(numbered(len(parts)), dtype=np.str_)
-        bounds = (
-            np.array([[part[0], part[-1]] if len(part) else [0.0, 0.0] for part in parts])
-            if windows is None
-            else windows
-        )
-        start, end = np.broadcast_to(np.asarray(bounds, dtype=np.float64), (len(parts), 2)).T
+        if windows is None:
+            windows = np.array([[part[0], part[-1]] if len(part) else [0.0, 0.0] for part in parts])
+        start, end = np.broadcast_to(np.asarray(windows, dtype=np.float64), (len(parts), 2)).T
         codes, vocabulary = _codes(marks, mark_names, [len(part) for part in parts])
         joined = np.concatenate([np.zeros(0), *parts])
         return cls(np.repeat(names, [len(part) for part in parts]), joined, codes, vocabulary, names, start, end, unit)
@@ -115,9 +112,9 @@ class Events(Table):
 
     def columns(self) -> dict[str, Any]:
         """Return ``sequence``, ``time``, ``mark`` (when marked), ``start`` and ``end``, by name."""
-        place = np.searchsorted(self.names, self.sequence)
+        index = np.searchsorted(self.names, self.sequence)
         marked = {"mark": np.array(self.marks, dtype=np.str_)[self.mark]} if self.marks else {}
-        bounds = {"start": self.start[place], "end": self.end[place]}
+        bounds = {"start": self.start[index], "end": self.end[index]}
         return {"sequence": self.sequence, "time": self.time, **marked, **bounds}
 
     def side_tables(self) -> dict[str, dict[str, Any]]:
@@ -187,7 +184,7 @@ class Events(Table):
 
 
 def order_marks(marks: set[str]) -> tuple[str, ...]:
-    """Return marks in rising order: as numbers where all are whole numbers.
+    """Return marks sorted, as numbers if all are whole numbers.
 
     Examples
     --------
@@ -234,9 +231,8 @@ def _check(events: Events) -> None:
         problems.add("rows must be sorted by their sequence, and every sequence must have a window", column="sequence")
     for name, start, end in zip(events.names.tolist(), events.start.tolist(), events.end.tolist(), strict=True):
         if not (np.isfinite(start) and np.isfinite(end) and start < end):
-            problems.add(
-                f"the window of sequence {name!r} must end after its start, got [{start:g}, {end:g}]; pass windows="
-            )
+            must = f"the window of sequence {name!r} must end after its start, got [{start:g}, {end:g}]; pass windows="
+            problems.add(must)
     problems.raise_any()
     for name, times, _, start, end in events.sequences():
         if len(times) and (times[0] < start or times[-1] > end):

@@ -50,17 +50,6 @@ def mask_rows(shape: tuple[int, int], rate: float, rng: Seed) -> Mask:
     return _draw(shape, rate, rng, features=1)
 
 
-def mask_features(shape: tuple[int, int], rate: float, rng: Seed) -> Mask:
-    """Return a mask that hides complete features, which a client does not measure. Parameters as in `mask_cells`.
-
-    Examples
-    --------
-    >>> mask_features((2, 4), 0.5, rng=0).sum(axis=1).tolist()
-    [2, 2]
-    """
-    return _draw(shape, rate, rng, rows=1)
-
-
 def hide(series: Series, mask: Mask) -> tuple[Series, NDArray[np.float64]]:
     """Hide cells of a series.
 
@@ -91,15 +80,13 @@ def hide(series: Series, mask: Mask) -> tuple[Series, NDArray[np.float64]]:
     return replace(series, values=np.where(chosen, np.nan, series.values)), hidden
 
 
-def _draw(
-    shape: tuple[int, int], rate: float, rng: Seed, *, rows: int | None = None, features: int | None = None
-) -> Mask:
+def _draw(shape: tuple[int, int], rate: float, rng: Seed, *, features: int | None = None) -> Mask:
     """Return a mask of `shape` that repeats a random one of ``(rows, features)``."""
     if len(shape) != 2:
         raise ParameterError(f"shape must be (rows, features), got {shape!r}")
     check_count("rows", shape[0])
     check_count("features", shape[1])
     check_number("rate", rate, 0, 1)
-    found = np.zeros((rows or shape[0], features or shape[1]), dtype=np.bool_)
+    found = np.zeros((shape[0], features or shape[1]), dtype=np.bool_)
     found.flat[as_generator(rng).permutation(found.size)[: round(rate * found.size)]] = True
     return np.broadcast_to(found, shape).copy()

@@ -1,4 +1,4 @@
-"""What `fit` returns: the learned state, what it took to learn it, and whether joining helped each client."""
+"""`Fitted`, the result of `fit`: the learned state, its history, and whether joining helped each client."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Fitted:
         self.names = tuple(sorted(outcome.schemas))
 
     def __getitem__(self, client: str) -> Any:
-        """What the result is for one client; a method with one model for all returns that model."""
+        """Return the result for one client; a method with one model for all returns that model."""
         if client not in self.outcome.schemas:
             known = ", ".join(self.names[:10])
             raise DataError(

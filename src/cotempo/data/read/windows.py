@@ -1,4 +1,4 @@
-"""The observation window of each sequence: from columns, from a second table, or from the events themselves."""
+"""`windows_of`: the observation window of each sequence, from columns, a second table, or the events themselves."""
 
 from __future__ import annotations
 
