@@ -233,7 +233,7 @@ def test_changed_data_give_3_on_resume(cotempo: Command, made: Path, tmp_path: P
     file.write_text(file.read_text().replace("0.", "0.0", 1))
     said = cotempo("resume", "runs/first")
     assert said.code == 3
-    assert "begun on" in said.err
+    assert "started on" in said.err
 
 
 def test_errors_for_machines_are_one_object(cotempo: Command, made: Path) -> None:

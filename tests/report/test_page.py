@@ -60,7 +60,7 @@ def page(evil: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for record in history:
         record["phase"] = SCRIPT
         record["metrics"] = {IMAGE: 1.0, SCRIPT: 2.0}
-        record["failures"] = [{"client": SCRIPT, "step": 1, "phase": IMAGE, "kind": SCRIPT, "about": IMAGE}]
+        record["failures"] = [{"client": SCRIPT, "step": 1, "phase": IMAGE, "kind": SCRIPT, "detail": IMAGE}]
     outcome = Outcome(evil.method, evil.state, evil.outcome.schemas, evil.outcome.memories, tuple(history))
     path: Path = evil.method.result(outcome).report(tmp_path_factory.mktemp("report") / "new" / "page.html")
     return path

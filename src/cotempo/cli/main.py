@@ -17,14 +17,16 @@ import typer
 
 import cotempo
 from cotempo import data
-from cotempo.cli import federation
+from cotempo.cli import deploy
 from cotempo.cli.output import Json, Quiet, describe_message, describe_messages, describe_result, emit
 from cotempo.data.arguments import check_choice
 from cotempo.errors import CotempoError, DataError, EngineError, ParameterError, QuorumError, RunError
 from cotempo.federation.fitted import load
 from cotempo.runs.experiment import Experiment, generators, load_clients, load_truth
-from cotempo.runs.folder import read_experiment, read_lines
-from cotempo.runs.run import dry_run, resume, run_experiment
+from cotempo.runs.folder import read_experiment
+from cotempo.runs.records import read_lines
+from cotempo.runs.run import dry_run, resume
+from cotempo.runs.run import run as run_experiment
 
 app = typer.Typer(
     help="Learn together from time-stamped data that must not leave its owners.",
@@ -205,9 +207,9 @@ def messages(
     emit(describe_messages(client, records), {"client": client, "messages": records}, quiet=quiet, as_json=as_json)
 
 
-app.command(name="provision")(federation.provision_kits)
-app.add_typer(federation.server, name="server")
-app.add_typer(federation.client, name="client")
+app.command(name="provision")(deploy.provision_kits)
+app.add_typer(deploy.server, name="server")
+app.add_typer(deploy.client, name="client")
 
 
 def main(arguments: list[str] | None = None) -> None:

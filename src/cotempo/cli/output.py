@@ -72,7 +72,7 @@ def describe_messages(client: str, records: Sequence[Mapping[str, Any]]) -> list
         fate = "only their sum over clients is used" if first["summed"] else "each is used as it is"
         lines.append(f"Phase {phase!r}: {len(group)} messages of {first['bytes']:,} bytes; {fate}.")
         for name, field in first["fields"].items():
-            lines.append(f"  {name}: {_what(field)}{field['about'] and ': ' + field['about']}")
+            lines.append(f"  {name}: {_what(field)}{field['description'] and ': ' + field['description']}")
     lines.append("")
     for record in records:
         values = "; ".join(f"{name} {_values(field)}" for name, field in record["fields"].items())

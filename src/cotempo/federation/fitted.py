@@ -151,16 +151,16 @@ def load(folder: str | Path, *, device: Device | None = None) -> Any:
     try:
         about = json.loads((folder / "fitted.json").read_text())
         cls = find_method(about["method"])
-        kinds = (cls.Memory,) if cls.Memory else ()
+        method = cls(**{**about["parameters"], **({"device": device} if device else {})})
         schemas = {
             name: Schema(kind=schema["kind"], columns=tuple(schema["columns"]), unit=schema["unit"])
             for name, schema in about["schemas"].items()
         }
         outcome = Outcome(
-            cls(**{**about["parameters"], **({"device": device} if device else {})}),
+            method,
             decode((folder / "state.safetensors").read_bytes(), cls.State),
             schemas,
-            unstack(decode((folder / "memories.safetensors").read_bytes()), *kinds),
+            unstack(decode((folder / "memories.safetensors").read_bytes()), *method.memory_types),
             tuple(json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()),
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError, TreeError) as error:

@@ -22,7 +22,6 @@ from cotempo.federation import (
     Ask,
     Benefit,
     Expect,
-    Late,
     Message,
     Method,
     Metrics,
@@ -30,6 +29,7 @@ from cotempo.federation import (
     Rng,
     Roster,
     Spec,
+    Staleness,
 )
 from cotempo.learners.state import LearnerMemory, LearnerState, Trained
 from cotempo.learners.vector import Vector, from_vector, to_vector
@@ -119,7 +119,7 @@ class Learner(Method):
         return weights
 
     @property
-    def late(self) -> Mapping[str, Late]:
+    def staleness(self) -> Mapping[str, Staleness]:
         """Training, where the server needs no more than a weighted mean."""
         return {"train": "weighted"} if self.sums else {}
 

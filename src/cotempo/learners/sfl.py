@@ -11,13 +11,13 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from cotempo.federation import EMPTY, Answers, Message
 from cotempo.learners.fedavg import FedAvg
 from cotempo.learners.state import Penalty
 from cotempo.learners.training import near
+from cotempo.typing import Floats, Singles
 
 
 class SFL(FedAvg):
@@ -59,7 +59,7 @@ class SFL(FedAvg):
         return replace(state, models=models, weights=mean)
 
 
-def relation_graph(models: NDArray[np.float32], layers: int) -> NDArray[np.float64]:
+def relation_graph(models: Singles, layers: int) -> Floats:
     """Return how much each client takes of each model, ``(clients, clients)``; rows sum to one.
 
     Examples

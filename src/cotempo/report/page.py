@@ -12,7 +12,7 @@ import jinja2
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from cotempo.runs.folder import environment
+from cotempo.runs.records import environment
 from cotempo.storage.files import write_whole
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def describe(fitted: Fitted, truth: Any = None) -> dict[str, Any]:
         entry["down"] += sum(record["sent"].values())
     return {
         **fitted.summary(truth),
-        "about": (type(fitted.method).__doc__ or "").strip().splitlines()[0],
+        "about": (type(fitted.method).__doc__ or "").strip().partition("\n")[0],
         "parameters": fitted.method.model_dump(mode="json"),
         "phases": phases,
         "figures": {title: embed(figure) for title, figure in figures.items()},

@@ -12,12 +12,13 @@ import numpy as np
 
 from cotempo.data import Table
 from cotempo.engines.pool import Pool
+from cotempo.engines.settings import InProcessSettings
 from cotempo.federation.exchange import Question
 from cotempo.federation.method import Method
-from cotempo.storage.tree import decode, digest, encode
-from cotempo.testing.checks import Clients, check, final, steps_of
+from cotempo.storage.tree import TreeError, decode, digest, encode
+from cotempo.testing.contract import Clients, check, final, steps_of
 from cotempo.testing.engines import Bytewise, Faulty, direct
-from cotempo.testing.watch import Watched, assert_close, assert_same
+from cotempo.testing.purity import Watched, assert_close, assert_same
 
 
 @check
@@ -57,7 +58,7 @@ def every_engine_gives_the_same_bits(method: Method, clients: Clients, public: T
     """Direct calls, a pool of processes, and a bytes-only engine end in the same bits."""
     expected = final(method, direct(method, clients), public)
     assert final(method, Bytewise(method, clients, folder), public) == expected, "the bytes-only engine differs"
-    pool = Pool(method, clients, seed=0, workers=2)
+    pool = Pool(method, clients, InProcessSettings(workers=2), seed=0)
     try:
         assert final(method, pool, public) == expected, "the pool differs"
     finally:
@@ -92,11 +93,17 @@ def verbs_change_nothing_they_are_given(method: Method, clients: Clients, public
 @check
 def state_and_memory_survive_disk(method: Method, clients: Clients, public: Table | None, folder: Path) -> None:
     """After every step, state and memories come back from bytes as they were, type for type."""
-    kinds = (method.Memory,) if method.Memory else ()
     engine = direct(method, clients)
     ledger: dict[str, int] = {}
     for step in steps_of(method, engine, public):
         ledger |= step.answers.versions
-        assert_same(decode(encode(step.state), method.State), step.state)
+        assert_same(_stored(step.state, method.State), step.state)
     for memory in engine.memories(ledger).values():
-        assert_same(decode(encode(memory), *kinds), memory)
+        assert_same(_stored(memory, *method.memory_types), memory)
+
+
+def _stored(tree: Any, *types: type) -> Any:
+    try:
+        return decode(encode(tree), *types)
+    except TreeError as error:
+        raise AssertionError(f"states and memories must be trees that can be stored: {error}") from error

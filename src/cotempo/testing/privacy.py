@@ -15,14 +15,14 @@ from cotempo.federation.message import Message
 from cotempo.federation.method import Method
 from cotempo.runs.folder import RunFolder
 from cotempo.storage.tree import digest
-from cotempo.testing.checks import Clients, check, exchanges, steps_of
+from cotempo.testing.contract import Clients, check, exchanges, steps_of
 from cotempo.testing.engines import Faulty, direct
 
 
 @check
 def nothing_raw_crosses(method: Method, clients: Clients, public: Table | None, folder: Path) -> None:
     """No marker value, raw row or text of a client is in a message, a metric, a failure or a log."""
-    marked, secrets = plant(clients)
+    marked, secrets = plant_markers(clients)
     seen: list[Message] = []
 
     def listen(question: Question, reply: Reply) -> Reply:
@@ -31,7 +31,7 @@ def nothing_raw_crosses(method: Method, clients: Clients, public: Table | None, 
         return reply
 
     run = RunFolder.create(folder / "run", {"name": "contract"}, {})
-    steps_of(method, Faulty(direct(method, marked), tamper=listen), public, keeper=run)
+    steps_of(method, Faulty(direct(method, marked), tamper=listen), public, recorder=run)
     run.close()
     for message in seen:
         for name, value in message.items():
@@ -42,7 +42,7 @@ def nothing_raw_crosses(method: Method, clients: Clients, public: Table | None, 
         assert str(secret) not in logs, "a log holds a raw value of a client"
 
 
-def plant(clients: Clients) -> tuple[dict[str, Table], list[Any]]:
+def plant_markers(clients: Clients) -> tuple[dict[str, Table], list[Any]]:
     """Clients, and what must not be found anywhere: rows of many-digit numbers planted within range, times, texts."""
     planted = {name: table.with_markers(number) for number, (name, table) in enumerate(sorted(clients.items()))}
     secrets = [secret for _, own in planted.values() for secret in own]
@@ -68,7 +68,7 @@ def bad_messages_are_left_out(method: Method, clients: Clients, public: Table | 
 
     silent = Faulty(direct(method, clients), deliver=lambda question: not at_first(question))
     unasked = steps_of(method, silent, public, most=first + 2)
-    for name, spoil in SPOILERS.items():
+    for name, spoil in CORRUPTIONS.items():
 
         def tamper(question: Question, reply: Reply, spoil: Any = spoil) -> Reply:
             if at_first(question) and reply.message is not None:
@@ -76,7 +76,9 @@ def bad_messages_are_left_out(method: Method, clients: Clients, public: Table | 
             return reply
 
         steps = steps_of(method, Faulty(direct(method, clients), tamper=tamper), public, most=first + 2)
-        (failure,) = steps[first - 1].answers.failures
+        failures = steps[first - 1].answers.failures
+        assert len(failures) == 1, f"{name}: {len(failures)} clients were left out, it must be one"
+        (failure,) = failures
         assert failure.client == victim, f"{name}: the failure names the wrong client"
         assert failure.kind == "MessageError", f"{name}: was not refused as a message"
         assert digest(steps[-1].state) == digest(unasked[-1].state), f"{name}: the refused message left a trace"
@@ -92,7 +94,7 @@ def _spoil_first(change: Callable[[Any], Any]) -> Callable[[Message], Message]:
     return spoil
 
 
-SPOILERS: dict[str, Callable[[Message], Message]] = {
+CORRUPTIONS: dict[str, Callable[[Message], Message]] = {
     "NaN": _spoil_first(lambda value: value * np.nan),
     "infinite": _spoil_first(lambda value: np.full(np.shape(value), np.inf) if np.ndim(value) else np.inf),
     "wrong shape": _spoil_first(lambda value: np.zeros((*np.shape(value), 2))),

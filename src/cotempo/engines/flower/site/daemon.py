@@ -1,8 +1,7 @@
-"""A site's side: look whether all is well, join, stay joined, leave.
+"""`SiteDaemon`, a site's first process: python -m cotempo.engines.flower.site.daemon KIT.
 
-python -m cotempo.engines.flower.client KIT watches over two processes: Flower's SuperNode, which speaks with the
-server, and the worker, which answers. When one of them dies, both are started anew: the server hears of a lost answer
-and asks again.
+It checks the site, joins, and watches over two processes: `node`, Flower's SuperNode, which talks to the server, and
+`worker`, which answers. When one of them dies it restarts both; the server notices the lost answer and asks again.
 """
 
 from __future__ import annotations
@@ -12,52 +11,57 @@ import http.client
 import os
 import secrets
 import signal
-import socket
 import ssl
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple, NoReturn
 
 from cotempo.data import describe
-from cotempo.engines.flower import SILENCE, need_flower
-from cotempo.engines.flower.daemon import Daemon
-from cotempo.engines.flower.desk import Desk, SiteSettings
+from cotempo.engines.flower.processes import Daemon, free_port
+from cotempo.engines.flower.site.service import SiteService
+from cotempo.engines.flower.site.settings import SiteSettings
 from cotempo.errors import CotempoError, EngineError
 from cotempo.federation.registry import find_method
 from cotempo.storage.files import write_whole
 
-BEHIND, AHEAD = 290.0, 6.0  # seconds a site's clock may differ; Flower refuses signatures of other times
-PAUSE = 0.25  # seconds until a site whose processes ended joins again, doubled each time, up to a minute
+BEHIND_SECONDS, AHEAD_SECONDS = 290.0, 6.0  # how far a site's clock may be off; Flower refuses other signatures
+RESTART_SECONDS = 0.25  # pause before a site whose processes ended joins again, doubled each time, up to a minute
 
 
-class Client:
-    """A startup kit, unpacked."""
+class HealthCheck(NamedTuple):
+    """One thing that was checked, whether it is well, and what was found."""
+
+    name: str
+    ok: bool
+    detail: str
+
+
+class SiteDaemon:
+    """A site, from its unpacked startup kit."""
 
     def __init__(self, kit: str | Path):
         self.kit = Path(kit).resolve()
-        self.settings = SiteSettings.read(self.kit)
+        self.settings = SiteSettings.from_kit(self.kit)
         self.home = self.kit / "home"
         self.daemon = Daemon(self.home, "client")
 
-    def check(self) -> Iterator[tuple[str, str | None]]:
-        """Look at the data, the methods, the keys, the connection and the clock; yield what is well, or what is not.
-
-        Each item is what was looked at and `None`, or why it is not well.
-        """
-        for about, look in (
+    def check(self) -> Iterator[HealthCheck]:
+        """Check the data, the methods, the connection with its clocks, and the key."""
+        for name, check in (
             ("data", self._check_data), ("methods", self._check_methods), ("server", self._check_server),
             ("key", self._check_key),
         ):  # fmt: skip
             try:
-                yield f"{about}: {look()}", None
+                yield HealthCheck(name, True, check())
             except (CotempoError, OSError) as error:
-                yield about, str(error)
+                yield HealthCheck(name, False, str(error))
 
     def _check_data(self) -> str:
-        desk = Desk(self.settings, self.home)
-        tables = [desk.read_table(kind) for kind in self.settings.sources]
+        service = SiteService(self.settings, self.home)
+        tables = [service.read_table(kind) for kind in self.settings.sources]
         return "; ".join(next(iter(describe({self.settings.name: table}).lines())) for table in tables)
 
     def _check_methods(self) -> str:
@@ -85,82 +89,77 @@ class Client:
         finally:
             connection.close()
         skew = time.time() - email.utils.parsedate_to_datetime(stamp).timestamp() if stamp else 0.0
-        if not -BEHIND < skew < AHEAD:
+        if not -BEHIND_SECONDS < skew < AHEAD_SECONDS:
             raise EngineError(f"your clock must agree with the server's, it is {skew:+.0f} s off; set it, best by NTP")
         return f"{self.settings.server} shows the right certificate, clocks agree within {abs(skew) + 1:.0f} s"
 
     def _check_key(self) -> str:
         if self.daemon.pid is not None:
             return f"in use, this site is joined as process {self.daemon.pid}"
-        self._knock()
+        self._verify_key()
         return f"{self.settings.server} knows this site as {self.settings.name}"
 
-    def _knock(self) -> None:
-        """Show the key; what the server calls the site is kept, to be able to sign off after a kill."""
-        need_flower()
-        from cotempo.engines.flower.speaking import speaking
-        from cotempo.engines.flower.tasks import knock
+    def _verify_key(self) -> None:
+        """Authenticate once; keep the node's id, with which a site that was killed can be signed off."""
+        from cotempo.engines.flower.site.tasks import verify_key
 
-        with speaking(self.settings.server):
-            number = knock(self.settings.server, self.kit / "ca.crt", self.kit / "site.key", self._number())
-        self.home.mkdir(exist_ok=True)
-        write_whole(self.home / "number", str(number).encode())
-
-    def _number(self) -> int | None:
+        kit, server = self.kit, self.settings.server
         try:
-            return int((self.home / "number").read_text())
+            previous = int((self.home / "node_id").read_text())
         except (OSError, ValueError):
-            return None
+            previous = None
+        node_id = verify_key(server, kit / "ca.crt", kit / "site.key", previous)
+        self.home.mkdir(exist_ok=True)
+        write_whole(self.home / "node_id", str(node_id).encode())
 
-    def demand_well(self) -> None:
-        """Raise where something is not well."""
-        wrong = [f"  {about}: {why}" for about, why in self.check() if why]
-        if wrong:
+    def require_healthy(self) -> None:
+        """Raise `EngineError` if a check fails."""
+        if wrong := [f"  {check.name}: {check.detail}" for check in self.check() if not check.ok]:
             raise EngineError("\n".join(["this site cannot join:", *wrong]))
 
     def start(self) -> None:
-        """Look whether all is well, and join in the background."""
-        self.demand_well()
-        self.daemon.start([sys.executable, "-m", "cotempo.engines.flower.client", str(self.kit)], SILENCE)
+        """Check the site, and join in the background."""
+        self.require_healthy()
+        self.daemon.start([sys.executable, "-m", "cotempo.engines.flower.site.daemon", str(self.kit)])
 
     def stop(self) -> bool:
-        """Leave."""
+        """Leave; return whether the site was joined."""
         return self.daemon.stop()
 
-    def watch(self) -> None:
-        """Join, as `demand_well` found possible, and stay joined until told to stop."""
+    def run_forever(self) -> NoReturn:
+        """Join and stay joined until stopped; `require_healthy` must have passed just before."""
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-        self.daemon.note(os.getpid())
+        self.daemon.write_pid(os.getpid())
         self.home.mkdir(exist_ok=True)
-        desk, pause, is_expected = Desk(self.settings, self.home), PAUSE, True  # `demand_well` has just knocked
+        service, pause, is_verified = SiteService(self.settings, self.home), RESTART_SECONDS, True
         while True:
             began = time.monotonic()
             try:
-                if not is_expected:
-                    self._knock()
-                is_expected = False
-                self._attend()
+                if not is_verified:
+                    self._verify_key()
+                is_verified = False
+                self._run_processes()
             except (CotempoError, OSError) as error:
-                desk.note(str(error))
+                service.log(str(error))
             # A site that comes and goes must not flood the server.
-            pause = PAUSE if time.monotonic() - began > 60 else min(2 * pause, 60.0)
+            pause = RESTART_SECONDS if time.monotonic() - began > 60 else min(2 * pause, 60.0)
             time.sleep(pause)
 
-    def _attend(self) -> None:
-        """Start SuperNode and worker; return when one of them has ended, and the other been ended."""
+    def _run_processes(self) -> None:
+        """Start SuperNode and worker; when one of them has ended, end the other and return."""
         secret = self.home / "secret"
         secret.touch(mode=0o600)
         secret.write_bytes(secrets.token_bytes(32))
         port = free_port()
         node = [
-            sys.executable, "-m", "cotempo.engines.flower.node",
+            sys.executable, "-m", "cotempo.engines.flower.site.node",
             "--superlink", self.settings.server, "--root-certificates", str(self.kit / "ca.crt"),
             "--auth-supernode-private-key", str(self.kit / "site.key"),
             "--isolation", "process", "--host", "127.0.0.1", "--port", str(port),
             "--superexec-auth-secret-file", str(secret),
         ]  # fmt: skip
-        worker = [sys.executable, "-m", "cotempo.engines.flower.worker", str(self.kit), f"127.0.0.1:{port}"]
-        environment = {**os.environ, **SILENCE, "FLWR_HOME": str(self.home / "flower")}
+        worker = [sys.executable, "-m", "cotempo.engines.flower.site.worker", str(self.kit), f"127.0.0.1:{port}"]
+        environment = {**os.environ, "FLWR_HOME": str(self.home / "flower")}
         processes = [subprocess.Popen(command, env=environment) for command in (node, worker)]
         try:
             while all(process.poll() is None for process in processes):
@@ -171,13 +170,5 @@ class Client:
                 process.wait()
 
 
-def free_port() -> int:
-    """A port of this machine that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 if __name__ == "__main__":
-    need_flower()
-    Client(sys.argv[1]).watch()
+    SiteDaemon(sys.argv[1]).run_forever()

@@ -1,4 +1,4 @@
-"""Checks that kills, losses, duplicates, comers and goers cost only what they must."""
+"""Checks that kills, losses, duplicates and churn cost only what they must."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from cotempo.errors import QuorumError
 from cotempo.federation.engine import Engine
 from cotempo.federation.exchange import Question
 from cotempo.federation.method import Method
-from cotempo.federation.rounds import Checkpoint, rounds
+from cotempo.federation.rounds import Checkpoint
 from cotempo.runs.folder import RunFolder
 from cotempo.storage.tree import digest
-from cotempo.testing.checks import Clients, check, exchanges, final, steps_of
+from cotempo.testing.contract import Clients, check, drive, exchanges, final, steps_of
 from cotempo.testing.engines import Bytewise, Faulty, Killed, direct
 
 
@@ -42,7 +42,7 @@ def killed_anywhere_equals_never_killed(method: Method, clients: Clients, public
         engine = _engine(kind, method, clients, place)
         if start:
             engine.restore(start.memories, start.ledger)
-        resumed = steps_of(method, engine, public, keeper=run, start=start)
+        resumed = steps_of(method, engine, public, recorder=run, start=start)
         run.close()
         state = resumed[-1].state if resumed else start and start.state
         assert digest(state) == expected, f"killed at {point} of step {step} on the {kind} engine, resumed: differs"
@@ -54,38 +54,29 @@ def _engine(kind: str, method: Method, clients: Clients, place: Path) -> Engine:
 
 def _kill(method: Method, engine: Engine, public: Table | None, place: Path, step: int, point: str) -> None:
     run: Any = RunFolder.create(place / "run", {"name": "contract"}, {})
-    keeper = DyingKeeper(run, step if point == "save" else None)
+    recorder: Any = DyingRecorder(run, step if point == "save" else None)
     try:
-        steps_of(method, Faulty(engine, kill=(step, point)), public, keeper=keeper)
+        steps_of(method, Faulty(engine, kill=(step, point)), public, recorder=recorder)
     except Killed:
         pass
     finally:
         run.close()
 
 
-class DyingKeeper:
-    """A run folder that dies before it has saved a step."""
+class DyingRecorder:
+    """A run folder that dies before it has stored a step."""
 
     def __init__(self, run: RunFolder, step: int | None):
         self.run, self.step = run, step
 
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.run, name)
+
     def checkpoint(self, checkpoint: Checkpoint) -> None:
-        """Save, or die."""
+        """Store, or die."""
         if checkpoint.step == self.step:
             raise Killed
         self.run.checkpoint(checkpoint)
-
-    def log(self, *args: Any) -> None:
-        """As the run folder."""
-        self.run.log(*args)
-
-    def record(self, *args: Any) -> None:
-        """As the run folder."""
-        self.run.record(*args)
-
-    def trouble(self, *args: Any) -> None:
-        """As the run folder."""
-        self.run.trouble(*args)
 
 
 @check
@@ -129,7 +120,7 @@ class Doubled(Faulty):
 
 
 @check
-def comers_and_goers_cost_only_themselves(method: Method, clients: Clients, public: Table | None, folder: Path) -> None:
+def churn_costs_only_the_affected(method: Method, clients: Clients, public: Table | None, folder: Path) -> None:
     """A late joiner, a leaver and a site whose disk was wiped do not stop the others."""
     last = sorted(clients)[-1]
     others = [name for name in clients if name != last]
@@ -160,7 +151,7 @@ def below_quorum_stops(method: Method, clients: Clients, public: Table | None, f
     """With nobody answering, the loop stops with a typed error."""
     silent = Faulty(direct(method, clients), deliver=lambda question: False)
     try:
-        list(rounds(method, silent, public=public, seed=0, quorum=0.5))
+        list(drive(method, silent, public=public, quorum=0.5))
     except QuorumError:
         return
     raise AssertionError("nobody answered and nothing was said")

@@ -1,8 +1,7 @@
-"""A site's side of Flower's interfaces: its key at the server's door, and the tasks its SuperNode holds for it.
+"""`Tasks`, the messages that a SuperNode holds for its worker, and `verify_key`, a site's key shown to the server.
 
 Flower would start a process for each message; in its isolation mode `process` it leaves that to others, and here the
-worker that is already there takes the task. Apart from `runtime` because a site starts in half the time without what
-only operators need.
+running worker takes the task. What only operators need stays out: a site starts in half the time without it.
 """
 
 from __future__ import annotations
@@ -32,11 +31,12 @@ from flwr.supernode.fleet_http_client import FleetHttpClient
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, push_task_output
 
+from cotempo.engines.flower.transport import translate_http_errors
 from cotempo.errors import EngineError
 
 
 class SiteTask:
-    """One message that a SuperNode holds for this site's worker."""
+    """One message that the SuperNode holds for the worker."""
 
     def __init__(self, address: str, token: str):
         self.client = RuntimeHttpClient.from_server_address(
@@ -59,7 +59,7 @@ class SiteTask:
 
 
 class Tasks:
-    """The tasks of a SuperNode on this machine."""
+    """The tasks of the SuperNode on this machine."""
 
     def __init__(self, address: str, secret: bytes):
         self.address = address
@@ -74,28 +74,31 @@ class Tasks:
         )  # fmt: skip
 
     def take(self) -> SiteTask | None:
-        """The oldest message that waits, if any."""
+        """Return the oldest waiting message, if any."""
         taken = self.client.AcquireTask(AcquireTaskRequest(supported_task_types=[TaskType.CLIENT_APP]))
         return SiteTask(self.address, taken.token) if taken.token else None
 
 
-def knock(address: str, authority: Path, key: Path, node_id: int | None = None) -> int:
-    """Show a site's key at the server's door and leave again; returns the number Flower knows the site by.
+def verify_key(address: str, authority: Path, key: Path, previous: int | None = None) -> int:
+    """Authenticate once and disconnect; return the id of the site's node.
 
-    A site that was killed is thought to be there for another minute; with its number it is signed off first.
+    The server takes a site that was killed for online for another minute; sign it off first by its `previous` id.
     """
     private = load_ssh_private_key(key.read_bytes(), None)
     if not isinstance(private, EllipticCurvePrivateKey):
-        raise EngineError(f"{key} must be the key of a kit, it is of another kind")
+        raise EngineError(f"{key} must be the key of a kit, got another kind")
     public = private.public_key()
     interceptors: list[Any] = [
         RuntimeVersionHttpInterceptor(component_name="SuperNode"),
         NodeAuthHttpInterceptor(private, public),
     ]
-    with FleetHttpClient.from_server_address(address, False, authority.read_bytes(), interceptors) as client:
-        if node_id is not None:
+    with (
+        translate_http_errors(address),
+        FleetHttpClient.from_server_address(address, False, authority.read_bytes(), interceptors) as client,
+    ):
+        if previous is not None:
             with suppress(httpx.HTTPStatusError):
-                client.DeactivateNode(DeactivateNodeRequest(node_id=node_id))
+                client.DeactivateNode(DeactivateNodeRequest(node_id=previous))
         try:
             found = client.ActivateNode(
                 ActivateNodeRequest(public_key=public_key_to_bytes(public), heartbeat_interval=30)

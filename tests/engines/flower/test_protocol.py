@@ -6,7 +6,8 @@ import pytest
 from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
-from cotempo.engines.flower.records import SMALL, VERSION, pack, unpack
+from cotempo.engines.flower.protocol import Part, Verb
+from cotempo.engines.flower.transport import SMALL, VERSION, pack, unpack
 from cotempo.errors import MessageError
 
 
@@ -18,8 +19,8 @@ def _identity(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("size", [0, 1, SMALL, SMALL + 1, 10 * SMALL])
 def test_bytes_come_back_as_they_went(size: int) -> None:
-    parts = {"question": bytes(range(256)) * (size // 256) + b"x" * (size % 256), "common": b"c" * (SMALL + 7)}
-    assert unpack(Message(pack("ask", parts), 7, "query")) == ("ask", parts)
+    parts = {Part.QUESTION: bytes(range(256)) * (size // 256) + b"x" * (size % 256), Part.COMMON: b"c" * (SMALL + 7)}
+    assert unpack(Message(pack(Verb.ASK, parts), 7, "query")) == (Verb.ASK, parts)
 
 
 @pytest.mark.parametrize(
@@ -28,6 +29,7 @@ def test_bytes_come_back_as_they_went(size: int) -> None:
         RecordDict(),
         RecordDict({"large": ConfigRecord({"verb": "ask", "version": VERSION})}),
         RecordDict({"small": ConfigRecord({"verb": "ask"})}),
+        RecordDict({"small": ConfigRecord({"verb": "shell", "version": VERSION})}),
         RecordDict({"small": ConfigRecord({"verb": "ask", "version": VERSION + 1})}),
     ],
 )

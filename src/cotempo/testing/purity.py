@@ -1,4 +1,4 @@
-"""Watch what a method does with what it is given, and compare trees."""
+"""`Watched`: a method whose verbs are watched for changed inputs, and the comparison of trees."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Watched:
 
 
 def fingerprint(value: Any) -> str:
-    """A text that changes when anything in `value` does."""
+    """Return a text that changes when anything in `value` does."""
     if isinstance(value, Message):
         return digest(value.to_tree())
     if isinstance(value, Mapping):
@@ -72,9 +72,21 @@ def fingerprint(value: Any) -> str:
 
 
 def assert_same(first: Any, second: Any) -> None:
-    """Two trees are equal, type for type."""
+    """Two trees are equal, type for type and bit for bit."""
     assert type(first) is type(second), f"{type(first).__name__} came back for {type(second).__name__}"
-    assert digest(first) == digest(second), "the tree came back with other bits"
+    if isinstance(first, Mapping):
+        assert list(first) == list(second), "a mapping came back with other keys"
+        for key in first:
+            assert_same(first[key], second[key])
+    elif isinstance(first, tuple):
+        assert len(first) == len(second), "a tuple came back with another length"
+        for one, other in zip(first, second, strict=True):
+            assert_same(one, other)
+    elif hasattr(first, "__dataclass_fields__"):
+        for name in first.__dataclass_fields__:
+            assert_same(getattr(first, name), getattr(second, name))
+    else:
+        assert digest(first) == digest(second), "the tree came back with other bits"
 
 
 def assert_close(first: Any, second: Any, tolerance: float = 1e-8) -> None:
