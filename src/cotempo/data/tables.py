@@ -141,13 +141,7 @@ class Table(Framed):
 
     @abstractmethod
     def with_markers(self, number: int) -> tuple[Self, list[float | str]]:
-        """Return the table, with recognizable values where needed, and the values that no message may hold.
-
-        Parameters
-        ----------
-        number
-            The position of the client, so that clients get different values.
-        """
+        """Return the table with recognizable values, different for each `number`, and all that no message may hold."""
 
     def __len__(self) -> int:
         return self.rows
@@ -249,13 +243,7 @@ def numbered(count: int) -> list[str]:
 
 
 def client_names(count: int) -> list[str]:
-    """Return ``client-0``, ``client-1``, ..., zero-padded.
-
-    Examples
-    --------
-    >>> client_names(2)
-    ['client-0', 'client-1']
-    """
+    """Return ``client-0``, ``client-1``, ..., zero-padded."""
     return [f"client-{number}" for number in numbered(count)]
 
 
