@@ -96,7 +96,7 @@ def test_messages_show_everything_a_client_sent(cotempo: Command, made: Path, tm
     assert cotempo("messages", "runs/first", "--client", client, "--quiet").out == ""
     unknown = cotempo("messages", "runs/first", "--client", "nobody")
     assert unknown.code == 5
-    assert f"no message of client 'nobody'; it holds messages of: {client}" in unknown.err
+    assert f"client must be one of {client}" in unknown.err
 
 
 def test_a_dry_run_shows_and_sends_nothing(cotempo: Command, made: Path, tmp_path: Path) -> None:

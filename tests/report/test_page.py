@@ -124,6 +124,20 @@ def test_the_same_result_gives_the_same_bytes(evil: Any, tmp_path: Path) -> None
     assert ct.load(tmp_path / "saved").report(tmp_path / "third.html").read_bytes() == first
 
 
+def test_notebooks_show_every_result_with_its_benefit(evil: Any) -> None:
+    reader = Reader()
+    reader.feed(evil._repr_html_())
+    assert set(reader.tags) <= {"div", "b", "table", "tr", "th", "td", "p"}
+    assert not reader.attributes
+    assert evil.headline() in reader.text
+    rows = {name: Series.from_arrays(np.arange(4.0)[:, None]) for name in EVIL}
+    fitted = ct.FedMean().fit(rows)
+    reader.feed(fitted._repr_html_())
+    assert set(reader.tags) <= {"div", "b", "table", "tr", "th", "td", "p"}
+    for words in (*EVIL, "FedMean: 7 clients, 1 rounds", "alone", "together", "lower is better"):
+        assert words in reader.text
+
+
 def test_it_says_what_was_found(tmp_path: Path) -> None:
     rows = {"north": [[1.0], [3.0]], "south": [[5.0], [9.0]]}
     fitted = ct.FedMean().fit({name: Series.from_arrays(values) for name, values in rows.items()})

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cotempo.cli.saying import Json, Quiet, say
+from cotempo.cli.output import Json, Quiet, emit
 from cotempo.errors import EngineError
 
 server = typer.Typer(help="The coordinator's server.", no_args_is_help=True, rich_markup_mode=None)
@@ -35,7 +35,7 @@ def provision_kits(
         *(f"Kit:       {kit}" for kit in kits),
         "Give each site its kit over a channel you trust, then delete it here: it holds the site's private key.",
     ]
-    say(lines, {"server": str(folder / "server"), "kits": [str(kit) for kit in kits]}, quiet=quiet, as_json=as_json)
+    emit(lines, {"server": str(folder / "server"), "kits": [str(kit) for kit in kits]}, quiet=quiet, as_json=as_json)
 
 
 @server.command(name="start")
@@ -47,7 +47,7 @@ def start_server(folder: Folder, quiet: Quiet = False, as_json: Json = False) ->
     place.start()
     where = f"{place.federation.listen}:{place.federation.port}"
     lines = [f"Server running on {where} as process {place.daemon.pid}; log: {place.daemon.log}"]
-    say(lines, {"address": where, "process": place.daemon.pid}, quiet=quiet, as_json=as_json)
+    emit(lines, {"address": where, "process": place.daemon.pid}, quiet=quiet, as_json=as_json)
 
 
 @server.command(name="status")
@@ -61,7 +61,7 @@ def server_status(folder: Folder, quiet: Quiet = False, as_json: Json = False) -
     sites = place.sites()
     width = max(map(len, sites), default=0)
     lines = [f"Server running as process {place.daemon.pid}", *(f"  {name:{width}}  {sites[name]}" for name in sites)]
-    say(lines, {"process": place.daemon.pid, "sites": sites}, quiet=quiet, as_json=as_json)
+    emit(lines, {"process": place.daemon.pid, "sites": sites}, quiet=quiet, as_json=as_json)
 
 
 @server.command(name="admit")
@@ -72,7 +72,7 @@ def admit_sites(folder: Folder, quiet: Quiet = False, as_json: Json = False) -> 
     place = Server(folder)
     place.sync_sites()
     sites = place.sites()
-    say([f"Admitted: {', '.join(sites)}"], {"sites": sites}, quiet=quiet, as_json=as_json)
+    emit([f"Admitted: {', '.join(sites)}"], {"sites": sites}, quiet=quiet, as_json=as_json)
 
 
 @server.command(name="stop")
@@ -90,7 +90,7 @@ def check_client(kit: Kit, quiet: Quiet = False, as_json: Json = False) -> None:
 
     checks = list(SiteDaemon(kit).check())
     lines = [f"{'ok' if check.ok else 'FAILED':6} {check.name}: {check.detail}" for check in checks]
-    say(lines, {"checks": [check._asdict() for check in checks]}, quiet=quiet, as_json=as_json)
+    emit(lines, {"checks": [check._asdict() for check in checks]}, quiet=quiet, as_json=as_json)
     if not all(check.ok for check in checks):
         raise typer.Exit(6)
 
@@ -108,11 +108,11 @@ def start_client(
     site = SiteDaemon(kit)
     if foreground:
         site.require_healthy()
-        say([f"{site.settings.name} joins {site.settings.server}"], {}, quiet=quiet, as_json=False)
+        emit([f"{site.settings.name} joins {site.settings.server}"], {}, quiet=quiet, as_json=False)
         site.run_forever()
     site.start()
     lines = [f"{site.settings.name} joins as process {site.daemon.pid}; log: {site.home / 'site.log'}"]
-    say(lines, {"process": site.daemon.pid}, quiet=quiet, as_json=as_json)
+    emit(lines, {"process": site.daemon.pid}, quiet=quiet, as_json=as_json)
 
 
 @client.command(name="stop")
@@ -124,4 +124,4 @@ def stop_client(kit: Kit, quiet: Quiet = False, as_json: Json = False) -> None:
 
 
 def _say_stopped(stopped: bool, quiet: bool, as_json: bool) -> None:
-    say(["Stopped." if stopped else "It was not running."], {"stopped": stopped}, quiet=quiet, as_json=as_json)
+    emit(["Stopped." if stopped else "It was not running."], {"stopped": stopped}, quiet=quiet, as_json=as_json)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import Field, SerializeAsAny, field_validator
 
@@ -22,22 +22,23 @@ def generators() -> dict[str, Callable[..., tuple[Any, Any]]]:
     """Every generator of data with a known truth, by the name experiment files use."""
     from cotempo.networks import make_lorenz96, make_networks
 
-    return {
-        "networks": make_networks,
-        "lorenz96": make_lorenz96,
-        "events": data.make_events,
-        "series": data.make_series,
-        "posts": data.make_posts,
-    }
+    return {"networks": make_networks, "lorenz96": make_lorenz96, **data.GENERATORS}
 
 
 class DataSettings(Settings):
     """Where the clients' tables come from: files (`source`), or a generator (`generate`)."""
 
     source: str | None = None
-    kind: Literal["events", "series", "posts"] | None = None
+    kind: str | None = None
     generate: str | None = None
     options: dict[str, Any] = Field(default_factory=dict)
+
+    @field_validator("kind")
+    @classmethod
+    def _known_kind(cls, kind: str | None) -> str | None:
+        if kind is not None and kind not in READERS:
+            raise ValueError(f"[data]: kind: must be one of {', '.join(READERS)}, got {kind!r}{nearest(kind, READERS)}")
+        return kind
 
 
 class Experiment(Settings):

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from cotempo.data import Events, Posts, Series, Table
+from cotempo.data import Table
 from cotempo.federation.exchange import Question, Reply
 from cotempo.federation.message import Message
 from cotempo.federation.method import Method
@@ -44,21 +44,9 @@ def nothing_raw_crosses(method: Method, clients: Clients, public: Table | None, 
 
 def plant_markers(clients: Clients) -> tuple[dict[str, Table], list[Any]]:
     """Clients, and what must not be found anywhere: rows of many-digit numbers planted within range, times, texts."""
-    marked = dict(clients)
-    secrets: list[Any] = []
-    for number, (name, table) in enumerate(sorted(clients.items())):
-        if isinstance(table, Series):
-            values = table.values.copy()
-            row = len(values) // 2
-            low, high = np.nanmin(values, axis=0), np.nanmax(values, axis=0)
-            values[row] = low + (high - low) * (0.412356789123457 + 0.01 * number)
-            secrets += values[row].tolist()
-            marked[name] = replace(table, values=values)
-        elif isinstance(table, Events):
-            secrets += [time for time in table.time.tolist() if not time.is_integer()]
-        elif isinstance(table, Posts):
-            secrets += [text for text in table.text if len(text) > 20]
-    return marked, secrets
+    planted = {name: table.with_markers(number) for number, (name, table) in enumerate(sorted(clients.items()))}
+    secrets = [secret for _, own in planted.values() for secret in own]
+    return {name: table for name, (table, _) in planted.items()}, secrets
 
 
 def _holds(value: Any, secret: Any) -> bool:

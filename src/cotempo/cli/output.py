@@ -1,45 +1,56 @@
-"""Results and messages in plain words."""
+"""`emit` and the texts of results and messages: lines for people, one JSON object for machines."""
 
 from __future__ import annotations
 
-import dataclasses
+import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
+from rich.console import Console
+from rich.markup import escape
 
 from cotempo.federation.exchange import Expect
 from cotempo.federation.fitted import Fitted
 from cotempo.federation.message import Message
 
+out = Console(highlight=False, soft_wrap=True)
+
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, for machines.")]
+
+
+def emit(lines: Sequence[str], record: Mapping[str, Any], *, quiet: bool, as_json: bool) -> None:
+    """Print lines for people, or a record as one JSON object."""
+    if as_json:
+        print(json.dumps(dict(record)))
+    elif not quiet:
+        for line in lines:
+            out.print(escape(line))
+
 
 def describe_result(fitted: Fitted, folder: Path, truth: Any) -> tuple[list[str], dict[str, Any]]:
-    """What came out, for people and for machines."""
-    seconds = sum(record["seconds"] for record in fitted.history)
-    scores = dict(fitted.scores(truth)) if truth is not None else {}
-    benefit = fitted.benefit
-    helped = sum(item.helped for item in benefit.values())
-    name = type(fitted.method).__name__
-    lines = [f"{name}: {len(fitted.names)} clients, {fitted.rounds} rounds, {seconds:.2f} s"]
+    """Return what a run learned, as lines and as a record."""
+    found = fitted.summary(truth)
+    benefit, scores = found["benefit"], found["scores"]
+    lines = [fitted.headline()]
     if scores:
         lines.append("against the truth: " + ", ".join(f"{k.replace('_', ' ')} {v:.3g}" for k, v in scores.items()))
     if benefit:
         metric = next(iter(benefit.values())).metric
-        lines.append(f"joining helped {helped} of {len(benefit)} clients ({metric})")
+        lines.append(f"joining helped {found['helped']} of {len(benefit)} clients ({metric})")
     if fitted.failures:
         lines.append(f"{len(fitted.failures)} answers were left out; see {folder / 'log.jsonl'}")
     lines.append(f"Report: {folder / 'report.html'}")
-    record = {
-        "method": name, "clients": len(fitted.names), "rounds": fitted.rounds, "seconds": seconds, "scores": scores,
-        "benefit": {client: dataclasses.asdict(item) for client, item in benefit.items()},
-        "failures": fitted.failures, "digest": fitted.digest, "run": str(folder),
-    }  # fmt: skip
-    return lines, record
+    plain = {name: asdict(item) for name, item in benefit.items()}
+    return lines, {**found, "clients": len(fitted.names), "benefit": plain, "run": str(folder)}
 
 
 def describe_message(client: str, message: Message, expect: Expect) -> list[str]:
-    """A message before it leaves."""
+    """Return lines about a message before it is sent."""
     fate = "only its sum over clients is used" if expect.sums else "it is used as it is"
     lines = [f"{client} would send {message.nbytes:,} bytes (weight {message.weight:g}); {fate}:"]
     for name, value in message.items():
@@ -50,7 +61,7 @@ def describe_message(client: str, message: Message, expect: Expect) -> list[str]
 
 
 def describe_messages(client: str, records: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Everything a client sent, phase by phase, then step by step."""
+    """Return lines about everything a client sent, phase by phase, then step by step."""
     total = sum(record["bytes"] for record in records)
     lines = [f"{client} sent {len(records)} messages, {total:,} bytes in all.", ""]
     phases: dict[str, list[Mapping[str, Any]]] = {}

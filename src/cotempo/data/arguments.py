@@ -1,10 +1,12 @@
-"""Checks that splits, partitions, masks and generators share."""
+"""Argument checks that splits, partitions, masks and generators share."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 
-from cotempo.errors import ParameterError
+from cotempo.errors import ParameterError, nearest
 
 Seed = np.random.Generator | int
 
@@ -37,3 +39,9 @@ def check_number(name: str, value: float, low: float, high: float = np.inf, *, o
         bound = f"more than {low:g}" if open_low else f"at least {low:g}"
         most = f" and at most {high:g}" if np.isfinite(high) else ""
         raise ParameterError(f"{name} must be a number, {bound}{most}, got {value!r}")
+
+
+def check_choice(name: str, value: str, choices: Collection[str]) -> None:
+    """Raise unless a parameter is one of the choices."""
+    if value not in choices:
+        raise ParameterError(f"{name} must be one of {', '.join(choices)}, got {value!r}{nearest(str(value), choices)}")
