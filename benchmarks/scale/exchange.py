@@ -25,7 +25,6 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from results import write_results
 
 import cotempo as ct
-from cotempo.engines.flower import prepare_flower
 
 HERE = Path(__file__).parent
 LOADS = {"10 numbers": (10, 30), "200 MB": (50_000_000, 3)}  # float32, and exchanges
@@ -70,7 +69,6 @@ def measure(width: int, exchanges: int) -> list[dict[str, float]]:
         (Path(folder) / "sitecustomize.py").write_text("import marks\n\nmarks.mark()\n")
         path = os.pathsep.join([folder, str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])
         os.environ |= {FOLDER: folder, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
-        prepare_flower()
         from flwr.superlink.grid import HttpGrid
 
         marks = Marks("server")

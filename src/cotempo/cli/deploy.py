@@ -3,40 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from cotempo.cli.saying import Json, Quiet, say
 from cotempo.errors import EngineError
 
-if TYPE_CHECKING:
-    from cotempo.engines.flower.coordinator.server import Server
-    from cotempo.engines.flower.site.daemon import SiteDaemon
-
 server = typer.Typer(help="The coordinator's server.", no_args_is_help=True, rich_markup_mode=None)
 client = typer.Typer(help="A site.", no_args_is_help=True, rich_markup_mode=None)
 
 Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="The server's folder, as provision made it.")]
 Kit = Annotated[Path, typer.Argument(metavar="KIT", help="The folder of an unpacked startup kit.")]
-
-
-def _server(folder: Path) -> Server:
-    from cotempo.engines.flower import prepare_flower
-
-    prepare_flower()
-    from cotempo.engines.flower.coordinator.server import Server
-
-    return Server(folder)
-
-
-def _site(kit: Path) -> SiteDaemon:
-    from cotempo.engines.flower import prepare_flower
-
-    prepare_flower()
-    from cotempo.engines.flower.site.daemon import SiteDaemon
-
-    return SiteDaemon(kit)
 
 
 def provision_kits(
@@ -46,9 +24,6 @@ def provision_kits(
     as_json: Json = False,
 ) -> None:
     """Make a certificate authority, the server's folder and one startup kit per site."""
-    from cotempo.engines.flower import prepare_flower
-
-    prepare_flower()
     from cotempo.engines.flower.provision import Federation, provision
 
     federation = Federation.from_file(federation_file)
@@ -66,7 +41,9 @@ def provision_kits(
 @server.command(name="start")
 def start_server(folder: Folder, quiet: Quiet = False, as_json: Json = False) -> None:
     """Start the server in the background and admit the sites."""
-    place = _server(folder)
+    from cotempo.engines.flower.coordinator.server import Server
+
+    place = Server(folder)
     place.start()
     where = f"{place.federation.listen}:{place.federation.port}"
     lines = [f"Server running on {where} as process {place.daemon.pid}; log: {place.daemon.log}"]
@@ -76,7 +53,9 @@ def start_server(folder: Folder, quiet: Quiet = False, as_json: Json = False) ->
 @server.command(name="status")
 def server_status(folder: Folder, quiet: Quiet = False, as_json: Json = False) -> None:
     """Say whether the server runs and which sites are online."""
-    place = _server(folder)
+    from cotempo.engines.flower.coordinator.server import Server
+
+    place = Server(folder)
     if place.daemon.pid is None:
         raise EngineError(f"the server is not running; start it with: cotempo server start {folder}")
     sites = place.sites()
@@ -88,7 +67,9 @@ def server_status(folder: Folder, quiet: Quiet = False, as_json: Json = False) -
 @server.command(name="admit")
 def admit_sites(folder: Folder, quiet: Quiet = False, as_json: Json = False) -> None:
     """Admit the sites whose keys are in the server's folder, and exclude all others."""
-    place = _server(folder)
+    from cotempo.engines.flower.coordinator.server import Server
+
+    place = Server(folder)
     place.sync_sites()
     sites = place.sites()
     say([f"Admitted: {', '.join(sites)}"], {"sites": sites}, quiet=quiet, as_json=as_json)
@@ -97,13 +78,17 @@ def admit_sites(folder: Folder, quiet: Quiet = False, as_json: Json = False) -> 
 @server.command(name="stop")
 def stop_server(folder: Folder, quiet: Quiet = False, as_json: Json = False) -> None:
     """Stop the server; runs can be resumed once it is back."""
-    _say_stopped(_server(folder).stop(), quiet, as_json)
+    from cotempo.engines.flower.coordinator.server import Server
+
+    _say_stopped(Server(folder).stop(), quiet, as_json)
 
 
 @client.command(name="check")
 def check_client(kit: Kit, quiet: Quiet = False, as_json: Json = False) -> None:
     """Check data, methods, connection, clock and key before joining; change nothing."""
-    checks = list(_site(kit).check())
+    from cotempo.engines.flower.site.daemon import SiteDaemon
+
+    checks = list(SiteDaemon(kit).check())
     lines = [f"{'ok' if check.ok else 'FAILED':6} {check.name}: {check.detail}" for check in checks]
     say(lines, {"checks": [check._asdict() for check in checks]}, quiet=quiet, as_json=as_json)
     if not all(check.ok for check in checks):
@@ -118,7 +103,9 @@ def start_client(
     as_json: Json = False,
 ) -> None:
     """Check, then join and stay joined."""
-    site = _site(kit)
+    from cotempo.engines.flower.site.daemon import SiteDaemon
+
+    site = SiteDaemon(kit)
     if foreground:
         site.require_healthy()
         say([f"{site.settings.name} joins {site.settings.server}"], {}, quiet=quiet, as_json=False)
@@ -131,7 +118,9 @@ def start_client(
 @client.command(name="stop")
 def stop_client(kit: Kit, quiet: Quiet = False, as_json: Json = False) -> None:
     """Leave; the site's memory of runs stays."""
-    _say_stopped(_site(kit).stop(), quiet, as_json)
+    from cotempo.engines.flower.site.daemon import SiteDaemon
+
+    _say_stopped(SiteDaemon(kit).stop(), quiet, as_json)
 
 
 def _say_stopped(stopped: bool, quiet: bool, as_json: bool) -> None:

@@ -115,9 +115,6 @@ class SimulationSettings(EngineSettings):
         self, method: Method, tables: Mapping[str, Table], *, seed: int, run: str, shields: Sequence[Shield]
     ) -> Engine:
         """Open Flower's simulation."""
-        from cotempo.engines.flower import prepare_flower
-
-        prepare_flower()
         from cotempo.engines.flower.simulation import FlowerSimulation
 
         return FlowerSimulation(method, tables, self, seed=seed, shields=shields)
@@ -143,9 +140,6 @@ class FlowerSettings(EngineSettings):
         """Open a deployment."""
         if shields:
             raise ParameterError("shields must be set at the sites, whose messages they protect, got some here")
-        from cotempo.engines.flower import prepare_flower
-
-        prepare_flower()
         from cotempo.engines.flower.coordinator.engine import Flower
 
         return Flower(method, self, seed=seed, run=run)

@@ -9,9 +9,7 @@ import pytest
 
 NODE = """
 import threading
-from cotempo.engines.flower import prepare_flower
 from cotempo.engines.flower.site import node
-prepare_flower()
 from flwr.supernode import cli
 
 def give_up():
@@ -24,9 +22,7 @@ node.main()
 
 WIRE = """
 import httpx
-from cotempo.engines.flower import prepare_flower
 from cotempo.engines.flower.site import node
-prepare_flower()
 from flwr.supernode import cli, start_client_internal
 
 def flower(**calls):

@@ -19,9 +19,12 @@ came over the wire is ever run.
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
 
-from cotempo.engines.flower.patches import poll_contents_faster
 from cotempo.errors import EngineError
+
+if find_spec("flwr") is None:
+    raise EngineError("flwr must be installed for this engine; pip install 'cotempo[flower]'")
 
 # Nothing in Flower or Ray may call out. flwr reads this when it is imported; processes that we start inherit it.
 os.environ.update(
@@ -30,11 +33,3 @@ os.environ.update(
     RAY_USAGE_STATS_ENABLED="0",
     RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO="0",
 )
-
-
-def prepare_flower() -> None:
-    """Patch Flower to poll faster; raise `EngineError` if it is not installed."""
-    try:
-        poll_contents_faster()
-    except ImportError as error:
-        raise EngineError(f"flwr must be installed for this engine ({error}); pip install 'cotempo[flower]'") from error

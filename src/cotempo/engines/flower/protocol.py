@@ -45,7 +45,7 @@ Parts = Mapping[Part, bytes]
 class _Content(BaseModel):
     """A part that is a JSON object."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, ser_json_inf_nan="constants")
 
     def to_bytes(self) -> bytes:
         """Encode as JSON."""

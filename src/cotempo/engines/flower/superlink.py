@@ -10,7 +10,6 @@ import hmac
 import sys
 from pathlib import Path
 
-from cotempo.engines.flower import prepare_flower
 from cotempo.engines.flower.patches import superlink_config
 
 HEADER = "x-cotempo-operator"
@@ -37,7 +36,6 @@ class OperatorAuth:
 
 def main() -> None:
     """Serve until stopped."""
-    prepare_flower()
     import uvicorn
     from flwr.supercore.http_logging import get_uvicorn_log_config
     from flwr.superlink.cli.flower_superlink import SuperLinkLifespan

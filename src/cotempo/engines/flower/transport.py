@@ -13,11 +13,14 @@ from contextlib import contextmanager
 import httpx
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 
+from cotempo.engines.flower.patches import poll_contents_faster
 from cotempo.engines.flower.protocol import Part, Parts, Verb
 from cotempo.errors import EngineError, MessageError
 
 VERSION = 3
 SMALL = 2**16
+
+poll_contents_faster()
 
 
 def pack(verb: Verb, parts: Parts) -> RecordDict:
@@ -37,7 +40,7 @@ def unpack(message: Message) -> tuple[Verb, Parts]:
         small = message.content["small"]
         version, verb = small["version"], Verb(str(small["verb"]))
         parts = {Part(name): part for name, part in small.items() if isinstance(part, bytes)}
-        large = message.content["large"] if "large" in message.content else {}
+        large = message.content.get("large", ArrayRecord())
         parts |= {Part(name): array.data for name, array in large.items() if isinstance(array, Array)}
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise MessageError(f"a message must have a verb, a version and parts: {type(error).__name__}") from error

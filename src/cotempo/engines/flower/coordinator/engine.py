@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -11,6 +10,7 @@ from cotempo.data import Schema
 from cotempo.engines.flower.coordinator.grid import send
 from cotempo.engines.flower.coordinator.runtime import ServerTask
 from cotempo.engines.flower.coordinator.server import Server
+from cotempo.engines.flower.processes import wait_until
 from cotempo.engines.flower.protocol import Invitation, Part, Parts, ResultReference, Verb, WireSchema, failure_in
 from cotempo.engines.flower.transport import translate_http_errors
 from cotempo.engines.settings import FlowerSettings
@@ -65,14 +65,12 @@ class Flower:
             return {node.name: node.node_id for node in self.task.grid.get_nodes()}
 
     def _wait_for_sites(self) -> None:
-        until = time.monotonic() + JOIN_SECONDS
-        while missing := [name for name in self.wanted if name not in self._nodes()]:
-            if time.monotonic() > until:
-                raise EngineError(
-                    f"all sites that take part must be joined, {', '.join(missing)} did not within {JOIN_SECONDS:g} s; "
-                    "start them, or name those that take part: [engine] participants"
-                )
-            time.sleep(0.2)
+        wait_until(lambda: len(self.names()) == len(self.wanted), JOIN_SECONDS)
+        if missing := set(self.wanted) - set(self.names()):
+            raise EngineError(
+                f"all sites that take part must be joined, {', '.join(sorted(missing))} did not within "
+                f"{JOIN_SECONDS:g} s; start them, or name those that take part: [engine] participants"
+            )
 
     def names(self) -> tuple[str, ...]:
         """Return the sites that are online; once the run is finished, also those that were in it."""

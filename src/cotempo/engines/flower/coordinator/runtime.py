@@ -1,4 +1,4 @@
-"""`ServerTask`, this process as the ServerApp of a Flower run, and what operators ask of the server.
+"""`ServerTask`: this process as the ServerApp of a Flower run.
 
 Flower would install the app it was sent and start a process for it. In its isolation mode `process` it leaves that to
 others, and here the running process takes the task. Flower insists on an app, so we send an empty one.
@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_ssh_public_key
 from flwr.cli.build import build_fab_from_files
 from flwr.common.constant import SubStatus
 from flwr.common.serde import fab_to_proto, run_from_proto
-from flwr.proto.control_pb2 import ListNodesRequest, RegisterNodeRequest, StartRunRequest, UnregisterNodeRequest
+from flwr.proto.control_pb2 import StartRunRequest
 from flwr.proto.runtime_pb2 import AcquireTaskRequest, PullTaskInputRequest, PushTaskOutputRequest
 from flwr.supercore.constant import TaskType
 from flwr.supercore.control import ControlHttpClient
@@ -75,23 +74,6 @@ def control(address: str, folder: Path) -> Iterator[ControlHttpClient]:
     """Open Flower's control interface as an operator."""
     with translate_http_errors(address), _connect(ControlHttpClient, address, folder) as client:
         yield client
-
-
-def list_nodes(client: ControlHttpClient) -> dict[str, Any]:
-    """Return every site that may join, by name."""
-    nodes = client.ListNodes(ListNodesRequest()).nodes_info
-    return {node.name: node for node in nodes if not node.unregistered_at}
-
-
-def register(client: ControlHttpClient, name: str, key: bytes) -> None:
-    """Admit a site by its public key."""
-    pem = load_ssh_public_key(key).public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-    client.RegisterNode(RegisterNodeRequest(public_key=pem, name=name))
-
-
-def unregister(client: ControlHttpClient, node_id: int) -> None:
-    """Exclude a site."""
-    client.UnregisterNode(UnregisterNodeRequest(node_id=node_id))
 
 
 class AcquiredTask:

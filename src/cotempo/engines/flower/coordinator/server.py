@@ -5,10 +5,14 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_ssh_public_key
 from filelock import FileLock
+from flwr.proto.control_pb2 import ListNodesRequest, RegisterNodeRequest, UnregisterNodeRequest
+from flwr.supercore.control import ControlHttpClient
 
-from cotempo.engines.flower.coordinator.runtime import control, list_nodes, register, unregister
+from cotempo.engines.flower.coordinator.runtime import control
 from cotempo.engines.flower.processes import Daemon
 from cotempo.engines.flower.provision import Federation
 from cotempo.errors import EngineError
@@ -83,19 +87,25 @@ class Server:
     def sync_sites(self) -> None:
         """Admit exactly the sites whose keys are in the folder."""
         with control(self.local_address, self.folder) as client:
-            names, known = self.site_names, list_nodes(client)
-            for name in known.keys() - set(names):
-                unregister(client, known[name].node_id)
-            for name in names:
-                if name not in known:
-                    register(client, name, (self.folder / "sites" / f"{name}.pub").read_bytes())
+            nodes = _list_nodes(client)
+            for name in nodes.keys() - set(self.site_names):
+                client.UnregisterNode(UnregisterNodeRequest(node_id=nodes[name].node_id))
+            for name in sorted(set(self.site_names) - nodes.keys()):
+                key = load_ssh_public_key((self.folder / "sites" / f"{name}.pub").read_bytes())
+                pem = key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+                client.RegisterNode(RegisterNodeRequest(public_key=pem, name=name))
 
     def sites(self) -> dict[str, str]:
         """Return every site that may join, with Flower's word for its state: `online`, `offline` or `registered`."""
         with control(self.local_address, self.folder) as client:
-            return {name: node.status for name, node in list_nodes(client).items()}
+            return {name: node.status for name, node in _list_nodes(client).items()}
 
     def exclusive(self) -> FileLock:
         """Return the lock by which one operator at a time begins a run."""
         self.daemon.folder.mkdir(parents=True, exist_ok=True)
         return FileLock(self.daemon.folder / "lock")
+
+
+def _list_nodes(client: ControlHttpClient) -> dict[str, Any]:
+    nodes = client.ListNodes(ListNodesRequest()).nodes_info
+    return {node.name: node for node in nodes if not node.unregistered_at}

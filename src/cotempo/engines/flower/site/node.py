@@ -13,8 +13,7 @@ import threading
 import time
 import traceback
 
-from cotempo.engines.flower import prepare_flower
-from cotempo.engines.flower.patches import exit_on_broken_connection, poll_messages_with
+from cotempo.engines.flower.patches import exit_on_broken_connection, poll_contents_faster, poll_messages_with
 from cotempo.engines.flower.processes import Backoff, exit_with_parent
 
 FLOWERS_PAUSE = 3.0
@@ -30,7 +29,6 @@ def exit_on_thread_error(arguments: threading.ExceptHookArgs) -> None:
 def main() -> None:
     """Serve until stopped."""
     exit_with_parent()
-    prepare_flower()
     threading.excepthook = exit_on_thread_error
     from flwr.supernode.cli import flower_supernode
 
@@ -44,6 +42,7 @@ def main() -> None:
             idle.reset()
             time.sleep(BUSY_PAUSE)
 
+    poll_contents_faster()
     poll_messages_with(sleep)
     exit_on_broken_connection()
     try:

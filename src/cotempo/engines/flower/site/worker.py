@@ -9,11 +9,14 @@ import sys
 import time
 from pathlib import Path
 
-from cotempo.engines.flower import prepare_flower
+import httpx
+
 from cotempo.engines.flower.processes import Backoff, exit_with_parent
 from cotempo.engines.flower.protocol import Verb
 from cotempo.engines.flower.site.service import SiteService
 from cotempo.engines.flower.site.settings import SiteSettings
+from cotempo.engines.flower.site.tasks import Tasks
+from cotempo.engines.flower.transport import pack, unpack
 from cotempo.errors import MessageError
 from cotempo.threads import set_threads
 
@@ -23,12 +26,6 @@ def main() -> None:
     kit, address = Path(sys.argv[1]), sys.argv[2]
     set_threads(1)
     exit_with_parent()
-    prepare_flower()
-    import httpx
-
-    from cotempo.engines.flower.site.tasks import Tasks
-    from cotempo.engines.flower.transport import pack, unpack
-
     service = SiteService(SiteSettings.from_kit(kit), kit / "home")
     tasks = Tasks(address, (kit / "home" / "secret").read_bytes())
     idle = Backoff(0.02, 0.5)
