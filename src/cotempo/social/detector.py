@@ -124,7 +124,7 @@ class EventDetector(Method):
             raise ValueError(f"buckets must be a power of two of at most {FINE}, got {self.buckets}")
         return self
 
-    def fit(self, clients: Any, **options: Any) -> Any:
+    def fit(self, clients: Any = None, **options: Any) -> Any:
         """Learn from one table of posts, or from those of several clients; see `cotempo.fit` for the options."""
         if isinstance(clients, Mapping):
             return super().fit(clients, **options)
