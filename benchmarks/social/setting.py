@@ -21,10 +21,10 @@ from cotempo.federation import Outcome  # noqa: E402
 from cotempo.federation.rounds import rounds  # noqa: E402
 from cotempo.runs.folder import describe_step  # noqa: E402
 from cotempo.social.clustering import cluster_scores, group_known, group_unknown  # noqa: E402
-from cotempo.social.encoder import CharacterEncoder  # noqa: E402
-from cotempo.social.encoder_cache import CachedEncoder  # noqa: E402
+from cotempo.social.encoders.cache import CachedEncoder  # noqa: E402
+from cotempo.social.encoders.characters import CharacterEncoder  # noqa: E402
+from cotempo.social.encoders.pretrained import OnnxEncoder  # noqa: E402
 from cotempo.social.keywords import find_keywords, remove_keywords  # noqa: E402
-from cotempo.social.pretrained import OnnxEncoder  # noqa: E402
 
 Clients = dict[str, Posts]
 Split = tuple[Clients, Clients]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cotempo import learners
 from cotempo.federation import register
-from cotempo.social.backbone import EventLearner
+from cotempo.social.graph_model.learner import EventLearner
 
 
 @register()

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cotempo.errors import DataError, ParameterError
-from cotempo.social.discriminant import centres_of, square_distances
+from cotempo.social.detector.discriminant import centres_of, square_distances
 
 Floats = NDArray[np.floating[Any]]
 SMALL, LARGE = 5_000, 20_000

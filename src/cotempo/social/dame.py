@@ -18,9 +18,9 @@ from cotempo.federation import EMPTY, Answers, Expect, Message, Rng, Spec, regis
 from cotempo.learners.state import Penalty, Trained
 from cotempo.learners.training import descend
 from cotempo.learners.vector import Vector, from_vector, to_vector
-from cotempo.social.backbone import PAPER, EventLearner
 from cotempo.social.bola import search_weight
-from cotempo.social.event_data import Batch, Dataset, EventMemory, EventState, RoundRecord
+from cotempo.social.graph_model.data import Batch, Dataset, EventMemory, EventState, RoundRecord
+from cotempo.social.graph_model.learner import PAPER, EventLearner
 from cotempo.social.sega import group_clients, group_weights, similarities
 
 
@@ -142,7 +142,7 @@ class DAMe(EventLearner):
         """Return ``a * L_GLECC`` with ``a = exp(min(L_own - L_server, 0))`` held fixed (equations 16 to 18)."""
         import torch
 
-        from cotempo.social.triplet import event_constraint, triplet_loss
+        from cotempo.social.graph_model.losses import event_constraint, triplet_loss
 
         server = self.new_model(told["inputs"], told["weights"])
 

@@ -11,16 +11,16 @@ from numpy.typing import NDArray
 from cotempo.errors import DataError, Problem
 from cotempo.federation import Fitted
 from cotempo.social.clustering import group_known, group_unknown
-from cotempo.social.detection import Detection, detect_groups
-from cotempo.social.encoder import CharacterEncoder
-from cotempo.social.event_data import embed
+from cotempo.social.detector.detection import Detection, detect_groups
+from cotempo.social.encoders.characters import CharacterEncoder
+from cotempo.social.graph_model.data import embed
 from cotempo.social.reading import as_posts
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from cotempo.social.backbone import EventLearner
-    from cotempo.social.event_data import EventMemory
+    from cotempo.social.graph_model.data import EventMemory
+    from cotempo.social.graph_model.learner import EventLearner
 
 
 class FittedEvents(Fitted):

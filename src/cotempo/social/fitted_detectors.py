@@ -7,10 +7,10 @@ from typing import Any
 
 from cotempo.errors import DataError, Problem
 from cotempo.federation import Fitted, Outcome
-from cotempo.social.detecting import Detector
-from cotempo.social.discovery import DetectorMemory
-from cotempo.social.lens import Lens
-from cotempo.social.pretrained import CHARACTERS, make_encoder
+from cotempo.social.detector.client import DetectorMemory
+from cotempo.social.detector.model import Detector
+from cotempo.social.detector.space import Lens
+from cotempo.social.encoders.pretrained import CHARACTERS, make_encoder
 
 
 class FittedDetectors(Fitted):

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cotempo.social.entropy import group_by_entropy
-from cotempo.social.event_data import embed
+from cotempo.social.graph_model.data import embed
 
 if TYPE_CHECKING:
     from torch import nn

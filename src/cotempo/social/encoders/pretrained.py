@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cotempo.errors import ParameterError
-from cotempo.social.encoder import CharacterEncoder, hash_ngrams
-from cotempo.social.encoder_cache import CachedEncoder
+from cotempo.social.encoders.cache import CachedEncoder
+from cotempo.social.encoders.characters import CharacterEncoder, hash_ngrams
 
 Vectors = NDArray[np.float32]
 LONGEST = 2_000

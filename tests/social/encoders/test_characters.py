@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cotempo.social.encoder import (
+from cotempo.social.encoders.characters import (
     CharacterEncoder,
     basis_of,
     document_frequencies,

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from cotempo.learners import LearnerMemory, LearnerState
 from cotempo.social.clustering import mutual_information
-from cotempo.social.discriminant import centres_of, square_distances
-from cotempo.social.encoder import Counts
-from cotempo.social.sampler import Block, sample_blocks
-from cotempo.social.summing import SharedEncoder
+from cotempo.social.detector.discriminant import centres_of, square_distances
+from cotempo.social.encoders.characters import Counts
+from cotempo.social.encoders.shared import SharedEncoder
+from cotempo.social.graph_model.sampler import Block, sample_blocks
 
 if TYPE_CHECKING:
     import torch

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cotempo.federation import Answers, Ask, Expect, Message, Question, Spec
-from cotempo.social.encoder import (
+from cotempo.social.encoders.characters import (
     CharacterEncoder,
     Counts,
     basis_of,
@@ -19,7 +19,7 @@ from cotempo.social.encoder import (
     sketch_columns,
     weigh,
 )
-from cotempo.social.pretrained import make_encoder
+from cotempo.social.encoders.pretrained import make_encoder
 
 ENCODER_PHASES = ("frequencies", "sketch")
 

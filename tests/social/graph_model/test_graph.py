@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 
 from cotempo.data import Posts
-from cotempo.social.attributes import extract_attributes, language_of
-from cotempo.social.graph import PostGraph
-from cotempo.social.sampler import sample_blocks, sample_neighbours
+from cotempo.social.graph_model.attributes import extract_attributes, language_of
+from cotempo.social.graph_model.graph import PostGraph
+from cotempo.social.graph_model.sampler import sample_blocks, sample_neighbours
 
 RNG = np.random.default_rng(0)
 BAGS = [tuple({f"a{code}" for code in RNG.integers(0, 30, 3)}) for _ in range(60)]

@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 
 from cotempo.data import Posts
 from cotempo.data.tables import FrameKind, make_frame
-from cotempo.social.book import FOUND, EventBook, event_name, extend_sample, next_book
 from cotempo.social.clustering import group_known, group_unknown
-from cotempo.social.detection import Detection, detect_groups, softmax
-from cotempo.social.discriminant import drift, square_distances
-from cotempo.social.features import Features, Weights
-from cotempo.social.lens import Lens
+from cotempo.social.detector.detection import Detection, detect_groups, softmax
+from cotempo.social.detector.discriminant import drift, square_distances
+from cotempo.social.detector.features import Features, Weights
+from cotempo.social.detector.records import EventRecord, keywords, make_record
+from cotempo.social.detector.ridge import Ridge
+from cotempo.social.detector.space import Lens
+from cotempo.social.detector.store import FOUND, EventBook, event_name, extend_sample, next_book
 from cotempo.social.reading import as_posts
-from cotempo.social.records import EventRecord, keywords, make_record
-from cotempo.social.ridge import Ridge
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -250,6 +250,6 @@ class Detector:
 
     def plot(self) -> Figure:
         """Draw a 2-D map of posts and a timeline of events."""
-        from cotempo.social.detector_plot import draw_detector
+        from cotempo.social.detector.plot import draw_detector
 
         return draw_detector(self)

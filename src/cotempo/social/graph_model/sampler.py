@@ -62,7 +62,7 @@ def sample_blocks(graph: Any, nodes: Rows, fanouts: Sequence[int], rng: np.rando
 
     Examples
     --------
-    >>> from cotempo.social.graph import PostGraph
+    >>> from cotempo.social.graph_model.graph import PostGraph
     >>> graph = PostGraph.build([("a",), ("a", "b"), ("b",)]).edges
     >>> blocks = sample_blocks(graph, np.array([0]), (5, 5), np.random.default_rng(0))
     >>> [block.sources.tolist() for block in blocks]

@@ -15,8 +15,18 @@ from cotempo.errors import DataError, Problem
 from cotempo.federation import Answers, Ask, Expect, Message, Outcome, Question, Rng
 from cotempo.federation.method import Metrics, Roster, agree
 from cotempo.learners import Learner
-from cotempo.social.attributes import extract_attributes
-from cotempo.social.event_data import (
+from cotempo.social.encoders.pretrained import check_encoder, read_texts
+from cotempo.social.encoders.shared import (
+    ENCODER_PHASES,
+    absorb_encoder,
+    answer_encoder,
+    ask_encoder,
+    expect_encoder,
+    open_encoder,
+    read_encoder,
+)
+from cotempo.social.graph_model.attributes import extract_attributes
+from cotempo.social.graph_model.data import (
     TEST,
     TRAIN,
     UNLABELLED,
@@ -30,18 +40,8 @@ from cotempo.social.event_data import (
     embed,
     time_features,
 )
-from cotempo.social.graph import PostGraph
-from cotempo.social.pretrained import check_encoder, read_texts
-from cotempo.social.sampler import sample_blocks
-from cotempo.social.summing import (
-    ENCODER_PHASES,
-    absorb_encoder,
-    answer_encoder,
-    ask_encoder,
-    expect_encoder,
-    open_encoder,
-    read_encoder,
-)
+from cotempo.social.graph_model.graph import PostGraph
+from cotempo.social.graph_model.sampler import sample_blocks
 
 if TYPE_CHECKING:
     import torch
@@ -106,7 +106,7 @@ class EventLearner(Learner):
 
     def make_model(self, inputs: int) -> nn.Module:
         """The graph attention network."""
-        from cotempo.social.attention import EventNetwork
+        from cotempo.social.graph_model.attention import EventNetwork
 
         return EventNetwork(inputs, self.hidden, self.heads, self.outputs)
 
@@ -134,7 +134,7 @@ class EventLearner(Learner):
 
     def loss(self, model: nn.Module, batch: Batch) -> torch.Tensor:
         """The triplet loss."""
-        from cotempo.social.triplet import triplet_loss
+        from cotempo.social.graph_model.losses import triplet_loss
 
         return triplet_loss(model(batch.features, batch.blocks), batch.codes, batch.generator, self.margin)
 

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from cotempo.social.sampler import Block
+from cotempo.social.graph_model.sampler import Block
 
 
 class Attention(nn.Module):

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cotempo.data import Posts
-from cotempo.social.detection import softmax
-from cotempo.social.discriminant import centres_of, square_distances
-from cotempo.social.encoder import CharacterEncoder
-from cotempo.social.records import EventRecord
+from cotempo.social.detector.detection import softmax
+from cotempo.social.detector.discriminant import centres_of, square_distances
+from cotempo.social.detector.records import EventRecord
+from cotempo.social.encoders.characters import CharacterEncoder
 
 Floats = NDArray[np.float64]
 TAIL = 4.0

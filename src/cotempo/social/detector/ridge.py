@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cotempo.social.detection import softmax
-from cotempo.social.features import Features, Weights
-from cotempo.social.odds import LogOdds
+from cotempo.social.detector.detection import softmax
+from cotempo.social.detector.features import Features, Weights
+from cotempo.social.detector.odds import LogOdds
 
 Floats = NDArray[np.float64]
 PENALTY = 1.6

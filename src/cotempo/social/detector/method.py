@@ -18,12 +18,12 @@ from cotempo.data import Posts, Table, make_posts
 from cotempo.federation import Answers, Ask, Expect, Message, Outcome, Question, Rng, Spec, register
 from cotempo.federation.method import Benefit, Method, Metrics, Roster, agree
 from cotempo.learners.learner import two_or_none
-from cotempo.social.discovery import DetectorMemory, Discovery, Shared, keep_out
-from cotempo.social.encoder import document_frequencies, inverse_frequencies
-from cotempo.social.event_sums import CELLS, NAMES, ROWS, EventSums
-from cotempo.social.features import FINE, Features, fold, in_order
+from cotempo.social.detector.client import DetectorMemory, Discovery, Shared, keep_out
+from cotempo.social.detector.event_sums import CELLS, NAMES, ROWS, EventSums
+from cotempo.social.detector.features import FINE, Features, fold, in_order
+from cotempo.social.encoders.characters import document_frequencies, inverse_frequencies
+from cotempo.social.encoders.pretrained import CHARACTERS, check_encoder
 from cotempo.social.fitted_detectors import FittedDetectors
-from cotempo.social.pretrained import CHARACTERS, check_encoder
 
 NO_SUMS = Shared(EventSums(np.zeros((0, 0), np.float32), np.zeros(0, np.float32)), (0.0, 0.0))
 

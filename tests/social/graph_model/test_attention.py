@@ -3,10 +3,10 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from cotempo.social.attention import Attention, EventNetwork, edge_softmax
-from cotempo.social.graph import PostGraph
-from cotempo.social.sampler import sample_blocks
-from cotempo.social.triplet import event_centres, event_constraint, triplet_loss
+from cotempo.social.graph_model.attention import Attention, EventNetwork, edge_softmax
+from cotempo.social.graph_model.graph import PostGraph
+from cotempo.social.graph_model.losses import event_centres, event_constraint, triplet_loss
+from cotempo.social.graph_model.sampler import sample_blocks
 
 BAGS = [(f"a{row % 5}", f"b{row % 3}") for row in range(20)]
 EDGES = PostGraph.build(BAGS).edges

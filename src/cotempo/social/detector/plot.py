@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from cotempo.social.records import keywords
+from cotempo.social.detector.records import keywords
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from cotempo.social.detecting import Detector
+    from cotempo.social.detector.model import Detector
 
 SHOWN = 15
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from cotempo.data import Posts
 from cotempo.errors import DataError
-from cotempo.social.encoder import LONGEST
-from cotempo.social.records import EventRecord, join_records, make_record
+from cotempo.social.detector.records import EventRecord, join_records, make_record
+from cotempo.social.encoders.characters import LONGEST
 
 SAMPLE = 2000
 FOUND = "found-"

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cotempo.social.encoder import Counts
+from cotempo.social.encoders.characters import Counts
 
 ROWS, CELLS = 2, 2**16
 NAMES = 2**12

@@ -10,8 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cotempo.data import Posts
-from cotempo.social.encoder import LONGEST, Counts, document_frequencies, hash_ngrams, inverse_frequencies, weigh
-from cotempo.social.pretrained import CHARACTERS, read_texts
+from cotempo.social.encoders.characters import (
+    LONGEST,
+    Counts,
+    document_frequencies,
+    hash_ngrams,
+    inverse_frequencies,
+    weigh,
+)
+from cotempo.social.encoders.pretrained import CHARACTERS, read_texts
 
 FINE = 2**18
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cotempo.data.tables import FrameKind, make_frame
-from cotempo.social.discriminant import centres_of, square_distances
+from cotempo.social.detector.discriminant import centres_of, square_distances
 
 Floats = NDArray[np.floating[Any]]
 

@@ -12,8 +12,9 @@ import pytest
 
 from cotempo.data import make_posts
 from cotempo.errors import ParameterError
-from cotempo.social import CachedEncoder, DAMe, EventDetector, OnnxEncoder, SentenceEncoder, cluster_scores, pretrained
-from cotempo.social.encoder import CharacterEncoder
+from cotempo.social import CachedEncoder, DAMe, EventDetector, OnnxEncoder, SentenceEncoder, cluster_scores
+from cotempo.social.encoders import pretrained
+from cotempo.social.encoders.characters import CharacterEncoder
 
 CLIENTS, _ = make_posts(clients=2, posts=60, events=6, seed=0)
 TEXTS = ["flood in town", "", "فيضان", "🌊", "flood in town", "x" * 5000]

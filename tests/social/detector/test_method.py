@@ -11,8 +11,8 @@ import cotempo as ct
 from cotempo.data import Posts, make_posts
 from cotempo.errors import DataError, ParameterError
 from cotempo.social import EventDetector, cluster_scores
-from cotempo.social.discovery import keep_out
-from cotempo.social.encoder import hash_ngrams, weigh
+from cotempo.social.detector.client import keep_out
+from cotempo.social.encoders.characters import hash_ngrams, weigh
 from cotempo.testing import CHECKS
 
 CLIENTS, TRUTH = make_posts(clients=3, posts=150, events=12, seed=1)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cotempo.data import Posts
-from cotempo.social.attributes import language_of
+from cotempo.social.graph_model.attributes import language_of
 
 WORDS_KEPT = 200
 POSTS_KEPT = 3

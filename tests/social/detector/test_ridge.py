@@ -5,10 +5,10 @@ import pytest
 from scipy import sparse
 
 from cotempo.data import make_posts
-from cotempo.social.encoder import hash_ngrams
-from cotempo.social.event_sums import FEWEST, EventSums
-from cotempo.social.features import FINE, Features, fold, hash_words, in_order
-from cotempo.social.ridge import ODDS, PENALTY, SHARE, Prior, fit_ridge, leave_out, log_odds
+from cotempo.social.detector.event_sums import FEWEST, EventSums
+from cotempo.social.detector.features import FINE, Features, fold, hash_words, in_order
+from cotempo.social.detector.ridge import ODDS, PENALTY, SHARE, Prior, fit_ridge, leave_out, log_odds
+from cotempo.social.encoders.characters import hash_ngrams
 
 POSTS = make_posts(clients=2, posts=60, events=4, seed=0)[0]["client-0"]
 LABELS = np.array(POSTS.event)
@@ -35,7 +35,7 @@ def test_leaving_one_out_is_what_fitting_without_it_gives() -> None:
 
 
 def test_the_classifier_is_the_ridge_regression_in_the_space_of_features(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cotempo.social.ridge.ODDS", 0.0)
+    monkeypatch.setattr("cotempo.social.detector.ridge.ODDS", 0.0)
     ridge = fit_ridge(tuple(NAMES), WEIGHTED, CODES, NOBODY, NOTHING, COUNTS.weights, sharpness=1.0)
     features = sparse.hstack([WEIGHTED.words, WEIGHTED.characters]).tocsc()
     used = np.flatnonzero(np.diff(features.indptr))
@@ -118,7 +118,7 @@ def test_log_odds_are_added_to_the_coefficients(monkeypatch: pytest.MonkeyPatch)
         return fit_ridge(tuple(NAMES), WEIGHTED, CODES, NOBODY, NOTHING, COUNTS.weights, sharpness=1.0).scores(WEIGHTED)
 
     with_odds = scores()
-    monkeypatch.setattr("cotempo.social.ridge.ODDS", 0.0)
+    monkeypatch.setattr("cotempo.social.detector.ridge.ODDS", 0.0)
     words, characters = log_odds(WEIGHTED, np.eye(len(NAMES))[CODES], COUNTS.weights)
     added = WEIGHTED.words[:, words.used] @ words.coefficients
     added += WEIGHTED.characters[:, characters.used] @ characters.coefficients

@@ -10,22 +10,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cotempo.data import Posts
-from cotempo.social.attributes import extract_attributes
-from cotempo.social.book import EventBook, event_name, write_book
 from cotempo.social.clustering import group_known, group_unknown, mutual_information
-from cotempo.social.detection import softmax
-from cotempo.social.discriminant import Scatter, scatter_of, whitening
-from cotempo.social.encoder import CharacterEncoder, Counts
+from cotempo.social.detector.detection import softmax
+from cotempo.social.detector.discriminant import Scatter, scatter_of, whitening
+from cotempo.social.detector.event_sums import EventSums
+from cotempo.social.detector.features import Features, Weights, fold
+from cotempo.social.detector.ridge import Prior, Ridge, fit_ridge, leave_out, left_out_odds
+from cotempo.social.detector.space import EventTimes, Lens, refine
+from cotempo.social.detector.store import EventBook, event_name, write_book
+from cotempo.social.encoders.characters import CharacterEncoder, Counts
+from cotempo.social.encoders.pretrained import make_encoder
 from cotempo.social.entropy import group_graph
-from cotempo.social.event_sums import EventSums
-from cotempo.social.features import Features, Weights, fold
-from cotempo.social.graph import PostGraph
-from cotempo.social.lens import EventTimes, Lens, refine
-from cotempo.social.pretrained import make_encoder
-from cotempo.social.ridge import Prior, Ridge, fit_ridge, leave_out, left_out_odds
+from cotempo.social.graph_model.attributes import extract_attributes
+from cotempo.social.graph_model.graph import PostGraph
 
 if TYPE_CHECKING:
-    from cotempo.social.detector import EventDetector
+    from cotempo.social.detector.method import EventDetector
 
 KEPT_OUT = 0.2
 FEWEST_KEPT_OUT = 10

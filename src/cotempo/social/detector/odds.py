@@ -12,7 +12,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from cotempo.social.encoder import Counts
+from cotempo.social.encoders.characters import Counts
 
 Floats = NDArray[np.float64]
 
