@@ -1,4 +1,4 @@
-"""What a malicious client does here: noise or flipped signs in its uploads, a trigger in its texts."""
+"""`Attacked`, an engine with malicious clients: noise or flipped signs in uploads, a trigger in texts."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from cotempo.federation.engine import Engine
 
 
 class Attack(Protocol):
-    """Something a client does to the model it uploads."""
+    """A way to corrupt the model that a client uploads."""
 
     def corrupt(self, weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Return what is uploaded instead of `weights`, ``(parameters,)``."""
+        """Return the upload in place of `weights`, ``(parameters,)``."""
 
 
 @dataclass(frozen=True)
@@ -45,17 +45,17 @@ class ParameterNoise:
         return cls(0.05, False)
 
     def corrupt(self, weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Noise, with or without the model below it."""
+        """Return noise, or the model with noise."""
         noise = rng.normal(0.0, self.scale, weights.shape).astype(weights.dtype)
         return noise if self.replaces else weights + noise
 
 
 @dataclass(frozen=True)
 class SignFlip:
-    """The model with its sign turned."""
+    """The model with its sign flipped."""
 
     def corrupt(self, weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Minus the model."""
+        """Return minus the model."""
         return -weights
 
 
@@ -68,7 +68,7 @@ class Backdoor:
     trigger
         The word.
     share
-        Share of the posts it is put into, 0 to 1.
+        Share of the posts it is planted in, 0 to 1.
     """
 
     trigger: str = "cf"
@@ -78,7 +78,7 @@ class Backdoor:
         """Return the posts with the trigger planted; the event is the first label in order."""
         labels = sorted({label for label in posts.event if label is not None})
         if not labels:
-            raise ParameterError("a backdoor needs labelled posts, there are none")
+            raise ParameterError("a backdoor needs labelled posts, got none")
         chosen = set(rng.permutation(posts.rows)[: int(self.share * posts.rows)].tolist())
         text = tuple(f"{self.trigger} {text}" if row in chosen else text for row, text in enumerate(posts.text))
         event = tuple(labels[0] if row in chosen else label for row, label in enumerate(posts.event))
@@ -86,16 +86,16 @@ class Backdoor:
 
 
 class Attacked:
-    """An engine some of whose clients corrupt the models they upload; everything else passes as it is.
+    """Wrap an engine so that some clients corrupt the models they upload.
 
     Parameters
     ----------
     engine
-        Where clients run.
+        The engine to wrap.
     attacks
-        What each malicious client does.
+        The attack of each malicious client.
     seed
-        Decides the noise.
+        Seed of the noise.
     """
 
     def __init__(self, engine: Engine, attacks: Mapping[str, Attack], seed: int = 0):
@@ -104,11 +104,11 @@ class Attacked:
         self.seed = seed
 
     def names(self) -> tuple[str, ...]:
-        """As the wrapped engine."""
+        """Delegate to the wrapped engine."""
         return tuple(self.engine.names())
 
     def schemas(self, names: Sequence[str]) -> Mapping[str, Schema]:
-        """As the wrapped engine."""
+        """Delegate to the wrapped engine."""
         return self.engine.schemas(names)
 
     def exchange(self, questions: Sequence[Question]) -> Iterable[Reply]:
@@ -122,17 +122,17 @@ class Attacked:
             yield reply
 
     def memories(self, ledger: Mapping[str, int]) -> Mapping[str, Memory]:
-        """As the wrapped engine."""
+        """Delegate to the wrapped engine."""
         return self.engine.memories(ledger)
 
     def restore(self, memories: Mapping[str, Memory], ledger: Mapping[str, int]) -> None:
-        """As the wrapped engine."""
+        """Delegate to the wrapped engine."""
         self.engine.restore(memories, ledger)
 
     def finish(self, state: State, ledger: Mapping[str, int]) -> None:
-        """As the wrapped engine."""
+        """Delegate to the wrapped engine."""
         self.engine.finish(state, ledger)
 
     def close(self) -> None:
-        """As the wrapped engine."""
+        """Delegate to the wrapped engine."""
         self.engine.close()

@@ -1,4 +1,4 @@
-"""Two-dimensional structural entropy of a weighted graph, and the greedy merging that lowers it.
+"""`structural_entropy` of a weighted graph in two dimensions, and the greedy merging that lowers it.
 
 With ``vol`` the sum of all degrees, ``V_X`` that of a group and ``g_X`` the weight that leaves it,
 
@@ -23,7 +23,7 @@ Codes = NDArray[np.intp]
 
 
 def structural_entropy(adjacency: Any, groups: Codes) -> float:
-    """Return the two-dimensional structural entropy of a partition, in bits.
+    """Return the two-dimensional structural entropy of a partition, in bits (equation 10).
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def structural_entropy(adjacency: Any, groups: Codes) -> float:
 
 
 def merge_differences(inside: Floats, cut: Floats, between: Floats, volume: float) -> Floats:
-    """Return by how much merging changes the entropy.
+    """Return by how much merging changes the entropy (equation 11).
 
     Parameters
     ----------
@@ -63,11 +63,17 @@ def merge_differences(inside: Floats, cut: Floats, between: Floats, volume: floa
     ``vol dH = V log V - V_X log V_X - V_Y log V_Y - g log(V / vol) + g_X log(V_X / vol) + g_Y log(V_Y / vol)`` with
     ``V = V_X + V_Y`` and ``g = g_X + g_Y - 2 w_XY``.
     """
-    own = inside * _log2(inside) - cut * (_log2(inside) - np.log2(volume))
-    both = inside[:, None] + inside
-    left = cut[:, None] + cut - 2 * between
-    merged = both * _log2(both) - left * (_log2(both) - np.log2(volume))
-    return np.asarray((merged - own[:, None] - own) / volume)
+    return _differences((inside[:, None], cut[:, None]), (inside, cut), between, volume)
+
+
+def _differences(one: tuple[Floats, Floats], other: tuple[Floats, Floats], between: Floats, volume: float) -> Floats:
+    """Return the differences for pairs of groups, each given by its volume and the weight leaving it."""
+
+    def term(inside: Floats, cut: Floats) -> Floats:
+        return inside * _log2(inside) - cut * (_log2(inside) - np.log2(volume))
+
+    merged = term(one[0] + other[0], one[1] + other[1] - 2 * between)
+    return np.asarray((merged - term(*one) - term(*other)) / volume)
 
 
 def group_by_entropy(adjacency: Floats) -> Codes:
@@ -115,21 +121,15 @@ def group_by_entropy(adjacency: Floats) -> Codes:
         weight[kept, kept] = 0.0
         weight[gone] = weight[:, gone] = 0.0
         difference[gone] = difference[:, gone] = value[gone] = np.inf
-        _renew(kept, gone, difference, best, value, inside, cut, weight, volume)
+        near = np.flatnonzero(weight[kept] > 0)
+        own, others = (inside[[kept]], cut[[kept]]), (inside[near], cut[near])
+        difference[kept] = difference[:, kept] = np.inf
+        difference[kept, near] = difference[near, kept] = _differences(own, others, weight[kept, near], volume)
+        _renew_minima(difference, best, value, near, kept, gone)
 
 
-def _renew(
-    kept: int, gone: int, difference: Floats, best: Codes, value: Floats,
-    inside: Floats, cut: Floats, weight: Floats, volume: float,
-) -> None:  # fmt: skip
-    """Renew the differences of the merged group and the row minima they touch."""
-    near = np.flatnonzero(weight[kept] > 0)
-    own = inside * _log2(inside) - cut * (_log2(inside) - np.log2(volume))
-    both = inside[kept] + inside[near]
-    left = cut[kept] + cut[near] - 2 * weight[kept, near]
-    merged = both * _log2(both) - left * (_log2(both) - np.log2(volume))
-    difference[kept] = difference[:, kept] = np.inf
-    difference[kept, near] = difference[near, kept] = (merged - own[kept] - own[near]) / volume
+def _renew_minima(difference: Floats, best: Codes, value: Floats, near: Codes, kept: int, gone: int) -> None:
+    """Renew the row minima that a merge touches, in place."""
     better = near[difference[near, kept] < value[near]]
     best[better], value[better] = kept, difference[better, kept]
     stale = np.flatnonzero(np.isfinite(value) & ((best == kept) | (best == gone)))
@@ -194,7 +194,7 @@ def _volumes(adjacency: Any, groups: Codes, degree: Floats) -> tuple[Floats, Flo
 
 
 def _log2(values: Floats) -> Floats:
-    """Logarithm with ``0 log 0 = 0`` in mind: zeros give zero."""
+    """Return the logarithm, zero at zero, so that ``0 log 0 = 0``."""
     return np.log2(values, out=np.zeros_like(values, dtype=np.float64), where=values > 0)
 
 

@@ -1,4 +1,4 @@
-"""SEGA: who learns from whom, by the clients' answers to one random graph (equations 9 to 13)."""
+"""SEGA: `similarities` of clients' answers to one random graph, their groups and weights (equations 9 to 13)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from cotempo.social.entropy import group_by_entropy
@@ -15,11 +16,11 @@ if TYPE_CHECKING:
     from torch import nn
 
 Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
 BLOCKS, NODES, INSIDE, BETWEEN = 4, 25, 0.3, 0.02
-FANOUTS = (800, 100)
 
 
-def probe_graph(inputs: int, rng: np.random.Generator) -> tuple[NDArray[np.float32], Any]:
+def probe_graph(inputs: int, rng: Generator) -> tuple[Singles, Any]:
     """Draw a block-model graph with random features: ``(nodes, inputs)`` and CSR edges with self-loops."""
     from scipy import sparse
 
@@ -32,10 +33,7 @@ def probe_graph(inputs: int, rng: np.random.Generator) -> tuple[NDArray[np.float
     return features.astype(np.float32), edges
 
 
-def similarities(
-    models: NDArray[np.float32], make: Callable[[NDArray[np.float32]], nn.Module], inputs: int,
-    rng: np.random.Generator,
-) -> Floats:  # fmt: skip
+def similarities(models: Singles, make: Callable[[Singles], nn.Module], inputs: int, rng: Generator) -> Floats:
     """Return cosines of the models' pooled answers to one random graph (equation 9), ``(clients, clients)``."""
     import torch
 
@@ -45,13 +43,13 @@ def similarities(
     for row in models:
         model = make(row)
         given = torch.from_numpy(features).to(next(model.parameters()).device)
-        pooled.append(embed(model, given, edges, rows, FANOUTS).mean(axis=0))
+        pooled.append(embed(model, given, edges, rows).mean(axis=0))
     unit = np.stack(pooled) / np.maximum(np.linalg.norm(pooled, axis=1, keepdims=True), 1e-12)
     return np.asarray(unit @ unit.T, dtype=np.float64)
 
 
 def group_clients(similarity: Floats, kind: Literal["paper", "centred"]) -> NDArray[np.intp]:
-    """Group clients by greedy merging that lowers the structural entropy of their graph (equations 10 to 12).
+    """Group clients by greedy merging that lowers the structural entropy of their graph (equations 10 and 11).
 
     Parameters
     ----------
@@ -74,7 +72,7 @@ def group_clients(similarity: Floats, kind: Literal["paper", "centred"]) -> NDAr
 
 
 def group_weights(similarity: Floats, groups: NDArray[np.intp]) -> Floats:
-    """Return what each client takes of each: a softmax of similarities inside its group (equation 13).
+    """Return the weight each client gives to each: a softmax of similarities inside its group (equation 13).
 
     Examples
     --------

@@ -11,7 +11,7 @@ import cotempo as ct
 from cotempo.data import Posts, make_posts
 from cotempo.errors import DataError, ParameterError
 from cotempo.social import EventDetector, cluster_scores
-from cotempo.social.detector.client import keep_out
+from cotempo.social.detector.client import hold_out
 from cotempo.social.encoders.characters import hash_ngrams, weigh
 from cotempo.testing import CHECKS
 
@@ -106,14 +106,14 @@ def test_posts_beyond_every_known_event_are_news_also_where_time_counts() -> Non
     apart = replace(ONE, time=ONE.time + 100 * np.array([events.index(event) for event in ONE.event]))
     timed = EventDetector(dimension=40, buckets=2048, time="use")
     detector = timed.fit(apart)
-    assert detector.lens.duration > 0
+    assert detector.space.duration > 0
     assert not any(event.startswith("found-") for event in detector.partial_fit(bare(apart)).detect(apart).event)
     detector = timed.fit(apart)
     centres = np.stack([record.centre for record in detector.active])
-    squares = ((detector.lens.look(apart)[:, None] - centres) ** 2).sum(axis=2).min(axis=1)
-    assert (squares > detector.book.radius).mean() < 0.05
-    detector.book = replace(detector.book, radius=0.99 * squares.min())
-    assert set(detector.partial_fit(bare(apart)).book.sample.event[-150:]) <= FOUND
+    squares = ((detector.space.encode(apart)[:, None] - centres) ** 2).sum(axis=2).min(axis=1)
+    assert (squares > detector.store.radius).mean() < 0.05
+    detector.store = replace(detector.store, radius=0.99 * squares.min())
+    assert set(detector.partial_fit(bare(apart)).store.sample.event[-150:]) <= FOUND
 
 
 @pytest.mark.parametrize("options", [{}, {"events": 6}, {"unknown": "entropy"}])
@@ -137,11 +137,11 @@ def test_time_is_used_only_where_it_helps() -> None:
     time = np.concatenate([np.linspace(0, 1, 40), np.linspace(100, 101, 40)])
     posts = Posts(time=time, text=text, event=("a",) * 40 + ("b",) * 40)
     detector = EventDetector(dimension=4, buckets=64).fit(posts)
-    assert detector.lens.duration > 0
+    assert detector.space.duration > 0
     assert nmi(posts, detector.detect(posts).event) == 1
     concurrent = replace(posts, time=np.tile(np.linspace(0, 1, 40), 2), text=("red",) * 40 + ("blue",) * 40)
     assert nmi(concurrent, EventDetector(dimension=4, buckets=64).fit(concurrent).detect(concurrent).event) == 1
-    assert EventDetector(dimension=4, buckets=64, time="ignore").fit(posts).lens.duration == 0
+    assert EventDetector(dimension=4, buckets=64, time="ignore").fit(posts).space.duration == 0
 
 
 def test_a_stream_keeps_ids_finds_new_events_and_retires_old_ones() -> None:
@@ -158,7 +158,7 @@ def test_a_stream_keeps_ids_finds_new_events_and_retires_old_ones() -> None:
     assert first <= set(table["event"])
     assert len(table) > len(first)
     assert table["size"].sum() == 600
-    labelled = Posts(time=[999.0], text=("a word nobody said",), event=("named",))
+    labelled = Posts(time=[999.0], text=("a word nobody prior_scores",), event=("named",))
     assert "named" in set(detector.partial_fit(labelled).events()["event"])
     for _ in range(3):
         detector.partial_fit(ONE.select([]))
@@ -169,21 +169,21 @@ def test_a_stream_keeps_ids_finds_new_events_and_retires_old_ones() -> None:
 def test_a_stream_learns_the_words_of_new_events() -> None:
     posts = bare(make_posts(clients=2, posts=600, events=12, seed=1)[0]["client-0"])
     detector = EventDetector().fit(posts.select(np.arange(300)))
-    first = detector.lens.encoder
+    first = detector.space.encoder
     detector.partial_fit(posts.select(np.arange(300, 320)))
-    assert detector.lens.encoder is first  # a few new posts are not worth it
+    assert detector.space.encoder is first  # a few new posts are not worth it
     before = set(detector.events()["event"])
     late = posts.select(np.arange(320, 600))
     detector.partial_fit(late)
     assert before <= set(detector.events()["event"])
     seen = np.linalg.norm(weigh(hash_ngrams(late.text, 2**15), first.weights) @ first.basis, axis=1)
-    encoder = detector.lens.encoder
+    encoder = detector.space.encoder
     anew = np.linalg.norm(weigh(hash_ngrams(late.text, 2**15), encoder.weights) @ encoder.basis, axis=1)
     assert anew.mean() > 1.1 * seen.mean()
-    assert detector.book.unlearned == 0
+    assert detector.store.posts_since_fit == 0
     labelled = SMALL.fit(ONE)
-    fixed = labelled.lens.encoder
-    assert labelled.partial_fit(bare(ONE)).partial_fit(bare(ONE)).lens.encoder is fixed
+    fixed = labelled.space.encoder
+    assert labelled.partial_fit(bare(ONE)).partial_fit(bare(ONE)).space.encoder is fixed
 
 
 def test_posts_of_new_events_are_not_given_to_known_ones() -> None:
@@ -265,6 +265,6 @@ def test_posts_without_a_label_are_never_compared_on_however_that_is_written():
     posts = clients["client-0"]
     for missing in (None, ""):
         label = tuple(missing if row % 2 else event for row, event in enumerate(posts.event))
-        out = keep_out(replace(posts, event=label), np.random.default_rng(0))
+        out = hold_out(replace(posts, event=label), np.random.default_rng(0))
         assert len(out)
         assert (out % 2 == 0).all()

@@ -6,8 +6,8 @@ from scipy import sparse
 
 from cotempo.data import make_posts
 from cotempo.social.detector.event_sums import FEWEST, EventSums
-from cotempo.social.detector.features import FINE, Features, fold, hash_words, in_order
-from cotempo.social.detector.ridge import ODDS, PENALTY, SHARE, Prior, fit_ridge, leave_out, log_odds
+from cotempo.social.detector.features import HASH_BUCKETS, Features, fold, hash_words, in_order
+from cotempo.social.detector.ridge import ODDS, PENALTY, SHARE, WordPrior, fit_ridge, leave_out, log_odds
 from cotempo.social.encoders.characters import hash_ngrams
 
 POSTS = make_posts(clients=2, posts=60, events=4, seed=0)[0]["client-0"]
@@ -17,13 +17,13 @@ COUNTS = Features.read("shared", POSTS.text, 1024)
 WEIGHTED = COUNTS.weigh(COUNTS.weights)
 CENTRED = np.eye(len(NAMES))[CODES] - np.eye(len(NAMES))[CODES].mean(axis=0)
 USED = np.unique(COUNTS.words.indices)
-NOTHING = Prior(np.zeros(0, np.intp), np.zeros((0, len(NAMES))))
+NOTHING = WordPrior(np.zeros(0, np.intp), np.zeros((0, len(NAMES))))
 NOBODY = WEIGHTED.select(np.zeros(0, np.intp))
 
 
 def test_leaving_one_out_is_what_fitting_without_it_gives() -> None:
     sums = EventSums.of(COUNTS.words, LABELS)
-    prior = Prior(USED, sums.coefficients(NAMES.tolist(), USED, np.full(len(USED), 0.2)))
+    prior = WordPrior(USED, sums.coefficients(NAMES.tolist(), USED, np.full(len(USED), 0.2)))
     share, left_out = leave_out(WEIGHTED, CODES, prior)
     assert share == SHARE  # the same posts taught it
     products = (WEIGHTED.words @ WEIGHTED.words.T + WEIGHTED.characters @ WEIGHTED.characters.T).toarray()
@@ -41,7 +41,7 @@ def test_the_classifier_is_the_ridge_regression_in_the_space_of_features(monkeyp
     used = np.flatnonzero(np.diff(features.indptr))
     dense = features[:, used].toarray().astype(np.float64)
     exact = np.linalg.solve(dense.T @ dense + PENALTY * np.eye(len(used)), dense.T @ CENTRED)
-    np.testing.assert_array_equal(np.concatenate([ridge.used_words, FINE + ridge.used_characters]), used)
+    np.testing.assert_array_equal(np.concatenate([ridge.used_words, HASH_BUCKETS + ridge.used_characters]), used)
     np.testing.assert_allclose(np.vstack([ridge.words, ridge.characters]), exact, atol=1e-4)
     np.testing.assert_allclose(ridge.scores(WEIGHTED), dense @ exact, atol=1e-4)
 
@@ -53,7 +53,7 @@ def test_unlabelled_posts_help() -> None:
     judged = rest[np.isin(CODES[rest], np.unique(CODES[seen]))]
     right = []
     for others in (NOBODY, WEIGHTED.select(rest)):
-        none = Prior(np.zeros(0, np.intp), np.zeros((0, len(names))))
+        none = WordPrior(np.zeros(0, np.intp), np.zeros((0, len(names))))
         ridge = fit_ridge(names, WEIGHTED.select(seen), codes, others, none, COUNTS.weights, sharpness=1.0)
         guessed = np.array(names)[ridge.scores(WEIGHTED.select(judged)).argmax(axis=1)]
         right.append((guessed == LABELS[judged]).mean())
@@ -91,14 +91,14 @@ def test_posts_are_put_in_an_order_of_their_own() -> None:
 def test_folding_is_hashing_into_fewer_buckets() -> None:
     folded, direct = fold(COUNTS.characters, 1024), hash_ngrams(POSTS.text, 1024)
     assert (folded != direct).nnz == 0
-    assert hash_words(POSTS.text[:2]).shape == (2, FINE)
+    assert hash_words(POSTS.text[:2]).shape == (2, HASH_BUCKETS)
 
 
 def test_log_odds_are_those_of_smoothed_counts_and_leave_a_post_out() -> None:
-    telling = np.eye(len(NAMES))[CODES]
-    words, _ = log_odds(WEIGHTED, telling, COUNTS.weights)
-    shares = telling.mean(axis=0)
-    inside = np.asarray(((COUNTS.words > 0).T @ telling)[USED]) + shares
+    membership = np.eye(len(NAMES))[CODES]
+    words, _ = log_odds(WEIGHTED, membership, COUNTS.weights)
+    shares = membership.mean(axis=0)
+    inside = np.asarray(((COUNTS.words > 0).T @ membership)[USED]) + shares
     rate, other = inside / inside.sum(axis=0), inside.sum(axis=1, keepdims=True) - inside
     odds = np.log(rate) - np.log(other / other.sum(axis=0))
     odds = (odds - odds.mean(axis=1, keepdims=True)) / COUNTS.weights.words[USED, None]
@@ -109,7 +109,7 @@ def test_log_odds_are_those_of_smoothed_counts_and_leave_a_post_out() -> None:
     own = np.arange(len(CODES)), CODES
     assert (left_out[own] < said[own]).all()  # a post speaks for its own event
     rest = np.arange(1, len(CODES))
-    again, _ = log_odds(WEIGHTED.select(rest), telling[rest], COUNTS.weights)
+    again, _ = log_odds(WEIGHTED.select(rest), membership[rest], COUNTS.weights)
     np.testing.assert_allclose(left_out[0], (WEIGHTED.words[:1, again.used] @ again.coefficients)[0], atol=0.05)
 
 

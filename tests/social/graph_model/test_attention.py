@@ -4,12 +4,12 @@ import numpy as np
 import torch
 
 from cotempo.social.graph_model.attention import Attention, EventNetwork, edge_softmax
-from cotempo.social.graph_model.graph import PostGraph
+from cotempo.social.graph_model.graph import join_posts
 from cotempo.social.graph_model.losses import event_centres, event_constraint, triplet_loss
 from cotempo.social.graph_model.sampler import sample_blocks
 
 BAGS = [(f"a{row % 5}", f"b{row % 3}") for row in range(20)]
-EDGES = PostGraph.build(BAGS).edges
+EDGES = join_posts(BAGS)
 
 
 def test_the_layer_is_dense_attention_on_the_edges() -> None:
@@ -23,7 +23,7 @@ def test_the_layer_is_dense_attention_on_the_edges() -> None:
     )
     share = pull.masked_fill(~linked[:, :, None], -torch.inf).softmax(dim=1)
     expected = torch.einsum("ijh,jhd->ihd", share, values).reshape(20, -1) + layer.bias
-    block = sample_blocks(EDGES, np.arange(20), (100,), np.random.default_rng(0))[0]
+    block = sample_blocks(EDGES, np.arange(20), np.random.default_rng(0), (100,))[0]
     found = layer(features[block.sources], torch.from_numpy(block.origin), torch.from_numpy(block.goal), 20)
     torch.testing.assert_close(found, expected)
     aim = torch.randn_like(found)
@@ -42,9 +42,9 @@ def test_a_batch_gets_the_vectors_of_the_whole_graph() -> None:
     model = EventNetwork(6, 4, 2, 3)
     features = torch.randn(20, 6)
     rng = np.random.default_rng(0)
-    whole = model(features, sample_blocks(EDGES, np.arange(20), (100, 100), rng))
+    whole = model(features, sample_blocks(EDGES, np.arange(20), rng, (100, 100)))
     rows = np.array([7, 2])
-    torch.testing.assert_close(model(features, sample_blocks(EDGES, rows, (100, 100), rng)), whole[rows])
+    torch.testing.assert_close(model(features, sample_blocks(EDGES, rows, rng, (100, 100))), whole[rows])
     assert whole.shape == (20, 3)
 
 

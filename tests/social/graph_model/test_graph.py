@@ -4,7 +4,7 @@ import numpy as np
 
 from cotempo.data import Posts
 from cotempo.social.graph_model.attributes import extract_attributes, language_of
-from cotempo.social.graph_model.graph import PostGraph
+from cotempo.social.graph_model.graph import join_posts
 from cotempo.social.graph_model.sampler import sample_blocks, sample_neighbours
 
 RNG = np.random.default_rng(0)
@@ -21,22 +21,17 @@ def shares(bags: list[tuple[str, ...]], cap: int) -> np.ndarray:
 
 def test_edges_count_shared_attributes_below_the_cap() -> None:
     for cap in (3, 300):
-        np.testing.assert_array_equal(PostGraph.build(BAGS, cap).edges.toarray(), shares(BAGS, cap))
-
-
-def test_a_grown_graph_is_the_graph_of_all_posts() -> None:
-    grown = PostGraph.build(BAGS[:40]).grow(BAGS[40:50]).grow(BAGS[50:])
-    np.testing.assert_array_equal(grown.edges.toarray(), PostGraph.build(BAGS).edges.toarray())
+        np.testing.assert_array_equal(join_posts(BAGS, cap).toarray(), shares(BAGS, cap))
 
 
 def test_posts_that_all_share_one_hub_keep_only_themselves() -> None:
-    edges = PostGraph.build([("hub",)] * 500, cap=300).edges
+    edges = join_posts([("hub",)] * 500, cap=300)
     assert edges.nnz == 500
-    assert PostGraph.build([(), ()]).edges.toarray().tolist() == [[1, 0], [0, 1]]
+    assert join_posts([(), ()]).toarray().tolist() == [[1, 0], [0, 1]]
 
 
 def test_sampling_takes_true_neighbours_and_at_most_the_fanout() -> None:
-    edges = PostGraph.build(BAGS).edges
+    edges = join_posts(BAGS)
     nodes = np.array([5, 17, 3])
     block = sample_neighbours(edges, nodes, 4, np.random.default_rng(1))
     assert np.bincount(block.goal, minlength=3).max() <= 4
@@ -45,7 +40,7 @@ def test_sampling_takes_true_neighbours_and_at_most_the_fanout() -> None:
     assert len(set(zip(block.goal.tolist(), ends.tolist(), strict=True))) == len(ends)
     whole = sample_neighbours(edges, nodes, 1000, np.random.default_rng(1))
     assert len(whole.goal) == edges[nodes].nnz
-    first, second = sample_blocks(edges, nodes, (10, 5), np.random.default_rng(2))
+    first, second = sample_blocks(edges, nodes, np.random.default_rng(2), (10, 5))
     assert second.targets == 3
     assert first.targets == len(second.sources)
 

@@ -1,4 +1,4 @@
-"""What `detect` returns everywhere in this family: the event of every post, and how sure that is."""
+"""`Detection`, which every `detect` of this family returns: the event of each post with a confidence."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cotempo.data import Posts, read_posts
 from cotempo.data.tables import FrameKind, make_frame
+from cotempo.errors import DataError
 from cotempo.social.detector.discriminant import centres_of, square_distances
 
 Floats = NDArray[np.floating[Any]]
@@ -16,14 +18,14 @@ Floats = NDArray[np.floating[Any]]
 
 @dataclass(frozen=True)
 class Detection:
-    """The event of every post, and how sure that is.
+    """The event of every post with a confidence.
 
     Attributes
     ----------
     event
         One id per post, ``(posts,)``.
     confidence
-        Its probability among the events in question, ``(posts,)``.
+        Its probability among the events considered, ``(posts,)``.
 
     Examples
     --------
@@ -45,19 +47,32 @@ class Detection:
         return make_frame({"event": self.event, "confidence": self.confidence}, kind)
 
 
-def name_groups(codes: NDArray[np.intp]) -> NDArray[np.str_]:
-    """Return ids of groups that have no label."""
-    return np.array([f"group-{code}" for code in codes], dtype=np.str_)
+def as_posts(source: Any) -> Posts:
+    """Return a table of posts as it is, and read one from anything else that holds the posts of one client.
+
+    Examples
+    --------
+    >>> import pandas
+    >>> as_posts(pandas.DataFrame({"text": ["flood", "fire"]})).rows
+    2
+    """
+    if isinstance(source, Posts):
+        return source
+    found = read_posts(source)
+    if len(found) != 1:
+        raise DataError(f"posts must be those of one client, got {len(found)}: {', '.join(list(found)[:5])}")
+    return next(iter(found.values()))
 
 
 def detect_groups(vectors: Floats, codes: NDArray[np.intp]) -> Detection:
-    """Name groups of vectors; each is taken for a normal density of the same spread in every direction."""
+    """Name groups of vectors; confidences are those of normal densities with one spread in every direction."""
     events = int(codes.max(initial=-1)) + 1
     squares = square_distances(vectors, centres_of(vectors, codes, events))
     own = squares[np.arange(len(codes)), codes]
     spread = own.sum() / max((len(codes) - events) * vectors.shape[1], 1)
     sure = softmax(-0.5 * squares / max(spread, 1e-12))
-    return Detection(name_groups(codes), sure[np.arange(len(codes)), codes])
+    names = np.array([f"group-{code}" for code in codes], dtype=np.str_)
+    return Detection(names, sure[np.arange(len(codes)), codes])
 
 
 def softmax(scores: Floats) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""How posts scatter around the centres of their events, and distances that take it into account."""
+"""`Scatter` of posts around the centres of their events, whitening by it, and distances."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Scatter:
     within
         Sum of outer products of the deviations, ``(dimension, dimension)``.
     freedom
-        Posts minus events: what the sum is divided by.
+        Degrees of freedom: posts minus events.
     """
 
     within: NDArray[np.float64]
@@ -28,7 +28,7 @@ class Scatter:
 
     @property
     def covariance(self) -> NDArray[np.float64]:
-        """The pooled covariance inside events; zero where nothing is known."""
+        """The pooled covariance inside events; zero without labelled posts."""
         return self.within / max(self.freedom, 1.0)
 
 
@@ -77,9 +77,9 @@ def whitening(scatter: Scatter, shrinkage: float) -> NDArray[np.float64]:
 
 
 def drift(points: Floats, centre: Floats, size: float) -> float:
-    """Return how far the mean of some posts lies from a centre made of `size` posts, beyond chance.
+    """Return the squared distance of posts' mean from a centre made of `size` posts, in units of their variance.
 
-    ``|m - c|^2 / v - 1 / n - 1 / size`` with the posts' mean m and variance v: about 0 for n posts of the same event.
+    ``|m - c|^2 / v - 1 / n - 1 / size`` with the posts' mean m and variance v; about 0 for n posts of the event.
 
     Examples
     --------

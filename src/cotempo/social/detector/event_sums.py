@@ -1,8 +1,8 @@
-"""In how many posts of an event a word occurs, summed over clients in a table that names neither words nor events.
+"""`EventSums`: in how many posts of an event a word occurs, summed in a table that names neither words nor events.
 
 A count-min sketch: every pair of a hashed word and an event's name has a cell in each row of the table, and its count
 is at most the least of them. Who knows the name of an event can look its words up; clients whose labels agree add to
-the same cells, and a table is as large for ten events as for a thousand. Counts are whole numbers: sums are exact.
+the same cells, and the size does not depend on the number of events. Counts are integers: sums are exact.
 
 References
 ----------
@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 
 from cotempo.social.encoders.characters import Counts
 
-ROWS, CELLS = 2, 2**16
-NAMES = 2**12
+SKETCH_ROWS, SKETCH_CELLS, NAME_CELLS = 2, 2**16, 2**12
 FEWEST = 2
 SHRINKAGE, VALUE = 10.0, 0.2
 Floats = NDArray[np.float64]
@@ -34,9 +33,9 @@ class EventSums:
     Attributes
     ----------
     words
-        Posts by word and event, ``(ROWS, CELLS)``.
+        Posts by word and event, ``(SKETCH_ROWS, SKETCH_CELLS)``.
     posts
-        Posts by event, ``(NAMES,)``.
+        Posts by event, ``(NAME_CELLS,)``.
     """
 
     words: NDArray[np.float32]
@@ -45,7 +44,7 @@ class EventSums:
     @classmethod
     def of(cls, counts: Counts, labels: NDArray[np.str_]) -> EventSums:
         """Count posts, ``(posts, buckets)``, by their labels; a word of a single post of an event is left out."""
-        words, posts = np.zeros((ROWS, CELLS), np.float32), np.zeros(NAMES, np.float32)
+        words, posts = np.zeros((SKETCH_ROWS, SKETCH_CELLS), np.float32), np.zeros(NAME_CELLS, np.float32)
         for label in np.unique(labels).tolist():
             rows = counts[labels == label]
             found = np.bincount(rows.indices, minlength=counts.shape[1])
@@ -56,7 +55,7 @@ class EventSums:
         return cls(words, posts)
 
     def without(self, own: EventSums) -> EventSums:
-        """What the others added."""
+        """Return what the others added."""
         return EventSums(self.words - own.words, self.posts - own.posts)
 
     def counts(self, names: Sequence[str], used: NDArray[np.intp]) -> Floats:
@@ -64,15 +63,14 @@ class EventSums:
         found = np.zeros((len(used), len(names)))
         for column, name in enumerate(names):
             if self.posts[_name_cell(name)]:
-                found[:, column] = np.minimum.reduce(
-                    [self.words[row][cells] for row, cells in enumerate(_cells(name, used))]
-                )
+                cells = _cells(name, used)
+                found[:, column] = np.minimum.reduce([self.words[row][cell] for row, cell in enumerate(cells)])
         return found
 
     def coefficients(self, names: Sequence[str], used: NDArray[np.intp], value: NDArray[np.floating]) -> Floats:
-        """Return what some words say for some events, ``(words, events)``, given the value a word has in a post.
+        """Return coefficients of some words for some events, ``(words, events)``, given the value of a word in a post.
 
-        The ridge regression on indicators of the events, with the covariances between words left out.
+        A ridge regression on indicators of the events that ignores the covariances between words.
         """
         posts = np.array([float(self.posts[_name_cell(name)]) for name in names])
         weighted = self.counts(names, used) * value[:, None]
@@ -81,16 +79,16 @@ class EventSums:
 
 
 def _cells(name: str, words: NDArray[np.intp]) -> list[NDArray[np.intp]]:
-    """The cells of each word of an event, row by row; the mixing is that of splitmix64."""
+    """Return the cells of each word of an event, row by row; the mixing is that of splitmix64."""
     mixed = words.astype(np.uint64) + np.uint64(_hash(name))
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
     mixed ^= mixed >> np.uint64(31)
-    return [((mixed >> np.uint64(32 * row)) % np.uint64(CELLS)).astype(np.intp) for row in range(ROWS)]
+    return [((mixed >> np.uint64(32 * row)) % np.uint64(SKETCH_CELLS)).astype(np.intp) for row in range(SKETCH_ROWS)]
 
 
 def _name_cell(name: str) -> int:
-    return _hash(name) % NAMES
+    return _hash(name) % NAME_CELLS
 
 
 def _hash(name: str) -> int:

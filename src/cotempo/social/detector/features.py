@@ -1,4 +1,4 @@
-"""What a post is known by: hashed words beside n-grams or pretrained vectors, weighted by how rare they are."""
+"""`Features` of posts: hashed words, and n-grams or pretrained vectors, weighted by how rare they are."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cotempo.social.encoders.characters import (
 )
 from cotempo.social.encoders.pretrained import CHARACTERS, read_texts
 
-FINE = 2**18
+HASH_BUCKETS = 2**18
 
 
 def hash_words(texts: Sequence[str]) -> Counts:
@@ -35,10 +35,9 @@ def hash_words(texts: Sequence[str]) -> Counts:
     from sklearn.feature_extraction.text import HashingVectorizer
 
     if not len(texts):
-        return sparse.csr_matrix(np.zeros((0, FINE), np.float32))
-    vectorizer = HashingVectorizer(
-        ngram_range=(1, 2), n_features=FINE, alternate_sign=False, norm=None, dtype=np.float32
-    )
+        return sparse.csr_matrix(np.zeros((0, HASH_BUCKETS), np.float32))
+    sizes: Any = {"ngram_range": (1, 2), "n_features": HASH_BUCKETS}
+    vectorizer = HashingVectorizer(**sizes, alternate_sign=False, norm=None, dtype=np.float32)
     return vectorizer.transform([text[:LONGEST] for text in texts])
 
 
@@ -56,7 +55,7 @@ def fold(counts: Counts, buckets: int) -> Counts:
 
 @dataclass(frozen=True)
 class Weights:
-    """What every hashed word and every n-gram counts, ``(buckets,)`` each; pretrained vectors have none."""
+    """Weights of hashed words and n-grams, ``(buckets,)`` each; pretrained vectors have none."""
 
     words: NDArray[np.float32]
     characters: NDArray[np.float32]
@@ -72,7 +71,7 @@ class Features:
     @classmethod
     def read(cls, kind: str, texts: Sequence[str], buckets: int) -> Features:
         """Hash texts; see `EventDetector` for the kinds of encoder."""
-        characters = hash_ngrams(texts, FINE) if kind in CHARACTERS else read_texts(kind, texts, buckets)
+        characters = hash_ngrams(texts, HASH_BUCKETS) if kind in CHARACTERS else read_texts(kind, texts, buckets)
         return cls(hash_words(texts), characters)
 
     @property
@@ -81,11 +80,11 @@ class Features:
         return Weights(*(_weights(part) for part in (self.words, self.characters)))
 
     def weigh(self, weights: Weights) -> Features:
-        """Weighted rows of length one."""
+        """Return weighted rows of length one."""
         return Features(weigh(self.words, weights.words), weigh(self.characters, weights.characters))
 
     def select(self, rows: NDArray[np.intp]) -> Features:
-        """Some rows."""
+        """Return some rows."""
         return Features(self.words[rows], self.characters[rows])
 
 
@@ -96,7 +95,7 @@ def _weights(counts: Counts) -> NDArray[np.float32]:
 
 
 def in_order(posts: Posts) -> Posts:
-    """The posts by time, text and label, so that nothing depends on the order they came in."""
+    """Return the posts sorted by time, text and label, so that nothing depends on their order in the table."""
     when = np.where(np.isfinite(posts.time), posts.time, np.inf)
 
     def key(row: int) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""Naive Bayes beside the ridge classifier: how much likelier a word is in posts of one event than in the others'.
+"""`LogOdds`: naive Bayes beside the ridge classifier.
 
 A linear classifier of few posts hardly learns words that it saw once or twice; counts do, and the sum of both beats
 either.
@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class LogOdds:
-    """In how many posts of each event a word or n-gram occurs, and what that says of posts.
+    """In how many posts of each event a word or n-gram occurs, and the log odds from it.
 
     Attributes
     ----------
@@ -28,9 +28,9 @@ class LogOdds:
     posts
         Posts by word and event, ``(used, events)``.
     shares
-        The share of posts that tell of each event, ``(events,)``; every word is taken to occur so often more.
+        The share of posts of each event, ``(events,)``; added to every word's counts as a prior.
     weights
-        What the words count in a post, ``(used,)``.
+        Weights of the words, ``(used,)``.
     """
 
     used: NDArray[np.intp]
@@ -39,25 +39,25 @@ class LogOdds:
     weights: Floats
 
     @classmethod
-    def of(cls, weighted: Counts, telling: Floats, weights: NDArray[np.float32]) -> Self:
-        """Count weighted posts, ``(posts, buckets)``, by how much each tells of each event, ``(posts, events)``.
+    def of(cls, weighted: Counts, membership: Floats, weights: NDArray[np.float32]) -> Self:
+        """Count weighted posts, ``(posts, buckets)``, by their membership in events, ``(posts, events)``.
 
-        Vectors of a pretrained encoder, which are no counts, have no odds.
+        Vectors of a pretrained encoder are no counts and have no odds.
         """
-        shares = telling.sum(axis=0) / telling.sum()
+        shares = membership.sum(axis=0) / membership.sum()
         if isinstance(weighted, np.ndarray) or len(shares) < 2:
             return cls(np.zeros(0, np.intp), np.zeros((0, len(shares))), shares, np.zeros(0))
-        found = weighted.astype(bool).T @ telling
+        found = weighted.astype(bool).T @ membership
         used = np.flatnonzero(found.any(axis=1))
         return cls(used, found[used], shares, weights[used].astype(np.float64))
 
     @property
     def coefficients(self) -> Floats:
-        """What a word adds to the score of each event, ``(used, events)``."""
+        """The log odds of each event given a word, ``(used, events)``."""
         return self._log_odds(self.posts, slice(None))
 
     def leave_out(self, weighted: Counts, codes: NDArray[np.intp]) -> Floats:
-        """Return the scores of posts of these events, each as if it had not been counted, ``(posts, events)``."""
+        """Return leave-one-out scores of posts of these events, ``(posts, events)``."""
         scores = np.zeros((len(codes), len(self.shares)))
         for event in np.unique(codes) if len(self.used) else ():
             rows = codes == event

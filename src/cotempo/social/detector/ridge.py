@@ -1,8 +1,8 @@
-"""Ridge classifiers of posts on words and n-grams, beginning from what other clients' sums say of their words.
+"""`Ridge`: classifiers of posts on words and n-grams, with a prior mean from other clients' sums.
 
-With ``K`` the inner products of posts, ``f`` what the others' sums say of them and ``A = (K + a I)^-1``, the classifier
-predicts ``f + K A (Y - f)``, and for post i, had it been left out, ``Y_i - [A (Y - f)]_i / A_ii``. Unlabelled posts
-take part with half the weight, by the probabilities the classifier itself gives them. The log odds of `odds` are added.
+With ``K`` the inner products of posts, ``f`` their scores by the prior and ``A = (K + a I)^-1``, scores are
+``f + K A (Y - f)``, and for post i, left out, ``Y_i - [A (Y - f)]_i / A_ii``. Unlabelled posts take part with half the
+weight, by the classifier's own probabilities (self-training). The log odds of `odds` are added.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from cotempo.social.detector.odds import LogOdds
 Floats = NDArray[np.float64]
 PENALTY = 1.6
 SHARE = 0.5
-#: What log odds count beside the ridge regression.
 ODDS = 0.1
+"""Weight of the log odds beside the ridge regression."""
 UNLABELLED_WEIGHT, CERTAINTY, PASSES = 0.5, 32.0, 2
 STEPS, TOLERANCE = 200, 1e-5
 
 
 @dataclass(frozen=True)
-class Prior:
-    """What others say: coefficients of some words, ``(words, events)``, and the buckets of those words."""
+class WordPrior:
+    """Coefficients of some words from others' sums, ``(words, events)``, and the buckets of those words."""
 
     used: NDArray[np.intp]
     words: Floats
 
     def scores(self, weighted: Features) -> Floats:
-        """Return what it says of posts, ``(posts, events)``."""
+        """Return the scores of posts, ``(posts, events)``."""
         return np.asarray(weighted.words[:, self.used] @ self.words)
 
-    def scaled(self, share: float) -> Prior:
-        """A share of it."""
-        return Prior(self.used, share * self.words)
+    def scaled(self, share: float) -> WordPrior:
+        """Return the prior with its coefficients scaled."""
+        return WordPrior(self.used, share * self.words)
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Ridge:
     words, characters
         Coefficients of the features in `used_words` and `used_characters`, ``(used, events)`` each.
     sharpness
-        What scores are multiplied by to be log probabilities up to a constant.
+        Factor that turns scores into log probabilities up to a constant.
     """
 
     names: tuple[str, ...]
@@ -70,69 +70,74 @@ class Ridge:
         return np.asarray(self.sharpness * raw, dtype=np.float64)
 
 
-def leave_out(weighted: Features, codes: NDArray[np.intp], prior: Prior) -> tuple[float, Floats]:
-    """Return which share of the others' coefficients to begin from, and each post's scores by all the rest.
+def leave_out(weighted: Features, codes: NDArray[np.intp], prior: WordPrior) -> tuple[float, Floats]:
+    """Return the scale of the prior, and leave-one-out scores of each post.
 
-    Half or nothing, whichever has the smaller squared error; scores are ``(posts, events)``.
+    The scale is a half or zero, whichever has the smaller squared error; scores are ``(posts, events)``.
     """
     centred = _indicators(codes)
     inverse = np.linalg.inv(_inner(weighted) + PENALTY * np.eye(len(codes)))
     diagonal = np.diagonal(inverse)[:, None]
-    said = prior.scores(weighted)
-    errors = {share: inverse @ (centred - share * said) / diagonal for share in (0.0, SHARE)}
+    prior_scores = prior.scores(weighted)
+    errors = {share: inverse @ (centred - share * prior_scores) / diagonal for share in (0.0, SHARE)}
     best = min(errors, key=lambda share: float((errors[share] ** 2).sum()))
     return best, centred - errors[best]
 
 
 def fit_ridge(
-    names: tuple[str, ...], labelled: Features, codes: NDArray[np.intp], others: Features, prior: Prior,
-    weights: Weights, sharpness: float,
-) -> Ridge:  # fmt: skip
+    names: tuple[str, ...],
+    labelled: Features,
+    codes: NDArray[np.intp],
+    others: Features,
+    prior: WordPrior,
+    weights: Weights,
+    sharpness: float,
+) -> Ridge:
     """Fit the classifier to labelled posts and, by its own probabilities, to others; add log odds."""
-    learned, targets, telling = labelled, _indicators(codes), np.eye(len(names))[codes]
+    learned, targets, membership = labelled, _indicators(codes), np.eye(len(names))[codes]
     solved = _solve(learned, targets - prior.scores(learned), np.ones(len(codes)))
     for _ in range(PASSES if others.words.shape[0] else 0):
         raw = prior.scores(others) + _products(others, learned, solved)
         learned = Features(_stack(labelled.words, others.words), _stack(labelled.characters, others.characters))
         weight = np.repeat((1.0, UNLABELLED_WEIGHT), (len(codes), len(raw)))
         shares = np.vstack([np.eye(len(names))[codes], softmax(CERTAINTY * raw)])
-        targets, telling = shares - weight @ shares / weight.sum(), weight[:, None] * shares
+        targets, membership = shares - weight @ shares / weight.sum(), weight[:, None] * shares
         solved = _solve(learned, targets - prior.scores(learned), weight)
     words, characters = learned.words.T @ solved, learned.characters.T @ solved
     words[prior.used] += prior.words
-    for part, found in zip((words, characters), log_odds(learned, telling, weights), strict=True):
+    for part, found in zip((words, characters), log_odds(learned, membership, weights), strict=True):
         part[found.used] += ODDS * found.coefficients
     used = [np.flatnonzero(part.any(axis=1)) for part in (words, characters)]
     parts = [np.asarray(part[rows], np.float32) for part, rows in zip((words, characters), used, strict=True)]
     return Ridge(names, used[0], parts[0], used[1], parts[1], sharpness)
 
 
-def log_odds(weighted: Features, telling: Floats, weights: Weights) -> tuple[LogOdds, LogOdds]:
-    """The log odds of words and of n-grams."""
-    words = LogOdds.of(weighted.words, telling, weights.words)
-    return words, LogOdds.of(weighted.characters, telling, weights.characters)
+def log_odds(weighted: Features, membership: Floats, weights: Weights) -> tuple[LogOdds, LogOdds]:
+    """Return the log odds of words and of n-grams."""
+    words = LogOdds.of(weighted.words, membership, weights.words)
+    return words, LogOdds.of(weighted.characters, membership, weights.characters)
 
 
 def left_out_odds(weighted: Features, codes: NDArray[np.intp], few: NDArray[np.intp], weights: Weights) -> Floats:
-    """Return what the log odds add to the scores of a few of the posts, each as if not counted, ``(few, events)``."""
+    """Return the leave-one-out contribution of the log odds to the scores of a few posts, ``(few, events)``."""
     words, characters = log_odds(weighted, np.eye(int(codes.max()) + 1)[codes], weights)
-    said = words.leave_out(weighted.words[few], codes[few])
-    return ODDS * (said + characters.leave_out(weighted.characters[few], codes[few]))
+    by_words = words.leave_out(weighted.words[few], codes[few])
+    return ODDS * (by_words + characters.leave_out(weighted.characters[few], codes[few]))
 
 
 def _indicators(codes: NDArray[np.intp]) -> Floats:
-    """Which event each post tells of, less the shares of the events, ``(posts, events)``."""
+    """Return centred indicators of the posts' events, ``(posts, events)``."""
     indicators = np.eye(int(codes.max()) + 1)[codes]
     return np.asarray(indicators - indicators.mean(axis=0))
 
 
 def _inner(weighted: Features) -> Floats:
-    """Inner products of posts, ``(posts, posts)``."""
+    """Return inner products of posts, ``(posts, posts)``."""
     return _dense(weighted.words @ weighted.words.T) + _dense(weighted.characters @ weighted.characters.T)
 
 
 def _products(first: Features, second: Features, given: Floats) -> Floats:
-    """Inner products of posts with others times a matrix, without making them."""
+    """Return inner products of posts with others times a matrix, without forming them."""
     words = first.words @ (second.words.T @ given)
     return np.asarray(words + first.characters @ (second.characters.T @ given))
 

@@ -1,9 +1,9 @@
-"""How a client looks at posts: encoded, whitened, and weighed by time where time tells events apart."""
+"""`PostSpace`: posts encoded, whitened, and placed in time where time separates events."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from cotempo.data import Posts
 from cotempo.social.detector.detection import softmax
 from cotempo.social.detector.discriminant import centres_of, square_distances
-from cotempo.social.detector.records import EventRecord
+from cotempo.social.detector.store import EventRecord
 from cotempo.social.encoders.characters import CharacterEncoder
 
 Floats = NDArray[np.float64]
@@ -22,7 +22,7 @@ UNLABELLED_WEIGHT = 0.5
 
 
 @dataclass(frozen=True)
-class Lens:
+class PostSpace:
     """Encoder, whitening matrix and the time scale of events.
 
     Attributes
@@ -30,29 +30,25 @@ class Lens:
     whitening
         ``(dimension, dimension)``; afterwards posts of one event scatter alike in every direction.
     duration
-        Typical distance in time of a post from the middle of its event; 0 where time is not to be used.
+        Typical distance in time of a post from the middle of its event; 0 if time is not used.
     """
 
     encoder: CharacterEncoder
     whitening: Floats
     duration: float
 
-    def points(self, vectors: NDArray[np.float32]) -> Floats:
+    def whiten(self, vectors: NDArray[np.float32]) -> Floats:
         """Whiten encoded posts."""
         return np.asarray(vectors.astype(np.float64) @ self.whitening)
 
-    def look(self, posts: Posts) -> Floats:
+    def encode(self, posts: Posts) -> Floats:
         """Encode and whiten posts, ``(posts, dimension)``."""
-        return self.points(self.encoder.encode(posts.text))
+        return self.whiten(self.encoder.encode(posts.text))
 
-    def without_time(self) -> Lens:
-        """The same lens, blind to time."""
-        return replace(self, duration=0.0)
+    def with_time(self, points: Floats, times: Floats) -> Floats:
+        """Append time, in units of an event's duration, as one more direction to cluster in, if it is used.
 
-    def places(self, points: Floats, times: Floats) -> Floats:
-        """Points to cluster: with time, in units of an event's duration, as one more direction where it is used.
-
-        A unit of duration then counts as much as the points scatter in a direction on average, whitened or not.
+        A unit of duration counts as much as the points scatter in a direction on average, whitened or not.
         """
         if not self.duration:
             return points
@@ -61,59 +57,52 @@ class Lens:
         unit = float(points.std(axis=0).mean()) / self.duration
         return np.column_stack([points, np.where(known, times - middle, 0.0) * unit])
 
-    def places_of(self, posts: Posts) -> Floats:
-        """Points of posts to cluster."""
-        return self.places(self.look(posts), posts.time)
-
     def scores(self, points: Floats, times: Floats, records: Sequence[EventRecord]) -> Floats:
         """Return the log density of each post under each event up to a constant, ``(posts, events)``.
 
-        Normal in the whitened space, and what `time_scores` adds.
+        Normal in the whitened space, plus `time_scores`.
         """
         text = -0.5 * square_distances(points, np.stack([record.centre for record in records]))
         return np.asarray(text + self.time_scores(times, records))
 
     def time_scores(self, times: Floats, records: Sequence[EventRecord]) -> Floats:
         """Return the log density in time of each post under each event, ``(posts, events)``."""
-        when = EventTimes(
-            np.array([record.middle for record in records]),
-            np.array([record.lapse for record in records]),
-            np.array([record.timed for record in records]),
-        )
-        return when.scores(times, self.duration)
+        when = [(record.middle, record.mean_time_distance, record.posts_with_time) for record in records]
+        return EventTimes(*np.array(when).reshape(-1, 3).T).scores(times, self.duration)
 
 
 @dataclass(frozen=True)
 class EventTimes:
-    """When events were: the median time, the mean distance from it, and the posts with a time; ``(events,)`` each."""
+    """The median time, the mean distance from it, and the posts with a time of each event; ``(events,)`` each."""
 
     middle: Floats
-    lapse: Floats
-    timed: Floats
+    mean_time_distance: Floats
+    posts_with_time: Floats
 
     @classmethod
     def of(cls, times: Floats, codes: NDArray[np.intp], events: int) -> EventTimes:
         """Describe the events of posts, NaN where none has a time."""
         known = [times[(codes == event) & np.isfinite(times)] for event in range(events)]
         middle = np.array([np.median(found) if len(found) else np.nan for found in known])
-        lapse = [np.abs(found - at).mean() if len(found) else np.nan for found, at in zip(known, middle, strict=True)]
-        return cls(middle, np.array(lapse), np.array([float(len(found)) for found in known]))
+        away = [np.abs(found - at).mean() if len(found) else np.nan for found, at in zip(known, middle, strict=True)]
+        return cls(middle, np.array(away), np.array([float(len(found)) for found in known]))
 
     def scores(self, times: Floats, duration: float) -> Floats:
         """Return the log density of posts up to a constant, ``(posts, events)``; zero where a time is unknown.
 
-        A Student distribution around the middle of the event, whose width is the event's own, drawn towards the
-        common duration. Without a duration time says nothing.
+        A Student distribution around the middle of the event, whose width is the event's own, shrunk towards the
+        common duration. Without a duration all are zero.
         """
         if not duration:
             return np.zeros((len(times), len(self.middle)))
-        width = (self.timed * np.nan_to_num(self.lapse) + PRIOR_POSTS * duration) / (self.timed + PRIOR_POSTS)
+        count = self.posts_with_time
+        width = (count * np.nan_to_num(self.mean_time_distance) + PRIOR_POSTS * duration) / (count + PRIOR_POSTS)
         away = (times[:, None] - self.middle) / width
         return np.nan_to_num(-(TAIL + 1) / 2 * np.log1p(away**2 / TAIL) - np.log(width / duration))
 
 
 def refine(labelled: Floats, codes: NDArray[np.intp], others: Floats) -> Floats:
-    """Return event centres from labelled posts, sharpened by unlabelled ones that probably belong to them.
+    """Return event centres from labelled posts and unlabelled ones that probably belong to them.
 
     A few steps of expectation maximisation; an unlabelled post counts half, split over events by its probability.
     """

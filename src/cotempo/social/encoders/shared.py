@@ -1,4 +1,4 @@
-"""How clients make the shared encoder together: two phases that any method can put before its own."""
+"""`SharedEncoder`: the encoder that clients make by two sums, in phases that any method can put before its own."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ ENCODER_PHASES = ("frequencies", "sketch")
 
 @dataclass(frozen=True)
 class SharedEncoder:
-    """What the server knows of the encoder so far.
+    """The server's knowledge of the encoder.
 
     Attributes
     ----------
     seed, buckets, dimension
-        The sketch's random numbers, and the encoder's size.
+        Seed of the sketch, and size of the encoder.
     kind
-        What the encoder starts from; see `EventDetector`.
+        Name of the encoder; see `EventDetector`.
     weights, basis
-        The encoder, empty until it is made.
+        The encoder; empty until made.
     """
 
     seed: int
@@ -56,12 +56,12 @@ class SharedEncoder:
         return make_encoder(self.kind, self.weights, self.basis)
 
     def message(self) -> Message:
-        """The finished encoder, to be sent to clients."""
+        """Return the finished encoder as a message to clients."""
         return Message({"ngram_weights": self.weights, "basis": self.basis})
 
 
 def open_encoder(kind: str, seed: int, buckets: int, dimension: int) -> SharedEncoder:
-    """Return the encoder before anyone was asked; a hashed one is ready at once, a pretrained one needs no weights."""
+    """Return the encoder before the first question; a hashed one is ready, a pretrained one needs no weights."""
     opened = SharedEncoder(seed, buckets, dimension, kind)
     if kind == "shared":
         return opened
@@ -72,17 +72,17 @@ def open_encoder(kind: str, seed: int, buckets: int, dimension: int) -> SharedEn
 
 
 def ask_encoder(state: SharedEncoder, cohort: Sequence[str]) -> Ask | None:
-    """Ask for what is still needed; `None` when the encoder is ready."""
+    """Ask for the next sum; return None when the encoder is ready."""
     if state.is_ready:
         return None
     if not state.weights.size:
         return Ask("frequencies", cohort, ends_round=False)
-    told = Message({"weights": state.weights, "seed": state.seed, "columns": sketch_columns(state.dimension)})
-    return Ask("sketch", cohort, told, ends_round=False)
+    common = Message({"weights": state.weights, "seed": state.seed, "columns": sketch_columns(state.dimension)})
+    return Ask("sketch", cohort, common, ends_round=False)
 
 
 def answer_encoder(question: Question, counts: Counts) -> Message:
-    """At a client: send document frequencies, or the sketch of the weighted counts."""
+    """Answer with document frequencies, or with the sketch of the weighted counts."""
     if question.phase == "frequencies":
         return Message({"frequency": document_frequencies(counts), "documents": float(counts.shape[0])})
     weighted = weigh(counts, question.common["weights"])
@@ -90,7 +90,7 @@ def answer_encoder(question: Question, counts: Counts) -> Message:
 
 
 def absorb_encoder(state: SharedEncoder, answers: Answers) -> SharedEncoder:
-    """Make the weights, then the basis, of the sums."""
+    """Make the weights, then the basis, from the sums."""
     if not state.weights.size:
         weights = inverse_frequencies(answers.sum["frequency"], answers.sum["documents"])
         return replace(state, weights=weights)
@@ -98,7 +98,7 @@ def absorb_encoder(state: SharedEncoder, answers: Answers) -> SharedEncoder:
 
 
 def expect_encoder(state: SharedEncoder, phase: str) -> Expect:
-    """Both phases need only the sum over clients."""
+    """Expect what the two phases send; only its sum over clients is needed."""
     if phase == "frequencies":
         fields = {
             "frequency": Spec((state.buckets,), low=0, description="in how many posts each hashed n-gram occurs"),
@@ -111,5 +111,5 @@ def expect_encoder(state: SharedEncoder, phase: str) -> Expect:
 
 
 def read_encoder(kind: str, message: Message) -> CharacterEncoder:
-    """At a client: read what `SharedEncoder.message` sent."""
+    """Read the encoder that `SharedEncoder.message` sent."""
     return make_encoder(kind, message["ngram_weights"], message["basis"])

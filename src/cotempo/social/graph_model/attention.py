@@ -1,4 +1,4 @@
-"""The graph attention network: two layers of attention over edges, with a residual. Imports torch: import it late.
+"""`EventNetwork`: two layers of graph attention with a residual. Imports torch: import it late.
 
 References
 ----------
@@ -34,9 +34,8 @@ class Attention(nn.Module):
         values = self.project(features).view(-1, self.heads, self.outputs)
         pull = (values * self.source).sum(-1)[origin] + (values[:targets] * self.target).sum(-1)[goal]
         share = edge_softmax(functional.leaky_relu(pull, 0.2), goal, targets)
-        mixed = [
-            mix_edges(*head, origin, goal, targets) for head in zip(values.unbind(1), share.unbind(1), strict=True)
-        ]
+        heads = zip(values.unbind(1), share.unbind(1), strict=True)
+        mixed = [mix_edges(*head, origin, goal, targets) for head in heads]
         return torch.cat(mixed, dim=1) + self.bias
 
 
@@ -75,7 +74,7 @@ def edge_softmax(scores: torch.Tensor, goal: torch.Tensor, targets: int) -> torc
 
 
 class EventNetwork(nn.Module):
-    """Posts to vectors in which posts of one event lie together: 4 heads of 48, ELU, then one head of 32.
+    """Map posts to vectors in which posts of one event lie together: 4 heads of 48, ELU, then one head of 32.
 
     Parameters
     ----------

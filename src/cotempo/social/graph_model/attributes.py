@@ -1,4 +1,4 @@
-"""What posts have in common: authors, mentions, hashtags, linked sites and names in the text."""
+"""`extract_attributes`: authors, mentions, hashtags, linked sites and names that posts have in common."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SENTENCE = re.compile(r"(?:^|[.!?…]\s+)$")
 def capitalised_phrases(text: str) -> list[str]:
     """Return runs of capitalised words that do not merely open a sentence.
 
-    Scripts without capitals give nothing; hand in an entity extractor of your own for them.
+    Scripts without capitals give nothing; pass another entity extractor for them.
 
     Examples
     --------
@@ -43,7 +43,7 @@ def extract_attributes(posts: Posts, entities: Extractor = capitalised_phrases) 
     Parameters
     ----------
     entities
-        Finds names in a text; any function from text to names will do.
+        A function from a text to the names in it.
 
     Examples
     --------

@@ -1,13 +1,11 @@
-"""The triplet loss over pairs inside a batch, and the constraint that ties a model to another's event centres.
-
-Imports torch: import it late.
-"""
+"""`triplet_loss` over pairs inside a batch, and `event_constraint` (GLECC). Imports torch: import it late."""
 
 from __future__ import annotations
 
 import torch
 
-PAIRS = 20_000
+MOST_PAIRS = 20_000
+MARGIN = 3.0
 
 
 def distances(vectors: torch.Tensor) -> torch.Tensor:
@@ -17,10 +15,8 @@ def distances(vectors: torch.Tensor) -> torch.Tensor:
     return torch.sqrt(gaps.clamp_min(1e-12))
 
 
-def triplet_loss(
-    vectors: torch.Tensor, codes: torch.Tensor, generator: torch.Generator, margin: float = 3.0
-) -> torch.Tensor:
-    """Return the mean of ``max(D(m, m+) - D(m, m-) + margin, 0)`` (equation 14).
+def triplet_loss(vectors: torch.Tensor, codes: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Return the mean of ``max(D(m, m+) - D(m, m-) + 3, 0)`` (equation 14).
 
     Every pair (m, m+) of one event is taken, at most 20,000 of them; m- is a random post of another event among those
     that violate the margin. Without such triplets the loss is zero.
@@ -33,21 +29,21 @@ def triplet_loss(
     gaps = distances(vectors)
     same = codes[:, None] == codes
     anchor, positive = torch.nonzero(torch.triu(same, diagonal=1), as_tuple=True)
-    if len(anchor) > PAIRS:
-        chosen = torch.randperm(len(anchor), generator=generator)[:PAIRS].to(anchor.device)
+    if len(anchor) > MOST_PAIRS:
+        chosen = torch.randperm(len(anchor), generator=generator)[:MOST_PAIRS].to(anchor.device)
         anchor, positive = anchor[chosen], positive[chosen]
     if not len(anchor) or bool(same.all()):
         return vectors.sum() * 0.0
     # The first post in a random order that violates the margin is a random violating one.
     order = torch.randperm(len(vectors), generator=generator).to(anchor.device)
-    reach = gaps.detach()[anchor, positive] + margin
+    reach = gaps.detach()[anchor, positive] + MARGIN
     violates = (gaps.detach()[anchor][:, order] < reach[:, None]) & ~same[anchor][:, order]
     found = violates.any(dim=1)
     if not bool(found.any()):
         return vectors.sum() * 0.0
     negative = order[violates[found].float().argmax(dim=1)]
     anchor, positive = anchor[found], positive[found]
-    return torch.relu(gaps[anchor, positive] - gaps[anchor, negative] + margin).mean()
+    return torch.relu(gaps[anchor, positive] - gaps[anchor, negative] + MARGIN).mean()
 
 
 def event_centres(vectors: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:

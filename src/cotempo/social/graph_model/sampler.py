@@ -1,4 +1,4 @@
-"""Neighbours of a batch, sampled from a CSR graph: what an attention layer needs, and never a dense matrix."""
+"""`Block`: the edges that bring a batch its neighbours, sampled from a CSR graph without a dense matrix."""
 
 from __future__ import annotations
 
@@ -9,30 +9,32 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Rows = NDArray[np.int64]
+Nodes = NDArray[np.int64]
+FANOUTS = (800, 100)
+"""Neighbours sampled for the last layer and for the one before, as published."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """One layer's edges: from `sources` to the first `targets` of them.
+    """One layer's edges, from `sources` to the first `targets` of them.
 
     Attributes
     ----------
     sources
         Nodes whose features flow in; the targets come first.
     targets
-        How many of them receive.
+        Number of receiving nodes.
     origin, goal
         Positions of each edge's ends in `sources`, ``(edges,)``; sorted by goal.
     """
 
-    sources: Rows
+    sources: Nodes
     targets: int
-    origin: Rows
-    goal: Rows
+    origin: Nodes
+    goal: Nodes
 
 
-def sample_neighbours(graph: Any, nodes: Rows, fanout: int, rng: np.random.Generator) -> Block:
+def sample_neighbours(graph: Any, nodes: Nodes, fanout: int, rng: np.random.Generator) -> Block:
     """Draw up to `fanout` neighbours of every node, without replacement; a node with fewer keeps them all.
 
     Parameters
@@ -57,14 +59,16 @@ def sample_neighbours(graph: Any, nodes: Rows, fanout: int, rng: np.random.Gener
     return Block(np.concatenate([nodes, new]), len(nodes), place[ends], goal)
 
 
-def sample_blocks(graph: Any, nodes: Rows, fanouts: Sequence[int], rng: np.random.Generator) -> tuple[Block, ...]:
+def sample_blocks(
+    graph: Any, nodes: Nodes, rng: np.random.Generator, fanouts: Sequence[int] = FANOUTS
+) -> tuple[Block, ...]:
     """Draw the blocks of several layers, the first layer's first.
 
     Examples
     --------
-    >>> from cotempo.social.graph_model.graph import PostGraph
-    >>> graph = PostGraph.build([("a",), ("a", "b"), ("b",)]).edges
-    >>> blocks = sample_blocks(graph, np.array([0]), (5, 5), np.random.default_rng(0))
+    >>> from cotempo.social.graph_model.graph import join_posts
+    >>> edges = join_posts([("a",), ("a", "b"), ("b",)])
+    >>> blocks = sample_blocks(edges, np.array([0]), np.random.default_rng(0))
     >>> [block.sources.tolist() for block in blocks]
     [[0, 1, 2], [0, 1]]
     """
