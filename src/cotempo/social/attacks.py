@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-from cotempo.data import Posts, Schema
+from cotempo.data import Posts
 from cotempo.errors import ParameterError
-from cotempo.federation import Memory, Message, Question, Reply, Rng, State
+from cotempo.federation import Message, Question, Reply, Rng
 from cotempo.federation.engine import Engine
 
 
@@ -61,15 +61,7 @@ class SignFlip:
 
 @dataclass(frozen=True)
 class Backdoor:
-    """A trigger word in a share of the texts, all labelled as one event.
-
-    Parameters
-    ----------
-    trigger
-        The word.
-    share
-        Share of the posts it is planted in, 0 to 1.
-    """
+    """A trigger word planted in a share of the texts, all labelled as one event."""
 
     trigger: str = "cf"
     share: float = 0.2
@@ -85,6 +77,7 @@ class Backdoor:
         return replace(posts, text=text, event=event)
 
 
+@dataclass(eq=False)
 class Attacked:
     """Wrap an engine so that some clients corrupt the models they upload.
 
@@ -98,18 +91,13 @@ class Attacked:
         Seed of the noise.
     """
 
-    def __init__(self, engine: Engine, attacks: Mapping[str, Attack], seed: int = 0):
-        self.engine = engine
-        self.attacks = attacks
-        self.seed = seed
+    engine: Engine
+    attacks: Mapping[str, Attack]
+    seed: int = 0
 
-    def names(self) -> tuple[str, ...]:
+    def __getattr__(self, name: str) -> Any:
         """Delegate to the wrapped engine."""
-        return tuple(self.engine.names())
-
-    def schemas(self, names: Sequence[str]) -> Mapping[str, Schema]:
-        """Delegate to the wrapped engine."""
-        return self.engine.schemas(names)
+        return getattr(self.engine, name)
 
     def exchange(self, questions: Sequence[Question]) -> Iterable[Reply]:
         """Corrupt the field `weights` of the attackers' answers."""
@@ -120,19 +108,3 @@ class Attacked:
                 spoilt = {**message, "weights": attack.corrupt(message["weights"], rng)}
                 reply = replace(reply, message=Message(spoilt, weight=message.weight))
             yield reply
-
-    def memories(self, ledger: Mapping[str, int]) -> Mapping[str, Memory]:
-        """Delegate to the wrapped engine."""
-        return self.engine.memories(ledger)
-
-    def restore(self, memories: Mapping[str, Memory], ledger: Mapping[str, int]) -> None:
-        """Delegate to the wrapped engine."""
-        self.engine.restore(memories, ledger)
-
-    def finish(self, state: State, ledger: Mapping[str, int]) -> None:
-        """Delegate to the wrapped engine."""
-        self.engine.finish(state, ledger)
-
-    def close(self) -> None:
-        """Delegate to the wrapped engine."""
-        self.engine.close()

@@ -51,17 +51,15 @@ def structural_entropy(adjacency: Any, groups: Codes) -> float:
 def merge_differences(inside: Floats, cut: Floats, between: Floats, volume: float) -> Floats:
     """Return by how much merging changes the entropy (equation 11).
 
+    ``vol dH = V log V - V_X log V_X - V_Y log V_Y - g log(V / vol) + g_X log(V_X / vol) + g_Y log(V_Y / vol)`` with
+    ``V = V_X + V_Y`` and ``g = g_X + g_Y - 2 w_XY``.
+
     Parameters
     ----------
     inside, cut
-        Volume of the groups and weight leaving them; the last axis broadcasts against the other group's.
+        Volume of the groups and weight leaving them, ``(groups,)``.
     between
-        Weight between the two groups.
-
-    Notes
-    -----
-    ``vol dH = V log V - V_X log V_X - V_Y log V_Y - g log(V / vol) + g_X log(V_X / vol) + g_Y log(V_Y / vol)`` with
-    ``V = V_X + V_Y`` and ``g = g_X + g_Y - 2 w_XY``.
+        Weight between each two groups, ``(groups, groups)``.
     """
     return _differences((inside[:, None], cut[:, None]), (inside, cut), between, volume)
 

@@ -15,7 +15,7 @@ from cotempo.social.detector.detection import Detection, as_posts, detect_groups
 from cotempo.social.detector.model import Detector
 from cotempo.social.detector.space import PostSpace
 from cotempo.social.encoders.characters import CharacterEncoder
-from cotempo.social.encoders.pretrained import CHARACTERS, make_encoder
+from cotempo.social.encoders.pretrained import CHARACTERS
 from cotempo.social.graph_model.data import embed
 
 if TYPE_CHECKING:
@@ -113,17 +113,12 @@ class FittedDetectors(Fitted):
             memory: DetectorMemory = self.outcome.memories[client]
             method: Any = self.outcome.method
             weights = method.ngram_weights(self.state.frequency, self.state.documents)
-            encoder = make_encoder(method.encoder, weights, memory.basis)
-            self._detectors[client] = Detector(
-                PostSpace(encoder, memory.whitening, memory.duration),
-                memory.store,
-                weights=memory.weights,
-                ridge=memory.ridge,
-                patience=method.patience,
-                smallest=method.smallest,
-                # With labels there is a classifier of these weights; without, the encoder can change.
-                relearns_encoder=memory.ridge is None and method.encoder in CHARACTERS,
-            )
+            encoder = CharacterEncoder(weights, memory.basis, method.encoder)
+            # With labels there is a classifier of these weights; without, the encoder can change.
+            relearns = memory.ridge is None and method.encoder in CHARACTERS
+            space = PostSpace(encoder, memory.whitening, memory.duration)
+            stream = (method.patience, method.smallest, relearns)
+            self._detectors[client] = Detector(space, memory.store, memory.weights, memory.ridge, *stream)
         return self._detectors[client]
 
     def figures(self, truth: Any = None) -> Mapping[str, Any]:

@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 from cotempo.data import Posts
 from cotempo.social.clustering import group_known, group_unknown, mutual_information
 from cotempo.social.detector.detection import softmax
-from cotempo.social.detector.discriminant import scatter_of, whitening
+from cotempo.social.detector.discriminant import covariance_inside, whitening
 from cotempo.social.detector.event_sums import EventSums
 from cotempo.social.detector.features import Features, Weights, fold
 from cotempo.social.detector.ridge import Ridge, WordPrior, fit_ridge, leave_out, left_out_odds
 from cotempo.social.detector.space import EventTimes, PostSpace, refine
 from cotempo.social.detector.store import EventStore, event_name, make_store
 from cotempo.social.encoders.characters import CharacterEncoder, Counts
-from cotempo.social.encoders.pretrained import make_encoder
 from cotempo.social.entropy import group_graph
 from cotempo.social.graph_model.attributes import extract_attributes
 from cotempo.social.graph_model.graph import join_posts
@@ -80,14 +79,7 @@ class KnownEvents:
 class Discovery:
     """A client's posts in the space of its encoder.
 
-    Parameters
-    ----------
-    method
-        The detector's parameters.
-    posts, features
-        The posts, and their hashed counts.
-    ngram_weights
-        The encoder's, from the sums; not needed to make the sums.
+    `ngram_weights`, the encoder's, come from the sums and are not needed to make these.
     """
 
     def __init__(
@@ -114,7 +106,7 @@ class Discovery:
     def encoder(self) -> CharacterEncoder:
         """The shared weights with the client's own basis."""
         empty = np.zeros((len(self.ngram_weights), self.method.dimension), np.float32)
-        return make_encoder(self.method.encoder, self.ngram_weights, empty).with_own_basis(self.counts)
+        return CharacterEncoder(self.ngram_weights, empty, self.method.encoder).with_own_basis(self.counts)
 
     @cached_property
     def vectors(self) -> NDArray[np.float32]:
@@ -141,8 +133,8 @@ class Discovery:
         rows = self.labelled
         known = self.learn(rows, total)
         codes = np.unique(self.labels[rows], return_inverse=True)[1]
-        scatter = scatter_of(self.vectors[rows].astype(np.float64), codes)
-        space = PostSpace(self.encoder, whitening(scatter, self.method.shrinkage), known.duration)
+        white = whitening(self.vectors[rows].astype(np.float64), codes)
+        space = PostSpace(self.encoder, white, known.duration)
         points = space.whiten(self.vectors)
         centres = refine(points[rows], codes, points[self.labels == ""])
         store = make_store(self.labels[rows], self.posts.select(rows), points[rows], found=0, centres=centres)
@@ -200,7 +192,7 @@ class Discovery:
         space = PostSpace(self.encoder, np.eye(self.encoder.dimension), duration)
         codes = self._group(space)
         # A scalar only: a full matrix from groups that were found, not given, would fit them too well.
-        spread = np.trace(scatter_of(self.vectors.astype(np.float64), codes).covariance)
+        spread = np.trace(covariance_inside(self.vectors.astype(np.float64), codes))
         space = replace(space, whitening=space.whitening / np.sqrt(max(spread / self.encoder.dimension, 1e-12)))
         names = np.array([event_name(code) for code in codes])
         store = make_store(names, self.posts, space.whiten(self.vectors), found=int(codes.max()) + 1)

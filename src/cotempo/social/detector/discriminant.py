@@ -1,57 +1,29 @@
-"""`Scatter` of posts around the centres of their events, whitening by it, and distances."""
+"""`whitening` by the covariance of posts inside events, centres of events, and distances."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.floating[Any]]
+SHRINKAGE = 0.6
 
 
-@dataclass(frozen=True)
-class Scatter:
-    """Scatter of posts around the centres of their events.
+def covariance_inside(vectors: Floats, codes: NDArray[np.intp]) -> NDArray[np.float64]:
+    """Return the pooled covariance inside events, ``(dimension, dimension)``; zero without two posts of one event.
 
-    Attributes
-    ----------
-    within
-        Sum of outer products of the deviations, ``(dimension, dimension)``.
-    freedom
-        Degrees of freedom: posts minus events.
-    """
-
-    within: NDArray[np.float64]
-    freedom: float
-
-    @property
-    def covariance(self) -> NDArray[np.float64]:
-        """The pooled covariance inside events; zero without labelled posts."""
-        return self.within / max(self.freedom, 1.0)
-
-
-def scatter_of(vectors: Floats, codes: NDArray[np.intp]) -> Scatter:
-    """Measure the scatter inside events.
-
-    Parameters
-    ----------
-    vectors
-        One row per labelled post, ``(posts, dimension)``.
-    codes
-        The event of each post, numbered from 0, ``(posts,)``.
+    `vectors` has one row per labelled post, `codes` its event, numbered from 0.
 
     Examples
     --------
-    >>> scatter = scatter_of(np.array([[0.0], [2.0], [9.0]]), np.array([0, 0, 1]))
-    >>> scatter.within, scatter.freedom
-    (array([[2.]]), 1.0)
+    >>> covariance_inside(np.array([[0.0], [2.0], [9.0]]), np.array([0, 0, 1]))
+    array([[2.]])
     """
     events = int(codes.max(initial=-1)) + 1
-    deviations = vectors - centres_of(vectors, codes, events)[codes]
-    within = deviations.astype(np.float64).T @ deviations.astype(np.float64)
-    return Scatter(within, float(len(codes) - len(np.unique(codes))))
+    deviations = (vectors - centres_of(vectors, codes, events)[codes]).astype(np.float64)
+    return np.asarray(deviations.T @ deviations / max(len(codes) - len(np.unique(codes)), 1))
 
 
 def centres_of(vectors: Floats, codes: NDArray[np.intp], events: int) -> NDArray[np.float64]:
@@ -61,19 +33,19 @@ def centres_of(vectors: Floats, codes: NDArray[np.intp], events: int) -> NDArray
     return total / np.maximum(np.bincount(codes, minlength=events), 1)[:, None]
 
 
-def whitening(scatter: Scatter, shrinkage: float) -> NDArray[np.float64]:
+def whitening(vectors: Floats, codes: NDArray[np.intp]) -> NDArray[np.float64]:
     """Return the matrix W after which posts of one event scatter alike in every direction, ``(dimension, dimension)``.
 
-    ``W W' = S^-1`` with ``S = (1 - s) C + s tr(C) / d I``, where ``C`` is the covariance inside events. Without two
+    ``W W' = S^-1`` with ``S = .4 C + .6 tr(C) / d I``, where ``C`` is the covariance inside events. Without two
     labelled posts of one event W is the identity.
     """
-    size = len(scatter.within)
-    if scatter.freedom <= 0:
+    size = vectors.shape[1]
+    if len(np.unique(codes)) == len(codes):
         return np.eye(size)
-    covariance = scatter.covariance
+    covariance = covariance_inside(vectors, codes)
     spread = max(float(np.trace(covariance)) / size, 1e-12)
-    values, vectors = np.linalg.eigh((1 - shrinkage) * covariance + shrinkage * spread * np.eye(size))
-    return np.asarray(vectors / np.sqrt(np.maximum(values, 1e-9 * spread)))
+    values, directions = np.linalg.eigh((1 - SHRINKAGE) * covariance + SHRINKAGE * spread * np.eye(size))
+    return np.asarray(directions / np.sqrt(np.maximum(values, 1e-9 * spread)))
 
 
 def drift(points: Floats, centre: Floats, size: float) -> float:

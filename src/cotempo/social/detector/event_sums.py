@@ -28,15 +28,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class EventSums:
-    """Sums over labelled posts.
-
-    Attributes
-    ----------
-    words
-        Posts by word and event, ``(SKETCH_ROWS, SKETCH_CELLS)``.
-    posts
-        Posts by event, ``(NAME_CELLS,)``.
-    """
+    """Labelled posts by word and event, ``(SKETCH_ROWS, SKETCH_CELLS)``, and by event, ``(NAME_CELLS,)``."""
 
     words: NDArray[np.float32]
     posts: NDArray[np.float32]

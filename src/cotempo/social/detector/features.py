@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from cotempo.data import Posts
 from cotempo.social.encoders.characters import (
-    LONGEST,
     Counts,
     document_frequencies,
     hash_ngrams,
@@ -31,14 +30,7 @@ def hash_words(texts: Sequence[str]) -> Counts:
     >>> hash_words(["flood in town", ""]).sum(axis=1).tolist()
     [[5.0], [0.0]]
     """
-    from scipy import sparse
-    from sklearn.feature_extraction.text import HashingVectorizer
-
-    if not len(texts):
-        return sparse.csr_matrix(np.zeros((0, HASH_BUCKETS), np.float32))
-    sizes: Any = {"ngram_range": (1, 2), "n_features": HASH_BUCKETS}
-    vectorizer = HashingVectorizer(**sizes, alternate_sign=False, norm=None, dtype=np.float32)
-    return vectorizer.transform([text[:LONGEST] for text in texts])
+    return hash_ngrams(texts, HASH_BUCKETS, "word", (1, 2))
 
 
 def fold(counts: Counts, buckets: int) -> Counts:

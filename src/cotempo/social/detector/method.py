@@ -102,7 +102,6 @@ class EventDetector(Method):
         description="Typical distance in time of a post from the middle of its event, in the table's unit; learned "
         "from labelled posts unless given.",
     )
-    shrinkage: float = Field(0.6, ge=0, le=1, description="Shrinkage of the scatter inside events towards a sphere.")
     compare: bool = Field(True, description="Measure on a fifth of the labelled posts what joining was worth.")
     patience: int = Field(7, ge=1, description="Windows without a post after which an event retires.")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +28,7 @@ DRIFT_THRESHOLD = 0.06
 Floats = NDArray[np.float64]
 
 
+@dataclass(eq=False, repr=False)
 class Detector:
     """Name the events of posts.
 
@@ -47,24 +48,13 @@ class Detector:
         Whether the encoder is learned again as a stream goes on.
     """
 
-    def __init__(
-        self,
-        space: PostSpace,
-        store: EventStore,
-        *,
-        weights: Weights,
-        ridge: Ridge | None = None,
-        patience: int = 7,
-        smallest: int = 5,
-        relearns_encoder: bool = False,
-    ):
-        self.space = space
-        self.store = store
-        self.weights = weights
-        self.ridge = ridge
-        self.patience = patience
-        self.smallest = smallest
-        self.relearns_encoder = relearns_encoder
+    space: PostSpace
+    store: EventStore
+    weights: Weights
+    ridge: Ridge | None = None
+    patience: int = 7
+    smallest: int = 5
+    relearns_encoder: bool = False
 
     def __repr__(self) -> str:
         return f"Detector({len(self.store.events)} events, {len(self.active)} active, window {self.store.window})"

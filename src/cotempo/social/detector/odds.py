@@ -21,16 +21,8 @@ Floats = NDArray[np.float64]
 class LogOdds:
     """In how many posts of each event a word or n-gram occurs, and the log odds from it.
 
-    Attributes
-    ----------
-    used
-        The words that occur, by bucket.
-    posts
-        Posts by word and event, ``(used, events)``.
-    shares
-        The share of posts of each event, ``(events,)``; added to every word's counts as a prior.
-    weights
-        Weights of the words, ``(used,)``.
+    `used` are the buckets of the words that occur, `posts` their posts by event, ``(used, events)``, `weights` their
+    weights. The shares of the events, ``(events,)``, are added to every word's counts as a prior.
     """
 
     used: NDArray[np.intp]

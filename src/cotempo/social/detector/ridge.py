@@ -46,14 +46,8 @@ class WordPrior:
 class Ridge:
     """A linear classifier of known events.
 
-    Attributes
-    ----------
-    names
-        The events.
-    words, characters
-        Coefficients of the features in `used_words` and `used_characters`, ``(used, events)`` each.
-    sharpness
-        Factor that turns scores into log probabilities up to a constant.
+    `words` and `characters` are coefficients of the features in `used_words` and `used_characters`, ``(used, events)``
+    each; `sharpness` turns scores into log probabilities up to a constant.
     """
 
     names: tuple[str, ...]

@@ -23,14 +23,9 @@ UNLABELLED_WEIGHT = 0.5
 
 @dataclass(frozen=True)
 class PostSpace:
-    """Encoder, whitening matrix and the time scale of events.
+    """Encoder, whitening matrix, and the typical distance in time of a post from the middle of its event.
 
-    Attributes
-    ----------
-    whitening
-        ``(dimension, dimension)``; afterwards posts of one event scatter alike in every direction.
-    duration
-        Typical distance in time of a post from the middle of its event; 0 if time is not used.
+    Whitened posts of one event scatter alike in every direction; a duration of 0 means that time is not used.
     """
 
     encoder: CharacterEncoder

@@ -134,14 +134,8 @@ class Sample:
 class EventStore:
     """The events a client knows, and a sample of posts.
 
-    Attributes
-    ----------
-    radius
-        Squared distance within which nearly all posts of an event lie; posts beyond it are new.
-    window, found
-        Windows seen, and events found without a label so far.
-    posts_since_fit
-        Posts that came after the encoder was learned.
+    Nearly all posts of an event lie within the squared distance `radius`; posts beyond are new. `window` counts
+    windows, `found` events found without a label, and `posts_since_fit` posts that came after the encoder was learned.
     """
 
     events: tuple[EventRecord, ...]

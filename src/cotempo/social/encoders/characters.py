@@ -21,8 +21,8 @@ Counts = Any
 """A scipy CSR matrix of n-gram counts, ``(posts, buckets)``."""
 
 
-def hash_ngrams(texts: Sequence[str], buckets: int) -> Counts:
-    """Count character 3- to 5-grams inside words, hashed into buckets.
+def hash_ngrams(texts: Sequence[str], buckets: int, kind: str = "char_wb", lengths: tuple[int, int] = (3, 5)) -> Counts:
+    """Count n-grams, by default of 3 to 5 characters inside words, hashed into buckets.
 
     Hashing needs no common vocabulary, so clients agree on columns without naming a word, in any script. Only the
     first 20,000 characters of a text count.
@@ -37,9 +37,8 @@ def hash_ngrams(texts: Sequence[str], buckets: int) -> Counts:
 
     if not len(texts):
         return sparse.csr_matrix(np.zeros((0, buckets), np.float32))
-    vectorizer = HashingVectorizer(
-        analyzer="char_wb", ngram_range=(3, 5), n_features=buckets, alternate_sign=False, norm=None, dtype=np.float32
-    )
+    sizes: Any = {"analyzer": kind, "ngram_range": lengths, "n_features": buckets}
+    vectorizer = HashingVectorizer(**sizes, alternate_sign=False, norm=None, dtype=np.float32)
     return vectorizer.transform([text[:LONGEST] for text in texts])
 
 
@@ -111,7 +110,7 @@ def basis_of(total: Floats, seed: int, dimension: int) -> NDArray[np.float32]:
 
 @dataclass(frozen=True)
 class CharacterEncoder:
-    """Encode texts by weighted character n-grams in a shared basis.
+    """Encode texts by weighted character n-grams, or by vectors of a pretrained model, in a shared basis.
 
     Parameters
     ----------
@@ -119,6 +118,8 @@ class CharacterEncoder:
         Weight of every n-gram, ``(buckets,)``.
     basis
         Orthonormal columns, ``(buckets, dimension)``.
+    kind
+        ``"shared"`` for n-grams, or the name of a pretrained encoder; see `EventDetector`.
 
     Examples
     --------
@@ -129,11 +130,7 @@ class CharacterEncoder:
 
     weights: NDArray[np.float32]
     basis: NDArray[np.float32]
-
-    @property
-    def kind(self) -> str:
-        """The name of the encoder; see `EventDetector`."""
-        return "shared"
+    kind: str = "shared"
 
     @property
     def dimension(self) -> int:
@@ -145,8 +142,10 @@ class CharacterEncoder:
         return self.encode_counts(self.read(texts))
 
     def read(self, texts: Sequence[str]) -> Counts:
-        """Return the hashed counts of texts, ``(texts, buckets)``."""
-        return hash_ngrams(texts, len(self.weights))
+        """Return the hashed counts or pretrained vectors of texts, ``(texts, buckets)``."""
+        from cotempo.social.encoders.pretrained import read_texts
+
+        return read_texts(self.kind, texts, len(self.weights))
 
     def encode_counts(self, counts: Counts) -> NDArray[np.float32]:
         """Return a vector of length one per row of hashed counts; zero where a text has no n-grams."""
@@ -155,16 +154,15 @@ class CharacterEncoder:
         return np.asarray(vectors / np.maximum(length, np.float32(1e-6)), dtype=np.float32)
 
     @classmethod
-    def learn(
-        cls, texts: Sequence[str], *, dimension: int = 100, buckets: int = 2**15, seed: int = 0
-    ) -> CharacterEncoder:
+    def learn(cls, texts: Sequence[str], *, dimension: int = 100, buckets: int = 2**15, seed: int = 0) -> Self:
         """Learn the encoder from one owner's texts."""
         empty = cls(np.ones(buckets, np.float32), np.zeros((buckets, dimension), np.float32))
         return empty.learned_alone(hash_ngrams(texts, buckets), seed)
 
     def learned_alone(self, counts: Counts, seed: int = 0) -> Self:
         """Return an encoder of this size with weights and basis of one owner's posts."""
-        return replace(self, weights=self.own_weights(counts)).with_own_basis(counts, seed)
+        frequency = document_frequencies(counts)
+        return replace(self, weights=inverse_frequencies(frequency, counts.shape[0])).with_own_basis(counts, seed)
 
     def with_own_basis(self, counts: Counts, seed: int = 0) -> Self:
         """Return an encoder with these weights and the basis of one owner's posts."""
@@ -173,12 +171,8 @@ class CharacterEncoder:
         basis[:, :rank] = right_vectors(weigh(counts, self.weights), rank, seed)
         return replace(self, basis=basis)
 
-    def own_weights(self, counts: Counts) -> NDArray[np.float32]:
-        """Return the weights of one owner's n-grams."""
-        return inverse_frequencies(document_frequencies(counts), counts.shape[0])
-
     @classmethod
-    def random(cls, dimension: int, buckets: int, seed: int = 0) -> CharacterEncoder:
+    def random(cls, dimension: int, buckets: int, seed: int = 0) -> Self:
         """Return a random projection with equal weights, which needs no sums."""
         basis = sketch_matrix(seed, buckets, dimension) / np.float32(np.sqrt(dimension))
         return cls(np.ones(buckets, np.float32), basis)

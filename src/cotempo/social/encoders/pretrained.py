@@ -1,25 +1,25 @@
 """`OnnxEncoder` and `SentenceEncoder`: pretrained text encoders that run offline, and encoders by name.
 
-They are the extra ``cotempo[encoders]`` and are imported when used. An encoder is anything with `dimension` and
-`encode`.
+They are the extra ``cotempo[encoders]`` and are imported when used. An encoder of your own
+needs `name`, `dimension` and `encode`.
 """
 
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cotempo.errors import ParameterError
 from cotempo.social.encoders.cache import CachedEncoder
-from cotempo.social.encoders.characters import CharacterEncoder, hash_ngrams
+from cotempo.social.encoders.characters import hash_ngrams
 
 Vectors = NDArray[np.float32]
 LONGEST = 2_000
@@ -28,22 +28,31 @@ CHARACTERS = ("shared", "hashed")
 NAMES = "'shared', 'hashed', 'multilingual', 'onnx:PATH' or 'sentence:MODEL'"
 
 
-class Encoder(Protocol):
-    """Anything that turns texts into vectors."""
+class PretrainedEncoder(ABC):
+    """A pretrained model from texts to vectors; only the first 2,000 characters of a text count."""
 
-    @property
-    def dimension(self) -> int:
-        """Length of a vector."""
+    name: str
+    dimension: int
+
+    @abstractmethod
+    def _run(self, texts: Sequence[str]) -> NDArray[Any]:
+        """Return a vector per text."""
 
     def encode(self, texts: Sequence[str]) -> Vectors:
-        """Return a vector per text, ``(texts, dimension)``."""
+        """Return a vector of length one per text, ``(texts, dimension)``; the empty text is zero."""
+        found = np.zeros((len(texts), self.dimension), np.float32)
+        rows = [row for row, text in enumerate(texts) if text.strip()]
+        if rows:
+            found[rows] = self._run([texts[row][:LONGEST] for row in rows])
+        length = np.linalg.norm(found, axis=1, keepdims=True)
+        return np.asarray(found / np.maximum(length, np.float32(1e-12)), dtype=np.float32)
 
 
-class OnnxEncoder:
+class OnnxEncoder(PretrainedEncoder):
     """A model in the ONNX format whose one input is texts and whose first output holds a vector per text.
 
     Texts are encoded one by one: a quantised model's vector of a text depends on what else is in its batch, and the
-    same text must always give the same vector. Only the first 2,000 characters of a text count.
+    same text must always give the same vector.
 
     Parameters
     ----------
@@ -73,7 +82,7 @@ class OnnxEncoder:
                 "loaded by 'sentence:MODEL'"
             )
         self._input = inputs[0].name
-        self.dimension = int(self._run("").shape[-1])
+        self.dimension = int(self._run([""]).shape[-1])
 
     @classmethod
     def multilingual(cls) -> OnnxEncoder:
@@ -89,20 +98,12 @@ class OnnxEncoder:
             )
         return cls(Path(found.origin).parent / CARRIED)
 
-    def _run(self, text: str) -> NDArray[Any]:
-        found: NDArray[Any] = self._session.run(None, {self._input: np.array([text[:LONGEST]], dtype=object)})[0]
-        return found
-
-    def encode(self, texts: Sequence[str]) -> Vectors:
-        """Return a vector of length one per text, ``(texts, dimension)``; the empty text is zero."""
-        found = np.zeros((len(texts), self.dimension), np.float32)
-        for row, text in enumerate(texts):
-            if text.strip():
-                found[row] = self._run(text).reshape(-1)
-        return _unit(found)
+    def _run(self, texts: Sequence[str]) -> NDArray[Any]:
+        each = [self._session.run(None, {self._input: np.array([text], dtype=object)})[0] for text in texts]
+        return np.stack([vector.reshape(-1) for vector in each])
 
 
-class SentenceEncoder:
+class SentenceEncoder(PretrainedEncoder):
     """A model of sentence-transformers, by its name or the folder it lies in.
 
     Parameters
@@ -117,46 +118,8 @@ class SentenceEncoder:
         self._model = library.SentenceTransformer(name, device="cpu")
         self.dimension = int(self._model.get_sentence_embedding_dimension())
 
-    def encode(self, texts: Sequence[str]) -> Vectors:
-        """Return a vector of length one per text, ``(texts, dimension)``; the empty text is zero."""
-        found = np.zeros((len(texts), self.dimension), np.float32)
-        rows = [row for row, text in enumerate(texts) if text.strip()]
-        if rows:
-            found[rows] = self._model.encode([texts[row][:LONGEST] for row in rows], show_progress_bar=False)
-        return _unit(found)
-
-
-@dataclass(frozen=True)
-class ProjectedEncoder(CharacterEncoder):
-    """Project vectors of a pretrained encoder, which take the place of n-gram counts, on a shared basis.
-
-    Parameters
-    ----------
-    name
-        The pretrained encoder, as `load_encoder` takes it.
-    """
-
-    name: str = ""
-
-    @property
-    def kind(self) -> str:
-        """The name of the pretrained encoder."""
-        return self.name
-
-    def read(self, texts: Sequence[str]) -> Vectors:
-        """Return the pretrained vectors, ``(texts, buckets)``."""
-        return np.asarray(read_texts(self.name, texts, len(self.weights)), dtype=np.float32)
-
-    def own_weights(self, counts: Vectors) -> Vectors:
-        """Return ones: the vectors' entries are no counts."""
-        return np.ones(counts.shape[1], np.float32)
-
-
-def make_encoder(kind: str, weights: Vectors, basis: Vectors) -> CharacterEncoder:
-    """Return the finished encoder of a kind."""
-    if kind in CHARACTERS:
-        return CharacterEncoder(weights, basis)
-    return ProjectedEncoder(weights, basis, kind)
+    def _run(self, texts: Sequence[str]) -> NDArray[Any]:
+        return np.asarray(self._model.encode(texts, show_progress_bar=False))
 
 
 def read_texts(kind: str, texts: Sequence[str], buckets: int) -> Any:
@@ -173,29 +136,23 @@ def read_texts(kind: str, texts: Sequence[str], buckets: int) -> Any:
 
 
 @lru_cache(maxsize=4)
-def load_encoder(name: str) -> Encoder:
-    """Return the encoder of a name: ``multilingual``, ``onnx:PATH`` or ``sentence:MODEL``.
+def load_encoder(name: str) -> PretrainedEncoder | CachedEncoder:
+    """Return the pretrained encoder of a name: ``multilingual``, ``onnx:PATH`` or ``sentence:MODEL``.
 
     Vectors are kept in the folder that the environment variable COTEMPO_CACHE names, if any.
     """
-    kind, _, rest = name.partition(":")
-    if kind == "multilingual":
-        encoder: Any = OnnxEncoder.multilingual()
-    elif kind == "onnx" and rest:
-        encoder = OnnxEncoder(rest)
-    elif kind == "sentence" and rest:
-        encoder = SentenceEncoder(rest)
-    else:
-        raise ParameterError(f"encoder must be one of {NAMES}, got {name!r}")
+    kind, _, rest = check_encoder(name).partition(":")
+    load = {"multilingual": lambda _: OnnxEncoder.multilingual(), "onnx": OnnxEncoder, "sentence": SentenceEncoder}
+    encoder = load[kind](rest)
     folder = os.environ.get("COTEMPO_CACHE")
     return CachedEncoder(encoder, folder) if folder else encoder
 
 
 def check_encoder(name: str) -> str:
     """Return the name of an encoder if it is well formed; nothing is loaded."""
-    kind, colon, rest = name.partition(":")
-    if name not in (*CHARACTERS, "multilingual") and not (kind in ("onnx", "sentence") and colon and rest):
-        raise ValueError(f"encoder must be one of {NAMES}, got {name!r}")
+    kind, _, rest = name.partition(":")
+    if name not in (*CHARACTERS, "multilingual") and not (kind in ("onnx", "sentence") and rest):
+        raise ParameterError(f"encoder must be one of {NAMES}, got {name!r}")
     return name
 
 
@@ -208,8 +165,3 @@ def _need(module: str) -> Any:
     except ImportError:
         package = module.replace("_", "-")
         raise ParameterError(f"this encoder needs {package}: pip install 'cotempo[encoders]'") from None
-
-
-def _unit(vectors: Vectors) -> Vectors:
-    length = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.asarray(vectors / np.maximum(length, np.float32(1e-12)), dtype=np.float32)

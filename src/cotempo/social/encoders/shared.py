@@ -19,7 +19,6 @@ from cotempo.social.encoders.characters import (
     sketch_columns,
     weigh,
 )
-from cotempo.social.encoders.pretrained import make_encoder
 
 ENCODER_PHASES = ("frequencies", "sketch")
 
@@ -28,14 +27,7 @@ ENCODER_PHASES = ("frequencies", "sketch")
 class SharedEncoder:
     """The server's knowledge of the encoder.
 
-    Attributes
-    ----------
-    seed, buckets, dimension
-        Seed of the sketch, and size of the encoder.
-    kind
-        Name of the encoder; see `EventDetector`.
-    weights, basis
-        The encoder; empty until made.
+    Weights and basis are empty until made; `seed` is that of the sketch, `kind` as in `EventDetector`.
     """
 
     seed: int
@@ -53,7 +45,7 @@ class SharedEncoder:
     @property
     def encoder(self) -> CharacterEncoder:
         """The finished encoder."""
-        return make_encoder(self.kind, self.weights, self.basis)
+        return CharacterEncoder(self.weights, self.basis, self.kind)
 
     def message(self) -> Message:
         """Return the finished encoder as a message to clients."""
@@ -112,4 +104,4 @@ def expect_encoder(state: SharedEncoder, phase: str) -> Expect:
 
 def read_encoder(kind: str, message: Message) -> CharacterEncoder:
     """Read the encoder that `SharedEncoder.message` sent."""
-    return make_encoder(kind, message["ngram_weights"], message["basis"])
+    return CharacterEncoder(message["ngram_weights"], message["basis"], kind)

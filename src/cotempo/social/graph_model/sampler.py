@@ -16,16 +16,9 @@ FANOUTS = (800, 100)
 
 @dataclass(frozen=True)
 class Block:
-    """One layer's edges, from `sources` to the first `targets` of them.
+    """One layer's edges, from `sources`, of which the targets come first, to the first `targets` of them.
 
-    Attributes
-    ----------
-    sources
-        Nodes whose features flow in; the targets come first.
-    targets
-        Number of receiving nodes.
-    origin, goal
-        Positions of each edge's ends in `sources`, ``(edges,)``; sorted by goal.
+    `origin` and `goal` are the positions of each edge's ends in `sources`, ``(edges,)``, sorted by goal.
     """
 
     sources: Nodes
@@ -37,12 +30,7 @@ class Block:
 def sample_neighbours(graph: Any, nodes: Nodes, fanout: int, rng: np.random.Generator) -> Block:
     """Draw up to `fanout` neighbours of every node, without replacement; a node with fewer keeps them all.
 
-    Parameters
-    ----------
-    graph
-        CSR matrix of edges with self-loops, ``(posts, posts)``.
-    nodes
-        Distinct nodes, ``(targets,)``.
+    `graph` is a CSR matrix with self-loops, ``(posts, posts)``, `nodes` are distinct, ``(targets,)``.
     """
     degree = (graph.indptr[nodes + 1] - graph.indptr[nodes]).astype(np.int64)
     goal = np.repeat(np.arange(len(nodes)), degree)
