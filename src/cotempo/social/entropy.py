@@ -68,7 +68,7 @@ def _differences(one: tuple[Floats, Floats], other: tuple[Floats, Floats], betwe
     """Return the differences for pairs of groups, each given by its volume and the weight leaving it."""
 
     def term(inside: Floats, cut: Floats) -> Floats:
-        return inside * _log2(inside) - cut * (_log2(inside) - np.log2(volume))
+        return np.asarray(inside * _log2(inside) - cut * (_log2(inside) - np.log2(volume)))
 
     merged = term(one[0] + other[0], one[1] + other[1] - 2 * between)
     return np.asarray((merged - term(*one) - term(*other)) / volume)
