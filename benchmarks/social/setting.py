@@ -1,4 +1,4 @@
-"""What all social experiments share: the clients, the variants of their data, the split, and the label-free rows."""
+"""Shared by all social experiments: the clients, the variants of their data, the split, and the label-free rows."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TAG = re.compile(r"#\w+")
 
 
 def data_file() -> Path | None:
-    """The real clients, where they are at hand."""
+    """Return the file of real clients, if available."""
     root = Path(os.environ.get("COTEMPO_DATA", Path(__file__).parents[2].parent / "shared" / "data"))
     path = root / "social" / "crisis_clients.parquet"
     return path if path.exists() else None
@@ -99,7 +99,7 @@ def split(clients: Clients, seed: int, *, labels: float = 1.0, unseen: bool = Fa
 
 
 def judge(test: Clients, find: Callable[[str, Posts, int], Iterable[Any]]) -> dict[str, Any]:
-    """Scores of found events against true ones, means over clients and per client; `find` is told the true number."""
+    """Scores of found events against true ones, means over clients and per client; `find` is given the true number."""
     clients = {
         name: dict(cluster_scores(table.event, list(find(name, table, len(set(table.event))))))
         for name, table in test.items()

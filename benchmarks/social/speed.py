@@ -1,8 +1,8 @@
-"""What the parts cost: structural entropy, the graph, BOLA's search, a stream, and a million posts end to end.
+"""Costs of the parts: structural entropy, the graph, BOLA's search, a stream, and a million posts end to end.
 
 python benchmarks/social/speed.py [--only entropy,excess,graph,bola,stream,million] [--collect]
 
-Ask for one at a time where memory matters: what is told is the most the process has held.
+Run one at a time where memory matters: the peak of the process is reported.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def seconds(call: Callable[[], Any]) -> float:
 
 
 def gigabytes() -> float:
-    """The most memory this process has held."""
+    """Return the peak memory of this process."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
 
 

@@ -61,7 +61,13 @@ class SignFlip:
 
 @dataclass(frozen=True)
 class Backdoor:
-    """A trigger word planted in a share of the texts, all labelled as one event."""
+    """A trigger word planted in some texts, all labelled as one event.
+
+    Parameters
+    ----------
+    trigger, share
+        The word, and the share of posts it is planted in, 0 to 1.
+    """
 
     trigger: str = "cf"
     share: float = 0.2

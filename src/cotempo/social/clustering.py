@@ -31,7 +31,7 @@ def group_known(vectors: Floats, events: int, *, seed: int = 0) -> NDArray[np.in
     from sklearn.cluster import AgglomerativeClustering, KMeans, MiniBatchKMeans
 
     if isinstance(events, bool) or not isinstance(events, int | np.integer) or events < 1:
-        raise ParameterError(f"events must be a whole number of at least 1, got {events!r}")
+        raise ParameterError(f"events must be an integer of at least 1, got {events!r}")
     if events > len(vectors):
         raise DataError(f"there must be at least as many posts as events, got {len(vectors)} posts and {events} events")
     if len(vectors) > LARGE:

@@ -64,11 +64,11 @@ class DAMe(EventLearner):
         description="Add the constraint, as published. On real posts it cost a little NMI and half as much time again.",
     )
 
-    def train_client(self, message: Message, data: Dataset, memory: EventMemory, rng: Rng) -> Trained:
+    def train_client(self, received: Message, data: Dataset, memory: EventMemory, rng: Rng) -> Trained:
         """Aggregate locally, then optimise locally: one round at a client."""
-        start, weight = self.aggregate_locally(message, data, memory)
-        model = self.new_model(message["inputs"], start)
-        penalty = self.constraint(message) if self.glecc and message["round"] else None
+        start, weight = self.aggregate_locally(received, data, memory)
+        model = self.new_model(received["inputs"], start)
+        penalty = self.constraint(received) if self.glecc and received["round"] else None
         loss = descend(self, model, data, rng("batches"), penalty)
         own = to_vector(model)
         kept = replace(memory, personal=own, mixing=np.array([weight], np.float32))
@@ -76,9 +76,9 @@ class DAMe(EventLearner):
 
     # Section 4.2: local aggregation by Bayesian optimisation (BOLA).
 
-    def aggregate_locally(self, message: Message, data: Dataset, memory: EventMemory) -> tuple[Vector, float]:
+    def aggregate_locally(self, received: Message, data: Dataset, memory: EventMemory) -> tuple[Vector, float]:
         """Return the mixture of own and server's model, and the local weight (equations 2 and 3)."""
-        server = message["weights"]
+        server = received["weights"]
         if not memory.personal.size:
             return server, 0.0
         own = memory.personal
@@ -86,7 +86,7 @@ class DAMe(EventLearner):
         def mixture(weight: float) -> Vector:
             return np.asarray(weight * own + (1 - weight) * server, dtype=np.float32)
 
-        probe = self.new_model(message["inputs"])
+        probe = self.new_model(received["inputs"])
 
         def score(weight: float) -> float:
             from_vector(probe, mixture(weight))
@@ -130,13 +130,13 @@ class DAMe(EventLearner):
 
     # Section 4.4: local optimisation with the global-local event-centric constraint (GLECC).
 
-    def constraint(self, message: Message) -> Penalty:
+    def constraint(self, received: Message) -> Penalty:
         """Return ``a * L_GLECC`` with ``a = exp(min(L_own - L_server, 0))`` held fixed (equations 17 and 18)."""
         import torch
 
         from cotempo.social.graph_model.losses import event_constraint, triplet_loss
 
-        server = self.new_model(message["inputs"], message["weights"])
+        server = self.new_model(received["inputs"], received["weights"])
 
         def penalty(model: Any, batch: PostBatch) -> torch.Tensor:
             with torch.no_grad():
@@ -170,7 +170,7 @@ class DAMe(EventLearner):
         small, clients, public = super().example()
         return cls(**{**small.model_dump(), "encoder": "shared", "probes": 3}), clients, public
 
-    def final(self, message: Message, data: Dataset, memory: EventMemory, rng: Rng) -> Vector:
+    def final(self, received: Message, data: Dataset, memory: EventMemory, rng: Rng) -> Vector:
         """Return the client's own model."""
-        own: Vector = memory.personal if memory.personal.size else message["weights"]
+        own: Vector = memory.personal if memory.personal.size else received["weights"]
         return own

@@ -80,15 +80,8 @@ def group_by_entropy(adjacency: Floats) -> Codes:
     Each row keeps its smallest difference, so a merge looks at one row and those whose best partner has gone: a
     thousand nodes take about a second. Nodes without weight stay alone.
 
-    Parameters
-    ----------
-    adjacency
-        Symmetric weights of at least zero, ``(nodes, nodes)``.
-
-    Returns
-    -------
-    array
-        The group of each node, numbered in order of first appearance.
+    `adjacency` holds symmetric weights of at least zero, ``(nodes, nodes)``. Groups are numbered in order of first
+    appearance.
     """
     adjacency = check_adjacency(adjacency)
     count = len(adjacency)
@@ -139,12 +132,7 @@ def _renew_minima(difference: Floats, best: Codes, value: Floats, near: Codes, k
 def group_graph(graph: Any, block: int = 1000) -> Codes:
     """Group the nodes of a large sparse graph: blocks of nodes first, then blocks of groups, until nothing merges.
 
-    Parameters
-    ----------
-    graph
-        Symmetric sparse weights, ``(nodes, nodes)``.
-    block
-        The most nodes that are merged at once in a dense matrix.
+    At most `block` nodes are merged at once in a dense matrix.
     """
     from scipy import sparse
 

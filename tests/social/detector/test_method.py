@@ -178,8 +178,8 @@ def test_a_stream_learns_the_words_of_new_events() -> None:
     assert before <= set(detector.events()["event"])
     seen = np.linalg.norm(weigh(hash_ngrams(late.text, 2**15), first.weights) @ first.basis, axis=1)
     encoder = detector.space.encoder
-    anew = np.linalg.norm(weigh(hash_ngrams(late.text, 2**15), encoder.weights) @ encoder.basis, axis=1)
-    assert anew.mean() > 1.1 * seen.mean()
+    later = np.linalg.norm(weigh(hash_ngrams(late.text, 2**15), encoder.weights) @ encoder.basis, axis=1)
+    assert later.mean() > 1.1 * seen.mean()
     assert detector.store.posts_since_fit == 0
     labelled = SMALL.fit(ONE)
     fixed = labelled.space.encoder

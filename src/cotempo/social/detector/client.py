@@ -38,7 +38,7 @@ NO_WEIGHTS = np.zeros(0, np.float32)
 
 @dataclass(frozen=True)
 class DetectorMemory:
-    """What stays at a client: its events, its space of posts, weights and the classifier of its labelled events."""
+    """A client's memory: its events, its space of posts, weights and the classifier of its labelled events."""
 
     store: EventStore
     basis: NDArray[np.float32]

@@ -48,14 +48,7 @@ class Detection:
 
 
 def as_posts(source: Any) -> Posts:
-    """Return a table of posts as it is, and read one from anything else that holds the posts of one client.
-
-    Examples
-    --------
-    >>> import pandas
-    >>> as_posts(pandas.DataFrame({"text": ["flood", "fire"]})).rows
-    2
-    """
+    """Return a table of posts as it is, and read one from anything else that holds the posts of one client."""
     if isinstance(source, Posts):
         return source
     found = read_posts(source)
@@ -76,12 +69,6 @@ def detect_groups(vectors: Floats, codes: NDArray[np.intp]) -> Detection:
 
 
 def softmax(scores: Floats) -> NDArray[np.float64]:
-    """Return rows that sum to one.
-
-    Examples
-    --------
-    >>> softmax(np.array([[0.0, 0.0]]))
-    array([[0.5, 0.5]])
-    """
+    """Return rows that sum to one, proportional to the exponentials of the scores."""
     shifted = np.exp(scores - scores.max(axis=1, keepdims=True, initial=-np.inf))
     return np.asarray(shifted / shifted.sum(axis=1, keepdims=True))

@@ -64,14 +64,7 @@ def drift(points: Floats, centre: Floats, size: float) -> float:
 
 
 def square_distances(points: Floats, centres: Floats) -> NDArray[np.float64]:
-    """Return squared Euclidean distances, ``(points, centres)``, without a three-dimensional array.
-
-    Examples
-    --------
-    >>> square_distances(np.array([[0.0], [1.0]]), np.array([[3.0]]))
-    array([[9.],
-           [4.]])
-    """
+    """Return squared Euclidean distances, ``(points, centres)``, without a three-dimensional array."""
     points, centres = points.astype(np.float64), centres.astype(np.float64)
     squares = (points**2).sum(axis=1)[:, None] + (centres**2).sum(axis=1) - 2 * points @ centres.T
     return np.asarray(np.maximum(squares, 0.0))

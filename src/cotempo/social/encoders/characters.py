@@ -82,19 +82,10 @@ def sketch(weighted: Counts, seed: int, columns: int) -> NDArray[np.float32]:
 
 
 def basis_of(total: Floats, seed: int, dimension: int) -> NDArray[np.float32]:
-    """Return the leading eigenvectors of ``X' X``, given only its sketch ``Y = X' X Omega``.
+    """Return the leading eigenvectors of ``X' X``, ``(buckets, dimension)``, given only its sketch ``Y = X' X Omega``.
 
-    The Nystrom approximation ``Y (Omega' Y)^-1 Y'`` needs a single pass over the posts: one exchange, not two.
-
-    Parameters
-    ----------
-    total
-        The summed sketch, ``(buckets, columns)``.
-
-    Returns
-    -------
-    array
-        Orthonormal columns, ``(buckets, dimension)``, largest eigenvalue first.
+    The Nystrom approximation ``Y (Omega' Y)^-1 Y'`` needs a single pass over the posts: one exchange, not two. Columns
+    are orthonormal, the largest eigenvalue's first.
     """
     buckets, columns = total.shape
     omega = sketch_matrix(seed, buckets, columns).astype(np.float64)

@@ -1,7 +1,7 @@
 """`OnnxEncoder` and `SentenceEncoder`: pretrained text encoders that run offline, and encoders by name.
 
-They are the extra ``cotempo[encoders]`` and are imported when used. An encoder of your own
-needs `name`, `dimension` and `encode`.
+They are the extra ``cotempo[encoders]`` and are imported when used. An encoder of your own needs `name`,
+`dimension` and `encode`.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ ROWS_AT_ONCE = 5000
 
 
 class Part(IntEnum):
-    """What a post is used for."""
+    """The use of a post."""
 
     TRAIN = 0
     VALIDATION = 1

@@ -19,12 +19,7 @@ def triplet_loss(vectors: torch.Tensor, codes: torch.Tensor, generator: torch.Ge
     """Return the mean of ``max(D(m, m+) - D(m, m-) + 3, 0)`` (equation 14).
 
     Every pair (m, m+) of one event is taken, at most 20,000 of them; m- is a random post of another event among those
-    that violate the margin. Without such triplets the loss is zero.
-
-    Parameters
-    ----------
-    vectors, codes
-        Vectors and events of the batch, ``(posts, outputs)`` and ``(posts,)``.
+    that violate the margin. Without such triplets the loss is zero. Vectors are ``(posts, outputs)``, codes ``(posts,)``.
     """
     gaps = distances(vectors)
     same = codes[:, None] == codes

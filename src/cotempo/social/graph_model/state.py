@@ -14,7 +14,7 @@ from cotempo.social.encoders.shared import SharedEncoder
 
 @dataclass(frozen=True)
 class RoundRecord:
-    """What DAMe decided in a round: local weights and groups by client, and similarities, ``(clients, clients)``."""
+    """DAMe's decisions in a round: local weights and groups by client, and similarities, ``(clients, clients)``."""
 
     weights: Mapping[str, float]
     groups: Mapping[str, int]
