@@ -18,13 +18,13 @@ sys.path[:0] = [str(Path(__file__).parents[1])]
 from cotempo.data import Posts, make_posts, read_posts  # noqa: E402
 from cotempo.engines.inprocess import InProcess  # noqa: E402
 from cotempo.federation import Outcome  # noqa: E402
-from cotempo.federation.rounds import rounds  # noqa: E402
-from cotempo.runs.folder import describe_step  # noqa: E402
+from cotempo.runs.records import describe_step  # noqa: E402
 from cotempo.social.clustering import cluster_scores, group_known, group_unknown  # noqa: E402
 from cotempo.social.encoders.cache import CachedEncoder  # noqa: E402
 from cotempo.social.encoders.characters import CharacterEncoder  # noqa: E402
 from cotempo.social.encoders.pretrained import OnnxEncoder  # noqa: E402
 from cotempo.social.keywords import find_keywords, remove_keywords  # noqa: E402
+from cotempo.testing import drive  # noqa: E402
 
 Clients = dict[str, Posts]
 Split = tuple[Clients, Clients]
@@ -152,7 +152,7 @@ def run_method(method: Any, clients: Clients, seed: int, wrap: Callable[[Any], A
     engine = wrap(InProcess(method, clients, seed=seed))
     ledger: dict[str, int] = {}
     history = []
-    for step in rounds(method, engine, seed=seed):
+    for step in drive(method, engine, seed=seed):
         ledger |= step.answers.versions
         history.append(describe_step(step))
         state = step.state

@@ -168,10 +168,10 @@ def test_results_survive_disk_and_have_pictures(shared, poisson, tmp_path):
 def test_waits_do_not_depend_on_comparing(kernel):
     """Waits are those of the federated model, whether or not clients also learn alone."""
     clients, _ = make_events(clients=3, sequences=6, kind="hawkes", length=5.0, seed=1)
-    sizes = {} if kernel == "time" else {"rounds": 2, "base_rounds": 2, "inducing": 6, "base": "hawkes"}
+    small = {"rounds": 2, "base_rounds": 2, "inducing": 6, "base": "hawkes"}
+    sizes = {"cells": 60} if kernel == "time" else small
     with_, without = (
-        FedPP(kernel=kernel, cells=60, compare=compare, **sizes).fit(clients, progress=False)
-        for compare in (True, False)
+        FedPP(kernel=kernel, compare=compare, **sizes).fit(clients, progress=False) for compare in (True, False)
     )
     for name in clients:
         compared, plain = (one.outcome.memories[name].function.waits for one in (with_, without))

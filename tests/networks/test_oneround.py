@@ -11,13 +11,12 @@ import cotempo as ct
 from cotempo.engines.inprocess import InProcess
 from cotempo.errors import DataError, ParameterError, SchemaError
 from cotempo.federation import Message, Question, Reply, validate
-from cotempo.federation.rounds import rounds
 from cotempo.networks.gram import Gram
 from cotempo.networks.oneround_client import own_rows, product_sums
 from cotempo.networks.personal import score_shares
 from cotempo.networks.transitions import transitions
 from cotempo.networks.wishes import Wishes
-from cotempo.testing import Faulty
+from cotempo.testing import Faulty, drive
 
 QUICK = ct.OneRound(restarts=0, compare=False)
 
@@ -195,7 +194,7 @@ def test_a_client_that_forges_its_gram_is_named_and_left_out() -> None:
             return reply
         return replace(reply, message=Message({**reply.message, "products": -reply.message["products"]}))
 
-    steps = list(rounds(QUICK, Faulty(InProcess(QUICK, clients, seed=0), tamper=forge), seed=0))
+    steps = list(drive(QUICK, Faulty(InProcess(QUICK, clients, seed=0), tamper=forge), seed=0))
     (failure,) = (failure for step in steps for failure in step.answers.failures)
     assert failure.client == "client-1"
     assert "positive semidefinite" in str(failure)
@@ -253,7 +252,7 @@ def test_personal_with_a_client_that_lacks_a_variable() -> None:
     lacking = ct.Series.from_arrays(clients["client-1"].values[:, :3], features=["x0", "x1", "x2"])
     method = ct.OneRound(personal=True, compare=False, restarts=0)
     with warnings.catch_warnings(action="ignore"):
-        steps = list(rounds(method, InProcess(method, {**clients, "client-1": lacking}, seed=0), seed=0))
+        steps = list(drive(method, InProcess(method, {**clients, "client-1": lacking}, seed=0), seed=0))
     assert not [failure for step in steps for failure in step.answers.failures]
     (borrow,) = (step for step in steps if step.answers.failures == () and "share" in step.metrics)
     assert borrow.answers.names == ("client-0", "client-1", "client-2")

@@ -25,7 +25,6 @@ from cotempo.federation import (
     Ask,
     Benefit,
     Expect,
-    Late,
     Message,
     Method,
     Metrics,
@@ -33,6 +32,7 @@ from cotempo.federation import (
     Question,
     Rng,
     Roster,
+    Staleness,
     register,
 )
 
@@ -224,11 +224,11 @@ class FedPP(Method):
         return self.aggregation or "kl"
 
     @property
-    def late(self) -> Mapping[str, Late]:
+    def staleness(self) -> Mapping[str, Staleness]:
         """Rounds of learning, unless every posterior is needed by itself."""
         if self.share == "kernel":
             return {} if self.divergence == "mmd" else {"train": "weighted"}
-        return {} if self.kernel == "time" else {"learn": "kept", "settle": "kept"}
+        return {} if self.kernel == "time" else {"learn": "replace", "settle": "replace"}
 
     @classmethod
     def example(cls) -> tuple[Method, dict[str, Table], None]:

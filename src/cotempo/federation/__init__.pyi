@@ -11,11 +11,11 @@ from .fitted import Outcome as Outcome
 from .message import EMPTY as EMPTY
 from .message import Message as Message
 from .method import Benefit as Benefit
-from .method import Late as Late
 from .method import Memory as Memory
 from .method import Method as Method
 from .method import Metrics as Metrics
 from .method import Roster as Roster
+from .method import Staleness as Staleness
 from .method import State as State
 from .participation import Participation as Participation
 from .registry import register as register

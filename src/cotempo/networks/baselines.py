@@ -15,7 +15,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cotempo.data import Series
 from cotempo.errors import DataError, ParameterError, Problem
-from cotempo.federation.method import explain
 from cotempo.networks.acyclicity import prune
 from cotempo.networks.dynotears import dynotears
 from cotempo.networks.metrics import score_network
@@ -23,6 +22,7 @@ from cotempo.networks.moments import Moments, centre, moments
 from cotempo.networks.network import Network
 from cotempo.networks.staged_client import MINIMUM_TRANSITIONS
 from cotempo.networks.transitions import check_table
+from cotempo.settings import explain
 
 FloatArray = NDArray[np.float64]
 
@@ -56,7 +56,7 @@ class Baseline(BaseModel):
         try:
             super().__init__(**parameters)
         except ValidationError as error:
-            raise ParameterError(explain(error, type(self).__name__, type(self).model_fields)) from None
+            raise ParameterError(explain(error, type(self))) from None
 
     def _learn(self, own: Moments, count: int) -> FloatArray:
         mean = own.sums / own.rows if self.centred else np.zeros_like(own.sums)

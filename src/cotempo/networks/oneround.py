@@ -28,7 +28,6 @@ from cotempo.federation import (
     Ask,
     Benefit,
     Expect,
-    Late,
     Message,
     Method,
     Metrics,
@@ -36,6 +35,7 @@ from cotempo.federation import (
     Question,
     Rng,
     Roster,
+    Staleness,
     register,
 )
 from cotempo.networks.compare import log_densities, varying
@@ -307,9 +307,9 @@ class OneRound(Method):
         return expected(state, phase, self.lags, 2 if self.compare else 1)
 
     @property
-    def late(self) -> Mapping[str, Late]:
+    def staleness(self) -> Mapping[str, Staleness]:
         """Sums about the agreed centre are added whenever they come."""
-        return {"products": "added"}
+        return {"products": "accumulate"}
 
     def benefit(self, state: OneRoundState) -> Mapping[str, Benefit]:
         """Log-density of the held-out rows, alone and together."""

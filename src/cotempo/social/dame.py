@@ -11,13 +11,13 @@ from pydantic import Field
 from cotempo.data import Table
 from cotempo.federation import EMPTY, Answers, Expect, Message, Rng, Spec, register
 from cotempo.learners.state import Penalty, Trained
-from cotempo.learners.training import descend
-from cotempo.learners.vector import Vector, from_vector, to_vector
+from cotempo.learners.training import from_vector, to_vector, train_epochs
 from cotempo.social.bola import search_weight
 from cotempo.social.graph_model.data import Dataset, PostBatch
 from cotempo.social.graph_model.learner import PAPER, EventLearner
 from cotempo.social.graph_model.state import EventMemory, EventState, RoundRecord
 from cotempo.social.sega import group_clients, group_weights, similarities
+from cotempo.typing import Singles
 
 
 @register()
@@ -69,21 +69,21 @@ class DAMe(EventLearner):
         start, weight = self.aggregate_locally(received, data, memory)
         model = self.new_model(received["inputs"], start)
         penalty = self.constraint(received) if self.glecc and received["round"] else None
-        loss = descend(self, model, data, rng("batches"), penalty)
+        loss = train_epochs(self, model, data, rng("batches"), penalty)
         own = to_vector(model)
         kept = replace(memory, personal=own, mixing=np.array([weight], np.float32))
         return Trained(own, own, loss, kept)
 
     # Section 4.2: local aggregation by Bayesian optimisation (BOLA).
 
-    def aggregate_locally(self, received: Message, data: Dataset, memory: EventMemory) -> tuple[Vector, float]:
+    def aggregate_locally(self, received: Message, data: Dataset, memory: EventMemory) -> tuple[Singles, float]:
         """Return the mixture of own and server's model, and the local weight (equations 2 and 3)."""
         server = received["weights"]
         if not memory.personal.size:
             return server, 0.0
         own = memory.personal
 
-        def mixture(weight: float) -> Vector:
+        def mixture(weight: float) -> Singles:
             return np.asarray(weight * own + (1 - weight) * server, dtype=np.float32)
 
         probe = self.new_model(received["inputs"])
@@ -170,7 +170,7 @@ class DAMe(EventLearner):
         small, clients, public = super().example()
         return cls(**{**small.model_dump(), "encoder": "shared", "probes": 3}), clients, public
 
-    def final(self, received: Message, data: Dataset, memory: EventMemory, rng: Rng) -> Vector:
+    def final_model(self, received: Message, data: Dataset, memory: EventMemory, rng: Rng) -> Singles:
         """Return the client's own model."""
-        own: Vector = memory.personal if memory.personal.size else received["weights"]
+        own: Singles = memory.personal if memory.personal.size else received["weights"]
         return own
