@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from cotempo.typing import Floats
+
 GRID = 201
 LENGTHS = np.array([0.1, 0.2, 0.4, 0.8])
 NOISES = np.array([1e-4, 1e-2, 1e-1, 5e-1])

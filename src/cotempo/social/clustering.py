@@ -6,17 +6,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from cotempo.errors import DataError, ParameterError
 from cotempo.social.detector.discriminant import centres_of, square_distances
+from cotempo.typing import Array, Indices, Integers
 
-Floats = NDArray[np.floating[Any]]
 SMALL, LARGE = 5_000, 20_000
 STARTS, STEPS = 4, 30
 
 
-def group_known(vectors: Floats, events: int, *, seed: int = 0) -> NDArray[np.intp]:
+def group_known(vectors: Array, events: int, *, seed: int = 0) -> Indices:
     """Group by k-means into a given number of events.
 
     Up to 5,000 posts it starts from Ward's tree, which finds small events that random starts miss; above 20,000 it
@@ -45,7 +45,7 @@ def group_known(vectors: Floats, events: int, *, seed: int = 0) -> NDArray[np.in
     return np.asarray(found, dtype=np.intp)
 
 
-def group_unknown(vectors: Floats, *, smallest: int = 5) -> NDArray[np.intp]:
+def group_unknown(vectors: Array, *, smallest: int = 5) -> Indices:
     """Group by density (HDBSCAN) into as many events as there seem to be; outliers join the nearest centre.
 
     Where no two groups stand out, all posts are one event.
@@ -65,7 +65,7 @@ def group_unknown(vectors: Floats, *, smallest: int = 5) -> NDArray[np.intp]:
     return assign_outliers(vectors, np.asarray(density.fit_predict(vectors), dtype=np.intp))
 
 
-def assign_outliers(vectors: Floats, codes: NDArray[np.intp]) -> NDArray[np.intp]:
+def assign_outliers(vectors: Array, codes: Indices) -> Indices:
     """Assign every post with code -1 to the event whose centre is nearest; without any event all are event 0."""
     kept = codes >= 0
     if not kept.any():
@@ -101,14 +101,14 @@ def mutual_information(truth: ArrayLike, found: ArrayLike) -> float:
     return min(max(shared / entropy, 0.0), 1.0)
 
 
-def clustering_nmi(vectors: Floats, truth: NDArray[np.int64]) -> float:
+def clustering_nmi(vectors: Array, truth: Integers) -> float:
     """Return the NMI of k-means with the true number of events; the mean of three starts reduces its noise."""
     events = len(np.unique(truth))
     runs = [quick_kmeans(vectors, events, np.random.default_rng(seed)) for seed in range(3)]
     return float(np.mean([mutual_information(truth, run) for run in runs]))
 
 
-def quick_kmeans(vectors: Floats, events: int, rng: np.random.Generator) -> NDArray[np.intp]:
+def quick_kmeans(vectors: Array, events: int, rng: np.random.Generator) -> Indices:
     """Group a few hundred posts by one start of k-means; BOLA calls this so often that set-up time would dominate."""
     points = vectors.astype(np.float64)
     centres = points[[int(rng.integers(len(points)))]]
@@ -126,7 +126,7 @@ def quick_kmeans(vectors: Floats, events: int, rng: np.random.Generator) -> NDAr
     return codes
 
 
-def cluster_scores(truth: Sequence[Any], found: Sequence[Any] | NDArray[Any]) -> Mapping[str, float]:
+def cluster_scores(truth: Sequence[Any], found: Sequence[Any] | Array) -> Mapping[str, float]:
     """Compare found events with true ones: normalised and adjusted mutual information, adjusted Rand index.
 
     Examples

@@ -55,7 +55,8 @@ class DAMe(EventLearner):
         "take the weight with the highest score, as published.",
     )
     similarity: Literal["paper", "centred"] = Field(
-        "centred", description="Subtract the median similarity, which isolates a client unlike the others, or do not."
+        "centred",
+        description="``centred`` subtracts the median, which isolates a client unlike the others; ``paper`` does not.",
     )
     bola: bool = Field(True, description="Search the local weight; otherwise it is `alpha`.")
     sega: bool = Field(True, description="Group the clients; otherwise all are one group, weighted by posts.")

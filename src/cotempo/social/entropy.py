@@ -14,15 +14,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cotempo.errors import DataError
-
-Floats = NDArray[np.float64]
-Codes = NDArray[np.intp]
+from cotempo.typing import Floats, Indices
 
 
-def structural_entropy(adjacency: Any, groups: Codes) -> float:
+def structural_entropy(adjacency: Any, groups: Indices) -> float:
     """Return the two-dimensional structural entropy of a partition, in bits (equation 10).
 
     Parameters
@@ -74,7 +71,7 @@ def _differences(one: tuple[Floats, Floats], other: tuple[Floats, Floats], betwe
     return np.asarray((merged - term(*one) - term(*other)) / volume)
 
 
-def group_by_entropy(adjacency: Floats) -> Codes:
+def group_by_entropy(adjacency: Floats) -> Indices:
     """Merge the pair of groups that lowers the entropy most, from single nodes, until none does.
 
     Each row keeps its smallest difference, so a merge looks at one row and those whose best partner has gone: a
@@ -119,7 +116,7 @@ def group_by_entropy(adjacency: Floats) -> Codes:
         _renew_minima(difference, best, value, near, kept, gone)
 
 
-def _renew_minima(difference: Floats, best: Codes, value: Floats, near: Codes, kept: int, gone: int) -> None:
+def _renew_minima(difference: Floats, best: Indices, value: Floats, near: Indices, kept: int, gone: int) -> None:
     """Renew the row minima that a merge touches, in place."""
     better = near[difference[near, kept] < value[near]]
     best[better], value[better] = kept, difference[better, kept]
@@ -129,7 +126,7 @@ def _renew_minima(difference: Floats, best: Codes, value: Floats, near: Codes, k
     value[stale] = difference[stale, best[stale]]
 
 
-def group_graph(graph: Any, block: int = 1000) -> Codes:
+def group_graph(graph: Any, block: int = 1000) -> Indices:
     """Group the nodes of a large sparse graph: blocks of nodes first, then blocks of groups, until nothing merges.
 
     At most `block` nodes are merged at once in a dense matrix.
@@ -166,7 +163,7 @@ def check_adjacency(adjacency: Floats) -> Floats:
     return matrix
 
 
-def _volumes(adjacency: Any, groups: Codes, degree: Floats) -> tuple[Floats, Floats]:
+def _volumes(adjacency: Any, groups: Indices, degree: Floats) -> tuple[Floats, Floats]:
     count = int(groups.max(initial=-1)) + 1
     inside = np.bincount(groups, degree, minlength=count).astype(np.float64)
     if hasattr(adjacency, "tocoo"):
@@ -184,7 +181,7 @@ def _log2(values: Floats) -> Floats:
     return np.log2(values, out=np.zeros_like(values, dtype=np.float64), where=values > 0)
 
 
-def _numbered(groups: Codes) -> Codes:
+def _numbered(groups: Indices) -> Indices:
     """Number groups in order of first appearance."""
     _, first, codes = np.unique(groups, return_index=True, return_inverse=True)
     rank = np.empty(len(first), dtype=np.intp)

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cotempo.errors import DataError, Problem
 from cotempo.federation import Fitted
@@ -17,6 +16,7 @@ from cotempo.social.detector.space import PostSpace
 from cotempo.social.encoders.characters import CharacterEncoder
 from cotempo.social.encoders.pretrained import CHARACTERS
 from cotempo.social.graph_model.data import embed
+from cotempo.typing import Singles
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -66,13 +66,13 @@ class EventModel:
         The encoder of texts.
     """
 
-    def __init__(self, method: EventLearner, weights: NDArray[np.float32], inputs: int, encoder: CharacterEncoder):
+    def __init__(self, method: EventLearner, weights: Singles, inputs: int, encoder: CharacterEncoder):
         self.method = method
         self.weights = weights
         self.encoder = encoder
         self.model = method.new_model(inputs, weights)
 
-    def embed(self, posts: Any) -> NDArray[np.float32]:
+    def embed(self, posts: Any) -> Singles:
         """Return a vector per post, ``(posts, outputs)``; posts of one event lie together."""
         import torch
 

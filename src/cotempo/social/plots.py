@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cotempo.social.detector.store import keywords
+from cotempo.typing import Floats
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -99,7 +99,7 @@ def draw_detector(detector: Detector) -> Figure:
     return figure
 
 
-def to_plane(points: NDArray[np.float64]) -> NDArray[np.float64]:
+def to_plane(points: Floats) -> Floats:
     """Project points on their two main directions, ``(points, 2)``."""
     if not len(points):
         return np.zeros((0, 2))

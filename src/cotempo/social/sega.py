@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 
 from cotempo.social.entropy import group_by_entropy
 from cotempo.social.graph_model.data import embed
+from cotempo.typing import Floats, Indices, Singles
 
 if TYPE_CHECKING:
     from torch import nn
 
-Floats = NDArray[np.float64]
-Singles = NDArray[np.float32]
 BLOCKS, NODES, INSIDE, BETWEEN = 4, 25, 0.3, 0.02
 
 
@@ -48,7 +46,7 @@ def similarities(models: Singles, make: Callable[[Singles], nn.Module], inputs: 
     return np.asarray(unit @ unit.T, dtype=np.float64)
 
 
-def group_clients(similarity: Floats, kind: Literal["paper", "centred"]) -> NDArray[np.intp]:
+def group_clients(similarity: Floats, kind: Literal["paper", "centred"]) -> Indices:
     """Group clients by greedy merging that lowers the structural entropy of their graph (equations 10 and 11).
 
     Parameters
@@ -71,7 +69,7 @@ def group_clients(similarity: Floats, kind: Literal["paper", "centred"]) -> NDAr
     return np.asarray(np.unique(groups, return_inverse=True)[1], dtype=np.intp)
 
 
-def group_weights(similarity: Floats, groups: NDArray[np.intp]) -> Floats:
+def group_weights(similarity: Floats, groups: Indices) -> Floats:
     """Return the weight each client gives to each: a softmax of similarities inside its group (equation 13).
 
     Examples

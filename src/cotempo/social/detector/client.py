@@ -22,6 +22,7 @@ from cotempo.social.encoders.characters import CharacterEncoder, Counts
 from cotempo.social.entropy import group_graph
 from cotempo.social.graph_model.attributes import extract_attributes
 from cotempo.social.graph_model.graph import join_posts
+from cotempo.typing import Floats, Indices, Singles
 
 if TYPE_CHECKING:
     from cotempo.social.detector.method import EventDetector
@@ -31,8 +32,6 @@ FEWEST_HELD_OUT = 10
 FOLDS = 5
 MOST_LEFT_OUT = 2500
 SHARPNESS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
-Floats = NDArray[np.float64]
-Rows = NDArray[np.intp]
 NO_WEIGHTS = np.zeros(0, np.float32)
 
 
@@ -41,7 +40,7 @@ class DetectorMemory:
     """A client's memory: its events, its space of posts, weights and the classifier of its labelled events."""
 
     store: EventStore
-    basis: NDArray[np.float32]
+    basis: Singles
     whitening: Floats
     duration: float
     weights: Weights
@@ -82,9 +81,7 @@ class Discovery:
     `ngram_weights`, the encoder's, come from the sums and are not needed to make these.
     """
 
-    def __init__(
-        self, method: EventDetector, posts: Posts, features: Features, ngram_weights: NDArray[np.float32] = NO_WEIGHTS
-    ):
+    def __init__(self, method: EventDetector, posts: Posts, features: Features, ngram_weights: Singles = NO_WEIGHTS):
         self.method = method
         self.posts = posts
         self.features = features
@@ -109,7 +106,7 @@ class Discovery:
         return CharacterEncoder(self.ngram_weights, empty, self.method.encoder).with_own_basis(self.counts)
 
     @cached_property
-    def vectors(self) -> NDArray[np.float32]:
+    def vectors(self) -> Singles:
         """The encoded posts."""
         return self.encoder.encode_counts(self.counts)
 
@@ -144,7 +141,7 @@ class Discovery:
         weights = self.features.weights
         return DetectorMemory(store, space.encoder.basis, space.whitening, space.duration, weights, ridge)
 
-    def learn(self, rows: Rows, total: SharedSums) -> KnownEvents:
+    def learn(self, rows: Indices, total: SharedSums) -> KnownEvents:
         """Learn a classifier of the events of some labelled rows, starting from the others' sums of their words.
 
         Whether to start from those, how sharp the text is beside time, and whether time is used at all, is decided by
@@ -177,7 +174,7 @@ class Discovery:
         kept = np.flatnonzero(found.any(axis=1))
         return WordPrior(used[kept], found[kept])
 
-    def compare(self, total: SharedSums, out: Rows) -> tuple[float, float] | None:
+    def compare(self, total: SharedSums, out: Indices) -> tuple[float, float] | None:
         """Return the NMI of held-out posts, learned alone and together; None where it is unknown."""
         if not len(out) or len(np.unique(self.labels[out])) < 2:
             return None
@@ -198,7 +195,7 @@ class Discovery:
         store = make_store(names, self.posts, space.whiten(self.vectors), found=int(codes.max()) + 1)
         return self._memory(store, space)
 
-    def _group(self, space: PostSpace) -> Rows:
+    def _group(self, space: PostSpace) -> Indices:
         if self.method.events is None and self.method.unknown == "entropy":
             return group_graph(join_posts(extract_attributes(self.posts)))
         points = space.with_time(space.whiten(self.vectors), self.posts.time)
@@ -207,14 +204,14 @@ class Discovery:
         return group_unknown(points, smallest=self.method.smallest)
 
 
-def hold_out(posts: Posts, rng: np.random.Generator) -> Rows:
+def hold_out(posts: Posts, rng: np.random.Generator) -> Indices:
     """Choose a fifth of the labelled posts to compare on; none where they are few."""
     labelled = np.flatnonzero([bool(label) for label in posts.event])
     out = np.sort(rng.permutation(labelled)[: int(HELD_OUT * len(labelled))])
     return out if len(out) >= FEWEST_HELD_OUT else out[:0]
 
 
-def _left_out_times(times: Floats, codes: Rows, events: int, duration: float) -> Floats:
+def _left_out_times(times: Floats, codes: Indices, events: int, duration: float) -> Floats:
     """Return cross-validated log densities in time of each post under each event, ``(posts, events)``."""
     found = np.zeros((len(times), events))
     fold = np.arange(len(times)) % FOLDS
@@ -224,7 +221,7 @@ def _left_out_times(times: Floats, codes: Rows, events: int, duration: float) ->
     return found
 
 
-def _choose_time(text: Floats, when: Floats, codes: Rows, wish: str) -> tuple[bool, float]:
+def _choose_time(text: Floats, when: Floats, codes: Indices, wish: str) -> tuple[bool, float]:
     """Return whether time gives more correct events, and the sharpness of text with the highest likelihood."""
     best = {}
     for use in {"auto": (False, True), "use": (True,), "ignore": (False,)}[wish]:

@@ -12,8 +12,7 @@ from cotempo.data import Posts, read_posts
 from cotempo.data.tables import FrameKind, make_frame
 from cotempo.errors import DataError
 from cotempo.social.detector.discriminant import centres_of, square_distances
-
-Floats = NDArray[np.floating[Any]]
+from cotempo.typing import Array, Floats, Indices
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,7 @@ class Detection:
     """
 
     event: NDArray[np.str_]
-    confidence: NDArray[np.float64]
+    confidence: Floats
 
     def __len__(self) -> int:
         return len(self.event)
@@ -57,7 +56,7 @@ def as_posts(source: Any) -> Posts:
     return next(iter(found.values()))
 
 
-def detect_groups(vectors: Floats, codes: NDArray[np.intp]) -> Detection:
+def detect_groups(vectors: Array, codes: Indices) -> Detection:
     """Name groups of vectors; confidences are those of normal densities with one spread in every direction."""
     events = int(codes.max(initial=-1)) + 1
     squares = square_distances(vectors, centres_of(vectors, codes, events))
@@ -68,7 +67,7 @@ def detect_groups(vectors: Floats, codes: NDArray[np.intp]) -> Detection:
     return Detection(names, sure[np.arange(len(codes)), codes])
 
 
-def softmax(scores: Floats) -> NDArray[np.float64]:
+def softmax(scores: Array) -> Floats:
     """Return rows that sum to one, proportional to the exponentials of the scores."""
     shifted = np.exp(scores - scores.max(axis=1, keepdims=True, initial=-np.inf))
     return np.asarray(shifted / shifted.sum(axis=1, keepdims=True))

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.floating[Any]]
+from cotempo.typing import Array, Floats, Indices
+
 SHRINKAGE = 0.6
 
 
-def covariance_inside(vectors: Floats, codes: NDArray[np.intp]) -> NDArray[np.float64]:
+def covariance_inside(vectors: Array, codes: Indices) -> Floats:
     """Return the pooled covariance inside events, ``(dimension, dimension)``; zero without two posts of one event.
 
     `vectors` has one row per labelled post, `codes` its event, numbered from 0.
@@ -26,14 +24,14 @@ def covariance_inside(vectors: Floats, codes: NDArray[np.intp]) -> NDArray[np.fl
     return np.asarray(deviations.T @ deviations / max(len(codes) - len(np.unique(codes)), 1))
 
 
-def centres_of(vectors: Floats, codes: NDArray[np.intp], events: int) -> NDArray[np.float64]:
+def centres_of(vectors: Array, codes: Indices, events: int) -> Floats:
     """Return the mean of each event, ``(events, dimension)``; zero for an event without posts."""
     total = np.zeros((events, vectors.shape[1]))
     np.add.at(total, codes, vectors)
     return total / np.maximum(np.bincount(codes, minlength=events), 1)[:, None]
 
 
-def whitening(vectors: Floats, codes: NDArray[np.intp]) -> NDArray[np.float64]:
+def whitening(vectors: Array, codes: Indices) -> Floats:
     """Return the matrix W after which posts of one event scatter alike in every direction, ``(dimension, dimension)``.
 
     ``W W' = S^-1`` with ``S = .4 C + .6 tr(C) / d I``, where ``C`` is the covariance inside events. Without two
@@ -48,7 +46,7 @@ def whitening(vectors: Floats, codes: NDArray[np.intp]) -> NDArray[np.float64]:
     return np.asarray(directions / np.sqrt(np.maximum(values, 1e-9 * spread)))
 
 
-def drift(points: Floats, centre: Floats, size: float) -> float:
+def drift(points: Array, centre: Array, size: float) -> float:
     """Return the squared distance of posts' mean from a centre made of `size` posts, in units of their variance.
 
     ``|m - c|^2 / v - 1 / n - 1 / size`` with the posts' mean m and variance v; about 0 for n posts of the event.
@@ -63,7 +61,7 @@ def drift(points: Floats, centre: Floats, size: float) -> float:
     return float(((mean - centre) ** 2).sum() / max(variance, 1e-12) - 1 / len(points) - 1 / size)
 
 
-def square_distances(points: Floats, centres: Floats) -> NDArray[np.float64]:
+def square_distances(points: Array, centres: Array) -> Floats:
     """Return squared Euclidean distances, ``(points, centres)``, without a three-dimensional array."""
     points, centres = points.astype(np.float64), centres.astype(np.float64)
     squares = (points**2).sum(axis=1)[:, None] + (centres**2).sum(axis=1) - 2 * points @ centres.T

@@ -19,19 +19,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cotempo.social.encoders.characters import Counts
+from cotempo.typing import Array, Floats, Indices, Singles
 
 SKETCH_ROWS, SKETCH_CELLS, NAME_CELLS = 2, 2**16, 2**12
 FEWEST = 2
 SHRINKAGE, VALUE = 10.0, 0.2
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class EventSums:
     """Labelled posts by word and event, ``(SKETCH_ROWS, SKETCH_CELLS)``, and by event, ``(NAME_CELLS,)``."""
 
-    words: NDArray[np.float32]
-    posts: NDArray[np.float32]
+    words: Singles
+    posts: Singles
 
     @classmethod
     def of(cls, counts: Counts, labels: NDArray[np.str_]) -> EventSums:
@@ -50,7 +50,7 @@ class EventSums:
         """Return what the others added."""
         return EventSums(self.words - own.words, self.posts - own.posts)
 
-    def counts(self, names: Sequence[str], used: NDArray[np.intp]) -> Floats:
+    def counts(self, names: Sequence[str], used: Indices) -> Floats:
         """Return in how many posts of some events some words occur, at most, ``(words, events)``."""
         found = np.zeros((len(used), len(names)))
         for column, name in enumerate(names):
@@ -59,7 +59,7 @@ class EventSums:
                 found[:, column] = np.minimum.reduce([self.words[row][cell] for row, cell in enumerate(cells)])
         return found
 
-    def coefficients(self, names: Sequence[str], used: NDArray[np.intp], value: NDArray[np.floating]) -> Floats:
+    def coefficients(self, names: Sequence[str], used: Indices, value: Array) -> Floats:
         """Return coefficients of some words for some events, ``(words, events)``, given the value of a word in a post.
 
         A ridge regression on indicators of the events that ignores the covariances between words.
@@ -70,7 +70,7 @@ class EventSums:
         return np.asarray((weighted - total * posts / max(posts.sum(), 1.0)) / (SHRINKAGE + VALUE * total))
 
 
-def _cells(name: str, words: NDArray[np.intp]) -> list[NDArray[np.intp]]:
+def _cells(name: str, words: Indices) -> list[Indices]:
     """Return the cells of each word of an event, row by row; the mixing is that of splitmix64."""
     mixed = words.astype(np.uint64) + np.uint64(_hash(name))
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):

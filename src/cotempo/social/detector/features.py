@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cotempo.data import Posts
 from cotempo.social.encoders.characters import (
@@ -18,6 +17,7 @@ from cotempo.social.encoders.characters import (
     weigh,
 )
 from cotempo.social.encoders.pretrained import CHARACTERS, read_texts
+from cotempo.typing import Indices, Singles
 
 HASH_BUCKETS = 2**18
 
@@ -49,8 +49,8 @@ def fold(counts: Counts, buckets: int) -> Counts:
 class Weights:
     """Weights of hashed words and n-grams, ``(buckets,)`` each; pretrained vectors have none."""
 
-    words: NDArray[np.float32]
-    characters: NDArray[np.float32]
+    words: Singles
+    characters: Singles
 
 
 @dataclass(frozen=True)
@@ -75,12 +75,12 @@ class Features:
         """Return weighted rows of length one."""
         return Features(weigh(self.words, weights.words), weigh(self.characters, weights.characters))
 
-    def select(self, rows: NDArray[np.intp]) -> Features:
+    def select(self, rows: Indices) -> Features:
         """Return some rows."""
         return Features(self.words[rows], self.characters[rows])
 
 
-def _weights(counts: Counts) -> NDArray[np.float32]:
+def _weights(counts: Counts) -> Singles:
     if isinstance(counts, np.ndarray):
         return np.zeros(0, np.float32)
     return inverse_frequencies(document_frequencies(counts), counts.shape[0])

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import AfterValidator, Field, model_validator
 
 from cotempo.data import Posts, Table, make_posts
@@ -24,6 +23,7 @@ from cotempo.social.detector.features import HASH_BUCKETS, Features, fold, in_or
 from cotempo.social.encoders.characters import document_frequencies, inverse_frequencies
 from cotempo.social.encoders.pretrained import CHARACTERS, check_encoder
 from cotempo.social.fitted import FittedDetectors
+from cotempo.typing import Singles
 
 NO_SUMS = SharedSums(EventSums(np.zeros((0, 0), np.float32), np.zeros(0, np.float32)))
 
@@ -33,7 +33,7 @@ class DetectorState:
     """The server's sums of n-grams and of words by event, and the clients' scores."""
 
     seed: int
-    frequency: NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, np.float32))
+    frequency: Singles = field(default_factory=lambda: np.zeros(0, np.float32))
     documents: float = 0.0
     sums: SharedSums = NO_SUMS
     is_ready: bool = False
@@ -113,9 +113,9 @@ class EventDetector(Method):
             raise ValueError(f"buckets must be a power of two of at most {HASH_BUCKETS}, got {self.buckets}")
         return self
 
-    def fit(self, clients: Any, **options: Any) -> Any:
+    def fit(self, clients: Any = None, **options: Any) -> Any:
         """Learn from one table of posts, or from those of several clients; see `cotempo.fit` for the options."""
-        if isinstance(clients, Mapping):
+        if clients is None or isinstance(clients, Mapping):
             return super().fit(clients, **options)
         return super().fit({"posts": clients}, **options)["posts"]
 
@@ -165,7 +165,7 @@ class EventDetector(Method):
             frequency = document_frequencies(fold(prepared.features.characters, self.buckets)).astype(np.float32)
         return {"frequency": frequency, "documents": float(prepared.posts.rows)}
 
-    def ngram_weights(self, frequency: NDArray[np.float32], documents: float) -> NDArray[np.float32]:
+    def ngram_weights(self, frequency: Singles, documents: float) -> Singles:
         """Return the encoder's weights from sums over clients, ``(buckets,)``; ones for a pretrained encoder."""
         if not frequency.size:
             return np.ones(self.buckets, np.float32)

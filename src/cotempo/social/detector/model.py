@@ -19,13 +19,13 @@ from cotempo.social.detector.features import Features, Weights
 from cotempo.social.detector.ridge import Ridge
 from cotempo.social.detector.space import PostSpace
 from cotempo.social.detector.store import FOUND, EventRecord, EventStore, event_name, keywords
+from cotempo.typing import Array, Bools, Floats, Indices
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 RELEARN_SHARE = 0.2
 DRIFT_THRESHOLD = 0.06
-Floats = NDArray[np.float64]
 
 
 @dataclass(eq=False, repr=False)
@@ -173,12 +173,12 @@ class Detector:
             found = self._regroup(names, novel, points, posts.time, found)
         return names.astype(np.str_), found
 
-    def _is_beyond(self, points: Floats) -> NDArray[np.bool_]:
+    def _is_beyond(self, points: Floats) -> Bools:
         """Return which posts lie farther from every known event than nearly all posts of an event do from their own."""
         centres = np.stack([record.centre for record in self.active])
         return np.asarray(square_distances(points, centres).min(axis=1) > self.store.radius)
 
-    def _drifted(self, points: Floats, nearest: NDArray[np.intp]) -> NDArray[np.bool_]:
+    def _drifted(self, points: Floats, nearest: Indices) -> Bools:
         """Return which posts are nearest to an event that, by their mean, they do not belong to.
 
         One post of a new event lies as near to a known event as that event's own posts; the mean of several does not.
@@ -196,7 +196,7 @@ class Detector:
         """Whether any event has a label."""
         return any(not record.name.startswith(FOUND) for record in self.store.events)
 
-    def _regroup(self, names: NDArray[Any], rows: NDArray[np.intp], points: Floats, times: Floats, found: int) -> int:
+    def _regroup(self, names: Array, rows: Indices, points: Floats, times: Floats, found: int) -> int:
         """Group posts with the kept sample of found events, and name a group by the majority of its sample."""
         sample = self.store.sample
         active = {record.name for record in self.active if record.name.startswith(FOUND)}

@@ -10,11 +10,9 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cotempo.social.encoders.characters import Counts
-
-Floats = NDArray[np.float64]
+from cotempo.typing import Floats, Indices, Singles
 
 
 @dataclass(frozen=True)
@@ -25,13 +23,13 @@ class LogOdds:
     weights. The shares of the events, ``(events,)``, are added to every word's counts as a prior.
     """
 
-    used: NDArray[np.intp]
+    used: Indices
     posts: Floats
     shares: Floats
     weights: Floats
 
     @classmethod
-    def of(cls, weighted: Counts, membership: Floats, weights: NDArray[np.float32]) -> Self:
+    def of(cls, weighted: Counts, membership: Floats, weights: Singles) -> Self:
         """Count weighted posts, ``(posts, buckets)``, by their membership in events, ``(posts, events)``.
 
         Vectors of a pretrained encoder are no counts and have no odds.
@@ -48,7 +46,7 @@ class LogOdds:
         """The log odds of each event given a word, ``(used, events)``."""
         return self._log_odds(self.posts, slice(None))
 
-    def leave_out(self, weighted: Counts, codes: NDArray[np.intp]) -> Floats:
+    def leave_out(self, weighted: Counts, codes: Indices) -> Floats:
         """Return leave-one-out scores of posts of these events, ``(posts, events)``."""
         scores = np.zeros((len(codes), len(self.shares)))
         for event in np.unique(codes) if len(self.used) else ():
@@ -59,7 +57,7 @@ class LogOdds:
             scores[rows] = seen[:, here] @ (self._log_odds(without, here) * without.any(axis=1, keepdims=True))
         return scores
 
-    def _log_odds(self, posts: Floats, words: slice | NDArray[np.intp]) -> Floats:
+    def _log_odds(self, posts: Floats, words: slice | Indices) -> Floats:
         sizes = self.posts.sum(axis=0) + len(self.used) * self.shares
         inside = posts + self.shares
         outside = inside.sum(axis=1, keepdims=True) - inside

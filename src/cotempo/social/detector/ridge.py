@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cotempo.social.detector.detection import softmax
 from cotempo.social.detector.features import Features, Weights
 from cotempo.social.detector.odds import LogOdds
+from cotempo.typing import Floats, Indices, Singles
 
-Floats = NDArray[np.float64]
 PENALTY = 1.6
 SHARE = 0.5
 ODDS = 0.1
@@ -30,7 +29,7 @@ STEPS, TOLERANCE = 200, 1e-5
 class WordPrior:
     """Coefficients of some words from others' sums, ``(words, events)``, and the buckets of those words."""
 
-    used: NDArray[np.intp]
+    used: Indices
     words: Floats
 
     def scores(self, weighted: Features) -> Floats:
@@ -51,10 +50,10 @@ class Ridge:
     """
 
     names: tuple[str, ...]
-    used_words: NDArray[np.intp]
-    words: NDArray[np.float32]
-    used_characters: NDArray[np.intp]
-    characters: NDArray[np.float32]
+    used_words: Indices
+    words: Singles
+    used_characters: Indices
+    characters: Singles
     sharpness: float = 1.0
 
     def scores(self, weighted: Features) -> Floats:
@@ -64,7 +63,7 @@ class Ridge:
         return np.asarray(self.sharpness * raw, dtype=np.float64)
 
 
-def leave_out(weighted: Features, codes: NDArray[np.intp], prior: WordPrior) -> tuple[float, Floats]:
+def leave_out(weighted: Features, codes: Indices, prior: WordPrior) -> tuple[float, Floats]:
     """Return the scale of the prior, and leave-one-out scores of each post.
 
     The scale is a half or zero, whichever has the smaller squared error; scores are ``(posts, events)``.
@@ -81,7 +80,7 @@ def leave_out(weighted: Features, codes: NDArray[np.intp], prior: WordPrior) -> 
 def fit_ridge(
     names: tuple[str, ...],
     labelled: Features,
-    codes: NDArray[np.intp],
+    codes: Indices,
     others: Features,
     prior: WordPrior,
     weights: Weights,
@@ -112,14 +111,14 @@ def log_odds(weighted: Features, membership: Floats, weights: Weights) -> tuple[
     return words, LogOdds.of(weighted.characters, membership, weights.characters)
 
 
-def left_out_odds(weighted: Features, codes: NDArray[np.intp], few: NDArray[np.intp], weights: Weights) -> Floats:
+def left_out_odds(weighted: Features, codes: Indices, few: Indices, weights: Weights) -> Floats:
     """Return the leave-one-out contribution of the log odds to the scores of a few posts, ``(few, events)``."""
     words, characters = log_odds(weighted, np.eye(int(codes.max()) + 1)[codes], weights)
     by_words = words.leave_out(weighted.words[few], codes[few])
     return ODDS * (by_words + characters.leave_out(weighted.characters[few], codes[few]))
 
 
-def _indicators(codes: NDArray[np.intp]) -> Floats:
+def _indicators(codes: Indices) -> Floats:
     """Return centred indicators of the posts' events, ``(posts, events)``."""
     indicators = np.eye(int(codes.max()) + 1)[codes]
     return np.asarray(indicators - indicators.mean(axis=0))

@@ -6,15 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cotempo.data import Posts
 from cotempo.social.detector.detection import softmax
 from cotempo.social.detector.discriminant import centres_of, square_distances
 from cotempo.social.detector.store import EventRecord
 from cotempo.social.encoders.characters import CharacterEncoder
+from cotempo.typing import Floats, Indices, Singles
 
-Floats = NDArray[np.float64]
 TAIL = 4.0
 PRIOR_POSTS = 5.0
 REFINEMENTS = 3
@@ -32,7 +31,7 @@ class PostSpace:
     whitening: Floats
     duration: float
 
-    def whiten(self, vectors: NDArray[np.float32]) -> Floats:
+    def whiten(self, vectors: Singles) -> Floats:
         """Whiten encoded posts."""
         return np.asarray(vectors.astype(np.float64) @ self.whitening)
 
@@ -75,7 +74,7 @@ class EventTimes:
     posts_with_time: Floats
 
     @classmethod
-    def of(cls, times: Floats, codes: NDArray[np.intp], events: int) -> EventTimes:
+    def of(cls, times: Floats, codes: Indices, events: int) -> EventTimes:
         """Describe the events of posts, NaN where none has a time."""
         known = [times[(codes == event) & np.isfinite(times)] for event in range(events)]
         middle = np.array([np.median(found) if len(found) else np.nan for found in known])
@@ -96,7 +95,7 @@ class EventTimes:
         return np.nan_to_num(-(TAIL + 1) / 2 * np.log1p(away**2 / TAIL) - np.log(width / duration))
 
 
-def refine(labelled: Floats, codes: NDArray[np.intp], others: Floats) -> Floats:
+def refine(labelled: Floats, codes: Indices, others: Floats) -> Floats:
     """Return event centres from labelled posts and unlabelled ones that probably belong to them.
 
     A few steps of expectation maximisation; an unlabelled post counts half, split over events by its probability.

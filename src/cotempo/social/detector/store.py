@@ -14,12 +14,12 @@ from cotempo.data import Posts
 from cotempo.errors import DataError
 from cotempo.social.encoders.characters import LONGEST
 from cotempo.social.graph_model.attributes import language_of
+from cotempo.typing import Floats
 
 MOST_KEPT = 2000
 WORDS_KEPT = 200
 POSTS_KEPT = 3
 FOUND = "found-"
-Floats = NDArray[np.float64]
 _WORD = re.compile(r"[^\W\d_]{3,}")
 _ADDRESS = re.compile(r"https?\S*")
 

@@ -10,9 +10,8 @@ from tempfile import NamedTemporaryFile
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Vectors = NDArray[np.float32]
+from cotempo.typing import Singles
 
 
 class CachedEncoder:
@@ -45,7 +44,7 @@ class CachedEncoder:
         self.folder = Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
 
-    def encode(self, texts: Sequence[str]) -> Vectors:
+    def encode(self, texts: Sequence[str]) -> Singles:
         """Return a vector per text, ``(texts, dimension)``; unknown ones are encoded and kept."""
         paths = [self._path(text) for text in texts]
         known = {path: vector for path in set(paths) if (vector := self._read(path)) is not None}
@@ -63,9 +62,9 @@ class CachedEncoder:
         key = f"{self.name}\0{self.dimension}\0{text}".encode("utf-8", "surrogatepass")
         return self.folder / f"{hashlib.sha256(key).hexdigest()}.npy"
 
-    def _read(self, path: Path) -> Vectors | None:
+    def _read(self, path: Path) -> Singles | None:
         try:
-            vector: Vectors = np.load(path)
+            vector: Singles = np.load(path)
         except (OSError, ValueError, EOFError):
             return None
         return vector if vector.shape == (self.dimension,) else None

@@ -12,9 +12,9 @@ from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.floating[Any]]
+from cotempo.typing import Array, Floats, Singles
+
 LONGEST = 20_000
 FEW_POSTS = 2500
 Counts = Any
@@ -42,17 +42,17 @@ def hash_ngrams(texts: Sequence[str], buckets: int, kind: str = "char_wb", lengt
     return vectorizer.transform([text[:LONGEST] for text in texts])
 
 
-def document_frequencies(counts: Counts) -> NDArray[np.float64]:
+def document_frequencies(counts: Counts) -> Floats:
     """Return in how many posts each n-gram occurs, ``(buckets,)``."""
     return np.bincount(counts.indices, minlength=counts.shape[1]).astype(np.float64)
 
 
-def inverse_frequencies(frequency: Floats, documents: float) -> NDArray[np.float32]:
+def inverse_frequencies(frequency: Array, documents: float) -> Singles:
     """Return ``log((1 + N) / (1 + n_g)) + 1`` for every n-gram g, ``(buckets,)``."""
     return (np.log((1 + documents) / (1 + np.maximum(frequency, 0))) + 1).astype(np.float32)
 
 
-def weigh(counts: Counts, weights: NDArray[np.float32]) -> Counts:
+def weigh(counts: Counts, weights: Singles) -> Counts:
     """Return ``(1 + log count) * weight`` with rows of length one; a post without n-grams stays zero.
 
     Vectors of a pretrained encoder are no counts and stay as they are.
@@ -68,20 +68,20 @@ def weigh(counts: Counts, weights: NDArray[np.float32]) -> Counts:
 
 
 @lru_cache(maxsize=1)
-def sketch_matrix(seed: int, buckets: int, columns: int) -> NDArray[np.float32]:
+def sketch_matrix(seed: int, buckets: int, columns: int) -> Singles:
     """Draw the random matrix all clients sketch with; it depends on the seed only."""
     drawn = np.random.Generator(np.random.Philox(key=seed)).standard_normal((buckets, columns), dtype=np.float32)
     drawn.flags.writeable = False
     return drawn
 
 
-def sketch(weighted: Counts, seed: int, columns: int) -> NDArray[np.float32]:
+def sketch(weighted: Counts, seed: int, columns: int) -> Singles:
     """Return ``X' X Omega``, ``(buckets, columns)``; the sum over clients is the sketch of all posts."""
     omega = sketch_matrix(seed, weighted.shape[1], columns)
     return np.asarray(weighted.T @ (weighted @ omega), dtype=np.float32)
 
 
-def basis_of(total: Floats, seed: int, dimension: int) -> NDArray[np.float32]:
+def basis_of(total: Array, seed: int, dimension: int) -> Singles:
     """Return the leading eigenvectors of ``X' X``, ``(buckets, dimension)``, given only its sketch ``Y = X' X Omega``.
 
     The Nystrom approximation ``Y (Omega' Y)^-1 Y'`` needs a single pass over the posts: one exchange, not two. Columns
@@ -119,8 +119,8 @@ class CharacterEncoder:
     (3, 2)
     """
 
-    weights: NDArray[np.float32]
-    basis: NDArray[np.float32]
+    weights: Singles
+    basis: Singles
     kind: str = "shared"
 
     @property
@@ -128,7 +128,7 @@ class CharacterEncoder:
         """Length of a vector."""
         return int(self.basis.shape[1])
 
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def encode(self, texts: Sequence[str]) -> Singles:
         """Return a vector per text, ``(texts, dimension)``."""
         return self.encode_counts(self.read(texts))
 
@@ -138,7 +138,7 @@ class CharacterEncoder:
 
         return read_texts(self.kind, texts, len(self.weights))
 
-    def encode_counts(self, counts: Counts) -> NDArray[np.float32]:
+    def encode_counts(self, counts: Counts) -> Singles:
         """Return a vector of length one per row of hashed counts; zero where a text has no n-grams."""
         vectors = np.asarray(weigh(counts, self.weights) @ self.basis, dtype=np.float32)
         length = np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -169,7 +169,7 @@ class CharacterEncoder:
         return cls(np.ones(buckets, np.float32), basis)
 
 
-def right_vectors(weighted: Counts, rank: int, seed: int) -> NDArray[np.float32]:
+def right_vectors(weighted: Counts, rank: int, seed: int) -> Singles:
     """Return the leading right singular vectors, ``(buckets, rank)``; for few posts, from their inner products."""
     from scipy.linalg import eigh
     from sklearn.utils.extmath import randomized_svd

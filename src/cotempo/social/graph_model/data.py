@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from cotempo.social.encoders.characters import Counts
 from cotempo.social.graph_model.sampler import Block, sample_blocks
+from cotempo.typing import Floats, Integers, Singles
 
 if TYPE_CHECKING:
     import torch
@@ -35,8 +36,8 @@ class PostData:
 
     counts: Counts
     edges: Any
-    codes: NDArray[np.int64]
-    days: NDArray[np.float64]
+    codes: Integers
+    days: Floats
 
 
 @dataclass(frozen=True)
@@ -57,12 +58,12 @@ class Dataset:
     posts: PostData
     part: NDArray[np.int8]
 
-    def rows(self, part: Part) -> NDArray[np.int64]:
+    def rows(self, part: Part) -> Integers:
         """Return the rows of one part."""
         return np.flatnonzero(self.part == part).astype(np.int64)
 
 
-def time_features(days: NDArray[np.float64], scaled: bool) -> NDArray[np.float32]:
+def time_features(days: Floats, scaled: bool) -> Singles:
     """Return two columns: the OLE date over 100,000, or with `scaled` standardised time, and the time of day.
 
     Unknown times are zero.
@@ -77,7 +78,7 @@ def time_features(days: NDArray[np.float64], scaled: bool) -> NDArray[np.float32
     return np.asarray(np.where(known[:, None], columns, 0.0), dtype=np.float32)
 
 
-def embed(model: nn.Module, features: torch.Tensor, edges: Any, rows: NDArray[np.int64]) -> NDArray[np.float32]:
+def embed(model: nn.Module, features: torch.Tensor, edges: Any, rows: Integers) -> Singles:
     """Return the model's vectors of some posts, ``(rows, outputs)``, computed in pieces of bounded size."""
     import torch
 

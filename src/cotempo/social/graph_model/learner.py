@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import AfterValidator, Field
 
 from cotempo.data import Posts, Table, make_posts
@@ -27,6 +26,7 @@ from cotempo.social.graph_model.data import Dataset, Part, PostBatch, PostData, 
 from cotempo.social.graph_model.graph import join_posts
 from cotempo.social.graph_model.sampler import sample_blocks
 from cotempo.social.graph_model.state import EventMemory, EventState
+from cotempo.typing import Floats, Singles
 
 if TYPE_CHECKING:
     import torch
@@ -50,7 +50,7 @@ class EventLearner(Learner):
     metric: ClassVar[str] = "NMI on held-out posts"
 
     epochs: int = Field(2, ge=1, description="Passes over a client's training posts in a round.")
-    learning_rate: float = Field(3e-3, gt=0, description="Of Adam, which restarts every round.")
+    learning_rate: float = Field(3e-3, gt=0, description="Learning rate of Adam, which restarts every round.")
     dimension: int = Field(200, ge=2, description="Length of a post's vector.")
     buckets: int = Field(2**15, ge=16, description="Length of the hashed n-gram counts, or of pretrained vectors.")
     encoder: Annotated[str, AfterValidator(check_encoder)] = Field(
@@ -132,11 +132,11 @@ class EventLearner(Learner):
         edges, days = self.graph(table)
         return PostData(read_texts(self.encoder, table.text, self.buckets), edges, codes, days)
 
-    def graph(self, posts: Posts) -> tuple[Any, NDArray[np.float64]]:
+    def graph(self, posts: Posts) -> tuple[Any, Floats]:
         """Return the edges between posts, and their times in days."""
         return join_posts(extract_attributes(posts)), posts.time / DAY[posts.unit]
 
-    def features(self, encoded: NDArray[np.float32], days: NDArray[np.float64]) -> NDArray[np.float32]:
+    def features(self, encoded: Singles, days: Floats) -> Singles:
         """Return posts' vectors and time, ``(posts, dimension + 2)``."""
         times = time_features(days, self.time == "scaled")
         vectors = encoded * np.float32(np.sqrt(self.dimension) / 4)

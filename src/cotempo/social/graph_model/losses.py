@@ -16,10 +16,10 @@ def distances(vectors: torch.Tensor) -> torch.Tensor:
 
 
 def triplet_loss(vectors: torch.Tensor, codes: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Return the mean of ``max(D(m, m+) - D(m, m-) + 3, 0)`` (equation 14).
+    """Return the mean of ``max(D(m, m+) - D(m, m-) + 3, 0)`` for vectors ``(posts, outputs)`` (equation 14).
 
     Every pair (m, m+) of one event is taken, at most 20,000 of them; m- is a random post of another event among those
-    that violate the margin. Without such triplets the loss is zero. Vectors are ``(posts, outputs)``, codes ``(posts,)``.
+    that violate the margin. Without such triplets the loss is zero.
     """
     gaps = distances(vectors)
     same = codes[:, None] == codes

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Nodes = NDArray[np.int64]
+from cotempo.typing import Integers
+
 FANOUTS = (800, 100)
 """Neighbours sampled for the last layer and for the one before, as published."""
 
@@ -21,13 +21,13 @@ class Block:
     `origin` and `goal` are the positions of each edge's ends in `sources`, ``(edges,)``, sorted by goal.
     """
 
-    sources: Nodes
+    sources: Integers
     targets: int
-    origin: Nodes
-    goal: Nodes
+    origin: Integers
+    goal: Integers
 
 
-def sample_neighbours(graph: Any, nodes: Nodes, fanout: int, rng: np.random.Generator) -> Block:
+def sample_neighbours(graph: Any, nodes: Integers, fanout: int, rng: np.random.Generator) -> Block:
     """Draw up to `fanout` neighbours of every node, without replacement; a node with fewer keeps them all.
 
     `graph` is a CSR matrix with self-loops, ``(posts, posts)``, `nodes` are distinct, ``(targets,)``.
@@ -48,7 +48,7 @@ def sample_neighbours(graph: Any, nodes: Nodes, fanout: int, rng: np.random.Gene
 
 
 def sample_blocks(
-    graph: Any, nodes: Nodes, rng: np.random.Generator, fanouts: Sequence[int] = FANOUTS
+    graph: Any, nodes: Integers, rng: np.random.Generator, fanouts: Sequence[int] = FANOUTS
 ) -> tuple[Block, ...]:
     """Draw the blocks of several layers, the first layer's first.
 

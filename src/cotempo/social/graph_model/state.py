@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from cotempo.learners import LearnerMemory, LearnerState
 from cotempo.social.encoders.shared import SharedEncoder
+from cotempo.typing import Floats, Singles
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,7 @@ class RoundRecord:
 
     weights: Mapping[str, float]
     groups: Mapping[str, int]
-    similarities: NDArray[np.float64]
+    similarities: Floats
 
 
 @dataclass(frozen=True)
@@ -34,5 +35,5 @@ class EventState(LearnerState):
 class EventMemory(LearnerMemory):
     """A learner's memory with the features of the client's posts, and the part each post belongs to."""
 
-    features: NDArray[np.float32] = field(default_factory=lambda: np.zeros((0, 0), np.float32))
+    features: Singles = field(default_factory=lambda: np.zeros((0, 0), np.float32))
     part: NDArray[np.int8] = field(default_factory=lambda: np.zeros(0, np.int8))
