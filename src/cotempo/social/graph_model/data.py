@@ -21,7 +21,7 @@ OLE_EPOCH = 25569.0
 ROWS_AT_ONCE = 5000
 
 
-class Part(IntEnum):
+class PostPart(IntEnum):
     """The use of a post."""
 
     TRAIN = 0
@@ -58,7 +58,7 @@ class Dataset:
     posts: PostData
     part: NDArray[np.int8]
 
-    def rows(self, part: Part) -> Integers:
+    def rows(self, part: PostPart) -> Integers:
         """Return the rows of one part."""
         return np.flatnonzero(self.part == part).astype(np.int64)
 

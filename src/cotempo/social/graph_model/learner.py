@@ -22,7 +22,7 @@ from cotempo.social.encoders import shared
 from cotempo.social.encoders.pretrained import check_encoder, read_texts
 from cotempo.social.encoders.shared import ENCODER_PHASES
 from cotempo.social.graph_model.attributes import extract_attributes
-from cotempo.social.graph_model.data import Dataset, Part, PostBatch, PostData, embed, time_features
+from cotempo.social.graph_model.data import Dataset, PostBatch, PostData, PostPart, embed, time_features
 from cotempo.social.graph_model.graph import join_posts
 from cotempo.social.graph_model.sampler import sample_blocks
 from cotempo.social.graph_model.state import EventMemory, EventState
@@ -86,13 +86,13 @@ class EventLearner(Learner):
 
     def size(self, data: Dataset) -> int:
         """Return the number of training posts."""
-        return len(data.rows(Part.TRAIN))
+        return len(data.rows(PostPart.TRAIN))
 
     def epoch_batches(self, data: Dataset, rng: np.random.Generator) -> Iterator[PostBatch]:
         """Shuffle the training posts and cut them into equal batches."""
         import torch
 
-        rows = rng.permutation(data.rows(Part.TRAIN))
+        rows = rng.permutation(data.rows(PostPart.TRAIN))
         for nodes in np.array_split(rows, max(1, -(-len(rows) // self.batch))):
             if len(nodes):
                 generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
@@ -108,7 +108,7 @@ class EventLearner(Learner):
 
     def score(self, model: nn.Module, data: Dataset, part: str) -> float | None:
         """Return the NMI of k-means with the true number of events; None with fewer than two events."""
-        rows = data.rows(Part[part.upper()])
+        rows = data.rows(PostPart[part.upper()])
         truth = data.posts.codes[rows]
         if len(np.unique(truth)) < 2:
             return None
@@ -145,11 +145,11 @@ class EventLearner(Learner):
     def begin(self, prepared: PostData, rng: Rng) -> EventMemory:
         """Split the labelled posts into parts at random."""
         labelled = rng("parts").permutation(np.flatnonzero(prepared.codes >= 0))
-        part = np.full(len(prepared.codes), Part.UNLABELLED, np.int8)
+        part = np.full(len(prepared.codes), PostPart.UNLABELLED, np.int8)
         tests, judged = int(self.test * len(labelled)), int(np.ceil(self.validation * len(labelled)))
-        part[labelled] = Part.TRAIN
-        part[labelled[:tests]] = Part.TEST
-        part[labelled[tests : tests + judged]] = Part.VALIDATION
+        part[labelled] = PostPart.TRAIN
+        part[labelled[:tests]] = PostPart.TEST
+        part[labelled[tests : tests + judged]] = PostPart.VALIDATION
         return EventMemory(part=part)
 
     def open(self, roster: Roster, public: Table | None, rng: Rng) -> EventState:
