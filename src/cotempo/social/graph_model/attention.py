@@ -45,12 +45,6 @@ def mix_edges(
     """Sum the values that edges bring to each target, ``(targets, outputs)``; edges are sorted by target.
 
     A bag of embeddings is just that sum, and never holds a row for each edge.
-
-    Examples
-    --------
-    >>> values, share = torch.tensor([[1.0], [2.0], [4.0]]), torch.tensor([0.5, 1.0, 1.0])
-    >>> mix_edges(values, share, torch.tensor([0, 2, 1]), torch.tensor([0, 0, 1]), 2).ravel().tolist()
-    [4.5, 2.0]
     """
     begins = torch.searchsorted(goal, torch.arange(targets, device=goal.device))
     weights = share.contiguous()
@@ -58,13 +52,7 @@ def mix_edges(
 
 
 def edge_softmax(scores: torch.Tensor, goal: torch.Tensor, targets: int) -> torch.Tensor:
-    """Normalise scores over the edges that reach the same target, ``(edges, heads)``.
-
-    Examples
-    --------
-    >>> edge_softmax(torch.zeros(3, 1), torch.tensor([0, 0, 1]), 2).ravel().tolist()
-    [0.5, 0.5, 1.0]
-    """
+    """Normalise scores over the edges that reach the same target, ``(edges, heads)``."""
     index = goal[:, None].expand_as(scores)
     highest = scores.new_full((targets, scores.shape[1]), -torch.inf)
     highest = highest.scatter_reduce(0, index, scores.detach(), "amax")

@@ -50,16 +50,7 @@ def sample_neighbours(graph: Any, nodes: Integers, fanout: int, rng: np.random.G
 def sample_blocks(
     graph: Any, nodes: Integers, rng: np.random.Generator, fanouts: Sequence[int] = FANOUTS
 ) -> tuple[Block, ...]:
-    """Draw the blocks of several layers, the first layer's first.
-
-    Examples
-    --------
-    >>> from cotempo.social.graph_model.graph import join_posts
-    >>> edges = join_posts([("a",), ("a", "b"), ("b",)])
-    >>> blocks = sample_blocks(edges, np.array([0]), np.random.default_rng(0))
-    >>> [block.sources.tolist() for block in blocks]
-    [[0, 1, 2], [0, 1]]
-    """
+    """Draw the blocks of several layers, the first layer's first."""
     blocks: list[Block] = []
     for fanout in fanouts:
         block = sample_neighbours(graph, nodes, fanout, rng)
