@@ -205,8 +205,10 @@ def test_a_folder_is_used_by_one_process_at_a_time(tmp_path: Path, monkeypatch: 
     with pytest.raises(RunError, match="one process at a time"):
         ct.resume(tmp_path / "run", NETWORKS)
     assert kill([(["resume", str(tmp_path / "run"), "--quiet"], 0, "never")]) == [5]
+    inherited = os.dup(folder._lock._context.lock_file_fd)  # type: ignore[arg-type] # as a forked process has it
     folder.close()
     RunFolder.reopen(tmp_path / "run").close()
+    os.close(inherited)
 
 
 @pytest.mark.parametrize("change", ["changed", "missing", "new"])

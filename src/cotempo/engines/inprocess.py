@@ -3,42 +3,28 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from cotempo.data import Table
 from cotempo.engines.local import LocalEngine
 from cotempo.engines.settings import InProcessSettings
 from cotempo.errors import CotempoError, MessageError
 from cotempo.federation.exchange import Question, Reply
 from cotempo.federation.message import Message
-from cotempo.federation.method import Method
-from cotempo.federation.shields import Shield
 
 
 class InProcess(LocalEngine):
     """All clients in this process.
 
-    With `settings.batched`, a method that offers `answer_all` answers for the whole cohort at once. An exception in a
-    batch falls back to the loop, which names the client.
+    Unless `settings.batched` is false, a method that offers `answer_all` answers for the complete cohort at once. An
+    exception in a batch falls back to the loop, which names the client.
     """
-
-    def __init__(
-        self,
-        method: Method,
-        tables: Mapping[str, Table],
-        settings: InProcessSettings | None = None,
-        *,
-        seed: int,
-        shields: Sequence[Shield] = (),
-    ):
-        super().__init__(method, tables, seed=seed, shields=shields)
-        self.settings = settings or InProcessSettings()
 
     @property
     def batched(self) -> bool:
         """Whether a cohort is answered for in one call."""
-        return self.method.batches and self.settings.batched is not False
+        refused = isinstance(self.settings, InProcessSettings) and self.settings.batched is False
+        return self.method.batches and not refused
 
     def compute(self, questions: Sequence[Question]) -> Iterable[Reply]:
         """Ask each client in turn, or all at once."""

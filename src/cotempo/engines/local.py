@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 
 from cotempo.data import Schema, Table
+from cotempo.engines.settings import EngineSettings
 from cotempo.errors import DataError, Problem
 from cotempo.federation.exchange import Question, Reply
 from cotempo.federation.method import Memory, Method, State
@@ -22,7 +23,16 @@ class LocalEngine(ABC):
     `compute`, and `close` if it has something to close.
     """
 
-    def __init__(self, method: Method, tables: Mapping[str, Table], *, seed: int, shields: Sequence[Shield] = ()):
+    def __init__(
+        self,
+        method: Method,
+        tables: Mapping[str, Table],
+        settings: EngineSettings | None = None,
+        *,
+        seed: int,
+        shields: Sequence[Shield] = (),
+    ):
+        self.settings = settings
         self.method = method
         self._shield_phases = {phase for shield in shields for phase in shield.phases}
         self.sites = {

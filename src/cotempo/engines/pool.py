@@ -48,7 +48,7 @@ class Pool(LocalEngine):
         seed: int,
         shields: Sequence[Shield] = (),
     ):
-        super().__init__(method, tables, seed=seed, shields=shields)
+        super().__init__(method, tables, settings, seed=seed, shields=shields)
         self.deadline = settings.deadline
         names = list(self.sites)
         shares = [names[start :: settings.workers] for start in range(min(settings.workers, len(names)))]
