@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from cotempo.data import READERS, Events, Posts, Series
 from cotempo.federation import Method
 from cotempo.federation.registry import methods
-from cotempo.social.backbone import EventLearner
+from cotempo.social.graph_model.learner import EventLearner
 from cotempo.testing import example
 
 Reading = dict[str, NDArray[np.float64]]

@@ -134,7 +134,7 @@ def test_no_timestamps_one_event_and_odd_texts() -> None:
     ids=["one post", "a megabyte", "one hub", "double ids and unknown languages"],
 )
 def test_odd_clients_learn_with_the_others(odd: Posts) -> None:
-    fitted = social.DAMe(rounds=2, probes=2, cap=4, **SMALL).fit({**CLIENTS, "odd": odd})
+    fitted = social.DAMe(rounds=2, probes=2, **SMALL).fit({**CLIENTS, "odd": odd})
     found = fitted["odd"].detect(odd)
     assert len(found) == odd.rows
     assert np.isfinite(fitted["odd"].embed(odd)).all()

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cotempo.social.attention import EventNetwork
+from cotempo.social.graph_model.attention import EventNetwork
 from cotempo.social.sega import group_clients, group_weights, probe_graph, similarities
 
 ALIKE = np.array(
