@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from networks.baselines import Alldata, Ave, Best, Local, pool
 
 import cotempo as ct
 from cotempo.errors import DataError, ParameterError
-from cotempo.networks.baselines import Alldata, Ave, Best, Local, pool
 from cotempo.networks.moments import moments
 
 

@@ -14,9 +14,9 @@ from cotempo.federation import Message, Question, Reply, validate
 from cotempo.federation.rounds import rounds
 from cotempo.networks.gram import Gram
 from cotempo.networks.oneround_client import own_rows, product_sums
-from cotempo.networks.personal import score_shares
+from cotempo.networks.search.personal import score_shares
+from cotempo.networks.search.wishes import Wishes
 from cotempo.networks.transitions import transitions
-from cotempo.networks.wishes import Wishes
 from cotempo.testing import Faulty
 
 QUICK = ct.OneRound(restarts=0, compare=False)

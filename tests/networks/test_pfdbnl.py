@@ -3,13 +3,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from networks.baselines import Local
 
 import cotempo as ct
 from cotempo.engines.inprocess import InProcess
 from cotempo.federation import Participation
 from cotempo.federation.registry import find_method
 from cotempo.federation.rounds import rounds
-from cotempo.networks.baselines import Local
 from cotempo.networks.compare import unbiased
 from cotempo.networks.pfdbnl import COUPLINGS, PFDBNL, residual_squares, tied_step
 from cotempo.storage.tree import digest

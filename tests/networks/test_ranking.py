@@ -12,10 +12,10 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 import cotempo as ct
 from cotempo.errors import CotempoError, DataError, ParameterError
 from cotempo.networks import EdgeRanking, Network, Ranking
-from cotempo.networks.choosing import CANDIDATES, predict_ridge, predict_sparse, problem_of
-from cotempo.networks.features import Design
-from cotempo.networks.pairwise import skewness_direction
-from cotempo.networks.parent_sets import evidences, log_odds
+from cotempo.networks.scores.features import Design
+from cotempo.networks.scores.model_choice import CANDIDATES, predict_ridge, predict_sparse, problem_of
+from cotempo.networks.scores.pairwise import skewness_direction
+from cotempo.networks.scores.parent_sets import evidences, log_odds
 from cotempo.networks.transitions import transitions
 from cotempo.networks.views import blocks
 from cotempo.testing import CHECKS

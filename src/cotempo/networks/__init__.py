@@ -1,10 +1,10 @@
 """What drives what, now and later: federated dynamic Bayesian networks."""
 
+from cotempo.networks.data.generate import make_networks
+from cotempo.networks.data.loaders import read_dream4, read_netsim
+from cotempo.networks.data.lorenz import make_lorenz96
 from cotempo.networks.fdbnl import FDBNL
 from cotempo.networks.fitted import FittedNetwork
-from cotempo.networks.generate import make_networks
-from cotempo.networks.loaders import read_dream4, read_netsim
-from cotempo.networks.lorenz import make_lorenz96
 from cotempo.networks.metrics import score_network
 from cotempo.networks.network import Network
 from cotempo.networks.oneround import OneRound

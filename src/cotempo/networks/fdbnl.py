@@ -1,6 +1,6 @@
 """FDBNL, also published as fPTN: one dynamic Bayesian network for all clients, by ADMM.
 
-The steps' equations stand in `cotempo.networks.admm`, the stages of a fit in `cotempo.networks.staged`; this file is
+The steps' equations stand in `cotempo.networks.admm.penalties`, the stages of a fit in `cotempo.networks.admm.trial`; this file is
 the algorithm, in the paper's order.
 """
 
@@ -16,13 +16,13 @@ from pydantic import Field
 
 from cotempo.data import Series
 from cotempo.federation import Answers, Message, Method, Metrics, Outcome, Spec, register
-from cotempo.networks.admm import Penalties, Spectrum, client_step, decompose, dual_step, server_step
+from cotempo.networks.admm.penalties import Penalties, Spectrum, client_step, decompose, dual_step, server_step
+from cotempo.networks.admm.trial import StagedMethod, StagedState
+from cotempo.networks.admm.trial_client import Prepared
 from cotempo.networks.compare import log_densities, unbiased
+from cotempo.networks.data.generate import make_networks
 from cotempo.networks.fitted import FittedNetwork
-from cotempo.networks.generate import make_networks
 from cotempo.networks.moments import centre
-from cotempo.networks.staged import StagedMethod, StagedState
-from cotempo.networks.staged_client import Prepared
 from cotempo.networks.stopping import residuals
 
 FloatArray = NDArray[np.float64]

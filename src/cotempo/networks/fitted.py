@@ -23,7 +23,7 @@ class FittedNetwork(Fitted):
 
     def figures(self, truth: Any = None) -> Mapping[str, Figure]:
         """The learned network, beside the true one where it is known."""
-        from cotempo.networks.plot import plot_networks
+        from cotempo.networks.plots.page import plot_networks
 
         known = truth if isinstance(truth, Network) else None
         title = "The learned network beside the true one" if known else "The learned network"
@@ -37,7 +37,7 @@ class FittedNetwork(Fitted):
 
     def plot(self, truth: Network | None = None) -> Figure:
         """Draw the network."""
-        from cotempo.networks.plot import plot_networks
+        from cotempo.networks.plots.page import plot_networks
 
         return plot_networks(self.network, truth)
 
@@ -50,7 +50,7 @@ class ClientNetwork:
 
     def plot(self, truth: Network | None = None) -> Figure:
         """Draw the network."""
-        from cotempo.networks.plot import plot_networks
+        from cotempo.networks.plots.page import plot_networks
 
         return plot_networks(self.network, truth)
 

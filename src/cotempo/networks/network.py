@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from cotempo.data import numbered
 from cotempo.data.tables import Framed
 from cotempo.errors import DataError, ParameterError, nearest
-from cotempo.networks.acyclicity import edges_on_cycles
-from cotempo.networks.svar import simulate_svar, spectral_radius
+from cotempo.networks.admm.acyclicity import edges_on_cycles
+from cotempo.networks.data.svar import simulate_svar, spectral_radius
 
 if TYPE_CHECKING:
     import networkx
@@ -121,9 +121,9 @@ class Network(Framed):
     def plot(self, ax: Axes | None = None, truth: Network | None = None) -> Axes:
         """Draw the network as time slices, edges marked against the truth when it is given.
 
-        `cotempo.networks.plot.plot_networks` draws the whole page: slices and matrices, found beside true.
+        `cotempo.networks.plots.page.plot_networks` draws the whole page: slices and matrices, found beside true.
         """
-        from cotempo.networks.slices import plot_slices
+        from cotempo.networks.plots.slices import plot_slices
 
         return plot_slices(self, ax=ax, truth=truth)
 

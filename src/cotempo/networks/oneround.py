@@ -6,7 +6,7 @@
     borrow     personal=True: clients say how well networks with more or fewer borrowed rows predict; only totals
     personal   personal=True: each client learns its own network and keeps it
 
-The search itself is `cotempo.networks.orders`.
+The search itself is `cotempo.networks.search.orders`.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ from cotempo.federation import (
     register,
 )
 from cotempo.networks.compare import log_densities, varying
-from cotempo.networks.found import Found
-from cotempo.networks.generate import make_networks
+from cotempo.networks.data.generate import make_networks
 from cotempo.networks.gram import Gram, Sums, assemble, sum_products
 from cotempo.networks.network import Network
 from cotempo.networks.oneround_client import Own, Prepared, column_sums, own_rows, prepare, product_sums
 from cotempo.networks.oneround_fitted import FittedOneRound
 from cotempo.networks.oneround_state import OneRoundMemory, OneRoundState, expected, mended, pooled_sums
-from cotempo.networks.orders import learn_order
-from cotempo.networks.personal import SHARES, learn_personal, score_shares
+from cotempo.networks.search.orders import learn_order
+from cotempo.networks.search.personal import SHARES, learn_personal, score_shares
+from cotempo.networks.search.search_result import Found
+from cotempo.networks.search.wishes import Wishes
 from cotempo.networks.transitions import Rows, check_table
-from cotempo.networks.wishes import Wishes
 
 FloatArray = NDArray[np.float64]
 

@@ -14,9 +14,9 @@ from cotempo.data import Series
 from cotempo.data.tables import FrameKind, make_frame
 from cotempo.errors import DataError, Problem
 from cotempo.federation import Rng
-from cotempo.networks.confidence import Confidence, edge_confidence
 from cotempo.networks.fitted import FittedPersonal
 from cotempo.networks.gram import Sums
+from cotempo.networks.search.confidence import Confidence, edge_confidence
 
 if TYPE_CHECKING:
     from cotempo.networks.oneround import OneRound

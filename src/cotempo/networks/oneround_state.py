@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from cotempo.federation import Expect, Spec
 from cotempo.networks.gram import Gram, Sums, unpack
-from cotempo.networks.personal import SHARES
+from cotempo.networks.search.personal import SHARES
 
 FloatArray = NDArray[np.float64]
 

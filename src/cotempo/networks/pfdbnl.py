@@ -5,7 +5,7 @@ With Z = [W; A] the common weights, Z_k a client's own and T_k (the paper's W~_k
     min  sum_k l_k(Z_k) + mu |Z_k - T_k|^2 + lambda_W |W_k|_1 + lambda_A |A_k|_1   subject to  h(W_k) = 0,  T_k = Z.
 
 A client's own Z_k stays in its memory; what it sends is needed only as a sum. The stages of a fit stand in
-`cotempo.networks.staged`; this file is the algorithm, in the paper's order.
+`cotempo.networks.admm.trial`; this file is the algorithm, in the paper's order.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from pydantic import Field
 
 from cotempo.data import Series
 from cotempo.federation import Answers, Message, Method, Metrics, Outcome, Spec, register
-from cotempo.networks.acyclicity import acyclicity
-from cotempo.networks.admm import Penalties, dual_step
+from cotempo.networks.admm.acyclicity import acyclicity
+from cotempo.networks.admm.dynotears import penalised_step
+from cotempo.networks.admm.penalties import Penalties, dual_step
+from cotempo.networks.admm.trial import StagedMethod, StagedState
+from cotempo.networks.admm.trial_client import STAGES, Prepared
 from cotempo.networks.compare import log_densities, unbiased
-from cotempo.networks.dynotears import penalised_step
+from cotempo.networks.data.generate import make_networks
 from cotempo.networks.fitted import FittedPersonal
-from cotempo.networks.generate import make_networks
 from cotempo.networks.moments import Moments, centre
 from cotempo.networks.network import Network
-from cotempo.networks.staged import StagedMethod, StagedState
-from cotempo.networks.staged_client import STAGES, Prepared
 
 FloatArray = NDArray[np.float64]
 COUPLINGS = (0.0125, 0.05, 0.2, 0.8, 3.2)

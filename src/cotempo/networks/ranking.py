@@ -32,13 +32,13 @@ from cotempo.federation import (
     Spec,
     register,
 )
-from cotempo.networks import copula, pairwise
-from cotempo.networks.choosing import CANDIDATES, choose, choose_lags, flat_columns, problem_of, wald
 from cotempo.networks.compare import varying
-from cotempo.networks.features import Column, Design, draw_waves
-from cotempo.networks.generate import make_networks
-from cotempo.networks.parent_sets import parent_sets
+from cotempo.networks.data.generate import make_networks
 from cotempo.networks.ranked import FittedRanking, Ranking
+from cotempo.networks.scores import copula, pairwise
+from cotempo.networks.scores.features import Column, Design, draw_waves
+from cotempo.networks.scores.model_choice import CANDIDATES, choose, choose_lags, flat_columns, problem_of, wald
+from cotempo.networks.scores.parent_sets import parent_sets
 from cotempo.networks.views import BLOCKS, FLAT, Views, blocks, centrings, complete, whole
 
 FloatArray = NDArray[np.float64]

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cotempo.networks.acyclicity import acyclicity
+from cotempo.networks.admm.acyclicity import acyclicity
 
 FloatArray = NDArray[np.float64]
 
