@@ -7,24 +7,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from cotempo.data import Series
-from cotempo.errors import DataError, ParameterError, Problem
-from cotempo.federation.method import explain
+import cotempo as ct
 from cotempo.networks.admm.acyclicity import prune
 from cotempo.networks.admm.dynotears import dynotears
-from cotempo.networks.admm.trial_client import MINIMUM_TRANSITIONS
+from cotempo.networks.arrays import FloatArray
 from cotempo.networks.metrics import score_network
-from cotempo.networks.moments import Moments, centre, moments
+from cotempo.networks.moments import Gram, check_table, cut_transitions
 from cotempo.networks.network import Network
-from cotempo.networks.transitions import check_table
-
-FloatArray = NDArray[np.float64]
 
 
 class Baseline(BaseModel):
@@ -51,21 +44,15 @@ class Baseline(BaseModel):
     threshold_across: float = Field(0.1, ge=0)
     centred: bool = True
 
-    def __init__(self, **parameters: Any):
-        """Store the parameters; one that is wrong or unknown raises `ParameterError`."""
-        try:
-            super().__init__(**parameters)
-        except ValidationError as error:
-            raise ParameterError(explain(error, type(self).__name__, type(self).model_fields)) from None
+    def _learn(self, table_rows: FloatArray) -> FloatArray:
+        gram = Gram.of_rows(table_rows)
+        mean = gram.mean if self.centred else np.zeros_like(gram.mean)
+        count = len(mean) // (self.lags + 1)
+        return dynotears(gram.per_row(mean), count, (self.lambda_within, self.lambda_across))
 
-    def _learn(self, own: Moments, count: int) -> FloatArray:
-        mean = own.sums / own.rows if self.centred else np.zeros_like(own.sums)
-        return dynotears(centre(own, mean), count, (self.lambda_within, self.lambda_across))
-
-    def learn_each(self, clients: Mapping[str, Series]) -> dict[str, FloatArray]:
+    def learn_each(self, clients: Mapping[str, ct.Series]) -> dict[str, FloatArray]:
         """Return every client's Z = [W; A], learned alone; `fit` takes it, to learn it once for several baselines."""
-        own = read_moments(clients, self.lags)
-        return {name: self._learn(one, len(clients[name].features)) for name, one in own.items()}
+        return {name: self._learn(rows) for name, rows in read_rows(clients, self.lags).items()}
 
     def _network(self, weights: FloatArray, variables: tuple[str, ...], *, acyclic: bool = True) -> Network:
         count = len(variables)
@@ -80,13 +67,14 @@ class Local(Baseline):
 
     Examples
     --------
-    >>> import cotempo as ct
     >>> clients, truth = ct.make_networks(variables=4, clients=2, samples=200, seed=0)
     >>> sorted(Local().fit(clients))
     ['client-0', 'client-1']
     """
 
-    def fit(self, clients: Mapping[str, Series], learned: Mapping[str, FloatArray] | None = None) -> dict[str, Network]:
+    def fit(
+        self, clients: Mapping[str, ct.Series], learned: Mapping[str, FloatArray] | None = None
+    ) -> dict[str, Network]:
         """Return one network per client."""
         found = learned or self.learn_each(clients)
         return {name: self._network(weights, clients[name].features) for name, weights in found.items()}
@@ -95,7 +83,7 @@ class Local(Baseline):
 class Ave(Baseline):
     """The mean of the clients' weights, then the threshold; as in the papers it may have cycles."""
 
-    def fit(self, clients: Mapping[str, Series], learned: Mapping[str, FloatArray] | None = None) -> Network:
+    def fit(self, clients: Mapping[str, ct.Series], learned: Mapping[str, FloatArray] | None = None) -> Network:
         """Return the averaged network."""
         found = learned or self.learn_each(clients)
         names = next(iter(clients.values())).features
@@ -106,7 +94,7 @@ class Best(Baseline):
     """The network of the client that is nearest to the truth, which must be known: a bound, not a method."""
 
     def fit(
-        self, clients: Mapping[str, Series], truth: Network, learned: Mapping[str, FloatArray] | None = None
+        self, clients: Mapping[str, ct.Series], truth: Network, learned: Mapping[str, FloatArray] | None = None
     ) -> Network:
         """Return the best of the clients' networks."""
         local = Local(**self.model_dump()).fit(clients, learned)
@@ -116,47 +104,17 @@ class Best(Baseline):
 class Alldata(Baseline):
     """DYNOTEARS on the rows of all clients, in one place."""
 
-    def fit(self, clients: Mapping[str, Series]) -> Network:
+    def fit(self, clients: Mapping[str, ct.Series]) -> Network:
         """Return the network of the pooled rows."""
-        own = read_moments(clients, self.lags)
-        names = next(iter(clients.values())).features
-        return self._network(self._learn(pool(list(own.values())), len(names)), names)
+        rows = np.vstack(list(read_rows(clients, self.lags).values()))
+        return self._network(self._learn(rows), next(iter(clients.values())).features)
 
 
-def read_moments(clients: Mapping[str, Series], lags: int) -> dict[str, Moments]:
-    """Sum up every client's transitions; tables that nothing can be learned from are refused by client."""
-    problems, found = [], {}
-    for name, table in sorted(clients.items()):
-        try:
-            check_table(table)
-        except DataError as error:
-            problems += [Problem(one.must, name, one.column, one.row) for one in error.problems]
-            continue
-        found[name] = moments([values for _, values in table.pieces()], lags)
-        if found[name].rows < MINIMUM_TRANSITIONS:
-            must = f"at least {MINIMUM_TRANSITIONS} stretches of {lags + 1} rows without a missing cell are needed"
-            problems.append(Problem(f"{must}, there are {found[name].rows}", name))
-    if problems:
-        raise DataError(problems)
-    return found
-
-
-def pool(parts: list[Moments]) -> Moments:
-    """Return the moments of all parts' rows together.
-
-    Examples
-    --------
-    >>> parts = [moments([np.array([[1.0], [2.0]])], 0), moments([np.array([[6.0]])], 0)]
-    >>> pool(parts)
-    Moments(rows=3, sums=array([9.]), scatter=array([[14.]]))
-    """
-    rows = sum(part.rows for part in parts)
-    sums = np.sum([part.sums for part in parts], axis=0)
-    scatter = np.zeros_like(parts[0].scatter)
-    for part in parts:
-        shift = part.sums / part.rows - sums / rows
-        scatter += part.scatter + part.rows * np.outer(shift, shift)
-    return Moments(rows, sums, scatter)
+def read_rows(clients: Mapping[str, ct.Series], lags: int) -> dict[str, FloatArray]:
+    """Return every client's complete transitions; refuse tables that nothing can be learned from."""
+    for table in clients.values():
+        check_table(table)
+    return {name: cut_transitions(table, lags).values for name, table in sorted(clients.items())}
 
 
 def _cut(weights: FloatArray, threshold: float) -> FloatArray:

@@ -7,22 +7,27 @@ from hypothesis import strategies as st
 from scipy.optimize import Bounds, approx_fprime, minimize
 
 from cotempo.networks.admm.acyclicity import acyclicity, prune
-from cotempo.networks.admm.penalties import (
-    Penalties,
+from cotempo.networks.admm.penalties import Penalties, soft_threshold
+from cotempo.networks.data.generate import make_networks
+from cotempo.networks.data.structure import Recipe
+from cotempo.networks.fdbnl import (
     client_step,
     decompose,
     dual_step,
+    penalty_step,
+    residuals,
     server_step,
-    soft_threshold,
     within_step,
 )
-from cotempo.networks.data.generate import make_network_arrays
-from cotempo.networks.data.structure import Recipe
 from cotempo.networks.metrics import score_network
-from cotempo.networks.moments import centre, moments
+from cotempo.networks.moments import Gram, transitions
 from cotempo.networks.network import Network
-from cotempo.networks.stopping import residuals
-from cotempo.networks.transitions import transitions
+
+
+def draw_arrays(recipe: Recipe, clients: int, samples: int, seed: int, **options):
+    degrees = {"degree": recipe.degree, "out_degree": recipe.out_degree, "decay": recipe.decay}
+    drawn, truth = make_networks(recipe.variables, clients, samples, recipe.lags, seed, **degrees, **options)
+    return {name: table.values for name, table in drawn.items()}, truth
 
 
 def fit(
@@ -30,9 +35,9 @@ def fit(
 ) -> tuple[np.ndarray, int]:
     """A bare federated loop, without messages: all that the steps need."""
     variables = parts[0].shape[1]
-    own = [moments([part], lags) for part in parts]
-    mean = sum(one.sums for one in own) / sum(one.rows for one in own)
-    spectra = [decompose(centre(one, mean), variables) for one in own]
+    own = [Gram.of_rows(transitions(part, lags)) for part in parts]
+    mean = sum(one.rows * one.mean for one in own) / sum(one.rows for one in own)
+    spectra = [decompose(one.per_row(mean), variables) for one in own]
     shared = np.zeros(((lags + 1) * variables, variables))
     local, dual = [shared] * len(own), [shared] * len(own)
     penalties, before = Penalties(), 0.0
@@ -45,7 +50,7 @@ def fit(
         gap = sum(w * float(((x - shared) ** 2).sum()) for w, x in zip(weights, local, strict=True)) / total
         new = server_step(average, shared, penalties, total, (sparsity, sparsity))
         measured = residuals(new, shared, gap)
-        penalties, before = penalties.updated(measured.cycles, 2.0, 1.05), penalty
+        penalties, before = penalty_step(penalties, measured.cycles, 2.0, 1.05), penalty
         shared = new
         if measured.small():
             break
@@ -117,7 +122,8 @@ def test_within_step_reaches_the_minimum_of_the_papers_split(seed: int) -> None:
     )  # fmt: skip
     numeric = approx_fprime(zeros + 0.3, lambda flat: split_objective(flat, mean, settings)[0], 1e-7)
     np.testing.assert_allclose(split_objective(zeros + 0.3, mean, settings)[1], numeric, atol=1e-5)
-    found = within_step(mean, np.zeros((5, 5)), iterations=2000, **settings)
+    cycle = Penalties(settings["multiplier"], settings["cycle_penalty"])
+    found = within_step(mean, np.zeros((5, 5)), settings["sparsity"], settings["penalty"], cycle, iterations=2000)
     off = ~np.eye(5, dtype=bool)
     np.testing.assert_allclose(found[off], split.x[:20] - split.x[20:], atol=1e-4)
     assert (np.diagonal(found) == 0).all()
@@ -128,9 +134,7 @@ def test_within_step_reaches_the_minimum_of_the_papers_split(seed: int) -> None:
 def test_within_step_never_loses_to_its_start_and_keeps_signs(seed: int, sparsity: float, alpha: float) -> None:
     mean = np.random.default_rng(seed).normal(size=(4, 4))
     before = mean.copy()
-    found = within_step(
-        mean, np.zeros((4, 4)), sparsity=sparsity, penalty=1.0, multiplier=alpha, cycle_penalty=1.0, iterations=50
-    )
+    found = within_step(mean, np.zeros((4, 4)), sparsity, 1.0, Penalties(alpha), iterations=50)
     assert (found * mean >= 0).all()
     assert (np.abs(found) <= np.abs(soft_threshold(mean, sparsity)) + 1e-12).all()
     np.testing.assert_array_equal(mean, before)
@@ -166,7 +170,7 @@ def test_empty_graph_alone_does_not_stop() -> None:
 def test_rounds_find_the_true_network(variables: int, clients: int, limit: float) -> None:
     distances = []
     for seed in range(3):
-        arrays, truth = make_network_arrays(Recipe(variables, 1, 4.0, 1.0, 1.5), clients, 512, seed)
+        arrays, truth = draw_arrays(Recipe(variables, 1, 4.0, 1.0, 1.5), clients, 512, seed)
         parts = list(arrays.values())
         shared, rounds = fit(parts, 1, shares(parts, 1))
         assert rounds < 60
@@ -175,7 +179,7 @@ def test_rounds_find_the_true_network(variables: int, clients: int, limit: float
 
 
 def test_how_rows_are_spread_over_clients_hardly_matters() -> None:
-    arrays, _ = make_network_arrays(Recipe(8, 1, 3.0, 1.0, 1.5), 1, 600, seed=4)
+    arrays, _ = draw_arrays(Recipe(8, 1, 3.0, 1.0, 1.5), 1, 600, seed=4)
     whole = arrays["client-0"]
     uneven = [whole[:51], whole[50:201], whole[200:]]
     alone, _ = fit([whole], 1, [1.0])
@@ -186,7 +190,7 @@ def test_how_rows_are_spread_over_clients_hardly_matters() -> None:
 @pytest.mark.parametrize("clients", [2, 64])
 @pytest.mark.parametrize("sparsity", [0.05, 0.5])
 def test_no_empty_graph_at_the_papers_sparsities(clients: int, sparsity: float) -> None:
-    arrays, _ = make_network_arrays(Recipe(10, 1, 4.0, 1.0, 1.5), clients, 512, seed=7)
+    arrays, _ = draw_arrays(Recipe(10, 1, 4.0, 1.0, 1.5), clients, 512, seed=7)
     parts = list(arrays.values())
     shared, _ = fit(parts, 1, shares(parts, 1), sparsity=sparsity / clients)
     assert np.count_nonzero(network_of(shared, 1).within) >= 5
@@ -194,7 +198,7 @@ def test_no_empty_graph_at_the_papers_sparsities(clients: int, sparsity: float) 
 
 @pytest.mark.parametrize("lags", [0, 3])
 def test_other_lag_depths(lags: int) -> None:
-    arrays, truth = make_network_arrays(Recipe(6, lags, 2.0, 1.0, 1.0), 2, 800, seed=2)
+    arrays, truth = draw_arrays(Recipe(6, lags, 2.0, 1.0, 1.0), 2, 800, seed=2)
     parts = list(arrays.values())
     shared, _ = fit(parts, lags, shares(parts, lags))
     assert score_network(network_of(shared, lags), truth)["f1"] >= 0.8

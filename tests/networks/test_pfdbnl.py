@@ -10,7 +10,7 @@ from cotempo.engines.inprocess import InProcess
 from cotempo.federation import Participation
 from cotempo.federation.registry import find_method
 from cotempo.federation.rounds import rounds
-from cotempo.networks.compare import unbiased
+from cotempo.networks.moments import unbiased
 from cotempo.networks.pfdbnl import COUPLINGS, PFDBNL, residual_squares, tied_step
 from cotempo.storage.tree import digest
 

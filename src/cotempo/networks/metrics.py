@@ -1,18 +1,15 @@
-"""How near a found network is to the true one."""
+"""`score_network`: the distance of a learned network from the true one."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from cotempo.errors import DataError
+from cotempo.networks.arrays import BoolArray, FloatArray
 from cotempo.networks.network import Network
-
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 
 
 def score_network(found: Network | Mapping[str, Network], truth: Network | Mapping[str, Network]) -> dict[str, float]:
@@ -62,7 +59,6 @@ def area_under_roc(scores: FloatArray, labels: BoolArray) -> float:
 
     Examples
     --------
-    >>> import numpy as np
     >>> area_under_roc(np.array([0.9, 0.5, 0.5, 0.1]), np.array([True, True, False, False]))
     0.875
     """
@@ -78,7 +74,6 @@ def average_precision(scores: FloatArray, labels: BoolArray) -> float:
 
     Examples
     --------
-    >>> import numpy as np
     >>> round(average_precision(np.array([0.9, 0.8, 0.7]), np.array([True, False, True])), 4)
     0.8333
     """

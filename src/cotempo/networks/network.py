@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from cotempo.data import numbered
-from cotempo.data.tables import Framed
+from cotempo.data.tables import FRAME_KINDS, Framed, FrameKind
 from cotempo.errors import DataError, ParameterError, nearest
 from cotempo.networks.admm.acyclicity import edges_on_cycles
+from cotempo.networks.arrays import FloatArray
 from cotempo.networks.data.svar import simulate_svar, spectral_radius
 
 if TYPE_CHECKING:
     import networkx
     from matplotlib.axes import Axes
-
-FloatArray = NDArray[np.float64]
-
-FrameKind = Literal["pandas", "polars", "pyarrow"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +67,7 @@ class Network(Framed):
 
     @property
     def lags(self) -> int:
-        """How many steps back the network looks."""
+        """The number of lags."""
         return len(self.across)
 
     @property
@@ -99,14 +97,7 @@ class Network(Framed):
         kind : {"pandas", "polars", "pyarrow"}
             The library whose dataframe is wanted.
         """
-        if kind not in get_args(FrameKind):
-            raise ParameterError(
-                f"kind must be one of {get_args(FrameKind)}; got {kind!r}{nearest(kind, get_args(FrameKind))}"
-            )
-        columns = list(zip(*self.edges(), strict=True)) or [(), (), (), ()]
-        schema = {"source": nw.String(), "target": nw.String(), "lag": nw.Int64(), "weight": nw.Float64()}
-        data = {name: list(column) for name, column in zip(schema, columns, strict=True)}
-        return nw.from_dict(data, schema=schema, backend=kind).to_native()
+        return edge_frame(self.edges(), {"lag": nw.Int64(), "weight": nw.Float64()}, kind)
 
     def to_networkx(self) -> networkx.MultiDiGraph:
         """Return a multigraph whose edges carry `lag` (also their key) and `weight`."""
@@ -121,7 +112,7 @@ class Network(Framed):
     def plot(self, ax: Axes | None = None, truth: Network | None = None) -> Axes:
         """Draw the network as time slices, edges marked against the truth when it is given.
 
-        `cotempo.networks.plots.page.plot_networks` draws the whole page: slices and matrices, found beside true.
+        `cotempo.networks.plots.page.plot_networks` draws slices and matrices, found beside true.
         """
         from cotempo.networks.plots.slices import plot_slices
 
@@ -178,7 +169,6 @@ class Network(Framed):
 
         Examples
         --------
-        >>> import numpy as np
         >>> Network([[0.0]], [[[0.5]]]).simulate(3, np.random.default_rng(0)).shape
         (3, 1)
         """
@@ -186,6 +176,15 @@ class Network(Framed):
             raise ParameterError("only a stable network can be simulated; its across weights make the series explode")
         shocks = rng.normal(size=(burn_in + _steps(steps), len(self.variables))) * np.asarray(noise, dtype=np.float64)
         return simulate_svar(self.within, self.across, shocks)[burn_in:]
+
+
+def edge_frame(edges: Sequence[tuple[Any, ...]], further: Mapping[str, Any], kind: FrameKind) -> Any:
+    """Return edges as a dataframe with the columns source, target and `further` ones, typed even if it is empty."""
+    if kind not in FRAME_KINDS:
+        raise ParameterError(f"kind must be one of {FRAME_KINDS}, got {kind!r}{nearest(kind, FRAME_KINDS)}")
+    schema = {"source": nw.String(), "target": nw.String(), **further}
+    data = {name: [edge[place] for edge in edges] for place, name in enumerate(schema)}
+    return nw.from_dict(data, schema=schema, backend=kind).to_native()
 
 
 def variable_names(count: int) -> tuple[str, ...]:

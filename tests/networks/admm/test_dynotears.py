@@ -8,9 +8,8 @@ import cotempo as ct
 from cotempo.networks.admm.acyclicity import acyclicity
 from cotempo.networks.admm.dynotears import dynotears, penalised_step
 from cotempo.networks.admm.penalties import Penalties
-from cotempo.networks.moments import centre, moments
+from cotempo.networks.moments import Gram, transitions
 from cotempo.networks.pfdbnl import own_step
-from cotempo.networks.transitions import transitions
 
 
 def split_minimum(quadratic, linear, sparsity, penalties) -> tuple[np.ndarray, float]:
@@ -66,8 +65,8 @@ def split_value(weights: np.ndarray, gram: np.ndarray, penalties: Penalties) -> 
 
 def test_dynotears_finds_the_truth_from_a_gram() -> None:
     tables, truth = ct.make_networks(variables=20, clients=1, samples=512, seed=0)
-    own = moments([tables["client-0"].values], 1)
-    found = dynotears(centre(own, own.sums / own.rows), 20)
+    own = Gram.of_rows(transitions(tables["client-0"].values, 1))
+    found = dynotears(own.per_row(own.mean), 20)
     assert acyclicity(found[:20])[0] <= 1e-8
     assert np.count_nonzero((np.abs(found[:20]) > 0.15) != (truth.within != 0)) <= 4
 

@@ -10,7 +10,7 @@ import cotempo as ct
 from cotempo.errors import DataError, ParameterError
 from cotempo.networks import Network
 from cotempo.networks.data.loaders import DREAM4_PERTURBED_UNTIL, NETSIM_SUBJECTS
-from cotempo.networks.ranked import edges_of
+from cotempo.networks.fitted import edges_of
 
 FOLDER = Path(os.environ.get("COTEMPO_DATA", Path(__file__).parents[4] / "shared" / "data")) / "networks"
 DREAM4 = FOLDER / "dream4_insilico_size100.npz"

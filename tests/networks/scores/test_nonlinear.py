@@ -7,9 +7,9 @@ from scipy.stats import multivariate_normal, norm
 import cotempo as ct
 from cotempo.errors import ParameterError
 from cotempo.networks import Network
-from cotempo.networks.ranked import edges_of
+from cotempo.networks.fitted import edges_of
 from cotempo.networks.scores.copula import BINS, edges, hidden_correlations, hidden_scores, histogram
-from cotempo.networks.scores.features import Design, draw_waves
+from cotempo.networks.scores.features import JointRows, draw_waves
 from cotempo.runs.experiment import Experiment, load_clients
 
 
@@ -110,7 +110,7 @@ def test_hidden_scores_keep_the_order_and_the_holes() -> None:
 
 def test_designs_name_the_columns_they_make() -> None:
     waves = draw_waves(3, np.random.default_rng(0))
-    design = Design(2, 2, products=True, waves=waves)
+    design = JointRows(2, 2, products=True, waves=waves)
     piece = np.random.default_rng(1).normal(size=(6, 2))
     rows = design.rows(piece)
     assert rows.shape == (4, len(design.columns))

@@ -6,9 +6,10 @@ import pytest
 from cotempo.errors import ParameterError
 from cotempo.networks.data.structure import Recipe, draw_network
 from cotempo.networks.data.svar import simulate_svar
+from cotempo.networks.moments import transitions
 from cotempo.networks.search.confidence import draw_wishart, edge_confidence
 from cotempo.networks.search.orders import learn_order
-from cotempo.networks.transitions import transitions
+from cotempo.networks.search.prior_knowledge import PriorKnowledge
 
 
 def learn(variables, rows, seed):
@@ -16,7 +17,7 @@ def learn(variables, rows, seed):
     truth = draw_network(Recipe(variables, 1, degree=2.0, out_degree=1.0, decay=1.5), rng)
     joined = transitions(simulate_svar(truth.within, truth.across, rng.normal(size=(rows + 101, variables)))[100:], 1)
     joined = joined - joined.mean(axis=0)
-    return learn_order(joined.T @ joined, rows, variables, 1, rng), truth
+    return learn_order(joined.T @ joined, rows, PriorKnowledge.empty(variables, 1), rng), truth
 
 
 @pytest.mark.parametrize("rows", [3, 40])
@@ -47,7 +48,7 @@ def test_clear_edges_are_sure_and_open_directions_are_not():
     rng = np.random.default_rng(0)
     first, second = rng.normal(size=(2, 3000))
     chain = np.column_stack([first, 0.6 * first + 0.8 * second])
-    found = learn_order(chain.T @ chain, 3000, 2, 0, rng)
+    found = learn_order(chain.T @ chain, 3000, PriorKnowledge.empty(2, 0), rng)
     confidence = edge_confidence(found, rng, draws=20).within
     assert confidence[0, 1] + confidence[1, 0] == pytest.approx(1.0)
     assert found.undirected[0, 1]

@@ -7,7 +7,7 @@ import pytest
 
 from cotempo.networks.search.evidence import Evidence
 from cotempo.networks.search.posterior import GraphChain, likely_graph
-from cotempo.networks.search.prior_knowledge import Edges, combine_knowledge
+from cotempo.networks.search.prior_knowledge import PriorKnowledge
 
 
 def test_chain_visits_graphs_in_proportion_to_their_probability():
@@ -24,7 +24,7 @@ def test_chain_visits_graphs_in_proportion_to_their_probability():
             weights.append(evidence.total(chosen))
     share = np.exp(np.array(weights) - max(weights))
     exact = np.tensordot(share / share.sum(), np.array(graphs), 1)
-    chain = GraphChain(evidence, combine_knowledge(3, 0), [(), (), ()])
+    chain = GraphChain(evidence, PriorKnowledge.empty(3, 0).constraints(), [(), (), ()])
     assert chain.probabilities(rng, 60_000) == pytest.approx(exact, abs=0.03)
 
 
@@ -33,9 +33,9 @@ def test_chain_respects_constraints():
     rows = rng.normal(size=(30, 3))
     required = np.zeros((3, 3), dtype=bool)
     required[2, 0] = True
-    knowledge = combine_knowledge(3, 0, forbidden=Edges(np.triu(np.ones((3, 3), dtype=bool))), required=Edges(required))
+    constraints = PriorKnowledge(np.triu(np.ones((1, 3, 3), dtype=bool)), required[None]).constraints()
     evidence = Evidence(rows.T @ rows, 30, 3, 3.0, 3.0, np.zeros(3), precision=5.0)
-    share = GraphChain(evidence, knowledge, list(knowledge.required)).probabilities(rng, 3000)
+    share = GraphChain(evidence, constraints, list(constraints.required)).probabilities(rng, 3000)
     assert share[2, 0] == 1.0
     assert not np.triu(share).any()
 

@@ -1,15 +1,15 @@
-"""How far a weighted graph is from having no cycles: ``h(W) = tr exp(W o W) - d``."""
+"""`acyclicity`, ``h(W) = tr exp(W o W) - d``: how far a weighted graph is from having no cycles."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from math import factorial, frexp, sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
-FloatArray = NDArray[np.float64]
+from cotempo.networks.arrays import BoolArray, FloatArray, Indices
 
 
 def exponential_less_identity(matrix: FloatArray) -> FloatArray:
@@ -22,7 +22,6 @@ def exponential_less_identity(matrix: FloatArray) -> FloatArray:
 
     Examples
     --------
-    >>> import numpy as np
     >>> exponential_less_identity(np.array([[0.0, 1.0], [0.0, 0.0]]))
     array([[0., 1.],
            [0., 0.]])
@@ -60,7 +59,6 @@ def acyclicity(within: FloatArray) -> tuple[float, FloatArray]:
 
     Examples
     --------
-    >>> import numpy as np
     >>> acyclicity(np.array([[0.0, 0.5], [0.0, 0.0]]))[0]
     0.0
     >>> value, gradient = acyclicity(np.array([[0.0, 0.5], [0.5, 0.0]]))
@@ -74,12 +72,11 @@ def acyclicity(within: FloatArray) -> tuple[float, FloatArray]:
     return value, within * growth.T
 
 
-def edges_on_cycles(within: FloatArray) -> NDArray[np.bool_]:
+def edges_on_cycles(within: FloatArray) -> BoolArray:
     """Mark the edges that lie on some cycle: those whose two ends can reach each other.
 
     Examples
     --------
-    >>> import numpy as np
     >>> edges_on_cycles(np.array([[0.0, 0.5], [0.0, 0.0]])).any().item()
     False
     """
@@ -102,7 +99,6 @@ def prune(within: FloatArray, threshold: float) -> FloatArray:
 
     Examples
     --------
-    >>> import numpy as np
     >>> prune(np.array([[0.0, 0.5, 0.1], [0.2, 0.0, 0.0], [0.0, 0.0, 0.0]]), threshold=0.15)
     array([[0. , 0.5, 0. ],
            [0. , 0. , 0. ],
@@ -116,8 +112,8 @@ def prune(within: FloatArray, threshold: float) -> FloatArray:
     return kept
 
 
-def _closing(within: FloatArray, weakest: NDArray[np.intp]) -> int:
-    """How many of the weakest edges on cycles can be dropped at once, as if one by one.
+def _closing(within: FloatArray, weakest: Indices) -> int:
+    """Return how many of the weakest edges on cycles can be dropped at once, as if one by one.
 
     As long as stronger edges hold a strong component together, the weaker ones inside it all lie on cycles; so the
     edge after which a component first falls apart can go as well.
@@ -130,3 +126,24 @@ def _closing(within: FloatArray, weakest: NDArray[np.intp]) -> int:
 
     whole = components(0)
     return 1 + bisect_left(range(1, len(weakest)), True, key=lambda dropped: components(dropped) > whole)
+
+
+def random_topological(parents: Sequence[tuple[int, ...]], rng: np.random.Generator) -> list[int]:
+    """Draw an order of the variables in which parents come before their children; parents beyond them do not count."""
+    variables = len(parents)
+    inside = [[p for p in chosen if p < variables] for chosen in parents]
+    waiting = [len(chosen) for chosen in inside]
+    children: list[list[int]] = [[] for _ in parents]
+    for v, chosen in enumerate(inside):
+        for parent in chosen:
+            children[parent].append(v)
+    ready = [v for v in range(variables) if not waiting[v]]
+    order: list[int] = []
+    while ready:
+        v = ready.pop(int(rng.integers(len(ready))))
+        order.append(v)
+        for child in children[v]:
+            waiting[child] -= 1
+            if not waiting[child]:
+                ready.append(child)
+    return order

@@ -15,13 +15,11 @@ Pamfil et al., DYNOTEARS: Structure Learning from Time-Series Data, AISTATS 2020
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import Bounds, minimize
 
 from cotempo.networks.admm.acyclicity import acyclicity
-from cotempo.networks.admm.penalties import Penalties
-
-FloatArray = NDArray[np.float64]
+from cotempo.networks.admm.penalties import LARGEST_CYCLE_PENALTY, Penalties
+from cotempo.networks.arrays import FloatArray
 
 
 def penalised_step(
@@ -60,7 +58,6 @@ def penalised_step(
 
     Examples
     --------
-    >>> import numpy as np
     >>> gram = np.array([[1.0, 0.5], [0.5, 1.25]])
     >>> found = penalised_step(gram, gram, np.zeros((2, 2)), (0.1, 0.1), Penalties(multiplier=1e6))
     >>> found.round(2).tolist()
@@ -135,7 +132,7 @@ def dynotears(
     Parameters
     ----------
     gram : ((lags + 1) variables, (lags + 1) variables)
-        From `cotempo.networks.moments.centre`.
+        From `Gram.per_row`.
     sparsity : (float, float)
         lambda_W and lambda_A.
     cycle_growth
@@ -145,7 +142,6 @@ def dynotears(
 
     Examples
     --------
-    >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> cause = rng.normal(size=1000)
     >>> rows = np.column_stack([cause, 0.8 * cause + rng.normal(size=1000)])
@@ -158,7 +154,8 @@ def dynotears(
     for _ in range(rounds):
         found = penalised_step(gram, linear, found, sparsity, penalties, passes=2)
         cycles, _ = acyclicity(found[:variables])
-        penalties = penalties.updated(cycles, cycle_growth, 1.0)
+        growing = min(penalties.cycles * cycle_growth, LARGEST_CYCLE_PENALTY)
+        penalties = Penalties(penalties.multiplier + penalties.cycles * cycles, growing)
         if cycles <= cycle_tolerance:
             break
     return found

@@ -1,19 +1,17 @@
-"""Networks with known truth and series drawn from them."""
+"""`make_networks`: random networks and series drawn from them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cotempo.data import Series, numbered
 from cotempo.errors import ParameterError, nearest
+from cotempo.networks.arrays import FloatArray
 from cotempo.networks.data.structure import Recipe, draw_network, draw_relatives
 from cotempo.networks.data.svar import simulate_svar
 from cotempo.networks.network import Network, variable_names
-
-FloatArray = NDArray[np.float64]
 
 _BURN_IN = 200
 _NOISES = ("equal", "unequal")
@@ -84,45 +82,16 @@ def make_networks(
     >>> list(clients), truth.within.shape, truth.across.shape, truth.is_acyclic
     (['client-0', 'client-1'], (5, 5), (1, 5, 5), True)
     """
-    arrays, truth = make_network_arrays(
-        Recipe(variables, lags, degree, out_degree, decay),
-        clients,
-        samples,
-        seed,
-        noise=noise,
-        standardised=standardised,
-        distribution=distribution,
-        shared=shared,
-        missing=missing,
-        nonlinear=nonlinear,
-    )
-    names = variable_names(variables)
-    return {name: Series.from_arrays(values, features=names) for name, values in arrays.items()}, truth
-
-
-def make_network_arrays(
-    recipe: Recipe,
-    clients: int,
-    samples: int,
-    seed: int,
-    *,
-    noise: str = "equal",
-    standardised: bool = False,
-    distribution: str = "gaussian",
-    shared: float = 1.0,
-    missing: float = 0.0,
-    nonlinear: str = "",
-) -> tuple[dict[str, FloatArray], Network | dict[str, Network]]:
-    """Do the work of `make_networks` with plain (times, variables) arrays instead of tables."""
+    recipe = Recipe(variables, lags, degree, out_degree, decay)
     _check(recipe, clients, samples, noise, distribution, shared, missing)
     _check_effect(nonlinear, standardised)
     for_structure, for_noise, for_holes = np.random.default_rng(seed).spawn(3)
-    spread = for_noise.uniform(0.5, 2.0, recipe.variables) if noise == "unequal" else np.ones(recipe.variables)
+    spread = for_noise.uniform(0.5, 2.0, variables) if noise == "unequal" else np.ones(variables)
     parts = [len(part) for part in np.array_split(np.arange(samples), clients)]
     names = [f"client-{number}" for number in numbered(clients)]
 
     def draw(network: Network, transitions: int, rng: np.random.Generator) -> tuple[FloatArray, Network]:
-        shocks = draw_noise(rng, (_BURN_IN + transitions + recipe.lags, recipe.variables), distribution) * spread
+        shocks = draw_noise(rng, (_BURN_IN + transitions + lags, variables), distribution) * spread
         values = simulate_svar(network.within, network.across, shocks, effect=_EFFECTS.get(nonlinear))[_BURN_IN:]
         return _standardise(values, network) if standardised else (values, network)
 
@@ -132,16 +101,18 @@ def make_network_arrays(
         starts = np.cumsum([0, *parts])
         # Holes are made before cutting, so that the rows two clients share miss the same cells.
         whole = _make_holes(whole, missing, for_holes)
-        series = [whole[start : start + part + recipe.lags] for start, part in zip(starts[:-1], parts, strict=True)]
+        series = [whole[start : start + part + lags] for start, part in zip(starts[:-1], parts, strict=True)]
     else:
         relatives = draw_relatives(recipe, clients, shared, for_structure)
-        drawn = [
+        own = [
             draw(network, part, rng)
             for network, part, rng in zip(relatives, parts, for_noise.spawn(clients), strict=True)
         ]
-        series = [_make_holes(values, missing, for_holes) for values, _ in drawn]
-        truth = {name: network for name, (_, network) in zip(names, drawn, strict=True)}
-    return dict(zip(names, series, strict=True)), truth
+        series = [_make_holes(values, missing, for_holes) for values, _ in own]
+        truth = {name: network for name, (_, network) in zip(names, own, strict=True)}
+    features = variable_names(variables)
+    drawn = {name: Series.from_arrays(values, features=features) for name, values in zip(names, series, strict=True)}
+    return drawn, truth
 
 
 def draw_noise(rng: np.random.Generator, shape: tuple[int, ...], distribution: str) -> FloatArray:
@@ -149,7 +120,6 @@ def draw_noise(rng: np.random.Generator, shape: tuple[int, ...], distribution: s
 
     Examples
     --------
-    >>> import numpy as np
     >>> draw_noise(np.random.default_rng(0), (2, 3), "laplace").shape
     (2, 3)
     """

@@ -1,4 +1,4 @@
-"""The two data sets of the papers, cut into clients as the papers cut them.
+"""`read_dream4` and `read_netsim`: the two data sets of the papers, cut into clients as the papers cut them.
 
 Both are read from ``.npz`` files of plain arrays. `read_dream4` wants ``ts (networks, series, times, genes)``,
 ``gold (networks, genes, genes)`` and ``time (times,)``; `read_netsim` wants ``sim{1,2,3}_ts (subjects, times, nodes)``
@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from cotempo.data import Series, numbered
 from cotempo.errors import DataError, ParameterError
 from cotempo.networks.network import Network, variable_names
-
-FloatArray = NDArray[np.float64]
 
 #: DREAM4's perturbations are taken away at this time, half way through each series.
 DREAM4_PERTURBED_UNTIL = 500.0

@@ -1,15 +1,13 @@
-"""Lorenz-96: a chaotic ring of variables whose effects are products, the usual test for nonlinear networks."""
+"""`make_lorenz96`: a chaotic ring of variables whose effects are products, the usual test of nonlinear networks."""
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cotempo.data import Series, numbered
 from cotempo.errors import ParameterError
+from cotempo.networks.arrays import FloatArray
 from cotempo.networks.network import Network, variable_names
-
-FloatArray = NDArray[np.float64]
 
 _BURN_IN = 1000  # sampled steps
 _LONGEST_STEP = 0.01  # of the integration

@@ -1,18 +1,17 @@
-"""Random networks: Erdos-Renyi graphs with weights, redrawn until the process they describe is stable."""
+"""`draw_network`: Erdos-Renyi graphs with weights, redrawn until the process they describe is stable."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
 from cotempo.errors import ParameterError
+from cotempo.networks.admm.acyclicity import random_topological
+from cotempo.networks.arrays import BoolArray, FloatArray
 from cotempo.networks.data.svar import spectral_radius
 from cotempo.networks.network import Network
-
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 
 # 0.95 to the power of a burn-in of 200 steps is 3e-5: what is left of an arbitrary start cannot be seen.
 _LARGEST_RADIUS = 0.95
@@ -21,7 +20,7 @@ _TRIES = 200
 
 @dataclass(frozen=True)
 class Recipe:
-    """How networks are drawn: sizes, mean degrees and the decay of weights over lags."""
+    """Sizes, mean degrees and the decay of weights over lags, from which networks are drawn."""
 
     variables: int
     lags: int
@@ -39,7 +38,6 @@ def draw_network(recipe: Recipe, rng: np.random.Generator) -> Network:
 
     Examples
     --------
-    >>> import numpy as np
     >>> recipe = Recipe(variables=5, lags=1, degree=2.0, out_degree=1.0, decay=1.5)
     >>> draw_network(recipe, np.random.default_rng(0)).is_acyclic
     True
@@ -71,7 +69,8 @@ def _draw_relative(recipe: Recipe, common: FloatArray, ancestor: FloatArray, rng
     for lag, (fixed, whole) in enumerate(zip(common, ancestor, strict=True)):
         free = fixed == 0
         if lag == 0:
-            free &= _earlier(_random_order(fixed != 0, rng))
+            parents = [tuple(np.flatnonzero(column).tolist()) for column in fixed.T]
+            free &= _earlier(random_topological(parents, rng))
         slots = np.flatnonzero(free)
         extra = np.count_nonzero(whole) - np.count_nonzero(fixed)
         structure[lag].ravel()[rng.permutation(slots)[:extra]] = True
@@ -96,19 +95,6 @@ def _weigh(
     )
 
 
-def _earlier(order: NDArray[np.intp]) -> BoolArray:
+def _earlier(order: ArrayLike) -> BoolArray:
     position = np.argsort(order)
     return np.asarray(position[:, None] < position[None, :], dtype=np.bool_)
-
-
-def _random_order(edges: BoolArray, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Draw an order of the variables in which every edge points forward."""
-    waiting_for = edges.sum(axis=0)
-    order: list[int] = []
-    ready = list(np.flatnonzero(waiting_for == 0))
-    while ready:
-        chosen = int(ready.pop(int(rng.integers(len(ready)))))
-        order.append(chosen)
-        waiting_for -= edges[chosen]
-        ready += [target for target in np.flatnonzero(edges[chosen]) if waiting_for[target] == 0]
-    return np.array(order, dtype=np.intp)

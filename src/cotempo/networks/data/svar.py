@@ -1,4 +1,4 @@
-"""The structural vector autoregression behind every network, run forward in time.
+"""`simulate_svar`: the structural vector autoregression of a network, run forward in time.
 
 x_t' = x_t' W + sum_i x_{t-i}' A_i + u_t'   so   x_t' = (sum_i x_{t-i}' A_i + u_t') (I - W)^-1
 """
@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from cotempo.networks.arrays import FloatArray
 
 
 def simulate_svar(
@@ -42,7 +41,6 @@ def simulate_svar(
 
     Examples
     --------
-    >>> import numpy as np
     >>> within = np.array([[0.0, 0.5], [0.0, 0.0]])
     >>> simulate_svar(within, np.zeros((0, 2, 2)), np.array([[2.0, 1.0]]))
     array([[2., 2.]])
@@ -66,7 +64,6 @@ def spectral_radius(within: FloatArray, across: FloatArray) -> float:
 
     Examples
     --------
-    >>> import numpy as np
     >>> spectral_radius(np.zeros((1, 1)), np.array([[[0.5]]]))
     0.5
     """

@@ -1,4 +1,4 @@
-"""The page about a network: time slices and matrices, found beside true."""
+"""`plot_networks`: time slices and matrices of a network, found beside true."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from matplotlib.figure import Figure, SubFigure
 from matplotlib.image import AxesImage
 from numpy.typing import NDArray
 
+from cotempo.networks.arrays import FloatArray
 from cotempo.networks.network import Network
 from cotempo.networks.plots.slices import plot_slices
 from cotempo.networks.plots.status import STATUSES, edge_status, legend_handles, stack
@@ -84,7 +85,7 @@ def _fill_matrices(part: Figure | SubFigure, networks: dict[str, Network], statu
     part.colorbar(image, ax=panels, label="weight", shrink=0.5, aspect=30)
 
 
-def _draw_matrix(axes: Axes, weights: NDArray[np.float64], names: tuple[str, ...], limit: float) -> AxesImage:
+def _draw_matrix(axes: Axes, weights: FloatArray, names: tuple[str, ...], limit: float) -> AxesImage:
     image = axes.imshow(weights, cmap="RdBu_r", norm=Normalize(-limit, limit), interpolation="nearest")
     count = len(names)
     size = min(8.0, max(4.0, 270 / count))

@@ -1,4 +1,4 @@
-"""A network as time slices: one column of variables per time step, arrows into the newest."""
+"""`plot_slices`: one column of variables per time step, with arrows into the newest."""
 
 from __future__ import annotations
 

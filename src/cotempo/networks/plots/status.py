@@ -1,4 +1,4 @@
-"""Which edges of a network are correct, reversed, extra or missing, and the colours that say so."""
+"""`edge_status`: whether edges are correct, reversed, extra or missing, and the colours for it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from cotempo.errors import DataError
+from cotempo.networks.arrays import FloatArray
 from cotempo.networks.network import Network
 
 # Colours that stay apart for colour-blind readers; the marker says the same again in black and white.
@@ -18,7 +19,7 @@ STATUSES = {
 }
 
 
-def stack(network: Network) -> NDArray[np.float64]:
+def stack(network: Network) -> FloatArray:
     """Return all weights as one array, ``(1 + lags, variables, variables)``, lag 0 first."""
     return np.concatenate([network.within[None], network.across])
 

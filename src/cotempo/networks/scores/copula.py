@@ -1,4 +1,4 @@
-"""Binary, counted, skewed and Gaussian columns in one moment matrix: the Gaussian copula.
+"""`hidden_correlations`: binary, counted, skewed and Gaussian columns in one matrix, by the Gaussian copula.
 
 Every column is taken for a rising function of a hidden Gaussian. Its values are sorted into bins common to all
 clients; the summed counts say where the hidden thresholds lie, and a value becomes the mean of the hidden Gaussian in
@@ -7,7 +7,7 @@ its bin, ``s(x) = E[z | bin]``. Two such columns have (Mehler)
     E[s_i s_j] = sum_k a_ik a_jk r^k,     a_ik = E[s_i(z) He_k(z)] / sqrt(k!)
 
 which rises in the hidden correlation r and is solved for it. Two binary columns give the tetrachoric correlation, two
-fine ones that of the normal scores; nothing needs to be said about which column is of which kind.
+fine ones that of the normal scores; the kind of a column need not be given.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import norm
 
-FloatArray = NDArray[np.float64]
+from cotempo.networks.arrays import FloatArray
+from cotempo.networks.moments import make_semidefinite
 
 BINS = 512
 _REACH = 50.0  # standard deviations
@@ -94,7 +94,7 @@ def hidden_correlations(scatter: FloatArray, counts: FloatArray) -> FloatArray:
         low, high = np.where(below, middle, low), np.where(below, high, middle)
     solved = (low + high) / 2.0
     np.fill_diagonal(solved, 1.0)
-    return _positive(solved)
+    return make_semidefinite(solved, below=_LEAST_EIGENVALUE, floor=_LEAST_EIGENVALUE)[0]
 
 
 def _implied(correlation: FloatArray, weights: FloatArray) -> FloatArray:
@@ -135,13 +135,3 @@ def _hermite_weights(counts: FloatArray) -> FloatArray:
         found.append((means * (ends[:, :-1] - ends[:, 1:])).sum(axis=1))
         before, now = now, (finite * now - math.sqrt(term - 1) * before) / math.sqrt(term)
     return np.stack(found, axis=1)
-
-
-def _positive(correlation: FloatArray) -> FloatArray:
-    values, vectors = np.linalg.eigh(correlation)
-    if values[0] >= _LEAST_EIGENVALUE:
-        return correlation
-    raised = (vectors * np.maximum(values, _LEAST_EIGENVALUE)) @ vectors.T
-    scale = np.sqrt(raised.diagonal())
-    repaired: FloatArray = raised / np.outer(scale, scale)
-    return repaired

@@ -1,4 +1,4 @@
-"""What a target is explained by: columns made of a series' rows, the same at every client, so that moments add up."""
+"""`JointRows`: a target and the columns that may explain it, the same at every client, so that moments add up."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from cotempo.networks.arrays import FloatArray, Indices
 
 
 class Column(NamedTuple):
@@ -29,8 +28,8 @@ class Column(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Design:
-    """Joint rows: the variables now, ``x_t``, and what may explain them.
+class JointRows:
+    """Recipe for joint rows: the variables now, ``x_t``, and what may explain them.
 
     Columns come in the order now, lags 1 to p, squares ``x_i^2`` and products ``x_i x_k`` of lag 1, then random
     Fourier features ``sqrt(2) cos(w x_i + c)`` of every variable and lag.
@@ -43,12 +42,11 @@ class Design:
     squares, products : bool
         Products come with squares.
     waves : (2, features), optional
-        Frequencies w and phases c, drawn once and told to every client.
+        Frequencies w and phases c, drawn once and sent to every client.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> design = Design(variables=1, lags=1, squares=True)
+    >>> design = JointRows(variables=1, lags=1, squares=True)
     >>> [column.kind for column in design.columns]
     ['now', 'lag', 'square']
     >>> design.rows(np.array([[2.0], [3.0]]))
@@ -63,7 +61,7 @@ class Design:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """What each column of the rows is."""
+        """The meaning of each column."""
         singles = [(source,) for source in range(self.variables)]
         found = [Column("lag" if lag else "now", one, lag) for lag in range(self.lags + 1) for one in singles]
         if self.squares or self.products:
@@ -76,7 +74,7 @@ class Design:
         return tuple(found)
 
     @property
-    def _pairs(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    def _pairs(self) -> tuple[Indices, Indices]:
         first, second = np.triu_indices(self.variables, 1)
         return first, second
 
@@ -119,7 +117,6 @@ def draw_waves(count: int, rng: np.random.Generator) -> FloatArray:
 
     Examples
     --------
-    >>> import numpy as np
     >>> draw_waves(4, np.random.default_rng(0)).shape
     (2, 4)
     """

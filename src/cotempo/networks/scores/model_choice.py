@@ -1,4 +1,4 @@
-"""The rule that chooses its own features: what predicts best decides what the edges are ranked by.
+"""`choose`: rank edges by the features that predict best.
 
 Candidates are {linear with 1, 2, 3 or 5 lags; squares; products} x {ridge, sparse}. All moments come in five blocks;
 a candidate's worth is how likely each block is given the other four, ``log p(all) - log p(four)``, which both kinds of
@@ -19,16 +19,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from cotempo.networks.arrays import BoolArray, FloatArray, Indices
+from cotempo.networks.moments import Sums, unpack
 from cotempo.networks.scores.features import Column
-from cotempo.networks.search.evidence import Evidence
-from cotempo.networks.views import FLAT, Views
-
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
-Indices = NDArray[np.intp]
+from cotempo.networks.search.evidence import Evidence, Parents
+from cotempo.networks.search.parents import Neighbourhood, climb, neighbourhood
 
 #: Candidate features by name: how many lags, and which kinds of columns.
 CANDIDATES: dict[str, tuple[int, tuple[str, ...]]] = {
@@ -40,14 +37,16 @@ CANDIDATES: dict[str, tuple[int, tuple[str, ...]]] = {
     "products": (1, ("lag", "square", "product")),
 }
 
+#: A column whose variance is below this share of its mean square does not vary but for rounding.
+FLAT = 1e-10
+
 _SHAPE = 0.5
 _SCALE = 0.5
 _STRENGTHS = 10.0 ** np.arange(-4, 3)
-_LEAST_GAIN = 1e-7
 
 
 class Choice(NamedTuple):
-    """What was chosen.
+    """The candidate that predicts best.
 
     Attributes
     ----------
@@ -64,13 +63,37 @@ class Choice(NamedTuple):
     likelihoods: dict[str, float]
 
 
-class Problem(NamedTuple):
+class Blocks(NamedTuple):
+    """Joint rows in blocks, centred and standardised by their pooled moments.
+
+    Attributes
+    ----------
+    grams : (blocks, columns, columns)
+        The targets are the first columns.
+    rows : (blocks,)
+    flat : (columns,) bool
+        Whether a column does not vary but for rounding.
+    """
+
+    grams: FloatArray
+    rows: FloatArray
+    flat: BoolArray
+
+    def select(self, columns: Sequence[Column], lags: int, kinds: Sequence[str]) -> Regressions:
+        """Return the regressions of all targets on the columns of some kinds."""
+        variables = sum(column.kind == "now" for column in columns)
+        uses = np.array([[source in column.sources for column in columns] for source in range(variables)])
+        chosen = np.flatnonzero([column.kind in kinds and column.lag <= lags for column in columns] & ~self.flat)
+        return Regressions(self.grams, self.rows, chosen, uses)
+
+
+class Regressions(NamedTuple):
     """Regressions of all targets on one candidate's features.
 
     Attributes
     ----------
     blocks : (blocks, columns, columns)
-        Centred, standardised Grams; the targets are the first columns.
+        See `Blocks.grams`.
     rows : (blocks,)
     chosen : (features,)
         Columns of the candidate's features.
@@ -88,20 +111,43 @@ class Problem(NamedTuple):
         """How many targets there are."""
         return len(self.uses)
 
+    @property
+    def total(self) -> tuple[FloatArray, float]:
+        """The Gram of all blocks, and their rows."""
+        return self.blocks.sum(axis=0), float(self.rows.sum())
 
-def choose(views: Views, columns: Sequence[Column], names: Sequence[str]) -> Choice:
+    @property
+    def allowed(self) -> BoolArray:
+        """Whether each column is one of the features."""
+        allowed = np.zeros(self.uses.shape[1], dtype=np.bool_)
+        allowed[self.chosen] = True
+        return allowed
+
+
+def standard_blocks(sums: Sums) -> Blocks:
+    """Centre and scale blocks of joint rows by their pooled moments."""
+    grams, counts = unpack(sums.products, sums.sums.shape[1]), sums.counts[:, 0]
+    rows, total = counts.sum(), sums.sums.sum(axis=0)
+    square, mean = grams.sum(axis=0).diagonal(), total / rows
+    flat = square - total**2 / rows <= FLAT * square
+    crossed = sums.sums[:, :, None] * mean
+    blocks = grams - crossed - np.swapaxes(crossed, 1, 2) + counts[:, None, None] * np.outer(mean, mean)
+    scale = np.where(flat, 1.0, np.sqrt(np.maximum(blocks.sum(axis=0).diagonal(), 0.0) / rows))
+    return Blocks(blocks / np.outer(scale, scale), counts, flat)
+
+
+def choose(blocks: Blocks, columns: Sequence[Column], names: Sequence[str]) -> Choice:
     """Return the scores of the candidate that predicts best.
 
     Parameters
     ----------
-    views : Views
-        Blocks of joint rows.
+    blocks : Blocks
     columns : sequence of Column
         What the rows' columns are.
     names : sequence of str
         Candidates, of `CANDIDATES`.
     """
-    problems = {name: problem_of(views, columns, *CANDIDATES[name]) for name in names}
+    problems = {name: blocks.select(columns, *CANDIDATES[name]) for name in names}
     likelihoods = {}
     for name, problem in problems.items():
         likelihoods[f"{name}, ridge"] = predict_ridge(problem)
@@ -113,37 +159,16 @@ def choose(views: Views, columns: Sequence[Column], names: Sequence[str]) -> Cho
 
 
 def choose_lags(
-    views: Views, columns: Sequence[Column], names: Sequence[str], kinds: Sequence[str]
+    blocks: Blocks, columns: Sequence[Column], names: Sequence[str], kinds: Sequence[str]
 ) -> dict[str, float]:
     """Return the predictive log-likelihood of ridge regressions with as many lags as each linear candidate has."""
-    return {name: predict_ridge(problem_of(views, columns, CANDIDATES[name][0], kinds)) for name in names}
-
-
-def flat_columns(views: Views) -> BoolArray:
-    """Whether each column does not vary but for rounding."""
-    total = views.total()
-    variance = total.gram[0].diagonal() - total.sums[0] ** 2 / total.rows[0]
-    return np.asarray(variance <= FLAT * total.gram[0].diagonal(), dtype=np.bool_)
-
-
-def problem_of(views: Views, columns: Sequence[Column], lags: int, kinds: Sequence[str]) -> Problem:
-    """Centre and scale all blocks by the pooled moments, and pick a candidate's columns."""
-    flat = flat_columns(views)
-    rows = views.rows.sum()
-    mean = views.sums.sum(axis=0) / rows
-    crossed = views.sums[:, :, None] * mean
-    blocks = views.gram - crossed - np.swapaxes(crossed, 1, 2) + views.rows[:, None, None] * np.outer(mean, mean)
-    scale = np.where(flat, 1.0, np.sqrt(np.maximum(blocks.sum(axis=0).diagonal(), 0.0) / rows))
-    variables = sum(column.kind == "now" for column in columns)
-    uses = np.array([[source in column.sources for column in columns] for source in range(variables)])
-    chosen = np.flatnonzero([column.kind in kinds and column.lag <= lags for column in columns] & ~flat)
-    return Problem(blocks / np.outer(scale, scale), views.rows, chosen, uses)
+    return {name: predict_ridge(blocks.select(columns, CANDIDATES[name][0], kinds)) for name in names}
 
 
 # Ridge.
 
 
-class Spectrum(NamedTuple):
+class RidgeSpectrum(NamedTuple):
     """The features' Gram as ``U diag(values) U'``, with ``U' Z' y`` and ``y'y`` of every target."""
 
     values: FloatArray
@@ -163,9 +188,9 @@ class Spectrum(NamedTuple):
         return float(max(_STRENGTHS, key=lambda strength: self.evidence(rows, strength)))
 
 
-def predict_ridge(problem: Problem) -> float:
+def predict_ridge(problem: Regressions) -> float:
     """Return the predictive log-likelihood of the blocks, each given the others."""
-    gram, rows = problem.blocks.sum(axis=0), float(problem.rows.sum())
+    gram, rows = problem.total
     everything = _decompose(gram, problem)
     total = 0.0
     for block, count in zip(problem.blocks, problem.rows, strict=True):
@@ -175,9 +200,9 @@ def predict_ridge(problem: Problem) -> float:
     return total
 
 
-def wald(problem: Problem) -> FloatArray:
+def wald(problem: Regressions) -> FloatArray:
     """Return every source's Wald statistic, ``b_g' V_g^-1 b_g / variance`` over its features g."""
-    gram, rows = problem.blocks.sum(axis=0), float(problem.rows.sum())
+    gram, rows = problem.total
     strength = _decompose(gram, problem).best_strength(rows)
     chosen, count = problem.chosen, problem.variables
     covariance = np.linalg.inv(gram[np.ix_(chosen, chosen)] + np.eye(len(chosen)) / strength)
@@ -192,10 +217,10 @@ def wald(problem: Problem) -> FloatArray:
     return scores
 
 
-def _decompose(gram: FloatArray, problem: Problem) -> Spectrum:
+def _decompose(gram: FloatArray, problem: Regressions) -> RidgeSpectrum:
     chosen, count = problem.chosen, problem.variables
     values, vectors = np.linalg.eigh(gram[np.ix_(chosen, chosen)])
-    return Spectrum(np.maximum(values, 0.0), vectors.T @ gram[chosen, :count], gram.diagonal()[:count])
+    return RidgeSpectrum(np.maximum(values, 0.0), vectors.T @ gram[chosen, :count], gram.diagonal()[:count])
 
 
 def _constant(rows: float) -> float:
@@ -205,58 +230,38 @@ def _constant(rows: float) -> float:
 # Sparse.
 
 
-def predict_sparse(problem: Problem) -> float:
+def predict_sparse(problem: Regressions) -> float:
     """Return the predictive log-likelihood of the blocks, features chosen on the others each time."""
-    gram, rows = problem.blocks.sum(axis=0), float(problem.rows.sum())
-    everything, allowed = _evidence(gram, rows, problem), _allowed(problem)
-    total = 0.0
+    gram, rows = problem.total
+    everything, total = _evidence(gram, rows, problem), 0.0
     for block, count in zip(problem.blocks, problem.rows, strict=True):
         rest = _evidence(gram - block, rows - count, problem)
         for target in range(problem.variables):
-            parents = climb(rest, target, allowed)
-            total += everything.profile(target, parents).score - rest.profile(target, parents).score
+            found = _climb(rest, target, problem.allowed)
+            total += everything.profile(target, found.parents).score - found.score
         total += problem.variables * (_constant(rows) - _constant(rows - float(count)))
     return float(total)
 
 
-def evidence_lost(problem: Problem) -> FloatArray:
+def evidence_lost(problem: Regressions) -> FloatArray:
     """Return for every source the evidence a target loses without its features; negative where it would not pay."""
-    gram, rows = problem.blocks.sum(axis=0), float(problem.rows.sum())
-    evidence, allowed = _evidence(gram, rows, problem), _allowed(problem)
+    evidence, allowed = _evidence(*problem.total, problem), problem.allowed
     scores = np.empty((problem.variables, problem.variables))
     for target in range(problem.variables):
-        parents = climb(evidence, target, allowed)
-        best = evidence.profile(target, parents)
+        best = _climb(evidence, target, allowed)
         for source, uses in enumerate(problem.uses):
-            if uses[list(parents)].any():
-                left = tuple(parent for parent in parents if not uses[parent])
-                without = climb(evidence, target, allowed & ~uses, left)
-                scores[source, target] = best.score - evidence.profile(target, without).score
+            if uses[list(best.parents)].any():
+                left = tuple(parent for parent in best.parents if not uses[parent])
+                scores[source, target] = best.score - _climb(evidence, target, allowed & ~uses, left).score
             else:
                 scores[source, target] = best.adding[allowed & uses].max(initial=-np.inf)
     return scores
 
 
-def climb(evidence: Evidence, target: int, allowed: BoolArray, parents: tuple[int, ...] = ()) -> tuple[int, ...]:
-    """Add or drop the feature that gains most, until none gains."""
-    while True:
-        seen = evidence.profile(target, parents)
-        adding = np.where(allowed, seen.adding, -np.inf)
-        add = int(adding.argmax())
-        drop = int(seen.dropping.argmax()) if parents else 0
-        dropping = float(seen.dropping[drop]) if parents else -math.inf
-        if max(float(adding[add]), dropping) <= _LEAST_GAIN:
-            return parents
-        fewer, more = parents[:drop] + parents[drop + 1 :], tuple(sorted((*parents, add)))
-        parents = fewer if dropping > adding[add] else more
+def _climb(evidence: Evidence, target: int, allowed: BoolArray, start: Parents = ()) -> Neighbourhood:
+    return climb(lambda parents: neighbourhood(evidence, target, parents), allowed, start)
 
 
-def _evidence(gram: FloatArray, rows: float, problem: Problem) -> Evidence:
+def _evidence(gram: FloatArray, rows: float, problem: Regressions) -> Evidence:
     price = np.full(len(gram), math.log(max(len(problem.chosen), 1)))
     return Evidence(gram, rows, problem.variables, _SHAPE, _SCALE, price, precision=1.0)
-
-
-def _allowed(problem: Problem) -> BoolArray:
-    allowed = np.zeros(problem.uses.shape[1], dtype=np.bool_)
-    allowed[problem.chosen] = True
-    return allowed

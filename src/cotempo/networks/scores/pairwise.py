@@ -1,4 +1,4 @@
-"""Scores for pairs of variables, from summed moments: Granger, partial correlations, skewness direction.
+"""Scores of pairs of variables: `granger`, partial correlations and `skewness_direction`.
 
 Every score is ``(variables, variables)``, ``[source, target]``; its diagonal means nothing.
 """
@@ -6,9 +6,8 @@ Every score is ``(variables, variables)``, ``[source, target]``; its diagonal me
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from cotempo.networks.arrays import FloatArray
 
 #: Added to variances, as a share: pasts that are copies of each other can then be told apart from nothing.
 COLLINEAR = 1e-10
@@ -60,7 +59,6 @@ def partial_correlations(scatter: FloatArray, shrinkage: float = 0.0) -> FloatAr
 
     Examples
     --------
-    >>> import numpy as np
     >>> partial_correlations(np.array([[4.0, 1.0], [1.0, 1.0]])).round(3).tolist()
     [[-1.0, 0.5], [0.5, -1.0]]
     """

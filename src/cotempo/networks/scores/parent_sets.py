@@ -1,4 +1,4 @@
-"""Averaging over all small parent sets, for many variables and few rows.
+"""`parent_sets`: average over all small parent sets, for many variables and few rows.
 
 A target's own past is always among its parents. Of the others every set S of at most two is tried; with y the target,
 Z the standardised sources (own past taken off both) and nu the degrees of freedom, slopes ~ N(0, variance) and
@@ -17,9 +17,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from cotempo.networks.arrays import FloatArray
+from cotempo.networks.moments import Sums, complete, stack_sums, sum_products
 
 _SHAPE = 0.5
 _SCALE = 0.5
@@ -65,6 +65,33 @@ def parent_sets(centrings: Sequence[tuple[FloatArray, float]]) -> FloatArray:
     """
     total: FloatArray = sum(log_odds(evidences(scatter, freedom)) for scatter, freedom in centrings)  # type: ignore[assignment]
     return total
+
+
+def centrings(pieces: Sequence[FloatArray], times: Sequence[FloatArray], perturbed_until: float | None = None) -> Sums:
+    """Sum complete rows three ways: all of them, about the mean of their piece and phase, and after the perturbation.
+
+    Without a perturbation every piece is one phase, and there are two ways.
+
+    Parameters
+    ----------
+    pieces : sequence of (rows, columns)
+        Joint rows of contiguous pieces.
+    times : sequence of (rows,)
+        Their times.
+    perturbed_until : float or None
+        Rows up to this time are the first phase, later ones the relaxation.
+    """
+    until = np.inf if perturbed_until is None else perturbed_until
+    early = [complete(rows[time <= until]) for rows, time in zip(pieces, times, strict=True)]
+    late = [complete(rows[time > until]) for rows, time in zip(pieces, times, strict=True)]
+    phases = [rows for rows in (*early, *late) if len(rows)]
+    ways = [np.vstack(phases), np.vstack([rows - rows.mean(axis=0) for rows in phases])]
+    if perturbed_until is not None:
+        ways.append(np.vstack(late))
+    sums = stack_sums([sum_products(rows) for rows in ways])
+    sums.counts[1] -= len(phases)  # the means that were already subtracted
+    sums.sums[1] = 0.0  # but for rounding it is
+    return sums
 
 
 def evidences(scatter: FloatArray, freedom: float) -> Evidences:

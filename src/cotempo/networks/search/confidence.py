@@ -1,4 +1,4 @@
-"""How sure each edge is: Gram matrices that might as well have been summed, searched again.
+"""`edge_confidence`: the probability of each edge, from parametric-bootstrap draws of the Gram matrix.
 
 Of n Gaussian rows with the covariance found, the Gram is ``Wishart(n, K / n)``. Drawing from it needs nothing but K
 itself, so that confidence costs no further message.
@@ -10,14 +10,12 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cotempo.errors import ParameterError
+from cotempo.networks.arrays import FloatArray
 from cotempo.networks.search.parents import ParentSearch
-from cotempo.networks.search.search_result import Found, untold_edges
+from cotempo.networks.search.search_result import SearchResult, undirected_edges
 from cotempo.networks.search.sweeps import Ordered
-
-FloatArray = NDArray[np.float64]
 
 
 class Confidence(NamedTuple):
@@ -33,26 +31,26 @@ class Confidence(NamedTuple):
     across: FloatArray
 
 
-def edge_confidence(found: Found, rng: np.random.Generator, draws: int = 100) -> Confidence:
+def edge_confidence(found: SearchResult, rng: np.random.Generator, draws: int = 100) -> Confidence:
     """Return the share of Wishart draws in which each edge is found again.
 
-    Every draw is searched from the graph found, under the hyperparameters found. Where a draw does not tell the
-    direction of an edge, each direction gets half of it.
+    Every draw is searched from the graph found, under the hyperparameters found. Where a draw leaves
+    the direction of an edge open, each direction gets half of it.
 
     Parameters
     ----------
-    found : Found
+    found : SearchResult
     rng : numpy.random.Generator
     draws : int
 
     Examples
     --------
-    >>> import numpy as np
     >>> from cotempo.networks.search.orders import learn_order
+    >>> from cotempo.networks.search.prior_knowledge import PriorKnowledge
     >>> rng = np.random.default_rng(0)
     >>> first = rng.normal(size=500)
     >>> rows = np.column_stack([first, 0.8 * first + rng.normal(size=500)])
-    >>> found = learn_order(rows.T @ rows, 500, 2, 0, rng)
+    >>> found = learn_order(rows.T @ rows, 500, PriorKnowledge.empty(2, 0), rng)
     >>> edge_confidence(found, rng, draws=20).within.round(1).tolist()
     [[0.0, 1.0], [0.0, 0.0]]
     """
@@ -85,15 +83,15 @@ def draw_wishart(gram: FloatArray, rows: float, rng: np.random.Generator) -> Flo
     return again
 
 
-def _searched_again(found: Found, rng: np.random.Generator) -> FloatArray:
-    """Return the edges of one draw's graph, (side, variables), halved where their direction is not told."""
+def _searched_again(found: SearchResult, rng: np.random.Generator) -> FloatArray:
+    """Return the edges of one draw's graph, (side, variables), halved where their direction is open."""
     gram = draw_wishart(found.evidence.gram, found.evidence.rows, rng)
     evidence = replace(found.evidence, gram=gram)
-    ordered = Ordered(ParentSearch(evidence, found.knowledge), found.order, found.parents)
-    ordered.climb_on(rng, restarts=1, thorough=False)
+    ordered = Ordered(ParentSearch(evidence, found.constraints), found.order, found.parents)
+    ordered.climb_with_restarts(rng, restarts=1, thorough=False)
     count = evidence.variables
     edges = np.zeros((len(gram), count))
     for node, chosen in enumerate(ordered.parents):
         edges[list(chosen), node] = 1.0
-    edges[:count][untold_edges(evidence, ordered.parents, found.knowledge)] = 0.5
+    edges[:count][undirected_edges(evidence, ordered.parents, found.constraints)] = 0.5
     return edges

@@ -1,4 +1,4 @@
-"""Which directions inside the slice the independences of the data cannot tell.
+"""`complete_pattern`: the directions inside the slice that the independences of the data leave open.
 
 Graphs with the same neighbours and the same colliders between unjoined parents imply the same independences. Effects
 of the past are directed by time, and Meek's four rules carry what colliders and time direct on to other edges.
@@ -13,9 +13,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-BoolArray = NDArray[np.bool_]
+from cotempo.networks.arrays import BoolArray
 
 
 class Pattern(NamedTuple):
@@ -32,8 +31,8 @@ class Pattern(NamedTuple):
     undirected: BoolArray
 
 
-def undirected_edges(within: BoolArray, across: BoolArray, fixed: BoolArray | None = None) -> BoolArray:
-    """Return the edges of the slice whose reversal some equivalent graph has.
+def complete_pattern(within: BoolArray, across: BoolArray, fixed: BoolArray | None = None) -> Pattern:
+    """Return the pattern of all graphs equivalent to the given one.
 
     Parameters
     ----------
@@ -43,27 +42,12 @@ def undirected_edges(within: BoolArray, across: BoolArray, fixed: BoolArray | No
     fixed : (variables, variables) bool, optional
         Edges that prior knowledge directs.
 
-    Returns
-    -------
-    (variables, variables) bool
-        Symmetric.
-
     Examples
     --------
-    >>> import numpy as np
     >>> chain = np.array([[0, 1, 0], [0, 0, 1], [0, 0, 0]], dtype=bool)
-    >>> undirected_edges(chain, np.zeros((0, 3, 3), dtype=bool)).astype(int).tolist()
+    >>> complete_pattern(chain, np.zeros((0, 3, 3), dtype=bool)).undirected.astype(int).tolist()
     [[0, 1, 0], [1, 0, 1], [0, 1, 0]]
-    >>> collider = np.array([[0, 1, 0], [0, 0, 0], [0, 1, 0]], dtype=bool)
-    >>> int(undirected_edges(collider, np.zeros((0, 3, 3), dtype=bool)).sum())
-    0
     """
-    count = len(within)
-    return complete_pattern(within, across, fixed).undirected[:count, :count]
-
-
-def complete_pattern(within: BoolArray, across: BoolArray, fixed: BoolArray | None = None) -> Pattern:
-    """Return the pattern of all graphs equivalent to the given one."""
     count, side = len(within), (len(across) + 1) * len(within)
     graph = np.zeros((side, side), dtype=np.bool_)
     graph[:count, :count] = within
@@ -108,17 +92,17 @@ def _close(pattern: Pattern) -> Pattern:
     directed, undirected = pattern.directed.copy(), pattern.undirected.copy()
     apart = _unjoined(directed | directed.T | undirected)
     while True:
-        told = undirected & (_product(directed.T, apart) | _product(directed, directed))
-        for source, target in np.argwhere(undirected & ~told):
-            told[source, target] = _told_by_pairs(directed, undirected, apart, source, target)
-        told &= ~told.T
-        if not told.any():
+        known = undirected & (_product(directed.T, apart) | _product(directed, directed))
+        for source, target in np.argwhere(undirected & ~known):
+            known[source, target] = _directed_by_pairs(directed, undirected, apart, source, target)
+        known &= ~known.T
+        if not known.any():
             return Pattern(directed, undirected)
-        directed |= told
-        undirected &= ~(told | told.T)
+        directed |= known
+        undirected &= ~(known | known.T)
 
 
-def _told_by_pairs(directed: BoolArray, undirected: BoolArray, apart: BoolArray, source: int, target: int) -> bool:
+def _directed_by_pairs(directed: BoolArray, undirected: BoolArray, apart: BoolArray, source: int, target: int) -> bool:
     """Meek's third and fourth rule for one edge ``source - target``."""
     between = undirected[source] & directed[:, target]
     if apart[np.ix_(between, between)].any():

@@ -1,4 +1,4 @@
-"""How well a set of parents explains one variable, from a single Gram matrix.
+"""`Evidence`: how well a set of parents explains one variable, from a single Gram matrix.
 
 With n rows, K the summed Gram of ``z_t = [x_t, x_{t-1}, ..., x_{t-p}]`` and S the parents of variable j, the noise
 variance of j has the prior InverseGamma(a, b) and is integrated out:
@@ -19,18 +19,18 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dtrtri
 from scipy.special import gammaln
 
-FloatArray = NDArray[np.float64]
+from cotempo.networks.arrays import FloatArray
+
 Parents = tuple[int, ...]
 
 #: A candidate whose variance given the chosen parents falls below this share of its own is a copy of them.
 COLLINEAR = 1e-9
 
 
-class Profile(NamedTuple):
+class ParentProfile(NamedTuple):
     """One variable with chosen parents, and what one parent more or less would change.
 
     Attributes
@@ -81,7 +81,7 @@ class Evidence:
         object.__setattr__(self, "_ridged", self.gram + self.precision * np.eye(len(self.gram)))
         object.__setattr__(self, "_diagonal", self._ridged.diagonal().copy())
 
-    def profile(self, node: int, parents: Parents) -> Profile:
+    def profile(self, node: int, parents: Parents) -> ParentProfile:
         """Score `parents` of `node`, and every set that differs from them by one.
 
         With K_SS = L L' and R = L^-1 K_S., the candidates' variances and covariances given S are
@@ -109,7 +109,7 @@ class Evidence:
             score += float(np.log(inverse.diagonal()).sum()) + 0.5 * len(parents) * math.log(self.precision)
         adding[index] = -np.inf
         adding[node] = -np.inf
-        return Profile(score, adding, dropping)
+        return ParentProfile(score, adding, dropping)
 
     def without_shrinkage(self) -> Evidence:
         """Return the same with slopes by least squares."""
@@ -127,7 +127,7 @@ class Evidence:
         return np.asarray(solved, dtype=np.float64)
 
     def total(self, parents: list[Parents]) -> float:
-        """Return the evidence of a whole graph, normalised so that different hyperparameters compare.
+        """Return the evidence of a graph, normalised so that different hyperparameters compare.
 
         ``sum_j score(j, S_j) + a log b - log Gamma(a) + log Gamma(a + n/2)`` and, under `bayes`, the log probability
         of the absent edges.

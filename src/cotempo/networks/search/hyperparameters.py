@@ -1,4 +1,4 @@
-"""The hyperparameters of the evidence, made most likely for one graph: empirical Bayes."""
+"""`refit`: the hyperparameters of the evidence that make one graph most likely, empirical Bayes."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ import math
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import digamma, gammaln
 
+from cotempo.networks.arrays import FloatArray
 from cotempo.networks.search.evidence import Evidence, Parents
-
-FloatArray = NDArray[np.float64]
 
 #: Few rows say little about how dense a graph is, and the best graph is sparser than the truth: the density of the
 #: slice is pulled towards this many neighbours, as if that had been seen in `PULL` pairs for each variable.

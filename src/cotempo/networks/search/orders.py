@@ -1,4 +1,4 @@
-"""OneRound's search at the server: the order of the variables and their parents, from one summed Gram matrix.
+"""`learn_order`: OneRound's search for the order of the variables and their parents, from one summed Gram matrix.
 
     for start in {free:  a = .5, min-pivot order of the scaled innovations,
                   equal: a = 50, min-pivot order of the innovations as they are}:
@@ -10,53 +10,70 @@
     random orders too
     with few rows, average over the graphs around the one found                             (`posterior`)
 
-Whether noise variances are equal, which would tell directions, is no option: their spread is learned with the graph.
+Whether noise variances are equal, which identifies directions, is no option: their spread is learned with the graph.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cotempo.errors import ParameterError, nearest
+from cotempo.networks.admm.acyclicity import random_topological
+from cotempo.networks.arrays import FloatArray
 from cotempo.networks.moments import DIGITS
 from cotempo.networks.search.evidence import Evidence, Parents
 from cotempo.networks.search.hyperparameters import refit
 from cotempo.networks.search.parents import LEAST_GAIN, ParentSearch
 from cotempo.networks.search.posterior import average_graphs
-from cotempo.networks.search.prior_knowledge import Edges, Knowledge, arrange, combine_knowledge
-from cotempo.networks.search.search_result import Found, describe, in_units
-from cotempo.networks.search.sweeps import Ordered, random_topological
-
-FloatArray = NDArray[np.float64]
+from cotempo.networks.search.prior_knowledge import Constraints, PriorKnowledge, arrange
+from cotempo.networks.search.search_result import SearchResult, describe, in_units
+from cotempo.networks.search.sweeps import Ordered
 
 EVIDENCES = ("auto", "penalty", "bayes")
 
 #: Below this many rows per log m the penalty misses weak edges; above, the Bayesian evidence takes too many.
 ROWS_PER_LOG_SIDE = 50.0
 
-
 #: Random orders tried, times variables.
-SMALL = 40
+RANDOM_STARTS_TIMES_VARIABLES = 40
 
 
-class Prior(NamedTuple):
-    """Rows borrowed from others: their Gram, counted as if it were summed over `rows` rows of one's own.
+@dataclass(frozen=True)
+class SearchOptions:
+    """Options of `learn_order`.
 
     Attributes
     ----------
-    gram : (side, side)
-        n0 G_others.
-    rows : float
-        n0.
+    evidence : {"auto", "penalty", "bayes"}
+        `auto` takes the Bayesian one below ``50 log(side)`` rows.
+    gamma : float
+        Strength of the extended information criterion's penalty; no effect under the Bayesian evidence.
+    restarts : int
+        Further orders of the same graph tried without gain before a search ends.
+    passes : int
+        Limit on refits of the hyperparameters.
+    averaged : bool
+        Under the Bayesian evidence, keep the edges that are likely on average over graphs, not those of the single
+        most likely graph; slower.
+    scaled : bool
+        Search with every column divided by its standard deviation, so that units do not matter; weights and variances
+        come back in the Gram's units, the score does not.
+    quick : bool
+        Climb from the free start only, without restarts: a quarter of the time. Some directions are lost by it,
+        hardly any of how well the network predicts.
     """
 
-    gram: FloatArray
-    rows: float
+    evidence: str = "auto"
+    gamma: float = 1.0
+    restarts: int = 1
+    passes: int = 4
+    averaged: bool = True
+    scaled: bool = False
+    quick: bool = False
 
 
 class Graph(NamedTuple):
@@ -70,22 +87,10 @@ class Graph(NamedTuple):
 def learn_order(
     gram: FloatArray,
     rows: float,
-    variables: int,
-    lags: int,
+    knowledge: PriorKnowledge,
     rng: np.random.Generator,
-    *,
-    gamma: float = 1.0,
-    restarts: int = 1,
-    passes: int = 4,
-    evidence: str = "auto",
-    forbidden: Edges | None = None,
-    required: Edges | None = None,
-    tiers: Sequence[int] | None = None,
-    prior: Prior | None = None,
-    averaged: bool = True,
-    scaled: bool = False,
-    quick: bool = False,
-) -> Found:
+    options: SearchOptions | None = None,
+) -> SearchResult:
     """Learn a network from one summed Gram matrix.
 
     Parameters
@@ -95,71 +100,48 @@ def learn_order(
         zeros, of what does not vary, has no edges.
     rows : float
         Number of rows summed.
-    variables, lags : int
+    knowledge : PriorKnowledge
     rng : numpy.random.Generator
         Decides in which order moves are tried.
-    gamma : float
-        Strength of the extended information criterion's penalty; no effect under the Bayesian evidence.
-    restarts : int
-        Further orders of the same graph tried without gain before a search ends.
-    passes : int
-        Most times the hyperparameters are refitted.
-    evidence : {"auto", "penalty", "bayes"}
-        `auto` takes the Bayesian one below ``50 log(side)`` rows.
-    forbidden, required : Edges, optional
-    tiers : sequence of int, optional
-        Inside the slice, no edge leads from a higher tier to a lower one.
-    prior : Prior, optional
-        Others' rows to borrow, for a personal network.
-    averaged : bool
-        Under the Bayesian evidence, keep the edges that are likely on average over graphs, not those of the single
-        most likely graph; slower.
-    scaled : bool
-        Search with every column divided by its standard deviation, so that units do not matter; weights and variances
-        come back in the Gram's units, the score does not.
-    quick : bool
-        Climb from the free start only, without restarts: a quarter of the time. Some directions are lost by it,
-        hardly any of how well the network predicts.
+    options : SearchOptions
 
     Examples
     --------
-    >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> first = rng.normal(size=500)
     >>> rows = np.column_stack([first, 0.8 * first + rng.normal(size=500)])
-    >>> learn_order(rows.T @ rows, 500, 2, 0, rng).within.round(1).tolist()
+    >>> learn_order(rows.T @ rows, 500, PriorKnowledge.empty(2, 0), rng).within.round(1).tolist()
     [[0.0, 0.8], [0.0, 0.0]]
     """
-    _check(gram, rows, variables, lags, evidence)
-    if prior is not None:
-        gram, rows = gram + prior.gram, rows + prior.rows
+    options, variables = options or SearchOptions(), knowledge.variables
+    _check(gram, rows, (knowledge.lags + 1) * variables, options.evidence)
     spread = gram.diagonal()
     # As wide as the others and independent of them, what does not vary is searched like all else.
     gram = gram + np.diag(np.where(spread > 0, 0.0, spread.mean() or rows))
-    unit = np.sqrt(gram.diagonal() / rows) if scaled else np.ones(len(gram))
-    if scaled:
+    unit = np.sqrt(gram.diagonal() / rows) if options.scaled else np.ones(len(gram))
+    if options.scaled:
         gram = rows * np.round(gram / (rows * np.outer(unit, unit)), DIGITS)
-    knowledge = combine_knowledge(variables, lags, forbidden, required, tiers)
-    bayes = evidence == "bayes" or (evidence == "auto" and rows < ROWS_PER_LOG_SIDE * math.log(len(gram)))
-    if quick:
-        restarts = 0
+    constraints = knowledge.constraints()
+    few = rows < ROWS_PER_LOG_SIDE * math.log(len(gram))
+    bayes = options.evidence == "bayes" or (options.evidence == "auto" and few)
+    restarts, passes = 0 if options.quick else options.restarts, options.passes
     graphs = []
-    for shape, free in ((0.5, True),) if quick else ((0.5, True), (50.0, False)):
-        order = arrange(minimum_pivots(gram, variables, free)[0], knowledge.required)
-        first = first_evidence(gram, rows, variables, shape, bayes, gamma)
-        graphs.append(search_orders(first, knowledge, order, rng, restarts, passes))
+    for shape, free in ((0.5, True),) if options.quick else ((0.5, True), (50.0, False)):
+        order = arrange(minimum_pivots(gram, variables, free)[0], constraints.required)
+        first = first_evidence(gram, rows, variables, shape, bayes, options.gamma)
+        graphs.append(search_orders(first, constraints, order, rng, restarts, passes))
     best = max(graphs, key=lambda graph: graph.evidence.total(graph.parents))
-    if not quick:
-        best = search_orders(best.evidence, knowledge, best.order, rng, restarts, passes, best.parents, thorough=True)
-    if quick or not (bayes and averaged):
-        return in_units(describe(best.evidence, best.parents, best.order, knowledge), unit)
-    likely = average_graphs(best.evidence, knowledge, best.parents, rng)
-    return in_units(describe(best.evidence, likely, random_topological(likely, rng), knowledge), unit)
+    if not options.quick:
+        best = search_orders(best.evidence, constraints, best.order, rng, restarts, passes, best.parents, thorough=True)
+    if options.quick or not (bayes and options.averaged):
+        return in_units(describe(best.evidence, best.parents, best.order, constraints), unit)
+    likely = average_graphs(best.evidence, constraints, best.parents, rng)
+    return in_units(describe(best.evidence, likely, random_topological(likely, rng), constraints), unit)
 
 
 def search_orders(
     evidence: Evidence,
-    knowledge: Knowledge,
+    constraints: Constraints,
     order: list[int],
     rng: np.random.Generator,
     restarts: int,
@@ -174,16 +156,16 @@ def search_orders(
     order, parents
         Where to begin; without parents, from none but the required ones.
     restarts, passes : int
-        See `learn_order`.
+        See `SearchOptions`.
     thorough : bool
         Exchange parents and begin from random orders too.
     """
-    graph = Graph(evidence, parents if parents is not None else knowledge.required, order)
+    graph = Graph(evidence, parents if parents is not None else constraints.required, order)
     for turn in range(passes):
-        found = Ordered(ParentSearch(graph.evidence, knowledge), graph.order, graph.parents)
-        found.climb_on(rng, restarts, thorough)
+        found = Ordered(ParentSearch(graph.evidence, constraints), graph.order, graph.parents)
+        found.climb_with_restarts(rng, restarts, thorough)
         if thorough and turn == 0:
-            found = _from_elsewhere(found, knowledge, rng, restarts)
+            found = _from_elsewhere(found, constraints, rng, restarts)
         same = found.parents == graph.parents
         graph = Graph(refit(graph.evidence, found.parents), found.parents, found.order)
         if same:
@@ -191,13 +173,13 @@ def search_orders(
     return graph
 
 
-def _from_elsewhere(found: Ordered, knowledge: Knowledge, rng: np.random.Generator, restarts: int) -> Ordered:
+def _from_elsewhere(found: Ordered, constraints: Constraints, rng: np.random.Generator, restarts: int) -> Ordered:
     """Climb from random orders too; from more of them the fewer variables there are, for small graphs cost nothing."""
     best = found
-    for _ in range(restarts + SMALL // len(found.order)):
-        order = arrange(rng.permutation(len(found.order)).tolist(), knowledge.required)
+    for _ in range(restarts + RANDOM_STARTS_TIMES_VARIABLES // len(found.order)):
+        order = arrange(rng.permutation(len(found.order)).tolist(), constraints.required)
         other = Ordered(found.search, order)
-        other.climb_on(rng, restarts=1, thorough=True)
+        other.climb_with_restarts(rng, restarts=1, thorough=True)
         if other.score > best.score + LEAST_GAIN:
             best = other
     return best
@@ -260,8 +242,7 @@ def first_evidence(gram: FloatArray, rows: float, variables: int, shape: float, 
     return Evidence(gram, rows, variables, shape, scale, np.full(side, price))
 
 
-def _check(gram: FloatArray, rows: float, variables: int, lags: int, evidence: str) -> None:
-    side = (lags + 1) * variables
+def _check(gram: FloatArray, rows: float, side: int, evidence: str) -> None:
     if gram.shape != (side, side):
         raise ParameterError(f"gram must have side (lags + 1) variables = {side}; got shape {gram.shape}")
     if not np.allclose(gram, gram.T) or (gram.diagonal() < 0).any():

@@ -1,4 +1,4 @@
-"""Averaging over graphs where rows are few: no single graph is likely then, but single edges may be.
+"""`average_graphs`: where rows are few no single graph is likely, but single edges may be.
 
 An edge is kept when most of the probability lies on graphs that have it. Of all graphs that one is, on average, fewest
 edges away from the truth, a reversed edge counting as two.
@@ -7,12 +7,10 @@ edges away from the truth, a reversed edge counting as two.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cotempo.networks.arrays import FloatArray
 from cotempo.networks.search.evidence import Evidence, Parents
-from cotempo.networks.search.prior_knowledge import Knowledge
-
-FloatArray = NDArray[np.float64]
+from cotempo.networks.search.prior_knowledge import Constraints
 
 #: Share of moves that try to reverse an edge, not to add or drop one.
 REVERSALS = 0.3
@@ -25,16 +23,16 @@ class GraphChain:
     ----------
     evidence : Evidence
         Bayesian, with its hyperparameters fixed.
-    knowledge : Knowledge
+    constraints : Constraints
     parents : list of tuple of int
         Where to begin.
     """
 
-    def __init__(self, evidence: Evidence, knowledge: Knowledge, parents: list[Parents]):
+    def __init__(self, evidence: Evidence, constraints: Constraints, parents: list[Parents]):
         self.evidence = evidence
-        self.allowed, self.required = knowledge
+        self.allowed, self.required = constraints
         self.parents = list(parents)
-        self._views: dict[tuple[int, Parents], tuple[float, list[float]]] = {}
+        self._profiles: dict[tuple[int, Parents], tuple[float, list[float]]] = {}
 
     def probabilities(self, rng: np.random.Generator, steps: int) -> FloatArray:
         """Return the share of time each edge is there, (side, variables); the first fifth does not count."""
@@ -58,14 +56,14 @@ class GraphChain:
         return total / max(samples, 1)
 
     def _toggle(self, node: int, column: int, chance: float) -> None:
-        gain = self._view(node, self.parents[node])[1][column]
+        gain = self._profile(node, self.parents[node])[1][column]
         if chance < gain and (column in self.parents[node] or not self._leads(node, column)):
             self.parents[node] = _flip(self.parents[node], column)
 
     def _reverse(self, node: int, parent: int, chance: float) -> None:
         if not self.allowed[parent, node]:
             return
-        gain = self._view(node, self.parents[node])[1][parent] + self._view(parent, self.parents[parent])[1][node]
+        gain = self._profile(node, self.parents[node])[1][parent] + self._profile(parent, self.parents[parent])[1][node]
         if chance >= gain:
             return
         before = self.parents[node]
@@ -75,13 +73,13 @@ class GraphChain:
         else:
             self.parents[parent] = _flip(self.parents[parent], node)
 
-    def _view(self, node: int, parents: Parents) -> tuple[float, list[float]]:
+    def _profile(self, node: int, parents: Parents) -> tuple[float, list[float]]:
         """Return the score and, for every column, what toggling it would gain."""
-        known = self._views.get((node, parents))
+        known = self._profiles.get((node, parents))
         if known is None:
             score, gains, dropping = self.evidence.profile(node, parents)
             gains[list(parents)] = dropping
-            known = self._views[node, parents] = score, gains.tolist()
+            known = self._profiles[node, parents] = score, gains.tolist()
         return known
 
     def _leads(self, source: int, target: int) -> bool:
@@ -126,12 +124,12 @@ def likely_graph(probabilities: FloatArray, required: list[Parents]) -> list[Par
 
 
 def average_graphs(
-    evidence: Evidence, knowledge: Knowledge, parents: list[Parents], rng: np.random.Generator
+    evidence: Evidence, constraints: Constraints, parents: list[Parents], rng: np.random.Generator
 ) -> list[Parents]:
     """Return the graph of the likely edges, from a chain that begins at `parents`."""
     edges = evidence.variables * len(evidence.gram)
     steps = max(min(20_000, 400 * edges), 20 * edges)
-    return likely_graph(GraphChain(evidence, knowledge, parents).probabilities(rng, steps), knowledge.required)
+    return likely_graph(GraphChain(evidence, constraints, parents).probabilities(rng, steps), constraints.required)
 
 
 def _flip(parents: Parents, column: int) -> Parents:

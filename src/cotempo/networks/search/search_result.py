@@ -1,4 +1,4 @@
-"""What a search over orders hands back: weights, noise variances and the directions that the data do not tell."""
+"""`SearchResult` of a search over orders: weights, noise variances and the edges without a direction."""
 
 from __future__ import annotations
 
@@ -6,20 +6,17 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cotempo.networks.arrays import BoolArray, FloatArray
 from cotempo.networks.search.equivalence import complete_pattern, reversed_member
 from cotempo.networks.search.evidence import COLLINEAR, Evidence, Parents
-from cotempo.networks.search.prior_knowledge import Knowledge
+from cotempo.networks.search.prior_knowledge import Constraints
 
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
-
-#: Log evidence by which one direction must win to be told: odds of 20 to 1.
-TELLING = math.log(20.0)
+#: Log evidence by which one direction must win to be reported: odds of 20 to 1.
+LOG_ODDS_DIRECTED = math.log(20.0)
 
 
-class Found(NamedTuple):
+class SearchResult(NamedTuple):
     """The network found for one Gram matrix.
 
     Attributes
@@ -33,7 +30,7 @@ class Found(NamedTuple):
     score : float
         Log evidence of the graph with its hyperparameters.
     undirected : (variables, variables) bool
-        Edges (symmetric) whose direction the data do not tell: an equivalent graph has them reversed, and is at
+        Edges (symmetric) whose direction the data leave open: an equivalent graph has them reversed, and is at
         most 20 times less likely.
     order : list of int
         An order of the variables that the graph follows.
@@ -41,7 +38,7 @@ class Found(NamedTuple):
         Columns of the Gram that are parents of each variable.
     evidence : Evidence
         With the hyperparameters learned.
-    knowledge : Knowledge
+    constraints : Constraints
         What the search was allowed.
     """
 
@@ -53,11 +50,11 @@ class Found(NamedTuple):
     order: list[int]
     parents: list[Parents]
     evidence: Evidence
-    knowledge: Knowledge
+    constraints: Constraints
 
 
-def describe(evidence: Evidence, parents: list[Parents], order: list[int], knowledge: Knowledge) -> Found:
-    """Weigh the edges of a graph by least squares and mark the directions that are not told."""
+def describe(evidence: Evidence, parents: list[Parents], order: list[int], constraints: Constraints) -> SearchResult:
+    """Weigh the edges of a graph by least squares and mark those without a direction."""
     count, side = evidence.variables, len(evidence.gram)
     weights = np.zeros((side, count))
     variance = np.empty(count)
@@ -67,20 +64,20 @@ def describe(evidence: Evidence, parents: list[Parents], order: list[int], knowl
         free = max(evidence.rows - len(chosen), 1.0)
         residual = max(least_squares.residual(node, chosen), COLLINEAR * evidence.gram[node, node])
         variance[node] = residual / free
-    return Found(
+    return SearchResult(
         within=weights[:count],
         across=weights[count:].reshape(-1, count, count),
         variance=variance,
         score=evidence.total(parents),
-        undirected=untold_edges(evidence, parents, knowledge),
+        undirected=undirected_edges(evidence, parents, constraints),
         order=list(order),
         parents=list(parents),
         evidence=evidence,
-        knowledge=knowledge,
+        constraints=constraints,
     )
 
 
-def in_units(found: Found, unit: FloatArray) -> Found:
+def in_units(found: SearchResult, unit: FloatArray) -> SearchResult:
     """Bring weights and variances back from columns that were divided by `unit`, `(side,)`."""
     count = len(found.variance)
     ratio = (unit[None, :count] / unit[:, None]).reshape(-1, count, count)
@@ -89,11 +86,11 @@ def in_units(found: Found, unit: FloatArray) -> Found:
     )
 
 
-def untold_edges(evidence: Evidence, parents: list[Parents], knowledge: Knowledge) -> BoolArray:
+def undirected_edges(evidence: Evidence, parents: list[Parents], constraints: Constraints) -> BoolArray:
     """Return the edges (symmetric) that may as well be reversed.
 
     The equivalence class says which edges the independences leave open; noise variances that are nearly equal, which
-    the evidence has learned, may still tell them.
+    the evidence has learned, may still direct them.
     """
     count, side = evidence.variables, len(evidence.gram)
     graph = np.zeros((side, count), dtype=np.bool_)
@@ -101,21 +98,21 @@ def untold_edges(evidence: Evidence, parents: list[Parents], knowledge: Knowledg
         graph[list(chosen), node] = True
     within, across = graph[:count], graph[count:].reshape(-1, count, count)
     # The reversal of [source, target] makes `target` a parent of `source`, which must be allowed.
-    fixed = ~knowledge.allowed[:, :count] | required_edges(knowledge)
+    fixed = ~constraints.allowed[:, :count] | required_edges(constraints)
     pattern = complete_pattern(within, across, fixed)
-    untold = np.zeros((count, count), dtype=np.bool_)
+    undirected = np.zeros((count, count), dtype=np.bool_)
     for source, target in np.argwhere(pattern.undirected[:count, :count] & within).tolist():
         other = reversed_member(pattern, within, source, target)
-        if _loss(evidence, parents, other) < TELLING:
-            untold[source, target] = untold[target, source] = True
-    return untold
+        if _loss(evidence, parents, other) < LOG_ODDS_DIRECTED:
+            undirected[source, target] = undirected[target, source] = True
+    return undirected
 
 
-def required_edges(knowledge: Knowledge) -> BoolArray:
+def required_edges(constraints: Constraints) -> BoolArray:
     """Return the required edges of the slice, ``[source, target]``."""
-    count = len(knowledge.required)
+    count = len(constraints.required)
     edges = np.zeros((count, count), dtype=np.bool_)
-    for node, chosen in enumerate(knowledge.required):
+    for node, chosen in enumerate(constraints.required):
         edges[[parent for parent in chosen if parent < count], node] = True
     return edges
 

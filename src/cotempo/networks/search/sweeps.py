@@ -1,4 +1,4 @@
-"""Sweeps over orders: every variable is tried at every position and left at its best.
+"""`Ordered`: an order of the variables that sweeps improve, each variable tried at every position.
 
 Moving v past one neighbour w changes only two sets of predecessors, v's and w's. And a fit changes only when it loses
 a parent or gains a candidate that would improve it, so walking v through all positions costs a handful of fits.
@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cotempo.networks.admm.acyclicity import random_topological
+from cotempo.networks.arrays import Indices
 from cotempo.networks.search.evidence import Parents
 from cotempo.networks.search.parents import LEAST_GAIN, Fit, ParentSearch
 
@@ -52,42 +53,42 @@ class Ordered:
         while sum(self._move(v) for v in rng.permutation(len(self.order)).tolist()) > LEAST_GAIN:
             pass
 
-    def climb_on(self, rng: np.random.Generator, restarts: int, thorough: bool) -> None:
+    def climb_with_restarts(self, rng: np.random.Generator, restarts: int, thorough: bool) -> None:
         """Climb, and again from other orders of the same graph, until `restarts` of them bring no gain.
 
         `thorough` exchanges parents wherever no move gains.
         """
-        self._settle(rng, thorough)
+        self._climb_fully(rng, thorough)
         idle = 0
         while idle < restarts:
             before = self.score
-            self.shake(rng)
-            self._settle(rng, thorough)
+            self.reorder(rng)
+            self._climb_fully(rng, thorough)
             idle = 0 if self.score > before + LEAST_GAIN else idle + 1
 
-    def shake(self, rng: np.random.Generator) -> None:
+    def reorder(self, rng: np.random.Generator) -> None:
         """Go to a random order that the present graph also follows: it costs nothing and opens other moves."""
         self._arrange(random_topological(self.parents, rng))
         for k, v in enumerate(self.order):
             fit = self.fits[v]
-            if any(self.prefix[k] >> candidate & 1 for candidate in fit.tempting):
+            if any(self.prefix[k] >> candidate & 1 for candidate in fit.improving):
                 better = self.search.fit(v, self.position < k, self.prefix[k], fit.parents)
                 self.fits[v] = max(fit, better, key=lambda one: one.score)
 
-    def _settle(self, rng: np.random.Generator, thorough: bool) -> None:
+    def _climb_fully(self, rng: np.random.Generator, thorough: bool) -> None:
         self.climb(rng)
-        while thorough and self._polish():
+        while thorough and self._swap_parents():
             self.climb(rng)
 
-    def _polish(self) -> bool:
+    def _swap_parents(self) -> bool:
         before = self.score
         for k, v in enumerate(self.order):
-            self.fits[v] = self.search.polish(v, self.position < k, self.prefix[k], self.fits[v])
+            self.fits[v] = self.search.swap_parents(v, self.position < k, self.prefix[k], self.fits[v])
         return self.score > before + LEAST_GAIN
 
     def _arrange(self, order: list[int]) -> None:
         self.order = order
-        self.position: NDArray[np.intp] = np.argsort(order)
+        self.position: Indices = np.argsort(order)
         self.prefix = [0]
         for v in order:
             self.prefix.append(self.prefix[-1] | 1 << v)
@@ -129,12 +130,12 @@ class Ordered:
                 before[v] = False
                 rest = tuple(parent for parent in self.fits[w].parents if parent != v)
                 neighbour = w, self.search.fit(w, before, self.prefix[k] & ~bit, rest)
-            tempted = w in own.tempting
-            if tempted:
+            improves = w in own.improving
+            if improves:
                 before = self.position <= k
                 before[v] = False
                 own = self.search.fit(v, before, self.prefix[k + 1] & ~bit, own.parents)
-            if tempted or neighbour:
+            if improves or neighbour:
                 yield k, neighbour, own
 
     def _earlier(self, v: int, now: int) -> Iterator[Step]:
@@ -145,7 +146,7 @@ class Ordered:
             if w in self.search.required[v]:
                 return
             neighbour = None
-            if v in self.fits[w].tempting:
+            if v in self.fits[w].improving:
                 before = self.position < k
                 before[v] = True
                 neighbour = w, self.search.fit(w, before, self.prefix[k] | bit, self.fits[w].parents)
@@ -155,24 +156,3 @@ class Ordered:
                 own = self.search.fit(v, self.position < k, self.prefix[k], rest)
             if lost or neighbour:
                 yield k, neighbour, own
-
-
-def random_topological(parents: list[Parents], rng: np.random.Generator) -> list[int]:
-    """Draw an order of the variables in which parents come before their children."""
-    variables = len(parents)
-    inside = [[p for p in chosen if p < variables] for chosen in parents]
-    waiting = [len(chosen) for chosen in inside]
-    children: list[list[int]] = [[] for _ in parents]
-    for v, chosen in enumerate(inside):
-        for parent in chosen:
-            children[parent].append(v)
-    ready = [v for v in range(variables) if not waiting[v]]
-    order: list[int] = []
-    while ready:
-        v = ready.pop(int(rng.integers(len(ready))))
-        order.append(v)
-        for child in children[v]:
-            waiting[child] -= 1
-            if not waiting[child]:
-                ready.append(child)
-    return order
