@@ -9,7 +9,7 @@ the problem and its augmented Lagrangian are
     sum_k w_k { l_k(Z_k) + <dual_k, Z_k - Z> + rho_2/2 |Z_k - Z|^2 }
         + lambda_W |W|_1 + lambda_A |A|_1 + alpha h(W) + rho_1/2 h(W)^2
 
-where ``dual_k`` stacks ``beta_k`` on ``gamma_k``. The weight stands before a client's whole brace, penalty and dual
+where ``dual_k`` stacks ``beta_k`` on ``gamma_k``. The weight stands before all of a client's brace, penalty and dual
 included: the constraint ``Z_k = Z`` is the same whatever multiplies it, and this choice lets w_k cancel from the
 client's own step and from its dual's. The server's step is left with
 
@@ -35,7 +35,7 @@ from cotempo.data import Series
 from cotempo.federation import Answers, Message, Method, Metrics, Outcome, Spec, register
 from cotempo.networks.admm.acyclicity import acyclicity
 from cotempo.networks.admm.penalties import LARGEST_CYCLE_PENALTY, Penalties, soft_threshold
-from cotempo.networks.admm.trial import SplitRows, TrialState, TrialThenFit
+from cotempo.networks.admm.trial import CYCLE_TOLERANCE, SplitRows, TrialState, TrialThenFit
 from cotempo.networks.arrays import FloatArray
 from cotempo.networks.data.generate import make_networks
 from cotempo.networks.fitted import FittedNetwork
@@ -171,7 +171,7 @@ class FDBNL(TrialThenFit):
             "change": max(one.change for one in found),
         }
         stepped = replace(state, shared=np.stack(shared), variance=variance, penalties=np.array(penalties))
-        return stepped, metrics, all(one.small(self.cycle_tolerance, self.tolerance) for one in found)
+        return stepped, metrics, all(one.small(self.tolerance) for one in found)
 
     def _solve_fields(self, state: TrialState) -> Mapping[str, Spec]:
         candidates, side, count = state.shared.shape
@@ -217,20 +217,6 @@ def client_step(spectrum: Spectrum, dual: FloatArray, shared: FloatArray, penalt
         Z_k = (G + rho_2 I)^-1 ([S; M'] - dual_k + rho_2 Z),
 
     and with ``G = V diag(values) V'`` a new rho_2 costs two products instead of a new inverse.
-
-    Parameters
-    ----------
-    spectrum : Spectrum
-        From `decompose`.
-    dual, shared : (..., (lags + 1) variables, variables)
-        dual_k and Z.
-    penalty : float
-        rho_2, above 0.
-
-    Returns
-    -------
-    (..., (lags + 1) variables, variables)
-        Z_k.
 
     Examples
     --------
@@ -386,39 +372,26 @@ def penalty_step(penalties: Penalties, cycles: float, cycle_growth: float, conse
 
 
 class Residuals(NamedTuple):
-    """How far a round is from a solution, independent of the number of variables.
+    """How far a round is from a solution: h(W), and two residuals over ``max(1, |Z|)``.
 
-    Attributes
-    ----------
-    cycles : float
-        h(W).
-    primal : float
-        Root of the weighted mean of ``|Z_k - Z|^2``, Z being what the client was sent, over ``max(1, |Z|)``.
-    change : float
-        ``|Z_new - Z_old|`` over ``max(1, |Z|)``: the dual residual without its factor rho_2.
+    `primal` is the root of the weighted mean of ``|Z_k - Z|^2``, Z being what the client was sent; `change` is
+    ``|Z_new - Z_old|``, the dual residual without its factor rho_2.
     """
 
     cycles: float
     primal: float
     change: float
 
-    def small(self, cycle_tolerance: float = 1e-5, tolerance: float = 0.01) -> bool:
+    def small(self, tolerance: float = 0.01) -> bool:
         """Return whether to stop. Small h alone is not enough: an all-zero W has no cycles either."""
-        return self.cycles <= cycle_tolerance and max(self.primal, self.change) <= tolerance
+        return self.cycles <= CYCLE_TOLERANCE and max(self.primal, self.change) <= tolerance
 
 
 def residuals(shared: FloatArray, previous: FloatArray, mean_square_gap: float) -> Residuals:
-    """Measure a round at the server.
+    """Measure a round at the server, from the new and the last Z and the weighted mean of ``|Z_k - previous|^2``.
 
     A client measures its gap against the Z it was sent, because it sees the new one only a round later; gap and
     change together bound its distance to the new one.
-
-    Parameters
-    ----------
-    shared, previous : ((lags + 1) variables, variables)
-        The new and the last Z.
-    mean_square_gap : float
-        Weighted mean over clients of ``|Z_k - previous|^2``.
 
     Examples
     --------

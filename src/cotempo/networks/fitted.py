@@ -207,7 +207,7 @@ class Ranking(Framed):
         """
         edges, off = edges_of(truth), self._off_diagonal
         if edges.shape != self.scores.shape:
-            raise DataError(f"truth must be {self.scores.shape}, one row and column per variable; got {edges.shape}")
+            raise DataError(f"truth must be {self.scores.shape}, one row and column per variable, got {edges.shape}")
         scores, labels = self.scores[off], edges[off]
         return {"auroc": area_under_roc(scores, labels), "aupr": average_precision(scores, labels)}
 

@@ -87,12 +87,17 @@ def average_precision(scores: FloatArray, labels: BoolArray) -> float:
     return float((np.diff(hits_there, prepend=0) * precision).sum() / hits[-1])
 
 
-def _score_one(found: Network, truth: Network) -> dict[str, float]:
+def check_comparable(found: Network, truth: Network) -> None:
+    """Raise `DataError` unless both networks have the same variables and lags."""
     if found.variables != truth.variables or found.lags != truth.lags:
         raise DataError(
-            "found and true network must have the same variables, in the same order, and lags; got "
+            "found and true network must have the same variables, in the same order, and lags, got "
             f"{found.variables} with {found.lags} lags and {truth.variables} with {truth.lags}"
         )
+
+
+def _score_one(found: Network, truth: Network) -> dict[str, float]:
+    check_comparable(found, truth)
     off_diagonal = ~np.eye(len(truth.variables), dtype=np.bool_)
     lagged = np.broadcast_to(off_diagonal, truth.across.shape)
     everywhere = np.ones(truth.across.shape, dtype=np.bool_)
@@ -140,10 +145,10 @@ def _pair_up(
     clients = sorted(mappings[0])
     if any(sorted(mapping) != clients for mapping in mappings):
         raise DataError(
-            f"found and true networks must name the same clients; got {[sorted(side) for side in mappings]}"
+            f"found and true networks must name the same clients, got {[sorted(side) for side in mappings]}"
         )
     if not clients:
-        raise DataError("at least one client's network must be given; got an empty mapping")
+        raise DataError("at least one client's network must be given, got an empty mapping")
 
     def of(side: Network | Mapping[str, Network], client: str) -> Network:
         return side if isinstance(side, Network) else side[client]

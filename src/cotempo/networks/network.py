@@ -60,7 +60,7 @@ class Network(Framed):
             )
         names = tuple(self.variables) or variable_names(count)
         if len(names) != count or len(set(names)) != count:
-            raise DataError(f"variables must be {count} different names, one per row of within; got {names}")
+            raise DataError(f"variables must be {count} different names, one per row of within, got {names}")
         object.__setattr__(self, "within", within)
         object.__setattr__(self, "across", across)
         object.__setattr__(self, "variables", names)
@@ -80,10 +80,14 @@ class Network(Framed):
         """Whether the process settles: every eigenvalue of its companion matrix lies inside the unit circle."""
         return spectral_radius(self.within, self.across) < 1.0
 
+    @property
+    def stacked(self) -> FloatArray:
+        """All weights as one array, ``(1 + lags, variables, variables)``, lag 0 first."""
+        return np.concatenate([self.within[None], self.across])
+
     def edges(self) -> list[tuple[str, str, int, float]]:
         """List the edges as (source, target, lag, weight), lag 0 first."""
-        stacked = np.concatenate([self.within[None], self.across])
-        names = self.variables
+        stacked, names = self.stacked, self.variables
         return [
             (names[source], names[target], int(lag), float(stacked[lag, source, target]))
             for lag, source, target in np.argwhere(stacked != 0)
@@ -142,7 +146,7 @@ class Network(Framed):
         past = np.asarray(history, dtype=np.float64)
         count = len(self.variables)
         if past.ndim != 2 or past.shape[1] != count or len(past) < self.lags:
-            raise DataError(f"history must have at least {self.lags} rows and {count} columns; got shape {past.shape}")
+            raise DataError(f"history must have at least {self.lags} rows and {count} columns, got shape {past.shape}")
         if np.isnan(past[len(past) - self.lags :]).any():
             raise DataError(f"the last {self.lags} rows of history must have no missing cell; fill them in first")
         return simulate_svar(self.within, self.across, np.zeros((_steps(steps), count)), past)
@@ -206,5 +210,5 @@ def _read_only(values: ArrayLike) -> FloatArray:
 
 def _steps(steps: int) -> int:
     if steps < 0:
-        raise ParameterError(f"steps must be at least 0; got {steps}")
+        raise ParameterError(f"steps must be at least 0, got {steps}")
     return steps

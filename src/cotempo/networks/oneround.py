@@ -125,17 +125,10 @@ class ClientTable:
 
 
 class OwnRows(NamedTuple):
-    """A client's transitions, its variables in the order of all clients'.
+    """A client's transitions, its variables, at the places `held`, in the order of all clients'.
 
-    Attributes
-    ----------
-    rows : Transitions
-    held : (own variables,)
-        Places of its variables among all clients'.
-    seen : int
-        Number of rows before the held-out ones. A row shares cells with the `lags` before it: those are in neither.
-    judged : (rows, side)
-        The held-out rows: the last fifth of those without a missing cell.
+    `judged` are the held-out rows, the last fifth of those without a missing cell; `seen` rows come before them. A row
+    shares cells with the `lags` before it: those are in neither.
     """
 
     rows: Transitions
@@ -208,7 +201,6 @@ class OneRound(Method):
         pattern="^(auto|penalty|bayes)$",
         description="``auto`` takes the Bayesian evidence where rows are few, the penalised one where they are many.",
     )
-    gamma: float = Field(1.0, ge=0, description="Strength of the penalty.")
     restarts: int = Field(1, ge=0, description="Further orders tried without gain before the search ends.")
     scaled: bool = Field(
         True,
@@ -386,7 +378,7 @@ class OneRound(Method):
     def _find(self, gram: Gram, knowledge: PriorKnowledge, rng: np.random.Generator, *, quick: bool) -> SearchResult:
         # Predictions are compared, and the penalty, made to find few wrong edges, leaves out too many for that.
         evidence = "bayes" if quick and self.evidence == "auto" else self.evidence
-        options = SearchOptions(evidence, self.gamma, self.restarts, scaled=self.scaled, quick=quick)
+        options = SearchOptions(evidence, self.restarts, scaled=self.scaled, quick=quick)
         return learn_order(gram.gram, gram.rows, knowledge.without(gram.unseen), rng, options)
 
     def learn(self, state: OneRoundState, rng: Rng, *, trial: bool = False) -> tuple[OneRoundState, Metrics]:

@@ -22,7 +22,7 @@ from cotempo.federation import Answers, Message, Method, Metrics, Outcome, Spec,
 from cotempo.networks.admm.acyclicity import acyclicity
 from cotempo.networks.admm.dynotears import penalised_step
 from cotempo.networks.admm.penalties import Penalties
-from cotempo.networks.admm.trial import SplitRows, TrialState, TrialThenFit
+from cotempo.networks.admm.trial import CYCLE_TOLERANCE, SplitRows, TrialState, TrialThenFit
 from cotempo.networks.arrays import FloatArray
 from cotempo.networks.data.generate import make_networks
 from cotempo.networks.fdbnl import dual_step, penalty_step
@@ -201,7 +201,7 @@ class PFDBNL(TrialThenFit):
             penalty_step(Penalties(*one), h, self.cycle_growth**share, self.consensus_growth**share)
             for one, h in zip(state.penalties.tolist(), cycles.tolist(), strict=True)
         ]
-        last = bool(cycles.max() <= self.cycle_tolerance and max(moving.values()) <= self.tolerance)
+        last = bool(cycles.max() <= CYCLE_TOLERANCE and max(moving.values()) <= self.tolerance)
         stepped = replace(state, shared=shared, penalties=np.array(grown))
         return stepped, {"cycles": float(cycles.max()), **moving}, last
 

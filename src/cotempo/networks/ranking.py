@@ -178,7 +178,7 @@ class EdgeRanking(Method):
     candidates: tuple[str, ...] = Field(
         tuple(CANDIDATES),
         description="What the score ``auto`` chooses from. Candidates that would make too many columns, or leave a "
-        "client with few rows, are left out; the ranking's ``left_out`` says which and why.",
+        "client with few rows, are left out; the ranking's ``left_out`` lists them with the reason.",
     )
     features: int = Field(12, ge=1, le=200, description="How many Fourier features a variable has.")
     minimum_rows: int = Field(
@@ -224,7 +224,7 @@ class EdgeRanking(Method):
         prepared = SeriesPieces(tuple(time for time, _ in pieces), tuple(values for _, values in pieces))
         rows = prepared.complete(self._reaches[0])
         if rows < self.minimum_rows:
-            raise DataError([Problem(f"at least {self.minimum_rows} complete rows are needed, there are {rows}")])
+            raise DataError([Problem(f"at least {self.minimum_rows} complete rows are needed, got {rows}")])
         return prepared
 
     def answer(self, question: Question, prepared: SeriesPieces, memory: None, rng: Rng) -> tuple[Message, None]:

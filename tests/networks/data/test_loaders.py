@@ -67,7 +67,7 @@ def test_bad_files_and_choices_are_refused(dream4: Path, tmp_path: Path) -> None
         ct.read_dream4(tmp_path / "nowhere.npz")
     with pytest.raises(DataError, match="sim1_ts"):
         ct.read_netsim(dream4)
-    with pytest.raises(ParameterError, match="network must lie between 1 and 2; got 3"):
+    with pytest.raises(ParameterError, match="network must lie between 1 and 2, got 3"):
         ct.read_dream4(dream4, network=3)
     with pytest.raises(ParameterError, match="nodes must be one of"):
         ct.read_netsim(dream4, nodes=7)

@@ -10,8 +10,7 @@ from cotempo.errors import DataError
 from cotempo.networks.data.structure import Recipe, draw_network
 from cotempo.networks.network import Network
 from cotempo.networks.plots.page import plot_networks
-from cotempo.networks.plots.slices import plot_slices
-from cotempo.networks.plots.status import STATUSES, edge_status
+from cotempo.networks.plots.slices import STATUSES, edge_status, plot_slices
 
 TRUTH = Network([[0, 0.5, 0.4], [0, 0, 0.3], [0, 0, 0]], [[[0.5, 0, 0], [0, 0, 0], [0, 0.4, 0]]])
 FOUND = Network([[0, 0.5, 0], [0, 0, 0], [0, 0.3, 0]], [[[0.5, 0, 0], [0, 0, 0.2], [0, 0, 0]]])

@@ -100,7 +100,7 @@ def test_variance_prior_tells_equal_from_unequal():
 def test_search_finds_the_best_of_all_orders(seed, kind):
     joined, _ = draw(4, 60, seed, spread="unequal")
     gram = joined.T @ joined
-    evidence = first_evidence(gram, 60, 4, 2.0, kind == "bayes", 1.0)
+    evidence = first_evidence(gram, 60, 4, 2.0, kind == "bayes")
     best = {}
     for node in range(4):
         scores = {

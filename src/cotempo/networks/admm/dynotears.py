@@ -51,11 +51,6 @@ def penalised_step(
     iterations, passes : int
         Limits for L-BFGS-B in one pass, and for passes; a step that is taken again soon needs few.
 
-    Returns
-    -------
-    ((lags + 1) variables, variables)
-        Z.
-
     Examples
     --------
     >>> gram = np.array([[1.0, 0.5], [0.5, 1.25]])

@@ -31,6 +31,7 @@ from cotempo.networks.network import Network
 
 STAGES = ("trial", "final")
 MINIMUM_TRANSITIONS = 2
+CYCLE_TOLERANCE = 1e-5  # of h(W), when a stage ends
 SPARSITIES = (0.2, 0.28, 0.4, 0.56, 0.7)
 TIE = 1e-7  # nats a row: candidates that lead to the same network differ by rounding only
 Sparsity = Annotated[float, Field(ge=0)] | Literal["auto"]
@@ -155,8 +156,9 @@ class TrialThenFit(Method):
         True,
         description="Count a round in which half of the clients take part as half a round, not as a full one.",
     )
-    tolerance: float = Field(0.01, gt=0, description="A stage ends when the residuals are below it, and h(W) is too.")
-    cycle_tolerance: float = Field(1e-5, gt=0, description="h(W) below it counts as no cycle.")
+    tolerance: float = Field(
+        0.01, gt=0, description="A stage ends when the residuals are below it, and h(W) below 1e-5."
+    )
     cycle_growth: float = Field(2.0, ge=1, description="Factor of rho_1 each round, phi_1 of the paper.")
     iterations: int = Field(
         10, ge=1, description="Iterations of L-BFGS-B in one round; the next round continues from there."

@@ -59,7 +59,7 @@ def make_networks(
         Standard deviation 1 for all, or uniform on [.5, 2] for each variable.
     standardised : bool
         Divide every variable by its standard deviation; the truth is rescaled with it. It removes what the
-        variances tell about the order.
+        variances reveal about the order.
     distribution : {"gaussian", "laplace", "uniform", "exponential"}
         Of the noise, centred and scaled to the same variance.
     shared : float
@@ -156,20 +156,20 @@ def _check(
         ("decay", recipe.decay, 1),
     ):
         if not value >= least:
-            raise ParameterError(f"{name} must be at least {least}; got {value}")
+            raise ParameterError(f"{name} must be at least {least}, got {value}")
     for name, word, words in (("noise", noise, _NOISES), ("distribution", distribution, _DISTRIBUTIONS)):
         if word not in words:
-            raise ParameterError(f"{name} must be one of {words}; got {word!r}{nearest(word, words)}")
+            raise ParameterError(f"{name} must be one of {words}, got {word!r}{nearest(word, words)}")
     if not 0 <= shared <= 1:
-        raise ParameterError(f"shared must lie between 0 and 1; got {shared}")
+        raise ParameterError(f"shared must lie between 0 and 1, got {shared}")
     if not 0 <= missing < 1:
-        raise ParameterError(f"missing must be at least 0 and below 1; got {missing}")
+        raise ParameterError(f"missing must be at least 0 and below 1, got {missing}")
 
 
 def _check_effect(nonlinear: str, standardised: bool) -> None:
     if nonlinear and nonlinear not in _EFFECTS:
         raise ParameterError(
-            f"nonlinear must be empty or one of {tuple(_EFFECTS)}; got {nonlinear!r}{nearest(nonlinear, _EFFECTS)}"
+            f"nonlinear must be empty or one of {tuple(_EFFECTS)}, got {nonlinear!r}{nearest(nonlinear, _EFFECTS)}"
         )
     if nonlinear and standardised:
         raise ParameterError(

@@ -96,7 +96,7 @@ def read_netsim(
     Smith et al. (2011), Network modelling methods for FMRI.
     """
     if nodes not in _SIMULATIONS:
-        raise ParameterError(f"nodes must be one of {tuple(_SIMULATIONS)}; got {nodes}")
+        raise ParameterError(f"nodes must be one of {tuple(_SIMULATIONS)}, got {nodes}")
     simulation = _SIMULATIONS[nodes]
     arrays = _arrays(path, (f"{simulation}_ts", f"{simulation}_net"))
     series, weights = (arrays[f"{simulation}_{part}"].astype(np.float64) for part in ("ts", "net"))
@@ -135,4 +135,4 @@ def _client_names(count: int) -> list[str]:
 
 def _within(name: str, value: int, low: int, high: int) -> None:
     if not low <= value <= high:
-        raise ParameterError(f"{name} must lie between {low} and {high}; got {value}")
+        raise ParameterError(f"{name} must lie between {low} and {high}, got {value}")

@@ -59,9 +59,9 @@ def make_lorenz96(
     """
     for name, value, least in (("variables", variables, 4), ("clients", clients, 1), ("samples", samples, clients)):
         if value < least:
-            raise ParameterError(f"{name} must be at least {least}; got {value}")
+            raise ParameterError(f"{name} must be at least {least}, got {value}")
     if not step > 0 or noise < 0:
-        raise ParameterError(f"step must be above 0 and noise at least 0; got {step} and {noise}")
+        raise ParameterError(f"step must be above 0 and noise at least 0, got {step} and {noise}")
     for_start, for_noise = np.random.default_rng(seed).spawn(2)
     start = force + for_start.normal(scale=0.01, size=variables)
     path = _integrate(start, force, step, _BURN_IN + samples)[_BURN_IN:]

@@ -56,7 +56,7 @@ def draw_relatives(recipe: Recipe, clients: int, shared: float, rng: np.random.G
     that is random but for the common edges, so that nothing but those is shared.
     """
     ancestor = draw_network(recipe, rng)
-    stacked = np.concatenate([ancestor.within[None], ancestor.across])
+    stacked = ancestor.stacked
     edges = np.argwhere(stacked != 0)
     own = rng.permutation(len(edges))[round(shared * len(edges)) :]
     common = stacked.copy()

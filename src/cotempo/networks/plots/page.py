@@ -11,10 +11,7 @@ from numpy.typing import NDArray
 
 from cotempo.networks.arrays import FloatArray
 from cotempo.networks.network import Network
-from cotempo.networks.plots.slices import plot_slices
-from cotempo.networks.plots.status import STATUSES, edge_status, legend_handles, stack
-
-__all__ = ["plot_networks", "plot_slices"]
+from cotempo.networks.plots.slices import STATUSES, edge_status, legend_handles, plot_slices
 
 _MOST_VARIABLES_AS_SLICES = 20
 
@@ -68,7 +65,7 @@ def _fill_slices(part: SubFigure, networks: dict[str, Network], truth: Network |
 
 
 def _fill_matrices(part: Figure | SubFigure, networks: dict[str, Network], status: NDArray[np.str_] | None) -> None:
-    weights = {name: stack(network) for name, network in networks.items()}
+    weights = {name: network.stacked for name, network in networks.items()}
     limit = max(float(np.abs(stacked).max(initial=0.0)) for stacked in weights.values()) or 1.0
     lags = len(weights["found"])
     panels = part.subplots(len(networks), lags, squeeze=False)

@@ -7,11 +7,21 @@ from collections.abc import Iterator
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import FancyArrowPatch
 from matplotlib.path import Path
+from numpy.typing import NDArray
 
+from cotempo.networks.metrics import check_comparable
 from cotempo.networks.network import Network
-from cotempo.networks.plots.status import STATUSES, edge_status, legend_handles, stack
+
+# Colours that stay apart for colour-blind readers; the marker shows the same in black and white.
+STATUSES = {
+    "correct": ("#009E73", "o"),
+    "reversed": ("#CC79A7", "D"),
+    "extra": ("#E69F00", "P"),
+    "missing": ("#444444", "x"),
+}
 
 _PLAIN = "#4477AA"
 _NODE_GAP = 0.05  # between the middle of a dot and the tip of an arrow, in columns
@@ -80,12 +90,12 @@ def _rows(network: Network) -> list[int]:
 
 
 def _arrows(network: Network, truth: Network | None) -> Iterator[tuple[int, int, int, float, str]]:
-    weights = stack(network)
+    weights = network.stacked
     if truth is None:
         for lag, source, target in np.argwhere(weights != 0).tolist():
             yield lag, source, target, float(weights[lag, source, target]), _PLAIN
         return
-    status, true_weights = edge_status(network, truth), stack(truth)
+    status, true_weights = edge_status(network, truth), truth.stacked
     for lag, source, target in np.argwhere(status != "").tolist():
         kind = str(status[lag, source, target])
         shown = true_weights if kind == "missing" else weights
@@ -116,3 +126,33 @@ def _draw_nodes(ax: Axes, network: Network, rows: list[int]) -> None:
     ax.set_xlim(-lags - 0.35, 1.15)
     ax.set_ylim(-count + 0.4, 1.2 + 0.03 * count)
     ax.set_axis_off()
+
+
+def edge_status(found: Network, truth: Network) -> NDArray[np.str_]:
+    """Return the status of every cell, ``(1 + lags, variables, variables)``; empty where neither has an edge.
+
+    A reversed edge is marked once, where it was found. Only lag 0 has reversed edges.
+
+    Examples
+    --------
+    >>> truth = Network([[0.0, 0.5], [0.0, 0.0]], [[[0.4, 0.0], [0.0, 0.0]]])
+    >>> found = Network([[0.0, 0.0], [0.5, 0.0]], [[[0.4, 0.0], [0.0, 0.0]]])
+    >>> edge_status(found, truth).tolist()
+    [[['', ''], ['reversed', '']], [['correct', ''], ['', '']]]
+    """
+    check_comparable(found, truth)
+    have, want = found.stacked != 0, truth.stacked != 0
+    status = np.select([have & want, have & ~want, want & ~have], ["correct", "extra", "missing"], "")
+    status = status.astype("<U8")
+    turned = (status[0] == "extra") & (status[0] == "missing").T
+    status[0][turned] = "reversed"
+    status[0][turned.T] = ""
+    return status
+
+
+def legend_handles() -> list[Line2D]:
+    """Return one marker per status, for a legend."""
+    return [
+        Line2D([], [], color=colour, marker=marker, label=status, markersize=6, linewidth=1.5)
+        for status, (colour, marker) in STATUSES.items()
+    ]

@@ -1,7 +1,7 @@
 """`hidden_correlations`: binary, counted, skewed and Gaussian columns in one matrix, by the Gaussian copula.
 
 Every column is taken for a rising function of a hidden Gaussian. Its values are sorted into bins common to all
-clients; the summed counts say where the hidden thresholds lie, and a value becomes the mean of the hidden Gaussian in
+clients; the summed counts give the hidden thresholds, and a value becomes the mean of the hidden Gaussian in
 its bin, ``s(x) = E[z | bin]``. Two such columns have (Mehler)
 
     E[s_i s_j] = sum_k a_ik a_jk r^k,     a_ik = E[s_i(z) He_k(z)] / sqrt(k!)
@@ -36,16 +36,7 @@ def edges() -> FloatArray:
 
 
 def histogram(values: FloatArray) -> FloatArray:
-    """Count standardised values by bin; missing ones are left out.
-
-    Parameters
-    ----------
-    values : (rows, variables)
-
-    Returns
-    -------
-    (variables, BINS)
-    """
+    """Count standardised values, `(rows, variables)`, by bin, `(variables, BINS)`; missing ones are left out."""
     bins = np.searchsorted(edges(), values)
     seen = ~np.isnan(values)
     return np.stack(
@@ -56,11 +47,7 @@ def histogram(values: FloatArray) -> FloatArray:
 def hidden_scores(values: FloatArray, counts: FloatArray) -> FloatArray:
     """Replace standardised values by the mean of the hidden Gaussian in their bin; missing stays missing.
 
-    Parameters
-    ----------
-    values : (rows, variables)
-    counts : (variables, BINS)
-        Summed over clients.
+    `counts`, `(variables, BINS)`, are the histograms summed over clients.
     """
     table = _bin_means(counts)
     found = np.take_along_axis(table, np.searchsorted(edges(), values).T, axis=1).T
@@ -68,18 +55,9 @@ def hidden_scores(values: FloatArray, counts: FloatArray) -> FloatArray:
 
 
 def hidden_correlations(scatter: FloatArray, counts: FloatArray) -> FloatArray:
-    """Return the correlation matrix of the hidden Gaussians.
+    """Return the correlation matrix of the hidden Gaussians, from the centred Gram of hidden scores now and at lags.
 
-    Parameters
-    ----------
-    scatter : (side, side)
-        Centred Gram of hidden scores now and at lags; the side is a multiple of the variables.
-    counts : (variables, BINS)
-
-    Notes
-    -----
-    Solved pair by pair, the matrix need not be positive definite: eigenvalues below .01 are raised to it and the
-    diagonal is brought back to 1.
+    Solved pair by pair, the matrix need not be positive definite: eigenvalues below .01 are raised to it.
     """
     spread = np.sqrt(scatter.diagonal())
     observed = scatter / np.outer(spread, spread)
@@ -105,7 +83,7 @@ def _implied(correlation: FloatArray, weights: FloatArray) -> FloatArray:
 
 
 def _thresholds(counts: FloatArray) -> FloatArray:
-    """Where the bins' edges lie on the hidden Gaussian, ``(variables, BINS + 1)``."""
+    """Return the bins' edges on the hidden Gaussian, ``(variables, BINS + 1)``."""
     shares = np.cumsum(counts, axis=1) / counts.sum(axis=1, keepdims=True)
     inner = norm.ppf(np.clip(shares[:, :-1], 0.0, 1.0))
     ends = np.full((len(counts), 1), np.inf)
@@ -119,7 +97,7 @@ def _bin_means(counts: FloatArray) -> FloatArray:
 
 
 def _hermite_weights(counts: FloatArray) -> FloatArray:
-    """a_k for k = 1, 2, ..., ``(variables, terms)``.
+    """Return a_k for k = 1, 2, ..., ``(variables, terms)``.
 
     The integral of He_k against the density over a bin is ``[-He_{k-1} density]`` at its ends.
     """

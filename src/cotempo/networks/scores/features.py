@@ -11,16 +11,7 @@ from cotempo.networks.arrays import FloatArray, Indices
 
 
 class Column(NamedTuple):
-    """One column of the joint rows.
-
-    Attributes
-    ----------
-    kind : {"now", "lag", "square", "product", "wave"}
-    sources : tuple of int
-        The variables it is made of.
-    lag : int
-        How many steps ago.
-    """
+    """One column of the joint rows: "now", "lag", "square", "product" or "wave" of some variables, `lag` steps ago."""
 
     kind: str
     sources: tuple[int, ...]
@@ -79,16 +70,7 @@ class JointRows:
         return first, second
 
     def rows(self, piece: FloatArray) -> FloatArray:
-        """Return the joint rows of one contiguous piece, NaN where a cell is missing.
-
-        Parameters
-        ----------
-        piece : (times, variables)
-
-        Returns
-        -------
-        (times - lags, columns)
-        """
+        """Return the joint rows of one contiguous piece, `(times - lags, columns)`; NaN where a cell is missing."""
         count = max(len(piece) - self.lags, 0)
         shifted = [piece[self.lags - lag : self.lags - lag + count] for lag in range(self.lags + 1)]
         blocks = list(shifted)
@@ -106,10 +88,6 @@ def draw_waves(count: int, rng: np.random.Generator) -> FloatArray:
     """Draw frequencies and phases, whose features approximate the mean of two Gaussian kernels on standardised values.
 
     The kernels have length 1 and 1/2: one alone misses effects that turn round within a standard deviation.
-
-    Returns
-    -------
-    (2, count)
 
     References
     ----------

@@ -46,17 +46,7 @@ _STRENGTHS = 10.0 ** np.arange(-4, 3)
 
 
 class Choice(NamedTuple):
-    """The candidate that predicts best.
-
-    Attributes
-    ----------
-    name : str
-        Features and regression, ``"products, ridge"``.
-    scores : (variables, variables)
-        ``[source, target]``.
-    likelihoods : dict from str to float
-        Predictive log-likelihood of every candidate.
-    """
+    """The candidate that predicts best, such as ``"products, ridge"``, and all predictive log-likelihoods."""
 
     name: str
     scores: FloatArray
@@ -64,15 +54,9 @@ class Choice(NamedTuple):
 
 
 class Blocks(NamedTuple):
-    """Joint rows in blocks, centred and standardised by their pooled moments.
+    """Grams of blocks of joint rows, `(blocks, columns, columns)`, centred and standardised by their pooled moments.
 
-    Attributes
-    ----------
-    grams : (blocks, columns, columns)
-        The targets are the first columns.
-    rows : (blocks,)
-    flat : (columns,) bool
-        Whether a column does not vary but for rounding.
+    The targets are the first columns. `flat` columns do not vary but for rounding.
     """
 
     grams: FloatArray
@@ -88,18 +72,7 @@ class Blocks(NamedTuple):
 
 
 class Regressions(NamedTuple):
-    """Regressions of all targets on one candidate's features.
-
-    Attributes
-    ----------
-    blocks : (blocks, columns, columns)
-        See `Blocks.grams`.
-    rows : (blocks,)
-    chosen : (features,)
-        Columns of the candidate's features.
-    uses : (variables, columns) bool
-        Whether a column is made of a variable.
-    """
+    """Regressions of all targets on the `chosen` columns; `uses[i, j]` is whether column j is made of variable i."""
 
     blocks: FloatArray
     rows: FloatArray
@@ -137,16 +110,7 @@ def standard_blocks(sums: Sums) -> Blocks:
 
 
 def choose(blocks: Blocks, columns: Sequence[Column], names: Sequence[str]) -> Choice:
-    """Return the scores of the candidate that predicts best.
-
-    Parameters
-    ----------
-    blocks : Blocks
-    columns : sequence of Column
-        What the rows' columns are.
-    names : sequence of str
-        Candidates, of `CANDIDATES`.
-    """
+    """Return the scores of the candidate, of `CANDIDATES`, that predicts best."""
     problems = {name: blocks.select(columns, *CANDIDATES[name]) for name in names}
     likelihoods = {}
     for name, problem in problems.items():
@@ -176,7 +140,7 @@ class RidgeSpectrum(NamedTuple):
     spread: FloatArray
 
     def evidence(self, rows: float, strength: float) -> float:
-        """Log evidence of all targets together, slopes ~ N(0, strength variance)."""
+        """Return the log evidence of all targets together, slopes ~ N(0, strength variance)."""
         explained = (self.rotated**2 / (self.values[:, None] + 1.0 / strength)).sum(axis=0)
         determinant = np.log1p(strength * self.values).sum()
         rest = _SCALE + np.maximum(self.spread - explained, 0.0) / 2.0
@@ -184,7 +148,7 @@ class RidgeSpectrum(NamedTuple):
         return float(each.sum())
 
     def best_strength(self, rows: float) -> float:
-        """The strength that makes the data most likely."""
+        """Return the strength that makes the data most likely."""
         return float(max(_STRENGTHS, key=lambda strength: self.evidence(rows, strength)))
 
 

@@ -9,21 +9,15 @@ import numpy as np
 
 from cotempo.networks.arrays import FloatArray
 
-#: Added to variances, as a share: pasts that are copies of each other can then be told apart from nothing.
+#: Added to variances, as a share: it keeps the Gram of pasts that are copies of each other invertible.
 COLLINEAR = 1e-10
 
 
 def granger(scatter: FloatArray, rows: float, lags: int) -> FloatArray:
     """Return the F statistic of the source's past in a regression of the target on its own past and the source's.
 
-    ``F = (rss_own - rss_both) / lags / (rss_both / (rows - 2 lags - 1))``
-
-    Parameters
-    ----------
-    scatter : ((lags + 1) variables, (lags + 1) variables)
-        Centred Gram of ``[x_t, x_{t-1}, ..., x_{t-p}]``.
-    rows : float
-    lags : int
+    ``F = (rss_own - rss_both) / lags / (rss_both / (rows - 2 lags - 1))``, from the centred Gram of
+    ``[x_t, x_{t-1}, ..., x_{t-p}]``.
 
     References
     ----------
@@ -50,12 +44,7 @@ def granger(scatter: FloatArray, rows: float, lags: int) -> FloatArray:
 def partial_correlations(scatter: FloatArray, shrinkage: float = 0.0) -> FloatArray:
     """Return ``-P_ik / sqrt(P_ii P_kk)`` with P the inverse of the correlation matrix.
 
-    Parameters
-    ----------
-    scatter : (side, side)
-        A covariance up to a factor.
-    shrinkage : float
-        Share of the identity mixed into the correlations; above 0 where rows are fewer than columns.
+    `shrinkage`, a share of the identity mixed into the correlations, must be above 0 where rows are fewer than columns.
 
     Examples
     --------
@@ -94,14 +83,7 @@ def skewness_direction(scatter: FloatArray, thirds: FloatArray, rows: float) -> 
     """Return ``sqrt(n) r_ij (E[x_i^2 x_j] - E[x_i x_j^2])``, positive where i drives j.
 
     Variables are standardised, and turned round where their skewness is negative. A cause is more skewed than what it
-    causes, because noise is added on the way.
-
-    Parameters
-    ----------
-    scatter : (variables, variables)
-    thirds : (variables, variables)
-        ``sum_t x_i^2 x_j`` about the mean.
-    rows : float
+    causes, because noise is added on the way. `thirds` are ``sum_t x_i^2 x_j`` about the mean.
 
     References
     ----------

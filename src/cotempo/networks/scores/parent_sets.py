@@ -31,14 +31,9 @@ _ALMOST_NEVER, _ALMOST_SURE = 1e-300, 1.0 - 1e-15
 
 
 class Evidences(NamedTuple):
-    """Log evidence of every parent set.
+    """Log evidence of every parent set: (targets,), (targets, sources) and (targets, sources, sources).
 
-    Attributes
-    ----------
-    none : (targets,)
-    one : (targets, sources)
-    two : (targets, sources, sources)
-        Minus infinity where two sources are one, or a source is the target.
+    It is minus infinity where two sources are one, or a source is the target.
     """
 
     none: FloatArray
@@ -47,17 +42,12 @@ class Evidences(NamedTuple):
 
 
 def parent_sets(centrings: Sequence[tuple[FloatArray, float]]) -> FloatArray:
-    """Return the log odds that a source is a parent, summed over centrings.
+    """Return the log odds that a source is a parent, ``[source, target]``, summed over centrings.
 
     Parameters
     ----------
     centrings : sequence of (scatter, freedom)
         Centred Gram of ``[x_t, x_{t-1}]``, of side ``2 variables``, and its degrees of freedom.
-
-    Returns
-    -------
-    (variables, variables)
-        ``[source, target]``.
 
     Notes
     -----
@@ -70,16 +60,8 @@ def parent_sets(centrings: Sequence[tuple[FloatArray, float]]) -> FloatArray:
 def centrings(pieces: Sequence[FloatArray], times: Sequence[FloatArray], perturbed_until: float | None = None) -> Sums:
     """Sum complete rows three ways: all of them, about the mean of their piece and phase, and after the perturbation.
 
+    Rows of the contiguous pieces up to the time `perturbed_until` are the first phase, later ones the relaxation.
     Without a perturbation every piece is one phase, and there are two ways.
-
-    Parameters
-    ----------
-    pieces : sequence of (rows, columns)
-        Joint rows of contiguous pieces.
-    times : sequence of (rows,)
-        Their times.
-    perturbed_until : float or None
-        Rows up to this time are the first phase, later ones the relaxation.
     """
     until = np.inf if perturbed_until is None else perturbed_until
     early = [complete(rows[time <= until]) for rows, time in zip(pieces, times, strict=True)]
@@ -148,7 +130,7 @@ def log_odds(found: Evidences) -> FloatArray:
 
 
 def _posterior(weights: Evidences, chance: FloatArray) -> FloatArray:
-    """Chance ``[source, target]`` that a source is in the parent set, given every source's prior chance."""
+    """Return the probability ``[source, target]`` that a source is a parent, given every source's prior."""
     odds = chance / (1.0 - chance)
     alone = weights.one * odds
     in_pairs = (weights.two @ odds) * odds

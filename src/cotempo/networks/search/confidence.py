@@ -19,13 +19,7 @@ from cotempo.networks.search.sweeps import Ordered
 
 
 class Confidence(NamedTuple):
-    """Probability of each edge, ``[source, target]``.
-
-    Attributes
-    ----------
-    within : (variables, variables)
-    across : (lags, variables, variables)
-    """
+    """Probability of each edge, ``[source, target]``: (variables, variables) and (lags, variables, variables)."""
 
     within: FloatArray
     across: FloatArray
@@ -36,12 +30,6 @@ def edge_confidence(found: SearchResult, rng: np.random.Generator, draws: int = 
 
     Every draw is searched from the graph found, under the hyperparameters found. Where a draw leaves
     the direction of an edge open, each direction gets half of it.
-
-    Parameters
-    ----------
-    found : SearchResult
-    rng : numpy.random.Generator
-    draws : int
 
     Examples
     --------
@@ -55,7 +43,7 @@ def edge_confidence(found: SearchResult, rng: np.random.Generator, draws: int = 
     [[0.0, 1.0], [0.0, 0.0]]
     """
     if draws < 1:
-        raise ParameterError(f"draws must be at least 1; got {draws}")
+        raise ParameterError(f"draws must be at least 1, got {draws}")
     count, side = found.evidence.variables, len(found.evidence.gram)
     seen = np.zeros((side, count))
     for stream in rng.spawn(draws):

@@ -18,14 +18,7 @@ from cotempo.networks.arrays import BoolArray
 
 
 class Pattern(NamedTuple):
-    """A partly directed graph over the slice (first) and the lags.
-
-    Attributes
-    ----------
-    directed : (side, side) bool
-    undirected : (side, side) bool
-        Symmetric.
-    """
+    """A partly directed graph over the slice (first) and the lags; `undirected` is symmetric, both are (side, side)."""
 
     directed: BoolArray
     undirected: BoolArray
@@ -63,13 +56,7 @@ def complete_pattern(within: BoolArray, across: BoolArray, fixed: BoolArray | No
 def reversed_member(pattern: Pattern, within: BoolArray, source: int, target: int) -> BoolArray:
     """Return the within edges of an equivalent graph that has ``target -> source``, like `within` where it can be.
 
-    Parameters
-    ----------
-    pattern : Pattern
-        Of `within`; ``source - target`` is one of its undirected edges.
-    within : (variables, variables) bool
-    source, target : int
-        An edge of `within`.
+    ``source - target`` must be an undirected edge of the pattern of `within`.
     """
     count = len(within)
     current = _direct(pattern, target, source)
@@ -103,7 +90,7 @@ def _close(pattern: Pattern) -> Pattern:
 
 
 def _directed_by_pairs(directed: BoolArray, undirected: BoolArray, apart: BoolArray, source: int, target: int) -> bool:
-    """Meek's third and fourth rule for one edge ``source - target``."""
+    """Apply Meek's third and fourth rule to one edge ``source - target``."""
     between = undirected[source] & directed[:, target]
     if apart[np.ix_(between, between)].any():
         return True
@@ -117,5 +104,5 @@ def _unjoined(joined: BoolArray) -> BoolArray:
 
 
 def _product(left: BoolArray, right: BoolArray) -> BoolArray:
-    """Boolean matrix product, through floats because those are multiplied fast."""
+    """Return the Boolean matrix product, through floats because those are multiplied fast."""
     return np.asarray(left.astype(np.float32) @ right.astype(np.float32) > 0, dtype=np.bool_)

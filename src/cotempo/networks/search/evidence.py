@@ -31,15 +31,9 @@ COLLINEAR = 1e-9
 
 
 class ParentProfile(NamedTuple):
-    """One variable with chosen parents, and what one parent more or less would change.
+    """Score of a variable with chosen parents, and the gain for adding each column and for dropping each parent.
 
-    Attributes
-    ----------
-    score : float
-    adding : (side,)
-        Gain in score for each further candidate; minus infinity for the parents and the variable itself.
-    dropping : (parents,)
-        Gain in score for dropping each parent.
+    `adding`, `(side,)`, is minus infinity for the parents and the variable itself.
     """
 
     score: float
@@ -56,7 +50,7 @@ class Evidence:
     gram : (side, side)
         K, summed over rows and centred; side = (lags + 1) variables.
     rows : float
-        n; not whole where rows are borrowed.
+        n; a fraction where rows are borrowed.
     variables : int
         d.
     shape, scale : float
@@ -140,7 +134,7 @@ class Evidence:
 
 
 def _absent(price: FloatArray, variables: int) -> float:
-    """Log probability that no candidate is an edge; inside the slice a pair has one chance, not two."""
+    """Return the log probability that no candidate is an edge; inside the slice a pair has one chance, not two."""
     nothing = -np.log1p(np.exp(-price))
     return float(nothing[:variables].sum() * (variables - 1) / 2.0 + nothing[variables:].sum() * variables)
 

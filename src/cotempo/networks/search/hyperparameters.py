@@ -63,19 +63,10 @@ def _log_odds(edges: float, candidates: float) -> float:
 
 
 def fit_variances(residuals: FloatArray, rows: FloatArray, largest: float) -> tuple[float, float]:
-    """Return the (a, b) that make residual sums of squares most likely.
+    """Return the (a, b) that make residual sums of squares rss_j over n rows each most likely.
 
-    Parameters
-    ----------
-    residuals, rows : (variables,)
-        rss_j and the n of each.
-    largest : float
-        Bound on a; beyond about n it is equal variances to all purposes.
-
-    Notes
-    -----
-    Maximises ``sum_j a log b - log Gamma(a) + log Gamma(a + n/2) - (a + n/2) log(b + rss_j/2)``, over log a and
-    log(b/a).
+    Maximise ``sum_j a log b - log Gamma(a) + log Gamma(a + n/2) - (a + n/2) log(b + rss_j/2)``, over log a and
+    log(b/a). `largest` bounds a; beyond about n it is equal variances to all purposes.
     """
     half = np.maximum(residuals, np.finfo(float).tiny) / 2.0
     level = float(np.exp(np.mean(np.log(half / rows * 2.0))))

@@ -38,6 +38,9 @@ EVIDENCES = ("auto", "penalty", "bayes")
 #: Below this many rows per log m the penalty misses weak edges; above, the Bayesian evidence takes too many.
 ROWS_PER_LOG_SIDE = 50.0
 
+#: Strength of the extended information criterion's penalty.
+GAMMA = 1.0
+
 #: Random orders tried, times variables.
 RANDOM_STARTS_TIMES_VARIABLES = 40
 
@@ -50,8 +53,6 @@ class SearchOptions:
     ----------
     evidence : {"auto", "penalty", "bayes"}
         `auto` takes the Bayesian one below ``50 log(side)`` rows.
-    gamma : float
-        Strength of the extended information criterion's penalty; no effect under the Bayesian evidence.
     restarts : int
         Further orders of the same graph tried without gain before a search ends.
     passes : int
@@ -68,7 +69,6 @@ class SearchOptions:
     """
 
     evidence: str = "auto"
-    gamma: float = 1.0
     restarts: int = 1
     passes: int = 4
     averaged: bool = True
@@ -128,7 +128,7 @@ def learn_order(
     graphs = []
     for shape, free in ((0.5, True),) if options.quick else ((0.5, True), (50.0, False)):
         order = arrange(minimum_pivots(gram, variables, free)[0], constraints.required)
-        first = first_evidence(gram, rows, variables, shape, bayes, options.gamma)
+        first = first_evidence(gram, rows, variables, shape, bayes)
         graphs.append(search_orders(first, constraints, order, rng, restarts, passes))
     best = max(graphs, key=lambda graph: graph.evidence.total(graph.parents))
     if not options.quick:
@@ -151,14 +151,8 @@ def search_orders(
 ) -> Graph:
     """Alternate between searching orders and refitting hyperparameters, until the graph stays the same.
 
-    Parameters
-    ----------
-    order, parents
-        Where to begin; without parents, from none but the required ones.
-    restarts, passes : int
-        See `SearchOptions`.
-    thorough : bool
-        Exchange parents and begin from random orders too.
+    Begin from an order and parents, by default the required ones. `thorough` exchanges parents and begins from random
+    orders too; for `restarts` and `passes` see `SearchOptions`.
     """
     graph = Graph(evidence, parents if parents is not None else constraints.required, order)
     for turn in range(passes):
@@ -189,13 +183,7 @@ def minimum_pivots(gram: FloatArray, variables: int, scaled: bool) -> tuple[list
     """Order variables by taking, each time, the one with the least variance given the lags and those taken.
 
     With equal noise variances this is the true order in the limit of many rows; `scaled` innovations, to variance 1,
-    make it a guess that does not depend on units.
-
-    Returns
-    -------
-    order : list of int
-    pivots : (variables,)
-        The variances, summed over rows.
+    make it a guess that does not depend on units. The order comes with these variances, summed over rows.
 
     References
     ----------
@@ -229,7 +217,7 @@ def _innovations(gram: FloatArray, variables: int) -> FloatArray:
     return left
 
 
-def first_evidence(gram: FloatArray, rows: float, variables: int, shape: float, bayes: bool, gamma: float) -> Evidence:
+def first_evidence(gram: FloatArray, rows: float, variables: int, shape: float, bayes: bool) -> Evidence:
     """Return the evidence to begin with, before its hyperparameters are refitted.
 
     Under `bayes` an edge has odds 1 to d and slopes a standard deviation of half their noise's.
@@ -238,16 +226,16 @@ def first_evidence(gram: FloatArray, rows: float, variables: int, shape: float, 
     scale = shape * float(minimum_pivots(gram, variables, scaled=False)[1].mean()) / rows
     if bayes:
         return Evidence(gram, rows, variables, shape, scale, np.full(side, math.log(variables)), precision=4.0)
-    price = (math.log(rows) + 2.0 * gamma * math.log(side)) / 2.0
+    price = (math.log(rows) + 2.0 * GAMMA * math.log(side)) / 2.0
     return Evidence(gram, rows, variables, shape, scale, np.full(side, price))
 
 
 def _check(gram: FloatArray, rows: float, side: int, evidence: str) -> None:
     if gram.shape != (side, side):
-        raise ParameterError(f"gram must have side (lags + 1) variables = {side}; got shape {gram.shape}")
+        raise ParameterError(f"gram must have side (lags + 1) variables = {side}, got shape {gram.shape}")
     if not np.allclose(gram, gram.T) or (gram.diagonal() < 0).any():
         raise ParameterError("gram must be symmetric, with no number below 0 on its diagonal")
     if not rows > 1:
-        raise ParameterError(f"rows must be above 1; got {rows}")
+        raise ParameterError(f"rows must be above 1, got {rows}")
     if evidence not in EVIDENCES:
-        raise ParameterError(f"evidence must be one of {EVIDENCES}; got {evidence!r}{nearest(evidence, EVIDENCES)}")
+        raise ParameterError(f"evidence must be one of {EVIDENCES}, got {evidence!r}{nearest(evidence, EVIDENCES)}")

@@ -25,17 +25,8 @@ CACHED = 20_000_000
 class Neighbourhood(NamedTuple):
     """Chosen parents of one variable and the steps that lead away from them.
 
-    Attributes
-    ----------
-    score : float
-    parents : tuple of int
-        Columns of the joint Gram.
-    adding : (side,)
-        Gain for each further candidate.
-    drop_gain : float
-        Gain for leaving out the least useful parent that is not required.
-    dropped : tuple of int
-        The parents that are left then.
+    `adding` is the gain for each further candidate, `(side,)`; `drop_gain` that for leaving out the least useful parent
+    which is not required, and `dropped` are the parents left then.
     """
 
     score: float
@@ -67,16 +58,7 @@ def climb(look: Callable[[Parents], Neighbourhood], candidates: BoolArray, paren
 
 
 class Fit(NamedTuple):
-    """Parents of one variable.
-
-    Attributes
-    ----------
-    score : float
-    parents : tuple of int
-        Columns of the joint Gram.
-    improving : frozenset of int
-        Variables of the slice whose addition would gain, were they allowed.
-    """
+    """Parents of one variable, and the variables of the slice whose addition would gain, were they allowed."""
 
     score: float
     parents: Parents
@@ -84,13 +66,7 @@ class Fit(NamedTuple):
 
 
 class ParentSearch:
-    """Forward/backward search for parents, with a cache of what was found for each set of predecessors.
-
-    Parameters
-    ----------
-    evidence : Evidence
-    constraints : Constraints
-    """
+    """Forward/backward search for parents, with a cache of what was found for each set of predecessors."""
 
     def __init__(self, evidence: Evidence, constraints: Constraints):
         self.evidence = evidence
@@ -100,15 +76,7 @@ class ParentSearch:
         self._swapped: set[tuple[int, int]] = set()
 
     def fit(self, node: int, before: BoolArray, key: int, start: Parents) -> Fit:
-        """Return parents of `node` among the variables `before` it and all lags, climbing from `start`.
-
-        Parameters
-        ----------
-        before : (variables,) bool
-            Variables that precede `node`.
-        key : int
-            The same as bits.
-        """
+        """Return parents of `node` among the variables `before` it, whose bits are `key`, and all lags."""
         known = self._known.get((node, key))
         if known is None:
             if len(self._known) * len(before) >= CACHED:

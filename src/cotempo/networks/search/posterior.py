@@ -19,13 +19,7 @@ REVERSALS = 0.3
 class GraphChain:
     """A Metropolis chain over acyclic graphs, whose stationary distribution is their posterior.
 
-    Parameters
-    ----------
-    evidence : Evidence
-        Bayesian, with its hyperparameters fixed.
-    constraints : Constraints
-    parents : list of tuple of int
-        Where to begin.
+    The evidence must be Bayesian; its hyperparameters stay fixed. `parents` is the graph to begin from.
     """
 
     def __init__(self, evidence: Evidence, constraints: Constraints, parents: list[Parents]):
@@ -83,7 +77,7 @@ class GraphChain:
         return known
 
     def _leads(self, source: int, target: int) -> bool:
-        """Whether a path inside the slice leads from `source` to `target`."""
+        """Return whether a path inside the slice leads from `source` to `target`."""
         count = self.evidence.variables
         if target >= count:
             return False
@@ -99,12 +93,7 @@ class GraphChain:
 
 
 def likely_graph(probabilities: FloatArray, required: list[Parents]) -> list[Parents]:
-    """Return the edges more likely than not, the likeliest first and none that would close a cycle.
-
-    Parameters
-    ----------
-    probabilities : (side, variables)
-    """
+    """Return the edges more likely than not, of (side, variables), the likeliest first, none that closes a cycle."""
     count = probabilities.shape[1]
     parents = [set(chosen) for chosen in required]
     ancestors = np.eye(count, dtype=np.bool_)

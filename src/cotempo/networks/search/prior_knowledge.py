@@ -109,7 +109,7 @@ class PriorKnowledge:
         if self.tiers is not None:
             level = np.asarray(self.tiers)
             if level.shape != (count,):
-                raise ParameterError(f"tiers must have one number per variable, {count}; got shape {level.shape}")
+                raise ParameterError(f"tiers must have one number per variable, {count}, got shape {level.shape}")
             allowed[:, :count] &= level[None, :] <= level[:, None]
         needed = self.required.reshape(-1, count).T
         clash = np.argwhere(needed & ~allowed)

@@ -89,7 +89,7 @@ def in_units(found: SearchResult, unit: FloatArray) -> SearchResult:
 def undirected_edges(evidence: Evidence, parents: list[Parents], constraints: Constraints) -> BoolArray:
     """Return the edges (symmetric) that may as well be reversed.
 
-    The equivalence class says which edges the independences leave open; noise variances that are nearly equal, which
+    The equivalence class shows which edges the independences leave open; noise variances that are nearly equal, which
     the evidence has learned, may still direct them.
     """
     count, side = evidence.variables, len(evidence.gram)

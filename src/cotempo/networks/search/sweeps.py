@@ -22,13 +22,8 @@ Step = tuple[int, tuple[int, Fit] | None, Fit]
 class Ordered:
     """An order of the variables, with the best parents found for each among those before it.
 
-    Parameters
-    ----------
-    search : ParentSearch
-    order : list of int
-        Must place required parents before their children.
-    start : list of tuple of int, optional
-        Parents to begin from; the required ones when left out.
+    The order must place required parents before their children; `start` are the parents to begin from, by default the
+    required ones.
     """
 
     def __init__(self, search: ParentSearch, order: list[int], start: list[Parents] | None = None):
