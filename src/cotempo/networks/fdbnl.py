@@ -299,16 +299,7 @@ def within_step(
 
     a smooth problem in the few magnitudes with a reach above zero: the same minimum, in a fifth of the time.
 
-    Parameters
-    ----------
-    mean, start : (variables, variables)
-        The clients' weighted mean, and where to start.
-    sparsity, penalty : float
-        lambda_W, and total weight times rho_2.
-    cycle : Penalties
-        alpha and rho_1; its rho_2 is not used.
-    iterations : int
-        Limit for L-BFGS-B.
+    Here `penalty` is the total weight times rho_2, and `cycle` holds alpha and rho_1.
 
     Examples
     --------

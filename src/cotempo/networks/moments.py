@@ -117,14 +117,8 @@ def varying(rows: FloatArray) -> BoolArray:
 class Sums(NamedTuple):
     """Moments about a centre, as they add up over clients. A leading axis may hold several, for parts of the rows.
 
-    Attributes
-    ----------
-    counts : (..., 1) or (..., pairs)
-        Rows in which both columns of a pair were seen; one number where all pairs have the same.
-    sums : (..., side)
-        Sums of the columns.
-    products : (..., pairs)
-        Sums of products, the upper triangle row by row.
+    `counts` are the rows in which both columns of a pair were seen, `(..., pairs)`, or one number, `(..., 1)`, where
+    all pairs have the same; `products` is the upper triangle row by row, `(..., pairs)`.
     """
 
     counts: FloatArray
@@ -269,12 +263,7 @@ class Gram(NamedTuple):
 def assemble(sums: Sums, least: float = ROUNDING) -> Gram:
     """Return the Gram matrix about the pooled mean, repaired where pairwise moments are inconsistent.
 
-    Parameters
-    ----------
-    sums
-        One part.
-    least
-        A column whose variance is below this share of its squared mean is taken for constant.
+    A column whose variance is below the share `least` of its squared mean is taken for constant.
     """
     side = len(sums.sums)
     counts = unpack(np.broadcast_to(sums.counts, (side * (side + 1) // 2,)), side)
@@ -300,11 +289,7 @@ def _without_constants(products: FloatArray, of_means: FloatArray, least: float)
 def make_semidefinite(covariance: FloatArray, below: float = 0.0, floor: float = 1e-3) -> tuple[FloatArray, float]:
     """Repair a matrix whose correlations have an eigenvalue `below`: raise such to `floor`, keep the variances.
 
-    Returns
-    -------
-    covariance : (side, side)
-    smallest : float
-        The smallest eigenvalue before the repair; 0 where none was needed.
+    Return it with the smallest eigenvalue before the repair; 0 where none was needed.
     """
     spread = np.sqrt(np.maximum(covariance.diagonal(), 1e-300))
     values, vectors = np.linalg.eigh(covariance / np.outer(spread, spread))
@@ -322,15 +307,7 @@ def log_densities(rows: FloatArray, network: Network, mean: FloatArray, variance
     """Return the log-density of each variable's structural residual in each row, `(rows, variables)`.
 
     W has no cycles, so the change of variables has determinant one, and their sum is the log-density of the row.
-
-    Parameters
-    ----------
-    rows : (rows, (lags + 1) variables)
-    network : Network
-    mean : ((lags + 1) variables,)
-        What the network's data were centred by.
-    variance : (variables,)
-        Of the residuals.
+    `mean` is what the network's data were centred by, `variance` that of the residuals.
     """
     centred, count = rows - mean, len(variance)
     past = centred[:, count:] @ network.across.reshape(-1, count)

@@ -21,6 +21,10 @@ from cotempo.networks.admm.acyclicity import acyclicity
 from cotempo.networks.admm.penalties import LARGEST_CYCLE_PENALTY, Penalties
 from cotempo.networks.arrays import FloatArray
 
+ROUNDS = 20
+CYCLE_GROWTH = 10.0  # of rho_1, each round
+NO_CYCLE = 1e-8  # h(W) below which the rounds end
+
 
 def penalised_step(
     quadratic: FloatArray,
@@ -40,10 +44,8 @@ def penalised_step(
 
     Parameters
     ----------
-    quadratic : ((lags + 1) variables, (lags + 1) variables)
-        H, positive semidefinite.
-    linear, start : ((lags + 1) variables, variables)
-        b, and where to start.
+    quadratic, linear
+        H, positive semidefinite, and b.
     sparsity : (float, float)
         lambda_W and lambda_A.
     penalties : Penalties
@@ -113,15 +115,7 @@ def _solve_orthant(
     return found, float(solved.fun)
 
 
-def dynotears(
-    gram: FloatArray,
-    variables: int,
-    sparsity: tuple[float, float] = (0.05, 0.05),
-    *,
-    cycle_growth: float = 10.0,
-    cycle_tolerance: float = 1e-8,
-    rounds: int = 20,
-) -> FloatArray:
+def dynotears(gram: FloatArray, variables: int, sparsity: tuple[float, float] = (0.05, 0.05)) -> FloatArray:
     """Learn Z = [W; A] from a Gram per row: the penalty on cycles grows until none is left.
 
     Parameters
@@ -130,10 +124,6 @@ def dynotears(
         From `Gram.per_row`.
     sparsity : (float, float)
         lambda_W and lambda_A.
-    cycle_growth
-        rho_1 is multiplied by it each time.
-    cycle_tolerance, rounds
-        Stop when h(W) is below, or after so many problems.
 
     Examples
     --------
@@ -146,11 +136,11 @@ def dynotears(
     linear = gram[:, :variables]
     found = np.zeros_like(linear)
     penalties = Penalties()
-    for _ in range(rounds):
+    for _ in range(ROUNDS):
         found = penalised_step(gram, linear, found, sparsity, penalties, passes=2)
         cycles, _ = acyclicity(found[:variables])
-        growing = min(penalties.cycles * cycle_growth, LARGEST_CYCLE_PENALTY)
+        growing = min(penalties.cycles * CYCLE_GROWTH, LARGEST_CYCLE_PENALTY)
         penalties = Penalties(penalties.multiplier + penalties.cycles * cycles, growing)
-        if cycles <= cycle_tolerance:
+        if cycles <= NO_CYCLE:
             break
     return found

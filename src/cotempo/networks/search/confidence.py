@@ -14,7 +14,7 @@ import numpy as np
 from cotempo.errors import ParameterError
 from cotempo.networks.arrays import FloatArray
 from cotempo.networks.search.parents import ParentSearch
-from cotempo.networks.search.search_result import SearchResult, undirected_edges
+from cotempo.networks.search.search_result import SearchResult, edge_matrix, undirected_edges
 from cotempo.networks.search.sweeps import Ordered
 
 
@@ -77,9 +77,6 @@ def _searched_again(found: SearchResult, rng: np.random.Generator) -> FloatArray
     evidence = replace(found.evidence, gram=gram)
     ordered = Ordered(ParentSearch(evidence, found.constraints), found.order, found.parents)
     ordered.climb_with_restarts(rng, restarts=1, thorough=False)
-    count = evidence.variables
-    edges = np.zeros((len(gram), count))
-    for node, chosen in enumerate(ordered.parents):
-        edges[list(chosen), node] = 1.0
-    edges[:count][undirected_edges(evidence, ordered.parents, found.constraints)] = 0.5
+    edges = edge_matrix(ordered.parents, len(gram)).astype(np.float64)
+    edges[: evidence.variables][undirected_edges(evidence, ordered.parents, found.constraints)] = 0.5
     return edges

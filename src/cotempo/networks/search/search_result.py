@@ -93,12 +93,10 @@ def undirected_edges(evidence: Evidence, parents: list[Parents], constraints: Co
     the evidence has learned, may still direct them.
     """
     count, side = evidence.variables, len(evidence.gram)
-    graph = np.zeros((side, count), dtype=np.bool_)
-    for node, chosen in enumerate(parents):
-        graph[list(chosen), node] = True
+    graph = edge_matrix(parents, side)
     within, across = graph[:count], graph[count:].reshape(-1, count, count)
     # The reversal of [source, target] makes `target` a parent of `source`, which must be allowed.
-    fixed = ~constraints.allowed[:, :count] | required_edges(constraints)
+    fixed = ~constraints.allowed[:, :count] | edge_matrix(constraints.required, side)[:count]
     pattern = complete_pattern(within, across, fixed)
     undirected = np.zeros((count, count), dtype=np.bool_)
     for source, target in np.argwhere(pattern.undirected[:count, :count] & within).tolist():
@@ -108,12 +106,11 @@ def undirected_edges(evidence: Evidence, parents: list[Parents], constraints: Co
     return undirected
 
 
-def required_edges(constraints: Constraints) -> BoolArray:
-    """Return the required edges of the slice, ``[source, target]``."""
-    count = len(constraints.required)
-    edges = np.zeros((count, count), dtype=np.bool_)
-    for node, chosen in enumerate(constraints.required):
-        edges[[parent for parent in chosen if parent < count], node] = True
+def edge_matrix(parents: list[Parents], side: int) -> BoolArray:
+    """Return the edges of a graph, ``[source, target]``, `(side, variables)`."""
+    edges = np.zeros((side, len(parents)), dtype=np.bool_)
+    for node, chosen in enumerate(parents):
+        edges[list(chosen), node] = True
     return edges
 
 
