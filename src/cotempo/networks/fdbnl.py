@@ -35,7 +35,7 @@ from cotempo.data import Series
 from cotempo.federation import Answers, Message, Method, Metrics, Outcome, Spec, register
 from cotempo.networks.admm.acyclicity import acyclicity
 from cotempo.networks.admm.penalties import LARGEST_CYCLE_PENALTY, Penalties, soft_threshold
-from cotempo.networks.admm.trial import CYCLE_TOLERANCE, SplitRows, TrialState, TrialThenFit
+from cotempo.networks.admm.trial import CYCLE_TOLERANCE, PAPER, SplitRows, TrialState, TrialThenFit
 from cotempo.networks.arrays import FloatArray
 from cotempo.networks.data.generate import make_networks
 from cotempo.networks.fitted import FittedNetwork
@@ -77,19 +77,7 @@ class FDBNL(TrialThenFit):
     Memory: ClassVar[type | None] = FDBNLMemory
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "cotempo": {},
-        "paper": {
-            "lambda_within": 0.5,
-            "lambda_across": 0.5,
-            "threshold": 0.3,
-            "threshold_across": 0.3,
-            "weighting": "clients",
-            "centred": False,
-            "scaled": False,
-            "partial_rounds": False,
-            "cycle_growth": 1.6,
-            "consensus_growth": 1.1,
-            "refit": False,
-        },
+        "paper": {**PAPER, "lambda_within": 0.5, "lambda_across": 0.5, "consensus_growth": 1.1, "refit": False},
     }
 
     consensus_growth: float = Field(1.05, ge=1, description="Factor of rho_2 each round, phi_2 of the paper.")

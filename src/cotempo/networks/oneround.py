@@ -38,7 +38,7 @@ from cotempo.federation import (
     Roster,
     Spec,
     register,
-)  # fmt: skip
+)
 from cotempo.networks.arrays import BoolArray, FloatArray, Indices
 from cotempo.networks.data.generate import make_networks
 from cotempo.networks.fitted import FittedOneRound
@@ -57,7 +57,7 @@ from cotempo.networks.moments import (
     sum_products,
     unpack,
     varying,
-)  # fmt: skip
+)
 from cotempo.networks.network import Network
 from cotempo.networks.search.orders import SearchOptions, learn_order
 from cotempo.networks.search.personal import SHARES, learn_personal, score_shares

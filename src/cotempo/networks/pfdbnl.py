@@ -22,7 +22,7 @@ from cotempo.federation import Answers, Message, Method, Metrics, Outcome, Spec,
 from cotempo.networks.admm.acyclicity import acyclicity
 from cotempo.networks.admm.dynotears import penalised_step
 from cotempo.networks.admm.penalties import Penalties
-from cotempo.networks.admm.trial import CYCLE_TOLERANCE, SplitRows, TrialState, TrialThenFit
+from cotempo.networks.admm.trial import CYCLE_TOLERANCE, PAPER, SplitRows, TrialState, TrialThenFit
 from cotempo.networks.arrays import FloatArray
 from cotempo.networks.data.generate import make_networks
 from cotempo.networks.fdbnl import dual_step, penalty_step
@@ -74,16 +74,10 @@ class PFDBNL(TrialThenFit):
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "cotempo": {},
         "paper": {
+            **PAPER,
             "coupling": 0.1,
             "lambda_within": 0.1,
             "lambda_across": 0.1,
-            "threshold": 0.3,
-            "threshold_across": 0.3,
-            "weighting": "clients",
-            "centred": False,
-            "scaled": False,
-            "partial_rounds": False,
-            "cycle_growth": 1.6,
             "iterations": 100,
             "passes": 20,
         },

@@ -33,7 +33,7 @@ from cotempo.federation import (
     Roster,
     Spec,
     register,
-)  # fmt: skip
+)
 from cotempo.networks.arrays import BoolArray, FloatArray, Indices
 from cotempo.networks.data.generate import make_networks
 from cotempo.networks.fitted import FittedRanking, Ranking

@@ -35,6 +35,16 @@ CYCLE_TOLERANCE = 1e-5  # of h(W), when a stage ends
 SPARSITIES = (0.2, 0.28, 0.4, 0.56, 0.7)
 TIE = 1e-7  # nats a row: candidates that lead to the same network differ by rounding only
 Sparsity = Annotated[float, Field(ge=0)] | Literal["auto"]
+#: What both methods' preset `paper` sets, as in the papers' text.
+PAPER: Mapping[str, Any] = {
+    "threshold": 0.3,
+    "threshold_across": 0.3,
+    "weighting": "clients",
+    "centred": False,
+    "scaled": False,
+    "partial_rounds": False,
+    "cycle_growth": 1.6,
+}
 
 
 @dataclass(frozen=True)

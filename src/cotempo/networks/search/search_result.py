@@ -19,27 +19,9 @@ LOG_ODDS_DIRECTED = math.log(20.0)
 class SearchResult(NamedTuple):
     """The network found for one Gram matrix.
 
-    Attributes
-    ----------
-    within : (variables, variables)
-        Least-squares weights inside the slice, ``[source, target]``.
-    across : (lags, variables, variables)
-        Least-squares weights of the lags.
-    variance : (variables,)
-        Noise variances, free of the bias that chosen parents bring.
-    score : float
-        Log evidence of the graph with its hyperparameters.
-    undirected : (variables, variables) bool
-        Edges (symmetric) whose direction the data leave open: an equivalent graph has them reversed, and is at
-        most 20 times less likely.
-    order : list of int
-        An order of the variables that the graph follows.
-    parents : list of tuple of int
-        Columns of the Gram that are parents of each variable.
-    evidence : Evidence
-        With the hyperparameters learned.
-    constraints : Constraints
-        What the search was allowed.
+    Weights, ``[source, target]``, are by least squares; noise variances are free of the bias that chosen parents bring;
+    `score` is the log evidence of the graph with its hyperparameters. `undirected` edges (symmetric) are those whose
+    direction the data leave open: an equivalent graph has them reversed, and is at most 20 times less likely.
     """
 
     within: FloatArray
