@@ -128,7 +128,7 @@ WRONG_DATA = {
     "unknown generator": ('"networks"', '"network"', r"must be one of networks, .*did you mean 'networks'\?"),
     "unknown option": ("variables = 3", "variable = 3", r"\[data.options\]: .*'variable'"),
     "option of another type": ("variables = 3", 'variables = "three"', r"\[data.options\]"),
-    "option out of range": ("variables = 3", "variables = 0", "variables must be at least 1; got 0"),
+    "option out of range": ("variables = 3", "variables = 0", "variables must be at least 1, got 0"),
     "negative seed": ("variables = 3", "seed = -1", r"\[data.options\]"),
 }
 

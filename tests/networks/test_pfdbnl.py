@@ -3,14 +3,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from networks.baselines import Local
 
 import cotempo as ct
 from cotempo.engines.inprocess import InProcess
 from cotempo.engines.settings import InProcessSettings
 from cotempo.federation import Participation
 from cotempo.federation.registry import find_method
-from cotempo.networks.baselines import Local
-from cotempo.networks.compare import unbiased
+from cotempo.networks.moments import unbiased
 from cotempo.networks.pfdbnl import COUPLINGS, PFDBNL, residual_squares, tied_step
 from cotempo.storage.tree import digest
 from cotempo.testing import drive
