@@ -14,8 +14,8 @@ from cotempo.errors import DataError, ParameterError, Problem
 from cotempo.federation import Rng
 from cotempo.series.calibration import calibrate
 from cotempo.series.corrected import Corrected, passes, train_imputers
-from cotempo.series.filling import Filler, Networks, Stage, Tied
-from cotempo.series.gates import prove
+from cotempo.series.filling import Filler, Networks, Tied
+from cotempo.series.gates import prove, take_best
 from cotempo.series.learned import Learned
 from cotempo.series.owner import SeriesModel
 from cotempo.series.roughness import find_errors, roughen
@@ -77,10 +77,6 @@ class SeriesDiffusion(Sizes):
         sizes = self.model_copy(update={"window": min(self.window, max(rows.lengths))})
         rng, whole = Rng(seed, "series"), Scale.of(rows.values)
 
-        def trust(*stages: Stage) -> Filler:
-            """Window moments stand until something is proven to be better: they have proven themselves before."""
-            return replace(Filler.closed(scale, stages, trusted="moments"), season=season)
-
         kept, held = rows.split(min(max(HELD / len(rows.values), LEAST), MOST), sizes.window)
         season = find_season(kept, held, sizes, rng("season"))
         scale = Scale.of(season.remove(rows).values)
@@ -89,13 +85,14 @@ class SeriesDiffusion(Sizes):
         ties = Ties.of(scaled, scale)
         window = usual_window(len(table.features), 4 * sizes.window)
         moments, _, _ = learn(scaled, window)
-        base, _ = prove(trust(moments, Tied(ties)), held, sizes, rng("base"))
+        base = replace(Filler.closed(scale, (Tied(ties), moments), trusted="moments"), season=season)
+        base = take_best(base, held, sizes, rng("base"))
         correction, own = train_imputers(sizes, base, scaled, unseen, ties, rng)
         corrected, networks = Corrected(base, ties, correction), Networks(ties, None, own)
-        filler, halves = prove(trust(corrected, networks), held, sizes, rng("gates"))
+        filler, halves = prove(base.followed_by(corrected, networks), held, sizes, rng("gates"))
         # What is proven is learned again, from the rows set apart, too.
         latest, _, _ = learn(bare.inner(rows), window)
-        corrected = replace(corrected, base=replace(base, stages=(latest, Tied(ties))))
+        corrected = replace(corrected, base=replace(base, stages=(Tied(ties), latest)))
         filler = replace(filler, stages=(corrected, networks))
         missing = np.isnan(rows.values)
         errors = find_errors(filler, rows, sizes, rng("errors")) if missing.any() else rows.values[:0]

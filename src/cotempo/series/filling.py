@@ -7,7 +7,7 @@ chosen with those of all others by `cotempo.series.gates.choose_gates`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -76,6 +76,12 @@ class Filler:
         features, names = len(scale.low), [name for stage in stages for name in stage.names]
         gates = np.zeros((features, KINDS, len(names))) + np.array([name == trusted for name in names])
         return cls(scale, stages, gates, features if common is None else common)
+
+    def followed_by(self, *stages: Stage) -> Filler:
+        """A filler of other stages, whose first fillings are those of this one: its gates stand, others are closed."""
+        names = [name for stage in stages for name in stage.names]
+        shut = np.zeros((*self.gates.shape[:2], len(names) - self.gates.shape[2]))
+        return replace(self, stages=stages, gates=np.concatenate([self.gates, shut], axis=-1))
 
     @property
     def names(self) -> tuple[str, ...]:

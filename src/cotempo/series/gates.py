@@ -125,8 +125,24 @@ def prove(
     return whole, (parts[0], parts[1])
 
 
+def take_best(filler: Filler, rows: Rows, sizes: Sizes, stream: np.random.Generator) -> Filler:
+    """Open the gates of closed forms to what is best on average; where too little was tried, what is trusted stands."""
+    if not len(rows.values):
+        return filler
+    trial = try_out(filler, rows, sizes, stream)
+    free, bound = (
+        choose_gates(replace(filler, gates=gates), trial, sure=0.0) for gates in (0 * filler.gates, filler.gates)
+    )
+    return replace(filler, gates=np.where(free.any(axis=-1, keepdims=True), free, bound))
+
+
 def choose_gates(
-    filler: Filler, owning: Trial, teaching: Trial | None = None, taught: tuple[str, ...] = (), half: int | None = None
+    filler: Filler,
+    owning: Trial,
+    teaching: Trial | None = None,
+    taught: tuple[str, ...] = (),
+    half: int | None = None,
+    sure: float = SURE,
 ) -> Floats:
     """Choose gates that surely gain, one filling after the other, for each feature and kind of gap.
 
@@ -140,6 +156,8 @@ def choose_gates(
         Names of fillings that owe nothing to the owner, for common features, and what those were tried out on.
     half
         Look only at the cells of this half; at all of them when left out.
+    sure
+        By how many standard errors a filling must gain; 0 among closed forms, which cannot have learned by heart.
 
     Returns
     -------
@@ -151,11 +169,11 @@ def choose_gates(
         for group in (common, ~common):
             trial = owning if teaching is None or name not in taught or group is not common else teaching
             cells = trial.take(group[trial.feature] & ((half is None) | (trial.half == half)))
-            gates = _let_in(cells, gates, place, group)
+            gates = _let_in(cells, gates, place, group, sure)
     return gates
 
 
-def _let_in(trial: Trial, gates: Floats, place: int, group: NDArray[np.bool_]) -> Floats:
+def _let_in(trial: Trial, gates: Floats, place: int, group: NDArray[np.bool_], certainty: float) -> Floats:
     """Set one filling's gates for a group of features to what gains most, if that is sure."""
     found, best, before = gates.copy(), np.zeros(gates.shape[:2]), trial.errors(gates)
     for choice in CHOICES:
@@ -168,7 +186,7 @@ def _let_in(trial: Trial, gates: Floats, place: int, group: NDArray[np.bool_]) -
             if kinds:
                 unit = trial.feature[cells] * KINDS + trial.kind[cells]
                 gain, error = weigh(gains[cells], before[cells], unit, trial.block[cells], best.size)
-                mean, sure = (part.reshape(best.shape) for part in (gain, gain - SURE * error))
+                mean, sure = (part.reshape(best.shape) for part in (gain, gain - certainty * error))
                 better = group[:, None] & np.isin(np.arange(KINDS), kinds) & (sure > 0) & (mean > best)
                 found[better, place], best[better] = choice, mean[better]
     return found
