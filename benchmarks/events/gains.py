@@ -24,7 +24,7 @@ from parts import FOLDER, about, do_part, read_parts
 
 from cotempo.data import split_by_time
 from cotempo.events import FedPP, FedSimple, SigmoidCox
-from cotempo.events.simple import OVER_TIME
+from cotempo.events.processes.federated import OVER_TIME
 
 TIME = ("profile", "histogram", "density", "steps")
 SIMPLE = {

@@ -14,7 +14,9 @@ from unittest.mock import patch
 
 from common import FILES, PERIODS, cohort_score, deal, write_results
 
-from cotempo.events import FedPP, function_state, rows
+from cotempo.events import FedPP
+from cotempo.events.records import design as rows
+from cotempo.events.shared_function import state as function_state
 
 SHARES = {"taobao": 0.25, "stackoverflow": 0.25}
 VARIANTS: dict[str, dict[str, Any]] = {

@@ -14,11 +14,11 @@ import cotempo as ct
 from cotempo import learners
 from cotempo.data import Events, Series, Table
 from cotempo.engines.inprocess import InProcess
-from cotempo.events.curve import Curve, log_likelihood
-from cotempo.events.fitted_fedpp import KernelCurve
-from cotempo.events.function_client import likelihood
-from cotempo.events.grid import Grid
-from cotempo.events.record import Record
+from cotempo.events.intensities.fitted_fedpp import KernelCurve
+from cotempo.events.intensities.over_time import Curve, log_likelihood
+from cotempo.events.records.grid import Grid
+from cotempo.events.records.record import Record
+from cotempo.events.shared_function.client import likelihood
 from cotempo.federation import Method, Rng, Roster
 from cotempo.federation.rounds import pose
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from cotempo.errors import ParameterError
-from cotempo.events.aggregation import Normal, _summed_mmd, aggregate, divergence, from_sums
+from cotempo.events.cox.aggregation import Normal, _summed_mmd, aggregate, divergence, from_sums
 
 
 def posteriors(seed, clients=6, weights=3):

@@ -8,7 +8,7 @@ from scipy import stats
 from cotempo.data import Events, make_events
 from cotempo.errors import DataError
 from cotempo.events import FedPP, SigmoidCox, crps, probability_transform, read_event_archive, rescaling_test
-from cotempo.events.curve import NextEvent
+from cotempo.events.intensities.over_time import NextEvent
 from cotempo.events.plots import plot_intensities, plot_quantiles
 
 DATA = Path(os.environ.get("COTEMPO_DATA", Path(__file__).parents[3] / "shared" / "data")) / "events"

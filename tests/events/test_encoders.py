@@ -4,14 +4,15 @@ import torch
 
 from cotempo.data import Events
 from cotempo.errors import DataError, ParameterError
-from cotempo.events import FedPP, SigmoidCox, pieces, rescaling_test
-from cotempo.events.history import unroll
-from cotempo.events.history_encoders import Batch, encode, first_weights, make_history_kernel, shapes, unpack
-from cotempo.events.marks import as_history
-from cotempo.events.pieces import ask_pieces, cut_pieces
-from cotempo.events.record import Record
-from cotempo.events.rows import Design
-from cotempo.events.summary import Summary
+from cotempo.events import FedPP, SigmoidCox, rescaling_test
+from cotempo.events.cox.history_kernels import Batch, encode, first_weights, make_history_kernel, shapes, unpack
+from cotempo.events.intensities.marks import as_history
+from cotempo.events.records import encoder_inputs as pieces
+from cotempo.events.records.design import Design
+from cotempo.events.records.encoder_inputs import ask_pieces, cut_pieces
+from cotempo.events.records.history import unroll
+from cotempo.events.records.record import Record
+from cotempo.events.records.summary import Summary
 
 NONE = np.zeros(0)
 SUMMARY = Summary(100.0, 50.0, 0.0, 10.0, (0.1, 0.3, 0.6, 1.5))

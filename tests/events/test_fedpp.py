@@ -5,10 +5,10 @@ import cotempo as ct
 from cotempo.data import Events, make_events, split_by_sequence
 from cotempo.errors import DataError, ParameterError
 from cotempo.events import FedPP, SigmoidCox, coverage, rescaling_test
-from cotempo.events.curve import Curve
-from cotempo.events.function_messages import expects
-from cotempo.events.function_server import gamma_from_moments
-from cotempo.events.function_state import first_state
+from cotempo.events.intensities.over_time import Curve
+from cotempo.events.shared_function.messages import expects
+from cotempo.events.shared_function.server import gamma_from_moments
+from cotempo.events.shared_function.state import first_state
 
 
 @pytest.fixture(scope="module")
@@ -216,7 +216,7 @@ def test_bands_of_levels_count_no_uncertainty_twice():
 
 def test_what_is_reported_was_not_chosen_on_the_same_events():
     """Two models that differ by chance only: the better of the two on each half would be reported as a gain."""
-    from cotempo.events.function_server import _best
+    from cotempo.events.shared_function.server import _best
 
     rng = np.random.default_rng(0)
     gains = np.stack([np.zeros((4000, 10)), rng.normal(size=(4000, 10))], axis=-1)
@@ -265,7 +265,7 @@ def test_auto_takes_history_only_where_it_pays():
 def test_who_is_not_here_gets_the_shared_function(shared):
     from dataclasses import replace
 
-    from cotempo.events.fitted_fedpp import FittedFedPP
+    from cotempo.events.intensities.fitted_fedpp import FittedFedPP
 
     far = FittedFedPP(replace(shared.outcome, memories={}))
     mean, lower, upper = far["client-0"].intensity([2.0])

@@ -7,8 +7,8 @@ import pytest
 from cotempo.data import Events, make_events
 from cotempo.errors import CotempoError, ParameterError
 from cotempo.events import FedNeural, make_neural_hawkes, rescaling_test
-from cotempo.events.gaps import make_gaps
-from cotempo.events.record import Record
+from cotempo.events.records.gaps import make_gaps
+from cotempo.events.records.record import Record
 
 WRAPPED = ("rmtpp", "sahp", "thp", "nhp")
 HAVE = importlib.util.find_spec("easy_tpp") is not None

@@ -8,8 +8,8 @@ from scipy.fft import dct, idct
 from scipy.integrate import quad
 from scipy.special import expit, gammaln, logsumexp
 
-from cotempo.events import change_points, equal_bins, shapes, smoothers, waves
-from cotempo.events.dead_times import find_dead_times
+from cotempo.events.curves import change_points, equal_bins, shapes, smoothers, waves
+from cotempo.events.curves.dead_times import find_dead_times
 
 COUNT, EXPOSURE = np.array([3.0, 2, 9, 0, 0, 1]), np.array([1.0, 1, 1, 2, 1, 1])
 

@@ -7,9 +7,10 @@ from scipy import stats
 
 from cotempo.data import Events
 from cotempo.errors import CotempoError, DataError, ParameterError
-from cotempo.events import SigmoidCox, coverage, cox
-from cotempo.events.kernels import basis
-from cotempo.events.smoothers import density, histogram
+from cotempo.events import SigmoidCox, coverage
+from cotempo.events.cox import updates as cox
+from cotempo.events.cox.kernels import basis
+from cotempo.events.curves.smoothers import density, histogram
 
 WINDOW = (0.0, 50.0)
 

@@ -1,16 +1,16 @@
 """Events: Cox processes and their simpler relatives, alone and together."""
 
-from cotempo.events.aggregation import Normal, aggregate, divergence
 from cotempo.events.archive import EventArchive, read_event_archive
-from cotempo.events.conditional import Conditional
-from cotempo.events.curve import Band, Curve, NextEvent
+from cotempo.events.cox.aggregation import Normal, aggregate, divergence
 from cotempo.events.diagnostics import coverage, crps, probability_transform, rescaling_test
-from cotempo.events.encoded import EncodedIntensity
 from cotempo.events.fedpp import FedPP
-from cotempo.events.neural import FedNeural
+from cotempo.events.intensities.encoder_intensity import EncodedIntensity
+from cotempo.events.intensities.given_history import Conditional
+from cotempo.events.intensities.over_time import Band, Curve, NextEvent
+from cotempo.events.neural.federated import FedNeural
 from cotempo.events.neural_hawkes import NeuralHawkes, make_neural_hawkes
+from cotempo.events.processes.federated import FedSimple
 from cotempo.events.sigmoid_cox import FittedCox, SigmoidCox
-from cotempo.events.simple import FedSimple
 
 __all__ = [
     "Band",

@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from cotempo.errors import DataError
-from cotempo.events.curve import Band, NextEvent
-from cotempo.events.record import Floats
+from cotempo.events.intensities.over_time import Band, NextEvent
+from cotempo.events.records.record import Floats
 
 
 class Rescaling(NamedTuple):

@@ -11,14 +11,17 @@ from pydantic import Field, model_validator
 from cotempo.data import Events, Table, make_events
 from cotempo.devices import Device
 from cotempo.errors import DataError, ParameterError, Problem
-from cotempo.events import function_client, function_messages, function_server, published
-from cotempo.events.fitted_fedpp import FittedFedPP
-from cotempo.events.function_server import CANDIDATES, STAGES
-from cotempo.events.function_state import FunctionMemory, FunctionState, first_memory, first_state
-from cotempo.events.pieces import HISTORY
+from cotempo.events import published
+from cotempo.events.curves.timeline import CELLS, LEAST_CELLS
+from cotempo.events.intensities.fitted_fedpp import FittedFedPP
 from cotempo.events.published import KernelMemory, KernelState
-from cotempo.events.record import Record
-from cotempo.events.timeline import CELLS, LEAST_CELLS
+from cotempo.events.records.encoder_inputs import HISTORY
+from cotempo.events.records.record import Record
+from cotempo.events.shared_function import client as function_client
+from cotempo.events.shared_function import messages as function_messages
+from cotempo.events.shared_function import server as function_server
+from cotempo.events.shared_function.server import CANDIDATES, STAGES
+from cotempo.events.shared_function.state import FunctionMemory, FunctionState, first_memory, first_state
 from cotempo.events.unused import refuse_unused
 from cotempo.federation import (
     Answers,
@@ -96,7 +99,7 @@ class FedPP(Method):
 
     By default clients share a *curve of time*, chosen and learned from sums of counts, or a *function of history* on a
     base measure chosen together, :math:`\lambda_0(t)\, m_c\, \sigma(f(t))` with one :math:`f` for all, whichever tells
-    held-out events best; see `cotempo.events.timeline` and `cotempo.events.shared`. With ``preset="paper"`` they share
+    held-out events best; see `cotempo.events.curves.timeline` and `cotempo.events.shared_function.updates`. With ``preset="paper"`` they share
     a prior over *kernel* weights, as published; see `cotempo.events.published`. A parameter that means nothing where it
     is given is refused.
 

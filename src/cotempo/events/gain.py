@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from cotempo.events.history import Unrolled
-from cotempo.events.process import Process
-from cotempo.events.record import Floats
+from cotempo.events.processes.base import Process
+from cotempo.events.records.history import Unrolled
+from cotempo.events.records.record import Floats
 
 
 def seen_likelihood(log_rate: Floats, unrolled: Unrolled) -> float:

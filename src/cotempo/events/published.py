@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cotempo.devices import find_device
-from cotempo.events.aggregation import SUMMANDS, Normal, aggregate, divergence, from_sums
-from cotempo.events.function_state import FunctionState
-from cotempo.events.pieces import HISTORY
-from cotempo.events.record import Floats, Record
-from cotempo.events.rows import Design
+from cotempo.events.cox.aggregation import SUMMANDS, Normal, aggregate, divergence, from_sums
+from cotempo.events.records.design import Design
+from cotempo.events.records.encoder_inputs import HISTORY
+from cotempo.events.records.record import Floats, Record
+from cotempo.events.shared_function.state import FunctionState
 from cotempo.federation import Answers, Ask, Expect, Message, Question, Rng, Spec
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from cotempo.events import cox
-    from cotempo.events.cox import Belief
+    from cotempo.events.cox import updates as cox
+    from cotempo.events.cox.updates import Belief
     from cotempo.events.fedpp import FedPP
-    from cotempo.events.work import Rows, Work
+    from cotempo.events.records.cohort import Rows, Work
 
 SWEEPS = 3
 # Weights of an encoder are plain numbers: they take smaller steps, and their deviation means nothing.
@@ -63,7 +63,8 @@ class KernelMemory:
 
 def first_state(method: FedPP, known: FunctionState, types: int, rng: Rng) -> KernelState:
     """The first prior."""
-    from cotempo.events import encoders, history_encoders
+    from cotempo.events.cox import encoders
+    from cotempo.events.cox import history_kernels as history_encoders
 
     if method.kernel in HISTORY:
         weights = history_encoders.first_weights(method.kernel, types, method.inducing, rng("prior"))
@@ -99,8 +100,8 @@ def answer(
     """At clients, as one batch."""
     import torch
 
-    from cotempo.events.function_client import heard_design
-    from cotempo.events.work import make_work
+    from cotempo.events.records.cohort import make_work
+    from cotempo.events.shared_function.client import heard_design
 
     common = questions[0].common
     device = find_device(method.device)
@@ -117,7 +118,7 @@ def train(
     """Local epochs of a whole cohort: draw w once, update u and m in closed form, climb the bound in (r, log delta)."""
     import torch
 
-    from cotempo.events import cox
+    from cotempo.events.cox import updates as cox
 
     clients, device = len(memories), noise.device
     rates = rate_priors(*work.totals())
@@ -159,7 +160,7 @@ def rate_priors(events: Tensor, exposure: Tensor) -> cox.Prior:
     """Weak Gamma priors with mean 2 (N + 1) / exposure, ``(clients, types)``."""
     import torch
 
-    from cotempo.events.cox import Prior
+    from cotempo.events.cox.updates import Prior
 
     one = torch.ones_like(events)
     return Prior(one, exposure / (2 * (events + 1)), 0 * one)
@@ -169,7 +170,7 @@ def _recall(memories: Sequence[KernelMemory], rates: cox.Prior, inducing: int) -
     """What clients believed of u and m in their last round; those who come first start at the prior."""
     import torch
 
-    from cotempo.events import cox
+    from cotempo.events.cox import updates as cox
 
     fresh = cox.start(rates, inducing)
     # Start at twice the mean rate's prior: a rate that starts low climbs slowly.
@@ -186,7 +187,7 @@ def _recall(memories: Sequence[KernelMemory], rates: cox.Prior, inducing: int) -
 def _joint_root(rows: Rows, belief: Belief, rates: cox.Prior) -> Tensor:
     import torch
 
-    from cotempo.events import cox
+    from cotempo.events.cox import updates as cox
 
     rate = belief.shape / belief.rate
     centre = cox.project(rows.basis, rows.residual, belief, rates).centre

@@ -10,16 +10,16 @@ from numpy.typing import ArrayLike
 
 from cotempo.data import Events
 from cotempo.errors import DataError, ParameterError
-from cotempo.events.change_points import level
-from cotempo.events.curve import Band, Curve, log_likelihood
-from cotempo.events.grid import Grid
-from cotempo.events.pieces import HISTORY
-from cotempo.events.record import Floats, Record, as_events
-from cotempo.events.shapes import Shape, learn_shapes
+from cotempo.events.curves.change_points import level
+from cotempo.events.curves.shapes import Shape, learn_shapes
+from cotempo.events.intensities.over_time import Band, Curve, log_likelihood
+from cotempo.events.records.encoder_inputs import HISTORY
+from cotempo.events.records.grid import Grid
+from cotempo.events.records.record import Floats, Record, as_events
 
 if TYPE_CHECKING:
-    from cotempo.events.encoded import EncodedIntensity
-    from cotempo.events.fitted_fedpp import KernelCurve
+    from cotempo.events.intensities.encoder_intensity import EncodedIntensity
+    from cotempo.events.intensities.fitted_fedpp import KernelCurve
 
 # Many divisors, so that equal bins hold whole cells; the shortest length scale of a smooth curve has six of its cells.
 CELLS, SMOOTH_CELLS = 10_080, 1_008
