@@ -177,6 +177,6 @@ def _fedpp(name: str, **parameters: Any) -> Callable[[int, int], Task]:
 
 TASKS: dict[str, Callable[[int, int], Task]] = {
     "fedpp-paper": _fedpp("fedpp-paper", preset="paper", rounds=40, cells=100),
-    "fedpp": _fedpp("fedpp", kernel="history", base="poisson", rounds=30, compare=False, settle=0),
+    "fedpp": _fedpp("fedpp", kernel="history", base="poisson", rounds=30, compare=False, refit_rounds=0),
     "fedavg": lambda clients, seed: Forecasts("fedavg", clients, seed),
 }

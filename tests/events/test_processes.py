@@ -5,7 +5,7 @@ import pytest
 
 from cotempo.data import Events, make_events
 from cotempo.errors import ParameterError
-from cotempo.events import FedSimple, rescaling_test
+from cotempo.events import FedPointProcess, rescaling_test
 from cotempo.events.processes import PROCESSES, make_process
 from cotempo.events.records.history import look_back, unroll
 from cotempo.events.records.record import Record
@@ -70,7 +70,7 @@ def test_expected_counts_match_where_they_must(record):
 
 def test_sums_over_clients_are_the_pooled_fit():
     clients, _ = make_events(clients=3, sequences=8, kind="hawkes", seed=1)
-    fitted = FedSimple(process="poisson", level="pooled").fit(clients)
+    fitted = FedPointProcess(process="poisson", level="pooled").fit(clients)
     events = sum(table.rows for table in clients.values())
     assert fitted.state.parameters[0] == pytest.approx(events / (3 * 8 * 10))
 
@@ -78,7 +78,7 @@ def test_sums_over_clients_are_the_pooled_fit():
 def test_hawkes_beats_poisson_on_hawkes_and_passes_rescaling():
     clients, _ = make_events(clients=3, sequences=30, kind="hawkes", spread=0.0, excitation=0.8, seed=5)
     new, _ = make_events(clients=3, sequences=30, kind="hawkes", spread=0.0, excitation=0.8, seed=6)
-    hawkes, flat = (FedSimple(process=name).fit(clients) for name in ("hawkes", "poisson"))
+    hawkes, flat = (FedPointProcess(process=name).fit(clients) for name in ("hawkes", "poisson"))
     name = "client-0"
     assert hawkes[name].score(new[name])["gain"] > flat[name].score(new[name])["gain"] + 0.05
     assert hawkes[name].score(new[name])["count_ratio"] == pytest.approx(1, abs=0.2)
@@ -89,7 +89,7 @@ def test_hawkes_beats_poisson_on_hawkes_and_passes_rescaling():
 def test_a_profile_knows_its_period():
     day = np.concatenate([np.arange(10) + phase for phase in np.linspace(0.2, 0.4, 9)])
     clients = {"a": Events.from_arrays([np.sort(day)], (0.0, 10.0))}
-    fitted = FedSimple(process="profile", period=1.0).fit(clients)["a"]
+    fitted = FedPointProcess(process="profile", period=1.0).fit(clients)["a"]
     high, low = fitted.intensity([12.3, 12.8])
     assert high > 5 * low
 
@@ -97,7 +97,7 @@ def test_a_profile_knows_its_period():
 def test_a_client_without_events_is_fine():
     clients = {"a": Events.from_arrays([[]], (0.0, 10.0)), "b": Events.from_arrays([[1.0, 2.0, 4.0]], (0.0, 10.0))}
     for name in PROCESSES:
-        fitted = FedSimple(process=name).fit(clients)
+        fitted = FedPointProcess(process=name).fit(clients)
         for client in clients:
             assert np.isfinite(list(fitted[client].score(clients["b"]).values())).all()
 
@@ -106,12 +106,12 @@ def test_joining_helps_where_the_others_know_more():
     many, _ = make_events(clients=3, sequences=20, kind="hawkes", excitation=0.8, seed=5)
     few, _ = make_events(clients=1, sequences=5, length=4.0, kind="hawkes", excitation=0.8, seed=8)
     clients = {**many, "few": few["client-0"]}
-    fitted = FedSimple(process="hawkes", compare=True).fit(clients)
+    fitted = FedPointProcess(process="hawkes", compare=True).fit(clients)
     assert set(fitted.benefit) == set(clients)
     assert fitted.benefit["few"].helped
     gaps = [abs(one.together - one.alone) for name, one in fitted.benefit.items() if name != "few"]
     assert max(gaps) < 0.1
-    assert not FedSimple(process="hawkes", rounds=1).fit(clients).benefit
+    assert not FedPointProcess(process="hawkes", rounds=1).fit(clients).benefit
 
 
 @pytest.mark.parametrize("process", ["histogram", "steps", "hawkes", "renewal"])
@@ -123,7 +123,7 @@ def test_the_unit_and_the_origin_of_time_do_not_matter(process):
         for name, table in clients.items()
     }
     few = {"rounds": 5} if process in ("hawkes", "renewal") else {}
-    plain, other = (FedSimple(process=process, **few).fit(tables) for tables in (clients, moved))
+    plain, other = (FedPointProcess(process=process, **few).fit(tables) for tables in (clients, moved))
     for name in clients:
         scores = [fitted[name].score(tables[name])["gain"] for fitted, tables in ((plain, clients), (other, moved))]
         assert scores[0] == pytest.approx(scores[1], abs=1e-9)
@@ -131,7 +131,7 @@ def test_the_unit_and_the_origin_of_time_do_not_matter(process):
 
 def test_what_lies_beyond_the_span_goes_on_with_its_end():
     early = np.sort(np.random.default_rng(0).uniform(0, 10, 400) ** 0.5 * 10**0.5)
-    fitted = FedSimple(process="profile").fit({"a": Events.from_arrays([early], (0.0, 10.0))})["a"]
+    fitted = FedPointProcess(process="profile").fit({"a": Events.from_arrays([early], (0.0, 10.0))})["a"]
     assert fitted.intensity([12.0])[0] == fitted.intensity([9.99])[0]
     late = fitted.score(np.array([10.5, 11.0]), (10.0, 12.0))
     assert late["count_ratio"] == pytest.approx(fitted.intensity([9.99])[0])
@@ -153,4 +153,4 @@ def test_an_unknown_process_is_refused(record):
 )
 def test_parameters_that_mean_nothing_are_refused(parameters):
     with pytest.raises(ParameterError, match=list(parameters)[-1]):
-        FedSimple(**parameters)
+        FedPointProcess(**parameters)

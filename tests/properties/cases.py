@@ -70,7 +70,7 @@ CHANGES: dict[str, dict[str, Any]] = {
         "kernel": "time",
         "rounds": 1,
         "epochs": 1,
-        "settle": 5,
+        "refit_rounds": 5,
         "base_rounds": 25,
         "compare": None,
     },
@@ -82,7 +82,7 @@ CHANGES: dict[str, dict[str, Any]] = {
 }
 OURS = [name for name, method in methods().items() if method.__module__.startswith("cotempo.")]
 CASES = (
-    *OURS, "FedPP, history", "FedPP, paper", "FedSimple, poisson", "FedSimple, profile", "FedAvg, compare",
+    *OURS, "FedPP, history", "FedPP, paper", "FedPointProcess, poisson", "FedPointProcess, profile", "FedAvg, compare",
     "FDBNL, scaled", "PFDBNL, scaled",
 )  # fmt: skip
 

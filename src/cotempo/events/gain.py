@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from cotempo.events.processes.base import Process
+from cotempo.events.processes.base import PointProcess
 from cotempo.events.records.history import Unrolled
 from cotempo.events.records.record import Floats
 
@@ -17,7 +17,9 @@ def seen_likelihood(log_rate: Floats, unrolled: Unrolled) -> float:
     return float((unrolled.count * log_rate)[counted].sum())
 
 
-def process_likelihood(process: Process, parameters: Floats, unrolled: Unrolled, level: float) -> tuple[float, float]:
+def process_likelihood(
+    process: PointProcess, parameters: Floats, unrolled: Unrolled, level: float
+) -> tuple[float, float]:
     """Log-likelihood of a process at a level, and its expected number of events."""
     mass = level * float(process.mass(unrolled, parameters).sum())
     seen = seen_likelihood(process.log_rate(unrolled, parameters) + np.log(level), unrolled)

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from cotempo.data import Events
 from cotempo.events.diagnostics import Rescaling
-from cotempo.events.intensities.over_time import Curve
+from cotempo.events.intensities.over_time import IntensityOverTime
 from cotempo.federation import Benefit
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ POINTS = 300
 
 
 def plot_intensities(
-    curves: Mapping[str, Curve], truth: Any = None, events: Mapping[str, Events] | None = None
+    curves: Mapping[str, IntensityOverTime], truth: Any = None, events: Mapping[str, Events] | None = None
 ) -> Figure:
     """One panel a client: posterior mean, 95 % band, a rug of events and the truth where they are known."""
     columns = min(len(curves), 2) or 1

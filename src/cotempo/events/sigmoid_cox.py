@@ -12,14 +12,14 @@ from cotempo.data import Events
 from cotempo.errors import DataError, ParameterError
 from cotempo.events.curves.change_points import level
 from cotempo.events.curves.shapes import Shape, learn_shapes
-from cotempo.events.intensities.over_time import Band, Curve, log_likelihood
+from cotempo.events.intensities.over_time import Band, IntensityOverTime, log_likelihood
 from cotempo.events.records.encoder_inputs import HISTORY
 from cotempo.events.records.grid import Grid
 from cotempo.events.records.record import Floats, Record, as_events
 
 if TYPE_CHECKING:
-    from cotempo.events.intensities.encoder_intensity import EncodedIntensity
-    from cotempo.events.intensities.fitted_fedpp import KernelCurve
+    from cotempo.events.intensities.encoder_intensity import EncoderIntensity
+    from cotempo.events.intensities.fitted import KernelCurve
 
 # Many divisors, so that equal bins hold whole cells; the shortest length scale of a smooth curve has six of its cells.
 CELLS, SMOOTH_CELLS = 10_080, 1_008
@@ -91,7 +91,7 @@ class SigmoidCox:
 
         Returns
         -------
-        FittedCox, KernelCurve or EncodedIntensity
+        FittedCox, KernelCurve or EncoderIntensity
             A curve over time (the first can be updated), or an intensity given the events before.
         """
         if self.kernel != "time":
@@ -102,17 +102,17 @@ class SigmoidCox:
         grid = Grid(float(record.start.min()), float(record.end.max()), CELLS)
         return FittedCox(grid, grid.count(record), grid.expose(record), choose_temper(record, grid))
 
-    def _fit_alone(self, table: Events) -> KernelCurve | EncodedIntensity:
-        from cotempo.events.fedpp import FIXED, FedPP
+    def _fit_alone(self, table: Events) -> KernelCurve | EncoderIntensity:
+        from cotempo.events.fedpp import SharedPrior
 
         chosen = {name: getattr(self, name) or default for name, default in LEARNED.items()}
         chosen |= {"base": self.base} if self.base else {}
         chosen |= {"batch": BATCH} if self.kernel in HISTORY else {}
-        if self.cells is None and self.base in FIXED:
+        if self.cells is None and self.base not in (None, "auto", "curve"):
             del chosen["cells"]
         rounds = chosen.pop("steps")
-        federation = FedPP(preset="paper", kernel=self.kernel, marks=self.marks, rounds=rounds, **chosen)
-        fitted: KernelCurve | EncodedIntensity = federation.fit({"self": table}, progress=False)["self"]
+        federation = SharedPrior(kernel=self.kernel, marks=self.marks, rounds=rounds, **chosen)
+        fitted: KernelCurve | EncoderIntensity = federation.fit({"self": table}, progress=False)["self"]
         return fitted
 
 
@@ -154,7 +154,7 @@ def _half(record: Record, grid: Grid, side: int) -> tuple[Floats, Floats]:
     return grid.count(kept), grid.expose(kept)
 
 
-class FittedCox(Curve):
+class FittedCox(IntensityOverTime):
     """A learned `SigmoidCox` of time.
 
     Attributes

@@ -118,15 +118,15 @@ def load(folder: str | Path, *, device: Device | None = None) -> Any:
     folder = Path(folder)
     try:
         about = json.loads((folder / "fitted.json").read_text())
-        cls = find_method(about["method"])
-        kinds = (cls.Memory,) if cls.Memory else ()
+        method = find_method(about["method"])(**{**about["parameters"], **({"device": device} if device else {})})
+        kinds = (method.Memory,) if method.Memory else ()
         schemas = {
             name: Schema(kind=schema["kind"], columns=tuple(schema["columns"]), unit=schema["unit"])
             for name, schema in about["schemas"].items()
         }
         outcome = Outcome(
-            cls(**{**about["parameters"], **({"device": device} if device else {})}),
-            decode((folder / "state.safetensors").read_bytes(), cls.State),
+            method,
+            decode((folder / "state.safetensors").read_bytes(), method.State),
             schemas,
             unstack(decode((folder / "memories.safetensors").read_bytes()), *kinds),
             tuple(json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()),

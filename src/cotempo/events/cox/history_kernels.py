@@ -14,8 +14,8 @@ import torch
 from scipy.stats import norm, qmc
 from torch import Tensor
 
-from cotempo.events.cox.encoders import Kernel
-from cotempo.events.records.encoder_inputs import LIGHT, Pieces
+from cotempo.events.cox.kernels import KernelFeatures
+from cotempo.events.records.encoder_inputs import LIGHT, EncoderInputs
 from cotempo.events.records.record import Floats
 
 LAYERS, WIDTH, HEADS = 2, 32, 4
@@ -23,8 +23,8 @@ EMBEDDING, TYPE_WIDTH = 4, 4
 STEP = 3
 
 
-class Batch(NamedTuple):
-    """`Pieces` of clients as tensors, ``(clients, pieces, ...)``."""
+class EncoderBatch(NamedTuple):
+    """`EncoderInputs` of clients as tensors, ``(clients, pieces, ...)``."""
 
     steps: Tensor
     types: Tensor
@@ -34,7 +34,7 @@ class Batch(NamedTuple):
     exposure: Tensor
 
     @classmethod
-    def of(cls, clients: list[Pieces], device: torch.device | str = "cpu") -> Batch:
+    def of(cls, clients: list[EncoderInputs], device: torch.device | str = "cpu") -> EncoderBatch:
         """Stack clients; those with fewer pieces, steps or rows are padded with what counts nothing."""
         fields = []
         for name in cls._fields:
@@ -109,7 +109,7 @@ def unpack(weights: Tensor, sizes: dict[str, tuple[int, ...]]) -> dict[str, Tens
     return {name: part.reshape(len(weights), *shape) for (name, shape), part in zip(sizes.items(), parts, strict=True)}
 
 
-def make_history_kernel(kernel: str, weights: Tensor, batch: Batch, inducing: int) -> Kernel:
+def make_history_kernel(kernel: str, weights: Tensor, batch: EncoderBatch, inducing: int) -> KernelFeatures:
     """Features of all rows, ``(clients, pieces * rows, dimensions)``, and of the inducing inputs."""
     known = unpack(weights, shapes(kernel, batch.types.shape[-1], inducing))
     features = batch.light
@@ -118,10 +118,10 @@ def make_history_kernel(kernel: str, weights: Tensor, batch: Batch, inducing: in
         read = 2 * torch.tanh(encode(kernel, known, batch) @ known["embed"][:, None])
         index = batch.before[..., None].expand(*batch.before.shape, EMBEDDING)
         features = torch.cat([read.gather(2, index), batch.light[..., :1], batch.light[..., -1:]], dim=-1)
-    return Kernel(features.flatten(1, 2), known["inducing"], known["amplitude"][:, 0], known["length"])
+    return KernelFeatures(features.flatten(1, 2), known["inducing"], known["amplitude"][:, 0], known["length"])
 
 
-def encode(kernel: str, known: dict[str, Tensor], batch: Batch) -> Tensor:
+def encode(kernel: str, known: dict[str, Tensor], batch: EncoderBatch) -> Tensor:
     """What is known after 0, 1, 2, ... steps, ``(clients, pieces, steps + 1, width)``."""
     steps = batch.steps
     if batch.types.shape[-1]:

@@ -7,14 +7,18 @@ process, of variance :math:`k(x, x) - \psi^\top\psi`.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from cotempo.events.cox import updates as cox
+from cotempo.events.cox.kernels import KernelFeatures, basis
 from cotempo.events.records.record import Floats
+
+if TYPE_CHECKING:
+    from cotempo.events.fedpp import PriorMemory
 
 
 class Relative(NamedTuple):
@@ -46,6 +50,17 @@ class Posterior(NamedTuple):
     spread: Tensor
     root: Tensor
     level: Tensor
+
+    @classmethod
+    def from_memory(cls, memory: PriorMemory, kernel: KernelFeatures, which: int | slice = slice(None)) -> Posterior:
+        """Return a client's posterior at the features of a kernel, for all types of events or one of them."""
+        psi, residual = basis(*kernel)
+        values, root, joint, level = (
+            torch.from_numpy(np.array(part[which]))
+            for part in (memory.values, memory.root, memory.information, memory.shape / memory.rate)
+        )
+        spread = residual + torch.linalg.solve_triangular(root, psi.mT, upper=False).square().sum(-2)
+        return cls(psi, residual, values @ psi.mT, spread, joint, level)
 
     def relative(self) -> Relative:
         r"""Mean, and centre and deviation of the logarithm by the delta method.

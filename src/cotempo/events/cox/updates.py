@@ -14,14 +14,14 @@ import torch
 from torch import Tensor
 
 
-class Cells(NamedTuple):
+class CellCounts(NamedTuple):
     """What was seen: number of events and exposure of each cell, ``(..., cells)``."""
 
     events: Tensor
     exposure: Tensor
 
 
-class Prior(NamedTuple):
+class CoxPrior(NamedTuple):
     """Shape and rate of the Gamma prior of m, and the mean of the Gaussian process, ``(...)`` each."""
 
     shape: Tensor
@@ -51,7 +51,7 @@ class Tilt(NamedTuple):
     tilt: Tensor
 
 
-def start(prior: Prior, inducing: int) -> Belief:
+def start(prior: CoxPrior, inducing: int) -> Belief:
     """The belief before any data."""
     batch = prior.shape.shape
     mean = torch.zeros(*batch, inducing, dtype=prior.shape.dtype, device=prior.shape.device)
@@ -59,7 +59,7 @@ def start(prior: Prior, inducing: int) -> Belief:
     return Belief(mean, root, prior.shape, prior.rate)
 
 
-def project(basis: Tensor, residual: Tensor, belief: Belief, prior: Prior) -> Tilt:
+def project(basis: Tensor, residual: Tensor, belief: Belief, prior: CoxPrior) -> Tilt:
     r"""Mean :math:`\bar f`, variance and :math:`c = \sqrt{\bar f^2 + \mathrm{var}}` at the rows of the basis."""
     centre = prior.mean[..., None] + (basis @ belief.mean[..., None])[..., 0]
     spread = residual + torch.linalg.solve_triangular(belief.root, basis.mT, upper=False).square().sum(-2)
@@ -82,13 +82,13 @@ def latent_share(at: Tilt) -> Tensor:
     return torch.exp(-0.5 * at.centre - log_two_cosh_half(at.tilt))
 
 
-def curvature(cells: Cells, at: Tilt, latent: Tensor) -> tuple[Tensor, Tensor]:
+def curvature(cells: CellCounts, at: Tilt, latent: Tensor) -> tuple[Tensor, Tensor]:
     r"""The quadratic and the linear weight of f at each cell: :math:`A` and :math:`B` of
     :math:`U(f) = -\tfrac12 \int A f^2 + \int B f`."""
     return polya_gamma_mean(at.tilt) * (cells.events + latent), 0.5 * (cells.events - latent)
 
 
-def update(basis: Tensor, residual: Tensor, cells: Cells, belief: Belief, prior: Prior) -> Belief:
+def update(basis: Tensor, residual: Tensor, cells: CellCounts, belief: Belief, prior: CoxPrior) -> Belief:
     r"""One sweep: the Pólya-Gamma variables and the latent process at their optimum, then v and m at theirs.
 
     .. math::
@@ -115,7 +115,7 @@ def solve(basis: Tensor, quadratic: Tensor, linear: Tensor) -> tuple[Tensor, Ten
     return mean, root
 
 
-def evidence_bound(basis: Tensor, residual: Tensor, cells: Cells, belief: Belief, prior: Prior) -> Tensor:
+def evidence_bound(basis: Tensor, residual: Tensor, cells: CellCounts, belief: Belief, prior: CoxPrior) -> Tensor:
     """The collapsed bound on the log evidence, ``(...)``; it rises with every `update`."""
     at = project(basis, residual, belief, prior)
     log_rate = belief.log_rate[..., None]
@@ -135,7 +135,7 @@ def normal_divergence(belief: Belief) -> Tensor:
     return divergence
 
 
-def gamma_divergence(belief: Belief, prior: Prior) -> Tensor:
+def gamma_divergence(belief: Belief, prior: CoxPrior) -> Tensor:
     """KL divergence of the belief in m from its Gamma prior."""
     a, b, a0, b0 = belief.shape, belief.rate, prior.shape, prior.rate
     return (
@@ -154,7 +154,7 @@ def mean_sigmoid(centre: Tensor, spread: Tensor) -> Tensor:
     return (torch.sigmoid(centre[..., None] + spread.clamp_min(0).sqrt()[..., None] * at) * share).sum(-1)
 
 
-def information(basis: Tensor, cells: Cells, centre: Tensor, rate: Tensor) -> Tensor:
+def information(basis: Tensor, cells: CellCounts, centre: Tensor, rate: Tensor) -> Tensor:
     r"""Fisher information of the cells in (v, log m), ``(..., inducing + 1, inducing + 1)``.
 
     The gradient of :math:`\log \lambda = \log m + \log \sigma(f)` is :math:`((1 - \sigma)\,\psi, 1)`, and each cell

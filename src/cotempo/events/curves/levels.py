@@ -23,7 +23,7 @@ STRENGTHS = (np.inf, 512.0, 128.0, 32.0, 8.0, 2.0, 0.5)
 DEVIATIONS = ((1.0, 0.0), (0.1, 0.03), (0.1, 0.3), (0.4, 0.03), (0.4, 0.3))
 
 
-class Own(NamedTuple):
+class LevelSetting(NamedTuple):
     """How strongly levels are drawn together, and length and variance of deviations."""
 
     strength: float
@@ -31,14 +31,14 @@ class Own(NamedTuple):
     variance: float
 
 
-class Kept(NamedTuple):
+class OwnRate(NamedTuple):
     """A client's intensity in cells: its rate, and the variance that level and deviation add to its logarithm."""
 
     rate: Floats
     variance: Floats
 
 
-SETTINGS = tuple(Own(strength, *deviation) for deviation in DEVIATIONS for strength in STRENGTHS)
+SETTINGS = tuple(LevelSetting(strength, *deviation) for deviation in DEVIATIONS for strength in STRENGTHS)
 
 
 def find_level(curve: Floats, events: Floats, exposure: Floats, strength: float) -> float:
@@ -48,16 +48,20 @@ def find_level(curve: Floats, events: Floats, exposure: Floats, strength: float)
     return float((strength + events.sum()) / (strength + (exposure * curve).sum()))
 
 
-def own_rate(curve: Floats, events: Floats, exposure: Floats, own: Own, temper: float, effect: float = 1.0) -> Kept:
+def own_rate(
+    curve: Floats, events: Floats, exposure: Floats, own: LevelSetting, temper: float, effect: float = 1.0
+) -> OwnRate:
     """The client's intensity: the curve at its own level, with its deviation."""
     bend, bent = deviation(curve, events, exposure, own, temper)
     rate = curve * np.exp(bend)
     level = find_level(rate, events, exposure, own.strength)
     unsure = 0.0 if np.isinf(own.strength) else effect / (own.strength + events.sum())
-    return Kept(level * rate, bent + unsure)
+    return OwnRate(level * rate, bent + unsure)
 
 
-def deviation(curve: Floats, events: Floats, exposure: Floats, own: Own, temper: float) -> tuple[Floats, Floats]:
+def deviation(
+    curve: Floats, events: Floats, exposure: Floats, own: LevelSetting, temper: float
+) -> tuple[Floats, Floats]:
     """Posterior mean and variance of the deviation, ``(cells,)`` each, by Newton's steps to the mode."""
     cells = len(curve)
     if not own.variance:
@@ -97,7 +101,7 @@ def cross_validate(curves: Floats, events: Floats, exposure: Floats, temper: flo
     for curve, held, watched in zip(curves, events, exposure, strict=True):
         seen, known = events.sum(axis=0) - held, exposure.sum(axis=0) - watched
         for i, (length, variance) in enumerate(DEVIATIONS):
-            rate = curve * np.exp(deviation(curve, seen, known, Own(0.0, length, variance), temper)[0])
+            rate = curve * np.exp(deviation(curve, seen, known, LevelSetting(0.0, length, variance), temper)[0])
             for j, strength in enumerate(STRENGTHS):
                 own = find_level(rate, seen, known, strength) * rate
                 told[i, j] += float((held * np.log(own) - watched * own).sum())

@@ -26,7 +26,7 @@ SMOOTHNESS = 2.0
 
 
 @dataclass(frozen=True)
-class Model:
+class RateModel:
     """A model of the rate, on cells of its own.
 
     Attributes
@@ -74,7 +74,7 @@ class Model:
 class Shape:
     """A model with its share of the posterior, its mean and draws."""
 
-    model: Model
+    model: RateModel
     weight: float
     mean: Floats
     drawn: Floats
@@ -107,7 +107,7 @@ def learn_shapes(count: Floats, exposure: Floats, smooth_cells: int) -> list[Sha
     ]
 
 
-def weigh(models: list[Model]) -> list[tuple[Model, float]]:
+def weigh(models: list[RateModel]) -> list[tuple[RateModel, float]]:
     """The models that matter, and their shares of the posterior."""
     if len(models) == 1:
         return [(models[0], 1.0)]
@@ -117,7 +117,7 @@ def weigh(models: list[Model]) -> list[tuple[Model, float]]:
     return [(models[index], float(weight[index] / weight[kept].sum())) for index in kept.tolist()]
 
 
-def leave_one_out(weights: list[tuple[Model, float]], count: Floats, exposure: Floats) -> float:
+def leave_one_out(weights: list[tuple[RateModel, float]], count: Floats, exposure: Floats) -> float:
     r"""The log likelihood of each event given all others, :math:`-\log E[1 / \lambda(t_i)]` under the posterior."""
     place = (np.arange(len(count)) + 0.5) / len(count)
     seen = np.flatnonzero(count)
@@ -132,21 +132,25 @@ def leave_one_out(weights: list[tuple[Model, float]], count: Floats, exposure: F
 NONE = np.zeros((0, 2))
 
 
-def _level_model(found: Segments, cells: int) -> Model:
+def _level_model(found: Segments, cells: int) -> RateModel:
     def moments() -> tuple[Floats, Floats]:
         return found.mean(), found.inverse()
 
-    return Model("level", found.evidence - SMOOTHNESS, found.cut / cells, NONE, 0.0, 0.0, np.inf, moments, found.draw)
+    return RateModel(
+        "level", found.evidence - SMOOTHNESS, found.cut / cells, NONE, 0.0, 0.0, np.inf, moments, found.draw
+    )
 
 
-def _bins_model(found: Bins, cells: int) -> Model:
+def _bins_model(found: Bins, cells: int) -> RateModel:
     def moments() -> tuple[Floats, Floats]:
         return found.mean(), found.inverse()
 
-    return Model("bins", found.evidence - SMOOTHNESS, found.cut / cells, NONE, 0.0, 0.0, np.inf, moments, found.draw)
+    return RateModel(
+        "bins", found.evidence - SMOOTHNESS, found.cut / cells, NONE, 0.0, 0.0, np.inf, moments, found.draw
+    )
 
 
-def _wave_model(wave: Wave, dead: Floats, price: float, pause: Bins) -> Model:
+def _wave_model(wave: Wave, dead: Floats, price: float, pause: Bins) -> RateModel:
     def moments() -> tuple[Floats, Floats]:
         mean, inverse = wave.moments()
         return np.append(mean, pause.mean()), np.append(inverse, pause.inverse())
@@ -156,10 +160,12 @@ def _wave_model(wave: Wave, dead: Floats, price: float, pause: Bins) -> Model:
 
     edges = np.linspace(0, 1, len(wave.eta) + 1)
     evidence = wave.evidence + pause.evidence - price
-    return Model("waves", evidence, edges, dead, price, wave.length, wave.ceiling, moments, draw)
+    return RateModel("waves", evidence, edges, dead, price, wave.length, wave.ceiling, moments, draw)
 
 
-def _density_model(events: Floats, watched: Floats, kernel: Smooth, dead: Floats, price: float, pause: Bins) -> Model:
+def _density_model(
+    events: Floats, watched: Floats, kernel: Smooth, dead: Floats, price: float, pause: Bins
+) -> RateModel:
     """A kernel estimate with the Bayesian bootstrap (Rubin, 1981) for its posterior."""
 
     def moments() -> tuple[Floats, Floats]:
@@ -170,7 +176,7 @@ def _density_model(events: Floats, watched: Floats, kernel: Smooth, dead: Floats
         return np.concatenate([smooth_by(rows, watched, kernel.width).rate, pause.draw(draws, rng)], axis=1)
 
     edges = np.linspace(0, 1, len(events) + 1)
-    return Model("density", -np.inf, edges, dead, price, kernel.width, np.inf, moments, draw)
+    return RateModel("density", -np.inf, edges, dead, price, kernel.width, np.inf, moments, draw)
 
 
 def _cut_out(count: Floats, exposure: Floats, runs: Indices, cells: int) -> tuple[Floats, Floats, Bins]:

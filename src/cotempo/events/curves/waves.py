@@ -86,7 +86,7 @@ class Wave(NamedTuple):
         return mean, (1 + np.exp(spread / 2 - self.eta)) / self.ceiling
 
 
-class Cells(NamedTuple):
+class ClockCells(NamedTuple):
     """Counts and exposures of cells, and where they stand on a clock from 0 to 1."""
 
     events: Floats
@@ -97,7 +97,7 @@ class Cells(NamedTuple):
 def learn_waves(count: Floats, exposure: Floats, pilot: Floats) -> list[Wave]:
     """The posteriors under all kernels that were looked at, given a first guess of the rate."""
     time = (np.arange(len(count)) + 0.5) / len(count)
-    cells = Cells(count, exposure, time)
+    cells = ClockCells(count, exposure, time)
     top = float(pilot.max())
     bases: dict[int, Basis] = {}
     found = search(cells, CEILINGS[0] * top, pilot, STARTS, bases, 0.0, 0.0)
@@ -133,7 +133,7 @@ def find_frequency(count: Floats, exposure: Floats) -> float:
 
 
 def search(
-    cells: Cells,
+    cells: ClockCells,
     ceiling: float,
     rate: Floats,
     starts: tuple[Node, ...],
@@ -194,7 +194,7 @@ def _multiples(cosine: Floats, count: int) -> Floats:
     return table
 
 
-def fit_wave(cells: Cells, node: Node, ceiling: float, basis: Basis, eta: Floats, price: float) -> Wave:
+def fit_wave(cells: ClockCells, node: Node, ceiling: float, basis: Basis, eta: Floats, price: float) -> Wave:
     """The mode of the posterior by Newton's method with Fisher's information, and Laplace's evidence."""
     variance = AMPLITUDES[node[1]] ** 2 * basis.variance
     variance[0] += LEVEL_SPREAD**2

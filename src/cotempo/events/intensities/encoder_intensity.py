@@ -9,56 +9,48 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cotempo.data import Events
+from cotempo.events.fedpp import PriorMemory, PriorState, SharedPrior
 from cotempo.events.gain import gains, seen_likelihood
-from cotempo.events.intensities.given_history import Conditional
+from cotempo.events.intensities.given_history import IntensityGivenHistory
 from cotempo.events.intensities.marks import as_history, by_type, gain_of_marks, total
 from cotempo.events.intensities.over_time import Band
-from cotempo.events.published import KernelMemory, KernelState
-from cotempo.events.records.encoder_inputs import CUTS, Pieces, ask_pieces, cut_pieces
+from cotempo.events.records.encoder_inputs import CUTS, EncoderInputs, inputs_at_times, inputs_of_record
 from cotempo.events.records.history import WHOLE, look_back, unroll, waits
 from cotempo.events.records.record import Floats, Record, as_events
 from cotempo.events.records.summary import Summary
 
 if TYPE_CHECKING:
     from cotempo.events.cox.posterior import Relative
-    from cotempo.events.fedpp import FedPP
 
 
-class EncodedIntensity(Conditional):
+class EncoderIntensity(IntensityGivenHistory):
     """A client's intensity given the events before; with marks, the sum of one intensity per type."""
 
-    def __init__(self, method: FedPP, state: KernelState, memory: KernelMemory, marks: tuple[str, ...]):
+    def __init__(self, method: SharedPrior, state: PriorState, memory: PriorMemory):
         self.method, self.state, self.memory = method, state, memory
-        self.marks = marks if method.marks else ()
+        self.marks = state.marks if method.marks else ()
         self.origin = float(state.span[0])
 
-    def relative(self, pieces: Pieces) -> Relative:
-        """What the functions make of the base measure."""
+    def relative(self, inputs: EncoderInputs) -> Relative:
+        """Return what the functions make of the base measure."""
         import torch
 
-        from cotempo.events.cox.history_kernels import Batch, make_history_kernel
-        from cotempo.events.cox.kernels import basis
+        from cotempo.events.cox.history_kernels import EncoderBatch, make_history_kernel
         from cotempo.events.cox.posterior import Posterior
 
-        memory = self.memory
-        values, root, joint, level = (
-            torch.from_numpy(np.array(part))
-            for part in (memory.values, memory.root, memory.information, memory.shape / memory.rate)
-        )
         with torch.no_grad():
-            weights = torch.from_numpy(np.array(memory.mean))[None]
-            kernel = make_history_kernel(self.method.kernel, weights, Batch.of([pieces]), self.method.inducing)
-            place = torch.from_numpy(pieces.where[:, 0] * pieces.before.shape[1] + pieces.where[:, 1])
-            rows, residual = basis(kernel.features[0, place], kernel.inducing[0], kernel.amplitude[0], kernel.length[0])
-            spread = residual + torch.linalg.solve_triangular(root, rows.mT, upper=False).square().sum(-2)
-            return Posterior(rows, residual, values @ rows.mT, spread, joint, level).relative()
+            weights = torch.from_numpy(np.array(self.memory.mean))[None]
+            kernel = make_history_kernel(self.method.kernel, weights, EncoderBatch.of([inputs]), self.method.inducing)
+            place = torch.from_numpy(inputs.where[:, 0] * inputs.before.shape[1] + inputs.where[:, 1])
+            kernel = kernel._replace(features=kernel.features[:, place])
+            return Posterior.from_memory(self.memory, type(kernel)(*(part[0] for part in kernel))).relative()
 
     def _at(self, times: Floats, history: Floats, start: float, marks: tuple[str, ...]) -> tuple[Floats, Relative]:
         """The base measure, and what is made of it."""
         record = as_history(history, start, marks, self.marks, times)
         design = self.state.design
         base = np.exp(design.log_base(look_back(times, history, start, design.decays)))
-        return base, self.relative(ask_pieces(times, record, design))
+        return base, self.relative(inputs_at_times(times, record, design))
 
     def given(
         self, times: Floats, history: Floats, start: float, marks: tuple[str, ...]
@@ -79,7 +71,8 @@ class EncodedIntensity(Conditional):
         """Mean, lower and upper end of a band for each type of events; the means sum to that of `intensity`."""
         at, past = np.asarray(times, dtype=np.float64), np.asarray(history, dtype=np.float64)
         base, found = self._at(at.ravel(), past, self.origin if start is None else start, marks)
-        return by_type(self.marks, at, base, *found, level=level)
+        bands = by_type(self.marks, found, base, level)
+        return {mark: band.reshape(at.shape) for mark, band in bands.items()}
 
     def draw_mark(
         self, time: float, history: list[float], start: float, marks: list[str], rng: np.random.Generator
@@ -96,10 +89,10 @@ class EncodedIntensity(Conditional):
         With marks, `gain_of_marks` is what knowing the history adds to telling types, over their own frequencies.
         """
         record = Record.of(as_events(events, window), marks=self.method.marks)
-        design, pieces = self.state.design, cut_pieces(record, self.state.design)
-        found = self.relative(pieces).mean
-        seen = pieces.events[pieces.where[:, 0], :, pieces.where[:, 1]].T
-        exposure = pieces.exposure[pieces.where[:, 0], pieces.where[:, 1]]
+        design, inputs = self.state.design, inputs_of_record(record, self.state.design)
+        found = self.relative(inputs).mean
+        seen = inputs.events[inputs.where[:, 0], :, inputs.where[:, 1]].T
+        exposure = inputs.exposure[inputs.where[:, 0], inputs.where[:, 1]]
         mass = float((found.sum(axis=0) * exposure).sum())
         told = seen_likelihood(design.log_base(unrolled := unroll(record, design.decays, WHOLE)), unrolled)
         told += float((seen.sum(axis=0) * np.log(found.sum(axis=0))).sum()) - mass
@@ -113,8 +106,8 @@ class EncodedIntensity(Conditional):
     def rescale(self, events: Events | ArrayLike, window: tuple[float, float] | None = None) -> list[Floats]:
         """Waiting times on the clock of the model, per sequence: unit exponentials where the model is right."""
         record = Record.of(as_events(events, window), marks=self.method.marks)
-        pieces = cut_pieces(record, self.state.design)
-        exposure = pieces.exposure[pieces.where[:, 0], pieces.where[:, 1]]
+        inputs = inputs_of_record(record, self.state.design)
+        exposure = inputs.exposure[inputs.where[:, 0], inputs.where[:, 1]]
         rows = int((record.count > 0).sum())
-        mass = (self.relative(pieces).mean.sum(axis=0) * exposure)[rows:]
+        mass = (self.relative(inputs).mean.sum(axis=0) * exposure)[rows:]
         return waits(unroll(record, self.state.design.decays, CUTS), mass)

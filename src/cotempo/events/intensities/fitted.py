@@ -1,33 +1,132 @@
-"""A client's intensity as FedPP learned it: over time, or given the events before."""
+"""Results of FedPP, and the intensities of clients that they give: over time, or given the history."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from cotempo.data import Events
-from cotempo.events.curves.levels import Kept
+from cotempo.errors import DataError, Problem
+from cotempo.events.curves.levels import OwnRate
 from cotempo.events.curves.timeline import FLOOR, CurvePosterior
-from cotempo.events.intensities.given_history import Conditional
-from cotempo.events.intensities.over_time import Band, Curve
-from cotempo.events.processes.base import Profile
+from cotempo.events.diagnostics import rescaling_test
+from cotempo.events.fedpp import PriorMemory, SharedPrior
+from cotempo.events.intensities.encoder_intensity import EncoderIntensity
+from cotempo.events.intensities.given_history import IntensityGivenHistory
+from cotempo.events.intensities.over_time import Band, IntensityOverTime
+from cotempo.events.processes.base import RateProfile
 from cotempo.events.records.design import FINE, even_pieces
+from cotempo.events.records.encoder_inputs import HISTORY
 from cotempo.events.records.grid import Grid
 from cotempo.events.records.history import WHOLE, look_back, unroll, waits
 from cotempo.events.records.record import Floats, Record, as_events
 from cotempo.events.records.summary import Summary
-from cotempo.events.shared_function.client import curve_rate, inform, likelihood
+from cotempo.events.shared_function.client import curve_rate, inform, likelihood, relative_mean
 from cotempo.events.shared_function.state import FunctionMemory, FunctionState, gather, no_rows, to_torch
+from cotempo.federation import Fitted
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from torch import Tensor
 
     from cotempo.events.cox.posterior import Posterior
+
+
+class FittedFedPP(Fitted):
+    """The result of FedPP; index it by a client's name."""
+
+    def figures(self, truth: Any = None) -> Mapping[str, Figure]:
+        """Draw the intensities of the first clients, how well they fit what was held out, and whether joining helped."""
+        from cotempo.events.plots import plot_benefit, plot_intensities, plot_quantiles
+
+        figures = {}
+        known = [name for name in self.names if name in self.outcome.memories][:4]
+        curves = {name: model for name in known if isinstance(model := self[name], IntensityOverTime)}
+        if curves:
+            figures["Intensity with its 95 % band"] = plot_intensities(curves, truth)
+        tests = {name: rescaling_test([waits]) for name in known if len(waits := self.held_waits(name))}
+        if tests:
+            figures["Waits between held-out events on the model's clock"] = plot_quantiles(tests)
+        if self.benefit:
+            figures["Held-out gain, alone and together"] = plot_benefit(self.benefit)
+        return figures
+
+    def held_waits(self, client: str) -> Floats:
+        """Return waits between held-out events on the model's clock; none where nothing was held out."""
+        return np.zeros(0)
+
+
+class FittedSharedFunction(FittedFedPP):
+    """The result of FedPP where clients share a curve or a function."""
+
+    def __getitem__(self, client: str) -> SharedCurve | HistoryIntensity:
+        """Return a client's intensity: over time, or one that needs a history.
+
+        A client whose memory is not here, because it lies at its own place, gets the shared function at the level
+        all clients have together.
+        """
+        super().__getitem__(client)
+        return make_intensity(self.state, complete(self.state, self.outcome.memories.get(client)))
+
+    def held_waits(self, client: str) -> Floats:
+        """Return waits between held-out events on the model's clock; none where nothing was held out."""
+        found: Floats = self.outcome.memories[client].waits.get(self.state.kept, np.zeros(0))
+        return found
+
+
+class FittedPriors(FittedFedPP):
+    """The result of FedPP as published, where clients share a prior over kernels."""
+
+    method: SharedPrior
+
+    def __getitem__(self, client: str) -> KernelCurve | EncoderIntensity:
+        """Return a client's intensity: over time, or one that needs a history."""
+        super().__getitem__(client)
+        memory = self.outcome.memories.get(client)
+        if memory is None or not len(memory.values):
+            raise DataError([Problem("the client never took part, and its kernel stays at its place", client)])
+        if self.method.kernel in HISTORY:
+            return EncoderIntensity(self.method, self.state, memory)
+        return KernelCurve(self.method, memory)
+
+
+class KernelCurve(IntensityOverTime):
+    """A client's intensity over time where a prior over kernels is shared."""
+
+    def __init__(self, method: SharedPrior, memory: PriorMemory):
+        self.method, self.memory = method, memory
+        self.grid = Grid(float(memory.span[0]), float(memory.span[1]), method.cells)
+        self.reference = max(float(memory.seen[0]), 0.5) / float(memory.seen[1])
+
+    @property
+    def ceiling(self) -> float:
+        """The expected rate m: the sigmoid never exceeds 1."""
+        return float(self.memory.shape[0] / self.memory.rate[0])
+
+    def _posterior(self, times: Floats) -> Posterior:
+        """Return what is believed at the mean of the kernel's posterior."""
+        import torch
+
+        from cotempo.events.cox.kernels import make_kernel
+        from cotempo.events.cox.posterior import Posterior
+
+        at = torch.from_numpy(self.grid.scale(times) / 50 - 1)[:, None]
+        inducing = torch.linspace(-1, 1, self.method.inducing, dtype=torch.float64)[:, None]
+        kernel = make_kernel(self.method.kernel, torch.from_numpy(np.array(self.memory.mean)), at, inducing)
+        return Posterior.from_memory(self.memory, kernel, 0)
+
+    def evaluate(self, times: Floats) -> tuple[Floats, Floats, Floats]:
+        """Evaluate by the joint information in (v, log m)."""
+        return self._posterior(times).relative()
+
+    def draw(self, times: Floats, draws: int, rng: np.random.Generator) -> Floats:
+        """Draw from the joint normal of (v, log m)."""
+        return self._posterior(times).draw(draws, rng)
 
 
 def make_intensity(state: FunctionState, memory: FunctionMemory) -> SharedCurve | HistoryIntensity:
@@ -46,7 +145,7 @@ def complete(state: FunctionState, memory: FunctionMemory | None) -> FunctionMem
     return memory if len(memory.information) else inform(state, memory)
 
 
-class SharedCurve(Curve):
+class SharedCurve(IntensityOverTime):
     """A client's intensity over time: the shared curve at the client's level, with its deviation."""
 
     def __init__(self, state: FunctionState, memory: FunctionMemory):
@@ -55,7 +154,7 @@ class SharedCurve(Curve):
         self.reference = max(float(memory.seen[0]), 0.5) / float(memory.seen[1])
 
     @cached_property
-    def _kept(self) -> Kept:
+    def _kept(self) -> OwnRate:
         return curve_rate(self.state, self.memory)
 
     @cached_property
@@ -90,10 +189,10 @@ class SharedCurve(Curve):
         return float(1.5 * self._kept.rate.max())
 
     @property
-    def _profile(self) -> Profile:
+    def _profile(self) -> RateProfile:
         summary = Summary.from_array(self.state.design.summary)
         period = self.state.design.period or summary.end - summary.start
-        return Profile(summary, period, self.state.design.cells)
+        return RateProfile(summary, period, self.state.design.cells)
 
     def mean(self, times: Floats) -> Floats:
         """The curve at the client's level, with its deviation."""
@@ -127,10 +226,10 @@ class SharedCurve(Curve):
     def rescale_record(self, record: Record) -> list[Floats]:
         """Waiting times of a record."""
         unrolled = unroll(record, np.zeros(0), WHOLE)
-        return waits(unrolled, self._profile.mass(unrolled, self._kept[0]))
+        return waits(unrolled, self._profile.mass(unrolled, self._kept.rate))
 
 
-class HistoryIntensity(Conditional):
+class HistoryIntensity(IntensityGivenHistory):
     """A client's intensity given the events before, by the shared function."""
 
     def __init__(self, state: FunctionState, memory: FunctionMemory):
@@ -166,18 +265,6 @@ class HistoryIntensity(Conditional):
         level = torch.tensor(self.memory.shape / self.memory.rate, dtype=torch.float64)
         return Posterior(at.basis[0], at.residual[0], at.centre[0], at.spread[0], self._root, level)
 
-    def _mean(self, features: Floats) -> Floats:
-        """The posterior mean of m times the sigmoid."""
-        import torch
-
-        from cotempo.events.cox import updates as cox
-        from cotempo.events.shared_function import updates as shared
-
-        with torch.no_grad():
-            at = shared.function_at(gather([no_rows(features)], everything=True), *to_torch(self.state))
-            mean = self.memory.shape / self.memory.rate * cox.mean_sigmoid(at.centre, at.spread)[0]
-        return mean.numpy()
-
     def given(
         self, times: Floats, history: Floats, start: float, marks: tuple[str, ...]
     ) -> tuple[Floats, Floats, Floats]:
@@ -198,8 +285,9 @@ class HistoryIntensity(Conditional):
         return self.rescale_record(Record.of(as_events(events, window)))
 
     def rescale_record(self, record: Record) -> list[Floats]:
-        """Waiting times of a record."""
+        """Return the waiting times of a record."""
         design = self.state.design
         unrolled = unroll(record, design.decays, FINE)
         mass, elapsed, time, recency = even_pieces(unrolled, design.base_mass(unrolled))
-        return waits(unrolled, mass * self._mean(design.features(time, elapsed, recency)))
+        rows = no_rows(design.features(time, elapsed, recency))
+        return waits(unrolled, mass * relative_mean(self.state, self.memory, rows))

@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import norm
 
 from cotempo.data import Events
 from cotempo.errors import DataError, ParameterError
@@ -17,7 +16,7 @@ from cotempo.events.records.record import Floats
 AHEAD = np.unique(np.concatenate([[0.0], np.geomspace(1e-5, 1.0, 200), np.linspace(0.0, 1.0, 201)]))
 
 
-class Conditional(ABC):
+class IntensityGivenHistory(ABC):
     """An intensity given the events before, learned.
 
     Attributes
@@ -64,9 +63,8 @@ class Conditional(ABC):
             The types of the events in `history`, where the model knows types.
         """
         at, past = check_times(times, history, level)
-        mean, centre, deviation = self.given(at.ravel(), past, self.origin if start is None else start, marks)
-        half = norm.ppf(0.5 + level / 2) * deviation
-        return Band(*(part.reshape(at.shape) for part in (mean, np.exp(centre - half), np.exp(centre + half))))
+        found = self.given(at.ravel(), past, self.origin if start is None else start, marks)
+        return Band.from_logarithm(*found, level).reshape(at.shape)
 
     def predict_next(
         self, history: ArrayLike, until: float, start: float | None = None, marks: tuple[str, ...] = ()

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.stats import norm
 
 from cotempo.data import Events
 from cotempo.errors import DataError, nearest
 from cotempo.events.intensities.over_time import Band
 from cotempo.events.records.record import Floats, Record
+
+if TYPE_CHECKING:
+    from cotempo.events.cox.posterior import Relative
 
 
 def as_history(history: Floats, start: float, marks: tuple[str, ...], known: tuple[str, ...], times: Floats) -> Record:
@@ -41,17 +44,12 @@ def total(mean: Floats, centre: Floats, deviation: Floats) -> tuple[Floats, Floa
     return mean.sum(axis=0), np.log(whole), np.sqrt(((level / whole * deviation) ** 2).sum(axis=0))
 
 
-def by_type(
-    marks: tuple[str, ...], at: Floats, base: Floats, mean: Floats, centre: Floats, deviation: Floats, level: float
-) -> Mapping[str, Band]:
-    """A band for each type."""
+def by_type(marks: tuple[str, ...], found: Relative, base: Floats, level: float) -> Mapping[str, Band]:
+    """Return a band for each type."""
     if not marks:
         raise DataError("there must be types of events to tell apart, the model was learned without; use marks=True")
-    half = norm.ppf(0.5 + level / 2) * deviation
-    parts = (base * mean, base * np.exp(centre - half), base * np.exp(centre + half))
-    return {
-        mark: Band(*(part[number].reshape(at.shape) for part in parts)) for number, mark in enumerate(marks)
-    }  # fmt: skip
+    parts = zip(base * found.mean, np.log(base) + found.centre, found.deviation, strict=True)
+    return {mark: Band.from_logarithm(*part, level) for mark, part in zip(marks, parts, strict=True)}
 
 
 def gain_of_marks(seen: Floats, found: Floats, frequency: Floats) -> float:

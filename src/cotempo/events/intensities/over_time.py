@@ -28,6 +28,16 @@ class Band(NamedTuple):
     lower: Floats
     upper: Floats
 
+    @classmethod
+    def from_logarithm(cls, mean: Floats, centre: Floats, deviation: Floats, level: float) -> Band:
+        """Return the band of a log-normal with this mean, and this centre and deviation of the logarithm."""
+        half = norm.ppf(0.5 + level / 2) * deviation
+        return cls(mean, np.exp(centre - half), np.exp(centre + half))
+
+    def reshape(self, shape: tuple[int, ...]) -> Band:
+        """Return the band with its arrays in another shape."""
+        return Band(*(part.reshape(shape) for part in self))
+
 
 @dataclass(frozen=True)
 class NextEvent:
@@ -55,7 +65,7 @@ class NextEvent:
         return float(np.interp(-(1 - share), -self.survival, self.times))
 
 
-class Curve(ABC):
+class IntensityOverTime(ABC):
     """An intensity over time, learned.
 
     A model gives `evaluate`, `draw` and `ceiling`; everything people ask for follows.
@@ -84,9 +94,7 @@ class Curve(ABC):
 
     def band(self, times: Floats, level: float) -> Band:
         """Mean and ends of a pointwise band; here by the normal law of the logarithm."""
-        mean, centre, deviation = self.evaluate(times)
-        half = norm.ppf(0.5 + level / 2) * deviation
-        return Band(mean, np.exp(centre - half), np.exp(centre + half))
+        return Band.from_logarithm(*self.evaluate(times), level)
 
     @abstractmethod
     def draw(self, times: Floats, draws: int, rng: np.random.Generator) -> Floats:
@@ -112,7 +120,7 @@ class Curve(ABC):
         at = np.asarray(times, dtype=np.float64)
         if not np.isfinite(at).all():
             raise DataError("times must be finite")
-        return Band(*(part.reshape(at.shape) for part in self.band(at.ravel(), level)))
+        return self.band(at.ravel(), level).reshape(at.shape)
 
     def expected_count(self, start: float, end: float) -> float:
         """The expected number of events in ``[start, end]`` of one sequence."""

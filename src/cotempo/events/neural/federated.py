@@ -13,7 +13,7 @@ from pydantic import Field
 from cotempo.data import Events, Table, make_events
 from cotempo.errors import DataError, Problem
 from cotempo.events.gain import gains
-from cotempo.events.intensities.given_history import Conditional
+from cotempo.events.intensities.given_history import IntensityGivenHistory
 from cotempo.events.records.gaps import Gaps, make_gaps, told
 from cotempo.events.records.record import Floats, Record, as_events
 from cotempo.federation import Fitted, Method, Outcome, Rng, Roster, register
@@ -38,7 +38,7 @@ class NeuralMemory(LearnerMemory):
 
 
 @dataclass(frozen=True)
-class Prepared:
+class NeuralData:
     """Gaps in the client's own unit, its mean gap among those it learns from."""
 
     gaps: Gaps
@@ -84,7 +84,7 @@ class FedNeural(FedAvg):
         clients, _ = make_events(clients=4, sequences=10, length=4.0, kind="hawkes", seed=0)
         return cls(rounds=2), dict(clients), None
 
-    def prepare(self, table: Table) -> Prepared:
+    def prepare(self, table: Table) -> NeuralData:
         """Gaps between events."""
         assert isinstance(table, Events)  # `check` saw the schema
         if not len(table.names):
@@ -97,9 +97,9 @@ class FedNeural(FedAvg):
         events, exposure = float(learned.events.sum()), float(learned.length.sum())
         unit = exposure / (events + 1)
         memory = NeuralMemory(unit=unit, first=first, period=period, events=events, exposure=exposure)
-        return Prepared(gaps.in_units(unit), memory)
+        return NeuralData(gaps.in_units(unit), memory)
 
-    def begin(self, prepared: Prepared, rng: Rng) -> NeuralMemory:
+    def begin(self, prepared: NeuralData, rng: Rng) -> NeuralMemory:
         """Nothing is learned yet."""
         return prepared.memory
 
@@ -113,11 +113,11 @@ class FedNeural(FedAvg):
 
         return Perceptron() if self.model == "mlp" else Wrapped(self.model)
 
-    def size(self, data: Prepared) -> int:
+    def size(self, data: NeuralData) -> int:
         """The number of events learned from."""
         return int(data.gaps.choose(_rows(len(data.gaps.time), "train")).events.sum())
 
-    def epoch_batches(self, data: Prepared, rng: np.random.Generator) -> Iterator[Gaps]:
+    def epoch_batches(self, data: NeuralData, rng: np.random.Generator) -> Iterator[Gaps]:
         """Few sequences at a time."""
         rows = rng.permutation(_rows(len(data.gaps.time), "train"))
         for start in range(0, len(rows), self.batch):
@@ -128,7 +128,7 @@ class FedNeural(FedAvg):
         seen, mass = told(model, batch)
         return (mass - seen) / max(float(batch.events.sum()), 1.0)
 
-    def score(self, model: nn.Module, data: Prepared, part: str) -> float | None:
+    def score(self, model: nn.Module, data: NeuralData, part: str) -> float | None:
         """The gain in nats per event over the client's own homogeneous rate; None where nothing is held out."""
         rows = _rows(len(data.gaps.time), part)
         return score_gaps(model, data.gaps.choose(rows), data.memory)["gain"] if len(rows) else None
@@ -171,7 +171,7 @@ class FittedNeural(Fitted):
         return NeuralIntensity(self.method.new_model(0, memory.best), memory)
 
 
-class NeuralIntensity(Conditional):
+class NeuralIntensity(IntensityGivenHistory):
     """A client's neural intensity; a single model has no band, and its ends are the mean."""
 
     def __init__(self, model: Any, memory: NeuralMemory):

@@ -18,7 +18,7 @@ from cotempo.events.records.record import Floats, Record
 from cotempo.events.records.summary import Summary
 
 
-class Process(ABC):
+class PointProcess(ABC):
     """A point process with few parameters."""
 
     decays: Floats = np.zeros(0)
@@ -45,7 +45,7 @@ class Process(ABC):
 
 
 @dataclass(frozen=True)
-class Poisson(Process):
+class Poisson(PointProcess):
     """One constant rate."""
 
     summary: Summary
@@ -72,7 +72,7 @@ class Poisson(Process):
 
 
 @dataclass(frozen=True)
-class Profile(Process):
+class RateProfile(PointProcess):
     """A rate for each part of a period: the time of day, or the whole span where no period is given.
 
     `smoother` makes rates of the events and exposures of the parts, such as `cotempo.events.curves.smoothers.density`; by

@@ -1,4 +1,4 @@
-"""FedSimple: the simple processes as a federated method. A richer model must beat these."""
+"""FedPointProcess: processes of few parameters, learned from sums. A richer model must beat these."""
 
 from __future__ import annotations
 
@@ -12,12 +12,21 @@ from pydantic import Field, model_validator
 
 from cotempo.data import Events, Table, make_events
 from cotempo.errors import DataError, Problem
+from cotempo.events.base_measure import (
+    absorb_describe,
+    absorb_span,
+    answer_describe,
+    answer_span,
+    expect_describe,
+    expect_span,
+)
 from cotempo.events.gain import gains, process_likelihood
+from cotempo.events.intensities.given_history import IntensityGivenHistory
 from cotempo.events.processes import make_process
-from cotempo.events.processes.base import Process
+from cotempo.events.processes.base import PointProcess
 from cotempo.events.records.history import WHOLE, look_back, unroll, waits
 from cotempo.events.records.record import Floats, Record, as_events
-from cotempo.events.records.summary import OCTAVES, Summary, gap_histogram, gap_quantiles, rounded_span
+from cotempo.events.records.summary import Summary
 from cotempo.events.unused import refuse_unused
 from cotempo.federation import (
     Answers,
@@ -41,7 +50,7 @@ ONE_SHOT = ("poisson", *OVER_TIME)
 
 
 @dataclass(frozen=True)
-class SimpleState:
+class ProcessState:
     """What the server keeps: the span, the summary and the parameters, each empty until known; then each client's
     held-out gain alone and together, where they compare."""
 
@@ -53,7 +62,7 @@ class SimpleState:
 
 
 @dataclass(frozen=True)
-class SimpleMemory:
+class ProcessMemory:
     """What a client keeps: its events, its exposure, and the mass of the process on them."""
 
     events: float
@@ -62,45 +71,39 @@ class SimpleMemory:
 
 
 @register()
-class FedSimple(Method):
-    """A simple point process, learned from sums over clients.
-
-    Parameters
-    ----------
-    process
-        ``"poisson"``; a rate over the period, or over the whole span: ``"profile"`` (48 equal parts), ``"histogram"``
-        (as many as AIC asks for), ``"density"`` (a kernel estimate) or ``"steps"`` (Bayesian change points);
-        ``"hawkes"`` (five decays), ``"hawkes1"`` (one) or ``"renewal"`` (a mixture of log-normals).
-    level
-        Whether each client scales the intensity to its own number of events, or all share one level.
-    rounds
-        Steps of expectation-maximisation, where the process needs them.
-    period
-        The period of a profile.
-    compare
-        Whether a fifth is held out, to see whether joining helped a client; the process is learned from the rest.
+class FedPointProcess(Method):
+    """A point process of few parameters, learned from sums over clients.
 
     Examples
     --------
     >>> clients, truth = make_events(clients=3, kind="hawkes")
-    >>> fitted = FedSimple(process="hawkes1").fit(clients)
+    >>> fitted = FedPointProcess(process="hawkes1").fit(clients)
     >>> fitted["client-0"].score(clients["client-0"])["gain"] > 0
     True
     """
 
     kind: ClassVar[str] = "events"
     phases: ClassVar[tuple[str, ...]] = ("span", "describe", "learn", "level")
-    State: ClassVar[type] = SimpleState
-    Memory: ClassVar[type | None] = SimpleMemory
+    State: ClassVar[type] = ProcessState
+    Memory: ClassVar[type | None] = ProcessMemory
 
-    process: Literal["poisson", "profile", "histogram", "density", "steps", "hawkes", "hawkes1", "renewal"] = "poisson"
-    level: Literal["own", "pooled"] = "own"
-    rounds: int = Field(30, ge=1)
-    period: float | None = Field(None, gt=0)
-    compare: bool = False
+    process: Literal["poisson", "profile", "histogram", "density", "steps", "hawkes", "hawkes1", "renewal"] = Field(
+        "poisson",
+        description="``'poisson'``; a rate over the period, or over the complete span: ``'profile'`` (48 equal parts), "
+        "``'histogram'`` (as many as AIC asks for), ``'density'`` (a kernel estimate) or ``'steps'`` (Bayesian change "
+        "points); ``'hawkes'`` (five decays), ``'hawkes1'`` (one) or ``'renewal'`` (a mixture of log-normals)",
+    )
+    level: Literal["own", "pooled"] = Field(
+        "own", description="whether each client scales the intensity to its own number of events, or all share a level"
+    )
+    rounds: int = Field(30, ge=1, description="steps of expectation-maximisation, where the process needs them")
+    period: float | None = Field(None, gt=0, description="the period of a rate over time")
+    compare: bool = Field(
+        False, description="whether a fifth is held out, to see whether joining helped; the rest is learned from"
+    )
 
     @model_validator(mode="after")
-    def _parameters_fit(self) -> FedSimple:
+    def _parameters_fit(self) -> FedPointProcess:
         if self.process in ONE_SHOT:
             refuse_unused(self, ["rounds"], f"the process is learned at once, as process={self.process!r} is")
         if self.process not in OVER_TIME:
@@ -121,25 +124,25 @@ class FedSimple(Method):
         record = Record.of(table)
         return record.hold_out() if self.compare else record
 
-    def begin(self, prepared: Record, rng: Rng) -> SimpleMemory:
+    def begin(self, prepared: Record, rng: Rng) -> ProcessMemory:
         """The mass is not known yet."""
         known = prepared.part(held=False)
-        return SimpleMemory(known.events, known.exposure, 0.0)
+        return ProcessMemory(known.events, known.exposure, 0.0)
 
-    def open(self, roster: Roster, public: Table | None, rng: Rng) -> SimpleState:
+    def open(self, roster: Roster, public: Table | None, rng: Rng) -> ProcessState:
         """Nothing is known yet."""
-        return SimpleState(0, np.zeros(0), np.zeros(0), np.zeros(0), {})
+        return ProcessState(0, np.zeros(0), np.zeros(0), np.zeros(0), {})
 
     @property
     def steps(self) -> int:
         """How many steps the process takes."""
         return 1 if self.process in ONE_SHOT else self.rounds
 
-    def make(self, summary: Floats) -> Process:
+    def make(self, summary: Floats) -> PointProcess:
         """The process, given what is known of all clients."""
         return make_process(self.process, Summary.from_array(summary), self.period)
 
-    def ask(self, state: SimpleState, cohort: Sequence[str], rng: Rng) -> Ask | None:
+    def ask(self, state: ProcessState, cohort: Sequence[str], rng: Rng) -> Ask | None:
         """Span, gaps, steps, and at last each client's level."""
         if not len(state.span):
             return Ask("span", cohort, ends_round=False)
@@ -151,16 +154,14 @@ class FedSimple(Method):
         return Ask("learn" if state.step < self.steps else "level", cohort, known)
 
     def answer(
-        self, question: Question, prepared: Record, memory: SimpleMemory, rng: Rng
-    ) -> tuple[Message, SimpleMemory | None]:
+        self, question: Question, prepared: Record, memory: ProcessMemory, rng: Rng
+    ) -> tuple[Message, ProcessMemory | None]:
         """Sums, and nothing but sums once the span is known."""
         if question.phase == "span":
-            first, last = rounded_span(prepared)
-            return Message({"start": first, "end": last}), None
+            return answer_span(prepared), None
         known = prepared.part(held=False)
         if question.phase == "describe":
-            totals = np.array([known.events, known.exposure])
-            return Message({"totals": totals, "gaps": gap_histogram(known, question.common["span"])}), None
+            return answer_describe(known, question.common["span"]), None
         process, parameters = self.make(question.common["summary"]), question.common["parameters"]
         unrolled = unroll(known, process.decays, WHOLE)
         if question.phase == "learn":
@@ -169,7 +170,7 @@ class FedSimple(Method):
         kept = replace(memory, mass=mass)
         return Message({"fit": fit, **self._compare(question.common, prepared, kept)}), kept
 
-    def _compare(self, common: Message, prepared: Record, memory: SimpleMemory) -> dict[str, float]:
+    def _compare(self, common: Message, prepared: Record, memory: ProcessMemory) -> dict[str, float]:
         """Gain per held-out event together, and of the same process learned from the own events alone."""
         if not self.compare:
             return {}
@@ -178,27 +179,23 @@ class FedSimple(Method):
         own, unrolled = process.start(), unroll(known, process.decays, WHOLE)
         for _ in range(self.steps):
             own = process.update(own, process.statistics(unrolled, known, own))
-        lonely = replace(memory, mass=float(process.mass(unrolled, own).sum()))
-        state = SimpleState(0, np.zeros(0), common["summary"], common["parameters"], {})
+        alone = replace(memory, mass=float(process.mass(unrolled, own).sum()))
+        state = ProcessState(0, np.zeros(0), common["summary"], common["parameters"], {})
         return {
-            name: SimpleIntensity(self, replace(state, parameters=parameters), kept).tell(held)["gain"]
-            for name, parameters, kept in (("alone", own, lonely), ("together", common["parameters"], memory))
+            name: ProcessIntensity(self, replace(state, parameters=parameters), kept).score_record(held)["gain"]
+            for name, parameters, kept in (("alone", own, alone), ("together", common["parameters"], memory))
         }
 
     def absorb(
-        self, state: SimpleState, answers: Answers, public: Table | None, rng: Rng
-    ) -> tuple[SimpleState, Metrics]:
+        self, state: ProcessState, answers: Answers, public: Table | None, rng: Rng
+    ) -> tuple[ProcessState, Metrics]:
         """Better parameters from the total."""
         if not len(state.span):
-            first = min(answers[name]["start"] for name in answers.names)
-            last = max(answers[name]["end"] for name in answers.names)
-            return replace(state, span=np.array([first, last])), {}
+            return replace(state, span=absorb_span(answers)), {}
         if not len(state.summary):
-            events, exposure = answers.sum["totals"].tolist()
-            gaps = gap_quantiles(answers.sum["gaps"], exposure / (events + 1), state.span)
-            first, last = state.span.tolist()
-            summary = Summary(events, exposure, first, last, gaps).to_array()
-            return replace(state, summary=summary, parameters=self.make(summary).start()), {"events": events}
+            found = absorb_describe(answers, state.span)
+            summary = found.to_array()
+            return replace(state, summary=summary, parameters=self.make(summary).start()), {"events": found.events}
         if state.step == self.steps:
             if not self.compare:
                 return replace(state, step=state.step + 1), {"fit": float(answers.sum["fit"])}
@@ -209,74 +206,72 @@ class FedSimple(Method):
         moved = float(np.abs(better - state.parameters).max())
         return replace(state, step=state.step + 1, parameters=better), {"moved": moved}
 
-    def expects(self, state: SimpleState, phase: str) -> Expect:
+    def expects(self, state: ProcessState, phase: str) -> Expect:
         """All but the span are sums."""
         if phase == "span":
-            about = "first start and last end of your windows, rounded outwards"
-            return Expect({"start": Spec((), "float", description=about), "end": Spec((), "float", description=about)})
+            return expect_span()
         if phase == "describe":
-            totals = Spec((2,), low=0, description="your number of events and your exposure")
-            gaps = Spec((len(OCTAVES) - 1,), low=0, description="how many gaps between your events are of each length")
-            return Expect({"totals": totals, "gaps": gaps}, sums=True)
+            return expect_describe()
         if phase == "level":
             fields = {"fit": Spec((), "float", description="log-likelihood of your events")}
-            about = "gain per event held out, by yourself and together"
+            words = "gain per event held out, alone and together"
             names = ("alone", "together") if self.compare else ()
-            return Expect({**fields, **{n: Spec((), "float", description=about) for n in names}}, sums=not self.compare)
+            return Expect({**fields, **{n: Spec((), "float", description=words) for n in names}}, sums=not self.compare)
         size = len(state.parameters) * (1 if self.process == "renewal" else 2)
         return Expect({"sums": Spec((size,), description="sums for the parameters of the process")}, sums=True)
 
-    def benefit(self, state: SimpleState) -> Mapping[str, Benefit]:
+    def benefit(self, state: ProcessState) -> Mapping[str, Benefit]:
         """Gain per event on what was held out, alone and together."""
         return {
             name: Benefit("held-out gain in nats per event", float(alone), float(together), higher_is_better=True)
             for name, (alone, together) in state.compared.items()
         }
 
-    def result(self, outcome: Outcome) -> FittedSimple:
+    def result(self, outcome: Outcome) -> FittedPointProcess:
         """Each client's process."""
-        return FittedSimple(outcome)
+        return FittedPointProcess(outcome)
 
 
-class FittedSimple(Fitted):
-    """The result of FedSimple; index it by a client's name."""
+class FittedPointProcess(Fitted):
+    """The result of FedPointProcess; index it by a client's name."""
 
-    def __getitem__(self, client: str) -> SimpleIntensity:
+    def __getitem__(self, client: str) -> ProcessIntensity:
         """A client's process, at its own level or at the pooled one."""
         super().__getitem__(client)
-        return SimpleIntensity(self.method, self.state, self.outcome.memories.get(client))
+        return ProcessIntensity(self.method, self.state, self.outcome.memories.get(client))
 
 
-class SimpleIntensity:
-    """A client's simple process."""
+class ProcessIntensity(IntensityGivenHistory):
+    """A client's process; its few parameters are point estimates, so that the ends of a band are the mean."""
 
-    def __init__(self, method: Any, state: SimpleState, memory: SimpleMemory | None):
-        self._process: Process = method.make(state.summary)
+    def __init__(self, method: Any, state: ProcessState, memory: ProcessMemory | None):
+        self._process: PointProcess = method.make(state.summary)
         self._parameters, self._summary = state.parameters, Summary.from_array(state.summary)
-        self._memory = memory
+        self._memory, self.origin = memory, self._summary.start
         own = memory is not None and method.level == "own"
         self.level = (memory.events + 0.5) / (memory.mass + 0.5) if own and memory is not None else 1.0
 
-    def intensity(self, times: ArrayLike, history: ArrayLike = (), start: float | None = None) -> Floats:
-        """The intensity at `times`, given the sorted events of the sequence."""
-        at, past = np.asarray(times, dtype=np.float64), np.asarray(history, dtype=np.float64)
-        origin = self._summary.start if start is None else start
-        unrolled = look_back(at.ravel(), past, origin, self._process.decays)
-        return np.asarray(self.level * np.exp(self._process.log_rate(unrolled, self._parameters))).reshape(at.shape)
+    def given(
+        self, times: Floats, history: Floats, start: float, marks: tuple[str, ...]
+    ) -> tuple[Floats, Floats, Floats]:
+        """The process at the client's level."""
+        unrolled = look_back(times, history, start, self._process.decays)
+        centre = np.log(self.level) + self._process.log_rate(unrolled, self._parameters)
+        return np.exp(centre), centre, np.zeros(len(times))
 
     def score(self, events: Events | ArrayLike, window: tuple[float, float] | None = None) -> Mapping[str, float]:
-        """Gains in nats per event over the client's own and the pooled homogeneous rate, and the ratio of counts."""
-        return self.tell(Record.of(as_events(events, window)))
+        """Return gains in nats per event over the own and the pooled homogeneous rate, and the ratio of counts."""
+        return self.score_record(Record.of(as_events(events, window)))
 
-    def tell(self, record: Record) -> dict[str, float]:
-        """The score of a record."""
+    def score_record(self, record: Record) -> dict[str, float]:
+        """Return the score of a record."""
         unrolled = unroll(record, self._process.decays, WHOLE)
-        told, mass = process_likelihood(self._process, self._parameters, unrolled, self.level)
+        found, mass = process_likelihood(self._process, self._parameters, unrolled, self.level)
         pooled = (self._summary.events, self._summary.exposure)
         own = pooled if self._memory is None else (self._memory.events, self._memory.exposure)
-        return gains(told, mass, record.events, record.exposure, {"gain": own, "gain_over_pooled": pooled})
+        return gains(found, mass, record.events, record.exposure, {"gain": own, "gain_over_pooled": pooled})
 
     def rescale(self, events: Events | ArrayLike, window: tuple[float, float] | None = None) -> list[Floats]:
-        """Waiting times on the clock of the model, per sequence: unit exponentials where the model is right."""
+        """Return waiting times on the model's clock, per sequence: unit exponentials where the model is right."""
         unrolled = unroll(Record.of(as_events(events, window)), self._process.decays, WHOLE)
         return waits(unrolled, self.level * self._process.mass(unrolled, self._parameters))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cotempo.events.processes.base import Process
+from cotempo.events.processes.base import PointProcess
 from cotempo.events.records.history import Unrolled
 from cotempo.events.records.record import Floats, Record
 from cotempo.events.records.summary import Summary
@@ -16,7 +16,7 @@ RELAXATION = 0.8
 
 
 @dataclass(frozen=True)
-class Hawkes(Process):
+class Hawkes(PointProcess):
     r"""Self-excitation with fixed decays: :math:`\lambda(t) = \mu + \sum_k \alpha_k \beta_k R_k(t)`.
 
     Expectation-maximisation from sums (Veen and Schoenberg, 2008): which part of the intensity an event came from,

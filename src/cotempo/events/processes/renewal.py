@@ -7,14 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import log_ndtr, logsumexp
 
-from cotempo.events.processes.base import Process
+from cotempo.events.processes.base import PointProcess
 from cotempo.events.records.history import Unrolled
 from cotempo.events.records.record import Floats, Record
 from cotempo.events.records.summary import Summary
 
 
 @dataclass(frozen=True)
-class Renewal(Process):
+class Renewal(PointProcess):
     """Gaps between events are independent draws of a mixture of log-normals.
 
     Expectation-maximisation from sums; a gap that the window's end cuts off counts with its expected logarithm.

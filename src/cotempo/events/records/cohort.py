@@ -14,60 +14,64 @@ import torch
 from torch import Tensor
 
 from cotempo.events.cox import updates as cox
-from cotempo.events.cox.encoders import Kernel, make_kernel
-from cotempo.events.cox.history_kernels import Batch, make_history_kernel, plain_weights
-from cotempo.events.cox.kernels import basis
-from cotempo.events.records.design import Design
-from cotempo.events.records.encoder_inputs import HISTORY, cut_pieces
+from cotempo.events.cox.history_kernels import EncoderBatch, make_history_kernel, plain_weights
+from cotempo.events.cox.kernels import KernelFeatures, basis, make_kernel
+from cotempo.events.records.design import FeatureDesign
+from cotempo.events.records.encoder_inputs import HISTORY, inputs_of_record
 from cotempo.events.records.grid import Grid
 from cotempo.events.records.record import Floats, Record
 from cotempo.federation import Rng
 
 if TYPE_CHECKING:
-    from cotempo.events.fedpp import FedPP
+    from cotempo.events.fedpp import SharedPrior
 
 
-class Rows(NamedTuple):
+class KernelRows(NamedTuple):
     """Basis and open variance, ``(clients, 1, rows, ...)``, and what was seen there."""
 
     basis: Tensor
     residual: Tensor
-    cells: cox.Cells
+    cells: cox.CellCounts
 
 
-class Work(Protocol):
+class CohortData(Protocol):
     """A cohort's data; `plain` counts the weights before the Bayesian ones."""
 
     plain: int
 
-    def rows(self, epoch: int, weights: Tensor) -> Rows:
-        """Rows of a local epoch, ``(clients, weights)`` given; epoch -1 is everything there is."""
+    def rows(self, epoch: int, weights: Tensor) -> KernelRows:
+        """KernelRows of a local epoch, ``(clients, weights)`` given; epoch -1 is everything there is."""
 
     def totals(self) -> tuple[Tensor, Tensor]:
         """Events by type, ``(clients, types)``, and exposure, ``(clients, 1)``."""
 
 
-def make_work(
-    method: FedPP,
+def make_cohort(
+    method: SharedPrior,
     span: Floats,
-    design: Design,
+    design: FeatureDesign,
     records: Sequence[Record],
     rngs: Sequence[Rng],
     device: torch.device | str = "cpu",
-) -> Work:
-    """Work over time, or over histories."""
+) -> CohortData:
+    """CohortData over time, or over histories."""
     if method.kernel in HISTORY:
-        return HistoryWork(method, design, records, rngs, device)
-    return TimeWork(method, Grid(float(span[0]), float(span[1]), method.cells), records, rngs, device)
+        return HistoryCohort(method, design, records, rngs, device)
+    return TimeCohort(method, Grid(float(span[0]), float(span[1]), method.cells), records, rngs, device)
 
 
-class TimeWork:
+class TimeCohort:
     """Events counted in cells of time."""
 
     plain = 0
 
     def __init__(
-        self, method: FedPP, grid: Grid, records: Sequence[Record], rngs: Sequence[Rng], device: torch.device | str
+        self,
+        method: SharedPrior,
+        grid: Grid,
+        records: Sequence[Record],
+        rngs: Sequence[Rng],
+        device: torch.device | str,
     ):
         parts = [_epochs(method, grid, record, rng) for record, rng in zip(records, rngs, strict=True)]
         self._cells = torch.from_numpy(np.stack(parts)).to(device)
@@ -76,9 +80,9 @@ class TimeWork:
         inducing = torch.linspace(-1, 1, method.inducing, dtype=torch.float64, device=device)[:, None]
         self._at, self._inducing = at.expand(clients, -1, -1), inducing.expand(clients, -1, -1)
 
-    def rows(self, epoch: int, weights: Tensor) -> Rows:
+    def rows(self, epoch: int, weights: Tensor) -> KernelRows:
         """The same cells in every epoch, with other counts where sequences are drawn."""
-        cells = cox.Cells(self._cells[:, epoch, :1], self._cells[:, epoch, 1:])
+        cells = cox.CellCounts(self._cells[:, epoch, :1], self._cells[:, epoch, 1:])
         return _rows(make_kernel(self._kernel, weights, self._at, self._inducing), cells)
 
     def totals(self) -> tuple[Tensor, Tensor]:
@@ -87,32 +91,32 @@ class TimeWork:
         return whole[:, :1], whole[:, 1:]
 
 
-class HistoryWork:
-    """Rows at events and between them, each with its own history; nothing superposes here."""
+class HistoryCohort:
+    """KernelRows at events and between them, each with its own history; nothing superposes here."""
 
     def __init__(
         self,
-        method: FedPP,
-        design: Design,
+        method: SharedPrior,
+        design: FeatureDesign,
         records: Sequence[Record],
         rngs: Sequence[Rng],
         device: torch.device | str,
     ):
-        pieces = [cut_pieces(record.whole(), design) for record in records]
-        self._whole = Batch.of(pieces, device)
+        pieces = [inputs_of_record(record.whole(), design) for record in records]
+        self._whole = EncoderBatch.of(pieces, device)
         self._drawn = []
         streams = [rng("sequences") for rng in rngs]
         few = method.batch is not None and any(method.batch < len(one.steps) for one in pieces)
         for _ in range(method.epochs if few and rngs else 0):
             drawn = [one.choose(method.batch or 1, stream) for one, stream in zip(pieces, streams, strict=True)]
-            self._drawn.append(Batch.of(drawn, device))
+            self._drawn.append(EncoderBatch.of(drawn, device))
         self._kernel, self._inducing = method.kernel, method.inducing
         self.plain = plain_weights(method.kernel, self._whole.types.shape[-1], method.inducing)
 
-    def rows(self, epoch: int, weights: Tensor) -> Rows:
+    def rows(self, epoch: int, weights: Tensor) -> KernelRows:
         """Drawn pieces, or all of them."""
         batch = self._drawn[epoch] if self._drawn and epoch >= 0 else self._whole
-        cells = cox.Cells(batch.events.transpose(1, 2).flatten(2), batch.exposure.flatten(1)[:, None])
+        cells = cox.CellCounts(batch.events.transpose(1, 2).flatten(2), batch.exposure.flatten(1)[:, None])
         return _rows(make_history_kernel(self._kernel, weights, batch, self._inducing), cells)
 
     def totals(self) -> tuple[Tensor, Tensor]:
@@ -120,12 +124,12 @@ class HistoryWork:
         return self._whole.events.sum((1, 3)), self._whole.exposure.sum((1, 2))[:, None]
 
 
-def _rows(kernel: Kernel, cells: cox.Cells) -> Rows:
+def _rows(kernel: KernelFeatures, cells: cox.CellCounts) -> KernelRows:
     psi, residual = basis(kernel.features, kernel.inducing, kernel.amplitude, kernel.length)
-    return Rows(psi[:, None], residual[:, None], cells)
+    return KernelRows(psi[:, None], residual[:, None], cells)
 
 
-def _epochs(method: FedPP, grid: Grid, record: Record, rng: Rng) -> Floats:
+def _epochs(method: SharedPrior, grid: Grid, record: Record, rng: Rng) -> Floats:
     """Events and exposure for each local epoch, of all sequences or of a few drawn ones, then of all of them,
     ``(epochs + 1, 2, cells)``."""
     whole = np.stack([grid.count(record), grid.expose(record)])

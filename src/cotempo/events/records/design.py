@@ -1,4 +1,4 @@
-"""Rows: what the shared function of history sees of a client, features with events and base exposure."""
+"""FeatureRows: what the shared function of history sees of a client, features with events and base exposure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm, qmc
 
 from cotempo.events.processes import make_process
-from cotempo.events.processes.base import Process
+from cotempo.events.processes.base import PointProcess
 from cotempo.events.processes.hawkes import Hawkes
 from cotempo.events.records.history import WHOLE, Unrolled, unroll
 from cotempo.events.records.record import Floats, Record
@@ -22,8 +22,8 @@ FINE = np.unique(np.concatenate([[0.0], np.geomspace(1e-4, 1.0, 24), np.linspace
 
 
 @dataclass(frozen=True)
-class Rows:
-    """Rows with equal features joined, ``(rows, ...)``; `held` tells what is held out."""
+class FeatureRows:
+    """FeatureRows with equal features joined, ``(rows, ...)``; `held` tells what is held out."""
 
     features: Floats
     events: Floats
@@ -32,7 +32,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Design:
+class FeatureDesign:
     """How features are made of a record, the same at all clients.
 
     Parameters
@@ -62,7 +62,7 @@ class Design:
         """Decays of the recencies in unrolled records."""
         return Hawkes(Summary.from_array(self.summary)).decays
 
-    def process(self, name: str) -> Process:
+    def process(self, name: str) -> PointProcess:
         """A process by name."""
         return make_process(name, Summary.from_array(self.summary), self.period or None, self.cells)
 
@@ -90,7 +90,7 @@ class Design:
         return np.asarray((self.raw(time, elapsed, recency) - self.centre) @ self.whiten)
 
 
-def make_rows(record: Record, design: Design) -> Rows:
+def make_rows(record: Record, design: FeatureDesign) -> FeatureRows:
     """Count a client's record into rows."""
     parts = []
     for held in (False, True):
@@ -103,7 +103,7 @@ def make_rows(record: Record, design: Design) -> Rows:
         events = np.append(unrolled.count[counted], np.zeros(len(watched)))
         exposure = np.append(np.zeros(len(seen)), mass)
         parts.append((*_join(features, events, exposure), held))
-    return Rows(
+    return FeatureRows(
         np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts]),
         np.concatenate([part[2] for part in parts]), np.repeat([False, True], [len(p[1]) for p in parts]),
     )  # fmt: skip
@@ -144,7 +144,7 @@ def _join(features: Floats, events: Floats, exposure: Floats) -> tuple[Floats, F
     )
 
 
-def moments(record: Record, design: Design) -> Floats:
+def moments(record: Record, design: FeatureDesign) -> Floats:
     """Sums from which features are whitened: weight, first and second moments of the raw features."""
     unrolled = unroll(record.part(held=False), design.decays)
     counted = unrolled.count > 0
@@ -176,7 +176,7 @@ def place_inducing(count: int) -> Floats:
     return np.asarray(1.3 * norm.ppf(uniform))
 
 
-def dispersion(record: Record, process: Process, parameters: Floats) -> Floats:
+def dispersion(record: Record, process: PointProcess, parameters: Floats) -> Floats:
     """Sums for the design effect: how much counts vary beyond Poisson's, ``(2, 3)``.
 
     Squared misfit, expected events and degrees of freedom.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cotempo.events.records.design import Design
+from cotempo.events.records.design import FeatureDesign
 from cotempo.events.records.history import look_back, place_in_sequence, unroll
 from cotempo.events.records.record import Floats, Record
 from cotempo.events.records.summary import Summary
@@ -21,8 +21,8 @@ LIGHT = 5
 
 
 @dataclass(frozen=True)
-class Pieces:
-    """Pieces of sequences, padded with steps and rows that count nothing.
+class EncoderInputs:
+    """EncoderInputs of sequences, padded with steps and rows that count nothing.
 
     Parameters
     ----------
@@ -48,20 +48,20 @@ class Pieces:
     exposure: Floats
     where: NDArray[np.int64]
 
-    def choose(self, number: int, rng: np.random.Generator) -> Pieces:
+    def choose(self, number: int, rng: np.random.Generator) -> EncoderInputs:
         """A few pieces drawn at random, weighted so that they stand for all."""
         total = len(self.steps)
         if number >= total:
             return self
         kept = np.sort(rng.choice(total, number, replace=False))
         weight = total / number
-        return Pieces(
+        return EncoderInputs(
             self.steps[kept], self.types[kept], self.before[kept], self.light[kept],
             weight * self.events[kept], weight * self.exposure[kept], self.where[:0],
         )  # fmt: skip
 
 
-def light_features(design: Design, time: Floats, elapsed: Floats, recency: Floats) -> Floats:
+def light_features(design: FeatureDesign, time: Floats, elapsed: Floats, recency: Floats) -> Floats:
     """Features that know no unit of time, each of about unit size, ``(rows, 5)``."""
     raw = design.raw(time, elapsed, recency)
     raw[:, 0] -= np.log(Summary.from_array(design.summary).gaps[1])
@@ -70,7 +70,7 @@ def light_features(design: Design, time: Floats, elapsed: Floats, recency: Float
     return raw
 
 
-def cut_pieces(record: Record, design: Design) -> Pieces:
+def inputs_of_record(record: Record, design: FeatureDesign) -> EncoderInputs:
     """Rows at counted events, then in the cells between events, grouped by what their encoder reads."""
     unrolled = unroll(record, design.decays, CUTS)
     counted = unrolled.count > 0
@@ -94,7 +94,7 @@ def cut_pieces(record: Record, design: Design) -> Pieces:
     )
 
 
-def ask_pieces(times: Floats, record: Record, design: Design) -> Pieces:
+def inputs_at_times(times: Floats, record: Record, design: FeatureDesign) -> EncoderInputs:
     """Rows at any times of the one sequence in the record."""
     past = np.repeat(record.time, record.size.astype(np.intp))
     back = look_back(times, past, float(record.origin[0]), design.decays)
@@ -106,13 +106,13 @@ def ask_pieces(times: Floats, record: Record, design: Design) -> Pieces:
 
 def _group(
     record: Record,
-    design: Design,
+    design: FeatureDesign,
     sequence: NDArray[np.int64],
     before: NDArray[np.int64],
     light: Floats,
     events: Floats,
     exposure: Floats,
-) -> Pieces:
+) -> EncoderInputs:
     """Rows that look back from the same stretch of events make one piece."""
     part = before // MEMORY
     order = np.lexsort((part, sequence))
@@ -130,10 +130,10 @@ def _group(
     steps, types = _steps(record, design, keys[first], max(int(behind.max(initial=0)), 1))
     where = np.zeros((len(keys), 2), dtype=np.int64)
     where[order] = np.column_stack([piece, place])
-    return Pieces(steps, types, behind, padded[0], np.swapaxes(padded[1], 1, 2).copy(), padded[2], where)
+    return EncoderInputs(steps, types, behind, padded[0], np.swapaxes(padded[1], 1, 2).copy(), padded[2], where)
 
 
-def _steps(record: Record, design: Design, keys: NDArray[np.int64], longest: int) -> tuple[Floats, Floats]:
+def _steps(record: Record, design: FeatureDesign, keys: NDArray[np.int64], longest: int) -> tuple[Floats, Floats]:
     """What the encoder reads of each piece: the last times before its rows."""
     gap = unroll(record, design.decays).elapsed
     summary = Summary.from_array(design.summary)

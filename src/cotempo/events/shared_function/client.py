@@ -1,4 +1,4 @@
-"""What a client answers while a curve or a function is learned, stage by stage; see `function_server`."""
+"""The client's side of the shared function: what it answers at each stage; see `server`."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import digamma
 
-from cotempo.events.curves.levels import SETTINGS, Kept, Own, cross_validate, find_level, own_rate
-from cotempo.events.gain import gains, process_likelihood, seen_likelihood
-from cotempo.events.records.design import Design, dispersion, make_rows, moments
+from cotempo.events.base_measure import AGAIN, NONE, STAGES, answer_measure, cells_of, curve_fields, read_design
+from cotempo.events.curves.levels import LevelSetting, OwnRate, own_rate
+from cotempo.events.gain import gains, seen_likelihood
+from cotempo.events.records.design import FeatureRows, dispersion, make_rows, moments
 from cotempo.events.records.history import WHOLE, unroll
 from cotempo.events.records.record import Floats, Record
-from cotempo.events.records.summary import Summary, gap_histogram, rounded_span
-from cotempo.events.shared_function.server import ITERATED
+from cotempo.events.records.summary import Summary
 from cotempo.events.shared_function.state import (
-    NONE,
     FunctionMemory,
     FunctionState,
     first_memory,
@@ -29,39 +28,23 @@ from cotempo.events.shared_function.state import (
 from cotempo.federation import Answers, Message, Question
 
 if TYPE_CHECKING:
-    from cotempo.events.fedpp import FedPP
+    from cotempo.events.shared_function.method import SharedFunction
 
-WAITS = 400
-COARSE = 20
-# The strength of levels while the curve is not known yet.
-FIRST_STRENGTH = 2.0
+# The most waits between held-out events that a client keeps.
+KEPT_WAITS = 400
 
 
 def answer(
-    method: FedPP, question: Question, record: Record, memory: FunctionMemory
+    method: SharedFunction, question: Question, record: Record, memory: FunctionMemory
 ) -> tuple[Message, FunctionMemory | None]:
-    """At a client: one answer per stage."""
+    """At a client: answer one stage."""
     common, phase = question.common, question.phase
-    if phase == "span":
-        first, last = rounded_span(record)
-        return Message({"start": first, "end": last}), None
-    part = record.hold_out().part(held=False).whole()
-    if phase == "describe":
-        totals = np.array([part.events, part.exposure])
-        return Message({"totals": totals, "gaps": gap_histogram(part, common["span"])}), None
-    design = heard_design(method, common)
-    if phase in ("count", "recount"):
-        return _answer_count(design, common["curve"], part if phase == "count" else record), None
-    if phase in ("level", "relevel"):
-        told = _cross_validate(design, common, part if phase == "level" else record)
-        return Message({"told": told}), replace(memory, cells=cells_of(design, record))
-    if phase in ("base", "rebase"):
-        return _answer_base(
-            method, phase, common, part.hold_out().part(held=False) if phase == "base" else record
-        ), None
-    if phase == "choose":
-        return _answer_choice(method, design, common, part.hold_out()), None
+    if phase in (*STAGES, *AGAIN):
+        message = answer_measure(method, question, record)
+        levels = phase in ("level", "relevel")
+        return message, replace(memory, cells=cells_of(read_design(method, common), record)) if levels else None
     if phase == "features":
+        design, part = read_design(method, common), record.hold_out().part(held=False).whole()
         spread = dispersion(part, design.process(design.base), design.parameters)
         return Message({"dispersion": spread, "moments": moments(part, design)}), None
     if phase == "compare":
@@ -71,92 +54,25 @@ def answer(
     return learn(method, [question], [record], [memory])[0]
 
 
-def cells_of(design: Design, record: Record) -> Floats:
-    """Events and exposure in cells of time, ``(2, cells)``."""
-    process = design.process("curve")
-    return process.statistics(unroll(record, process.decays, WHOLE), record, NONE).reshape(2, -1)
-
-
-def _folds(design: Design, record: Record) -> tuple[Floats, Floats]:
-    """Events and exposure of each fold and cell, ``(folds, cells)`` each."""
-    events, exposure = np.stack([cells_of(design, part) for part in record.deal()], axis=1)
-    return events, exposure
-
-
-def _answer_count(design: Design, curve: Floats, record: Record) -> Message:
-    """Counts, exposure weighted by the own level, and how far both stretches and sequences are from Poisson's."""
-    events, exposure = _folds(design, record)
-    level = find_level(curve, events.sum(axis=0), exposure.sum(axis=0), FIRST_STRENGTH)
-    place = np.arange(len(curve)) * COARSE // len(curve)
-    seen, expected = (
-        np.bincount(place, part, COARSE) for part in (events.sum(axis=0), level * curve * exposure.sum(axis=0))
-    )
-    return Message(
-        {
-            "events": events, "exposure": level * exposure,
-            "spread": np.array([((seen - expected) ** 2).sum(), expected.sum()]),
-            "dispersion": dispersion(record, design.process("curve"), curve),
-        }
-    )  # fmt: skip
-
-
-def _cross_validate(design: Design, common: Message, record: Record) -> Floats:
-    """Held-out log-likelihoods by setting, ``(2, settings)``: of sequences, or in the second row of a single one's
-    blocks, which tell nothing about how sequences vary."""
-    told = np.zeros((2, len(SETTINGS)))
-    single = len(np.unique(record.window_sequence)) < 2
-    told[int(single)] = cross_validate(common["curves"][:-1], *_folds(design, record), common["temper"])
-    return told
-
-
-def _answer_base(method: FedPP, phase: str, common: Message, train: Record) -> Message:
-    """Sums for each base measure that is being learned."""
-    design = heard_design(method, common)
-    names = [common["base"]] if phase == "rebase" else [name for name in method.candidates if name in ITERATED]
-    seen = unroll(train, design.decays, WHOLE)
-    return Message({f"of {name}": design.process(name).statistics(seen, train, common[f"of {name}"]) for name in names})
-
-
-def _answer_choice(method: FedPP, design: Design, common: Message, record: Record) -> Message:
-    """Held-out log-likelihood of each base measure, at the client's own level."""
-    train, held = record.part(held=False), record.part(held=True)
-    seen, unseen = unroll(train, design.decays, WHOLE), unroll(held, design.decays, WHOLE)
-    fields = {}
-    for name in method.candidates:
-        process, parameters = design.process(name), common[f"of {name}"]
-        level = (train.events + 2) / (process.mass(seen, parameters).sum() + 2)
-        fields[f"of {name}"] = np.array([process_likelihood(process, parameters, unseen, float(level))[0]])
-    return Message(fields)
-
-
-def _heard(method: FedPP, common: Message) -> FunctionState:
-    """The part of the state that the server told."""
-    state = first_state(method, 1)
-    told = {name: common[name] for name in ("inducing", "kernel", "mean", "root", "rate") if name in common}
+def read_state(method: SharedFunction, common: Message) -> FunctionState:
+    """Return the part of the state that the server sent."""
+    state = replace(first_state(method, 1), design=read_design(method, common))
+    known = {name: common[name] for name in ("inducing", "kernel", "mean", "root", "rate") if name in common}
     if "curves" in common:
-        line = replace(
-            state.timeline, curves=common["curves"], temper=common["temper"], own=common["own"], effect=common["effect"]
-        )
-        state = replace(state, timeline=line)
-    return replace(state, design=heard_design(method, common), **told)
-
-
-def heard_design(method: FedPP, common: Message) -> Design:
-    """How the server said that records are read."""
-    names = [name for name in ("summary", "base", "parameters", "centre", "whiten") if name in common]
-    return replace(first_state(method, 1).design, **{name: common[name] for name in names})
+        known["timeline"] = replace(state.timeline, **{name: common[name] for name in curve_fields(state.timeline)})
+    return replace(state, **known)
 
 
 def learn(
-    method: FedPP, questions: Sequence[Question], records: Sequence[Record], memories: Sequence[FunctionMemory]
+    method: SharedFunction, questions: Sequence[Question], records: Sequence[Record], memories: Sequence[FunctionMemory]
 ) -> list[tuple[Message, FunctionMemory]]:
     """At clients, as one batch: learn the own rate, and send two sums, the gradient of the kernel and four numbers."""
     import torch
 
     from cotempo.events.shared_function import updates as shared
 
-    state = _heard(method, questions[0].common)
-    everything = questions[0].phase == "settle"
+    state = read_state(method, questions[0].common)
+    everything = questions[0].phase == "refit"
     memories = [_with_rows(state, r, m) for r, m in zip(records, memories, strict=True)]
     common, kernel = to_torch(state, len(memories))
     response, own = shared.respond(gather([memory.rows for memory in memories], everything), common, kernel)
@@ -176,17 +92,17 @@ def learn(
 
 
 def _with_rows(state: FunctionState, record: Record, memory: FunctionMemory) -> FunctionMemory:
-    """Rows on the base measure told; they are made when first needed, and again when the base measure is."""
+    """Return the memory with rows on the base measure; they are made when first needed or when the base changes."""
     if len(memory.rows.events) and np.array_equal(memory.base, state.design.parameters):
         return memory
     return replace(memory, rows=make_rows(record.hold_out(), state.design), base=state.design.parameters)
 
 
 def _answer_compare(
-    method: FedPP, common: Message, record: Record, memory: FunctionMemory
+    method: SharedFunction, common: Message, record: Record, memory: FunctionMemory
 ) -> tuple[Message, FunctionMemory]:
     """Gains over the own rate of each model, on both halves of what is held out, and of what was learned alone."""
-    state = _heard(method, common)
+    state = read_state(method, common)
     held, train = (record.hold_out().part(held=held).whole() for held in (True, False))
     if method.kernel != "time":
         memory = _with_rows(state, record, memory)
@@ -194,15 +110,15 @@ def _answer_compare(
     halves = [held.hold_out(2, half).part(held=True) for half in (0, 1)]
     models = {kept: _judged(replace(state, kept=kept), known) for kept in method.models}
     each = [[likelihood(*models[kept], half) for half in halves] for kept in method.models]
-    told: dict[str, Floats | float] = {
+    fields: dict[str, Floats | float] = {
         "gains": np.array([[one["gain"] * max(one["events"], 1.0) for one in row] for row in each]),
         "events": held.events,
     }
-    if method.compares:
-        lonely, own = alone(method, train)
-        told["alone"] = likelihood(lonely, replace(own, seen=known.seen), held)["gain"]
+    if method.compare:
+        alone_state, alone_memory = learn_alone(method, train)
+        fields["alone"] = likelihood(alone_state, replace(alone_memory, seen=known.seen), held)["gain"]
     waits = {kept: held_waits(*model, held) for kept, model in models.items()}
-    return Message(told), replace(memory, waits=waits)
+    return Message(fields), replace(memory, waits=waits)
 
 
 def _judged(state: FunctionState, memory: FunctionMemory) -> tuple[FunctionState, FunctionMemory]:
@@ -222,11 +138,13 @@ def held_waits(state: FunctionState, memory: FunctionMemory, held: Record) -> Fl
     summary = Summary.from_array(state.design.summary)
     model = make_intensity(replace(state, span=np.array([summary.start, summary.end])), memory)
     waits = np.concatenate([NONE, *model.rescale_record(held)])
-    return np.asarray(np.quantile(waits, (np.arange(WAITS) + 0.5) / WAITS) if len(waits) > WAITS else np.sort(waits))
+    if len(waits) <= KEPT_WAITS:
+        return np.sort(waits)
+    return np.asarray(np.quantile(waits, (np.arange(KEPT_WAITS) + 0.5) / KEPT_WAITS))
 
 
-def alone(method: FedPP, record: Record) -> tuple[FunctionState, FunctionMemory]:
-    """The same method with one client."""
+def learn_alone(method: SharedFunction, record: Record) -> tuple[FunctionState, FunctionMemory]:
+    """Run the same method with one client."""
     from cotempo.events.shared_function.server import absorb, ask
 
     method = method.model_copy(update={"compare": False})
@@ -243,16 +161,16 @@ def alone(method: FedPP, record: Record) -> tuple[FunctionState, FunctionMemory]
 def likelihood(state: FunctionState, memory: FunctionMemory, record: Record) -> dict[str, float]:
     """Gains per event over the client's own and over the pooled homogeneous rate, and the ratio of counts."""
     summary = Summary.from_array(state.design.summary)
-    told, mass = (_curve_likelihood if state.kept == "curve" else _function_likelihood)(state, memory, record)
+    found, mass = (_curve_likelihood if state.kept == "curve" else _function_likelihood)(state, memory, record)
     own, watched = memory.seen.tolist()
     rates = {"gain": (own, watched), "gain_over_pooled": (summary.events, summary.exposure)}
-    return gains(told, mass, record.events, record.exposure, rates)
+    return gains(found, mass, record.events, record.exposure, rates)
 
 
-def curve_rate(state: FunctionState, memory: FunctionMemory) -> Kept:
+def curve_rate(state: FunctionState, memory: FunctionMemory) -> OwnRate:
     """The client's intensity in cells of time."""
     line, (events, exposure) = state.timeline, memory.cells
-    return own_rate(line.curves[-1], events, exposure, Own(*line.own.tolist()), line.temper, line.effect)
+    return own_rate(line.curves[-1], events, exposure, LevelSetting(*line.own.tolist()), line.temper, line.effect)
 
 
 def _curve_likelihood(state: FunctionState, memory: FunctionMemory, record: Record) -> tuple[float, float]:
@@ -263,34 +181,41 @@ def _curve_likelihood(state: FunctionState, memory: FunctionMemory, record: Reco
 
 
 def _function_likelihood(state: FunctionState, memory: FunctionMemory, record: Record) -> tuple[float, float]:
-    from cotempo.events.cox import updates as cox
-    from cotempo.events.shared_function import updates as shared
-
     design, rows = state.design, make_rows(record, state.design)
-    at = shared.function_at(gather([rows], everything=True), *to_torch(state))
-    relative = memory.shape / memory.rate * cox.mean_sigmoid(at.centre, at.spread)[0].numpy()
-    relative = np.maximum(relative, 1e-300)
+    relative = np.maximum(relative_mean(state, memory, rows), 1e-300)
     unrolled = unroll(record, design.decays, WHOLE)
     base, mass = seen_likelihood(design.log_base(unrolled), unrolled), float((rows.exposure * relative).sum())
     return base + float((rows.events * np.log(relative)).sum()) - mass, mass
 
 
+def relative_mean(state: FunctionState, memory: FunctionMemory, rows: FeatureRows) -> Floats:
+    """Return the posterior mean of m times the sigmoid at rows, ``(rows,)``."""
+    import torch
+
+    from cotempo.events.cox.updates import mean_sigmoid
+    from cotempo.events.shared_function.updates import function_at
+
+    with torch.no_grad():
+        at = function_at(gather([rows], everything=True), *to_torch(state))
+        return np.asarray(memory.shape / memory.rate * mean_sigmoid(at.centre, at.spread)[0].numpy())
+
+
 def _answer_curvature(
-    method: FedPP, common: Message, record: Record, memory: FunctionMemory
+    method: SharedFunction, common: Message, record: Record, memory: FunctionMemory
 ) -> tuple[Message, FunctionMemory]:
     """What the client knows about the shared function when its own rate is integrated out."""
     import torch
 
     from cotempo.events.shared_function import updates as shared
 
-    state = _heard(method, common)
+    state = read_state(method, common)
     memory = inform(state, _with_rows(state, record, memory))
     left = shared.about_shared(torch.from_numpy(np.array(memory.information))).numpy()
     return Message({"curvature": (left + left.T) / 2}), memory
 
 
 def inform(state: FunctionState, memory: FunctionMemory) -> FunctionMemory:
-    """The client's rate and joint information, from all its rows."""
+    """Return the memory with the client's rate and joint information, from all its rows."""
     from cotempo.events.shared_function import updates as shared
 
     information, own = shared.own_information(gather([memory.rows], everything=True), *to_torch(state))

@@ -1,47 +1,54 @@
-"""What server and clients keep while they learn together, and the way of a shared function into tensors."""
+"""State of the shared function at server and clients, and its conversion into tensors."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cotempo.events.curves.timeline import Timeline
-from cotempo.events.records.design import DIMENSIONS, Design, Rows
+from cotempo.events.base_measure import NONE, BaseMeasure, open_measure
+from cotempo.events.records.design import DIMENSIONS, FeatureRows
 from cotempo.events.records.record import Floats, Record
 
 if TYPE_CHECKING:
-    from cotempo.events.fedpp import FedPP
-    from cotempo.events.shared_function.updates import Common, Data, Kernel
+    from cotempo.events.shared_function.method import SharedFunction
+    from cotempo.events.shared_function.updates import RBFParameters, RowBatch, SharedBelief
 
-NONE = np.zeros(0)
 FIRST_LENGTH = 2.0
 
 
 @dataclass(frozen=True)
-class FunctionState:
-    """What the server keeps.
+class FunctionState(BaseMeasure):
+    """What the server keeps, beside the base measure.
 
-    `rate` holds shape and rate of the prior of m and the design effect of sequences; `kernel` the logarithms of
-    amplitude and lengths; `curvature` the summed information about the shared function; `kept` which model is: the
-    ``"curve"`` of time, the ``"base"`` measure alone or the ``"function"`` on it. With `judged` false nothing is held
-    out to compare.
+    Parameters
+    ----------
+    clients, judged
+        How many clients there are, and whether something is held out to compare models.
+    inducing, kernel
+        Inducing inputs, and the logarithms of amplitude and lengths.
+    first_moment, second_moment
+        Adam's moments of the kernel's gradient.
+    mean, root
+        The posterior of the shared function: mean, and root of its precision.
+    rate
+        Shape and rate of the prior of m, and the design effect of sequences, ``(3,)``.
+    curvature
+        The summed information about the shared function.
+    kept
+        The model in use: the ``"curve"`` of time, the ``"base"`` measure alone or the ``"function"`` on it.
+    compared
+        Each client's held-out gain, alone and together.
     """
 
-    stage: str
-    step: int
     clients: int
     judged: bool
-    span: Floats
-    design: Design
-    timeline: Timeline
-    candidates: Mapping[str, Floats]
     inducing: Floats
     kernel: Floats
-    drift: Floats
-    swing: Floats
+    first_moment: Floats
+    second_moment: Floats
     mean: Floats
     root: Floats
     rate: Floats
@@ -57,7 +64,7 @@ class FunctionMemory:
     events on the clock of each model."""
 
     cells: Floats
-    rows: Rows
+    rows: FeatureRows
     base: Floats
     shape: float
     rate: float
@@ -66,13 +73,11 @@ class FunctionMemory:
     waits: Mapping[str, Floats]
 
 
-def first_state(method: FedPP, clients: int, *, judged: bool = True) -> FunctionState:
-    """Nothing is known yet but, perhaps, the window."""
-    design = Design(NONE, method.period or 0.0, method.cells, "poisson", NONE, NONE, NONE)
-    span = np.array(method.window) if method.window else np.array([np.inf, -np.inf])
+def first_state(method: SharedFunction, clients: int, *, judged: bool = True) -> FunctionState:
+    """Return the state before anything is known."""
+    measure = open_measure(method)
     return FunctionState(
-        "describe" if method.window else "span", 0, clients, judged, span, design,
-        Timeline(np.zeros((2, 0, 0)), np.zeros((0, 0)), "flat", 1.0, np.array([2.0, 1.0, 0.0]), 1.0), {},
+        *(getattr(measure, field.name) for field in fields(measure)), clients, judged,
         np.zeros((0, DIMENSIONS)), NONE, NONE, NONE, NONE, NONE, np.array([4.0, 2.0, 1.0]), NONE, "curve", {},
     )  # fmt: skip
 
@@ -83,10 +88,10 @@ def first_memory(record: Record) -> FunctionMemory:
     return FunctionMemory(np.zeros((2, 0)), no_rows(), NONE, 4.0, 2.0, np.zeros((0, 0)), seen, {})
 
 
-def no_rows(features: Floats = np.zeros((0, DIMENSIONS))) -> Rows:  # noqa: B008
-    """Rows at which nothing was seen."""
+def no_rows(features: Floats = np.zeros((0, DIMENSIONS))) -> FeatureRows:  # noqa: B008
+    """FeatureRows at which nothing was seen."""
     nothing = np.zeros(len(features))
-    return Rows(features, nothing, nothing, nothing.astype(bool))
+    return FeatureRows(features, nothing, nothing, nothing.astype(bool))
 
 
 def without_function(state: FunctionState) -> FunctionState:
@@ -101,12 +106,12 @@ def first_kernel() -> Floats:
     return np.append(0.0, np.full(DIMENSIONS, np.log(FIRST_LENGTH)))
 
 
-def gather(rows: Sequence[Rows], everything: bool) -> Data:
-    """Rows of clients as one padded batch; what is held out counts nothing unless `everything` is asked for."""
+def gather(rows: Sequence[FeatureRows], everything: bool) -> RowBatch:
+    """FeatureRows of clients as one padded batch; what is held out counts nothing unless `everything` is asked for."""
     import torch
 
-    from cotempo.events.cox.updates import Cells
-    from cotempo.events.shared_function.updates import Data
+    from cotempo.events.cox.updates import CellCounts
+    from cotempo.events.shared_function.updates import RowBatch
 
     size = max(len(part.events) for part in rows)
     features = np.zeros((len(rows), size, DIMENSIONS))
@@ -116,18 +121,18 @@ def gather(rows: Sequence[Rows], everything: bool) -> Data:
         weight = np.ones(count) if everything else 1.0 - part.held
         features[i, :count] = part.features
         events[i, :count], exposure[i, :count] = part.events * weight, part.exposure * weight
-    return Data(torch.from_numpy(features), Cells(torch.from_numpy(events), torch.from_numpy(exposure)))
+    return RowBatch(torch.from_numpy(features), CellCounts(torch.from_numpy(events), torch.from_numpy(exposure)))
 
 
-def to_torch(state: FunctionState, clients: int = 1) -> tuple[Common, Kernel]:
+def to_torch(state: FunctionState, clients: int = 1) -> tuple[SharedBelief, RBFParameters]:
     """The server's beliefs as tensors, the kernel once for each client."""
     import torch
 
-    from cotempo.events.shared_function.updates import Common, Kernel
+    from cotempo.events.shared_function.updates import RBFParameters, SharedBelief
 
     def tensor(values: Any) -> torch.Tensor:
         return torch.from_numpy(np.array(values, dtype=np.float64))
 
     kernel = tensor(state.kernel).expand(clients, -1)
-    common = Common(tensor(state.inducing), tensor(state.mean), tensor(state.root), *state.rate.tolist())
-    return common, Kernel(kernel[:, 0], kernel[:, 1:])
+    common = SharedBelief(tensor(state.inducing), tensor(state.mean), tensor(state.root), *state.rate.tolist())
+    return common, RBFParameters(kernel[:, 0], kernel[:, 1:])

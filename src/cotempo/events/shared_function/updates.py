@@ -21,14 +21,14 @@ from cotempo.events.cox import updates as cox
 from cotempo.events.cox.kernels import basis
 
 
-class Kernel(NamedTuple):
+class RBFParameters(NamedTuple):
     """Log amplitude, ``(clients,)``, and log lengths, ``(clients, dimensions)``."""
 
     amplitude: Tensor
     length: Tensor
 
 
-class Common(NamedTuple):
+class SharedBelief(NamedTuple):
     """What the server tells: inducing inputs, belief in the shared function, prior and design effect of the rate."""
 
     inducing: Tensor
@@ -39,21 +39,21 @@ class Common(NamedTuple):
     design_effect: float
 
 
-class Own(NamedTuple):
+class RatePosterior(NamedTuple):
     """A client's own belief in its rate, a Gamma, ``(clients,)``."""
 
     shape: Tensor
     rate: Tensor
 
 
-class Data(NamedTuple):
+class RowBatch(NamedTuple):
     """Rows of the clients, padded with rows without events and exposure, ``(clients, rows, ...)``."""
 
     features: Tensor
-    cells: cox.Cells
+    cells: cox.CellCounts
 
 
-class Function(NamedTuple):
+class FunctionAtRows(NamedTuple):
     """The shared function at rows: basis, Nystrom residual variance, mean and variance, ``(clients, rows, ...)``."""
 
     basis: Tensor
@@ -62,25 +62,25 @@ class Function(NamedTuple):
     spread: Tensor
 
 
-class Response(NamedTuple):
+class ClientSums(NamedTuple):
     """What a client sends, ``(clients, ...)``."""
 
     quadratic: Tensor
     linear: Tensor
-    gradient: Kernel
+    gradient: RBFParameters
     fit: Tensor
 
 
-def function_at(data: Data, common: Common, kernel: Kernel) -> Function:
+def function_at(data: RowBatch, common: SharedBelief, kernel: RBFParameters) -> FunctionAtRows:
     """The shared function at the rows."""
     rows, residual = basis(data.features, common.inducing, *kernel)
     variance = residual + torch.linalg.solve_triangular(common.root, rows.mT, upper=False).square().sum(-2)
-    return Function(rows, residual, rows @ common.mean, variance)
+    return FunctionAtRows(rows, residual, rows @ common.mean, variance)
 
 
-def respond(data: Data, common: Common, kernel: Kernel) -> tuple[Response, Own]:
+def respond(data: RowBatch, common: SharedBelief, kernel: RBFParameters) -> tuple[ClientSums, RatePosterior]:
     """Learn the own rate, then say what the data mean for the shared function and its kernel."""
-    leaves = Kernel(*(part.detach().clone().requires_grad_() for part in kernel))
+    leaves = RBFParameters(*(part.detach().clone().requires_grad_() for part in kernel))
     at = function_at(data, common, leaves)
     tilt = _tilt(at)
     with torch.no_grad():
@@ -91,26 +91,28 @@ def respond(data: Data, common: Common, kernel: Kernel) -> tuple[Response, Own]:
         target = (at.basis.mT @ linear[..., None])[..., 0]
     seen = data.cells.events * (0.5 * at.centre - cox.log_two_cosh_half(tilt.tilt))
     fit = (seen + data.cells.exposure * _log_rate(own)[..., None].exp() * cox.latent_share(tilt)).sum(-1)
-    gradient = Kernel(*torch.autograd.grad(fit.sum(), tuple(leaves)))
-    return Response(upward, target, gradient, fit.detach()), own
+    gradient = RBFParameters(*torch.autograd.grad(fit.sum(), tuple(leaves)))
+    return ClientSums(upward, target, gradient, fit.detach()), own
 
 
-def _tilt(at: Function) -> cox.Tilt:
+def _tilt(at: FunctionAtRows) -> cox.Tilt:
     return cox.Tilt(at.centre, at.spread, (at.centre.square() + at.spread).clamp_min(1e-12).sqrt())
 
 
-def _log_rate(own: Own) -> Tensor:
+def _log_rate(own: RatePosterior) -> Tensor:
     """The expectation of log m."""
     return torch.digamma(own.shape) - own.rate.log()
 
 
-def _rate(cells: cox.Cells, at: Function, common: Common) -> Own:
+def _rate(cells: cox.CellCounts, at: FunctionAtRows, common: SharedBelief) -> RatePosterior:
     """The Gamma posterior of the rate given the function; clustered sequences count for less, by the design effect."""
     exposed = (cells.exposure * cox.mean_sigmoid(at.centre, at.spread)).sum(-1)
-    return Own(common.shape + cells.events.sum(-1) / common.design_effect, common.rate + exposed / common.design_effect)
+    return RatePosterior(
+        common.shape + cells.events.sum(-1) / common.design_effect, common.rate + exposed / common.design_effect
+    )
 
 
-def own_information(data: Data, common: Common, kernel: Kernel) -> tuple[Tensor, Own]:
+def own_information(data: RowBatch, common: SharedBelief, kernel: RBFParameters) -> tuple[Tensor, RatePosterior]:
     """The client's own joint information in (v, log m), with the prior of m, and its rate."""
     with torch.no_grad():
         at = function_at(data, common, kernel)
