@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from results import FOLDER
 
 from cotempo.data import Events
-from cotempo.events import FedPP, FedPointProcess, coverage, rescaling_test
+from cotempo.events import FedPointProcess, FedPP, coverage, rescaling_test
 from cotempo.events.plots import plot_intensities, plot_quantiles
 
 LENGTH = 100.0

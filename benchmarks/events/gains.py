@@ -23,7 +23,7 @@ from common import FILES, PERIODS, Tables, cohort_score, deal, late_score, write
 from parts import FOLDER, about, do_part, read_parts
 
 from cotempo.data import split_by_time
-from cotempo.events import FedPP, FedPointProcess, SigmoidCox
+from cotempo.events import FedPointProcess, FedPP, SigmoidCox
 from cotempo.events.processes.federated import OVER_TIME
 
 TIME = ("profile", "histogram", "density", "steps")
@@ -58,7 +58,7 @@ def measure(name: str, kernel: str, share: float, given: argparse.Namespace, see
     model = FedPP(kernel=kernel, period=period, compare=False)
     fitted = model.fit(train, progress=False, seed=seed)
     note("FedPP", fitted, began)
-    known = fitted.state.function
+    known = fitted.state
     choice = {"kept": known.kept, "base": known.design.base, "curve": known.timeline.smoother}
     if given.local:
         if kernel == "time":

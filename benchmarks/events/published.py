@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from common import FILES, ROOT, Tables, cohort_score, deal, deal_types, write_results
 
-from cotempo.events import FedPP, FedPointProcess, read_event_archive
+from cotempo.events import FedPointProcess, FedPP, read_event_archive
 from cotempo.federation import Participation
 
 RULES = ("kl", "wasserstein", "fedavg", "mmd")

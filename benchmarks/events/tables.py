@@ -16,7 +16,7 @@ from typing import Any
 
 from common import FILES, PERIODS, cohort_score, deal_types, write_results
 
-from cotempo.events import FedNeural, FedPP, FedPointProcess
+from cotempo.events import FedNeural, FedPointProcess, FedPP
 
 TYPES = {"conttime": 2}
 PAPER = {"preset": "paper", "inducing": 30, "rounds": 20}

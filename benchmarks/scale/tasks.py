@@ -14,8 +14,9 @@ import cotempo as ct
 from cotempo import learners
 from cotempo.data import Events, Series, Table
 from cotempo.engines.inprocess import InProcess
-from cotempo.events.intensities.fitted_fedpp import KernelCurve
-from cotempo.events.intensities.over_time import Curve, log_likelihood
+from cotempo.events import SharedPrior
+from cotempo.events.intensities.fitted import KernelCurve
+from cotempo.events.intensities.over_time import IntensityOverTime, log_likelihood
 from cotempo.events.records.grid import Grid
 from cotempo.events.records.record import Record
 from cotempo.events.shared_function.client import likelihood
@@ -74,18 +75,18 @@ class Intensities(Task):
         rngs = [Rng(0, "loss", site.client) for site in sites]
         answers = method.answer_all(questions, [site.prepared for site in sites], memories, rngs)
         gains, events = [], []
-        learned = None if state.function is None else replace(state.function, kept="function")
         for name, (_, memory) in zip(names, answers, strict=True):
-            if memory.kernel is not None:
-                gains.append(gain(KernelCurve(method, memory.kernel), self.held[name]))
+            if isinstance(method, SharedPrior):
+                gains.append(gain(KernelCurve(method, memory), self.held[name]))
             else:
-                gains.append(likelihood(learned, memory.function, Record.of(self.held[name]))["gain"])
+                learned = replace(state, kept="function")
+                gains.append(likelihood(learned, memory, Record.of(self.held[name]))["gain"])
             events.append(self.held[name].rows)
         return -float(np.average(gains, weights=events))
 
 
-def gain(curve: Curve, events: Events) -> float:
-    """As `Curve.score` has it, without the draws it makes besides."""
+def gain(curve: IntensityOverTime, events: Events) -> float:
+    """As `IntensityOverTime.score` has it, without the draws it makes besides."""
     record, cells = Record.of(events), Grid(*WINDOW, 1000)
     count, exposure = cells.count(record), cells.expose(record)
     told, flat = (

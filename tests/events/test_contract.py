@@ -3,7 +3,7 @@
 import pytest
 
 from cotempo.data import make_events
-from cotempo.events import FedPP, FedPointProcess
+from cotempo.events import FedPointProcess, FedPP
 from cotempo.testing.contract import CHECKS
 
 VARIANTS = {

@@ -5,18 +5,18 @@ import torch
 from cotempo.data import Events
 from cotempo.errors import DataError, ParameterError
 from cotempo.events import FedPP, SigmoidCox, rescaling_test
-from cotempo.events.cox.history_kernels import Batch, encode, first_weights, make_history_kernel, shapes, unpack
+from cotempo.events.cox.history_kernels import EncoderBatch, encode, first_weights, make_history_kernel, shapes, unpack
 from cotempo.events.intensities.marks import as_history
-from cotempo.events.records import encoder_inputs as pieces
-from cotempo.events.records.design import Design
-from cotempo.events.records.encoder_inputs import ask_pieces, cut_pieces
+from cotempo.events.records import encoder_inputs
+from cotempo.events.records.design import FeatureDesign
+from cotempo.events.records.encoder_inputs import inputs_at_times, inputs_of_record
 from cotempo.events.records.history import unroll
 from cotempo.events.records.record import Record
 from cotempo.events.records.summary import Summary
 
 NONE = np.zeros(0)
 SUMMARY = Summary(100.0, 50.0, 0.0, 10.0, (0.1, 0.3, 0.6, 1.5))
-DESIGN = Design(SUMMARY.to_array(), 0.0, 20, "poisson", np.array([2.0]), NONE, NONE)
+DESIGN = FeatureDesign(SUMMARY.to_array(), 0.0, 20, "poisson", np.array([2.0]), NONE, NONE)
 RATE_A, KEPT, DELAY = 2.0, 0.7, 0.1
 
 
@@ -41,8 +41,8 @@ def marked():
 
 
 def features(kernel, record, times, weights):
-    rows = ask_pieces(np.asarray(times), record, DESIGN)
-    made = make_history_kernel(kernel, weights[None], Batch.of([rows]), 6).features[0]
+    rows = inputs_at_times(np.asarray(times), record, DESIGN)
+    made = make_history_kernel(kernel, weights[None], EncoderBatch.of([rows]), 6).features[0]
     return made[rows.where[:, 0] * rows.before.shape[1] + rows.where[:, 1]].numpy()
 
 
@@ -67,7 +67,7 @@ def test_encoders_see_types(kernel):
 def test_the_lstm_is_torchs():
     known = unpack(torch.from_numpy(first_weights("lstm", 0, 6, np.random.default_rng(1)))[None], shapes("lstm", 0, 6))
     steps = torch.randn(1, 2, 5, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    batch = Batch(steps, torch.zeros(1, 2, 5, 0), *[torch.zeros(0)] * 4)
+    batch = EncoderBatch(steps, torch.zeros(1, 2, 5, 0), *[torch.zeros(0)] * 4)
     theirs = torch.nn.LSTM(3, 32, 2, batch_first=True, dtype=torch.float64)
     with torch.no_grad():
         for layer in range(2):
@@ -85,14 +85,14 @@ def test_the_lstm_is_torchs():
 
 @pytest.mark.parametrize("memory", [3, 64])
 def test_pieces_hold_every_row_once(monkeypatch, memory):
-    monkeypatch.setattr(pieces, "MEMORY", memory)
+    monkeypatch.setattr(encoder_inputs, "MEMORY", memory)
     table = followers(4, 3)
     record = Record.of(table, marks=True)
-    cut = cut_pieces(record, DESIGN)
+    cut = inputs_of_record(record, DESIGN)
     assert cut.events.sum() == record.events
     np.testing.assert_allclose(cut.events.sum(axis=(0, 2)), np.bincount(table.mark))
     assert cut.exposure.sum() == pytest.approx(2.0 * record.exposure)
-    assert len(cut.where) == len(unroll(record, DESIGN.decays, pieces.CUTS).lower) + (record.count > 0).sum()
+    assert len(cut.where) == len(unroll(record, DESIGN.decays, encoder_inputs.CUTS).lower) + (record.count > 0).sum()
     assert cut.before.max() < 2 * memory
 
 

@@ -5,9 +5,8 @@ import cotempo as ct
 from cotempo.data import Events, make_events, split_by_sequence
 from cotempo.errors import DataError, ParameterError
 from cotempo.events import FedPP, SigmoidCox, coverage, rescaling_test
-from cotempo.events.intensities.over_time import Curve
-from cotempo.events.shared_function.messages import expects
-from cotempo.events.shared_function.server import gamma_from_moments
+from cotempo.events.intensities.over_time import IntensityOverTime
+from cotempo.events.shared_function.server import expects, gamma_from_moments
 from cotempo.events.shared_function.state import first_state
 
 
@@ -67,7 +66,9 @@ def test_events_beyond_the_learned_span_are_scored_with_their_exposure(shared):
     inside, beyond = (start, end), (start, end + 0.5 * (end - start))
     for window in (inside, beyond):
         times = np.linspace(*window, 60)[1:-1]
-        assert model.score(times, window)["gain"] == pytest.approx(Curve.score(model, times, window)["gain"], abs=0.01)
+        assert model.score(times, window)["gain"] == pytest.approx(
+            IntensityOverTime.score(model, times, window)["gain"], abs=0.01
+        )
 
 
 def test_a_client_without_events_leans_on_the_others(poisson):
@@ -265,9 +266,9 @@ def test_auto_takes_history_only_where_it_pays():
 def test_who_is_not_here_gets_the_shared_function(shared):
     from dataclasses import replace
 
-    from cotempo.events.intensities.fitted_fedpp import FittedFedPP
+    from cotempo.events.intensities.fitted import FittedSharedFunction
 
-    far = FittedFedPP(replace(shared.outcome, memories={}))
+    far = FittedSharedFunction(replace(shared.outcome, memories={}))
     mean, lower, upper = far["client-0"].intensity([2.0])
     assert (lower < mean).all()
     assert (mean < upper).all()
@@ -330,7 +331,7 @@ def test_epoch_seconds_and_ties():
         {"kernel": "time", "rounds": 10},
         {"kernel": "time", "base": "hawkes"},
         {"kernel": "time", "inducing": 20},
-        {"share": "kernel"},
+        {"share": "kernels"},
         {"preset": "paper", "compare": True},
         {"preset": "paper", "refit_rounds": 2},
         {"preset": "paper", "base": "hawkes"},

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from cotempo.data import Events, make_events
-from cotempo.errors import CotempoError, ParameterError
-from cotempo.events import FedNeural, make_neural_hawkes, rescaling_test
+from cotempo.errors import CotempoError
+from cotempo.events import FedNeural
 from cotempo.events.records.gaps import make_gaps
 from cotempo.events.records.record import Record
 
@@ -100,18 +100,3 @@ def test_a_client_without_events_is_fine():
     fitted = FedNeural(rounds=2).fit(clients)
     for name in clients:
         assert np.isfinite(list(fitted[name].score(clients["b"]).values())).all()
-
-
-def test_neural_hawkes_events_follow_their_own_intensity():
-    clients, truth = make_neural_hawkes(clients=1, sequences=20, longest=60, seed=1)
-    waits = [truth.compensator(times, kinds) for _, times, kinds, *_ in clients["client-0"].sequences()]
-    assert rescaling_test(waits).p_value > 1e-3
-    again, _ = make_neural_hawkes(clients=1, sequences=20, longest=60, seed=1)
-    np.testing.assert_array_equal(again["client-0"].time, clients["client-0"].time)
-    sizes = [len(times) for _, times, *_ in clients["client-0"].sequences()]
-    assert 20 <= min(sizes) <= max(sizes) <= 60
-    cell = truth.start()
-    assert (truth.rates(cell, np.linspace(0, 5, 50)).sum(axis=1) <= truth.ceiling).all()
-    for parameters in ({"longest": 10}, {"clients": 0}, {"types": 0}):
-        with pytest.raises(ParameterError):
-            make_neural_hawkes(**parameters)

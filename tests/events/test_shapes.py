@@ -75,7 +75,7 @@ def test_leaving_one_out_is_what_it_says():
 def test_a_smooth_curve_is_at_the_mode_and_its_information_right():
     rng = np.random.default_rng(0)
     place = (np.arange(100) + 0.5) / 100
-    cells = waves.Cells(rng.poisson(5 + 3 * np.sin(6 * place)).astype(float), np.ones(100), place)
+    cells = waves.ClockCells(rng.poisson(5 + 3 * np.sin(6 * place)).astype(float), np.ones(100), place)
     basis = waves.make_basis(place, waves.LENGTHS[8], 0.0)
     wave = waves.fit_wave(cells, (8, 4), 20.0, basis, np.zeros(100), 0.0)
     variance = waves.AMPLITUDES[4] ** 2 * basis.variance

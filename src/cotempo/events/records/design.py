@@ -16,7 +16,7 @@ from cotempo.events.records.record import Floats, Record
 from cotempo.events.records.summary import Summary
 
 DIMENSIONS = 5
-QUANTUM = 0.5
+FEATURE_BIN = 0.5
 PIECES = 10
 FINE = np.unique(np.concatenate([[0.0], np.geomspace(1e-4, 1.0, 24), np.linspace(0.0, 1.0, 41)]))
 
@@ -133,12 +133,12 @@ def even_pieces(unrolled: Unrolled, mass: Floats) -> tuple[Floats, Floats, Float
 
 def _join(features: Floats, events: Floats, exposure: Floats) -> tuple[Floats, Floats, Floats]:
     """Join rows whose whitened features agree within half a standard deviation."""
-    coarse = np.round(features / QUANTUM).astype(np.int64)
+    coarse = np.round(features / FEATURE_BIN).astype(np.int64)
     kept, place = np.unique(coarse, axis=0, return_inverse=True)
     size = len(kept)
     place = place.ravel()
     return (
-        np.asarray(kept * QUANTUM, dtype=np.float64),
+        np.asarray(kept * FEATURE_BIN, dtype=np.float64),
         np.asarray(np.bincount(place, weights=events, minlength=size), dtype=np.float64),
         np.asarray(np.bincount(place, weights=exposure, minlength=size), dtype=np.float64),
     )
