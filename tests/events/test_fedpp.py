@@ -6,7 +6,7 @@ from cotempo.data import Events, make_events, split_by_sequence
 from cotempo.errors import DataError, ParameterError
 from cotempo.events import FedPP, SigmoidCox, coverage, rescaling_test
 from cotempo.events.intensities.over_time import IntensityOverTime
-from cotempo.events.shared_function.server import expects, gamma_from_moments
+from cotempo.events.shared_function.method import gamma_from_moments
 from cotempo.events.shared_function.state import first_state
 
 
@@ -217,7 +217,7 @@ def test_bands_of_levels_count_no_uncertainty_twice():
 
 def test_what_is_reported_was_not_chosen_on_the_same_events():
     """Two models that differ by chance only: the better of the two on each half would be reported as a gain."""
-    from cotempo.events.shared_function.server import _best
+    from cotempo.events.shared_function.method import _best
 
     rng = np.random.default_rng(0)
     gains = np.stack([np.zeros((4000, 10)), rng.normal(size=(4000, 10))], axis=-1)
@@ -370,7 +370,7 @@ def test_a_method_reads_its_own_parameters_again():
 @pytest.mark.parametrize(("compare", "sums"), [(False, True), (True, False)])
 def test_one_model_that_nobody_compares_is_a_sum(compare, sums):
     method = FedPP(kernel="time", cells=48, compare=compare)
-    assert expects(method, first_state(method, 2), "compare").sums is sums
+    assert method.expects(first_state(method, 2), "compare").sums is sums
 
 
 def test_windows_outside_the_agreed_one_are_refused(poisson):

@@ -1,4 +1,4 @@
-"""The client's side of the shared function: what it answers at each stage; see `server`."""
+"""The client's side of the shared function: what it answers at each stage; see `method`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from cotempo.events.shared_function.state import (
     to_torch,
     without_function,
 )
-from cotempo.federation import Answers, Message, Question
+from cotempo.federation import Answers, Message, Question, Rng
 
 if TYPE_CHECKING:
     from cotempo.events.shared_function.method import SharedFunction
@@ -145,16 +145,15 @@ def held_waits(state: FunctionState, memory: FunctionMemory, held: Record) -> Fl
 
 def learn_alone(method: SharedFunction, record: Record) -> tuple[FunctionState, FunctionMemory]:
     """Run the same method with one client."""
-    from cotempo.events.shared_function.server import absorb, ask
-
     method = method.model_copy(update={"compare": False})
     state, memory, step = first_state(method, 1, judged=False), first_memory(record), 0
-    while (asked := ask(method, state, ["self"])) is not None:
+    rng = Rng(0)  # nothing is drawn
+    while (asked := method.ask(state, ["self"], rng)) is not None:
         step += 1
         question = Question("alone", step, step, asked.phase, "self", 0, 0, asked.common, Message())
         message, changed = answer(method, question, record, memory)
         memory = changed or memory
-        state, _ = absorb(method, state, Answers(("self",), total=message, each={"self": message}))
+        state, _ = method.absorb(state, Answers(("self",), total=message, each={"self": message}), None, rng)
     return state, memory
 
 
