@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from cotempo.errors import ParameterError
-from cotempo.events.cox.aggregation import Normal, _summed_mmd, aggregate, divergence, from_sums
+from cotempo.events.cox.aggregation import Normal, aggregate, divergence, from_sums
 
 
 def posteriors(seed, clients=6, weights=3):
@@ -56,19 +56,6 @@ def test_mmd_is_within_1e6_of_the_best_of_20_starts(seed):
         best = min(minimize(objective, start, method="BFGS").fun for start in starts)
         mine = objective(np.array([got.mean[weight], np.log(got.deviation[weight])]))
         assert mine <= best + 1e-6
-
-
-def test_derivatives_of_the_discrepancy_are_right():
-    r, delta = posteriors(3)
-    at = np.random.default_rng(0).normal(0, 0.5, (2, 3))
-    _, gradient, hessian = _summed_mmd(r, delta, 1.3, at)
-    step = 1e-6
-    for axis in range(2):
-        shift = np.zeros((2, 1))
-        shift[axis] = step
-        up, down = (_summed_mmd(r, delta, 1.3, at + sign * shift) for sign in (1, -1))
-        np.testing.assert_allclose(gradient[axis], (up[0] - down[0]) / (2 * step), atol=1e-7)
-        np.testing.assert_allclose(hessian[axis], (up[1] - down[1]) / (2 * step), atol=1e-6)
 
 
 @pytest.mark.parametrize("rule", ["kl", "wasserstein", "fedavg", "mmd"])

@@ -104,57 +104,32 @@ def mmd_squared(m1: Tensor, s1: Tensor, m2: Tensor, s2: Tensor, width: float) ->
 
 
 def nearest_by_mmd(r: Floats, delta: Floats, width: float, starts: int = 20) -> Normal:
-    """Minimise the summed discrepancy per weight: Newton's method from several starts, the best of them kept.
+    """Minimise the summed discrepancy per weight by L-BFGS from several starts at once; keep the best of each weight.
 
     The sum has local minima, one near each group of clients, so that starts are spread over the clients' means.
     """
+    import torch
+
+    means, deviations = torch.from_numpy(r)[:, None], torch.from_numpy(delta)[:, None]
     quantiles = np.quantile(r, np.linspace(0, 1, starts - 1), axis=0)
-    centres = np.concatenate([r.mean(axis=0)[None], quantiles])
-    spreads = np.log(np.sqrt((delta**2).mean(axis=0)))[None] * np.ones((starts, 1))
-    found = [_descend(r, delta, width, centre, spread) for centre, spread in zip(centres, spreads, strict=True)]
-    values = np.stack([value for _, _, value in found])
-    best, weights = values.argmin(axis=0), np.arange(r.shape[1])
-    mean = np.stack([centre for centre, _, _ in found])[best, weights]
-    return Normal(mean, np.exp(np.stack([spread for _, spread, _ in found])[best, weights]))
+    mu = torch.from_numpy(np.concatenate([r.mean(axis=0)[None], quantiles])).requires_grad_()
+    spread = np.log(np.sqrt((delta**2).mean(axis=0)))
+    log_sigma = torch.from_numpy(np.tile(spread, (starts, 1))).requires_grad_()
 
+    def summed() -> Tensor:
+        return mmd_squared(means, deviations, mu, log_sigma.exp(), width).sum(0)
 
-def _descend(
-    r: Floats, delta: Floats, width: float, centre: Floats, spread: Floats, steps: int = 200
-) -> tuple[Floats, Floats, Floats]:
-    """Levenberg-Marquardt on (mu, log sigma), two unknowns a weight, all weights at once."""
-    at = np.stack([centre, spread])
-    damping = np.ones(r.shape[1])
-    value, gradient, hessian = _summed_mmd(r, delta, width, at)
-    for _ in range(steps):
-        size = np.abs(hessian).sum(axis=(0, 1)) + 1e-12
-        a, b, c = hessian[0, 0] + damping * size, hessian[0, 1], hessian[1, 1] + damping * size
-        safe = np.where((a > 0) & (a * c - b * b > 0), a * c - b * b, np.inf)
-        step = np.stack([(b * gradient[1] - c * gradient[0]) / safe, (b * gradient[0] - a * gradient[1]) / safe])
-        trial = at + np.clip(step, -1, 1)
-        new = _summed_mmd(r, delta, width, trial)
-        better = (new[0] < value) & np.isfinite(safe)
-        at, value = np.where(better, trial, at), np.where(better, new[0], value)
-        gradient, hessian = np.where(better, new[1], gradient), np.where(better, new[2], hessian)
-        damping = np.clip(np.where(better, damping / 5, damping * 4), 1e-12, 1e6)
-        if ((np.abs(gradient).max(axis=0) < 1e-10) | (damping >= 1e6)).all():
-            break
-    return at[0], at[1], value
+    optimiser = torch.optim.LBFGS(
+        [mu, log_sigma], max_iter=200, tolerance_grad=1e-7, tolerance_change=1e-12, line_search_fn="strong_wolfe"
+    )
 
+    def closure() -> float:
+        optimiser.zero_grad()
+        total = summed().sum()
+        total.backward()  # type: ignore[no-untyped-call]
+        return float(total.detach())
 
-def _summed_mmd(r: Floats, delta: Floats, width: float, at: Floats) -> tuple[Floats, Floats, Floats]:
-    """Value, gradient ``(2, weights)`` and Hessian ``(2, 2, weights)`` in (mu, log sigma) of the summed discrepancy."""
-    mu, variance = at[0], np.exp(2 * at[1])
-    d2, gap = width**2, mu - r
-    own, both = d2 + 4 * variance, d2 + 2 * delta**2 + 2 * variance
-    kernel = 2 * width * both**-0.5 * np.exp(-(gap**2) / both)
-    count = len(r)
-    value = (width * (d2 + 4 * delta**2) ** -0.5 - kernel).sum(axis=0) + count * width * own**-0.5
-    # By s = 2 sigma^2, whose derivative in log sigma is 2 s: log(kernel) has slope g1 in mu and g2 in s.
-    s = 2 * variance
-    g1, g2 = -2 * gap / both, -0.5 / both + gap**2 / both**2
-    slope = np.stack([-(kernel * g1).sum(axis=0), 2 * s * (-(kernel * g2).sum(axis=0) - count * width * own**-1.5)])
-    h11 = -(kernel * (g1**2 - 2 / both)).sum(axis=0)
-    h12 = -(kernel * (g1 * g2 + 2 * gap / both**2)).sum(axis=0) * 2 * s
-    curve = -(kernel * (g2**2 + 0.5 / both**2 - 2 * gap**2 / both**3)).sum(axis=0) + 3 * count * width * own**-2.5
-    h22 = curve * (2 * s) ** 2 + 2 * slope[1]
-    return value, slope, np.array([[h11, h12], [h12, h22]])
+    optimiser.step(closure)
+    with torch.no_grad():
+        best = summed().argmin(0, keepdim=True)
+        return Normal(mu.gather(0, best)[0].numpy(), log_sigma.gather(0, best)[0].exp().numpy())
