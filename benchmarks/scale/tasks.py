@@ -90,8 +90,7 @@ def gain(curve: IntensityOverTime, events: Events) -> float:
     record, cells = Record.of(events), Grid(*WINDOW, 1000)
     count, exposure = cells.count(record), cells.expose(record)
     told, flat = (
-        log_likelihood(count, exposure, rate)
-        for rate in (curve.evaluate(cells.middles)[0], np.full(1000, curve.reference))
+        log_likelihood(count, exposure, rate) for rate in (curve.mean(cells.middles), np.full(1000, curve.reference))
     )
     return float((told - flat) / max(count.sum(), 1.0))
 

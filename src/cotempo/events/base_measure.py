@@ -228,7 +228,8 @@ def absorb_span(answers: Answers) -> Floats:
 def absorb_describe(answers: Answers, span: Floats) -> Summary:
     """Return the totals of all clients, and quantiles of their gaps."""
     events, exposure = answers.sum["totals"].tolist()
-    return Summary(events, exposure, *span.tolist(), gap_quantiles(answers.sum["gaps"], exposure / (events + 1), span))
+    gaps = gap_quantiles(answers.sum["gaps"], exposure / (events + 1), span)
+    return Summary(events, exposure, float(span[0]), float(span[1]), gaps)
 
 
 def absorb_measure(method: FedPP, state: S, answers: Answers) -> tuple[S, dict[str, float]]:

@@ -1,10 +1,10 @@
 r"""FedPP: federated neural Cox processes, as published (`SharedPrior`), and the door to it and to our default.
 
-Algorithm 1, round by round: the server sends the prior :math:`p_\theta(w) = N(\mu, \mathrm{diag}\,\sigma^2)` over kernel
-weights to a cohort (`SharedPrior.ask`); each client starts its posterior :math:`q(w) = N(r, \mathrm{diag}\,\delta^2)`
-there and climbs its bound for a few local epochs (`client_update`); the server takes the prior nearest to the clients'
-posteriors (`SharedPrior.absorb`). Everything else stays at the client: the function f at the inducing points and the
-rate m. The closed-form updates are in `cotempo.events.cox.updates`, the divergences in `cotempo.events.cox.aggregation`.
+Algorithm 1, round by round: the server sends the prior :math:`p_\theta(w) = N(\mu, \mathrm{diag}\,\sigma^2)` over
+kernel weights to a cohort (`SharedPrior.ask`); each client starts its posterior :math:`q(w) = N(r, \mathrm{diag}\,
+\delta^2)` there and climbs its bound for a few local epochs (`client_update`); the server takes the prior nearest to the
+posteriors (`SharedPrior.absorb`). The rate m and the function f at the inducing points stay at the client. The closed
+forms are in `cotempo.events.cox.updates`, the divergences in `cotempo.events.cox.aggregation`.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ class FedPP(Method):
     def _of_a_subclass(self, *_: Any, **__: Any) -> Any:
         raise NotImplementedError("FedPP(...) gives `SharedFunction` or `SharedPrior`, which have this verb")
 
-    open = ask = answer = absorb = expects = _of_a_subclass
+    open = ask = answer = absorb = expects = _of_a_subclass  # type: ignore[pydantic-field]
 
 
 @dataclass(frozen=True)
@@ -337,7 +337,8 @@ class SharedPrior(FedPP):
         """Nothing is learned yet."""
         types = prepared.types * (prepared.count / prepared.size)[:, None]
         seen = np.array([prepared.events, prepared.exposure, *types.sum(axis=0)])
-        return PriorMemory(*[np.zeros(0)] * 8, seen)
+        no = np.zeros(0)
+        return PriorMemory(no, no, no, no, no, no, no, no, seen)
 
     def answer(
         self, question: Question, prepared: Record, memory: PriorMemory, rng: Rng

@@ -12,7 +12,7 @@ from cotempo.data import Events
 from cotempo.errors import DataError, ParameterError
 from cotempo.events.curves.change_points import level
 from cotempo.events.curves.shapes import Shape, learn_shapes
-from cotempo.events.intensities.over_time import Band, IntensityOverTime, log_likelihood
+from cotempo.events.intensities.over_time import DrawnIntensity, log_likelihood
 from cotempo.events.records.encoder_inputs import HISTORY
 from cotempo.events.records.grid import Grid
 from cotempo.events.records.record import Floats, Record, as_events
@@ -154,7 +154,7 @@ def _half(record: Record, grid: Grid, side: int) -> tuple[Floats, Floats]:
     return grid.count(kept), grid.expose(kept)
 
 
-class FittedCox(IntensityOverTime):
+class FittedCox(DrawnIntensity):
     """A learned `SigmoidCox` of time.
 
     Attributes
@@ -190,25 +190,6 @@ class FittedCox(IntensityOverTime):
         place = self._place(times)
         return np.asarray(sum(shape.weight * shape.model.at(place, shape.mean) for shape in self.shapes))
 
-    def band(self, times: Floats, level: float) -> Band:
-        """Quantiles of the posterior."""
-        tails, mean = [(1 - level) / 2, (1 + level) / 2], self.mean(times)
-        # A thousand times at once, for the sake of memory.
-        chunks = [times[first : first + 1000] for first in range(0, len(times), 1000)]
-        quantiles = [np.quantile(self._drawn(chunk), tails, axis=0) for chunk in chunks]
-        lower, upper = np.concatenate([np.zeros((2, 0)), *quantiles], axis=1)
-        return Band(mean, np.minimum(lower, mean), np.maximum(upper, mean))
-
-    def evaluate(self, times: Floats) -> tuple[Floats, Floats, Floats]:
-        """Posterior mean, and centre and deviation of the logarithm."""
-        logs = np.log(np.maximum(self._drawn(times), 1e-9 * self.reference))
-        return self.mean(times), logs.mean(axis=0), logs.std(axis=0)
-
-    def draw(self, times: Floats, draws: int, rng: np.random.Generator) -> Floats:
-        """Draw from the posterior."""
-        drawn = self._drawn(times)
-        return drawn[rng.choice(len(drawn), draws, replace=draws > len(drawn))]
-
     def update(self, events: Events | ArrayLike, window: tuple[float, float] | None = None) -> FittedCox:
         """Learn on from new events; the window grows where they lie beyond it."""
         record = Record.of(as_events(events, window), condition=False)
@@ -220,7 +201,8 @@ class FittedCox(IntensityOverTime):
         exposure = np.bincount(before, weights=self.exposure, minlength=grid.cells) + grid.expose(record)
         return FittedCox(grid, count, exposure, self.temper)
 
-    def _drawn(self, times: Floats) -> Floats:
+    def drawn(self, times: Floats) -> Floats:
+        """Return the draws of all models."""
         place = self._place(times)
         return np.concatenate([shape.model.at(place, shape.drawn) for shape in self.shapes])
 

@@ -129,7 +129,7 @@ def nearest_by_mmd(r: Floats, delta: Floats, width: float, starts: int = 20) -> 
         total.backward()  # type: ignore[no-untyped-call]
         return float(total.detach())
 
-    optimiser.step(closure)
+    optimiser.step(closure)  # type: ignore[no-untyped-call]
     with torch.no_grad():
         best = summed().argmin(0, keepdim=True)
         return Normal(mu.gather(0, best)[0].numpy(), log_sigma.gather(0, best)[0].exp().numpy())

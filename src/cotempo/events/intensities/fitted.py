@@ -13,12 +13,12 @@ from numpy.typing import ArrayLike
 from cotempo.data import Events
 from cotempo.errors import DataError, Problem
 from cotempo.events.curves.levels import OwnRate
-from cotempo.events.curves.timeline import FLOOR, CurvePosterior
+from cotempo.events.curves.timeline import CurvePosterior
 from cotempo.events.diagnostics import rescaling_test
 from cotempo.events.fedpp import PriorMemory, SharedPrior
 from cotempo.events.intensities.encoder_intensity import EncoderIntensity
 from cotempo.events.intensities.given_history import IntensityGivenHistory
-from cotempo.events.intensities.over_time import Band, IntensityOverTime
+from cotempo.events.intensities.over_time import Band, DrawnIntensity, IntensityOverTime
 from cotempo.events.processes.base import RateProfile
 from cotempo.events.records.design import FINE, even_pieces
 from cotempo.events.records.encoder_inputs import HISTORY
@@ -41,7 +41,7 @@ class FittedFedPP(Fitted):
     """The result of FedPP; index it by a client's name."""
 
     def figures(self, truth: Any = None) -> Mapping[str, Figure]:
-        """Draw the intensities of the first clients, how well they fit what was held out, and whether joining helped."""
+        """Draw intensities of the first clients, how well they fit what was held out, and whether joining helped."""
         from cotempo.events.plots import plot_benefit, plot_intensities, plot_quantiles
 
         figures = {}
@@ -120,9 +120,13 @@ class KernelCurve(IntensityOverTime):
         kernel = make_kernel(self.method.kernel, torch.from_numpy(np.array(self.memory.mean)), at, inducing)
         return Posterior.from_memory(self.memory, kernel, 0)
 
-    def evaluate(self, times: Floats) -> tuple[Floats, Floats, Floats]:
-        """Evaluate by the joint information in (v, log m)."""
-        return self._posterior(times).relative()
+    def mean(self, times: Floats) -> Floats:
+        """Return the posterior mean."""
+        return self._posterior(times).relative().mean
+
+    def band(self, times: Floats, level: float) -> Band:
+        """Return a band by the joint information in (v, log m)."""
+        return Band.from_logarithm(*self._posterior(times).relative(), level)
 
     def draw(self, times: Floats, draws: int, rng: np.random.Generator) -> Floats:
         """Draw from the joint normal of (v, log m)."""
@@ -145,7 +149,7 @@ def complete(state: FunctionState, memory: FunctionMemory | None) -> FunctionMem
     return memory if len(memory.information) else inform(state, memory)
 
 
-class SharedCurve(IntensityOverTime):
+class SharedCurve(DrawnIntensity):
     """A client's intensity over time: the shared curve at the client's level, with its deviation."""
 
     def __init__(self, state: FunctionState, memory: FunctionMemory):
@@ -161,7 +165,7 @@ class SharedCurve(IntensityOverTime):
     def _curve(self) -> CurvePosterior:
         return CurvePosterior(self.state.timeline)
 
-    def _drawn(self, times: Floats) -> Floats:
+    def drawn(self, times: Floats) -> Floats:
         """Draws of the client's rate, ``(draws, times)``."""
         cell = self._profile.place(times)
         drawn = self._curve.draws(self._profile.share(times), cell)
@@ -199,23 +203,6 @@ class SharedCurve(IntensityOverTime):
         cell = self._profile.place(times)
         own = self._kept.rate / self.state.timeline.curves[-1]
         return np.asarray(self._curve.mean(self._profile.share(times), cell) * own[cell])
-
-    def band(self, times: Floats, level: float) -> Band:
-        """Quantiles of the draws."""
-        mean = self.mean(times)
-        lower, upper = np.quantile(self._drawn(times), (0.5 - level / 2, 0.5 + level / 2), axis=0)
-        return Band(mean, np.minimum(lower, mean), np.maximum(upper, mean))
-
-    def evaluate(self, times: Floats) -> tuple[Floats, Floats, Floats]:
-        """Mean, and centre and deviation of the logarithm of the draws."""
-        mean = self.mean(times)
-        logs = np.log(np.maximum(self._drawn(times), FLOOR * mean))
-        return mean, logs.mean(axis=0), logs.std(axis=0)
-
-    def draw(self, times: Floats, draws: int, rng: np.random.Generator) -> Floats:
-        """From the posterior of the curve, the level and the deviation."""
-        drawn = self._drawn(times)
-        return drawn[rng.integers(len(drawn), size=draws)]
 
     def score(self, events: Events | ArrayLike, window: tuple[float, float] | None = None) -> Mapping[str, float]:
         """As every curve, and `gain_over_pooled`, over the rate of all clients together."""

@@ -68,7 +68,7 @@ class NextEvent:
 class IntensityOverTime(ABC):
     """An intensity over time, learned.
 
-    A model gives `evaluate`, `draw` and `ceiling`; everything people ask for follows.
+    A model gives `mean`, `band`, `draw` and `ceiling`; everything people ask for follows.
 
     Attributes
     ----------
@@ -85,16 +85,12 @@ class IntensityOverTime(ABC):
     conditional: ClassVar[bool] = True
 
     @abstractmethod
-    def evaluate(self, times: Floats) -> tuple[Floats, Floats, Floats]:
-        """Posterior mean of the intensity, and centre and standard deviation of its logarithm, ``(times,)`` each."""
-
     def mean(self, times: Floats) -> Floats:
-        """Posterior mean of the intensity, ``(times,)``."""
-        return self.evaluate(times)[0]
+        """Return the posterior mean of the intensity, ``(times,)``."""
 
+    @abstractmethod
     def band(self, times: Floats, level: float) -> Band:
-        """Mean and ends of a pointwise band; here by the normal law of the logarithm."""
-        return Band.from_logarithm(*self.evaluate(times), level)
+        """Return mean and ends of a pointwise band."""
 
     @abstractmethod
     def draw(self, times: Floats, draws: int, rng: np.random.Generator) -> Floats:
@@ -195,6 +191,28 @@ class IntensityOverTime(ABC):
         if not len(record.start):
             raise DataError("there must be at least one watched sequence, there is none; pass its window")
         return record
+
+
+class DrawnIntensity(IntensityOverTime):
+    """An intensity over time whose posterior is a set of draws: bands are their quantiles."""
+
+    @abstractmethod
+    def drawn(self, times: Floats) -> Floats:
+        """Return all draws of the intensity, ``(draws, times)``."""
+
+    def band(self, times: Floats, level: float) -> Band:
+        """Return the mean and quantiles of the draws."""
+        tails, mean = [0.5 - level / 2, 0.5 + level / 2], self.mean(times)
+        # A thousand times at once, for the sake of memory.
+        chunks = [times[first : first + 1000] for first in range(0, len(times), 1000)]
+        quantiles = [np.quantile(self.drawn(chunk), tails, axis=0) for chunk in chunks]
+        lower, upper = np.concatenate([np.zeros((2, 0)), *quantiles], axis=1)
+        return Band(mean, np.minimum(lower, mean), np.maximum(upper, mean))
+
+    def draw(self, times: Floats, draws: int, rng: np.random.Generator) -> Floats:
+        """Return some of the draws, ``(draws, times)``."""
+        drawn = self.drawn(times)
+        return drawn[rng.choice(len(drawn), draws, replace=draws > len(drawn))]
 
 
 def log_likelihood(count: Floats, exposure: Floats, rate: NDArray[np.float64]) -> Floats:

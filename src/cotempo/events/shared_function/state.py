@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -75,10 +75,10 @@ class FunctionMemory:
 
 def first_state(method: SharedFunction, clients: int, *, judged: bool = True) -> FunctionState:
     """Return the state before anything is known."""
-    measure = open_measure(method)
     return FunctionState(
-        *(getattr(measure, field.name) for field in fields(measure)), clients, judged,
-        np.zeros((0, DIMENSIONS)), NONE, NONE, NONE, NONE, NONE, np.array([4.0, 2.0, 1.0]), NONE, "curve", {},
+        **vars(open_measure(method)), clients=clients, judged=judged, inducing=np.zeros((0, DIMENSIONS)), kernel=NONE,
+        first_moment=NONE, second_moment=NONE, mean=NONE, root=NONE, rate=np.array([4.0, 2.0, 1.0]), curvature=NONE,
+        kept="curve", compared={},
     )  # fmt: skip
 
 
