@@ -319,13 +319,13 @@ def _absorb_choice(method: FedPP, state: S, answers: Answers) -> tuple[S, dict[s
 
 
 def expect_span() -> Expect:
-    """Two times of each client."""
+    """Expect two times of each client."""
     words = "first start and last end of your windows, rounded outwards"
     return Expect({name: Spec((), "float", description=words) for name in ("start", "end")})
 
 
 def expect_describe() -> Expect:
-    """Totals and a histogram, as sums."""
+    """Expect totals and a histogram, as sums."""
     gaps = "how many gaps between your events are of each length"
     fields = {
         "totals": Spec((2,), low=0, description="your number of events and your exposure"),

@@ -41,7 +41,7 @@ def rescaling_test(waits: Sequence[ArrayLike]) -> Rescaling:
 
 
 def coverage(band: Band, truth: ArrayLike) -> float:
-    """The share of true values inside a band.
+    """Return the share of true values inside a band.
 
     Examples
     --------

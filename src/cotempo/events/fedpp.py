@@ -2,9 +2,9 @@ r"""FedPP: federated neural Cox processes, as published (`SharedPrior`), and the
 
 Algorithm 1, round by round: the server sends the prior :math:`p_\theta(w) = N(\mu, \mathrm{diag}\,\sigma^2)` over
 kernel weights to a cohort (`SharedPrior.ask`); each client starts its posterior :math:`q(w) = N(r, \mathrm{diag}\,
-\delta^2)` there and climbs its bound for a few local epochs (`client_update`); the server takes the prior nearest to the
-posteriors (`SharedPrior.absorb`). The rate m and the function f at the inducing points stay at the client. The closed
-forms are in `cotempo.events.cox.updates`, the divergences in `cotempo.events.cox.aggregation`.
+\delta^2)` there and climbs its bound for a few local epochs (`client_update`); the server takes the prior nearest to
+the posteriors (`SharedPrior.absorb`). The rate m and the function f stay at the client. The closed forms are
+in `cotempo.events.cox.updates`, the divergences in `cotempo.events.cox.aggregation`.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ class FedPP(Method):
         return True
 
     def needs(self, state: Any, phase: str) -> bool:
-        """Whether a phase is part of this run."""
+        """Say whether a phase is part of this run."""
         curve = "curve" in self.candidates
         return {
             "count": curve, "level": curve, "base": any(name in base_measure.ITERATED for name in self.candidates),
@@ -159,7 +159,7 @@ class FedPP(Method):
 
     @classmethod
     def example(cls) -> tuple[Method, dict[str, Table], None]:
-        """A small instance for the contract."""
+        """Return a small instance for the contract."""
         clients, _ = make_events(clients=3, sequences=4, length=10.0, seed=0)
         return cls(rounds=2, base_rounds=2, inducing=6, cells=48, refit_rounds=1, compare=False), dict(clients), None
 
@@ -261,7 +261,7 @@ class SharedPrior(FedPP):
         return self
 
     def needs(self, state: Any, phase: str) -> bool:
-        """Only histories have a base measure."""
+        """Say whether a phase is part of this run; only histories have a base measure."""
         return super().needs(state, phase) if self.kernel in HISTORY else phase in ("span", "train")
 
     @property
@@ -322,7 +322,7 @@ class SharedPrior(FedPP):
         return replace(state, step=state.step + 1, mean=prior.mean, deviation=prior.deviation), {"prior moved": moved}
 
     def expects(self, state: PriorState, phase: str) -> Expect:
-        """Two sums over clients, but for `mmd`, which needs every posterior."""
+        """Expect two sums over clients; for `mmd` every posterior."""
         if state.measure is not None:
             return base_measure.expect_measure(self, state.measure, phase)
         size, words = (len(state.mean),), "the posterior of your kernel weights"
@@ -331,10 +331,10 @@ class SharedPrior(FedPP):
         fields = {"first": Spec(size, description=words), "second": Spec(size, low=0, description=words)}
         return Expect(fields, sums=True, weight=(1, 1))
 
-    # Algorithm 1, the clients: `ClientUpdate` for a whole cohort at once.
+    # Algorithm 1, the clients: `ClientUpdate` for a cohort at once.
 
     def begin(self, prepared: Record, rng: Rng) -> PriorMemory:
-        """Nothing is learned yet."""
+        """Begin with nothing learned."""
         types = prepared.types * (prepared.count / prepared.size)[:, None]
         seen = np.array([prepared.events, prepared.exposure, *types.sum(axis=0)])
         no = np.zeros(0)
@@ -355,7 +355,7 @@ class SharedPrior(FedPP):
         memories: Sequence[PriorMemory],
         rngs: Sequence[Rng],
     ) -> list[tuple[Message, PriorMemory | None]]:
-        """Train the whole cohort as one batch; send each posterior, or what is summed of it."""
+        """Train the cohort as one batch; send each posterior, or what is summed of it."""
         import torch
 
         from cotempo.events.records.cohort import make_cohort
@@ -375,7 +375,7 @@ class SharedPrior(FedPP):
         return answers
 
     def result(self, outcome: Outcome) -> FittedFedPP:
-        """Each client's intensity."""
+        """Return each client's intensity."""
         from cotempo.events.intensities.fitted import FittedPriors
 
         return FittedPriors(outcome)

@@ -20,7 +20,7 @@ def seen_likelihood(log_rate: Floats, unrolled: Unrolled) -> float:
 def process_likelihood(
     process: PointProcess, parameters: Floats, unrolled: Unrolled, level: float
 ) -> tuple[float, float]:
-    """Log-likelihood of a process at a level, and its expected number of events."""
+    """Return log-likelihood of a process at a level, and its expected number of events."""
     mass = level * float(process.mass(unrolled, parameters).sum())
     seen = seen_likelihood(process.log_rate(unrolled, parameters) + np.log(level), unrolled)
     return seen - mass, mass
@@ -29,7 +29,7 @@ def process_likelihood(
 def gains(
     log_likelihood: float, mass: float, events: float, exposure: float, rates: Mapping[str, tuple[float, float]]
 ) -> dict[str, float]:
-    """Scores of a model that expected `mass` events where `events` came.
+    """Return scores of a model that expected `mass` events where `events` came.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from cotempo.events.intensities.encoder_intensity import EncoderIntensity
     from cotempo.events.intensities.fitted import KernelCurve
 
-# Many divisors, so that equal bins hold whole cells; the shortest length scale of a smooth curve has six of its cells.
+# Many divisors, so that equal bins hold full cells; the shortest length scale of a smooth curve has six of its cells.
 CELLS, SMOOTH_CELLS = 10_080, 1_008
 # What the kernels with a network or of history are learned with where nothing is said, by name of the parameter.
 LEARNED = {"inducing": 50, "cells": 1000, "steps": 40}
@@ -39,7 +39,7 @@ class SigmoidCox:
 
     Over time, the kernel is chosen by the evidence: its length scale and amplitude, m, a period, a clock that runs
     where the function moves. Rates that jump (change points) and histograms take part; all are averaged by their
-    evidence, and bands are quantiles of the whole posterior. Where sequences of a table differ by more than chance,
+    evidence, and bands are quantiles of the posterior. Where sequences of a table differ by more than chance,
     counts are tempered as far as held-out sequences want it. Kernels with a network or of history are learned as in
     `FedPP`, by a federation of one.
 
@@ -117,7 +117,7 @@ class SigmoidCox:
 
 
 def choose_temper(record: Record, grid: Grid) -> float:
-    """By how much counts and exposures are divided: what tells the other half of the sequences best.
+    """Return what counts and exposures are divided by: what predicts the other half of the sequences best.
 
     Bursts look like shape where events come in clusters; then sequences differ by more than Poisson counts do. One, or
     the dispersion of their counts in twenty parts, judged by change points, which follow bursts most.
@@ -137,15 +137,15 @@ def choose_temper(record: Record, grid: Grid) -> float:
         return 1.0
     halves = [_half(record, grid, side) for side in (0, 1)]
 
-    def told(temper: float) -> float:
+    def held_out(temper: float) -> float:
         pairs = ((halves[0], halves[1]), (halves[1], halves[0]))
         return sum(float(log_likelihood(*held, level(known[0] / temper, known[1] / temper))) for known, held in pairs)
 
-    return max((1.0, dispersion), key=told)
+    return max((1.0, dispersion), key=held_out)
 
 
 def _half(record: Record, grid: Grid, side: int) -> tuple[Floats, Floats]:
-    """Counts and exposures of every other sequence."""
+    """Return counts and exposures of every other sequence."""
     mine = record.window_sequence % 2 == side
     kept = replace(
         record, count=np.where(record.sequence % 2 == side, record.count, 0.0),
@@ -207,5 +207,5 @@ class FittedCox(DrawnIntensity):
         return np.concatenate([shape.model.at(place, shape.drawn) for shape in self.shapes])
 
     def _place(self, times: Floats) -> Floats:
-        """Times as shares of the window; beyond it the ends go on."""
+        """Return times as shares of the window; beyond it the ends go on."""
         return np.asarray(np.clip((times - self.grid.start) / (self.grid.end - self.grid.start), 0.0, 1 - 1e-12))

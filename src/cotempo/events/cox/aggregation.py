@@ -31,10 +31,10 @@ class Normal(NamedTuple):
 
 
 def aggregate(means: ArrayLike, deviations: ArrayLike, rule: str = "kl", width: float = WIDTH) -> Normal:
-    r"""Return the prior nearest to the clients' posteriors.
+    r"""Return the prior nearest to the clients' posteriors, eq. (10).
 
-    - kl: :math:`\mu = \bar r`, :math:`\sigma^2 = \overline{\delta^2 + r^2} - \mu^2`;
-    - wasserstein (squared): :math:`\mu = \bar r`, :math:`\sigma = \bar\delta`;
+    - kl, eq. (12): :math:`\mu = \bar r`, :math:`\sigma^2 = \overline{\delta^2 + r^2} - \mu^2`;
+    - wasserstein (squared), eq. (14): :math:`\mu = \bar r`, :math:`\sigma = \bar\delta`;
     - fedavg: :math:`\mu = \bar r`, :math:`\sigma^2 = \overline{\delta^2}`, a plain mean that minimises neither;
     - mmd: the numeric minimum of the summed squared maximum mean discrepancy with an RBF kernel of `width`.
 
@@ -73,7 +73,7 @@ RULES = (*SUMMANDS, "mmd")
 
 
 def from_sums(rule: str, sums: Mapping[str, Floats], weight: float) -> Normal:
-    """The prior from two sums over clients, so that a secure sum is enough; not for `mmd`."""
+    """Return the prior from two sums over clients, so that a secure sum is enough; not for `mmd`."""
     mean, second = sums["first"] / weight, sums["second"] / weight
     if rule == "wasserstein":
         return Normal(mean, second)
@@ -83,7 +83,7 @@ def from_sums(rule: str, sums: Mapping[str, Floats], weight: float) -> Normal:
 
 
 def divergence(rule: str, mean: Tensor, deviation: Tensor, prior: Normal, width: float = WIDTH) -> Tensor:
-    """The divergence of a client's posterior from the prior, summed over the last axis; for `fedavg` that of `kl`."""
+    """Return the divergence of a posterior from the prior, summed over the last axis; for `fedavg` that of `kl`."""
     import torch
 
     mu, sigma = (torch.tensor(part, dtype=mean.dtype, device=mean.device) for part in prior)
@@ -96,7 +96,7 @@ def divergence(rule: str, mean: Tensor, deviation: Tensor, prior: Normal, width:
 
 
 def mmd_squared(m1: Tensor, s1: Tensor, m2: Tensor, s2: Tensor, width: float) -> Tensor:
-    r"""Squared maximum mean discrepancy of two normals with kernel :math:`\exp(-(x - y)^2 / d^2)`, per weight."""
+    r"""Return the squared MMD of two normals with kernel :math:`\exp(-(x - y)^2 / d^2)`, per weight."""
     d2 = width**2
     own = width * ((d2 + 4 * s1.square()).rsqrt() + (d2 + 4 * s2.square()).rsqrt())
     both = d2 + 2 * s1.square() + 2 * s2.square()

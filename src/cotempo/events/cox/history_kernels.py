@@ -48,12 +48,12 @@ class EncoderBatch(NamedTuple):
 
 
 def dimensions(kernel: str) -> int:
-    """How many features the kernel sees."""
+    """Return how many features the kernel sees."""
     return LIGHT if kernel == "history" else EMBEDDING + 2
 
 
 def shapes(kernel: str, types: int, inducing: int) -> dict[str, tuple[int, ...]]:
-    """Names and shapes of the weights, in order."""
+    """Return names and shapes of the weights, in order."""
     found: dict[str, tuple[int, ...]] = {}
     if kernel != "history":
         found["types"] = (types, TYPE_WIDTH)
@@ -79,7 +79,7 @@ def _layer_shapes(kernel: str, layer: int, width: int) -> dict[str, tuple[int, .
 
 
 def first_weights(kernel: str, types: int, inducing: int, rng: np.random.Generator) -> Floats:
-    """A random network, inducing inputs spread evenly through a normal, amplitude 1 and lengths 1.5."""
+    """Return a random network, inducing inputs spread evenly through a normal, amplitude 1 and lengths 1.5."""
     parts = []
     for name, shape in shapes(kernel, types, inducing).items():
         if name == "inducing":
@@ -96,21 +96,21 @@ def first_weights(kernel: str, types: int, inducing: int, rng: np.random.Generat
 
 
 def plain_weights(kernel: str, types: int, inducing: int) -> int:
-    """How many weights come before the Bayesian ones: those of the encoder. They are averaged, and have no noise."""
+    """Return how many weights come before the Bayesian ones: those of the encoder, which are point estimates."""
     sizes = shapes(kernel, types, inducing)
     before = list(sizes).index("embed" if "embed" in sizes else "inducing")
     return sum(int(np.prod(shape)) for shape in list(sizes.values())[:before])
 
 
 def unpack(weights: Tensor, sizes: dict[str, tuple[int, ...]]) -> dict[str, Tensor]:
-    """Weights by name, ``(clients, ...)`` each."""
+    """Return weights by name, ``(clients, ...)`` each."""
     counts = [int(np.prod(shape)) for shape in sizes.values()]
     parts = torch.split(weights, counts, dim=-1)
     return {name: part.reshape(len(weights), *shape) for (name, shape), part in zip(sizes.items(), parts, strict=True)}
 
 
 def make_history_kernel(kernel: str, weights: Tensor, batch: EncoderBatch, inducing: int) -> KernelFeatures:
-    """Features of all rows, ``(clients, pieces * rows, dimensions)``, and of the inducing inputs."""
+    """Return features of all rows, ``(clients, pieces * rows, dimensions)``, and of the inducing inputs."""
     known = unpack(weights, shapes(kernel, batch.types.shape[-1], inducing))
     features = batch.light
     if kernel != "history":
@@ -122,7 +122,7 @@ def make_history_kernel(kernel: str, weights: Tensor, batch: EncoderBatch, induc
 
 
 def encode(kernel: str, known: dict[str, Tensor], batch: EncoderBatch) -> Tensor:
-    """What is known after 0, 1, 2, ... steps, ``(clients, pieces, steps + 1, width)``."""
+    """Return what is known after 0, 1, 2, ... steps, ``(clients, pieces, steps + 1, width)``."""
     steps = batch.steps
     if batch.types.shape[-1]:
         steps = torch.cat([steps, batch.types @ known["types"][:, None]], dim=-1)
@@ -136,7 +136,7 @@ def encode(kernel: str, known: dict[str, Tensor], batch: EncoderBatch) -> Tensor
 
 
 def _lstm(known: dict[str, Tensor], layer: int, steps: Tensor) -> Tensor:
-    """One layer of long short-term memory (Hochreiter and Schmidhuber, 1997)."""
+    """Return one layer of long short-term memory (Hochreiter and Schmidhuber, 1997)."""
     driven = steps @ known[f"input {layer}"][:, None] + known[f"bias {layer}"][:, None]
     state = cell = torch.zeros(*steps.shape[:2], WIDTH, dtype=steps.dtype, device=steps.device)
     out = []
@@ -150,7 +150,7 @@ def _lstm(known: dict[str, Tensor], layer: int, steps: Tensor) -> Tensor:
 
 
 def _attend(known: dict[str, Tensor], layer: int, steps: Tensor) -> Tensor:
-    """One layer of causal attention with a residual network; nearer steps weigh more, by a slope of each head's own.
+    """Return one layer of causal attention with a residual network; nearer steps weigh more, by a slope per head.
 
     (Vaswani et al., 2017; the slopes are those of Press et al., 2022.)
     """

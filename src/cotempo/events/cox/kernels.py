@@ -1,4 +1,4 @@
-r"""Kernels: RBF on features, and the features themselves, with any number of leading batch dimensions.
+r"""RBF kernels on features, and the features of kernels of time, with any number of leading batch dimensions.
 
 Inducing values are whitened: :math:`u = L v` with :math:`K_{zz} = L L^\top`, so that :math:`v \sim N(0, I)` and
 :math:`f(x) = \psi(x)^\top v` with the basis :math:`\psi(x) = L^{-1} k_z(x)`.
@@ -21,14 +21,14 @@ HIDDEN, EMBEDDING = 16, 2
 
 
 def squared_distances(first: Tensor, second: Tensor) -> Tensor:
-    """Distances between rows, ``(..., rows, others)``, by one matrix product, which batches well."""
+    """Return distances between rows, ``(..., rows, others)``, by one matrix product, which batches well."""
     cross = first @ second.mT
     square = first.square().sum(-1)[..., :, None] + second.square().sum(-1)[..., None, :] - 2 * cross
     return square.clamp_min(0.0)
 
 
 def cholesky(matrix: Tensor) -> Tensor:
-    """Cholesky factor of a matrix of unit scale; jitter grows until the factor exists."""
+    """Return Cholesky factor of a matrix of unit scale; jitter grows until the factor exists."""
     eye = torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
     jitter = JITTER
     while jitter <= 1e-2:
@@ -73,12 +73,12 @@ class KernelFeatures(NamedTuple):
 
 
 def size_of(kernel: str) -> int:
-    """How many weights a kernel has: those of the network, then log amplitude and log length."""
+    """Return how many weights a kernel has: those of the network, then log amplitude and log length."""
     return 2 if kernel == "time" else HIDDEN * (2 + EMBEDDING) + 2
 
 
 def first_weights(kernel: str, rng: np.random.Generator) -> Floats:
-    """Where the mean of the first prior lies: a random network, an amplitude of 1.5, a length of 0.3."""
+    """Return where the mean of the first prior lies: a random network, an amplitude of 1.5, a length of 0.3."""
     network = rng.standard_normal(size_of(kernel) - 2)
     network[2 * HIDDEN :] /= np.sqrt(HIDDEN)
     return np.concatenate([network, np.log([1.5, 0.3])])

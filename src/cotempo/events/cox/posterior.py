@@ -63,7 +63,7 @@ class Posterior(NamedTuple):
         return cls(psi, residual, values @ psi.mT, spread, joint, level)
 
     def relative(self) -> Relative:
-        r"""Mean, and centre and deviation of the logarithm by the delta method.
+        r"""Return mean, and centre and deviation of the logarithm by the delta method.
 
         .. math:: \mathrm{sd}^2 = \nabla^\top J^{-1} \nabla + (1 - \sigma)^2\,\mathrm{var}\,r, \qquad
                   \nabla = ((1 - \sigma)\,\psi, 1)
@@ -78,7 +78,7 @@ class Posterior(NamedTuple):
         return Relative(mean.numpy(), centre.numpy(), deviation.numpy())
 
     def draw(self, count: int, rng: np.random.Generator) -> Floats:
-        """Draws of m times the sigmoid, ``(draws, rows)``; residuals of different rows are taken as independent."""
+        """Draw m times the sigmoid, ``(draws, rows)``; residuals of different rows are taken as independent."""
         noise = torch.as_tensor(rng.standard_normal((self.root.shape[-1], count)))
         shift = torch.linalg.solve_triangular(self.root.mT, noise, upper=True)
         open_part = self.residual.sqrt()[:, None] * torch.as_tensor(rng.standard_normal((len(self.residual), count)))

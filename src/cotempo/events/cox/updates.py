@@ -52,7 +52,7 @@ class Tilt(NamedTuple):
 
 
 def start(prior: CoxPrior, inducing: int) -> Belief:
-    """The belief before any data."""
+    """Return the belief before any data."""
     batch = prior.shape.shape
     mean = torch.zeros(*batch, inducing, dtype=prior.shape.dtype, device=prior.shape.device)
     root = torch.eye(inducing, dtype=mean.dtype, device=mean.device).expand(*batch, inducing, inducing)
@@ -60,36 +60,36 @@ def start(prior: CoxPrior, inducing: int) -> Belief:
 
 
 def project(basis: Tensor, residual: Tensor, belief: Belief, prior: CoxPrior) -> Tilt:
-    r"""Mean :math:`\bar f`, variance and :math:`c = \sqrt{\bar f^2 + \mathrm{var}}` at the rows of the basis."""
+    r"""Return mean :math:`\bar f`, variance and :math:`c = \sqrt{\bar f^2 + \mathrm{var}}` at the rows of the basis."""
     centre = prior.mean[..., None] + (basis @ belief.mean[..., None])[..., 0]
     spread = residual + torch.linalg.solve_triangular(belief.root, basis.mT, upper=False).square().sum(-2)
     return Tilt(centre, spread, (centre.square() + spread).clamp_min(1e-12).sqrt())
 
 
 def log_two_cosh_half(tilt: Tensor) -> Tensor:
-    """log(2 cosh(c / 2)), for c of any size."""
+    """Return log(2 cosh(c / 2)), for c of any size."""
     return 0.5 * tilt + torch.nn.functional.softplus(-tilt)
 
 
 def polya_gamma_mean(tilt: Tensor) -> Tensor:
-    """The expectation of a PG(1, c) variable, tanh(c / 2) / (2 c), by its series near 0."""
+    """Return the expectation of a PG(1, c) variable, tanh(c / 2) / (2 c), by its series near 0."""
     safe = tilt.clamp_min(1e-3)
     return torch.where(tilt < 1e-3, 0.25 - tilt.square() / 48, torch.tanh(safe / 2) / (2 * safe))
 
 
 def latent_share(at: Tilt) -> Tensor:
-    r"""Events the latent process has per unit of rate and exposure: :math:`e^{-\bar f/2} / (2 \cosh(c/2))`."""
+    r"""Return events the latent process has per unit of rate and exposure: :math:`e^{-\bar f/2} / (2 \cosh(c/2))`."""
     return torch.exp(-0.5 * at.centre - log_two_cosh_half(at.tilt))
 
 
 def curvature(cells: CellCounts, at: Tilt, latent: Tensor) -> tuple[Tensor, Tensor]:
-    r"""The quadratic and the linear weight of f at each cell: :math:`A` and :math:`B` of
+    r"""Return the quadratic and the linear weight of f at each cell: :math:`A` and :math:`B` of
     :math:`U(f) = -\tfrac12 \int A f^2 + \int B f`."""
     return polya_gamma_mean(at.tilt) * (cells.events + latent), 0.5 * (cells.events - latent)
 
 
 def update(basis: Tensor, residual: Tensor, cells: CellCounts, belief: Belief, prior: CoxPrior) -> Belief:
-    r"""One sweep: the Pólya-Gamma variables and the latent process at their optimum, then v and m at theirs.
+    r"""Make one sweep: the Pólya-Gamma variables and the latent process at their optimum, then v and m at theirs (21).
 
     .. math::
 
@@ -108,7 +108,7 @@ def update(basis: Tensor, residual: Tensor, cells: CellCounts, belief: Belief, p
 
 
 def solve(basis: Tensor, quadratic: Tensor, linear: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and precision root of the normal with natural parameters of the cells and a standard normal prior."""
+    """Return mean and precision root of the normal with natural parameters of the cells and a standard normal prior."""
     eye = torch.eye(basis.shape[-1], dtype=basis.dtype, device=basis.device)
     root = torch.linalg.cholesky(eye + (basis * quadratic[..., None]).mT @ basis)
     mean = torch.cholesky_solve((basis.mT @ linear[..., None]), root)[..., 0]
@@ -116,7 +116,7 @@ def solve(basis: Tensor, quadratic: Tensor, linear: Tensor) -> tuple[Tensor, Ten
 
 
 def evidence_bound(basis: Tensor, residual: Tensor, cells: CellCounts, belief: Belief, prior: CoxPrior) -> Tensor:
-    """The collapsed bound on the log evidence, ``(...)``; it rises with every `update`."""
+    """Return the collapsed bound on the log evidence (22), ``(...)``; it rises with every `update`."""
     at = project(basis, residual, belief, prior)
     log_rate = belief.log_rate[..., None]
     seen = cells.events * (log_rate + 0.5 * at.centre - log_two_cosh_half(at.tilt))
@@ -126,7 +126,7 @@ def evidence_bound(basis: Tensor, residual: Tensor, cells: CellCounts, belief: B
 
 
 def normal_divergence(belief: Belief) -> Tensor:
-    """KL divergence of the belief in v from its standard normal prior."""
+    """Return KL divergence of the belief in v from its standard normal prior."""
     size = belief.mean.shape[-1]
     eye = torch.eye(size, dtype=belief.mean.dtype, device=belief.mean.device)
     trace = torch.linalg.solve_triangular(belief.root, eye, upper=False).square().sum((-1, -2))
@@ -136,7 +136,7 @@ def normal_divergence(belief: Belief) -> Tensor:
 
 
 def gamma_divergence(belief: Belief, prior: CoxPrior) -> Tensor:
-    """KL divergence of the belief in m from its Gamma prior."""
+    """Return KL divergence of the belief in m from its Gamma prior."""
     a, b, a0, b0 = belief.shape, belief.rate, prior.shape, prior.rate
     return (
         (a - a0) * torch.digamma(a) - torch.lgamma(a) + torch.lgamma(a0)
@@ -145,7 +145,7 @@ def gamma_divergence(belief: Belief, prior: CoxPrior) -> Tensor:
 
 
 def mean_sigmoid(centre: Tensor, spread: Tensor) -> Tensor:
-    """The expectation of the sigmoid of a normal variable, by 20 Gauss-Hermite points."""
+    """Return the expectation of the sigmoid of a normal variable, by 20 Gauss-Hermite points."""
     import numpy as np
 
     nodes, weights = np.polynomial.hermite_e.hermegauss(20)
@@ -155,7 +155,7 @@ def mean_sigmoid(centre: Tensor, spread: Tensor) -> Tensor:
 
 
 def information(basis: Tensor, cells: CellCounts, centre: Tensor, rate: Tensor) -> Tensor:
-    r"""Fisher information of the cells in (v, log m), ``(..., inducing + 1, inducing + 1)``.
+    r"""Return Fisher information of the cells in (v, log m), ``(..., inducing + 1, inducing + 1)``.
 
     The gradient of :math:`\log \lambda = \log m + \log \sigma(f)` is :math:`((1 - \sigma)\,\psi, 1)`, and each cell
     weighs with its expected events. Unlike the factorised posterior it lets a higher rate be traded for a lower
@@ -168,5 +168,5 @@ def information(basis: Tensor, cells: CellCounts, centre: Tensor, rate: Tensor) 
 
 
 def log_gradient(basis: Tensor, share: Tensor) -> Tensor:
-    """Gradient of log intensity in (v, log m) at the rows of the basis."""
+    """Return gradient of log intensity in (v, log m) at the rows of the basis."""
     return torch.cat([(1 - share)[..., None] * basis, torch.ones_like(share)[..., None]], dim=-1)

@@ -1,4 +1,4 @@
-r"""A rate that jumps: exact Bayesian inference of multiple change points (Fearnhead, 2006).
+r"""Segments of constant rate: exact Bayesian inference of multiple change points (Fearnhead, 2006).
 
 Change points come as a Poisson process; each segment has a rate of its own, Gamma with the mean rate of all events, or
 exactly zero with a small chance (a dead time). With conjugate segments the evidence and the posterior are sums over
@@ -44,11 +44,11 @@ class Segments(NamedTuple):
     evidence: float
 
     def dead(self) -> Floats:
-        """The posterior chance that the rate of each possible segment is zero."""
+        """Return the posterior chance that the rate of each possible segment is zero."""
         return dead_chance(_pairs(self.events), _pairs(self.watched), self.rate)
 
     def mean(self) -> Floats:
-        """The posterior mean rate of the cells, ``(parts,)``."""
+        """Return the posterior mean rate of the cells, ``(parts,)``."""
         rates = (1 - self.dead()) * (SHAPE + _pairs(self.events)) / (SHAPE / self.rate + _pairs(self.watched))
         weighted = self.chance * rates
         mean = np.cumsum(weighted.sum(axis=1) - weighted.sum(axis=0))[:-1]
@@ -56,12 +56,12 @@ class Segments(NamedTuple):
         return np.asarray(np.maximum(mean, rates[np.triu_indices(len(rates), 1)].min()))
 
     def inverse(self) -> Floats:
-        """The posterior mean of one over the rate, ``(parts,)``, in cells with events."""
+        """Return the posterior mean of one over the rate, ``(parts,)``, in cells with events."""
         weighted = self.chance * inverse_rate(_pairs(self.events), _pairs(self.watched), self.rate)
         return np.asarray(np.cumsum(weighted.sum(axis=1) - weighted.sum(axis=0))[:-1])
 
     def draw(self, draws: int, rng: np.random.Generator) -> Floats:
-        """Rates of the cells drawn from the posterior: segments from the last to the first, then the rate of each."""
+        """Draw rates of the cells from the posterior: segments from the last to the first, then the rate of each."""
         size = len(self.cut)
         before = np.cumsum(np.exp(self.forward[:, None] + self.joint - self.forward), axis=0)
         # Where a segment that ends at an edge begins: all edges' distributions in one sorted row, edge after edge.
@@ -113,12 +113,12 @@ def segment(count: Floats, exposure: Floats) -> Segments:
 
 
 def mean_rate(count: Floats, exposure: Floats) -> float:
-    """Events over exposure; half an event where there is none."""
+    """Return events over exposure; half an event where there is none."""
     return max(float(count.sum()), 0.5) / float(exposure.sum())
 
 
 def segment_evidence(seen: Floats, length: Floats, rate: float) -> Floats:
-    """The log likelihood of segments with so many events and such an exposure, their rates integrated out."""
+    """Return the log likelihood of segments with so many events and such an exposure, their rates integrated out."""
     inverse = SHAPE / rate
     alive = gammaln(SHAPE + seen) - gammaln(SHAPE) + SHAPE * np.log(inverse) - (SHAPE + seen) * np.log(inverse + length)
     both = np.log1p(-DEAD) + alive
@@ -126,19 +126,19 @@ def segment_evidence(seen: Floats, length: Floats, rate: float) -> Floats:
 
 
 def dead_chance(seen: Floats, length: Floats, rate: float) -> Floats:
-    """The posterior chance that the rate of a segment is zero."""
+    """Return the posterior chance that the rate of a segment is zero."""
     alive = np.exp(-SHAPE * np.log1p(length * rate / SHAPE))
     return np.asarray(np.where(seen > 0, 0.0, DEAD / (DEAD + (1 - DEAD) * alive)))
 
 
 def inverse_rate(seen: Floats, length: Floats, rate: float) -> Floats:
-    """The posterior mean of one over the rate of segments with events; 0 for those without."""
+    """Return the posterior mean of one over the rate of segments with events; 0 for those without."""
     shape = SHAPE + seen - 1
     return np.asarray(np.where(seen > 0, (SHAPE / rate + length) / np.where(seen > 0, shape, 1.0), 0.0))
 
 
 def _pairs(cumulative: Floats) -> Floats:
-    """Differences from each edge to each later one, 0 elsewhere."""
+    """Return differences from each edge to each later one, 0 elsewhere."""
     return np.asarray(np.triu(cumulative - cumulative[:, None], 1))
 
 
@@ -158,7 +158,7 @@ def _learn(cut: Indices, events: Floats, watched: Floats, rate: float, expected:
 
 
 def _forward(joint: Floats) -> Floats:
-    """The log weight of all segmentations up to each edge, ``(edges,)``."""
+    """Return the log weight of all segmentations up to each edge, ``(edges,)``."""
     total = np.zeros(len(joint))
     for edge in range(1, len(joint)):
         paths = total[:edge] + joint[:edge, edge]

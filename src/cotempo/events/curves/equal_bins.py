@@ -27,31 +27,31 @@ class Bins(NamedTuple):
         return dead_chance(self.seen, self.watched, self.rate)
 
     def mean(self) -> Floats:
-        """The posterior mean rate of each bin."""
+        """Return the posterior mean rate of each bin."""
         return np.asarray((1 - self.dead) * (SHAPE + self.seen) / (SHAPE / self.rate + self.watched))
 
     def inverse(self) -> Floats:
-        """The posterior mean of one over the rate of each bin that has events."""
+        """Return the posterior mean of one over the rate of each bin that has events."""
         return inverse_rate(self.seen, self.watched, self.rate)
 
     def fit(self) -> float:
-        """Akaike's criterion."""
+        """Return Akaike's criterion."""
         return akaike(self.seen, self.watched, self.rate)
 
     def draw(self, draws: int, rng: np.random.Generator) -> Floats:
-        """Rates drawn from the posterior, ``(draws, bins)``."""
+        """Return rates drawn from the posterior, ``(draws, bins)``."""
         size = (draws, len(self.seen))
         rate = rng.gamma(SHAPE + self.seen, size=size) / (SHAPE / self.rate + self.watched)
         return np.asarray(np.where(rng.uniform(size=size) < self.dead, 0.0, rate))
 
 
 def make_bins(cut: Indices, seen: Floats, watched: Floats, rate: float) -> Bins:
-    """The posterior of bins with these counts and exposures, drawn to a mean rate."""
+    """Return the posterior of bins with these counts and exposures, drawn to a mean rate."""
     return Bins(cut, seen, watched, rate, float(segment_evidence(seen, watched, rate).sum()))
 
 
 def learn_bins(count: Floats, exposure: Floats) -> list[Bins]:
-    """The posteriors under all numbers of bins."""
+    """Return the posteriors under all numbers of bins."""
     cells, numbers = len(count), bin_numbers(len(count))
     events, watched = (np.append(0.0, np.cumsum(part)) for part in (count, exposure))
     found = []

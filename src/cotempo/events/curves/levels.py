@@ -1,4 +1,4 @@
-r"""What a client makes of the shared curve: its own level, and a smooth deviation where that pays.
+r"""Levels of clients: each has its own level of the shared curve, and a smooth deviation from it where that pays.
 
 Given the curve :math:`r`, the level is :math:`m = (\kappa + n) / (\kappa + \int e\,r)`: :math:`\kappa` events draw it
 to that of all clients together. The deviation :math:`g` is a Gaussian process on the log scale, by Laplace's method on
@@ -42,7 +42,7 @@ SETTINGS = tuple(LevelSetting(strength, *deviation) for deviation in DEVIATIONS 
 
 
 def find_level(curve: Floats, events: Floats, exposure: Floats, strength: float) -> float:
-    """The client's level of the curve, from its events and exposure in cells."""
+    """Return the client's level of the curve, from its events and exposure in cells."""
     if np.isinf(strength):
         return 1.0
     return float((strength + events.sum()) / (strength + (exposure * curve).sum()))
@@ -51,7 +51,7 @@ def find_level(curve: Floats, events: Floats, exposure: Floats, strength: float)
 def own_rate(
     curve: Floats, events: Floats, exposure: Floats, own: LevelSetting, temper: float, effect: float = 1.0
 ) -> OwnRate:
-    """The client's intensity: the curve at its own level, with its deviation."""
+    """Return the client's intensity: the curve at its own level, with its deviation."""
     bend, bent = deviation(curve, events, exposure, own, temper)
     rate = curve * np.exp(bend)
     level = find_level(rate, events, exposure, own.strength)
@@ -62,7 +62,7 @@ def own_rate(
 def deviation(
     curve: Floats, events: Floats, exposure: Floats, own: LevelSetting, temper: float
 ) -> tuple[Floats, Floats]:
-    """Posterior mean and variance of the deviation, ``(cells,)`` each, by Newton's steps to the mode."""
+    """Return posterior mean and variance of the deviation, ``(cells,)`` each, by Newton's steps to the mode."""
     cells = len(curve)
     if not own.variance:
         return np.zeros(cells), np.zeros(cells)
@@ -88,7 +88,7 @@ def deviation(
 
 
 def cross_validate(curves: Floats, events: Floats, exposure: Floats, temper: float) -> Floats:
-    """Held-out log-likelihood of the client's events for each of `SETTINGS`.
+    """Return held-out log-likelihood of the client's events for each of `SETTINGS`.
 
     Parameters
     ----------
@@ -97,12 +97,12 @@ def cross_validate(curves: Floats, events: Floats, exposure: Floats, temper: flo
     events, exposure
         Of each fold and cell, ``(folds, cells)``.
     """
-    told = np.zeros((len(DEVIATIONS), len(STRENGTHS)))
+    scores = np.zeros((len(DEVIATIONS), len(STRENGTHS)))
     for curve, held, watched in zip(curves, events, exposure, strict=True):
         seen, known = events.sum(axis=0) - held, exposure.sum(axis=0) - watched
         for i, (length, variance) in enumerate(DEVIATIONS):
             rate = curve * np.exp(deviation(curve, seen, known, LevelSetting(0.0, length, variance), temper)[0])
             for j, strength in enumerate(STRENGTHS):
                 own = find_level(rate, seen, known, strength) * rate
-                told[i, j] += float((held * np.log(own) - watched * own).sum())
-    return told.ravel()
+                scores[i, j] += float((held * np.log(own) - watched * own).sum())
+    return scores.ravel()

@@ -1,4 +1,4 @@
-"""What the counts say of the rate: smooth curves, levels that jump and histograms, averaged by their evidence."""
+"""Shapes of a rate over time: smooth curves, levels that jump and histograms, averaged by their evidence."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class RateModel:
     draw: Callable[[int, np.random.Generator], Floats]
 
     def at(self, place: Floats, values: Floats) -> Floats:
-        """Values at places from 0 to 1: between the middles of smooth cells, as they are elsewhere."""
+        """Return values at places from 0 to 1: between the middles of smooth cells, as they are elsewhere."""
         last = len(self.edges) - 2
         if self.kind in ("level", "bins"):
             return np.asarray(values[..., np.clip(np.searchsorted(self.edges, place, side="right") - 1, 0, last)])
@@ -81,7 +81,7 @@ class Shape:
 
 
 def learn_shapes(count: Floats, exposure: Floats, smooth_cells: int) -> list[Shape]:
-    """Average all models by their evidence, or those of one kind where that tells events left out clearly better."""
+    """Average all models by their evidence, or those of one kind where that predicts events left out clearly better."""
     bins = learn_bins(count, exposure)
     runs = find_dead_times(count, exposure)
     events, watched, pause = _cut_out(count, exposure, runs, smooth_cells)
@@ -108,7 +108,7 @@ def learn_shapes(count: Floats, exposure: Floats, smooth_cells: int) -> list[Sha
 
 
 def weigh(models: list[RateModel]) -> list[tuple[RateModel, float]]:
-    """The models that matter, and their shares of the posterior."""
+    """Return the models that matter, and their shares of the posterior."""
     if len(models) == 1:
         return [(models[0], 1.0)]
     evidence = np.array([model.evidence for model in models])
@@ -118,7 +118,7 @@ def weigh(models: list[RateModel]) -> list[tuple[RateModel, float]]:
 
 
 def leave_one_out(weights: list[tuple[RateModel, float]], count: Floats, exposure: Floats) -> float:
-    r"""The log likelihood of each event given all others, :math:`-\log E[1 / \lambda(t_i)]` under the posterior."""
+    r"""Return the leave-one-out log likelihood, :math:`-\log E[1 / \lambda(t_i)]` of each event under the posterior."""
     place = (np.arange(len(count)) + 0.5) / len(count)
     seen = np.flatnonzero(count)
     mass, inverse = 0.0, np.zeros(len(seen))
@@ -166,7 +166,7 @@ def _wave_model(wave: Wave, dead: Floats, price: float, pause: Bins) -> RateMode
 def _density_model(
     events: Floats, watched: Floats, kernel: Smooth, dead: Floats, price: float, pause: Bins
 ) -> RateModel:
-    """A kernel estimate with the Bayesian bootstrap (Rubin, 1981) for its posterior."""
+    """Return a kernel estimate with the Bayesian bootstrap (Rubin, 1981) for its posterior."""
 
     def moments() -> tuple[Floats, Floats]:
         return np.append(kernel.rate, pause.mean()), np.append(1 / kernel.without, pause.inverse())
@@ -180,7 +180,7 @@ def _density_model(
 
 
 def _cut_out(count: Floats, exposure: Floats, runs: Indices, cells: int) -> tuple[Floats, Floats, Bins]:
-    """Counts and exposures of fewer cells outside dead times, and the rates inside."""
+    """Return counts and exposures of fewer cells outside dead times, and the rates inside."""
     inside = (np.arange(len(count)) >= runs[:, :1]) & (np.arange(len(count)) < runs[:, 1:])
     pause = make_bins(runs.ravel(), np.zeros(len(runs)), inside @ exposure, mean_rate(count, exposure))
     alive = np.where(inside.any(axis=0), 0.0, exposure)

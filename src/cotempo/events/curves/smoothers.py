@@ -37,16 +37,16 @@ def histogram(count: Floats, exposure: Floats) -> Floats:
 
 
 def akaike(seen: Floats, watched: Floats, mean: float) -> float:
-    """Akaike's criterion, halved and more being better: the highest log likelihood less the number of bins.
+    """Return Akaike's criterion, halved and more being better: the highest log likelihood less the number of bins.
 
-    An event where nothing was watched, as at a window's end on the edge of a cell, is told by the mean rate.
+    An event where nothing was watched, as at a window's end on the edge of a cell, is predicted by the mean rate.
     """
     length = np.where(watched > 0, watched, seen / mean)
     return float(xlogy(seen, seen).sum() - xlogy(seen, length).sum()) - len(seen)
 
 
 def bin_numbers(cells: int) -> list[int]:
-    """All numbers of bins up to 64, then steps of 4 %, to as many as there are cells and 512 at most."""
+    """Return all numbers of bins up to 64, then steps of 4 %, to as many as there are cells and 512 at most."""
     last = min(cells, 512)
     further = np.rint(64 * 1.04 ** np.arange(1, 60)).astype(int)
     return [*range(1, min(last, 64) + 1), *(int(number) for number in further if number <= last)]
@@ -73,7 +73,7 @@ class Smooth(NamedTuple):
 
 
 def smooth(count: Floats, exposure: Floats) -> Smooth:
-    """The kernel estimate of the best width."""
+    """Return the kernel estimate of the best width."""
     widths = np.geomspace(0.5, 0.5 / len(count), 48)
     return max((smooth_by(count, exposure, width) for width in widths), key=lambda found: found.score)
 
@@ -98,7 +98,7 @@ def smooth_by(count: Floats, exposure: Floats, width: float) -> Smooth:
 
 
 def _self_weight(cells: int, width: float, damping: Floats) -> Floats:
-    """The diagonal of the smoothing matrix, ``(cells,)``."""
+    """Return the diagonal of the smoothing matrix, ``(cells,)``."""
     middles = (np.arange(cells) + 0.5) / cells
     straight = float((damping[0] + 2 * damping[1:].sum()) / (2 * cells))
     reflected = sum(np.exp(-2 * ((middles - end) / width) ** 2) for end in (0.0, 1.0))

@@ -71,12 +71,12 @@ def average(events: Floats, exposure: Floats) -> Floats:
 
 
 def posterior(events: Floats, exposure: Floats) -> list[Shape]:
-    """The posterior of smooth curves, steps and bins."""
+    """Return the posterior of smooth curves, steps and bins."""
     return learn_shapes(events, exposure, min(len(events), CELLS))
 
 
 def mean_at(place: Floats, shapes: Sequence[Shape]) -> Floats:
-    """The posterior mean at places from 0 to 1."""
+    """Return the posterior mean at places from 0 to 1."""
     return np.asarray(sum(shape.weight * shape.model.at(place, shape.mean) for shape in shapes))
 
 
@@ -106,12 +106,12 @@ class CurvePosterior:
         self.known = np.maximum(mean_at(_middles(len(self.curve)), self.shapes), FLOOR * self.curve)
 
     def mean(self, place: Floats, cell: NDArray[np.intp]) -> Floats:
-        """The curve at places from 0 to 1 in their cells; a smooth one changes within cells as the posterior does."""
+        """Return the curve at places from 0 to 1; a smooth one changes within cells as the posterior does."""
         within = mean_at(place, self.shapes) / self.known[cell] if self.smooth else 1.0
         return np.asarray(self.curve[cell] * within)
 
     def draws(self, place: Floats, cell: NDArray[np.intp]) -> Floats:
-        """Draws, ``(draws, places)``: those of the posterior, moved some of the way to the chosen estimate.
+        """Return draws, ``(draws, places)``: those of the posterior, moved some of the way to the chosen estimate.
 
         How far each is moved is uniform: where the estimate and the posterior disagree, the band holds both.
         """
@@ -131,8 +131,8 @@ def choose_curve(events: Floats, exposure: Floats, dispersion: float) -> tuple[s
     Examples
     --------
     >>> seen = np.random.default_rng(0).poisson(np.repeat([2.0, 8.0], 48), (5, 96)).astype(float)
-    >>> smoother, temper, curves, told = choose_curve(seen, np.ones((5, 96)), 1.0)
-    >>> curves[-1, [0, 95]].round().tolist(), told["steps"] > told["profile"] > 100
+    >>> smoother, temper, curves, scores = choose_curve(seen, np.ones((5, 96)), 1.0)
+    >>> curves[-1, [0, 95]].round().tolist(), scores["steps"] > scores["profile"] > 100
     ([2.0, 8.0], True)
     """
     tempers = sorted({max(dispersion, 1.0) ** power for power in POWERS})
@@ -153,5 +153,5 @@ def choose_curve(events: Floats, exposure: Floats, dispersion: float) -> tuple[s
         for temper in tempers if name != "flat" else ():
             judge(name, temper)
     judge("average", best()[1])
-    told = {name: max(scores[key] for key in scores if key[0] == name) - scores["flat", 1.0] for name in SMOOTHERS}
-    return *best(), np.vstack([curves[best()], fit_curve(*best(), *total)]), told
+    gained = {name: max(scores[key] for key in scores if key[0] == name) - scores["flat", 1.0] for name in SMOOTHERS}
+    return *best(), np.vstack([curves[best()], fit_curve(*best(), *total)]), gained

@@ -72,13 +72,13 @@ class Wave(NamedTuple):
         return float(LENGTHS[self.node[0]])
 
     def draw(self, draws: int, rng: np.random.Generator) -> Floats:
-        """Rates drawn from the posterior, ``(draws, cells)``."""
+        """Return rates drawn from the posterior, ``(draws, cells)``."""
         noise = rng.standard_normal((len(self.weights), draws))
         shift = solve_triangular(self.root, noise, lower=True, trans=1, check_finite=False)
         return np.asarray(self.ceiling * expit((self.weights[:, None] + shift).T @ self.basis.waves))
 
     def moments(self) -> tuple[Floats, Floats]:
-        """The posterior means of the rate and of one over the rate, ``(cells,)`` each."""
+        """Return the posterior means of the rate and of one over the rate, ``(cells,)`` each."""
         spread = (solve_triangular(self.root, self.basis.waves, lower=True, check_finite=False) ** 2).sum(axis=0)
         nodes, shares = np.polynomial.hermite_e.hermegauss(9)
         at = self.eta + nodes[:, None] * np.sqrt(spread)
@@ -95,7 +95,7 @@ class ClockCells(NamedTuple):
 
 
 def learn_waves(count: Floats, exposure: Floats, pilot: Floats) -> list[Wave]:
-    """The posteriors under all kernels that were looked at, given a first guess of the rate."""
+    """Return the posteriors under all kernels that were looked at, given a first guess of the rate."""
     time = (np.arange(len(count)) + 0.5) / len(count)
     cells = ClockCells(count, exposure, time)
     top = float(pilot.max())
@@ -112,12 +112,12 @@ def learn_waves(count: Floats, exposure: Floats, pilot: Floats) -> list[Wave]:
 
 
 def best_of(found: list[Wave]) -> Wave:
-    """The posterior with the highest evidence."""
+    """Return the posterior with the highest evidence."""
     return max(found, key=lambda wave: wave.evidence)
 
 
 def moving_clock(wave: Wave) -> Floats:
-    """A clock that runs as fast as the function moves, smoothed over its length scale."""
+    """Return a clock that runs as fast as the function moves, smoothed over its length scale."""
     cells = len(wave.eta)
     moves = gaussian_filter1d(np.gradient(wave.eta) ** 2, wave.length * cells, mode="nearest")
     pace = 0.1 + np.sqrt(moves) / max(float(np.sqrt(moves).mean()), 1e-12)
@@ -125,7 +125,7 @@ def moving_clock(wave: Wave) -> Floats:
 
 
 def find_frequency(count: Floats, exposure: Floats) -> float:
-    """The frequency with most power, in periods a window; 0 where it could be chance, or has no three periods."""
+    """Return the frequency with most power, in periods a window; 0 where it could be chance or has no three periods."""
     rest = count - exposure * count.sum() / exposure.sum()
     power = np.abs(rfft(rest, 8 * len(count))) ** 2 / max(float(count.sum()), 1.0)
     place = 24 + int(np.argmax(power[24 : len(count)]))
@@ -166,7 +166,7 @@ def search(
 
 
 def make_basis(place: Floats, length: float, frequency: float) -> Basis:
-    """The waves that matter under a kernel of this length scale."""
+    """Return the waves that matter under a kernel of this length scale."""
     margin = float(np.clip(1.5 * length, 0.1, 1.0))
     stretch = 1 + 2 * margin
     peaks = 2 * np.pi * frequency * np.arange(HARMONICS + 1 if frequency else 1)
@@ -182,7 +182,7 @@ def make_basis(place: Floats, length: float, frequency: float) -> Basis:
 
 
 def _multiples(cosine: Floats, count: int) -> Floats:
-    """Cosines of the first multiples of angles, from 0 on, by Chebyshev's doubling, ``(count, angles)``."""
+    """Return cosines of the first multiples of angles, from 0 on, by Chebyshev's doubling, ``(count, angles)``."""
     table = np.empty((count, len(cosine)))
     table[0], table[1] = 1.0, cosine
     known = 2
@@ -195,15 +195,15 @@ def _multiples(cosine: Floats, count: int) -> Floats:
 
 
 def fit_wave(cells: ClockCells, node: Node, ceiling: float, basis: Basis, eta: Floats, price: float) -> Wave:
-    """The mode of the posterior by Newton's method with Fisher's information, and Laplace's evidence."""
+    """Return the mode of the posterior by Newton's method with Fisher's information, and Laplace's evidence."""
     variance = AMPLITUDES[node[1]] ** 2 * basis.variance
     variance[0] += LEVEL_SPREAD**2
     together, apart = np.add.outer(basis.number, basis.number), np.abs(np.subtract.outer(basis.number, basis.number))
 
     def score(weights: Floats) -> float:
         rate = ceiling * expit(weights @ basis.waves)
-        told = (cells.events * np.log(np.maximum(rate, 1e-300)) - cells.exposure * rate).sum()
-        return float(told - 0.5 * (weights**2 / variance).sum())
+        fit = (cells.events * np.log(np.maximum(rate, 1e-300)) - cells.exposure * rate).sum()
+        return float(fit - 0.5 * (weights**2 / variance).sum())
 
     best, weights = -np.inf, np.zeros(len(variance))
     for _ in range(STEPS):

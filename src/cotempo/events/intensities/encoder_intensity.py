@@ -1,4 +1,4 @@
-"""A client's intensity given the events before, where a prior over kernels of history is shared; also by type."""
+"""EncoderIntensity: an intensity given the events before, by a kernel of history; also by type of event."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cotempo.data import Events
 from cotempo.events.fedpp import PriorMemory, PriorState, SharedPrior
 from cotempo.events.gain import gains, seen_likelihood
 from cotempo.events.intensities.given_history import IntensityGivenHistory
-from cotempo.events.intensities.marks import as_history, by_type, gain_of_marks, total
+from cotempo.events.intensities.marks import add_types, as_history, by_type, gain_of_marks
 from cotempo.events.intensities.over_time import Band
 from cotempo.events.records.encoder_inputs import CUTS, EncoderInputs, inputs_at_times, inputs_of_record
 from cotempo.events.records.history import WHOLE, look_back, unroll, waits
@@ -46,7 +46,7 @@ class EncoderIntensity(IntensityGivenHistory):
             return Posterior.from_memory(self.memory, type(kernel)(*(part[0] for part in kernel))).relative()
 
     def _at(self, times: Floats, history: Floats, start: float, marks: tuple[str, ...]) -> tuple[Floats, Relative]:
-        """The base measure, and what is made of it."""
+        """Return the base measure, and what is made of it."""
         record = as_history(history, start, marks, self.marks, times)
         design = self.state.design
         base = np.exp(design.log_base(look_back(times, history, start, design.decays)))
@@ -55,9 +55,9 @@ class EncoderIntensity(IntensityGivenHistory):
     def given(
         self, times: Floats, history: Floats, start: float, marks: tuple[str, ...]
     ) -> tuple[Floats, Floats, Floats]:
-        """All types together."""
+        """Return the intensity of all types together."""
         base, found = self._at(times, history, start, marks)
-        mean, centre, deviation = total(*found)
+        mean, centre, deviation = add_types(*found)
         return base * mean, np.log(base) + centre, deviation
 
     def intensity_by_type(
@@ -68,7 +68,7 @@ class EncoderIntensity(IntensityGivenHistory):
         start: float | None = None,
         level: float = 0.95,
     ) -> Mapping[str, Band]:
-        """Mean, lower and upper end of a band for each type of events; the means sum to that of `intensity`."""
+        """Return mean, lower and upper end of a band for each type of events; the means sum to that of `intensity`."""
         at, past = np.asarray(times, dtype=np.float64), np.asarray(history, dtype=np.float64)
         base, found = self._at(at.ravel(), past, self.origin if start is None else start, marks)
         bands = by_type(self.marks, found, base, level)
@@ -77,14 +77,14 @@ class EncoderIntensity(IntensityGivenHistory):
     def draw_mark(
         self, time: float, history: list[float], start: float, marks: list[str], rng: np.random.Generator
     ) -> str | None:
-        """A type with the chance its intensity has in the total."""
+        """Return a type with the chance its intensity has in the total."""
         if not self.marks:
             return None
         mean = self._at(np.array([time]), np.array(history), start, tuple(marks))[1].mean[:, 0]
         return str(rng.choice(self.marks, p=mean / mean.sum()))
 
     def score(self, events: Events | ArrayLike, window: tuple[float, float] | None = None) -> Mapping[str, float]:
-        """Gains of the times in nats per event over the own and the pooled rate, and the ratio of counts.
+        """Return gains of the times in nats per event over the own and the pooled rate, and the ratio of counts.
 
         With marks, `gain_of_marks` is what knowing the history adds to telling types, over their own frequencies.
         """
@@ -94,17 +94,17 @@ class EncoderIntensity(IntensityGivenHistory):
         seen = inputs.events[inputs.where[:, 0], :, inputs.where[:, 1]].T
         exposure = inputs.exposure[inputs.where[:, 0], inputs.where[:, 1]]
         mass = float((found.sum(axis=0) * exposure).sum())
-        told = seen_likelihood(design.log_base(unrolled := unroll(record, design.decays, WHOLE)), unrolled)
-        told += float((seen.sum(axis=0) * np.log(found.sum(axis=0))).sum()) - mass
+        fit = seen_likelihood(design.log_base(unrolled := unroll(record, design.decays, WHOLE)), unrolled)
+        fit += float((seen.sum(axis=0) * np.log(found.sum(axis=0))).sum()) - mass
         summary = Summary.from_array(design.summary)
         rates = {"gain": tuple(self.memory.seen[:2]), "gain_over_pooled": (summary.events, summary.exposure)}
-        scores = gains(told, mass, record.events, record.exposure, rates)
+        scores = gains(fit, mass, record.events, record.exposure, rates)
         if self.marks:
             scores["gain_of_marks"] = gain_of_marks(seen, found, self.memory.seen[2:])
         return scores
 
     def rescale(self, events: Events | ArrayLike, window: tuple[float, float] | None = None) -> list[Floats]:
-        """Waiting times on the clock of the model, per sequence: unit exponentials where the model is right."""
+        """Return waiting times on the clock of the model, per sequence: unit exponentials where the model is right."""
         record = Record.of(as_events(events, window), marks=self.method.marks)
         inputs = inputs_of_record(record, self.state.design)
         exposure = inputs.exposure[inputs.where[:, 0], inputs.where[:, 1]]

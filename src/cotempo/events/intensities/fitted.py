@@ -134,12 +134,12 @@ class KernelCurve(IntensityOverTime):
 
 
 def make_intensity(state: FunctionState, memory: FunctionMemory) -> SharedCurve | HistoryIntensity:
-    """A client's intensity by the model that was kept."""
+    """Return a client's intensity by the model that was kept."""
     return SharedCurve(state, memory) if state.kept == "curve" else HistoryIntensity(state, memory)
 
 
 def complete(state: FunctionState, memory: FunctionMemory | None) -> FunctionMemory:
-    """What is believed of a client: one that was not asked last by what it kept, one without a memory as all are."""
+    """Return a client's memory, completed where it was not asked last; without one, what all have together."""
     if memory is None:
         summary = Summary.from_array(state.design.summary)
         seen = np.array([summary.events, summary.exposure])
@@ -166,7 +166,7 @@ class SharedCurve(DrawnIntensity):
         return CurvePosterior(self.state.timeline)
 
     def drawn(self, times: Floats) -> Floats:
-        """Draws of the client's rate, ``(draws, times)``."""
+        """Return draws of the client's rate, ``(draws, times)``."""
         cell = self._profile.place(times)
         drawn = self._curve.draws(self._profile.share(times), cell)
         noise = np.random.default_rng(1).standard_normal((len(drawn), 1))
@@ -199,19 +199,19 @@ class SharedCurve(DrawnIntensity):
         return RateProfile(summary, period, self.state.design.cells)
 
     def mean(self, times: Floats) -> Floats:
-        """The curve at the client's level, with its deviation."""
+        """Return the curve at the client's level, with its deviation."""
         cell = self._profile.place(times)
         own = self._kept.rate / self.state.timeline.curves[-1]
         return np.asarray(self._curve.mean(self._profile.share(times), cell) * own[cell])
 
     def score(self, events: Events | ArrayLike, window: tuple[float, float] | None = None) -> Mapping[str, float]:
-        """As every curve, and `gain_over_pooled`, over the rate of all clients together."""
+        """Return as every curve, and `gain_over_pooled`, over the rate of all clients together."""
         table = as_events(events, window)
         gains = likelihood(self.state, self.memory, Record.of(table))
         return {**super().score(table), **gains}
 
     def rescale_record(self, record: Record) -> list[Floats]:
-        """Waiting times of a record."""
+        """Return waiting times of a record."""
         unrolled = unroll(record, np.zeros(0), WHOLE)
         return waits(unrolled, self._profile.mass(unrolled, self._kept.rate))
 
@@ -241,7 +241,7 @@ class HistoryIntensity(IntensityGivenHistory):
         return root
 
     def posterior(self, features: Floats) -> Posterior:
-        """What is believed of m times the sigmoid at features."""
+        """Return what is believed of m times the sigmoid at features."""
         import torch
 
         from cotempo.events.cox.posterior import Posterior
@@ -255,7 +255,7 @@ class HistoryIntensity(IntensityGivenHistory):
     def given(
         self, times: Floats, history: Floats, start: float, marks: tuple[str, ...]
     ) -> tuple[Floats, Floats, Floats]:
-        """The base measure times what the function makes of it."""
+        """Return the base measure times what the function makes of it."""
         design = self.state.design
         unrolled = look_back(times, history, start, design.decays)
         base = np.exp(design.log_base(unrolled))
@@ -264,11 +264,11 @@ class HistoryIntensity(IntensityGivenHistory):
         return base * mean, np.log(base) + centre, deviation
 
     def score(self, events: Events | ArrayLike, window: tuple[float, float] | None = None) -> Mapping[str, float]:
-        """Gains in nats per event over the client's own and the pooled homogeneous rate, and the ratio of counts."""
+        """Return gains in nats per event over the own and the pooled homogeneous rate, and the ratio of counts."""
         return likelihood(self.state, self.memory, Record.of(as_events(events, window)))
 
     def rescale(self, events: Events | ArrayLike, window: tuple[float, float] | None = None) -> list[Floats]:
-        """Waiting times on the clock of the model, per sequence: unit exponentials where the model is right."""
+        """Return waiting times on the clock of the model, per sequence: unit exponentials where the model is right."""
         return self.rescale_record(Record.of(as_events(events, window)))
 
     def rescale_record(self, record: Record) -> list[Floats]:

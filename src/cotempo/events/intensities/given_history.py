@@ -1,4 +1,4 @@
-"""What every intensity given the events before can do: bands, the next event, samples. Models say only what it is."""
+"""IntensityGivenHistory: bands, the next event and samples of any intensity given the events before."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class IntensityGivenHistory(ABC):
     Attributes
     ----------
     origin
-        When a sequence began to be watched, unless told otherwise.
+        When a sequence began to be watched, unless given.
     """
 
     origin: float
@@ -31,12 +31,12 @@ class IntensityGivenHistory(ABC):
     def given(
         self, times: Floats, history: Floats, start: float, marks: tuple[str, ...]
     ) -> tuple[Floats, Floats, Floats]:
-        """Posterior mean of the intensity, and centre and deviation of its logarithm, ``(times,)`` each."""
+        """Return posterior mean of the intensity, and centre and deviation of its logarithm, ``(times,)`` each."""
 
     def draw_mark(
         self, time: float, history: list[float], start: float, marks: list[str], rng: np.random.Generator
     ) -> str | None:
-        """The type of a drawn event; none where events are unmarked."""
+        """Return the type of a drawn event; none where events are unmarked."""
         return None
 
     def intensity(
@@ -69,7 +69,7 @@ class IntensityGivenHistory(ABC):
     def predict_next(
         self, history: ArrayLike, until: float, start: float | None = None, marks: tuple[str, ...] = ()
     ) -> NextEvent:
-        """The distribution of the first event after the last of `history`, looked for until `until`."""
+        """Return the distribution of the first event after the last of `history`, looked for until `until`."""
         past = np.asarray(history, dtype=np.float64)
         last = float(past[-1]) if len(past) else self.origin if start is None else start
         if not last < until:
@@ -98,7 +98,7 @@ class IntensityGivenHistory(ABC):
 
 
 def check_times(times: ArrayLike, history: ArrayLike, level: float = 0.95) -> tuple[Floats, Floats]:
-    """Times and history as arrays; refuse what is not finite or not sorted."""
+    """Return times and history as arrays; refuse what is not finite or not sorted."""
     if not 0 < level < 1:
         raise ParameterError(f"level must lie between 0 and 1, got {level}")
     at, past = np.asarray(times, dtype=np.float64), np.asarray(history, dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Types of events: histories with types, one intensity per type, and what telling types is worth."""
+"""Types of events: histories with types, one intensity per type, and the gain from knowing them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def as_history(history: Floats, start: float, marks: tuple[str, ...], known: tuple[str, ...], times: Floats) -> Record:
-    """One sequence as a record, watched until after the last of `times`; its types must be known ones.
+    """Return one sequence as a record, watched until after the last of `times`; its types must be known ones.
 
     Examples
     --------
@@ -37,11 +37,11 @@ def as_history(history: Floats, start: float, marks: tuple[str, ...], known: tup
     return Record.of(table, condition=False, marks=bool(known))
 
 
-def total(mean: Floats, centre: Floats, deviation: Floats) -> tuple[Floats, Floats, Floats]:
-    """Mean, log centre and log deviation of a sum of independent intensities, ``(types, rows)`` given."""
+def add_types(mean: Floats, centre: Floats, deviation: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return mean, log centre and log deviation of a sum of independent intensities, ``(types, rows)`` given."""
     level = np.exp(centre)
-    whole = level.sum(axis=0)
-    return mean.sum(axis=0), np.log(whole), np.sqrt(((level / whole * deviation) ** 2).sum(axis=0))
+    total = level.sum(axis=0)
+    return mean.sum(axis=0), np.log(total), np.sqrt(((level / total * deviation) ** 2).sum(axis=0))
 
 
 def by_type(marks: tuple[str, ...], found: Relative, base: Floats, level: float) -> Mapping[str, Band]:
@@ -53,7 +53,7 @@ def by_type(marks: tuple[str, ...], found: Relative, base: Floats, level: float)
 
 
 def gain_of_marks(seen: Floats, found: Floats, frequency: Floats) -> float:
-    """Log chance of the types given the history, over that by their frequencies in training, in nats per event.
+    """Return log chance of the types given the history, over that by their frequencies in training, in nats per event.
 
     Parameters
     ----------
@@ -63,5 +63,5 @@ def gain_of_marks(seen: Floats, found: Floats, frequency: Floats) -> float:
         How often each type was seen in training, ``(types,)``.
     """
     usual = (frequency + 0.5) / (frequency + 0.5).sum()
-    told = np.log(found / found.sum(axis=0)) - np.log(usual)[:, None]
-    return float((seen * told).sum() / max(seen.sum(), 1.0))
+    gained = np.log(found / found.sum(axis=0)) - np.log(usual)[:, None]
+    return float((seen * gained).sum() / max(seen.sum(), 1.0))

@@ -1,4 +1,4 @@
-"""What every intensity over time can do: bands, scores, samples, the next event. Models say only what it is."""
+"""IntensityOverTime: bands, scores, samples and the next event of any intensity over time."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class NextEvent:
         return float((mass * middles).sum() / max(mass.sum(), 1e-300))
 
     def quantile(self, share: float) -> float:
-        """The time before which the event comes with chance `share`; infinite where it may not come at all."""
+        """Return the time before which the event comes with chance `share`; infinite where it may not come at all."""
         if share > self.chance:
             return float("inf")
         return float(np.interp(-(1 - share), -self.survival, self.times))
@@ -94,7 +94,7 @@ class IntensityOverTime(ABC):
 
     @abstractmethod
     def draw(self, times: Floats, draws: int, rng: np.random.Generator) -> Floats:
-        """Intensities drawn from the posterior, ``(draws, times)``."""
+        """Return intensities drawn from the posterior, ``(draws, times)``."""
 
     @property
     @abstractmethod
@@ -119,7 +119,7 @@ class IntensityOverTime(ABC):
         return self.band(at.ravel(), level).reshape(at.shape)
 
     def expected_count(self, start: float, end: float) -> float:
-        """The expected number of events in ``[start, end]`` of one sequence."""
+        """Return the expected number of events in ``[start, end]`` of one sequence."""
         if not start <= end:
             raise ParameterError(f"start must not be after end, got [{start:g}, {end:g}]")
         if start == end:
@@ -128,7 +128,7 @@ class IntensityOverTime(ABC):
         return float(self.mean(stretch.middles).sum() * stretch.width)
 
     def score(self, events: Events | ArrayLike, window: tuple[float, float] | None = None) -> Mapping[str, float]:
-        """How well new events are told, in nats per event over a homogeneous Poisson process.
+        """Score new events, in nats per event over a homogeneous Poisson process.
 
         The reference has the rate of the events learned from. `gain` is that of the posterior mean intensity,
         `gain_predictive` the log of the expected likelihood, `gain_expected` the expected log-likelihood.
@@ -162,7 +162,7 @@ class IntensityOverTime(ABC):
         return Events.from_arrays(sequences, (start, end))
 
     def predict_next(self, after: float, until: float | None = None) -> NextEvent:
-        """The distribution of the first event after `after`, looked for until `until` (the window's end)."""
+        """Return the distribution of the first event after `after`, looked for until `until` (the window's end)."""
         last = self.grid.end if until is None else until
         if not after < last:
             raise ParameterError(f"until must lie after {after:g}, got {last:g}; pass until= to look beyond the window")
@@ -171,11 +171,11 @@ class IntensityOverTime(ABC):
         return NextEvent(ahead.edges, np.exp(-np.append(0.0, mass)))
 
     def rescale(self, events: Events | ArrayLike, window: tuple[float, float] | None = None) -> list[Floats]:
-        """Waiting times on the clock of the model, per sequence: unit exponentials where the model is right."""
+        """Return waiting times on the clock of the model, per sequence: unit exponentials where the model is right."""
         return self.rescale_record(self._read(events, window))
 
     def rescale_record(self, record: Record) -> list[Floats]:
-        """Waiting times of a record."""
+        """Return waiting times of a record."""
         clock = Grid(float(record.start.min()), float(record.end.max()), 4 * CELLS)
         reading = np.append(0.0, np.cumsum(self.mean(clock.middles)) * clock.width)
         stamps = np.repeat(np.interp(record.time, clock.edges, reading), record.count.astype(np.intp))
@@ -216,6 +216,6 @@ class DrawnIntensity(IntensityOverTime):
 
 
 def log_likelihood(count: Floats, exposure: Floats, rate: NDArray[np.float64]) -> Floats:
-    """Log-likelihood of cells with constant intensity, summed over the last axis."""
+    """Return log-likelihood of cells with constant intensity, summed over the last axis."""
     safe = np.maximum(rate, 1e-300)
     return np.asarray((count * np.log(safe) - exposure * rate).sum(axis=-1))

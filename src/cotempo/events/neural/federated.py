@@ -14,7 +14,7 @@ from cotempo.data import Events, Table, make_events
 from cotempo.errors import DataError, Problem
 from cotempo.events.gain import gains
 from cotempo.events.intensities.given_history import IntensityGivenHistory
-from cotempo.events.records.gaps import Gaps, make_gaps, told
+from cotempo.events.records.gaps import Gaps, log_likelihood_parts, make_gaps
 from cotempo.events.records.record import Floats, Record, as_events
 from cotempo.federation import Fitted, Method, Outcome, Rng, Roster, register
 from cotempo.learners import FedAvg
@@ -51,16 +51,6 @@ class FedNeural(FedAvg):
 
     Clients count time in their own mean gaps, so that one model serves all levels of activity.
 
-    Parameters
-    ----------
-    model
-        ``"mlp"`` (a perceptron of elapsed time, last gaps and time), or one of easy-tpp's: ``"rmtpp"``, ``"sahp"``,
-        ``"thp"``, ``"nhp"``; those need the extra `baselines`.
-    period
-        The period of time where there is one, such as a day.
-    batch
-        How many sequences a step of training takes.
-
     Examples
     --------
     >>> clients, truth = make_events(clients=2, sequences=10, kind="hawkes")
@@ -73,19 +63,23 @@ class FedNeural(FedAvg):
     metric: ClassVar[str] = "held-out gain in nats per event"
     Memory: ClassVar[type | None] = NeuralMemory
 
-    model: Literal["mlp", "rmtpp", "sahp", "thp", "nhp"] = "mlp"
-    learning_rate: float = Field(5e-3, gt=0)
-    batch: int = Field(16, ge=1)
-    period: float | None = Field(None, gt=0)
+    model: Literal["mlp", "rmtpp", "sahp", "thp", "nhp"] = Field(
+        "mlp",
+        description="``'mlp'`` (a perceptron of elapsed time, last gaps and time), or one of easy-tpp's (extra "
+        "`baselines`): ``'rmtpp'``, ``'sahp'``, ``'thp'``, ``'nhp'``",
+    )
+    learning_rate: float = Field(5e-3, gt=0, description="Adam's step")
+    batch: int = Field(16, ge=1, description="sequences a step of training takes")
+    period: float | None = Field(None, gt=0, description="period of time where there is one, such as a day")
 
     @classmethod
     def example(cls) -> tuple[Method, dict[str, Table], None]:
-        """A small instance for the contract."""
+        """Return a small instance for the contract."""
         clients, _ = make_events(clients=4, sequences=10, length=4.0, kind="hawkes", seed=0)
         return cls(rounds=2), dict(clients), None
 
     def prepare(self, table: Table) -> NeuralData:
-        """Gaps between events."""
+        """Cut a table into gaps between events."""
         assert isinstance(table, Events)  # `check` saw the schema
         if not len(table.names):
             raise DataError([Problem("there must be at least one watched sequence, there is none; pass its window")])
@@ -100,46 +94,46 @@ class FedNeural(FedAvg):
         return NeuralData(gaps.in_units(unit), memory)
 
     def begin(self, prepared: NeuralData, rng: Rng) -> NeuralMemory:
-        """Nothing is learned yet."""
+        """Begin with nothing learned."""
         return prepared.memory
 
     def inputs(self, roster: Roster) -> int:
-        """No inputs but gaps."""
+        """Return 0: there are no inputs but gaps."""
         return 0
 
     def make_model(self, inputs: int) -> nn.Module:
-        """The intensity."""
+        """Return the intensity."""
         from cotempo.events.neural.models import Perceptron, Wrapped
 
         return Perceptron() if self.model == "mlp" else Wrapped(self.model)
 
     def size(self, data: NeuralData) -> int:
-        """The number of events learned from."""
+        """Return the number of events learned from."""
         return int(data.gaps.choose(_rows(len(data.gaps.time), "train")).events.sum())
 
     def epoch_batches(self, data: NeuralData, rng: np.random.Generator) -> Iterator[Gaps]:
-        """Few sequences at a time."""
+        """Yield few sequences at a time."""
         rows = rng.permutation(_rows(len(data.gaps.time), "train"))
         for start in range(0, len(rows), self.batch):
             yield data.gaps.choose(rows[start : start + self.batch])
 
     def loss(self, model: nn.Module, batch: Gaps) -> Tensor:
-        """Minus the log-likelihood per event."""
-        seen, mass = told(model, batch)
+        """Return minus the log-likelihood per event."""
+        seen, mass = log_likelihood_parts(model, batch)
         return (mass - seen) / max(float(batch.events.sum()), 1.0)
 
     def score(self, model: nn.Module, data: NeuralData, part: str) -> float | None:
-        """The gain in nats per event over the client's own homogeneous rate; None where nothing is held out."""
+        """Return the gain in nats per event over the client's own homogeneous rate; None where nothing is held out."""
         rows = _rows(len(data.gaps.time), part)
         return score_gaps(model, data.gaps.choose(rows), data.memory)["gain"] if len(rows) else None
 
     def result(self, outcome: Outcome) -> FittedNeural:
-        """Each client's intensity."""
+        """Return each client's intensity."""
         return FittedNeural(outcome)
 
 
 def _rows(sequences: int, part: str) -> Any:
-    """Sequences to learn from, to choose by and to test on; where there are few, all are learned from."""
+    """Return sequences to learn from, to choose by and to test on; where there are few, all are learned from."""
     place = np.arange(sequences) % 10
     if sequences < 10:
         return np.arange(sequences) if part == "train" else np.zeros(0, dtype=np.intp)
@@ -148,11 +142,11 @@ def _rows(sequences: int, part: str) -> Any:
 
 
 def score_gaps(model: nn.Module, sequences: Gaps, memory: NeuralMemory) -> dict[str, float]:
-    """Gain in nats per event over the client's own homogeneous rate, and expected over observed events."""
+    """Return gain in nats per event over the client's own homogeneous rate, and expected over observed events."""
     import torch
 
     with torch.no_grad():
-        seen, mass = (float(part) for part in told(model, sequences))
+        seen, mass = (float(part) for part in log_likelihood_parts(model, sequences))
     own = (memory.events, memory.exposure / memory.unit)
     return gains(seen - mass, mass, float(sequences.events.sum()), float(sequences.length.sum()), {"gain": own})
 
@@ -163,7 +157,7 @@ class FittedNeural(Fitted):
     method: FedNeural
 
     def __getitem__(self, client: str) -> NeuralIntensity:
-        """A client's intensity, by the best model it has seen."""
+        """Return a client's intensity, by the best model it has seen."""
         super().__getitem__(client)
         memory = self.outcome.memories.get(client)
         if memory is None or not memory.best.size:
@@ -184,7 +178,7 @@ class NeuralIntensity(IntensityGivenHistory):
     def given(
         self, times: Floats, history: Floats, start: float, marks: tuple[str, ...]
     ) -> tuple[Floats, Floats, Floats]:
-        """Each time looks ahead from the last event before it."""
+        """Look ahead to each time from the last event before it."""
         import torch
 
         from cotempo.events.records.gaps import model_inputs, place_of
@@ -206,5 +200,5 @@ class NeuralIntensity(IntensityGivenHistory):
         return mean, np.log(mean), np.zeros(len(times))
 
     def score(self, events: Events | ArrayLike, window: tuple[float, float] | None = None) -> Mapping[str, float]:
-        """Gain in nats per event over the client's own homogeneous rate, and the ratio of counts."""
+        """Return gain in nats per event over the client's own homogeneous rate, and the ratio of counts."""
         return score_gaps(self.model, self._gaps(Record.of(as_events(events, window))), self.memory)

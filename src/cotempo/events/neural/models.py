@@ -29,7 +29,7 @@ class Perceptron(nn.Module):
         )  # fmt: skip
 
     def rate(self, time: Tensor, before: Tensor, kind: Tensor, phase: Tensor, ahead: Tensor) -> Tensor:
-        """Per unit of time, ``(sequences, gaps, times)``."""
+        """Return per unit of time, ``(sequences, gaps, times)``."""
         earlier = torch.cat([torch.zeros_like(before[:, :1]), before[:, :-1]], dim=1)
         known = torch.stack([(before + 0.1).log(), (earlier + 0.1).log(), phase], dim=-1)
         known = known[:, :, None].expand(-1, -1, ahead.shape[-1], -1)
@@ -39,7 +39,7 @@ class Perceptron(nn.Module):
 
 
 class Wrapped(nn.Module):
-    """A model of easy-tpp 0.3.0 for events of one type; the start of a window is told as a second one."""
+    """A model of easy-tpp 0.3.0 for events of one type; the start of a window is a second type."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -56,6 +56,6 @@ class Wrapped(nn.Module):
         self.inner: Any = getattr(models, WRAPPED[name])(config)
 
     def rate(self, time: Tensor, before: Tensor, kind: Tensor, phase: Tensor, ahead: Tensor) -> Tensor:
-        """Per unit of time, ``(sequences, gaps, times)``."""
+        """Return per unit of time, ``(sequences, gaps, times)``."""
         found: Tensor = self.inner.compute_intensities_at_sample_times(time, before, kind, ahead)[..., 0]
         return found

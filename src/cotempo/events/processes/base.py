@@ -1,4 +1,4 @@
-"""What a simple point process is, and the two simplest: a constant rate, and a profile of time.
+"""PointProcess, a process of few parameters, and the two simplest: a constant rate, and a profile of time.
 
 A process gives four verbs on unrolled records: `statistics` (sums a client sends), `update` (what the server makes of
 their total), `log_rate` (at events) and `mass` (the intensity's integral over cells).
@@ -25,23 +25,23 @@ class PointProcess(ABC):
 
     @abstractmethod
     def start(self) -> Floats:
-        """First parameters."""
+        """Return the first parameters."""
 
     @abstractmethod
     def statistics(self, unrolled: Unrolled, record: Record, parameters: Floats) -> Floats:
-        """What a client adds to the sums."""
+        """Return what a client adds to the sums."""
 
     @abstractmethod
     def update(self, parameters: Floats, sums: Floats) -> Floats:
-        """Better parameters, from the total of `statistics`."""
+        """Return better parameters, from the total of `statistics`."""
 
     @abstractmethod
     def log_rate(self, unrolled: Unrolled, parameters: Floats) -> Floats:
-        """Log intensity just before each event, ``(events,)``."""
+        """Return log intensity just before each event, ``(events,)``."""
 
     @abstractmethod
     def mass(self, unrolled: Unrolled, parameters: Floats) -> Floats:
-        """Integral of the intensity over each cell, ``(cells,)``."""
+        """Return integral of the intensity over each cell, ``(cells,)``."""
 
 
 @dataclass(frozen=True)
@@ -51,32 +51,32 @@ class Poisson(PointProcess):
     summary: Summary
 
     def start(self) -> Floats:
-        """The pooled rate."""
+        """Return the pooled rate."""
         return np.array([max(self.summary.events, 0.5) / self.summary.exposure])
 
     def statistics(self, unrolled: Unrolled, record: Record, parameters: Floats) -> Floats:
-        """Events and exposure."""
+        """Return events and exposure."""
         return np.array([record.events, record.exposure])
 
     def update(self, parameters: Floats, sums: Floats) -> Floats:
-        """Events over exposure."""
+        """Return events over exposure."""
         return np.array([max(sums[0], 0.5) / sums[1]])
 
     def log_rate(self, unrolled: Unrolled, parameters: Floats) -> Floats:
-        """The same everywhere."""
+        """Return the same rate everywhere."""
         return np.full(len(unrolled.time), np.log(parameters[0]))
 
     def mass(self, unrolled: Unrolled, parameters: Floats) -> Floats:
-        """Rate times length."""
+        """Return rate times length."""
         return np.asarray(parameters[0] * (unrolled.upper - unrolled.lower))
 
 
 @dataclass(frozen=True)
 class RateProfile(PointProcess):
-    """A rate for each part of a period: the time of day, or the whole span where no period is given.
+    """A rate for each part of a period: the time of day, or the complete span where no period is given.
 
-    `smoother` makes rates of the events and exposures of the parts, such as `cotempo.events.curves.smoothers.density`; by
-    default each part has its own, drawn to the mean rate by two pseudo-events.
+    `smoother` makes rates of the events and exposures of the parts, such as `curves.smoothers.density`; by default each
+    part has its own, shrunk to the mean rate by two pseudo-events.
     """
 
     summary: Summary
@@ -85,13 +85,13 @@ class RateProfile(PointProcess):
     smoother: Callable[[Floats, Floats], Floats] | None = None
 
     def start(self) -> Floats:
-        """Flat."""
+        """Return a flat profile."""
         return np.full(self.parts, max(self.summary.events, 0.5) / self.summary.exposure)
 
     def _phase(self, times: Floats) -> tuple[Floats, NDArray[np.intp], Floats]:
-        """Whole periods since the span's start, the part each time falls into, and how far it lies into it.
+        """Return full periods since the span's start, the part each time falls into, and how far it lies into it.
 
-        The very end of a period belongs to its last part. Where no period was seen as a whole nothing returns: what
+        The very end of a period belongs to its last part. Where no period was seen to its end nothing returns: what
         lies outside belongs to the nearest part.
         """
         since = (times - self.summary.start) / self.period
@@ -102,16 +102,16 @@ class RateProfile(PointProcess):
         return whole, place, rest - place
 
     def place(self, times: Floats) -> NDArray[np.intp]:
-        """The part each time falls into."""
+        """Return the part each time falls into."""
         return self._phase(times)[1]
 
     def share(self, times: Floats) -> Floats:
-        """Where in the period each time lies, from 0 to 1."""
+        """Return where in the period each time lies, from 0 to 1."""
         _, place, into = self._phase(times)
         return np.clip((place + into) / self.parts, 0.0, 1.0)
 
     def statistics(self, unrolled: Unrolled, record: Record, parameters: Floats) -> Floats:
-        """Events and exposure of each part, ``(2 * parts,)``."""
+        """Return events and exposure of each part, ``(2 * parts,)``."""
         events = np.bincount(self.place(record.time), weights=record.count, minlength=self.parts)
         watched = np.zeros(self.parts)
         for sign, times in ((1, record.end), (-1, record.start)):
@@ -123,7 +123,7 @@ class RateProfile(PointProcess):
         return np.asarray(np.concatenate([events, watched * self.period / self.parts]), dtype=np.float64)
 
     def update(self, parameters: Floats, sums: Floats) -> Floats:
-        """Rates of the parts from their events and exposure."""
+        """Return rates of the parts from their events and exposure."""
         events, exposure = sums[: self.parts], sums[self.parts :]
         if self.smoother is not None:
             return self.smoother(events, exposure)
@@ -131,11 +131,11 @@ class RateProfile(PointProcess):
         return np.asarray((events + 2) / (exposure + 2 / rate))
 
     def log_rate(self, unrolled: Unrolled, parameters: Floats) -> Floats:
-        """The rate of the part an event falls into."""
+        """Return the rate of the part an event falls into."""
         return np.asarray(np.log(parameters[self.place(unrolled.time)]))
 
     def mass(self, unrolled: Unrolled, parameters: Floats) -> Floats:
-        """Differences of the cumulative profile."""
+        """Return differences of the cumulative profile."""
         cumulative = np.append(0.0, np.cumsum(parameters))
         ends = []
         for times in (unrolled.begin, unrolled.begin + (unrolled.upper - unrolled.lower)):

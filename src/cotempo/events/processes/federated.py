@@ -112,12 +112,12 @@ class FedPointProcess(Method):
 
     @classmethod
     def example(cls) -> tuple[Method, dict[str, Table], None]:
-        """A small instance for the contract."""
+        """Return a small instance for the contract."""
         clients, _ = make_events(clients=4, sequences=4, length=5.0, seed=0)
         return cls(process="hawkes1", rounds=2), dict(clients), None
 
     def prepare(self, table: Table) -> Record:
-        """Events and windows as arrays."""
+        """Read events and windows as arrays."""
         assert isinstance(table, Events)  # `check` saw the schema
         if not len(table.names):
             raise DataError([Problem("there must be at least one watched sequence, there is none; pass its window")])
@@ -125,12 +125,12 @@ class FedPointProcess(Method):
         return record.hold_out() if self.compare else record
 
     def begin(self, prepared: Record, rng: Rng) -> ProcessMemory:
-        """The mass is not known yet."""
+        """Return a memory that does not know the mass yet."""
         known = prepared.part(held=False)
         return ProcessMemory(known.events, known.exposure, 0.0)
 
     def open(self, roster: Roster, public: Table | None, rng: Rng) -> ProcessState:
-        """Nothing is known yet."""
+        """Begin with nothing known."""
         return ProcessState(0, np.zeros(0), np.zeros(0), np.zeros(0), {})
 
     @property
@@ -139,11 +139,11 @@ class FedPointProcess(Method):
         return 1 if self.process in ONE_SHOT else self.rounds
 
     def make(self, summary: Floats) -> PointProcess:
-        """The process, given what is known of all clients."""
+        """Return the process, given what is known of all clients."""
         return make_process(self.process, Summary.from_array(summary), self.period)
 
     def ask(self, state: ProcessState, cohort: Sequence[str], rng: Rng) -> Ask | None:
-        """Span, gaps, steps, and at last each client's level."""
+        """Ask for span, gaps, steps, and at last each client's level."""
         if not len(state.span):
             return Ask("span", cohort, ends_round=False)
         if not len(state.summary):
@@ -156,7 +156,7 @@ class FedPointProcess(Method):
     def answer(
         self, question: Question, prepared: Record, memory: ProcessMemory, rng: Rng
     ) -> tuple[Message, ProcessMemory | None]:
-        """Sums, and nothing but sums once the span is known."""
+        """Answer by sums, and nothing but sums once the span is known."""
         if question.phase == "span":
             return answer_span(prepared), None
         known = prepared.part(held=False)
@@ -171,7 +171,7 @@ class FedPointProcess(Method):
         return Message({"fit": fit, **self._compare(question.common, prepared, kept)}), kept
 
     def _compare(self, common: Message, prepared: Record, memory: ProcessMemory) -> dict[str, float]:
-        """Gain per held-out event together, and of the same process learned from the own events alone."""
+        """Return gain per held-out event together, and of the same process learned from the own events alone."""
         if not self.compare:
             return {}
         known, held = prepared.part(held=False), prepared.part(held=True)
@@ -189,7 +189,7 @@ class FedPointProcess(Method):
     def absorb(
         self, state: ProcessState, answers: Answers, public: Table | None, rng: Rng
     ) -> tuple[ProcessState, Metrics]:
-        """Better parameters from the total."""
+        """Make better parameters of the total."""
         if not len(state.span):
             return replace(state, span=absorb_span(answers)), {}
         if not len(state.summary):
@@ -207,7 +207,7 @@ class FedPointProcess(Method):
         return replace(state, step=state.step + 1, parameters=better), {"moved": moved}
 
     def expects(self, state: ProcessState, phase: str) -> Expect:
-        """All but the span are sums."""
+        """Say what valid answers look like; all but the span are sums."""
         if phase == "span":
             return expect_span()
         if phase == "describe":
@@ -221,14 +221,14 @@ class FedPointProcess(Method):
         return Expect({"sums": Spec((size,), description="sums for the parameters of the process")}, sums=True)
 
     def benefit(self, state: ProcessState) -> Mapping[str, Benefit]:
-        """Gain per event on what was held out, alone and together."""
+        """Return the gain per event on what was held out, alone and together."""
         return {
             name: Benefit("held-out gain in nats per event", float(alone), float(together), higher_is_better=True)
             for name, (alone, together) in state.compared.items()
         }
 
     def result(self, outcome: Outcome) -> FittedPointProcess:
-        """Each client's process."""
+        """Return each client's process."""
         return FittedPointProcess(outcome)
 
 
@@ -236,7 +236,7 @@ class FittedPointProcess(Fitted):
     """The result of FedPointProcess; index it by a client's name."""
 
     def __getitem__(self, client: str) -> ProcessIntensity:
-        """A client's process, at its own level or at the pooled one."""
+        """Return a client's process, at its own level or at the pooled one."""
         super().__getitem__(client)
         return ProcessIntensity(self.method, self.state, self.outcome.memories.get(client))
 
@@ -254,7 +254,7 @@ class ProcessIntensity(IntensityGivenHistory):
     def given(
         self, times: Floats, history: Floats, start: float, marks: tuple[str, ...]
     ) -> tuple[Floats, Floats, Floats]:
-        """The process at the client's level."""
+        """Return the process at the client's level."""
         unrolled = look_back(times, history, start, self._process.decays)
         centre = np.log(self.level) + self._process.log_rate(unrolled, self._parameters)
         return np.exp(centre), centre, np.zeros(len(times))

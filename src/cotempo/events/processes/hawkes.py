@@ -1,4 +1,4 @@
-"""Hawkes processes: events bring events."""
+"""Hawkes processes, in which events excite further events."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Hawkes(PointProcess):
         return np.geomspace(0.5 / self.summary.gaps[-1], 1 / self.summary.gaps[0], self.count)
 
     def start(self) -> Floats:
-        """Half the events are spontaneous."""
+        """Start with half the events spontaneous."""
         rate = max(self.summary.events, 0.5) / self.summary.exposure
         return np.append(0.5 * rate, np.full(self.count, 0.5 / self.count))
 
@@ -43,7 +43,7 @@ class Hawkes(PointProcess):
         return np.column_stack([np.full(len(excited), parameters[0]), excited])
 
     def statistics(self, unrolled: Unrolled, record: Record, parameters: Floats) -> Floats:
-        """Expected origins of the events, and the masses of unit parameters, ``(2 * (decays + 1),)``."""
+        """Return expected origins of the events, and the masses of unit parameters, ``(2 * (decays + 1),)``."""
         parts = self._parts(unrolled, parameters)
         origins = (unrolled.count[:, None] * parts / parts.sum(axis=1, keepdims=True)).sum(axis=0)
         return np.concatenate([origins, [record.exposure], self._unit_mass(unrolled).sum(axis=0)])
@@ -53,7 +53,7 @@ class Hawkes(PointProcess):
         return np.asarray(unrolled.origin_recency * fall)
 
     def update(self, parameters: Floats, sums: Floats) -> Floats:
-        """Origins over unit masses, and some of the way further: the plain step converges slowly."""
+        """Return origins over unit masses, and some of the way further: the plain step converges slowly."""
         half = len(sums) // 2
         origins, masses = sums[:half], sums[half:]
         floor = 1e-6 * self.start()
@@ -61,11 +61,11 @@ class Hawkes(PointProcess):
         return np.maximum(plain * (plain / parameters) ** RELAXATION, floor)
 
     def log_rate(self, unrolled: Unrolled, parameters: Floats) -> Floats:
-        """Log of the sum of parts."""
+        """Return log of the sum of parts."""
         return np.asarray(np.log(self._parts(unrolled, parameters).sum(axis=1)))
 
     def mass(self, unrolled: Unrolled, parameters: Floats) -> Floats:
-        """In closed form."""
+        """Integrate in closed form."""
         return np.asarray(
             parameters[0] * (unrolled.upper - unrolled.lower) + self._unit_mass(unrolled) @ parameters[1:]
         )

@@ -1,4 +1,4 @@
-"""Renewal processes: what matters is the time since the last event."""
+"""Renewal processes, in which only the time since the last event matters."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Renewal(PointProcess):
     summary: Summary
 
     def start(self) -> Floats:
-        """One component around each known quantile of the gaps."""
+        """Return one component around each known quantile of the gaps."""
         centres = np.log(self.summary.gaps)
         width = max((centres[-1] - centres[0]) / len(centres), 0.3)
         size = len(centres)
@@ -46,7 +46,7 @@ class Renewal(PointProcess):
         return np.asarray(weight + log_ndtr(-score))
 
     def statistics(self, unrolled: Unrolled, record: Record, parameters: Floats) -> Floats:
-        """Per component: expected number of gaps, and sums of their logarithm and its square."""
+        """Return per component: expected number of gaps, and sums of their logarithm and its square."""
         counted = (unrolled.count > 0) & (unrolled.elapsed > 0)
         joint = self._log_density(unrolled.elapsed[counted], parameters)
         share = unrolled.count[counted, None] * np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
@@ -64,7 +64,7 @@ class Renewal(PointProcess):
         return np.asarray((sums + waited).ravel())
 
     def update(self, parameters: Floats, sums: Floats) -> Floats:
-        """Weighted moments; two pseudo-gaps per component hold it where it was."""
+        """Return weighted moments; two pseudo-gaps per component hold it where it was."""
         number, first, second = sums.reshape(3, -1)
         _, old_mean, old_log_deviation = parameters.reshape(3, -1)
         total = number + 2
@@ -75,7 +75,7 @@ class Renewal(PointProcess):
         return np.concatenate([np.log(total / total.sum()), mean, np.log(deviation)])
 
     def log_rate(self, unrolled: Unrolled, parameters: Floats) -> Floats:
-        """Log of density over survival."""
+        """Return log of density over survival."""
         density = logsumexp(self._log_density(unrolled.elapsed, parameters), axis=1)
         return np.asarray(density - self._cumulative(unrolled.elapsed, parameters))
 
@@ -83,6 +83,6 @@ class Renewal(PointProcess):
         return np.asarray(logsumexp(self._log_survival(elapsed, parameters), axis=1))
 
     def mass(self, unrolled: Unrolled, parameters: Floats) -> Floats:
-        """Differences of the cumulative hazard."""
+        """Return differences of the cumulative hazard."""
         gone = self._cumulative(unrolled.lower, parameters) - self._cumulative(unrolled.upper, parameters)
         return np.maximum(gone, 0.0)

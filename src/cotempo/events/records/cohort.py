@@ -1,4 +1,4 @@
-"""What a cohort works on while kernels are learned: events and exposure, and the kernel's rows for given weights.
+"""CohortData: what clients train kernels on as one batch, events and exposure, and the kernel's rows for given weights.
 
 Everything has a dimension of clients and one of types of events, ``(clients, types, rows)``.
 """
@@ -40,10 +40,10 @@ class CohortData(Protocol):
     plain: int
 
     def rows(self, epoch: int, weights: Tensor) -> KernelRows:
-        """KernelRows of a local epoch, ``(clients, weights)`` given; epoch -1 is everything there is."""
+        """Return the rows of a local epoch, ``(clients, weights)`` given; epoch -1 is everything there is."""
 
     def totals(self) -> tuple[Tensor, Tensor]:
-        """Events by type, ``(clients, types)``, and exposure, ``(clients, 1)``."""
+        """Return events by type, ``(clients, types)``, and exposure, ``(clients, 1)``."""
 
 
 def make_cohort(
@@ -54,7 +54,7 @@ def make_cohort(
     rngs: Sequence[Rng],
     device: torch.device | str = "cpu",
 ) -> CohortData:
-    """CohortData over time, or over histories."""
+    """Return the data of a cohort, over time or over histories."""
     if method.kernel in HISTORY:
         return HistoryCohort(method, design, records, rngs, device)
     return TimeCohort(method, Grid(float(span[0]), float(span[1]), method.cells), records, rngs, device)
@@ -81,18 +81,18 @@ class TimeCohort:
         self._at, self._inducing = at.expand(clients, -1, -1), inducing.expand(clients, -1, -1)
 
     def rows(self, epoch: int, weights: Tensor) -> KernelRows:
-        """The same cells in every epoch, with other counts where sequences are drawn."""
+        """Return the same cells in every epoch, with other counts where sequences are drawn."""
         cells = cox.CellCounts(self._cells[:, epoch, :1], self._cells[:, epoch, 1:])
         return _rows(make_kernel(self._kernel, weights, self._at, self._inducing), cells)
 
     def totals(self) -> tuple[Tensor, Tensor]:
-        """Sums over cells."""
+        """Return sums over cells."""
         whole = self._cells[:, -1].sum(-1)
         return whole[:, :1], whole[:, 1:]
 
 
 class HistoryCohort:
-    """KernelRows at events and between them, each with its own history; nothing superposes here."""
+    """Rows at events and between them, each with its own history; nothing superposes here."""
 
     def __init__(
         self,
@@ -114,13 +114,13 @@ class HistoryCohort:
         self.plain = plain_weights(method.kernel, self._whole.types.shape[-1], method.inducing)
 
     def rows(self, epoch: int, weights: Tensor) -> KernelRows:
-        """Drawn pieces, or all of them."""
+        """Return drawn pieces, or all of them."""
         batch = self._drawn[epoch] if self._drawn and epoch >= 0 else self._whole
         cells = cox.CellCounts(batch.events.transpose(1, 2).flatten(2), batch.exposure.flatten(1)[:, None])
         return _rows(make_history_kernel(self._kernel, weights, batch, self._inducing), cells)
 
     def totals(self) -> tuple[Tensor, Tensor]:
-        """Sums over pieces and rows."""
+        """Return sums over pieces and rows."""
         return self._whole.events.sum((1, 3)), self._whole.exposure.sum((1, 2))[:, None]
 
 
@@ -130,7 +130,7 @@ def _rows(kernel: KernelFeatures, cells: cox.CellCounts) -> KernelRows:
 
 
 def _epochs(method: SharedPrior, grid: Grid, record: Record, rng: Rng) -> Floats:
-    """Events and exposure for each local epoch, of all sequences or of a few drawn ones, then of all of them,
+    """Return events and exposure for each local epoch, of all sequences or of a few drawn ones, then of all of them,
     ``(epochs + 1, 2, cells)``."""
     whole = np.stack([grid.count(record), grid.expose(record)])
     sequences = len(record.start)

@@ -1,4 +1,4 @@
-"""FeatureRows: what the shared function of history sees of a client, features with events and base exposure."""
+"""Features of history: how they are made of a record (`FeatureDesign`), and a client's rows of them (`FeatureRows`)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class FeatureDesign:
     summary
         As `Summary.to_array`.
     period
-        The period of the time feature and of the curve of time; 0 for the whole span.
+        The period of the time feature and of the curve of time; 0 for the complete span.
     cells
         How many cells the curve of time has.
     base, parameters
@@ -63,30 +63,30 @@ class FeatureDesign:
         return Hawkes(Summary.from_array(self.summary)).decays
 
     def process(self, name: str) -> PointProcess:
-        """A process by name."""
+        """Return a process by name."""
         return make_process(name, Summary.from_array(self.summary), self.period or None, self.cells)
 
     def log_base(self, unrolled: Unrolled) -> Floats:
-        """Log of the base intensity at events."""
+        """Return log of the base intensity at events."""
         return self.process(self.base).log_rate(unrolled, self.parameters)
 
     def base_mass(self, unrolled: Unrolled) -> Floats:
-        """Integral of the base intensity over cells."""
+        """Return integral of the base intensity over cells."""
         return self.process(self.base).mass(unrolled, self.parameters)
 
     def raw(self, time: Floats, elapsed: Floats, recency: Floats) -> Floats:
-        """Log elapsed time, log decayed counts and the time of the period, ``(rows, dimensions)``."""
+        """Return log elapsed time, log decayed counts and the time of the period, ``(rows, dimensions)``."""
         summary = Summary.from_array(self.summary)
         span = summary.end - summary.start
         since = (time - summary.start) / (self.period or span)
-        # Where no period was seen as a whole, nothing returns: beyond the span its end goes on.
+        # Where no period was seen to its end, nothing returns: beyond the span its end goes on.
         reach = min(span / (self.period or span), 1.0)
         phase = np.mod(since, 1.0) if self.period and reach == 1 else np.clip(since, 0.0, reach)
         recent = np.log(recency[:, ::2] + 0.1)
         return np.column_stack([np.log(elapsed + 0.1 * summary.gaps[0]), recent, 3.0 * phase])
 
     def features(self, time: Floats, elapsed: Floats, recency: Floats) -> Floats:
-        """Whitened features, ``(rows, dimensions)``."""
+        """Return whitened features, ``(rows, dimensions)``."""
         return np.asarray((self.raw(time, elapsed, recency) - self.centre) @ self.whiten)
 
 
@@ -145,7 +145,7 @@ def _join(features: Floats, events: Floats, exposure: Floats) -> tuple[Floats, F
 
 
 def moments(record: Record, design: FeatureDesign) -> Floats:
-    """Sums from which features are whitened: weight, first and second moments of the raw features."""
+    """Return sums from which features are whitened: weight, first and second moments of the raw features."""
     unrolled = unroll(record.part(held=False), design.decays)
     counted = unrolled.count > 0
     raw = np.concatenate(
@@ -160,7 +160,7 @@ def moments(record: Record, design: FeatureDesign) -> Floats:
 
 
 def whitening(sums: Floats) -> tuple[Floats, Floats]:
-    """Mean and inverse covariance root from the total of `moments`."""
+    """Return mean and inverse covariance root from the total of `moments`."""
     size = DIMENSIONS
     weight, first, second = sums[0], sums[1 : 1 + size], sums[1 + size :].reshape(size, size)
     centre = first / max(weight, 1e-12)
@@ -171,13 +171,13 @@ def whitening(sums: Floats) -> tuple[Floats, Floats]:
 
 
 def place_inducing(count: int) -> Floats:
-    """Inducing inputs that no data were needed for: evenly through a normal."""
+    """Return inducing inputs that no data were needed for: evenly through a normal."""
     uniform = qmc.Halton(DIMENSIONS, scramble=False).random(count + 1)[1:]
     return np.asarray(1.3 * norm.ppf(uniform))
 
 
 def dispersion(record: Record, process: PointProcess, parameters: Floats) -> Floats:
-    """Sums for the design effect: how much counts vary beyond Poisson's, ``(2, 3)``.
+    """Return sums for the design effect: how much counts vary beyond Poisson's, ``(2, 3)``.
 
     Squared misfit, expected events and degrees of freedom.
     The first row is of sequences; the second, where there is a single one, of the folds its blocks are dealt to.

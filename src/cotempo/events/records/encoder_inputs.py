@@ -1,4 +1,4 @@
-"""A record cut into pieces for an encoder: the steps it reads, and the rows between them where it is asked."""
+"""EncoderInputs: a record cut into pieces, the steps an encoder reads and the rows between them where it is asked."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class EncoderInputs:
     where: NDArray[np.int64]
 
     def choose(self, number: int, rng: np.random.Generator) -> EncoderInputs:
-        """A few pieces drawn at random, weighted so that they stand for all."""
+        """Return a few pieces drawn at random, weighted so that they stand for all."""
         total = len(self.steps)
         if number >= total:
             return self
@@ -62,7 +62,7 @@ class EncoderInputs:
 
 
 def light_features(design: FeatureDesign, time: Floats, elapsed: Floats, recency: Floats) -> Floats:
-    """Features that know no unit of time, each of about unit size, ``(rows, 5)``."""
+    """Return features that know no unit of time, each of about unit size, ``(rows, 5)``."""
     raw = design.raw(time, elapsed, recency)
     raw[:, 0] -= np.log(Summary.from_array(design.summary).gaps[1])
     raw[:, :-1] /= 2
@@ -71,7 +71,7 @@ def light_features(design: FeatureDesign, time: Floats, elapsed: Floats, recency
 
 
 def inputs_of_record(record: Record, design: FeatureDesign) -> EncoderInputs:
-    """Rows at counted events, then in the cells between events, grouped by what their encoder reads."""
+    """Return rows at counted events, then in the cells between events, grouped by what their encoder reads."""
     unrolled = unroll(record, design.decays, CUTS)
     counted = unrolled.count > 0
     types = record.types if record.types.shape[1] else record.size[:, None]
@@ -95,7 +95,7 @@ def inputs_of_record(record: Record, design: FeatureDesign) -> EncoderInputs:
 
 
 def inputs_at_times(times: Floats, record: Record, design: FeatureDesign) -> EncoderInputs:
-    """Rows at any times of the one sequence in the record."""
+    """Return rows at any times of the one sequence in the record."""
     past = np.repeat(record.time, record.size.astype(np.intp))
     back = look_back(times, past, float(record.origin[0]), design.decays)
     before = np.searchsorted(record.time, times, side="left")
@@ -113,7 +113,7 @@ def _group(
     events: Floats,
     exposure: Floats,
 ) -> EncoderInputs:
-    """Rows that look back from the same stretch of events make one piece."""
+    """Group rows that look back from the same stretch of events into one piece."""
     part = before // MEMORY
     order = np.lexsort((part, sequence))
     keys = np.column_stack([sequence, part])[order]
@@ -134,7 +134,7 @@ def _group(
 
 
 def _steps(record: Record, design: FeatureDesign, keys: NDArray[np.int64], longest: int) -> tuple[Floats, Floats]:
-    """What the encoder reads of each piece: the last times before its rows."""
+    """Return what the encoder reads of each piece: the last times before its rows."""
     gap = unroll(record, design.decays).elapsed
     summary = Summary.from_array(design.summary)
     inputs = np.column_stack(

@@ -1,4 +1,4 @@
-"""Sequences as padded gaps between events, for neural models that are told one sequence after the other."""
+"""Sequences as padded gaps between events, for neural models that read one sequence after the other."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ class Gaps(NamedTuple):
     phase: Floats
 
     def choose(self, rows: Any) -> Gaps:
-        """Some of the sequences."""
+        """Return some of the sequences."""
         return Gaps(*(part[rows] for part in self))
 
     def in_units(self, unit: float) -> Gaps:
-        """The same with times counted in `unit`."""
+        """Return the same with times counted in `unit`."""
         return self._replace(time=self.time / unit, before=self.before / unit, length=self.length / unit)
 
 
 def make_gaps(record: Record, first: float, period: float) -> Gaps:
-    """Cut a record into gaps; longer sequences than 256 distinct times begin anew."""
+    """Cut a record into gaps; longer sequences than 256 distinct times are split."""
     parts: list[Floats] = []
     bounds = np.searchsorted(record.sequence, np.arange(len(record.origin) + 1))
     for start, end, number in zip(record.start, record.end, record.window_sequence, strict=True):
@@ -80,8 +80,8 @@ def _columns(edges: Floats, count: Floats, first: float, period: float) -> Float
     return np.stack([edges[:-1] - edges[0], before, kind, length, count, phase])
 
 
-def told(model: Any, gaps: Gaps) -> tuple[Tensor, Tensor]:
-    """Log intensity of the counted events, summed, and the integral of the intensity, per unit of time."""
+def log_likelihood_parts(model: Any, gaps: Gaps) -> tuple[Tensor, Tensor]:
+    """Return log intensity of the counted events, summed, and the integral of the intensity, per unit of time."""
     import torch
 
     place = place_of(model)
@@ -93,13 +93,13 @@ def told(model: Any, gaps: Gaps) -> tuple[Tensor, Tensor]:
 
 
 def place_of(model: Any) -> torch.device:
-    """The device a model is on."""
+    """Return the device a model is on."""
     device: torch.device = next(model.parameters()).device
     return device
 
 
 def model_inputs(gaps: Gaps) -> tuple[Tensor, ...]:
-    """Times, gaps before, kinds and phases as tensors."""
+    """Return times, gaps before, kinds and phases as tensors."""
     import torch
 
     time, before, phase = (torch.from_numpy(part.astype(np.float32)) for part in (gaps.time, gaps.before, gaps.phase))

@@ -1,4 +1,4 @@
-"""Events and exposure counted in equal cells of time, so that cost no longer grows with the number of events."""
+"""Grid: equal cells of time in which events and exposure are counted, so that cost does not grow with events."""
 
 from __future__ import annotations
 
@@ -45,17 +45,17 @@ class Grid:
         return np.asarray(self.start + self.width * (np.arange(self.cells) + 0.5), dtype=np.float64)
 
     def scale(self, times: NDArray[np.float64]) -> Floats:
-        """Times with the start at 0 and the end at 100: kernels and their priors then know no unit."""
+        """Return times with the start at 0 and the end at 100: kernels and their priors then know no unit."""
         return np.asarray((times - self.start) * (100.0 / (self.end - self.start)), dtype=np.float64)
 
     def count(self, record: Record) -> Floats:
-        """The number of events in each cell, ``(cells,)``; those outside are counted at the nearest end."""
+        """Return the number of events in each cell, ``(cells,)``; those outside are counted at the nearest end."""
         place = np.floor((record.time - self.start) / self.width)
         inside = np.clip(place, 0, self.cells - 1).astype(np.intp)
         return np.asarray(np.bincount(inside, weights=record.count, minlength=self.cells), dtype=np.float64)
 
     def expose(self, record: Record) -> Floats:
-        """How long each cell was watched, over all windows, ``(cells,)``; the ends also stand for what lies outside."""
+        """Return how long each cell was watched, ``(cells,)``; the ends also stand for what lies outside."""
         edges = self.edges
         total = np.zeros(self.cells + 1)
         for starts, ends in zip(_chunks(record.start), _chunks(record.end), strict=True):
@@ -65,5 +65,5 @@ class Grid:
 
 
 def _chunks(values: Floats, size: int = 2000) -> list[Floats]:
-    """Few windows at a time, so that many windows do not need much memory."""
+    """Yield few windows at a time, so that many windows do not need much memory."""
     return [values[first : first + size] for first in range(0, len(values), size)]

@@ -1,4 +1,4 @@
-"""What came before: time since the last event and decayed counts, at every event and in cells between events."""
+"""History: time since the last event and decayed counts, at every event and in cells between events."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def unroll(record: Record, decays: Floats, cuts: Floats = CUTS) -> Unrolled:
 
 
 def waits(unrolled: Unrolled, mass: Floats) -> list[Floats]:
-    """Waiting times between events on a model's clock, one array a sequence; its windows are put end to end.
+    """Return waiting times between events on a model's clock, one array a sequence; its windows are put end to end.
 
     `mass` is what the clock does in each piece of each gap, ``(gaps * pieces,)``.
     """
@@ -111,14 +111,12 @@ def waits(unrolled: Unrolled, mass: Floats) -> list[Floats]:
 
 
 def place_in_sequence(record: Record) -> NDArray[np.int64]:
-    """How many distinct times the sequence of each time had before it, ``(times,)``."""
+    """Return how many distinct times the sequence of each time had before it, ``(times,)``."""
     return np.arange(len(record.sequence)) - np.searchsorted(record.sequence, record.sequence)
 
 
-def _gaps(
-    record: Record,
-) -> tuple[Floats, Floats, NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-    """Stretches without events inside windows: both ends, the event before (-1: none), the sequence, and whether
+def _gaps(record: Record) -> tuple[Floats, Floats, NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    """Return stretches without events inside windows: both ends, the event before (-1: none), the sequence, and whether
     the stretch ends with its window and not with an event."""
     bounds = np.searchsorted(record.sequence, np.arange(len(record.origin) + 1))
     lows, highs, previous, owners, opens = [], [], [], [], []
@@ -144,7 +142,7 @@ def _gaps(
 
 
 def decayed_counts(elapsed: Floats, size_before: Floats, first: NDArray[np.bool_], decays: Floats) -> Floats:
-    r"""Sums of :math:`e^{-\beta (t_i - t_j)}` over earlier events of the same sequence, ``(events, decays)``.
+    r"""Return sums of :math:`e^{-\beta (t_i - t_j)}` over earlier events of the same sequence, ``(events, decays)``.
 
     The recursion :math:`R_i = e^{-\beta (t_i - t_{i-1})} (R_{i-1} + n_{i-1})` runs by doubling, in log2(events) passes,
     so that one very long sequence costs no loop over its events.

@@ -1,4 +1,4 @@
-"""A client's events as arrays: tied times joined, windows cut into what is learned from and what is held out."""
+"""Record: a client's events as arrays, with tied times joined and windows cut into parts to learn from and hold out."""
 
 from __future__ import annotations
 
@@ -84,9 +84,9 @@ class Record:
         return float((self.end - self.start).sum())
 
     def hold_out(self, folds: int = FOLDS, fold: int = -1) -> Record:
-        """Mark a fold as held out, the last by default: whole sequences, or of a single one short blocks.
+        """Mark a fold as held out, the last by default: complete sequences, or of a single one short blocks.
 
-        Blocks alternate over the whole window, so that a function of time is judged between times it saw. With fewer
+        Blocks alternate over the window, so that a function of time is judged between times it saw. With fewer
         sequences than folds there are as many folds as sequences.
 
         Examples
@@ -104,7 +104,7 @@ class Record:
         return [cut._hold(number == fold).part(held=True) for fold in range(folds)]
 
     def _deal(self, folds: int) -> tuple[Record, NDArray[np.intp]]:
-        """The record, cut where it must be, and the fold of each window."""
+        """Return the record, cut where it must be, and the fold of each window."""
         sequences, rank = np.unique(self.window_sequence, return_inverse=True)
         if len(sequences) > 1:
             # Few sequences fill the last folds, so that the last one is never empty.
@@ -130,7 +130,7 @@ class Record:
         )
 
     def _window_of_times(self) -> NDArray[np.intp]:
-        """The window each time lies in, ``(times,)``; an edge belongs to the window it ends."""
+        """Return the window each time lies in, ``(times,)``; an edge belongs to the window it ends."""
         windows = len(self.start)
         sequence = np.concatenate([self.sequence, self.window_sequence])
         order = np.lexsort((np.arange(len(sequence)), np.concatenate([self.time, self.start]), sequence))
@@ -142,7 +142,7 @@ class Record:
         return by_start[np.clip(place[: len(self.time)], first, max(windows - 1, 0))] if windows else place[:0]
 
     def part(self, *, held: bool) -> Record:
-        """What is learned from, or what is held out; all events stay as history, those of the other part count 0."""
+        """Return the part learned from or held out; all events stay as history, those of the other part count 0."""
         windows = self.window_held == held
         return replace(
             self,

@@ -1,4 +1,4 @@
-"""What the server learns about all clients together before anything else: the span, and how long gaps are."""
+"""Summary: the span of all clients together, their totals, and how long the gaps between their events are."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Summary:
     gaps: tuple[float, ...]
 
     def to_array(self) -> Floats:
-        """As one row of numbers, to be sent."""
+        """Return as one row of numbers, to be sent."""
         return np.array([self.events, self.exposure, self.start, self.end, *self.gaps])
 
     @classmethod
@@ -35,7 +35,7 @@ class Summary:
 
 
 def rounded_span(record: Record) -> tuple[float, float]:
-    """First start and last end of the windows, rounded outwards to a tenth of their order of magnitude.
+    """Return first start and last end of the windows, rounded outwards to a tenth of their order of magnitude.
 
     A window may begin or end with an event; what crosses must not tell its time. Orders of magnitude are those of the
     unit and origin of time: to depend on neither, agree on a window instead.
@@ -54,13 +54,13 @@ def rounded_span(record: Record) -> tuple[float, float]:
 
 
 def gap_histogram(record: Record, span: Floats) -> Floats:
-    """How many gaps that end with an event that counts fall into each half octave of the span, ``(240,)``."""
+    """Return how many gaps that end with an event that counts fall into each half octave of the span, ``(240,)``."""
     gaps = np.diff(record.time)[(np.diff(record.sequence) == 0) & (record.count[1:] > 0)]
     return np.histogram(np.log2(gaps / (span[1] - span[0])), OCTAVES)[0].astype(np.float64)
 
 
 def gap_quantiles(histogram: Floats, fallback: float, span: Floats) -> tuple[float, ...]:
-    """Quantiles of the gaps; `fallback` where there is no gap at all.
+    """Return quantiles of the gaps; `fallback` where there is no gap at all.
 
     Examples
     --------

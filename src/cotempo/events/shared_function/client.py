@@ -66,7 +66,7 @@ def read_state(method: SharedFunction, common: Message) -> FunctionState:
 def learn(
     method: SharedFunction, questions: Sequence[Question], records: Sequence[Record], memories: Sequence[FunctionMemory]
 ) -> list[tuple[Message, FunctionMemory]]:
-    """At clients, as one batch: learn the own rate, and send two sums, the gradient of the kernel and four numbers."""
+    """Learn the own rates of a cohort, and send two sums, the gradient of the kernel and four numbers each."""
     import torch
 
     from cotempo.events.shared_function import updates as shared
@@ -101,7 +101,7 @@ def _with_rows(state: FunctionState, record: Record, memory: FunctionMemory) -> 
 def _answer_compare(
     method: SharedFunction, common: Message, record: Record, memory: FunctionMemory
 ) -> tuple[Message, FunctionMemory]:
-    """Gains over the own rate of each model, on both halves of what is held out, and of what was learned alone."""
+    """Send the gain of each model over the own rate on both halves of what is held out, and that of learning alone."""
     state = read_state(method, common)
     held, train = (record.hold_out().part(held=held).whole() for held in (True, False))
     if method.kernel != "time":
@@ -122,7 +122,7 @@ def _answer_compare(
 
 
 def _judged(state: FunctionState, memory: FunctionMemory) -> tuple[FunctionState, FunctionMemory]:
-    """The model to be judged; the level of the base measure alone is learned here."""
+    """Return the model to be judged; the level of the base measure alone is learned here."""
     if state.kept != "base":
         return state, memory
     state, known = without_function(state), ~memory.rows.held
@@ -132,7 +132,7 @@ def _judged(state: FunctionState, memory: FunctionMemory) -> tuple[FunctionState
 
 
 def held_waits(state: FunctionState, memory: FunctionMemory, held: Record) -> Floats:
-    """Sorted waits between held-out events on the model's clock, or some hundred quantiles of them."""
+    """Return sorted waits between held-out events on the model's clock, or some hundred quantiles of them."""
     from cotempo.events.intensities.fitted import make_intensity
 
     summary = Summary.from_array(state.design.summary)
@@ -158,7 +158,7 @@ def learn_alone(method: SharedFunction, record: Record) -> tuple[FunctionState, 
 
 
 def likelihood(state: FunctionState, memory: FunctionMemory, record: Record) -> dict[str, float]:
-    """Gains per event over the client's own and over the pooled homogeneous rate, and the ratio of counts."""
+    """Return gains per event over the client's own and over the pooled homogeneous rate, and the ratio of counts."""
     summary = Summary.from_array(state.design.summary)
     found, mass = (_curve_likelihood if state.kept == "curve" else _function_likelihood)(state, memory, record)
     own, watched = memory.seen.tolist()
@@ -167,7 +167,7 @@ def likelihood(state: FunctionState, memory: FunctionMemory, record: Record) -> 
 
 
 def curve_rate(state: FunctionState, memory: FunctionMemory) -> OwnRate:
-    """The client's intensity in cells of time."""
+    """Return the client's intensity in cells of time."""
     line, (events, exposure) = state.timeline, memory.cells
     return own_rate(line.curves[-1], events, exposure, LevelSetting(*line.own.tolist()), line.temper, line.effect)
 
@@ -202,7 +202,7 @@ def relative_mean(state: FunctionState, memory: FunctionMemory, rows: FeatureRow
 def _answer_curvature(
     method: SharedFunction, common: Message, record: Record, memory: FunctionMemory
 ) -> tuple[Message, FunctionMemory]:
-    """What the client knows about the shared function when its own rate is integrated out."""
+    """Return what the client knows about the shared function when its own rate is integrated out."""
     import torch
 
     from cotempo.events.shared_function import updates as shared

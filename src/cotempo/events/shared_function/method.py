@@ -1,7 +1,7 @@
 """SharedFunction: FedPP's default, a curve of time or a function of history that all clients share.
 
-After the stages of `cotempo.events.base_measure`: features, rounds of two sums for the function, a comparison on what was
-held out; then once more on everything, and the curvature for the bands. Clients answer in `client`.
+After the stages of `cotempo.events.base_measure`: features, rounds of two sums for the function, a comparison on what
+was held out; then a refit on everything, and the curvature for the bands. Clients answer in `client`.
 """
 
 from __future__ import annotations
@@ -41,19 +41,7 @@ from cotempo.events.shared_function.state import (
     without_function,
 )
 from cotempo.events.unused import refuse_unused
-from cotempo.federation import (
-    Answers,
-    Ask,
-    Benefit,
-    Expect,
-    Late,
-    Message,
-    Outcome,
-    Question,
-    Rng,
-    Roster,
-    Spec,
-)
+from cotempo.federation import Answers, Ask, Benefit, Expect, Late, Message, Outcome, Question, Rng, Roster, Spec
 
 Absorbed = tuple[FunctionState, dict[str, float]]
 # The shape of the levels' prior where complete sequences say that all levels are one.
@@ -110,7 +98,7 @@ class SharedFunction(FedPP):
 
     @property
     def sums_up(self) -> bool:
-        """Whether held-out gains are needed as a sum alone: nothing is chosen by them, and no client is sent its own."""
+        """Whether held-out gains are needed as a sum alone: nothing is chosen by them, and no client gets its own."""
         return len(self.models) == 1 and not self.compare
 
     @property
@@ -119,7 +107,7 @@ class SharedFunction(FedPP):
         return {} if self.kernel == "time" else {"learn": "kept", "refit": "kept"}
 
     def needs(self, state: Any, phase: str) -> bool:
-        """Whether a phase is part of this run."""
+        """Say whether a phase is part of this run."""
         history = self.kernel != "time"
         judged, curve_alone = state.judged or history, state.kept == "curve"
         curve = "curve" in self.candidates or (judged and "curve" in self.models)
@@ -133,11 +121,11 @@ class SharedFunction(FedPP):
         return needed[phase] if phase in needed else super().needs(state, phase)
 
     def open(self, roster: Roster, public: Table | None, rng: Rng) -> FunctionState:
-        """Nothing is known yet."""
+        """Begin with nothing known."""
         return first_state(self, len(roster.names))
 
     def begin(self, prepared: Record, rng: Rng) -> FunctionMemory:
-        """Nothing is known yet."""
+        """Begin with nothing known."""
         return first_memory(prepared)
 
     def ask(self, state: FunctionState, cohort: Sequence[str], rng: Rng) -> Ask | None:
@@ -164,7 +152,7 @@ class SharedFunction(FedPP):
     def answer(
         self, question: Question, prepared: Record, memory: FunctionMemory, rng: Rng
     ) -> tuple[Message, FunctionMemory | None]:
-        """Answer the stage."""
+        """Answer one stage."""
         return client.answer(self, question, prepared, memory)
 
     def answer_all(
@@ -192,7 +180,7 @@ class SharedFunction(FedPP):
     def _absorb_features(self, state: FunctionState, answers: Answers) -> Absorbed:
         effect, shape = design_effect(answers.sum["dispersion"]), 4.0
         if state.design.base == "curve":
-            # How strongly levels are drawn together on the curve is known from whole sequences.
+            # How strongly levels are drawn together on the curve is known from complete sequences.
             effect, shape = 1.0, min(float(state.timeline.own[0]), POOLED_SHAPE)
         centre, whiten = whitening(answers.sum["moments"])
         kernel, inducing = first_kernel(), place_inducing(self.inducing)
@@ -205,7 +193,7 @@ class SharedFunction(FedPP):
         return advance(self, state), {"design effect": effect}
 
     def _absorb_learn(self, state: FunctionState, answers: Answers) -> Absorbed:
-        r"""Posterior of the function from two sums, :math:`\Sigma^{-1} = I + \sum_c S_c`, :math:`\mu = \Sigma \sum_c h_c`."""
+        r"""Posterior from two sums: :math:`\Sigma^{-1} = I + \sum_c S_c`, :math:`\mu = \Sigma \sum_c h_c`."""
         total = answers.sum
         # Late answers weigh less than 1, and stand for fewer clients.
         scale = max(state.clients / total.weight, 1.0)
@@ -280,14 +268,14 @@ class SharedFunction(FedPP):
         return Expect(fields, sums=True)
 
     def benefit(self, state: FunctionState) -> Mapping[str, Benefit]:
-        """Gain per event on what was held out, alone and together."""
+        """Return the gain per event on what was held out, alone and together."""
         return {
             name: Benefit("held-out gain in nats per event", float(alone), float(together), higher_is_better=True)
             for name, (alone, together) in state.compared.items()
         }
 
     def result(self, outcome: Outcome) -> Any:
-        """Each client's intensity."""
+        """Return each client's intensity."""
         from cotempo.events.intensities.fitted import FittedSharedFunction
 
         return FittedSharedFunction(outcome)

@@ -83,31 +83,31 @@ def first_state(method: SharedFunction, clients: int, *, judged: bool = True) ->
 
 
 def first_memory(record: Record) -> FunctionMemory:
-    """No rows yet."""
+    """Return a memory without rows."""
     seen = np.array([record.events, record.exposure])
     return FunctionMemory(np.zeros((2, 0)), no_rows(), NONE, 4.0, 2.0, np.zeros((0, 0)), seen, {})
 
 
 def no_rows(features: Floats = np.zeros((0, DIMENSIONS))) -> FeatureRows:  # noqa: B008
-    """FeatureRows at which nothing was seen."""
+    """Return rows at which nothing was seen."""
     nothing = np.zeros(len(features))
     return FeatureRows(features, nothing, nothing, nothing.astype(bool))
 
 
 def without_function(state: FunctionState) -> FunctionState:
-    """The base measure alone: the function is left at 0, where the sigmoid is a half, and levels centre on 2."""
+    """Return the base measure alone: the function is left at 0, where the sigmoid is a half, and levels centre on 2."""
     kernel = np.where(np.arange(len(state.kernel)) == 0, -20.0, state.kernel)
     shape, _, effect = state.rate.tolist()
     return replace(state, mean=np.zeros_like(state.mean), kernel=kernel, rate=np.array([shape, shape / 2, effect]))
 
 
 def first_kernel() -> Floats:
-    """Log amplitude and lengths where the kernel starts; also the centres of their priors."""
+    """Return log amplitude and lengths where the kernel starts; also the centres of their priors."""
     return np.append(0.0, np.full(DIMENSIONS, np.log(FIRST_LENGTH)))
 
 
 def gather(rows: Sequence[FeatureRows], everything: bool) -> RowBatch:
-    """FeatureRows of clients as one padded batch; what is held out counts nothing unless `everything` is asked for."""
+    """Return rows of clients as one padded batch; what is held out counts nothing unless `everything` is set."""
     import torch
 
     from cotempo.events.cox.updates import CellCounts
@@ -125,7 +125,7 @@ def gather(rows: Sequence[FeatureRows], everything: bool) -> RowBatch:
 
 
 def to_torch(state: FunctionState, clients: int = 1) -> tuple[SharedBelief, RBFParameters]:
-    """The server's beliefs as tensors, the kernel once for each client."""
+    """Return the server's beliefs as tensors, the kernel once for each client."""
     import torch
 
     from cotempo.events.shared_function.updates import RBFParameters, SharedBelief

@@ -1,8 +1,8 @@
 r"""One function of history for all: clients send two sums, the server has its posterior.
 
 The intensity of client c is :math:`\lambda_c = \lambda_0\, m_c\, \sigma(f_0)`, with a base measure :math:`\lambda_0`
-and a shared function :math:`f_0 = \psi^\top v`. With :math:`\Lambda`, :math:`A`, :math:`B` as in `cotempo.events.cox.updates`,
-a client sends
+and a shared function :math:`f_0 = \psi^\top v`. With :math:`\Lambda`, :math:`A`, :math:`B` as in
+`cotempo.events.cox.updates`, a client sends
 
 .. math:: S_c = \int A_c\, \psi \psi^\top, \qquad h_c = \int B_c\, \psi,
 
@@ -72,7 +72,7 @@ class ClientSums(NamedTuple):
 
 
 def function_at(data: RowBatch, common: SharedBelief, kernel: RBFParameters) -> FunctionAtRows:
-    """The shared function at the rows."""
+    """Return the shared function at the rows."""
     rows, residual = basis(data.features, common.inducing, *kernel)
     variance = residual + torch.linalg.solve_triangular(common.root, rows.mT, upper=False).square().sum(-2)
     return FunctionAtRows(rows, residual, rows @ common.mean, variance)
@@ -100,12 +100,12 @@ def _tilt(at: FunctionAtRows) -> cox.Tilt:
 
 
 def _log_rate(own: RatePosterior) -> Tensor:
-    """The expectation of log m."""
+    """Return the expectation of log m."""
     return torch.digamma(own.shape) - own.rate.log()
 
 
 def _rate(cells: cox.CellCounts, at: FunctionAtRows, common: SharedBelief) -> RatePosterior:
-    """The Gamma posterior of the rate given the function; clustered sequences count for less, by the design effect."""
+    """Return the Gamma posterior of the rate given the function; by the design effect clusters count less."""
     exposed = (cells.exposure * cox.mean_sigmoid(at.centre, at.spread)).sum(-1)
     return RatePosterior(
         common.shape + cells.events.sum(-1) / common.design_effect, common.rate + exposed / common.design_effect
@@ -113,7 +113,7 @@ def _rate(cells: cox.CellCounts, at: FunctionAtRows, common: SharedBelief) -> Ra
 
 
 def own_information(data: RowBatch, common: SharedBelief, kernel: RBFParameters) -> tuple[Tensor, RatePosterior]:
-    """The client's own joint information in (v, log m), with the prior of m, and its rate."""
+    """Return the client's own joint information in (v, log m), with the prior of m, and its rate."""
     with torch.no_grad():
         at = function_at(data, common, kernel)
         own = _rate(data.cells, at, common)
@@ -128,7 +128,7 @@ def own_information(data: RowBatch, common: SharedBelief, kernel: RBFParameters)
 
 
 def about_shared(information: Tensor) -> Tensor:
-    """What is left of a client's information about v when its rate is unknown."""
+    """Return what is left of a client's information about v when its rate is unknown."""
     cross = information[..., :-1, -1:]
     left: Tensor = information[..., :-1, :-1] - cross @ cross.mT / (information[..., -1:, -1:] + 1e-9)
     return left
