@@ -395,7 +395,7 @@ def client_update(
     from cotempo.events.cox import updates
 
     clients, device, plain = len(memories), noise.device, data.plain
-    rates = rate_priors(*data.totals())
+    rates = rate_priors(*data.totals)
     belief = _recall(memories, rates, method.inducing)
     free, r = (
         torch.tensor(np.array(part), device=device).repeat(clients, 1).requires_grad_()

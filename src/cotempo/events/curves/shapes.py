@@ -89,12 +89,12 @@ def learn_shapes(count: Floats, exposure: Floats, smooth_cells: int) -> list[Sha
     # A dead time may begin and end at any event.
     dead, price = runs / len(count), 2 * len(runs) * float(np.log(min(float(count.sum()) + 1, len(count))))
     kinds = {
-        "level": [_level_model(segment(count, exposure), len(count))],
-        "bins": [_bins_model(found, len(count)) for found in bins],
+        "level": [_piecewise_model("level", segment(count, exposure), len(count))],
+        "bins": [_piecewise_model("bins", found, len(count)) for found in bins],
         "waves": [_wave_model(wave, dead, price, pause) for wave in learn_waves(events, watched, kernel.rate)],
     }
     families = {"all": [model for models in kinds.values() for model in models], **kinds}
-    families["histogram"] = [_bins_model(max(bins, key=Bins.fit), len(count))]
+    families["histogram"] = [_piecewise_model("bins", max(bins, key=Bins.fit), len(count))]
     families["density"] = [_density_model(events, watched, kernel, dead, price, pause)]
     score = {name: leave_one_out(weigh(models), count, exposure) for name, models in families.items()}
     best = max(score, key=lambda name: score[name] + (CLEARLY if name == "all" else 0.0))
@@ -132,22 +132,12 @@ def leave_one_out(weights: list[tuple[RateModel, float]], count: Floats, exposur
 NONE = np.zeros((0, 2))
 
 
-def _level_model(found: Segments, cells: int) -> RateModel:
+def _piecewise_model(kind: str, found: Segments | Bins, cells: int) -> RateModel:
     def moments() -> tuple[Floats, Floats]:
         return found.mean(), found.inverse()
 
-    return RateModel(
-        "level", found.evidence - SMOOTHNESS, found.cut / cells, NONE, 0.0, 0.0, np.inf, moments, found.draw
-    )
-
-
-def _bins_model(found: Bins, cells: int) -> RateModel:
-    def moments() -> tuple[Floats, Floats]:
-        return found.mean(), found.inverse()
-
-    return RateModel(
-        "bins", found.evidence - SMOOTHNESS, found.cut / cells, NONE, 0.0, 0.0, np.inf, moments, found.draw
-    )
+    evidence = found.evidence - SMOOTHNESS
+    return RateModel(kind, evidence, found.cut / cells, NONE, 0.0, 0.0, np.inf, moments, found.draw)
 
 
 def _wave_model(wave: Wave, dead: Floats, price: float, pause: Bins) -> RateModel:
