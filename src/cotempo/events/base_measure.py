@@ -287,7 +287,7 @@ def design_effect(sums: Floats) -> float:
 
 def _absorb_level(method: FedPP, state: S, answers: Answers) -> tuple[S, dict[str, float]]:
     scores = _known(answers.sum["log_likelihood"]).copy()
-    scores[len(STRENGTHS) :] -= MARGIN if method.deviates else np.inf
+    scores[len(STRENGTHS) :] -= MARGIN
     own = SETTINGS[int(np.argmax(scores))]
     state = replace(state, timeline=replace(state.timeline, own=np.array(own)))
     metrics = {"strength of the common level": own.strength, "variance of deviations": own.variance}

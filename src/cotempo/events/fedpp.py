@@ -50,8 +50,8 @@ if TYPE_CHECKING:
     from cotempo.events.intensities.fitted import FittedFedPP
     from cotempo.events.records.cohort import CohortData, KernelRows
 
-# Closed-form sweeps per local epoch.
-SWEEPS = 3
+# Closed-form sweeps per local epoch, and the standard deviation of the first prior.
+SWEEPS, FIRST_DEVIATION = 3, 0.1
 # Weights of an encoder are point estimates: they take smaller steps, and their deviation means nothing.
 ENCODER_STEP, ENCODER_DEVIATION = 0.05, 1e-3
 
@@ -143,11 +143,6 @@ class FedPP(Method):
         if self.kernel not in ("auto", *HISTORY):
             return ()
         return CANDIDATES if self.base == "auto" else (self.base,)
-
-    @property
-    def deviates(self) -> bool:
-        """Whether clients may deviate from the curve of time."""
-        return True
 
     def needs(self, state: Any, phase: str) -> bool:
         """Say whether a phase is part of this run."""
@@ -245,7 +240,6 @@ class SharedPrior(FedPP):
     epochs: int = Field(5, ge=1, description="local epochs a round")
     learning_rate: float = Field(0.05, gt=0, description="Adam's step")
     batch: int | None = Field(None, ge=1, description="sequences per local epoch; all by default")
-    prior_deviation: float = Field(0.1, gt=0, description="standard deviation of the first prior")
     device: Device = Field("cpu", description="where clients train: ``'cpu'``, or ``'cuda'`` for a GPU")
 
     @model_validator(mode="after")
@@ -296,7 +290,7 @@ class SharedPrior(FedPP):
             mean = history_kernels.first_weights(self.kernel, types, self.inducing, rng("prior"))
         else:
             mean = kernels.first_weights(self.kernel, rng("prior"))
-        deviation = np.full(len(mean), self.prior_deviation)
+        deviation = np.full(len(mean), FIRST_DEVIATION)
         return replace(state, measure=None, span=measure.span, design=measure.design, mean=mean, deviation=deviation)
 
     def ask(self, state: PriorState, cohort: Sequence[str], rng: Rng) -> Ask | None:

@@ -83,12 +83,12 @@ class EncoderIntensity(IntensityGivenHistory):
         mean = self._at(np.array([time]), np.array(history), start, tuple(marks))[1].mean[:, 0]
         return str(rng.choice(self.marks, p=mean / mean.sum()))
 
-    def score(self, events: Events | ArrayLike, window: tuple[float, float] | None = None) -> Mapping[str, float]:
-        """Return gains of the times in nats per event over the own and the pooled rate, and the ratio of counts.
+    def read(self, events: Events | ArrayLike, window: tuple[float, float] | None = None) -> Record:
+        """Return a table as a record, with types where they matter."""
+        return Record.of(as_events(events, window), marks=self.method.marks)
 
-        With marks, `gain_of_marks` is what knowing the history adds to telling types, over their own frequencies.
-        """
-        record = Record.of(as_events(events, window), marks=self.method.marks)
+    def score_record(self, record: Record) -> Mapping[str, float]:
+        """Return the scores of a record."""
         design, inputs = self.state.design, inputs_of_record(record, self.state.design)
         found = self.relative(inputs).mean
         seen = inputs.events[inputs.where[:, 0], :, inputs.where[:, 1]].T
@@ -105,7 +105,7 @@ class EncoderIntensity(IntensityGivenHistory):
 
     def rescale(self, events: Events | ArrayLike, window: tuple[float, float] | None = None) -> list[Floats]:
         """Return waiting times on the clock of the model, per sequence: unit exponentials where the model is right."""
-        record = Record.of(as_events(events, window), marks=self.method.marks)
+        record = self.read(events, window)
         inputs = inputs_of_record(record, self.state.design)
         exposure = inputs.exposure[inputs.where[:, 0], inputs.where[:, 1]]
         rows = int((record.count > 0).sum())

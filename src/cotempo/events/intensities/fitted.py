@@ -263,13 +263,13 @@ class HistoryIntensity(IntensityGivenHistory):
         mean, centre, deviation = self.posterior(features).relative()
         return base * mean, np.log(base) + centre, deviation
 
-    def score(self, events: Events | ArrayLike, window: tuple[float, float] | None = None) -> Mapping[str, float]:
-        """Return gains in nats per event over the own and the pooled homogeneous rate, and the ratio of counts."""
-        return likelihood(self.state, self.memory, Record.of(as_events(events, window)))
+    def score_record(self, record: Record) -> Mapping[str, float]:
+        """Return the scores of a record."""
+        return likelihood(self.state, self.memory, record)
 
     def rescale(self, events: Events | ArrayLike, window: tuple[float, float] | None = None) -> list[Floats]:
         """Return waiting times on the clock of the model, per sequence: unit exponentials where the model is right."""
-        return self.rescale_record(Record.of(as_events(events, window)))
+        return self.rescale_record(self.read(events, window))
 
     def rescale_record(self, record: Record) -> list[Floats]:
         """Return the waiting times of a record."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,7 +11,7 @@ from numpy.typing import ArrayLike
 from cotempo.data import Events
 from cotempo.errors import DataError, ParameterError
 from cotempo.events.intensities.over_time import Band, NextEvent
-from cotempo.events.records.record import Floats
+from cotempo.events.records.record import Floats, Record, as_events
 
 # Steps of a forecast, as shares of the time looked ahead: fine at first, where hazards have their spikes.
 AHEAD = np.unique(np.concatenate([[0.0], np.geomspace(1e-5, 1.0, 200), np.linspace(0.0, 1.0, 201)]))
@@ -32,6 +33,22 @@ class IntensityGivenHistory(ABC):
         self, times: Floats, history: Floats, start: float, marks: tuple[str, ...]
     ) -> tuple[Floats, Floats, Floats]:
         """Return posterior mean of the intensity, and centre and deviation of its logarithm, ``(times,)`` each."""
+
+    @abstractmethod
+    def score_record(self, record: Record) -> Mapping[str, float]:
+        """Return the scores of a record."""
+
+    def read(self, events: Events | ArrayLike, window: tuple[float, float] | None = None) -> Record:
+        """Return a table, or plain sorted times and their window, as a record."""
+        return Record.of(as_events(events, window))
+
+    def score(self, events: Events | ArrayLike, window: tuple[float, float] | None = None) -> Mapping[str, float]:
+        """Return gains in nats per event over homogeneous rates, and the ratio of expected to observed events.
+
+        `gain` is over the client's own rate, `gain_over_pooled` over that of all clients; with types of events,
+        `gain_of_marks` is what the history adds to predicting them, over their own frequencies.
+        """
+        return self.score_record(self.read(events, window))
 
     def draw_mark(
         self, time: float, history: list[float], start: float, marks: list[str], rng: np.random.Generator

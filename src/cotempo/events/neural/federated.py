@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
 from pydantic import Field
 
 from cotempo.data import Events, Table, make_events
@@ -15,7 +14,7 @@ from cotempo.errors import DataError, Problem
 from cotempo.events.gain import gains
 from cotempo.events.intensities.given_history import IntensityGivenHistory
 from cotempo.events.records.gaps import Gaps, log_likelihood_parts, make_gaps
-from cotempo.events.records.record import Floats, Record, as_events
+from cotempo.events.records.record import Floats, Record
 from cotempo.federation import Fitted, Method, Outcome, Rng, Roster, register
 from cotempo.learners import FedAvg
 from cotempo.learners.state import LearnerMemory
@@ -199,6 +198,6 @@ class NeuralIntensity(IntensityGivenHistory):
         mean = np.maximum(mean, 1e-12) / self.memory.unit
         return mean, np.log(mean), np.zeros(len(times))
 
-    def score(self, events: Events | ArrayLike, window: tuple[float, float] | None = None) -> Mapping[str, float]:
-        """Return gain in nats per event over the client's own homogeneous rate, and the ratio of counts."""
-        return score_gaps(self.model, self._gaps(Record.of(as_events(events, window))), self.memory)
+    def score_record(self, record: Record) -> Mapping[str, float]:
+        """Return the scores of a record."""
+        return score_gaps(self.model, self._gaps(record), self.memory)

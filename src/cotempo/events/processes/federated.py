@@ -25,7 +25,7 @@ from cotempo.events.intensities.given_history import IntensityGivenHistory
 from cotempo.events.processes import make_process
 from cotempo.events.processes.base import PointProcess
 from cotempo.events.records.history import WHOLE, look_back, unroll, waits
-from cotempo.events.records.record import Floats, Record, as_events
+from cotempo.events.records.record import Floats, Record
 from cotempo.events.records.summary import Summary
 from cotempo.events.unused import refuse_unused
 from cotempo.federation import (
@@ -259,10 +259,6 @@ class ProcessIntensity(IntensityGivenHistory):
         centre = np.log(self.level) + self._process.log_rate(unrolled, self._parameters)
         return np.exp(centre), centre, np.zeros(len(times))
 
-    def score(self, events: Events | ArrayLike, window: tuple[float, float] | None = None) -> Mapping[str, float]:
-        """Return gains in nats per event over the own and the pooled homogeneous rate, and the ratio of counts."""
-        return self.score_record(Record.of(as_events(events, window)))
-
     def score_record(self, record: Record) -> dict[str, float]:
         """Return the score of a record."""
         unrolled = unroll(record, self._process.decays, WHOLE)
@@ -273,5 +269,5 @@ class ProcessIntensity(IntensityGivenHistory):
 
     def rescale(self, events: Events | ArrayLike, window: tuple[float, float] | None = None) -> list[Floats]:
         """Return waiting times on the model's clock, per sequence: unit exponentials where the model is right."""
-        unrolled = unroll(Record.of(as_events(events, window)), self._process.decays, WHOLE)
+        unrolled = unroll(self.read(events, window), self._process.decays, WHOLE)
         return waits(unrolled, self.level * self._process.mass(unrolled, self._parameters))

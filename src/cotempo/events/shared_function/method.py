@@ -69,9 +69,6 @@ class SharedFunction(FedPP):
         "counts and time), or ``'auto'``, the one with the better held-out likelihood summed over clients",
     )
     refit_rounds: int = Field(5, ge=0, description="further rounds that include what was held out for comparison")
-    personal: bool = Field(
-        True, description="whether clients may deviate from the curve of time, where that is better on held-out events"
-    )
     compare: bool = Field(True, description="whether each client also learns alone, to see whether joining helped it")
 
     @model_validator(mode="after")
@@ -81,20 +78,12 @@ class SharedFunction(FedPP):
                 "the intensity is a curve of time, learned from sums (for a function pass kernel='auto' or 'history')"
             )
             refuse_unused(self, ["rounds", "refit_rounds", "base", "base_rounds", "inducing"], words)
-        if self.kernel == "history":
-            words = "the intensity is a function of history, which has no deviations (pass kernel='auto' or 'time')"
-            refuse_unused(self, ["personal"], words)
         return self
 
     @property
     def models(self) -> tuple[str, ...]:
         """The models to choose from, the simplest first."""
         return {"time": ("curve",), "auto": ("curve", "base", "function")}.get(self.kernel, ("base", "function"))
-
-    @property
-    def deviates(self) -> bool:
-        """Whether clients may deviate from the curve of time."""
-        return self.personal
 
     @property
     def sums_up(self) -> bool:
