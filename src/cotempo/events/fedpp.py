@@ -25,7 +25,7 @@ from cotempo.events.cox.aggregation import SUMMANDS, Normal, aggregate, divergen
 from cotempo.events.curves.timeline import CELLS, LEAST_CELLS
 from cotempo.events.records.design import FeatureDesign
 from cotempo.events.records.encoder_inputs import HISTORY
-from cotempo.events.records.record import Floats, Record
+from cotempo.events.records.record import Floats, Record, read_record
 from cotempo.events.unused import refuse_unused
 from cotempo.federation import (
     Answers,
@@ -160,17 +160,14 @@ class FedPP(Method):
 
     def prepare(self, table: Table) -> Record:
         """Read events and windows as arrays."""
-        assert isinstance(table, Events)  # `check` saw the schema
-        if not len(table.names):
-            raise DataError([Problem("there must be at least one watched sequence, there is none; pass its window")])
         record = self.read(table)
         if self.window is not None and not (self.window[0] <= record.start.min() <= record.end.max() <= self.window[1]):
             raise DataError([Problem(f"all windows must lie in {self.window}, the window all clients agreed on")])
         return record
 
-    def read(self, table: Events) -> Record:
+    def read(self, table: Table) -> Record:
         """Return a table as a record."""
-        return Record.of(table)
+        return read_record(table)
 
     def _of_a_subclass(self, *_: Any, **__: Any) -> Any:
         raise NotImplementedError("FedPP(...) gives `SharedFunction` or `SharedPrior`, which have this verb")
@@ -263,11 +260,11 @@ class SharedPrior(FedPP):
         """Rounds of learning, unless the divergence needs every posterior by itself."""
         return {} if self.aggregation == "mmd" else {"train": "weighted"}
 
-    def read(self, table: Events) -> Record:
+    def read(self, table: Table) -> Record:
         """Return a table as a record, with types where they matter."""
-        if self.marks and not table.marks:
+        if self.marks and isinstance(table, Events) and not table.marks:
             raise DataError([Problem("events must have marks where marks=True, these have none; leave marks out")])
-        return Record.of(table, marks=self.marks)
+        return read_record(table, marks=self.marks)
 
     # Algorithm 1, the server: initialise mu and sigma, send them, aggregate.
 

@@ -9,6 +9,7 @@ import numpy as np
 from cotempo.events.processes.base import PointProcess
 from cotempo.events.records.history import Unrolled
 from cotempo.events.records.record import Floats
+from cotempo.federation import Benefit
 
 
 def seen_likelihood(log_rate: Floats, unrolled: Unrolled) -> float:
@@ -48,3 +49,11 @@ def gains(
         rate = max(seen, 0.5) / watched
         found[name] = float((log_likelihood - events * np.log(rate) + rate * exposure) / count)
     return {**found, "count_ratio": float(mass / count), "events": float(events)}
+
+
+def benefits(compared: Mapping[str, Floats]) -> dict[str, Benefit]:
+    """Return what joining was worth to each client, from its gains alone and together."""
+    return {
+        name: Benefit("held-out gain in nats per event", float(alone), float(together), higher_is_better=True)
+        for name, (alone, together) in compared.items()
+    }

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cotempo.data import Events
-from cotempo.errors import DataError, ParameterError
+from cotempo.errors import ParameterError
 from cotempo.events.curves.change_points import level
 from cotempo.events.curves.shapes import Shape, learn_shapes
 from cotempo.events.intensities.over_time import DrawnIntensity, log_likelihood
 from cotempo.events.records.encoder_inputs import HISTORY
 from cotempo.events.records.grid import Grid
-from cotempo.events.records.record import Floats, Record, as_events
+from cotempo.events.records.record import Floats, Record, as_events, read_record
 
 if TYPE_CHECKING:
     from cotempo.events.intensities.encoder_intensity import EncoderIntensity
@@ -96,9 +96,7 @@ class SigmoidCox:
         """
         if self.kernel != "time":
             return self._fit_alone(as_events(events, window))
-        record = Record.of(as_events(events, window), condition=False)
-        if not len(record.start):
-            raise DataError("there must be at least one watched sequence, there is none; pass its window")
+        record = read_record(as_events(events, window), condition=False)
         grid = Grid(float(record.start.min()), float(record.end.max()), CELLS)
         return FittedCox(grid, grid.count(record), grid.expose(record), choose_temper(record, grid))
 

@@ -14,8 +14,8 @@ from cotempo.events.gain import gains, seen_likelihood
 from cotempo.events.intensities.given_history import IntensityGivenHistory
 from cotempo.events.intensities.marks import add_types, as_history, by_type, gain_of_marks
 from cotempo.events.intensities.over_time import Band
-from cotempo.events.records.encoder_inputs import CUTS, EncoderInputs, inputs_at_times, inputs_of_record
-from cotempo.events.records.history import WHOLE, look_back, unroll, waits
+from cotempo.events.records.encoder_inputs import EncoderInputs, inputs_at_times, inputs_of_record
+from cotempo.events.records.history import SPIKES, WHOLE, look_back, unroll, waits
 from cotempo.events.records.record import Floats, Record, as_events
 from cotempo.events.records.summary import Summary
 
@@ -110,4 +110,4 @@ class EncoderIntensity(IntensityGivenHistory):
         exposure = inputs.exposure[inputs.where[:, 0], inputs.where[:, 1]]
         rows = int((record.count > 0).sum())
         mass = (self.relative(inputs).mean.sum(axis=0) * exposure)[rows:]
-        return waits(unroll(record, self.state.design.decays, CUTS), mass)
+        return waits(unroll(record, self.state.design.decays, SPIKES), mass)

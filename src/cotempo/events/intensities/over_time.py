@@ -15,7 +15,7 @@ from scipy.stats import norm
 from cotempo.data import Events
 from cotempo.errors import DataError, ParameterError
 from cotempo.events.records.grid import Grid
-from cotempo.events.records.record import Floats, Record, as_events
+from cotempo.events.records.record import Floats, Record, as_events, read_record
 
 CELLS = 1000
 DRAWS = 200
@@ -187,10 +187,7 @@ class IntensityOverTime(ABC):
         ]
 
     def _read(self, events: Events | ArrayLike, window: tuple[float, float] | None) -> Record:
-        record = Record.of(as_events(events, window), condition=self.conditional)
-        if not len(record.start):
-            raise DataError("there must be at least one watched sequence, there is none; pass its window")
-        return record
+        return read_record(as_events(events, window), condition=self.conditional)
 
 
 class DrawnIntensity(IntensityOverTime):

@@ -14,7 +14,7 @@ from cotempo.errors import DataError, Problem
 from cotempo.events.gain import gains
 from cotempo.events.intensities.given_history import IntensityGivenHistory
 from cotempo.events.records.gaps import Gaps, log_likelihood_parts, make_gaps
-from cotempo.events.records.record import Floats, Record
+from cotempo.events.records.record import Floats, Record, read_record
 from cotempo.federation import Fitted, Method, Outcome, Rng, Roster, register
 from cotempo.learners import FedAvg
 from cotempo.learners.state import LearnerMemory
@@ -79,10 +79,7 @@ class FedNeural(FedAvg):
 
     def prepare(self, table: Table) -> NeuralData:
         """Cut a table into gaps between events."""
-        assert isinstance(table, Events)  # `check` saw the schema
-        if not len(table.names):
-            raise DataError([Problem("there must be at least one watched sequence, there is none; pass its window")])
-        record = Record.of(table)
+        record = read_record(table)
         first, last = float(record.start.min()), float(record.end.max())
         period = self.period or last - first
         gaps = make_gaps(record, first, period)

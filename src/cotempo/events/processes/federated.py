@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 from pydantic import Field, model_validator
 
 from cotempo.data import Events, Table, make_events
-from cotempo.errors import DataError, Problem
 from cotempo.events.base_measure import (
     absorb_describe,
     absorb_span,
@@ -20,12 +19,12 @@ from cotempo.events.base_measure import (
     expect_describe,
     expect_span,
 )
-from cotempo.events.gain import gains, process_likelihood
+from cotempo.events.gain import benefits, gains, process_likelihood
 from cotempo.events.intensities.given_history import IntensityGivenHistory
 from cotempo.events.processes import make_process
 from cotempo.events.processes.base import PointProcess
 from cotempo.events.records.history import WHOLE, look_back, unroll, waits
-from cotempo.events.records.record import Floats, Record
+from cotempo.events.records.record import Floats, Record, read_record
 from cotempo.events.records.summary import Summary
 from cotempo.events.unused import refuse_unused
 from cotempo.federation import (
@@ -118,10 +117,7 @@ class FedPointProcess(Method):
 
     def prepare(self, table: Table) -> Record:
         """Read events and windows as arrays."""
-        assert isinstance(table, Events)  # `check` saw the schema
-        if not len(table.names):
-            raise DataError([Problem("there must be at least one watched sequence, there is none; pass its window")])
-        record = Record.of(table)
+        record = read_record(table)
         return record.hold_out() if self.compare else record
 
     def begin(self, prepared: Record, rng: Rng) -> ProcessMemory:
@@ -222,10 +218,7 @@ class FedPointProcess(Method):
 
     def benefit(self, state: ProcessState) -> Mapping[str, Benefit]:
         """Return the gain per event on what was held out, alone and together."""
-        return {
-            name: Benefit("held-out gain in nats per event", float(alone), float(together), higher_is_better=True)
-            for name, (alone, together) in state.compared.items()
-        }
+        return benefits(state.compared)
 
     def result(self, outcome: Outcome) -> FittedPointProcess:
         """Return each client's process."""

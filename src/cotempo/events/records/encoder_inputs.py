@@ -8,15 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cotempo.events.records.design import FeatureDesign
-from cotempo.events.records.history import look_back, place_in_sequence, unroll
+from cotempo.events.records.history import SPIKES, look_back, place_in_sequence, unroll
 from cotempo.events.records.record import Floats, Record
 from cotempo.events.records.summary import Summary
 
 # An encoder looks back over this many distinct times at least, and over twice as many at most.
 MEMORY = 64
 HISTORY = ("history", "lstm", "attention")
-# A gap is cut finely after its event, where hazards have their spikes.
-CUTS = np.array([0.0, 0.005, 0.02, 0.08, 0.25, 0.55, 1.0])
 LIGHT = 5
 
 
@@ -72,7 +70,7 @@ def light_features(design: FeatureDesign, time: Floats, elapsed: Floats, recency
 
 def inputs_of_record(record: Record, design: FeatureDesign) -> EncoderInputs:
     """Return rows at counted events, then in the cells between events, grouped by what their encoder reads."""
-    unrolled = unroll(record, design.decays, CUTS)
+    unrolled = unroll(record, design.decays, SPIKES)
     counted = unrolled.count > 0
     types = record.types if record.types.shape[1] else record.size[:, None]
     seen = (types * (record.count / record.size)[:, None])[counted]

@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from cotempo.events.records.history import SPIKES
 from cotempo.events.records.record import Floats, Record
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-# A gap is cut finely after its event, where hazards have their spikes.
-CUTS = np.array([0.0, 0.005, 0.02, 0.08, 0.25, 0.55, 1.0])
 LONGEST = 256
 EVENT, START, PADDING = 0, 1, 2
 
@@ -86,7 +85,7 @@ def log_likelihood_parts(model: Any, gaps: Gaps) -> tuple[Tensor, Tensor]:
 
     place = place_of(model)
     length, events = (torch.from_numpy(part.astype(np.float32)).to(place) for part in (gaps.length, gaps.events))
-    cuts = torch.from_numpy(CUTS.astype(np.float32)).to(place)
+    cuts = torch.from_numpy(SPIKES.astype(np.float32)).to(place)
     ahead = length[..., None] * torch.cat([(cuts[1:] + cuts[:-1]) / 2, cuts[-1:]])
     rate = model.rate(*(part.to(place) for part in model_inputs(gaps)), ahead).clamp_min(1e-9)
     return (events * rate[..., -1].log()).sum(), (rate[..., :-1] * length[..., None] * cuts.diff()).sum()

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from cotempo.events.records.record import Floats, Record
 
-# Where a gap between two events is cut: finely after the event, where hazards have their spikes.
+# Where a gap between two events is cut, finely after the event, where hazards have their spikes; finer for networks.
 CUTS = np.array([0.0, 0.01, 0.05, 0.2, 0.45, 0.7, 1.0])
+SPIKES = np.array([0.0, 0.005, 0.02, 0.08, 0.25, 0.55, 1.0])
 WHOLE = np.array([0.0, 1.0])
 
 

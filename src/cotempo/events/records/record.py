@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cotempo.data import Events
-from cotempo.errors import DataError, ParameterError
+from cotempo.data import Events, Table
+from cotempo.errors import DataError, ParameterError, Problem
 
 Floats = NDArray[np.float64]
 FOLDS = 5
@@ -156,6 +156,14 @@ class Record:
     def whole(self) -> Record:
         """Forget what was held out."""
         return replace(self, held=np.zeros_like(self.held), window_held=np.zeros_like(self.window_held))
+
+
+def read_record(table: Table, *, condition: bool = True, marks: bool = False) -> Record:
+    """Read a client's table as `Record.of` does; refuse one without a watched sequence."""
+    assert isinstance(table, Events)  # a method's `check` saw the schema
+    if not len(table.names):
+        raise DataError([Problem("there must be at least one watched sequence, there is none; pass its window")])
+    return Record.of(table, condition=condition, marks=marks)
 
 
 def as_events(events: Events | ArrayLike, window: tuple[float, float] | None = None) -> Events:

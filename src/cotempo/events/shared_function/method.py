@@ -29,6 +29,7 @@ from cotempo.events.base_measure import (
     measure_message,
 )
 from cotempo.events.fedpp import FedPP
+from cotempo.events.gain import benefits
 from cotempo.events.records.design import DIMENSIONS, place_inducing, whitening
 from cotempo.events.records.record import Floats, Record
 from cotempo.events.shared_function import client
@@ -258,10 +259,7 @@ class SharedFunction(FedPP):
 
     def benefit(self, state: FunctionState) -> Mapping[str, Benefit]:
         """Return the gain per event on what was held out, alone and together."""
-        return {
-            name: Benefit("held-out gain in nats per event", float(alone), float(together), higher_is_better=True)
-            for name, (alone, together) in state.compared.items()
-        }
+        return benefits(state.compared)
 
     def result(self, outcome: Outcome) -> Any:
         """Return each client's intensity."""

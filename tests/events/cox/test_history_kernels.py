@@ -10,7 +10,7 @@ from cotempo.events.intensities.marks import as_history
 from cotempo.events.records import encoder_inputs
 from cotempo.events.records.design import FeatureDesign
 from cotempo.events.records.encoder_inputs import inputs_at_times, inputs_of_record
-from cotempo.events.records.history import unroll
+from cotempo.events.records.history import SPIKES, unroll
 from cotempo.events.records.record import Record
 from cotempo.events.records.summary import Summary
 
@@ -92,7 +92,7 @@ def test_pieces_hold_every_row_once(monkeypatch, memory):
     assert cut.events.sum() == record.events
     np.testing.assert_allclose(cut.events.sum(axis=(0, 2)), np.bincount(table.mark))
     assert cut.exposure.sum() == pytest.approx(2.0 * record.exposure)
-    assert len(cut.where) == len(unroll(record, DESIGN.decays, encoder_inputs.CUTS).lower) + (record.count > 0).sum()
+    assert len(cut.where) == len(unroll(record, DESIGN.decays, SPIKES).lower) + (record.count > 0).sum()
     assert cut.before.max() < 2 * memory
 
 
