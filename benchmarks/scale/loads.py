@@ -27,7 +27,7 @@ from cotempo.federation import (
     Spec,
     register,
 )
-from cotempo.federation.site import question_to_bytes, receive, reply_to_bytes
+from cotempo.federation.wire import parse_reply, question_to_bytes, reply_to_bytes
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Echo:
     def exchange(self, questions: Sequence[Question]) -> Iterator[Reply]:
         for question in questions:
             question_to_bytes(question)
-            yield receive(question, reply_to_bytes(Reply(question.client, question.step, 0, self.message)))
+            yield parse_reply(question, reply_to_bytes(Reply(question.client, question.step, 0, self.message)))
 
     def memories(self, ledger: Mapping[str, int]) -> Mapping[str, Memory]:
         return {}

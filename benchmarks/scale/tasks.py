@@ -21,7 +21,7 @@ from cotempo.events.records.grid import Grid
 from cotempo.events.records.record import Record
 from cotempo.events.shared_function.client import likelihood
 from cotempo.federation import Method, Rng, Roster
-from cotempo.federation.rounds import pose
+from cotempo.federation.rounds import make_questions
 
 if TYPE_CHECKING:
     import torch
@@ -63,13 +63,13 @@ class Intensities(Task):
     def is_learned(self, state: Any) -> bool:
         """Once rounds of learning have begun, until their last."""
         ask = self.method.model_copy(update={"rounds": 10**9}).ask(state, ["x"], Rng(0))
-        return ask is not None and ask.phase in self.method.late
+        return ask is not None and ask.phase in self.method.staleness
 
     def loss(self, engine: InProcess, state: Any, ledger: Mapping[str, int]) -> float:
         """Minus the gain in nats per held-out event over the client's own constant rate, over all events."""
         method, names = self.method, engine.names()
         ask = method.model_copy(update={"rounds": 10**9}).ask(state, names, Rng(0))
-        questions = pose(ask, "loss", 1, 1, [ledger, ledger])
+        questions = make_questions(ask, "loss", 1, 1, [ledger, ledger])
         sites = [engine.sites[name] for name in names]
         memories = [site.memory(ledger.get(site.client, 0)) for site in sites]
         rngs = [Rng(0, "loss", site.client) for site in sites]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from cotempo.data import READERS, Events, Posts, Series
 from cotempo.federation import Method
 from cotempo.federation.registry import methods
-from cotempo.social.backbone import EventLearner
+from cotempo.social.graph_model.learner import EventLearner
 from cotempo.testing import example
 
 Reading = dict[str, NDArray[np.float64]]
@@ -189,8 +189,11 @@ def halves(table: Any) -> tuple[Any, Any]:
 def from_files(*tables: Any) -> Any:
     """One client's table, read from what several files hold, one after the other."""
     kind = tables[0].kind
-    windows = {"windows": pd.concat([table.windows_frame() for table in tables])} if kind == "events" else {}
-    (read,) = READERS[kind](pd.concat([table.to_frame() for table in tables]), **windows).values()
+    sides = {
+        side: pd.concat([pd.DataFrame(table.side_tables()[side]) for table in tables])
+        for side in tables[0].side_tables()
+    }
+    (read,) = READERS[kind](pd.concat([table.to_frame() for table in tables]), **sides).values()
     return read
 
 

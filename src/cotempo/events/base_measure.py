@@ -20,9 +20,10 @@ from cotempo.events.curves.timeline import Timeline, choose_curve, profile
 from cotempo.events.gain import process_likelihood
 from cotempo.events.records.design import FeatureDesign, dispersion
 from cotempo.events.records.history import WHOLE, unroll
-from cotempo.events.records.record import FOLDS, Floats, Record
+from cotempo.events.records.record import FOLDS, Record
 from cotempo.events.records.summary import OCTAVES, Summary, gap_histogram, gap_quantiles, rounded_span
 from cotempo.federation import Answers, Expect, Message, Question, Spec
+from cotempo.typing import Floats
 
 if TYPE_CHECKING:
     from cotempo.events.fedpp import FedPP

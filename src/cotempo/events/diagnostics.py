@@ -11,7 +11,7 @@ from scipy import stats
 
 from cotempo.errors import DataError
 from cotempo.events.intensities.over_time import Band
-from cotempo.events.records.record import Floats
+from cotempo.typing import Floats
 
 
 class Rescaling(NamedTuple):

@@ -25,13 +25,12 @@ from cotempo.events.cox.aggregation import SUMMANDS, Normal, aggregate, divergen
 from cotempo.events.curves.timeline import CELLS, LEAST_CELLS
 from cotempo.events.records.design import FeatureDesign
 from cotempo.events.records.encoder_inputs import HISTORY
-from cotempo.events.records.record import Floats, Record, read_record
+from cotempo.events.records.record import Record, read_record
 from cotempo.events.unused import refuse_unused
 from cotempo.federation import (
     Answers,
     Ask,
     Expect,
-    Late,
     Message,
     Method,
     Metrics,
@@ -40,8 +39,10 @@ from cotempo.federation import (
     Rng,
     Roster,
     Spec,
+    Staleness,
     register,
 )
+from cotempo.typing import Floats
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -160,12 +161,12 @@ class FedPP(Method):
 
     def prepare(self, table: Table) -> Record:
         """Read events and windows as arrays."""
-        record = self.read(table)
+        record = self.read_table(table)
         if self.window is not None and not (self.window[0] <= record.start.min() <= record.end.max() <= self.window[1]):
             raise DataError([Problem(f"all windows must lie in {self.window}, the window all clients agreed on")])
         return record
 
-    def read(self, table: Table) -> Record:
+    def read_table(self, table: Table) -> Record:
         """Return a table as a record."""
         return read_record(table)
 
@@ -256,11 +257,11 @@ class SharedPrior(FedPP):
         return super().needs(state, phase) if self.kernel in HISTORY else phase in ("span", "train")
 
     @property
-    def late(self) -> Mapping[str, Late]:
+    def staleness(self) -> Mapping[str, Staleness]:
         """Rounds of learning, unless the divergence needs every posterior by itself."""
         return {} if self.aggregation == "mmd" else {"train": "weighted"}
 
-    def read(self, table: Table) -> Record:
+    def read_table(self, table: Table) -> Record:
         """Return a table as a record, with types where they matter."""
         if self.marks and isinstance(table, Events) and not table.marks:
             raise DataError([Problem("events must have marks where marks=True, these have none; leave marks out")])

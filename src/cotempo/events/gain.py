@@ -8,8 +8,8 @@ import numpy as np
 
 from cotempo.events.processes.base import PointProcess
 from cotempo.events.records.history import Unrolled
-from cotempo.events.records.record import Floats
 from cotempo.federation import Benefit
+from cotempo.typing import Floats
 
 
 def seen_likelihood(log_rate: Floats, unrolled: Unrolled) -> float:

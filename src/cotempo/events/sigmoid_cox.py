@@ -15,7 +15,8 @@ from cotempo.events.curves.shapes import Shape, learn_shapes
 from cotempo.events.intensities.over_time import DrawnIntensity, log_likelihood
 from cotempo.events.records.encoder_inputs import HISTORY
 from cotempo.events.records.grid import Grid
-from cotempo.events.records.record import Floats, Record, as_events, read_record
+from cotempo.events.records.record import Record, as_events, read_record
+from cotempo.typing import Floats
 
 if TYPE_CHECKING:
     from cotempo.events.intensities.encoder_intensity import EncoderIntensity

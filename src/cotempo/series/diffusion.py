@@ -12,7 +12,6 @@ from pydantic import Field, ValidationError
 from cotempo.data import Series, read_series
 from cotempo.errors import DataError, ParameterError, Problem
 from cotempo.federation import Rng
-from cotempo.federation.method import explain
 from cotempo.series.calibration import calibrate
 from cotempo.series.corrected import Corrected, passes, train_imputers
 from cotempo.series.filling import Filler, Networks, Stage, Tied
@@ -26,6 +25,7 @@ from cotempo.series.settings import Sizes
 from cotempo.series.ties import Ties
 from cotempo.series.windowed import learn, usual_window
 from cotempo.series.windows import Rows, need_rows, windows_of
+from cotempo.settings import explain
 
 HELD, LEAST, MOST = 2000, 0.05, 0.2
 
@@ -66,7 +66,7 @@ class SeriesDiffusion(Sizes):
         try:
             super().__init__(**parameters)
         except ValidationError as error:
-            raise ParameterError(explain(error, type(self).__name__, type(self).model_fields)) from None
+            raise ParameterError(explain(error, type(self))) from None
 
     def fit(self, series: Any, *, seed: int = 0) -> SeriesModel:
         """Learn from a table or any dataframe of one client, and return the fitted model."""

@@ -12,7 +12,6 @@ from cotempo.data import Series
 from cotempo.data.tables import numbered
 from cotempo.errors import ParameterError
 from cotempo.federation import Rng
-from cotempo.federation.method import explain
 from cotempo.series.calibration import Calibration
 from cotempo.series.choosing import calibrate
 from cotempo.series.diffusion import as_series, refuse_unseen
@@ -21,6 +20,7 @@ from cotempo.series.imputed import Owner, put_back
 from cotempo.series.moments import Units, sum_units
 from cotempo.series.windowed import learn, usual_window
 from cotempo.series.windows import Rows
+from cotempo.settings import explain
 
 Floats = NDArray[np.float64]
 
@@ -60,7 +60,7 @@ class SeriesMoments(BaseModel):
         try:
             super().__init__(**parameters)
         except ValidationError as error:
-            raise ParameterError(explain(error, type(self).__name__, type(self).model_fields)) from None
+            raise ParameterError(explain(error, type(self))) from None
 
     def fit(self, series: Any, *, seed: int = 0) -> MomentsModel:
         """Learn from a table or any dataframe of one client, and return the fitted model; `seed` changes nothing."""

@@ -11,14 +11,14 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from cotempo.errors import ParameterError, nearest
+from cotempo.typing import Floats
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-Floats = NDArray[np.float64]
 Rule = Literal["kl", "wasserstein", "fedavg", "mmd"]
 WIDTH = 1.0
 

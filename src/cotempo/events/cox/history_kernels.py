@@ -16,7 +16,7 @@ from torch import Tensor
 
 from cotempo.events.cox.kernels import KernelFeatures
 from cotempo.events.records.encoder_inputs import LIGHT, EncoderInputs
-from cotempo.events.records.record import Floats
+from cotempo.typing import Floats
 
 LAYERS, WIDTH, HEADS = 2, 32, 4
 EMBEDDING, TYPE_WIDTH = 4, 4

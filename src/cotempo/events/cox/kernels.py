@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from cotempo.errors import CotempoError
-from cotempo.events.records.record import Floats
+from cotempo.typing import Floats
 
 JITTER = 1e-6
 # Width of the deep kernel's layer, and the dimension of its embedding.

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from cotempo.events.cox import updates as cox
 from cotempo.events.cox.kernels import KernelFeatures, basis
-from cotempo.events.records.record import Floats
+from cotempo.typing import Floats
 
 if TYPE_CHECKING:
     from cotempo.events.fedpp import PriorMemory

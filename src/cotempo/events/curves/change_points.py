@@ -10,12 +10,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from cotempo.events.records.record import Floats
-
-Indices = NDArray[np.intp]
+from cotempo.typing import Floats, Indices
 
 SHAPE = 1.0
 DEAD = 0.05

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cotempo.events.curves.change_points import Indices
-from cotempo.events.records.record import Floats
+from cotempo.typing import Floats, Indices
 
 # How many events must stand in the stretches of the same length on both sides.
 NEIGHBOURS = 25

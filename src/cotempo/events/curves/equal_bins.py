@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cotempo.events.curves.change_points import SHAPE, Indices, dead_chance, inverse_rate, mean_rate, segment_evidence
+from cotempo.events.curves.change_points import SHAPE, dead_chance, inverse_rate, mean_rate, segment_evidence
 from cotempo.events.curves.smoothers import akaike, bin_numbers
-from cotempo.events.records.record import Floats
+from cotempo.typing import Floats, Indices
 
 
 class Bins(NamedTuple):

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import cho_solve, cholesky
 
-from cotempo.events.records.record import Floats
+from cotempo.typing import Floats
 
 COARSE = 84
 NEWTON = 30

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import logsumexp
 
-from cotempo.events.curves.change_points import Indices, Segments, mean_rate, segment
+from cotempo.events.curves.change_points import Segments, mean_rate, segment
 from cotempo.events.curves.dead_times import find_dead_times
 from cotempo.events.curves.equal_bins import Bins, learn_bins, make_bins
 from cotempo.events.curves.smoothers import Smooth, smooth, smooth_by
 from cotempo.events.curves.waves import Wave, learn_waves
-from cotempo.events.records.record import Floats
+from cotempo.typing import Floats, Indices
 
 DRAWS = 1000
 # Models with less of the posterior than this are left out.

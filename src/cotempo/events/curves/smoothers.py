@@ -11,7 +11,7 @@ import numpy as np
 from scipy.fft import dct, idct
 from scipy.special import xlogy
 
-from cotempo.events.records.record import Floats
+from cotempo.typing import Floats
 
 
 def histogram(count: Floats, exposure: Floats) -> Floats:

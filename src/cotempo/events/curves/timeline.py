@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from cotempo.events.curves.change_points import level as steps
 from cotempo.events.curves.shapes import Shape, learn_shapes
 from cotempo.events.curves.smoothers import density, histogram
-from cotempo.events.records.record import Floats
+from cotempo.typing import Floats
 
 PARTS = 48
 CELLS, LEAST_CELLS = 1008, 48

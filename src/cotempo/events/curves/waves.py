@@ -20,7 +20,7 @@ from scipy.linalg import cho_solve, cholesky, solve_triangular
 from scipy.ndimage import gaussian_filter1d
 from scipy.special import expit, logit, logsumexp
 
-from cotempo.events.records.record import Floats
+from cotempo.typing import Floats
 
 # The lattice the search moves on: length scales in windows, from long to short, and amplitudes.
 LENGTHS = 2.0 * 1.3 ** -np.arange(23.0)

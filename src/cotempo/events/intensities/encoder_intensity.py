@@ -16,8 +16,9 @@ from cotempo.events.intensities.marks import add_types, as_history, by_type, gai
 from cotempo.events.intensities.over_time import Band
 from cotempo.events.records.encoder_inputs import EncoderInputs, inputs_at_times, inputs_of_record
 from cotempo.events.records.history import SPIKES, WHOLE, look_back, unroll, waits
-from cotempo.events.records.record import Floats, Record, as_events
+from cotempo.events.records.record import Record, as_events
 from cotempo.events.records.summary import Summary
+from cotempo.typing import Floats
 
 if TYPE_CHECKING:
     from cotempo.events.cox.posterior import Relative

@@ -24,11 +24,12 @@ from cotempo.events.records.design import FINE, even_pieces
 from cotempo.events.records.encoder_inputs import HISTORY
 from cotempo.events.records.grid import Grid
 from cotempo.events.records.history import WHOLE, look_back, unroll, waits
-from cotempo.events.records.record import Floats, Record, as_events
+from cotempo.events.records.record import Record, as_events
 from cotempo.events.records.summary import Summary
 from cotempo.events.shared_function.client import curve_rate, inform, likelihood, relative_mean
 from cotempo.events.shared_function.state import FunctionMemory, FunctionState, gather, no_rows, to_torch
 from cotempo.federation import Fitted
+from cotempo.typing import Floats
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 from cotempo.data import Events
 from cotempo.errors import DataError, ParameterError
 from cotempo.events.intensities.over_time import Band, NextEvent
-from cotempo.events.records.record import Floats, Record, as_events
+from cotempo.events.records.record import Record, as_events
+from cotempo.typing import Floats
 
 # Steps of a forecast, as shares of the time looked ahead: fine at first, where hazards have their spikes.
 AHEAD = np.unique(np.concatenate([[0.0], np.geomspace(1e-5, 1.0, 200), np.linspace(0.0, 1.0, 201)]))

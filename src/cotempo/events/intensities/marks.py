@@ -10,7 +10,8 @@ import numpy as np
 from cotempo.data import Events
 from cotempo.errors import DataError, nearest
 from cotempo.events.intensities.over_time import Band
-from cotempo.events.records.record import Floats, Record
+from cotempo.events.records.record import Record
+from cotempo.typing import Floats
 
 if TYPE_CHECKING:
     from cotempo.events.cox.posterior import Relative

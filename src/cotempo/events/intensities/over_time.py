@@ -15,7 +15,8 @@ from scipy.stats import norm
 from cotempo.data import Events
 from cotempo.errors import DataError, ParameterError
 from cotempo.events.records.grid import Grid
-from cotempo.events.records.record import Floats, Record, as_events, read_record
+from cotempo.events.records.record import Record, as_events, read_record
+from cotempo.typing import Floats
 
 CELLS = 1000
 DRAWS = 200

@@ -14,10 +14,11 @@ from cotempo.errors import DataError, Problem
 from cotempo.events.gain import gains
 from cotempo.events.intensities.given_history import IntensityGivenHistory
 from cotempo.events.records.gaps import Gaps, log_likelihood_parts, make_gaps
-from cotempo.events.records.record import Floats, Record, read_record
+from cotempo.events.records.record import Record, read_record
 from cotempo.federation import Fitted, Method, Outcome, Rng, Roster, register
 from cotempo.learners import FedAvg
 from cotempo.learners.state import LearnerMemory
+from cotempo.typing import Floats
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cotempo.events.records.history import Unrolled
-from cotempo.events.records.record import Floats, Record
+from cotempo.events.records.record import Record
 from cotempo.events.records.summary import Summary
+from cotempo.typing import Floats
 
 
 class PointProcess(ABC):

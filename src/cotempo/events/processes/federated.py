@@ -24,7 +24,7 @@ from cotempo.events.intensities.given_history import IntensityGivenHistory
 from cotempo.events.processes import make_process
 from cotempo.events.processes.base import PointProcess
 from cotempo.events.records.history import WHOLE, look_back, unroll, waits
-from cotempo.events.records.record import Floats, Record, read_record
+from cotempo.events.records.record import Record, read_record
 from cotempo.events.records.summary import Summary
 from cotempo.events.unused import refuse_unused
 from cotempo.federation import (
@@ -43,6 +43,7 @@ from cotempo.federation import (
     Spec,
     register,
 )
+from cotempo.typing import Floats
 
 OVER_TIME = ("profile", "histogram", "density", "steps")
 ONE_SHOT = ("poisson", *OVER_TIME)

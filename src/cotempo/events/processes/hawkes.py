@@ -8,8 +8,9 @@ import numpy as np
 
 from cotempo.events.processes.base import PointProcess
 from cotempo.events.records.history import Unrolled
-from cotempo.events.records.record import Floats, Record
+from cotempo.events.records.record import Record
 from cotempo.events.records.summary import Summary
+from cotempo.typing import Floats
 
 # Below 1, over-relaxed expectation-maximisation still converges (Salakhutdinov and Roweis, 2003).
 RELAXATION = 0.8

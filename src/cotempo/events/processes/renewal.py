@@ -9,8 +9,9 @@ from scipy.special import log_ndtr, logsumexp
 
 from cotempo.events.processes.base import PointProcess
 from cotempo.events.records.history import Unrolled
-from cotempo.events.records.record import Floats, Record
+from cotempo.events.records.record import Record
 from cotempo.events.records.summary import Summary
+from cotempo.typing import Floats
 
 
 @dataclass(frozen=True)

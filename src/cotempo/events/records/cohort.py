@@ -19,8 +19,9 @@ from cotempo.events.cox.updates import CellCounts
 from cotempo.events.records.design import FeatureDesign
 from cotempo.events.records.encoder_inputs import HISTORY, inputs_of_record
 from cotempo.events.records.grid import Grid
-from cotempo.events.records.record import Floats, Record
+from cotempo.events.records.record import Record
 from cotempo.federation import Rng
+from cotempo.typing import Floats
 
 if TYPE_CHECKING:
     from cotempo.events.fedpp import SharedPrior

@@ -12,8 +12,9 @@ from cotempo.events.processes import make_process
 from cotempo.events.processes.base import PointProcess
 from cotempo.events.processes.hawkes import Hawkes
 from cotempo.events.records.history import WHOLE, Unrolled, unroll
-from cotempo.events.records.record import Floats, Record
+from cotempo.events.records.record import Record
 from cotempo.events.records.summary import Summary
+from cotempo.typing import Floats
 
 DIMENSIONS = 5
 FEATURE_BIN = 0.5

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from cotempo.events.records.history import SPIKES
-from cotempo.events.records.record import Floats, Record
+from cotempo.events.records.record import Record
+from cotempo.typing import Floats
 
 if TYPE_CHECKING:
     import torch

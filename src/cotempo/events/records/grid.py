@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cotempo.errors import ParameterError
-from cotempo.events.records.record import Floats, Record
+from cotempo.events.records.record import Record
+from cotempo.typing import Floats
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cotempo.events.records.record import Floats, Record
+from cotempo.events.records.record import Record
+from cotempo.typing import Floats
 
 # Where a gap between two events is cut, finely after the event, where hazards have their spikes; finer for networks.
 CUTS = np.array([0.0, 0.01, 0.05, 0.2, 0.45, 0.7, 1.0])

@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from cotempo.data import Events, Table
 from cotempo.errors import DataError, ParameterError, Problem
+from cotempo.typing import Floats
 
-Floats = NDArray[np.float64]
 FOLDS = 5
 # Blocks of each fold that a window is cut into where there are too few windows to deal out.
 BLOCKS = 5

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cotempo.events.records.record import Floats, Record
+from cotempo.events.records.record import Record
+from cotempo.typing import Floats
 
 # Gaps are counted in half octaves of the span: the unit of time does not matter.
 OCTAVES = np.arange(-60.0, 60.5, 0.5)

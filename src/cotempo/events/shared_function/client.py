@@ -14,7 +14,7 @@ from cotempo.events.curves.levels import LevelSetting, OwnRate, own_rate
 from cotempo.events.gain import gains, seen_likelihood
 from cotempo.events.records.design import FeatureRows, dispersion, make_rows, moments
 from cotempo.events.records.history import WHOLE, unroll
-from cotempo.events.records.record import Floats, Record
+from cotempo.events.records.record import Record
 from cotempo.events.records.summary import Summary
 from cotempo.events.shared_function.state import (
     FunctionMemory,
@@ -26,6 +26,7 @@ from cotempo.events.shared_function.state import (
     without_function,
 )
 from cotempo.federation import Answers, Message, Question, Rng
+from cotempo.typing import Floats
 
 if TYPE_CHECKING:
     from cotempo.events.shared_function.method import SharedFunction

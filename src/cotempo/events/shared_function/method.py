@@ -31,7 +31,7 @@ from cotempo.events.base_measure import (
 from cotempo.events.fedpp import FedPP
 from cotempo.events.gain import benefits
 from cotempo.events.records.design import DIMENSIONS, place_inducing, whitening
-from cotempo.events.records.record import Floats, Record
+from cotempo.events.records.record import Record
 from cotempo.events.shared_function import client
 from cotempo.events.shared_function.state import (
     FunctionMemory,
@@ -42,7 +42,8 @@ from cotempo.events.shared_function.state import (
     without_function,
 )
 from cotempo.events.unused import refuse_unused
-from cotempo.federation import Answers, Ask, Benefit, Expect, Late, Message, Outcome, Question, Rng, Roster, Spec
+from cotempo.federation import Answers, Ask, Benefit, Expect, Message, Outcome, Question, Rng, Roster, Spec, Staleness
+from cotempo.typing import Floats
 
 Absorbed = tuple[FunctionState, dict[str, float]]
 # The shape of the levels' prior where complete sequences say that all levels are one.
@@ -92,9 +93,9 @@ class SharedFunction(FedPP):
         return len(self.models) == 1 and not self.compare
 
     @property
-    def late(self) -> Mapping[str, Late]:
+    def staleness(self) -> Mapping[str, Staleness]:
         """Rounds of learning."""
-        return {} if self.kernel == "time" else {"learn": "kept", "refit": "kept"}
+        return {} if self.kernel == "time" else {"learn": "replace", "refit": "replace"}
 
     def needs(self, state: Any, phase: str) -> bool:
         """Say whether a phase is part of this run."""

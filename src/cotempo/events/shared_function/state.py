@@ -10,7 +10,8 @@ import numpy as np
 
 from cotempo.events.base_measure import NONE, BaseMeasure, open_measure
 from cotempo.events.records.design import DIMENSIONS, FeatureRows
-from cotempo.events.records.record import Floats, Record
+from cotempo.events.records.record import Record
+from cotempo.typing import Floats
 
 if TYPE_CHECKING:
     from cotempo.events.shared_function.method import SharedFunction
