@@ -19,7 +19,7 @@ VARIANTS = {
 }
 QUICK = ("order_of_clients_is_irrelevant", "batched_equals_looped", "verbs_change_nothing_they_are_given",
          "state_and_memory_survive_disk", "nothing_raw_crosses", "a_lost_answer_is_a_lost_question",
-         "bad_messages_are_left_out", "comers_and_goers_cost_only_themselves")  # fmt: skip
+         "bad_messages_are_left_out", "churn_costs_only_the_affected")  # fmt: skip
 CLIENTS, _ = make_events(clients=3, sequences=5, length=4.0, marks=2, seed=1)
 
 
