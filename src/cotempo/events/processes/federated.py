@@ -11,14 +11,7 @@ from numpy.typing import ArrayLike
 from pydantic import Field, model_validator
 
 from cotempo.data import Events, Table, make_events
-from cotempo.events.base_measure import (
-    absorb_describe,
-    absorb_span,
-    answer_describe,
-    answer_span,
-    expect_describe,
-    expect_span,
-)
+from cotempo.events import base_measure
 from cotempo.events.gain import benefits, gains, process_likelihood
 from cotempo.events.intensities.given_history import IntensityGivenHistory
 from cotempo.events.processes import make_process
@@ -155,10 +148,10 @@ class FedPointProcess(Method):
     ) -> tuple[Message, ProcessMemory | None]:
         """Answer by sums, and nothing but sums once the span is known."""
         if question.phase == "span":
-            return answer_span(prepared), None
+            return base_measure.answer_span(prepared), None
         known = prepared.part(held=False)
         if question.phase == "describe":
-            return answer_describe(known, question.common["span"]), None
+            return base_measure.answer_describe(known, question.common["span"]), None
         process, parameters = self.make(question.common["summary"]), question.common["parameters"]
         unrolled = unroll(known, process.decays, WHOLE)
         if question.phase == "learn":
@@ -188,9 +181,9 @@ class FedPointProcess(Method):
     ) -> tuple[ProcessState, Metrics]:
         """Make better parameters of the total."""
         if not len(state.span):
-            return replace(state, span=absorb_span(answers)), {}
+            return replace(state, span=base_measure.absorb_span(answers)), {}
         if not len(state.summary):
-            found = absorb_describe(answers, state.span)
+            found = base_measure.absorb_describe(answers, state.span)
             summary = found.to_array()
             return replace(state, summary=summary, parameters=self.make(summary).start()), {"events": found.events}
         if state.step == self.steps:
@@ -206,9 +199,9 @@ class FedPointProcess(Method):
     def expects(self, state: ProcessState, phase: str) -> Expect:
         """Say what valid answers look like; all but the span are sums."""
         if phase == "span":
-            return expect_span()
+            return base_measure.expect_span()
         if phase == "describe":
-            return expect_describe()
+            return base_measure.expect_describe()
         if phase == "level":
             fields = {"fit": Spec((), "float", description="log-likelihood of your events")}
             words = "gain per event held out, alone and together"

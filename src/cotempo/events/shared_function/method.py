@@ -16,18 +16,8 @@ from scipy.optimize import brentq
 from scipy.special import digamma
 
 from cotempo.data import Table
-from cotempo.events.base_measure import (
-    AGAIN,
-    STAGES,
-    absorb_measure,
-    advance,
-    curve_fields,
-    design_effect,
-    design_fields,
-    dispersion_spec,
-    expect_measure,
-    measure_message,
-)
+from cotempo.events import base_measure
+from cotempo.events.base_measure import AGAIN, STAGES
 from cotempo.events.fedpp import FedPP
 from cotempo.events.gain import benefits
 from cotempo.events.records.design import DIMENSIONS, place_inducing, whitening
@@ -129,15 +119,15 @@ class SharedFunction(FedPP):
     def _message(self, state: FunctionState) -> Message:
         """Return everything a client needs to know at this stage."""
         if state.stage in (*STAGES, *AGAIN):
-            return measure_message(state)
-        known, design = design_fields(state.design), state.design
+            return base_measure.measure_message(state)
+        known, design = base_measure.design_fields(state.design), state.design
         if state.stage == "features":
             return Message(known)
         if self.kernel == "time":
-            return Message({**known, **curve_fields(state.timeline)})
+            return Message({**known, **base_measure.curve_fields(state.timeline)})
         arrays = {name: getattr(state, name) for name in ("inducing", "kernel", "mean", "root", "rate")}
         known |= {"centre": design.centre, "whiten": design.whiten, **arrays}
-        curve = curve_fields(state.timeline) if state.stage == "compare" and self.kernel == "auto" else {}
+        curve = base_measure.curve_fields(state.timeline) if state.stage == "compare" and self.kernel == "auto" else {}
         return Message({**known, **curve})
 
     def answer(
@@ -166,10 +156,10 @@ class SharedFunction(FedPP):
         }  # fmt: skip
         if state.stage in makers:
             return makers[state.stage](state, answers)
-        return absorb_measure(self, state, answers)
+        return base_measure.absorb_measure(self, state, answers)
 
     def _absorb_features(self, state: FunctionState, answers: Answers) -> Absorbed:
-        effect, shape = design_effect(answers.sum["dispersion"]), 4.0
+        effect, shape = base_measure.design_effect(answers.sum["dispersion"]), 4.0
         if state.design.base == "curve":
             # How strongly levels are drawn together on the curve is known from complete sequences.
             effect, shape = 1.0, min(float(state.timeline.own[0]), POOLED_SHAPE)
@@ -181,7 +171,7 @@ class SharedFunction(FedPP):
             first_moment=nothing, second_moment=nothing, mean=np.zeros(len(inducing)), root=np.eye(len(inducing)),
             rate=np.array([shape, shape / 2, effect]), curvature=np.zeros((len(inducing),) * 2),
         )  # fmt: skip
-        return advance(self, state), {"design effect": effect}
+        return base_measure.advance(self, state), {"design effect": effect}
 
     def _absorb_learn(self, state: FunctionState, answers: Answers) -> Absorbed:
         r"""Posterior from two sums: :math:`\Sigma^{-1} = I + \sum_c S_c`, :math:`\mu = \Sigma \sum_c h_c`."""
@@ -198,7 +188,7 @@ class SharedFunction(FedPP):
             rate=np.array([shape, rate, state.rate[2]]),
         )  # fmt: skip
         last = max(self.refit_rounds, 1) if state.stage == "refit" else self.rounds
-        return (state if state.step < last else advance(self, state)), {"fit": float(total["fit"])}
+        return (state if state.step < last else base_measure.advance(self, state)), {"fit": float(total["fit"])}
 
     def _absorb_compare(self, state: FunctionState, answers: Answers) -> Absorbed:
         """Keep the simplest model whose held-out likelihood, summed over clients, is not surely worse than the best.
@@ -209,7 +199,9 @@ class SharedFunction(FedPP):
         models = self.models
         if self.sums_up:
             gain = float(answers.sum["gains"].sum() / max(answers.sum["events"], 1.0))
-            return advance(self, replace(state, kept=models[0])), {f"held-out gain of the {models[0]}": gain}
+            return base_measure.advance(self, replace(state, kept=models[0])), {
+                f"held-out gain of the {models[0]}": gain
+            }
         gains = np.stack([answers[name]["gains"] for name in answers.names])
         if models[0] == "curve" and state.design.base == "curve":
             gains[:, 1] = gains[:, 0]  # one model, but for how its level is learned
@@ -222,16 +214,18 @@ class SharedFunction(FedPP):
         state = replace(state, compared=compared, kept=kept)
         state = without_function(state) if kept == "base" else state
         found = dict(zip(models, gains.sum(axis=(0, 2)) / max(events.sum(), 1.0), strict=True))
-        return advance(self, state), {f"held-out gain of the {n}": float(value) for n, value in found.items()}
+        return base_measure.advance(self, state), {
+            f"held-out gain of the {n}": float(value) for n, value in found.items()
+        }
 
     def _absorb_curvature(self, state: FunctionState, answers: Answers) -> Absorbed:
         scale = max(state.clients / len(answers.names), 1.0)
-        return advance(self, replace(state, curvature=scale * answers.sum["curvature"])), {}
+        return base_measure.advance(self, replace(state, curvature=scale * answers.sum["curvature"])), {}
 
     def expects(self, state: FunctionState, phase: str) -> Expect:
         """Return what valid answers look like; all but the span, and a comparison of models or clients, are sums."""
         if phase in (*STAGES, *AGAIN):
-            return expect_measure(self, state, phase)
+            return base_measure.expect_measure(self, state, phase)
         if phase == "compare":
             words = "gain of each model on both halves of your held-out events"
             fields = {
@@ -244,7 +238,7 @@ class SharedFunction(FedPP):
         count = len(state.inducing)
         if phase == "features":
             moments = Spec((1 + DIMENSIONS + DIMENSIONS**2,), description="moments of your features")
-            fields = {"dispersion": dispersion_spec(), "moments": moments}
+            fields = {"dispersion": base_measure.dispersion_spec(), "moments": moments}
         elif phase == "curvature":
             fields = {"curvature": Spec((count, count), description="your information about the shared function")}
         else:
