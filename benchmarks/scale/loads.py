@@ -101,7 +101,7 @@ def make_load(name: str, clients: int, rounds: int) -> tuple[Method, dict[str, A
     """A method and its clients."""
     if name == "fedpp":
         tables, _ = ct.make_events(clients=clients, sequences=2, seed=0)
-        method = ct.FedPP(kernel="history", base="poisson", rounds=rounds, inducing=20, compare=False, settle=0)
+        method = ct.FedPP(kernel="history", base="poisson", rounds=rounds, inducing=20, compare=False, refit_rounds=0)
         return method, dict(tables)
     rng = np.random.default_rng(0)
     series = {f"c{number:07d}": Series.from_arrays(rng.normal(size=(2, 1))) for number in range(clients)}

@@ -57,7 +57,8 @@ def make_case(name: str) -> Case:
     method, clients, public = example(methods()[own])
     options = CHANGES[change] if change else SCALED if isinstance(method, EventLearner) else {}
     given = method.model_dump(include=method.model_fields_set)
-    return Case(type(method)(**{**given, **options}), {k: _dated(t) for k, t in clients.items()}, public)
+    values = {key: value for key, value in {**given, **options}.items() if value is not ...}
+    return Case(methods()[own](**values), {k: _dated(t) for k, t in clients.items()}, public)
 
 
 # As published, graph learners of posts are told the date itself; told it in the client's own units, they are to be
@@ -70,9 +71,9 @@ CHANGES: dict[str, dict[str, Any]] = {
         "kernel": "time",
         "rounds": 1,
         "epochs": 1,
-        "settle": 5,
-        "base_rounds": 25,
-        "compare": None,
+        "refit_rounds": ...,  # left out
+        "base_rounds": ...,
+        "compare": ...,
     },
     "poisson": {"process": "poisson", "rounds": 30, "compare": True},
     "profile": {"process": "profile", "rounds": 30, "compare": True},
@@ -82,7 +83,7 @@ CHANGES: dict[str, dict[str, Any]] = {
 }
 OURS = [name for name, method in methods().items() if method.__module__.startswith("cotempo.")]
 CASES = (
-    *OURS, "FedPP, history", "FedPP, paper", "FedSimple, poisson", "FedSimple, profile", "FedAvg, compare",
+    *OURS, "FedPP, history", "FedPP, paper", "FedPointProcess, poisson", "FedPointProcess, profile", "FedAvg, compare",
     "FDBNL, scaled", "PFDBNL, scaled",
 )  # fmt: skip
 

@@ -150,15 +150,14 @@ def load(folder: str | Path, *, device: Device | None = None) -> Any:
     folder = Path(folder)
     try:
         about = json.loads((folder / "fitted.json").read_text())
-        cls = find_method(about["method"])
-        method = cls(**{**about["parameters"], **({"device": device} if device else {})})
+        method = find_method(about["method"])(**{**about["parameters"], **({"device": device} if device else {})})
         schemas = {
             name: Schema(kind=schema["kind"], columns=tuple(schema["columns"]), unit=schema["unit"])
             for name, schema in about["schemas"].items()
         }
         outcome = Outcome(
             method,
-            decode((folder / "state.safetensors").read_bytes(), cls.State),
+            decode((folder / "state.safetensors").read_bytes(), method.State),
             schemas,
             unstack(decode((folder / "memories.safetensors").read_bytes()), *method.memory_types),
             tuple(json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()),
