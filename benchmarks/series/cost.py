@@ -21,7 +21,7 @@ from setting import WINDOW, load
 from cotempo.data import Series, hide, mask_rows
 from cotempo.federation import Rng
 from cotempo.series import SeriesDiffusion, interpolate
-from cotempo.series.guided import GuidedFiller
+from cotempo.series.filling.guided import GuidedFiller
 from cotempo.series.windows import Rows
 
 GUIDED = {"sampler": "ddim", "sampler_steps": 200, "warm_start": 1.0}

@@ -26,7 +26,7 @@ from results import write_results
 from setting import NAMES, WINDOW, Setting, make_setting
 
 from cotempo.series import FedTDD, interpolate
-from cotempo.series.baselines import train_central, train_local
+from cotempo.series.baselines.alone import train_central, train_local
 from cotempo.series.metrics import ContextFID, correlational, discriminative_all, predictive_all
 from cotempo.series.windows import Rows
 

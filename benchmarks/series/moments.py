@@ -137,7 +137,7 @@ def learn(method: str, name: str, train: np.ndarray, seed: int, device: str) -> 
     elif method == "saits":
         import torch
 
-        from cotempo.series.peers import train_peer
+        from cotempo.series.baselines.pypots import train_peer
 
         torch.manual_seed(seed)
         model = train_peer("saits", Series.from_arrays(train), epochs=60)

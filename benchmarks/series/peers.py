@@ -24,7 +24,7 @@ from setting import WINDOW, load
 
 from cotempo.data import Series
 from cotempo.series import SeriesDiffusion, interpolate
-from cotempo.series.peers import train_peer
+from cotempo.series.baselines.pypots import train_peer
 
 
 def compare(seed: int, steps: int, names: list[str]) -> list[dict]:

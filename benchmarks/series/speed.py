@@ -18,12 +18,12 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from results import write_results
 
 from cotempo.federation import Rng
-from cotempo.series import layers
-from cotempo.series.learned import Learned
-from cotempo.series.noise import Noise
+from cotempo.series.nn import layers
+from cotempo.series.nn.state import Learned
+from cotempo.series.nn.noise import Noise
 from cotempo.series.settings import Sizes
-from cotempo.series.tasks import Denoising
-from cotempo.series.training import Material, train
+from cotempo.series.nn.losses import Denoising
+from cotempo.series.nn.training import Material, train
 
 FEATURES = 6
 

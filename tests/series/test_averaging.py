@@ -4,7 +4,7 @@ import numpy as np
 
 from cotempo.data import Series, hide, make_series
 from cotempo.series import interpolate
-from cotempo.series.averaging import average_imputers
+from cotempo.series.baselines.averaging import average_imputers
 from cotempo.series.settings import Sizes
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cotempo.data import make_series
-from cotempo.series.baselines import train_central, train_local
+from cotempo.series.baselines.alone import train_central, train_local
 from cotempo.series.plots import plot_gaps, plot_overlay, plot_parts, plot_samples
 
 

@@ -6,8 +6,8 @@ import pytest
 from cotempo.data import hide, make_series, mask_rows
 from cotempo.errors import ParameterError
 from cotempo.series import SeriesDiffusion
-from cotempo.series.calibration import Calibration, calibrate
-from cotempo.series.interpolation import interpolate_rows
+from cotempo.series.filling.calibration import Calibration, calibrate
+from cotempo.series.filling.interpolation import interpolate_rows
 from cotempo.series.metrics import interval_coverage
 from cotempo.series.settings import Sizes
 from cotempo.series.windows import Rows

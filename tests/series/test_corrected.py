@@ -7,13 +7,13 @@ import numpy as np
 import cotempo as ct
 from cotempo.data import Series
 from cotempo.federation import Rng
-from cotempo.series.corrected import Corrected, hide, hide_and_fill
-from cotempo.series.filling import Filler, Tied
-from cotempo.series.learned import Learned
+from cotempo.series.filling.corrected import Corrected, hide, hide_and_fill
+from cotempo.series.filling.stages import Filler, Tied
+from cotempo.series.nn.state import Learned
 from cotempo.series.scale import Scale
 from cotempo.series.settings import Sizes
-from cotempo.series.ties import Ties
-from cotempo.series.windowed import learn
+from cotempo.series.filling.factor_models import Ties
+from cotempo.series.moments.windowed import learn
 from cotempo.series.windows import Rows
 
 SIZES = Sizes(window=12, imputer_width=8, imputer_layers=1)

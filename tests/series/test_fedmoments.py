@@ -11,8 +11,8 @@ import cotempo as ct
 from cotempo.data import Series, hide, mask_cells
 from cotempo.errors import CotempoError
 from cotempo.series import interpolate
-from cotempo.series.choosing import split
-from cotempo.series.moments import find_units, sum_units
+from cotempo.series.moments.model_choice import split
+from cotempo.series.moments.moments import find_units, sum_units
 from cotempo.series.windows import Rows
 
 NAMES = ("a", "b", "c")

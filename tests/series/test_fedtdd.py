@@ -11,10 +11,11 @@ import cotempo as ct
 from cotempo.data import Series, hide, make_series
 from cotempo.errors import DataError, ParameterError, SchemaError
 from cotempo.federation import Rng
-from cotempo.series import FedTDD, interpolate, training
+from cotempo.series import FedTDD, interpolate
+from cotempo.series.nn import training
 from cotempo.series.owned import make_filler, set_apart, started
-from cotempo.series.parameters import narrow
-from cotempo.series.tasks import Denoising
+from cotempo.series.nn.parameters import narrow
+from cotempo.series.nn.losses import Denoising
 from cotempo.testing import CHECKS
 
 QUICK = (

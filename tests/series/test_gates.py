@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cotempo.series.filling import Filler
-from cotempo.series.gaps import BESIDE, EMPTY, KINDS, LONG_BESIDE, LONG_EMPTY, UNSEEN, kinds_of
-from cotempo.series.gates import Trial, choose_gates, fair_error, prove, weigh
+from cotempo.series.filling.stages import Filler
+from cotempo.series.filling.gaps import BESIDE, EMPTY, KINDS, LONG_BESIDE, LONG_EMPTY, UNSEEN, kinds_of
+from cotempo.series.filling.gates import Trial, choose_gates, fair_error, prove, weigh
 from cotempo.series.release import membership, nearest_distance, release
 from cotempo.series.scale import Scale
 from cotempo.series.settings import Sizes

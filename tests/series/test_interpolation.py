@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from cotempo.data import Series
 from cotempo.series import carry_forward, interpolate
-from cotempo.series.interpolation import interpolate_windows
+from cotempo.series.filling.interpolation import interpolate_windows
 
 
 @given(st.integers(0, 1000), st.integers(1, 20))

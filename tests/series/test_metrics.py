@@ -18,7 +18,7 @@ from cotempo.series.metrics import (
     predictive_all,
 )
 from cotempo.series.metrics.recurrent import WIDTH, read, reader_leaves
-from cotempo.series.parameters import draw, views
+from cotempo.series.nn.parameters import draw, views
 
 
 def test_crps_is_the_mean_over_pairs():

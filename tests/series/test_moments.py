@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cotempo.series.choosing import PRIORS, USUAL, hidings, split
-from cotempo.series.gaussian import Gaussian, mean_products
-from cotempo.series.interpolation import interpolate_rows
-from cotempo.series.moments import Moments, find_units, reach, sum_spreads, sum_units, sum_windows, to_steps
-from cotempo.series.windowed import first_guess, learn
+from cotempo.series.moments.model_choice import PRIORS, USUAL, hidings, split
+from cotempo.series.moments.gaussian import Gaussian, mean_products
+from cotempo.series.filling.interpolation import interpolate_rows
+from cotempo.series.moments.moments import Moments, find_units, reach, sum_spreads, sum_units, sum_windows, to_steps
+from cotempo.series.moments.windowed import first_guess, learn
 from cotempo.series.windows import Rows
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cotempo.errors import ParameterError
-from cotempo.series.peers import train_peer
+from cotempo.series.baselines.pypots import train_peer
 
 HERE = importlib.util.find_spec("pypots") is not None
 

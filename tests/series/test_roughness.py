@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from cotempo.series.filling import Filler
-from cotempo.series.roughness import find_errors, roughen
+from cotempo.series.filling.stages import Filler
+from cotempo.series.filling.residual_noise import find_errors, roughen
 from cotempo.series.scale import Scale
 from cotempo.series.settings import Sizes
 from cotempo.series.windows import Rows

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from cotempo.series.interpolation import interpolate_rows
+from cotempo.series.filling.interpolation import interpolate_rows
 from cotempo.series.scale import Scale
-from cotempo.series.tasks import first_guess, relate
-from cotempo.series.ties import FACTORS, Ties, expect, stray
-from cotempo.series.training import load_ties
+from cotempo.series.nn.losses import first_guess, relate
+from cotempo.series.filling.factor_models import FACTORS, Ties, expect, stray
+from cotempo.series.nn.training import load_ties
 from cotempo.series.windows import Rows
 
 

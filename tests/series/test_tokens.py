@@ -7,10 +7,10 @@ import torch
 from cotempo.data import Series
 from cotempo.federation import Rng
 from cotempo.series import FedTDD, interpolate
-from cotempo.series.imputer import Guess
-from cotempo.series.parameters import draw, views
-from cotempo.series.tasks import first_guess
-from cotempo.series.tokens import TokenImputer
+from cotempo.series.nn.imputer import Guess
+from cotempo.series.nn.parameters import draw, views
+from cotempo.series.nn.losses import first_guess
+from cotempo.series.nn.token_imputer import TokenImputer
 
 NET = TokenImputer(length=6, width=8, layers=2, heads=2)
 

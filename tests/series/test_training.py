@@ -10,17 +10,17 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 
 from cotempo.federation import Rng
-from cotempo.series.backbone import Backbone, strongest
-from cotempo.series.hiding import Chances, draw_chances, hidden
-from cotempo.series.imputer import Imputer
-from cotempo.series.layers import _attend
-from cotempo.series.learned import Learned, Schedule
-from cotempo.series.noise import Noise
-from cotempo.series.parameters import narrow, views, widen
-from cotempo.series.samplers import Walk
-from cotempo.series.tasks import Denoising, Filling, first_guess
-from cotempo.series.ties import Ties
-from cotempo.series.training import Material, train
+from cotempo.series.nn.backbone import Backbone, strongest
+from cotempo.series.filling.masking import Chances, draw_chances, hidden
+from cotempo.series.nn.imputer import Imputer
+from cotempo.series.nn.layers import _attend
+from cotempo.series.nn.state import Learned, Schedule
+from cotempo.series.nn.noise import Noise
+from cotempo.series.nn.parameters import narrow, views, widen
+from cotempo.series.nn.samplers import Walk
+from cotempo.series.nn.losses import Denoising, Filling, first_guess
+from cotempo.series.filling.factor_models import Ties
+from cotempo.series.nn.training import Material, train
 
 
 def make_material(features: int, count: int, seed: int) -> Material:

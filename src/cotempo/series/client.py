@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cotempo.federation import Message, Question, Rng
-from cotempo.series.calibration import calibrate
-from cotempo.series.filling import Filler, make_teacher
-from cotempo.series.gaps import UNSEEN
-from cotempo.series.gates import Trial, choose_gates, fair_error, try_out
-from cotempo.series.generation import draw_windows
-from cotempo.series.guided import GuidedFiller, guided_errors
+from cotempo.series.filling.calibration import calibrate
+from cotempo.series.filling.stages import Filler, make_teacher
+from cotempo.series.filling.gaps import UNSEEN
+from cotempo.series.filling.gates import Trial, choose_gates, fair_error, try_out
+from cotempo.series.nn.generation import draw_windows
+from cotempo.series.filling.guided import GuidedFiller, guided_errors
 from cotempo.series.owned import (
     ClientMemory,
     Owned,
@@ -28,13 +28,13 @@ from cotempo.series.owned import (
     trusting,
 )
 from cotempo.series.release import release
-from cotempo.series.roughness import find_errors, roughen
-from cotempo.series.ties import Ties
+from cotempo.series.filling.residual_noise import find_errors, roughen
+from cotempo.series.filling.factor_models import Ties
 from cotempo.series.windows import Rows, windows_of
 
 if TYPE_CHECKING:
     from cotempo.series.fedtdd import FedTDD
-    from cotempo.series.training import Material
+    from cotempo.series.nn.training import Material
 
 Floats = NDArray[np.float64]
 TAUGHT = ("teacher", "tokens")
@@ -50,8 +50,8 @@ def train_imputers(
     rngs: Sequence[Rng],
 ) -> list[tuple[Message, ClientMemory | None]]:  # fmt: skip
     """Train clients' imputers over the distiller's filling, and for comparison without it."""
-    from cotempo.series.tasks import Filling
-    from cotempo.series.training import train
+    from cotempo.series.nn.losses import Filling
+    from cotempo.series.nn.training import train
 
     memories = [settle(method, *given) for given in zip(memories, owners, questions, strict=True)]
     materials = [_hidden_cells(method, *pair) for pair in zip(owners, memories, strict=True)]
@@ -69,7 +69,7 @@ def train_imputers(
 
 
 def _hidden_cells(method: FedTDD, owned: Owned, memory: ClientMemory) -> Material:
-    from cotempo.series.training import Material
+    from cotempo.series.nn.training import Material
 
     scaled = Rows(memory.scale.apply(owned.trained.values), owned.trained.lengths)
     windows = windows_of(scaled, method.reach)
@@ -105,9 +105,9 @@ def train_backbones(
     rngs: Sequence[Rng],
 ) -> list[tuple[Message, ClientMemory | None]]:  # fmt: skip
     """Train clients' diffusion models (line 8)."""
-    from cotempo.series.noise import Noise
-    from cotempo.series.tasks import Denoising
-    from cotempo.series.training import train
+    from cotempo.series.nn.noise import Noise
+    from cotempo.series.nn.losses import Denoising
+    from cotempo.series.nn.training import train
 
     task = Denoising(method.backbone(), Noise(method.diffusion_steps))
     memories = [settle(method, *given) for given in zip(memories, owners, questions, strict=True)]
@@ -122,7 +122,7 @@ def train_backbones(
 
 def _filled_windows(method: FedTDD, question: Question, owned: Owned, memory: ClientMemory, rng: Rng) -> Material:
     """Filled windows of the client."""
-    from cotempo.series.training import Material
+    from cotempo.series.nn.training import Material
 
     common, missing = len(method.common), np.isnan(owned.rows.values)
     filled = _filled(method, owned, memory, rng)

@@ -13,18 +13,18 @@ from cotempo.data import Series, read_series
 from cotempo.errors import DataError, ParameterError, Problem
 from cotempo.federation import Rng
 from cotempo.federation.method import explain
-from cotempo.series.calibration import calibrate
-from cotempo.series.corrected import Corrected, passes, train_imputers
-from cotempo.series.filling import Filler, Networks, Stage, Tied
-from cotempo.series.gates import prove
-from cotempo.series.learned import Learned
+from cotempo.series.filling.calibration import calibrate
+from cotempo.series.filling.corrected import Corrected, passes, train_imputers
+from cotempo.series.filling.stages import Filler, Networks, Stage, Tied
+from cotempo.series.filling.gates import prove
+from cotempo.series.nn.state import Learned
 from cotempo.series.owner import SeriesModel
-from cotempo.series.roughness import find_errors, roughen
+from cotempo.series.filling.residual_noise import find_errors, roughen
 from cotempo.series.scale import Scale
 from cotempo.series.season import find_season
 from cotempo.series.settings import Sizes
-from cotempo.series.ties import Ties
-from cotempo.series.windowed import learn, usual_window
+from cotempo.series.filling.factor_models import Ties
+from cotempo.series.moments.windowed import learn, usual_window
 from cotempo.series.windows import Rows, need_rows, windows_of
 
 HELD, LEAST, MOST = 2000, 0.05, 0.2
@@ -126,9 +126,9 @@ def refuse_unseen(table: Series) -> None:
 
 def train_backbone(sizes: SeriesDiffusion, filled: Rows, rng: Rng) -> NDArray[Any]:
     """Train a diffusion model on filled rows, scaled."""
-    from cotempo.series.noise import Noise
-    from cotempo.series.tasks import Denoising
-    from cotempo.series.training import Material, train
+    from cotempo.series.nn.noise import Noise
+    from cotempo.series.nn.losses import Denoising
+    from cotempo.series.nn.training import Material, train
 
     task = Denoising(sizes.backbone(), Noise(sizes.diffusion_steps))
     material, steps = Material.plain(windows_of(filled, sizes.window)), passes(sizes.steps, filled, sizes)

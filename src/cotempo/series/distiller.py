@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 
 from cotempo.data import Series, Table
 from cotempo.errors import DataError, Problem
-from cotempo.series.parameters import Leaves
+from cotempo.series.nn.parameters import Leaves
 from cotempo.series.scale import Scale
 from cotempo.series.windows import Rows, need_rows, windows_of
 
 if TYPE_CHECKING:
     from cotempo.federation import Rng
     from cotempo.series.fedtdd import FedTDD, FedTDDState
-    from cotempo.series.learned import Learned, Schedule
-    from cotempo.series.training import Material, Task
+    from cotempo.series.nn.state import Learned, Schedule
+    from cotempo.series.nn.training import Material, Task
 
 HELD = 0.1
 MOST_JUDGED = 1024
@@ -57,10 +57,10 @@ def train(
     Small public series are soon learned by heart, so an imputer is judged on public rows it does not learn from, and
     the best so far is what clients are told.
     """
-    from cotempo.series.noise import Noise
-    from cotempo.series.tasks import Denoising, Filling
-    from cotempo.series.training import judge
-    from cotempo.series.training import train as train_networks
+    from cotempo.series.nn.noise import Noise
+    from cotempo.series.nn.losses import Denoising, Filling
+    from cotempo.series.nn.training import judge
+    from cotempo.series.nn.training import train as train_networks
 
     rows, learned = public_rows(method, public), state.distiller
     paper = method.preset == "paper"
@@ -96,7 +96,7 @@ def train(
 
 def _go_on(task: Task, learned: Learned, material: Material, steps: int, schedule: Schedule, rng: Rng) -> Learned:
     """Train a network until it has had all steps of its schedule."""
-    from cotempo.series.training import train as train_networks
+    from cotempo.series.nn.training import train as train_networks
 
     steps = min(steps, schedule.horizon - learned.steps)
     return train_networks(task, [learned], [material], steps, schedule, [rng])[0][0] if steps > 0 else learned
@@ -118,7 +118,7 @@ def _split(rows: Rows, length: int) -> tuple[Rows, Rows]:
 
 
 def _material(state: FedTDDState, windows: NDArray[np.float64]) -> Material:
-    from cotempo.series.training import Material
+    from cotempo.series.nn.training import Material
 
     seen, whole = ~np.isnan(windows), np.ones(windows.shape[2], dtype=bool)
     return Material(np.where(seen, windows, state.scale.centre), seen, state.ties, whole)

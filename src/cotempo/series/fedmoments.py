@@ -36,8 +36,8 @@ from cotempo.federation import (
     Spec,
     register,
 )
-from cotempo.series.calibration import Calibration
-from cotempo.series.choosing import (
+from cotempo.series.filling.calibration import Calibration
+from cotempo.series.moments.model_choice import (
     PRIORS,
     USUAL,
     calibrate,
@@ -49,10 +49,10 @@ from cotempo.series.choosing import (
     spread_of,
     try_priors,
 )
-from cotempo.series.gaussian import Gaussian
-from cotempo.series.moments import Moments, Units, find_units, sum_units
+from cotempo.series.moments.gaussian import Gaussian
+from cotempo.series.moments.moments import Moments, Units, find_units, sum_units
 from cotempo.series.seriesmoments import MomentsModel
-from cotempo.series.windowed import first_guess, sum_filled, usual_window, windows_of_sweeps
+from cotempo.series.moments.windowed import first_guess, sum_filled, usual_window, windows_of_sweeps
 from cotempo.series.windows import Rows, need_many
 
 Floats = NDArray[np.float64]

@@ -38,12 +38,12 @@ from cotempo.federation import (
 from cotempo.series import client, crossing, distiller, owned
 from cotempo.series.fedmoments import SUMS, FedMoments, MomentsState, Prepared, contribute
 from cotempo.series.fitted import FittedFedTDD
-from cotempo.series.learned import Learned
+from cotempo.series.nn.state import Learned
 from cotempo.series.owned import ClientMemory, Owned
 from cotempo.series.scale import Scale
 from cotempo.series.settings import Sizes
-from cotempo.series.ties import Ties
-from cotempo.series.windowed import usual_window
+from cotempo.series.filling.factor_models import Ties
+from cotempo.series.moments.windowed import usual_window
 from cotempo.series.windows import Rows
 
 

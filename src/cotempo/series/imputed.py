@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cotempo.data import Series
 from cotempo.errors import DataError, ParameterError, Problem, nearest
-from cotempo.series.calibration import LEVELS
+from cotempo.series.filling.calibration import LEVELS
 from cotempo.series.windows import Rows
 
 Floats = NDArray[np.float64]

@@ -13,18 +13,18 @@ from numpy.typing import NDArray
 from cotempo.data import Series
 from cotempo.errors import DataError, Problem
 from cotempo.federation import Message, Question, Rng
-from cotempo.series.calibration import Calibration
-from cotempo.series.choosing import PRIORS
-from cotempo.series.filling import Filler, Networks, Taught, Tied
-from cotempo.series.gaps import KINDS
-from cotempo.series.gaussian import Gaussian
-from cotempo.series.guided import GuidedFiller
-from cotempo.series.learned import Learned
-from cotempo.series.moments import Moments, Units
-from cotempo.series.parameters import widen
+from cotempo.series.filling.calibration import Calibration
+from cotempo.series.moments.model_choice import PRIORS
+from cotempo.series.filling.stages import Filler, Networks, Taught, Tied
+from cotempo.series.filling.gaps import KINDS
+from cotempo.series.moments.gaussian import Gaussian
+from cotempo.series.filling.guided import GuidedFiller
+from cotempo.series.nn.state import Learned
+from cotempo.series.moments.moments import Moments, Units
+from cotempo.series.nn.parameters import widen
 from cotempo.series.scale import Scale
-from cotempo.series.ties import Ties
-from cotempo.series.windowed import Windowed, learn, usual_window
+from cotempo.series.filling.factor_models import Ties
+from cotempo.series.moments.windowed import Windowed, learn, usual_window
 from cotempo.series.windows import Rows, need_many, need_rows
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from cotempo.data import Series
 from cotempo.data.tables import numbered
 from cotempo.errors import ParameterError
 from cotempo.federation import Rng
-from cotempo.series.calibration import Calibration
-from cotempo.series.filling import Filler
-from cotempo.series.generation import draw_around, draw_windows, take_apart
-from cotempo.series.guided import GuidedFiller
+from cotempo.series.filling.calibration import Calibration
+from cotempo.series.filling.stages import Filler
+from cotempo.series.nn.generation import draw_around, draw_windows, take_apart
+from cotempo.series.filling.guided import GuidedFiller
 from cotempo.series.imputed import Owner, put_back
 from cotempo.series.scale import Scale
 from cotempo.series.windows import Cover, Rows

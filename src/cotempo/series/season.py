@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cotempo.errors import DataError
-from cotempo.series.filling import Filler
-from cotempo.series.gaps import BESIDE, EMPTY
-from cotempo.series.gates import prove
-from cotempo.series.interpolation import interpolate_rows
+from cotempo.series.filling.stages import Filler
+from cotempo.series.filling.gaps import BESIDE, EMPTY
+from cotempo.series.filling.gates import prove
+from cotempo.series.filling.interpolation import interpolate_rows
 from cotempo.series.scale import Scale
 from cotempo.series.windows import Rows
 

@@ -13,13 +13,13 @@ from cotempo.data.tables import numbered
 from cotempo.errors import ParameterError
 from cotempo.federation import Rng
 from cotempo.federation.method import explain
-from cotempo.series.calibration import Calibration
-from cotempo.series.choosing import calibrate
+from cotempo.series.filling.calibration import Calibration
+from cotempo.series.moments.model_choice import calibrate
 from cotempo.series.diffusion import as_series, refuse_unseen
-from cotempo.series.gaussian import Gaussian
+from cotempo.series.moments.gaussian import Gaussian
 from cotempo.series.imputed import Owner, put_back
-from cotempo.series.moments import Units, sum_units
-from cotempo.series.windowed import learn, usual_window
+from cotempo.series.moments.moments import Units, sum_units
+from cotempo.series.moments.windowed import learn, usual_window
 from cotempo.series.windows import Rows
 
 Floats = NDArray[np.float64]

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from cotempo.devices import Device
-from cotempo.series.learned import Schedule
+from cotempo.series.nn.state import Schedule
 
 if TYPE_CHECKING:
-    from cotempo.series.backbone import Backbone
-    from cotempo.series.imputer import Imputer
-    from cotempo.series.samplers import Walk
-    from cotempo.series.tokens import TokenImputer
+    from cotempo.series.nn.backbone import Backbone
+    from cotempo.series.nn.imputer import Imputer
+    from cotempo.series.nn.samplers import Walk
+    from cotempo.series.nn.token_imputer import TokenImputer
 
 
 class Sizes(BaseModel):
@@ -70,27 +70,27 @@ class Sizes(BaseModel):
 
     def imputer(self) -> Imputer:
         """The network that fills cells."""
-        from cotempo.series.imputer import Imputer
+        from cotempo.series.nn.imputer import Imputer
 
         return Imputer(self.reach, self.imputer_width, self.imputer_layers, self.heads)
 
     def token_imputer(self) -> TokenImputer:
         """The network that fills cells of any features, half as wide and a layer less."""
-        from cotempo.series.tokens import TokenImputer
+        from cotempo.series.nn.token_imputer import TokenImputer
 
         width = max(self.heads, self.imputer_width // 2 // self.heads * self.heads)
         return TokenImputer(self.reach, width, max(1, self.imputer_layers - 1), self.heads)
 
     def backbone(self) -> Backbone:
         """The network that denoises windows."""
-        from cotempo.series.backbone import Backbone
+        from cotempo.series.nn.backbone import Backbone
 
         return Backbone(self.window, self.width, self.encoders, self.decoders, self.heads)
 
     def walk(self, guidance: float = 0.0) -> Walk:
         """How windows are drawn."""
-        from cotempo.series.noise import Noise
-        from cotempo.series.samplers import Walk
+        from cotempo.series.nn.noise import Noise
+        from cotempo.series.nn.samplers import Walk
 
         return Walk(Noise(self.diffusion_steps), self.sampler, self.sampler_steps, guidance)
 

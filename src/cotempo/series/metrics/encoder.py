@@ -18,9 +18,9 @@ from torch.nn import functional
 
 from cotempo.devices import Device, find_device
 from cotempo.federation import Rng
-from cotempo.series.layers import Weights, linear, linear_leaves
+from cotempo.series.nn.layers import Weights, linear, linear_leaves
 from cotempo.series.metrics.stacked import Stack, train_stack
-from cotempo.series.parameters import Leaf, Leaves
+from cotempo.series.nn.parameters import Leaf, Leaves
 
 WIDTH, OUTPUTS, DEPTH, BATCH = 32, 32, 4, 32
 

@@ -13,7 +13,7 @@ from cotempo.devices import Device
 from cotempo.federation import Rng
 
 if TYPE_CHECKING:
-    from cotempo.series.layers import Weights
+    from cotempo.series.nn.layers import Weights
 
 Floats = NDArray[np.float64]
 

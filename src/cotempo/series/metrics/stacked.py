@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cotempo.federation import Rng
-from cotempo.series.layers import Weights
-from cotempo.series.parameters import Leaves, draw, stack, views
+from cotempo.series.nn.layers import Weights
+from cotempo.series.nn.parameters import Leaves, draw, stack, views
 
 Floats = NDArray[np.float64]
 

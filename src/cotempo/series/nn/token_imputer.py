@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from cotempo.series.imputer import Guess, inputs_of
-from cotempo.series.layers import (
+from cotempo.series.nn.imputer import Guess, inputs_of
+from cotempo.series.nn.layers import (
     Weights,
     attention,
     attention_leaves,
@@ -17,7 +17,7 @@ from cotempo.series.layers import (
     mlp_leaves,
     normalise,
 )
-from cotempo.series.parameters import Leaf, Leaves
+from cotempo.series.nn.parameters import Leaf, Leaves
 
 INPUTS = 5
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from cotempo.series.choosing import PRIORS, USUAL, choose, split, try_priors
-from cotempo.series.gaussian import Gaussian
-from cotempo.series.moments import Moments, Units, find_units, sum_units, sum_windows
+from cotempo.series.moments.model_choice import PRIORS, USUAL, choose, split, try_priors
+from cotempo.series.moments.gaussian import Gaussian
+from cotempo.series.moments.moments import Moments, Units, find_units, sum_units, sum_windows
 from cotempo.series.windows import Rows
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import torch
 
     from cotempo.federation import Rng
-    from cotempo.series.samplers import Denoise
+    from cotempo.series.nn.samplers import Denoise
     from cotempo.series.settings import Sizes
 
 Floats = NDArray[np.float64]
@@ -72,7 +72,7 @@ def _denoiser(
     import torch
 
     from cotempo.devices import find_device
-    from cotempo.series.parameters import views
+    from cotempo.series.nn.parameters import views
 
     place, backbone = find_device(sizes.device), sizes.backbone()
     flat = torch.tensor(weights[None], device=place)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cotempo.devices import Device
-from cotempo.series.parameters import Leaves, draw
+from cotempo.series.nn.parameters import Leaves, draw
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -62,7 +62,7 @@ class Schedule:
 
     def rate_at(self, steps: Tensor) -> Tensor:
         """The learning rate after so many steps."""
-        from cotempo.series.training import cosine
+        from cotempo.series.nn.training import cosine
 
         warm = ((steps + 1) / max(self.warm, 1)).clamp(max=1)
         done = (steps - self.warm) / max(self.horizon - self.warm, 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from cotempo.series.interpolation import neighbours
+from cotempo.series.filling.interpolation import neighbours
 from cotempo.series.windows import Cover, Rows
 
 Floats = NDArray[np.float64]

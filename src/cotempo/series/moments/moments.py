@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cotempo.series.interpolation import neighbours
+from cotempo.series.filling.interpolation import neighbours
 from cotempo.series.windows import Rows
 
 Floats = NDArray[np.float64]

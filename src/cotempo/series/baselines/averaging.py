@@ -15,12 +15,12 @@ import numpy as np
 
 from cotempo.data import Series
 from cotempo.federation import Rng
-from cotempo.series.filling import Filler, Networks, Tied
-from cotempo.series.gates import Trial, choose_gates, try_out
-from cotempo.series.learned import Learned
+from cotempo.series.filling.stages import Filler, Networks, Tied
+from cotempo.series.filling.gates import Trial, choose_gates, try_out
+from cotempo.series.nn.state import Learned
 from cotempo.series.scale import Scale
 from cotempo.series.settings import Sizes
-from cotempo.series.ties import Ties
+from cotempo.series.filling.factor_models import Ties
 from cotempo.series.windows import Rows, windows_of
 
 HELD = 0.2
@@ -62,8 +62,8 @@ def average_imputers(
     >>> bool(np.isnan(made["client-0"].impute(clients["client-0"]).values).any())
     False
     """
-    from cotempo.series.tasks import Filling
-    from cotempo.series.training import Material, train
+    from cotempo.series.nn.losses import Filling
+    from cotempo.series.nn.training import Material, train
 
     features = tuple(sorted({name for series in clients.values() for name in series.features}))
     rows = {name: _widened(series, features) for name, series in clients.items()}

@@ -11,15 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cotempo.federation import Rng
-from cotempo.series.filling import Filler, in_windows
-from cotempo.series.learned import Learned
-from cotempo.series.ties import Ties
+from cotempo.series.filling.stages import Filler, in_windows
+from cotempo.series.nn.state import Learned
+from cotempo.series.filling.factor_models import Ties
 from cotempo.series.windows import Cover, Rows, windows_of
 
 if TYPE_CHECKING:
     from cotempo.series.diffusion import SeriesDiffusion
     from cotempo.series.settings import Sizes
-    from cotempo.series.training import Material, Task
+    from cotempo.series.nn.training import Material, Task
 
 Floats = NDArray[np.float64]
 PASSES = 40
@@ -57,9 +57,9 @@ class Corrected:
         import torch
 
         from cotempo.devices import find_device
-        from cotempo.series.parameters import views
-        from cotempo.series.tasks import first_guess
-        from cotempo.series.training import load_ties
+        from cotempo.series.nn.parameters import views
+        from cotempo.series.nn.losses import first_guess
+        from cotempo.series.nn.training import load_ties
 
         place, dtype = find_device(sizes.device), getattr(torch, sizes.precision)
         values, guess = np.moveaxis(windows.reshape(*windows.shape[:2], -1, 2), -1, 0)
@@ -80,8 +80,8 @@ def train_imputers(
     They err in different ways, so that gates gain by mixing them. The first is near the truth from the start and soon
     learns by heart: it is trained for a sixth of the steps, at half the rate.
     """
-    from cotempo.series.tasks import Correcting, Filling
-    from cotempo.series.training import Material
+    from cotempo.series.nn.losses import Correcting, Filling
+    from cotempo.series.nn.training import Material
 
     def filled(rows: Rows, draws: int, stream: np.random.Generator) -> Material:
         return hide_and_fill(rows, draws, lambda holes: base.scaled(holes, sizes), ties, sizes, stream)
@@ -102,7 +102,7 @@ def _train(
     judged: Material, rng: Rng,
 ) -> NDArray[Any]:  # fmt: skip
     """Train an imputer until it gains no more on what it is judged on; return its best."""
-    from cotempo.series.training import judge, train
+    from cotempo.series.nn.training import judge, train
 
     judged, schedule, least, since = judged.thin(MOST_JUDGED), sizes.schedule(steps, rate), np.inf, 0
     learned = best = Learned.fresh(task.leaves(judged.features), rng("imputer"), sizes.precision)
@@ -121,7 +121,7 @@ def hide_and_fill(
     rows: Rows, draws: int, fill: Callable[[Rows], Floats], ties: Ties, sizes: Sizes, stream: np.random.Generator
 ) -> Material:
     """All windows of scaled rows, as often as asked, each time with other cells hidden and filled."""
-    from cotempo.series.training import Material
+    from cotempo.series.nn.training import Material
 
     seen = ~np.isnan(rows.values)
     left = [seen & ~hide(rows, STRETCHES[draw % len(STRETCHES)] * sizes.reach, stream) for draw in range(draws)]
@@ -137,7 +137,7 @@ def hide(rows: Rows, length: int, stream: np.random.Generator) -> NDArray[np.boo
     """What to hide of some rows, in stretches of a length, each in a way of its own, ``(rows, features)``."""
     import torch
 
-    from cotempo.series.hiding import Chances, draw_chances, hidden
+    from cotempo.series.filling.masking import Chances, draw_chances, hidden
 
     cover, features = Cover(rows, length, length), rows.values.shape[1]
     seen = torch.tensor(cover.take(~np.isnan(rows.values)))[None]

@@ -10,7 +10,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from cotempo.series.noise import Noise
+from cotempo.series.nn.noise import Noise
 
 Sampler = Literal["ddpm", "ddim", "dpm"]
 Denoise = Callable[[Tensor, int], Tensor]

@@ -8,9 +8,9 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from cotempo.series.calibration import Calibration
-from cotempo.series.gaussian import STILL, Gaussian, Prior
-from cotempo.series.moments import Moments, Units
+from cotempo.series.filling.calibration import Calibration
+from cotempo.series.moments.gaussian import STILL, Gaussian, Prior
+from cotempo.series.moments.moments import Moments, Units
 from cotempo.series.windows import Rows
 
 Floats = NDArray[np.float64]

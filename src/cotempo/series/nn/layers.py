@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from cotempo.series.parameters import Leaf
+from cotempo.series.nn.parameters import Leaf
 
 Weights = Mapping[str, Tensor]
 SHORT = 64 * 64  # pairs of places

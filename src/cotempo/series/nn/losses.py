@@ -10,16 +10,16 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from cotempo.series.backbone import Backbone
-from cotempo.series.hiding import Chances, draw_chances, hidden
-from cotempo.series.imputer import Guess, Imputer
-from cotempo.series.interpolation import interpolate_windows, line_between
-from cotempo.series.layers import Weights
-from cotempo.series.noise import Noise
-from cotempo.series.parameters import Leaves
-from cotempo.series.ties import expect
-from cotempo.series.tokens import TokenImputer
-from cotempo.series.training import Material
+from cotempo.series.nn.backbone import Backbone
+from cotempo.series.filling.masking import Chances, draw_chances, hidden
+from cotempo.series.nn.imputer import Guess, Imputer
+from cotempo.series.filling.interpolation import interpolate_windows, line_between
+from cotempo.series.nn.layers import Weights
+from cotempo.series.nn.noise import Noise
+from cotempo.series.nn.parameters import Leaves
+from cotempo.series.filling.factor_models import expect
+from cotempo.series.nn.token_imputer import TokenImputer
+from cotempo.series.nn.training import Material
 
 CALM = 8
 OUTLIER = 3.0

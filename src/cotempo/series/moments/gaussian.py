@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 from scipy.linalg.lapack import dpotri
 
-from cotempo.series.moments import Moments, sum_spreads, sum_windows
+from cotempo.series.moments.moments import Moments, sum_spreads, sum_windows
 from cotempo.series.windows import Rows
 
 Floats = NDArray[np.float64]

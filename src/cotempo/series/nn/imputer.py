@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from cotempo.series.layers import (
+from cotempo.series.nn.layers import (
     Weights,
     attention,
     attention_leaves,
@@ -19,7 +19,7 @@ from cotempo.series.layers import (
     mlp_leaves,
     normalise,
 )
-from cotempo.series.parameters import Leaf, Leaves
+from cotempo.series.nn.parameters import Leaf, Leaves
 
 GROUPS = 6
 FLOOR = 1e-3

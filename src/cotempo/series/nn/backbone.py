@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from cotempo.series.layers import (
+from cotempo.series.nn.layers import (
     Weights,
     attention,
     attention_leaves,
@@ -22,7 +22,7 @@ from cotempo.series.layers import (
     mlp_leaves,
     normalise,
 )
-from cotempo.series.parameters import Leaf, Leaves
+from cotempo.series.nn.parameters import Leaf, Leaves
 
 DEGREE = 3
 

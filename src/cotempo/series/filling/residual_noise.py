@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from cotempo.series.windows import Rows
 
 if TYPE_CHECKING:
-    from cotempo.series.filling import Filler
-    from cotempo.series.guided import GuidedFiller
+    from cotempo.series.filling.stages import Filler
+    from cotempo.series.filling.guided import GuidedFiller
     from cotempo.series.settings import Sizes
 
 Floats = NDArray[np.float64]

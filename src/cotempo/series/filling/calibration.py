@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from cotempo.series.gaps import LONG, steps_around
-from cotempo.series.ties import stray
+from cotempo.series.filling.gaps import LONG, steps_around
+from cotempo.series.filling.factor_models import stray
 from cotempo.series.windows import Cover, Rows
 
 if TYPE_CHECKING:
-    from cotempo.series.filling import Filler
-    from cotempo.series.guided import GuidedFiller
+    from cotempo.series.filling.stages import Filler
+    from cotempo.series.filling.guided import GuidedFiller
     from cotempo.series.settings import Sizes
 
 Floats = NDArray[np.float64]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from cotempo.series.interpolation import neighbours
+from cotempo.series.filling.interpolation import neighbours
 from cotempo.series.scale import Scale
 from cotempo.series.windows import Rows
 

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cotempo.federation import Rng
-from cotempo.series.generation import draw_around
-from cotempo.series.interpolation import interpolate_rows
+from cotempo.series.nn.generation import draw_around
+from cotempo.series.filling.interpolation import interpolate_rows
 from cotempo.series.scale import Scale
 from cotempo.series.windows import Cover, Rows
 

@@ -1,7 +1,7 @@
 """Filling missing cells in stages: interpolation first, then each stage as far as its gate lets it in.
 
 A stage is anything with `names` and `fill`, as `Stage` has them; to add one, put it into `Filler.stages`. Its gates are
-chosen with those of all others by `cotempo.series.gates.choose_gates`.
+chosen with those of all others by `cotempo.series.filling.gates.choose_gates`.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from cotempo.series.gaps import KINDS, kinds_of
-from cotempo.series.interpolation import interpolate_rows
+from cotempo.series.filling.gaps import KINDS, kinds_of
+from cotempo.series.filling.interpolation import interpolate_rows
 from cotempo.series.scale import Scale
-from cotempo.series.ties import Ties
+from cotempo.series.filling.factor_models import Ties
 from cotempo.series.windows import Cover, Rows
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from cotempo.series.season import Season
     from cotempo.series.settings import Sizes
-    from cotempo.series.tasks import Teacher
+    from cotempo.series.nn.losses import Teacher
 
 Floats = NDArray[np.float64]
 MOST_WINDOWS = 512
@@ -177,9 +177,9 @@ def make_teacher(taught: Taught, sizes: Sizes) -> Teacher:
     import torch
 
     from cotempo.devices import find_device
-    from cotempo.series.parameters import views
-    from cotempo.series.tasks import Teacher
-    from cotempo.series.training import load_ties
+    from cotempo.series.nn.parameters import views
+    from cotempo.series.nn.losses import Teacher
+    from cotempo.series.nn.training import load_ties
 
     imputer, place, common = sizes.imputer(), find_device(sizes.device), len(taught.ties.centre)
     flat = torch.tensor(taught.weights[None], device=place)
@@ -196,9 +196,9 @@ def _fillings(windows: Floats, ties: Ties, taught: Taught | None, own: NDArray[A
     import torch
 
     from cotempo.devices import find_device
-    from cotempo.series.parameters import views
-    from cotempo.series.tasks import first_guess, relate
-    from cotempo.series.training import load_ties
+    from cotempo.series.nn.parameters import views
+    from cotempo.series.nn.losses import first_guess, relate
+    from cotempo.series.nn.training import load_ties
 
     place, dtype = find_device(sizes.device), getattr(torch, sizes.precision)
     seen = torch.tensor(~np.isnan(windows), device=place)[None]

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from cotempo.series.filling import Filler, blend
-from cotempo.series.gaps import BESIDE, EMPTY, KINDS, LONG_BESIDE, LONG_EMPTY, UNSEEN
+from cotempo.series.filling.stages import Filler, blend
+from cotempo.series.filling.gaps import BESIDE, EMPTY, KINDS, LONG_BESIDE, LONG_EMPTY, UNSEEN
 from cotempo.series.windows import Rows
 
 if TYPE_CHECKING:

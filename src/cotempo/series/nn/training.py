@@ -14,10 +14,10 @@ from torch import Tensor
 
 from cotempo.devices import find_device
 from cotempo.federation import Rng
-from cotempo.series.layers import Weights
-from cotempo.series.learned import Learned, Schedule
-from cotempo.series.parameters import Leaves, narrow, stack, views
-from cotempo.series.ties import Ties
+from cotempo.series.nn.layers import Weights
+from cotempo.series.nn.state import Learned, Schedule
+from cotempo.series.nn.parameters import Leaves, narrow, stack, views
+from cotempo.series.filling.factor_models import Ties
 
 BLOCK = 50
 WINDOWED = ("windows", "mask", "guess", "left")

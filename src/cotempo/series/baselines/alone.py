@@ -9,17 +9,17 @@ import numpy as np
 
 from cotempo.data import Series
 from cotempo.federation import Rng
-from cotempo.series.calibration import Calibration
-from cotempo.series.filling import Filler
-from cotempo.series.learned import Learned
+from cotempo.series.filling.calibration import Calibration
+from cotempo.series.filling.stages import Filler
+from cotempo.series.nn.state import Learned
 from cotempo.series.owner import SeriesModel
-from cotempo.series.roughness import find_errors, roughen
+from cotempo.series.filling.residual_noise import find_errors, roughen
 from cotempo.series.scale import Scale
 from cotempo.series.settings import Sizes
 from cotempo.series.windows import Rows, windows_of
 
 if TYPE_CHECKING:
-    from cotempo.series.training import Material
+    from cotempo.series.nn.training import Material
 
 ANEW = 250
 
@@ -48,9 +48,9 @@ def train_local(
     >>> train_local(clients, sizes, 2)["client-0"].sample(2)
     Series(16 rows, 2 sequences, features x0, x1, x2, x3)
     """
-    from cotempo.series.noise import Noise
-    from cotempo.series.tasks import Denoising
-    from cotempo.series.training import train
+    from cotempo.series.nn.noise import Noise
+    from cotempo.series.nn.losses import Denoising
+    from cotempo.series.nn.training import train
 
     task = Denoising(sizes.backbone(), Noise(sizes.diffusion_steps))
     owners = [_Owner(Rows.of(series), fill, sizes, Rng(seed, name, "local")) for name, series in clients.items()]
@@ -83,7 +83,7 @@ class _Owner:
 
     def material(self, rng: Rng) -> Material:
         """Windows to learn from, with errors drawn anew."""
-        from cotempo.series.training import Material
+        from cotempo.series.nn.training import Material
 
         rough = roughen(self.filled, np.isnan(self.rows.values), self.errors, rng("roughness"))
         return Material.plain(self.filler.scale.apply(windows_of(Rows(rough, self.rows.lengths), self.sizes.window)))
