@@ -22,7 +22,7 @@ from cotempo.data import Series, hide, mask_rows
 from cotempo.federation import Rng
 from cotempo.series import SeriesDiffusion, interpolate
 from cotempo.series.filling.guided import GuidedFiller
-from cotempo.series.windows import Rows
+from cotempo.series.windows import SeriesRows
 
 GUIDED = {"sampler": "ddim", "sampler_steps": 200, "warm_start": 1.0}
 WARM = {"sampler": "ddim", "sampler_steps": 25, "warm_start": 0.3}
@@ -49,8 +49,10 @@ def main() -> None:
     fillers = {
         "linear interpolation": lambda: interpolate(holes).values,
         "imputer": lambda: model.impute(holes).values,
-        "200 guided steps": lambda: guided.rows(Rows.of(holes), sizes.model_copy(update=GUIDED)),
-        "25 guided steps from the interpolant": lambda: guided.rows(Rows.of(holes), sizes.model_copy(update=WARM)),
+        "200 guided steps": lambda: guided.rows(SeriesRows.of(holes), sizes.model_copy(update=GUIDED)),
+        "25 guided steps from the interpolant": lambda: guided.rows(
+            SeriesRows.of(holes), sizes.model_copy(update=WARM)
+        ),
     }
     found = []
     for name, fill in fillers.items():

@@ -28,7 +28,7 @@ from setting import NAMES, WINDOW, Setting, make_setting
 from cotempo.series import FedTDD, interpolate
 from cotempo.series.baselines.alone import train_central, train_local
 from cotempo.series.metrics import ContextFID, correlational, discriminative_all, predictive_all
-from cotempo.series.windows import Rows
+from cotempo.series.windows import SeriesRows
 
 TABLES = {
     "2": {}, "3": {"common": 0.25}, "5": {"public": 0.25}, "6": {"split": 0.25}, "7": {"imbalanced": True}, "8": {},
@@ -105,7 +105,7 @@ def train_method(method: str, setting: Setting, data: str, size: dict, seed: int
 
 def windows_of(series, features, length: int) -> np.ndarray:
     columns = [series.features.index(name) for name in features]
-    return Rows.of(series).windows(length)[:, :, columns]
+    return SeriesRows.of(series).windows(length)[:, :, columns]
 
 
 class Contest:

@@ -13,7 +13,7 @@ from cotempo.errors import CotempoError
 from cotempo.series import interpolate
 from cotempo.series.moments.model_choice import split
 from cotempo.series.moments.moments import find_units, sum_units
-from cotempo.series.windows import Rows
+from cotempo.series.windows import SeriesRows
 
 NAMES = ("a", "b", "c")
 
@@ -130,7 +130,7 @@ def test_a_client_among_itself_gains_nothing(missing: float, sweeps: int):
 
 def test_a_client_that_sets_all_its_rows_apart_is_not_compared():
     clients = tables(parts(20, rows=110))
-    apart = {name for name, table in clients.items() if not len(split(Rows.of(table))[0].values)}
+    apart = {name for name, table in clients.items() if not len(split(SeriesRows.of(table))[0].values)}
     assert apart
     fitted = ct.FedMoments(window=6).fit(clients, progress=False)
     assert not apart & set(fitted.benefit)
@@ -162,9 +162,9 @@ def test_a_saved_result_fills_the_same(tmp_path):
 
 def test_units_are_sums():
     values = parts(3)
-    every = [sum_units(Rows(part, (len(part),))) for part in values.values()]
+    every = [sum_units(SeriesRows(part, (len(part),))) for part in values.values()]
     total = {name: sum(each[name] for each in every) for name in every[0]}
-    pooled = Rows(np.concatenate(list(values.values())), (130,) * 3)
+    pooled = SeriesRows(np.concatenate(list(values.values())), (130,) * 3)
     assert np.allclose(find_units(**total).step, find_units(**sum_units(pooled)).step)
 
 

@@ -13,9 +13,9 @@ from cotempo.errors import DataError, ParameterError, SchemaError
 from cotempo.federation import Rng
 from cotempo.series import FedTDD, interpolate
 from cotempo.series.nn import training
-from cotempo.series.owned import make_filler, set_apart, started
-from cotempo.series.nn.parameters import narrow
 from cotempo.series.nn.losses import Denoising
+from cotempo.series.nn.parameters import narrow
+from cotempo.series.owned import make_filler, set_apart, started
 from cotempo.testing import CHECKS
 
 QUICK = (
@@ -71,10 +71,10 @@ def test_windows_set_apart_are_learned_from_only_after_the_last_release(federati
     counts = []
     train = training.train
 
-    def spy(task, learned, materials, *rest):
-        if isinstance(task, Denoising) and len(materials) == len(clients):
-            counts.append([len(material.windows) for material in materials])
-        return train(task, learned, materials, *rest)
+    def spy(task, learned, datasets, *rest):
+        if isinstance(task, Denoising) and len(datasets) == len(clients):
+            counts.append([len(dataset.windows) for dataset in datasets])
+        return train(task, learned, datasets, *rest)
 
     monkeypatch.setattr(training, "train", spy)
     method.fit(clients, public=public)
@@ -88,7 +88,7 @@ def test_a_diffusion_model_starts_from_public_weights_where_features_are_common(
     method, clients, _ = federation
     owned = method.prepare(clients["client-0"])
     fresh = method.begin(owned, Rng(0, "client")).backbone
-    few, own = (method.backbone().leaves(count) for count in (2, owned.rows.values.shape[1]))
+    few, own = (method.backbone().specs(count) for count in (2, owned.rows.values.shape[1]))
     start = np.arange(1.0, 1 + sum(leaf.size for leaf in few.values()))
     made = started(method, owned, fresh, start)
     assert np.array_equal(narrow(made.weights, few, own), start)

@@ -3,13 +3,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cotempo.series.filling.stages import Filler
 from cotempo.series.filling.gaps import BESIDE, EMPTY, KINDS, LONG_BESIDE, LONG_EMPTY, UNSEEN, kinds_of
-from cotempo.series.filling.gates import Trial, choose_gates, fair_error, prove, weigh
+from cotempo.series.filling.gates import Trial, choose_gates, cross_fitted_error, prove, weigh
+from cotempo.series.filling.stages import Filler
 from cotempo.series.release import membership, nearest_distance, release
 from cotempo.series.scale import Scale
-from cotempo.series.settings import Sizes
-from cotempo.series.windows import Rows
+from cotempo.series.settings import SeriesSettings
+from cotempo.series.windows import SeriesRows
 
 
 class Guessed:
@@ -18,7 +18,7 @@ class Guessed:
     def __init__(self, *numbers: float, names: tuple[str, ...] = ("teacher", "own")):
         self.numbers, self.names = numbers, names
 
-    def fill(self, rows: Rows, sizes: Sizes) -> np.ndarray:
+    def fill(self, rows: SeriesRows, sizes: SeriesSettings) -> np.ndarray:
         return np.stack([np.full(rows.values.shape, number) for number in self.numbers])
 
 
@@ -56,7 +56,7 @@ def test_a_gated_error_is_never_far_above_interpolation():
     cells = np.arange(4000)
     fillings = stream.normal(size=(3, 4000)) * np.array([1.0, 1.5, 2.0])[:, None]
     trial = Trial(np.zeros(4000), fillings, cells % 2, cells // 2 % 2, cells // 4, cells // 4 % 2)
-    assert fair_error(TWO, trial) < 1.02 * np.abs(fillings[0]).mean()
+    assert cross_fitted_error(TWO, trial) < 1.02 * np.abs(fillings[0]).mean()
 
 
 def sure_gains(*given) -> np.ndarray:
@@ -95,12 +95,12 @@ def test_a_stage_is_let_in_where_held_out_rows_prove_it():
     stream = np.random.default_rng(2)
     values = np.column_stack([1e-2 * stream.normal(size=1200), np.linspace(-1, 1, 1200)])
     filler, halves = prove(
-        Filler.closed(SCALE, (Guessed(0.0, names=("zero",)),)), Rows(values, (600, 600)), Sizes(), stream
+        Filler.closed(SCALE, (Guessed(0.0, names=("zero",)),)), SeriesRows(values, (600, 600)), SeriesSettings(), stream
     )
     assert filler.gates[0, :3, 0].all()
     assert not filler.gates[1, :4].any()
     holes = np.where(stream.random((1200, 2)) < 0.3, np.nan, values)
-    filled = filler.rows(Rows(holes, (600, 600)), Sizes())
+    filled = filler.rows(SeriesRows(holes, (600, 600)), SeriesSettings())
     assert np.abs(filled - values)[np.isnan(holes)].max() < 6e-2
     assert len(halves) == 2
 
@@ -109,7 +109,7 @@ def test_kinds_of_gaps():
     values = np.ones((200, 2))
     values[3] = values[20:40] = np.nan
     values[50, 0] = values[60:80, 0] = values[100:, 1] = np.nan
-    kinds = kinds_of(Rows(values, (200,)), 32)
+    kinds = kinds_of(SeriesRows(values, (200,)), 32)
     assert KINDS == 5
     assert [kinds[3, 0], kinds[50, 0], kinds[30, 0], kinds[70, 0]] == [EMPTY, BESIDE, LONG_EMPTY, LONG_BESIDE]
     assert [kinds[101, 1], kinds[199, 1]] == [LONG_BESIDE, UNSEEN]
@@ -134,7 +134,7 @@ def test_copies_of_windows_set_apart_are_withheld_too():
 
 
 def test_what_tells_members_apart_is_withheld():
-    """Neighbours of windows trained on, too far off to be copies: the gate moves until what leaves tells nothing."""
+    """Neighbours of windows trained on, too far off to be copies: the gate moves until what specs tells nothing."""
     stream = np.random.default_rng(0)
     trained, others, fresh = stream.normal(size=(3, 200, 16, 1))
     beside = trained + 0.6 * stream.normal(size=trained.shape)

@@ -17,7 +17,7 @@ from cotempo.series.metrics import (
     predictive,
     predictive_all,
 )
-from cotempo.series.metrics.recurrent import WIDTH, read, reader_leaves
+from cotempo.series.metrics.recurrent import WIDTH, read, reader_specs
 from cotempo.series.nn.parameters import draw, views
 
 
@@ -90,8 +90,8 @@ def test_clients_judged_together_get_what_they_would_get_alone():
 def test_the_gated_layers_are_those_of_torch():
     """Against `torch.nn.GRU` with the same weights."""
     stream = np.random.default_rng(0)
-    leaves = reader_leaves(3)
-    weights = views(torch.tensor(draw(leaves, stream, "float64"))[None], leaves)
+    specs = reader_specs(3)
+    weights = views(torch.tensor(draw(specs, stream, "float64"))[None], specs)
     peer = torch.nn.GRU(3, WIDTH, num_layers=2, batch_first=True).double()
 
     def turned(part):

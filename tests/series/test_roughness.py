@@ -2,18 +2,18 @@ from __future__ import annotations
 
 import numpy as np
 
+from cotempo.series.filling.residual_noise import add_imputation_errors, imputation_errors
 from cotempo.series.filling.stages import Filler
-from cotempo.series.filling.residual_noise import find_errors, roughen
 from cotempo.series.scale import Scale
-from cotempo.series.settings import Sizes
-from cotempo.series.windows import Rows
+from cotempo.series.settings import SeriesSettings
+from cotempo.series.windows import SeriesRows
 
 
 def test_features_err_together_and_measurements_stay():
     stream = np.random.default_rng(0)
     errors = np.repeat(stream.normal(size=(300, 1)), 2, axis=1)
     missing = stream.random((4000, 1)) < 0.5
-    rough = roughen(np.zeros((4000, 2)), np.repeat(missing, 2, axis=1), errors, stream)
+    rough = add_imputation_errors(np.zeros((4000, 2)), np.repeat(missing, 2, axis=1), errors, stream)
     assert (rough[:, 0] == rough[:, 1]).all()
     assert (rough[~missing[:, 0]] == 0).all()
     assert np.isclose(rough[missing[:, 0], 0].std(), errors[:, 0].std(), rtol=0.1)
@@ -21,7 +21,7 @@ def test_features_err_together_and_measurements_stay():
 
 def test_without_errors_nothing_changes():
     filled = np.ones((3, 2))
-    assert roughen(filled, filled > 0, np.zeros((0, 2)), np.random.default_rng(0)) is filled
+    assert add_imputation_errors(filled, filled > 0, np.zeros((0, 2)), np.random.default_rng(0)) is filled
 
 
 def test_errors_are_those_of_hidden_rows():
@@ -30,7 +30,7 @@ def test_errors_are_those_of_hidden_rows():
     values = np.column_stack([np.arange(400.0), 50 * stream.normal(size=400)])
     values[::7, 0] = np.nan
     filler = Filler.closed(Scale.of(values))
-    errors = find_errors(filler, Rows(values, (400,)), Sizes(window=8), stream)
+    errors = imputation_errors(filler, SeriesRows(values, (400,)), SeriesSettings(window=8), stream)
     inner = errors[:, 0][~np.isnan(errors[:, 0])]
     assert np.median(np.abs(inner)) < 1e-9
     assert 40 < np.nanstd(errors[:, 1]) < 90

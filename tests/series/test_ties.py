@@ -1,4 +1,4 @@
-"""Ties: closed forms against direct computation, and what they are good for."""
+"""FactorModels: closed forms against direct computation, and what they are good for."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
+from cotempo.series.filling.factor_models import FACTORS, FactorModels, deviations_from_line, expect
 from cotempo.series.filling.interpolation import interpolate_rows
-from cotempo.series.scale import Scale
 from cotempo.series.nn.losses import first_guess, relate
-from cotempo.series.filling.factor_models import FACTORS, Ties, expect, stray
-from cotempo.series.nn.training import load_ties
-from cotempo.series.windows import Rows
+from cotempo.series.nn.training import stack_factor_models
+from cotempo.series.scale import Scale
+from cotempo.series.windows import SeriesRows
 
 
 def test_what_is_expected_is_the_conditional_mean_of_a_normal_law():
@@ -31,18 +31,18 @@ def test_few_features_are_described_exactly():
     values = stream.normal(size=(4000, 3)) @ stream.normal(size=(3, 3))
     scale = Scale.of(values)
     scaled = scale.apply(values)
-    ties = Ties.of(Rows(scaled, (4000,)), scale)
-    covariance = ties.levels[:, :-1] @ ties.levels[:, :-1].T + np.diag(ties.levels[:, -1])
+    factors = FactorModels.of(SeriesRows(scaled, (4000,)), scale)
+    covariance = factors.level_factors[:, :-1] @ factors.level_factors[:, :-1].T + np.diag(factors.level_factors[:, -1])
     np.testing.assert_allclose(covariance, np.cov(scaled, rowvar=False), rtol=0.03, atol=0.003)
     left = 1 / np.diag(np.linalg.inv(covariance))
-    np.testing.assert_allclose(ties.spread**2, left, rtol=0.1)
+    np.testing.assert_allclose(factors.spread**2, left, rtol=0.1)
 
 
 def test_many_features_without_ties_are_left_alone():
     values = np.random.default_rng(2).normal(size=(2000, 12))
     scale = Scale.of(values)
-    ties = Ties.of(Rows(scale.apply(values), (2000,)), scale)
-    shared = (ties.levels[:, :-1] ** 2).sum(axis=1) / scale.spread**2
+    factors = FactorModels.of(SeriesRows(scale.apply(values), (2000,)), scale)
+    shared = (factors.level_factors[:, :-1] ** 2).sum(axis=1) / scale.spread**2
     assert shared.mean() < 0.2
 
 
@@ -50,7 +50,7 @@ def test_random_walks_stray_alike_over_long_and_short_gaps():
     stream = np.random.default_rng(3)
     walk = stream.normal(size=(40_000, 1)).cumsum(axis=0)
     walk[stream.random(walk.shape) < 0.5] = np.nan
-    found = stray(Rows(walk, (len(walk),)))
+    found = deviations_from_line(SeriesRows(walk, (len(walk),)))
     assert np.nanstd(found) == pytest.approx(1.0, abs=0.03)
 
 
@@ -61,11 +61,11 @@ def test_a_related_feature_fills_what_interpolation_cannot(gone):
     values = walk * [1.0, -2.0, 0.5] + 0.05 * stream.normal(size=(600, 3)) + [0, 5, 0]
     scale = Scale.of(values)
     scaled = scale.apply(values)
-    ties = Ties.of(Rows(scaled[:500], (500,)), scale)
+    factors = FactorModels.of(SeriesRows(scaled[:500], (500,)), scale)
     window, seen = scaled[500:532], np.ones((32, 3), dtype=bool)
     seen[(slice(None) if gone == "a feature" else 10), 1] = False
     known, mask = torch.tensor(np.where(seen, window, 0.0))[None, None], torch.tensor(seen)[None, None]
-    stacked = load_ties([ties], 3, torch.device("cpu"), torch.float64)
+    stacked = stack_factor_models([factors], 3, torch.device("cpu"), torch.float64)
     line = first_guess(known, mask, stacked["centre"])
     better = relate(line, stacked)
     errors = [float(np.abs(guess.guess[0, 0].numpy() - window)[~seen].mean()) for guess in (line, better)]
@@ -82,13 +82,13 @@ def test_features_speak_for_each_other_at_the_pace_of_the_window(first, second, 
     moves = np.stack([noise[0], 0.95 * noise[0] + 0.3 * noise[1]], axis=1)
     values = moves.cumsum(axis=0)
     scale = Scale.of(values[:2000])
-    ties = Ties.of(Rows(scale.apply(values[:2000]), (2000,)), scale)
+    factors = FactorModels.of(SeriesRows(scale.apply(values[:2000]), (2000,)), scale)
     window = (moves[2000:] * [first, second]).cumsum(axis=0) * 2 / (scale.high - scale.low)
     window[13, 0] += spike * 2 / (scale.high - scale.low)[0]
     seen = np.ones(window.shape, dtype=bool)
     seen[2:30:3, 1] = False
     known, mask = torch.tensor(np.where(seen, window, 0.0))[None, None], torch.tensor(seen)[None, None]
-    stacked = load_ties([ties], 2, torch.device("cpu"), torch.float64)
+    stacked = stack_factor_models([factors], 2, torch.device("cpu"), torch.float64)
     line = first_guess(known, mask, stacked["centre"])
     guesses = (line, relate(line, stacked))
     errors = [float(np.abs(guess.guess[0, 0].numpy() - window)[~seen].mean()) for guess in guesses]
@@ -99,7 +99,7 @@ def test_pieces_are_interpolated_as_numpy_does():
     stream = np.random.default_rng(0)
     values = stream.normal(size=(60, 3))
     values[stream.random(values.shape) < 0.6] = np.nan
-    rows = Rows(values, (20, 1, 9, 30))
+    rows = SeriesRows(values, (20, 1, 9, 30))
     found = interpolate_rows(rows, np.full(3, 9.0))
     for first, end in rows.bounds:
         for column in range(3):
@@ -111,4 +111,4 @@ def test_pieces_are_interpolated_as_numpy_does():
 
 def test_rows_are_interpolated_in_pieces():
     values = np.array([[0.0], [np.nan], [2.0], [np.nan], [np.nan]])
-    assert interpolate_rows(Rows(values, (3, 2)), np.array([7.0])).ravel().tolist() == [0, 1, 2, 7, 7]
+    assert interpolate_rows(SeriesRows(values, (3, 2)), np.array([7.0])).ravel().tolist() == [0, 1, 2, 7, 7]

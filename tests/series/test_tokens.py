@@ -8,8 +8,8 @@ from cotempo.data import Series
 from cotempo.federation import Rng
 from cotempo.series import FedTDD, interpolate
 from cotempo.series.nn.imputer import Guess
-from cotempo.series.nn.parameters import draw, views
 from cotempo.series.nn.losses import first_guess
+from cotempo.series.nn.parameters import draw, views
 from cotempo.series.nn.token_imputer import TokenImputer
 
 NET = TokenImputer(length=6, width=8, layers=2, heads=2)
@@ -23,8 +23,8 @@ def make_guess(features: int, seed: int = 0) -> Guess:
 
 
 def make_weights(gain: float = 1.0) -> dict[str, torch.Tensor]:
-    flat = draw(NET.leaves(0), Rng(0)("weights"), "float64")
-    weights = views(torch.tensor(flat)[None], NET.leaves(0))
+    flat = draw(NET.specs(0), Rng(0)("weights"), "float64")
+    weights = views(torch.tensor(flat)[None], NET.specs(0))
     return {**weights, "output.weight": gain * torch.arange(8.0, dtype=torch.float64)[None, :, None]}
 
 

@@ -14,23 +14,23 @@ from cotempo.errors import DataError, ParameterError, Problem
 from cotempo.federation import Rng
 from cotempo.federation.method import explain
 from cotempo.series.filling.calibration import calibrate
-from cotempo.series.filling.corrected import Corrected, passes, train_imputers
-from cotempo.series.filling.stages import Filler, Networks, Stage, Tied
+from cotempo.series.filling.corrected import CorrectedStage, passes, train_imputers
+from cotempo.series.filling.factor_models import FactorModels
 from cotempo.series.filling.gates import prove
-from cotempo.series.nn.state import Learned
-from cotempo.series.owner import SeriesModel
-from cotempo.series.filling.residual_noise import find_errors, roughen
+from cotempo.series.filling.residual_noise import add_imputation_errors, imputation_errors
+from cotempo.series.filling.stages import FactorStage, Filler, NetworkStage, Stage
+from cotempo.series.fitted import SeriesModel
+from cotempo.series.moments.windowed import learn, usual_window
+from cotempo.series.nn.parameters import NetworkState
 from cotempo.series.scale import Scale
 from cotempo.series.season import find_season
-from cotempo.series.settings import Sizes
-from cotempo.series.filling.factor_models import Ties
-from cotempo.series.moments.windowed import learn, usual_window
-from cotempo.series.windows import Rows, need_rows, windows_of
+from cotempo.series.settings import SeriesSettings
+from cotempo.series.windows import SeriesRows, need_rows, windows_of
 
 HELD, LEAST, MOST = 2000, 0.05, 0.2
 
 
-class SeriesDiffusion(Sizes):
+class SeriesDiffusion(SeriesSettings):
     """Fill and generate one owner's series.
 
     Gaps are filled by a Gaussian process of window moments (`SeriesMoments`), in seconds. Two networks are trained: an
@@ -46,7 +46,7 @@ class SeriesDiffusion(Sizes):
         Training steps of the imputer and of the diffusion model, at most: no row is gone through more than about 40
         times, and the imputer stops when 750 steps brought nothing.
 
-    Other parameters are those of `Sizes`.
+    Other parameters are those of `SeriesSettings`.
 
     Examples
     --------
@@ -71,39 +71,39 @@ class SeriesDiffusion(Sizes):
     def fit(self, series: Any, *, seed: int = 0) -> SeriesModel:
         """Learn from a table or any dataframe of one client, and return the fitted model."""
         table = as_series(series)
-        rows = Rows.of(table)
+        rows = SeriesRows.of(table)
         need_rows(rows)
         refuse_unseen(table)
-        sizes = self.model_copy(update={"window": min(self.window, max(rows.lengths))})
+        settings = self.model_copy(update={"window": min(self.window, max(rows.lengths))})
         rng, whole = Rng(seed, "series"), Scale.of(rows.values)
 
         def trust(*stages: Stage) -> Filler:
             """Window moments stand until something is proven to be better: they have proven themselves before."""
             return replace(Filler.closed(scale, stages, trusted="moments"), season=season)
 
-        kept, held = rows.split(min(max(HELD / len(rows.values), LEAST), MOST), sizes.window)
-        season = find_season(kept, held, sizes, rng("season"))
+        kept, held = rows.split(min(max(HELD / len(rows.values), LEAST), MOST), settings.window)
+        season = find_season(kept, held, settings, rng("season"))
         scale = Scale.of(season.remove(rows).values)
         bare = replace(Filler.closed(scale), season=season)
         scaled, unseen = bare.inner(kept), bare.inner(held)
-        ties = Ties.of(scaled, scale)
-        window = usual_window(len(table.features), 4 * sizes.window)
+        factors = FactorModels.of(scaled, scale)
+        window = usual_window(len(table.features), 4 * settings.window)
         moments, _, _ = learn(scaled, window)
-        base, _ = prove(trust(moments, Tied(ties)), held, sizes, rng("base"))
-        correction, own = train_imputers(sizes, base, scaled, unseen, ties, rng)
-        corrected, networks = Corrected(base, ties, correction), Networks(ties, None, own)
-        filler, halves = prove(trust(corrected, networks), held, sizes, rng("gates"))
+        base, _ = prove(trust(moments, FactorStage(factors)), held, settings, rng("base"))
+        correction, own = train_imputers(settings, base, scaled, unseen, factors, rng)
+        corrected, networks = CorrectedStage(base, factors, correction), NetworkStage(factors, None, own)
+        filler, halves = prove(trust(corrected, networks), held, settings, rng("gates"))
         # What is proven is learned again, from the rows set apart, too.
         latest, _, _ = learn(bare.inner(rows), window)
-        corrected = replace(corrected, base=replace(base, stages=(latest, Tied(ties))))
+        corrected = replace(corrected, base=replace(base, stages=(latest, FactorStage(factors))))
         filler = replace(filler, stages=(corrected, networks))
         missing = np.isnan(rows.values)
-        errors = find_errors(filler, rows, sizes, rng("errors")) if missing.any() else rows.values[:0]
-        filled = roughen(filler.rows(rows, sizes), missing, errors, rng("roughness"))
-        weights = train_backbone(sizes, Rows(whole.apply(filled), rows.lengths), rng)
-        calibration = calibrate(sizes, tuple(zip(halves[::-1], held.halves(), strict=True)), rng("calibration"))
+        errors = imputation_errors(filler, rows, settings, rng("errors")) if missing.any() else rows.values[:0]
+        filled = add_imputation_errors(filler.rows(rows, settings), missing, errors, rng("roughness"))
+        weights = train_backbone(settings, SeriesRows(whole.apply(filled), rows.lengths), rng)
+        calibration = calibrate(settings, tuple(zip(halves[::-1], held.halves(), strict=True)), rng("calibration"))
         order = np.arange(len(table.features))
-        return SeriesModel(sizes, table.features, order, filler, weights, whole, calibration)
+        return SeriesModel(settings, table.features, order, filler, weights, whole, calibration)
 
 
 def as_series(value: Any) -> Series:
@@ -124,13 +124,16 @@ def refuse_unseen(table: Series) -> None:
         raise DataError([Problem(must, column=table.features[k]) for k in np.flatnonzero(unseen)])
 
 
-def train_backbone(sizes: SeriesDiffusion, filled: Rows, rng: Rng) -> NDArray[Any]:
+def train_backbone(settings: SeriesDiffusion, filled: SeriesRows, rng: Rng) -> NDArray[Any]:
     """Train a diffusion model on filled rows, scaled."""
-    from cotempo.series.nn.noise import Noise
     from cotempo.series.nn.losses import Denoising
-    from cotempo.series.nn.training import Material, train
+    from cotempo.series.nn.noise import NoiseSchedule
+    from cotempo.series.nn.training import TrainingWindows, train
 
-    task = Denoising(sizes.backbone(), Noise(sizes.diffusion_steps))
-    material, steps = Material.plain(windows_of(filled, sizes.window)), passes(sizes.steps, filled, sizes)
-    learned = Learned.fresh(task.leaves(material.features), rng("backbone"), sizes.precision)
-    return train(task, [learned], [material], steps, sizes.schedule(steps), [rng])[0][0].average
+    task = Denoising(settings.backbone(), NoiseSchedule(settings.diffusion_steps))
+    dataset, steps = (
+        TrainingWindows.plain(windows_of(filled, settings.window)),
+        passes(settings.steps, filled, settings),
+    )
+    learned = NetworkState.fresh(task.specs(dataset.features), rng("backbone"), settings.precision)
+    return train(task, [learned], [dataset], steps, settings.schedule(steps), [rng])[0][0].average

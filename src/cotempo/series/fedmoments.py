@@ -37,6 +37,7 @@ from cotempo.federation import (
     register,
 )
 from cotempo.series.filling.calibration import Calibration
+from cotempo.series.moments.gaussian import Gaussian
 from cotempo.series.moments.model_choice import (
     PRIORS,
     USUAL,
@@ -49,13 +50,11 @@ from cotempo.series.moments.model_choice import (
     spread_of,
     try_priors,
 )
-from cotempo.series.moments.gaussian import Gaussian
-from cotempo.series.moments.moments import Moments, Units, find_units, sum_units
-from cotempo.series.seriesmoments import MomentsModel
+from cotempo.series.moments.moments import Units, WindowMoments, find_units, sum_units
 from cotempo.series.moments.windowed import first_guess, sum_filled, usual_window, windows_of_sweeps
-from cotempo.series.windows import Rows, need_many
+from cotempo.series.seriesmoments import MomentsModel
+from cotempo.series.windows import Floats, SeriesRows, need_many
 
-Floats = NDArray[np.float64]
 SUMS = ("centre", "moments", "choose")
 PARTS = "in four fifths of your rows and in all"
 
@@ -64,7 +63,7 @@ PARTS = "in four fifths of your rows and in all"
 class MomentsState:
     """What the server keeps: units, and the sums.
 
-    `products` and `counts`, as `Moments.pack` has them, are first of the rows to learn from, then of all rows, and so
+    `products` and `counts`, as `WindowMoments.pack` has them, are first of the rows to learn from, then of all rows, and so
     are `pairs` and `steps` of `sum_units`: what is judged on the rows set apart knows nothing of them but units.
     `sweep` is how often moments were summed, and `prior` which of `PRIORS` was chosen.
     """
@@ -81,17 +80,17 @@ class MomentsState:
     prior: int = USUAL
     errors: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
-    def moments(self, *, trial: bool = False) -> Moments:
+    def moments(self, *, trial: bool = False) -> WindowMoments:
         """The sums over all rows, or over those to learn from."""
         part = 0 if trial else 1
-        return Moments.unpack(self.products[part], self.counts[part])
+        return WindowMoments.unpack(self.products[part], self.counts[part])
 
 
 @dataclass(frozen=True)
-class Prepared:
+class NamedRows:
     """A client's rows, and the names of their features."""
 
-    rows: Rows
+    rows: SeriesRows
     features: tuple[str, ...]
 
     @property
@@ -99,10 +98,10 @@ class Prepared:
         """Which features were measured."""
         return np.flatnonzero(~np.isnan(self.rows.values).all(axis=0))
 
-    def among(self, names: Sequence[str]) -> tuple[Rows, NDArray[np.intp]]:
+    def among(self, names: Sequence[str]) -> tuple[SeriesRows, NDArray[np.intp]]:
         """Rows of the features that were measured, and where these stand among some names."""
         own = np.array([names.index(self.features[column]) for column in self.seen], dtype=np.intp)
-        return Rows(self.rows.values[:, self.seen], self.rows.lengths), own
+        return SeriesRows(self.rows.values[:, self.seen], self.rows.lengths), own
 
 
 @register()
@@ -147,19 +146,19 @@ class FedMoments(Method):
 
     # At a client.
 
-    def prepare(self, table: Table) -> Prepared:
+    def prepare(self, table: Table) -> NamedRows:
         """Cut the pieces, and refuse a few rows."""
         assert isinstance(table, Series)  # `check` saw the schema
-        rows = Rows.of(table)
+        rows = SeriesRows.of(table)
         need_many(rows, self.minimum_rows)
-        return Prepared(rows, table.features)
+        return NamedRows(rows, table.features)
 
-    def begin(self, prepared: Prepared, rng: Rng) -> Calibration:
+    def begin(self, prepared: NamedRows, rng: Rng) -> Calibration:
         """No intervals yet."""
         return Calibration.none(len(prepared.features))
 
     def answer(
-        self, question: Question, prepared: Prepared, memory: Calibration, rng: Rng
+        self, question: Question, prepared: NamedRows, memory: Calibration, rng: Rng
     ) -> tuple[Message, Calibration | None]:
         """Send sums, or what the process is worth here."""
         if question.phase != "compare":
@@ -314,7 +313,7 @@ class FittedMoments(Fitted):
         return MomentsModel(tuple(names), order, state.units.take(columns), process, calibration, len(moments.products))
 
 
-def contribute(phase: str, told: Message, prepared: Prepared) -> Message:
+def contribute(phase: str, told: Message, prepared: NamedRows) -> Message:
     """What a client adds to the totals."""
     names = json.loads(told["features"])
     rows, own = prepared.among(names)
@@ -324,15 +323,15 @@ def contribute(phase: str, told: Message, prepared: Prepared) -> Message:
     kept, held = (units.rows(part) for part in split(rows))
     if phase == "moments":
         return Message(_sums(kept, held, told, units, own, len(names)))
-    return Message(try_priors(Moments.unpack(told["products"][0], told["counts"][0]).take(own), held))
+    return Message(try_priors(WindowMoments.unpack(told["products"][0], told["counts"][0]).take(own), held))
 
 
-def _compare(told: Message, prepared: Prepared, sweeps: int) -> tuple[Message, Calibration]:
+def _compare(told: Message, prepared: NamedRows, sweeps: int) -> tuple[Message, Calibration]:
     """Fill hidden cells alone and together, and calibrate."""
     rows, own = prepared.among(json.loads(told["features"]))
     units, (kept, held) = Units(told["centre"], told["step"]).take(own), split(rows)
     held = units.rows(held)
-    first, ends = Moments.unpack(told["products"][0], told["counts"][0]).take(own), shorten(held)
+    first, ends = WindowMoments.unpack(told["products"][0], told["counts"][0]).take(own), shorten(held)
     targets = [mask & ~np.isnan(ends.values) for mask in hidings(ends)] if len(ends.values) else []
     cells = int(sum(target.sum() for target in targets))
     nothing = Message({"alone": 0.0, "together": 0.0, "cells": 0})
@@ -351,22 +350,24 @@ def _compare(told: Message, prepared: Prepared, sweeps: int) -> tuple[Message, C
     return Message({"alone": errors[0], "together": errors[1], "cells": cells}), calibration
 
 
-def _centre(rows: Rows, own: NDArray[np.intp], count: int) -> dict[str, Any]:
+def _centre(rows: SeriesRows, own: NDArray[np.intp], count: int) -> dict[str, Any]:
     """Sums for units and first guesses, among all features."""
-    wide = Rows(np.full((len(rows.values), count), np.nan), rows.lengths)
+    wide = SeriesRows(np.full((len(rows.values), count), np.nan), rows.lengths)
     wide.values[:, own] = rows.values
     first, whole = (sum_units(part) for part in (split(wide)[0], wide))
     both = {name: np.stack([first[name], whole[name]]) for name in ("pairs", "steps")}
     return {**whole, **both, "incomplete": float(np.isnan(rows.values).any())}
 
 
-def _sums(kept: Rows, held: Rows, told: Message, units: Units, own: NDArray[np.intp], count: int) -> dict[str, Floats]:
+def _sums(
+    kept: SeriesRows, held: SeriesRows, told: Message, units: Units, own: NDArray[np.intp], count: int
+) -> dict[str, Floats]:
     """Moments of the rows to learn from and of all rows, gaps as the totals so far of either fill them."""
     models, window = [], told["window"]
-    parts = [Moments.none(window, count)] * 2
+    parts = [WindowMoments.none(window, count)] * 2
     for part in range(2 if len(own) else 0):
         if "products" in told:
-            pooled = Moments.unpack(told["products"][part], told["counts"][part])
+            pooled = WindowMoments.unpack(told["products"][part], told["counts"][part])
             models.append(Gaussian.of(pooled.take(own), PRIORS[USUAL]))
         else:
             models.append(first_guess(units, *(told[name][part][np.ix_(own, own)] for name in ("pairs", "steps"))))

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from cotempo.data import Series
 from cotempo.errors import ParameterError
-from cotempo.series.imputed import Imputed
-from cotempo.series.windows import Rows
+from cotempo.series.fitted import Imputed
+from cotempo.series.windows import SeriesRows
 
 REAL, MADE, GAP = "#1f5fa8", "#c8553d", "#777777"
 MOST_FEATURES = 8
@@ -29,14 +29,14 @@ def plot_samples(synthetic: Series, real: Series | None = None, count: int = 20)
     4
     """
     features = synthetic.features[:MOST_FEATURES]
-    length = min(Rows.of(synthetic).lengths)
+    length = min(SeriesRows.of(synthetic).lengths)
     tables = {"generated": (synthetic, MADE), **({} if real is None else {"real": (real, REAL)})}
     figure = Figure(figsize=(2.4 * len(features), 2.0 * len(tables)), layout="constrained")
     panels = figure.subplots(len(tables), len(features), squeeze=False, sharey="col")
     for row, (name, (table, colour)) in zip(panels, tables.items(), strict=True):
         for axes, feature in zip(row, features, strict=True):
             column = table.features.index(feature)
-            windows = Rows.of(table).windows(length)[..., column]
+            windows = SeriesRows.of(table).windows(length)[..., column]
             axes.plot(windows[:: max(1, len(windows) // count)].T, color=colour, alpha=0.35, linewidth=0.8)
             _tidy(axes, f"{feature}, {name}")
     return figure

@@ -1,4 +1,4 @@
-"""The release gate: no synthetic window leaves its owner if it lies too near to a real one."""
+"""The release gate: no synthetic window specs its owner if it lies too near to a real one."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def release(synthetic: Floats, trained: Floats, others: Floats) -> Release:
 
     A window is withheld if it is nearer to a real window than 99 % of those not trained on are to those trained on.
     Where what is left still tells who was trained on (a membership score above .55), 95 % take the place of 99 %, then
-    90, 75, 50 and 25 %; and where that does not help either, nothing leaves.
+    90, 75, 50 and 25 %; and where that does not help either, nothing specs.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def release(synthetic: Floats, trained: Floats, others: Floats) -> Release:
     half = len(trained) // 2
     usual = nearest_distance(others, trained) if len(others) else nearest_distance(trained[half:], trained[:half])
     near = nearest_distance(synthetic, np.concatenate([trained, others]))
-    # Beyond the last of these nothing is, so that nothing leaves.
+    # Beyond the last of these nothing is, so that nothing specs.
     thresholds = [*(float(np.quantile(usual, q)) if len(usual) else 0.0 for q in QUANTILES), np.inf]
     parts = [(trained, others), *zip(*(np.array_split(part, 2) for part in (trained, others)), strict=True)]
     scores = np.array([[membership(synthetic[near > t], *part) for part in parts] for t in thresholds])

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cotempo.errors import DataError
-from cotempo.series.filling.stages import Filler
 from cotempo.series.filling.gaps import BESIDE, EMPTY
 from cotempo.series.filling.gates import prove
 from cotempo.series.filling.interpolation import interpolate_rows
+from cotempo.series.filling.stages import Filler
 from cotempo.series.scale import Scale
-from cotempo.series.windows import Rows
+from cotempo.series.settings import SeriesSettings
+from cotempo.series.windows import Floats, SeriesRows
 
-if TYPE_CHECKING:
-    from cotempo.series.settings import Sizes
-
-Floats = NDArray[np.float64]
 LONGEST, FEWEST = 400, 20
 LEAST, NEARLY = 0.02, 0.95
 PRIOR = 5
@@ -53,12 +49,12 @@ class Season:
             return self.levels[:1]
         return np.asarray(self.levels[_places(clock, self.step, self.origin) % len(self.levels)])
 
-    def remove(self, rows: Rows) -> Rows:
+    def remove(self, rows: SeriesRows) -> SeriesRows:
         """Rows without the cycle."""
         return rows.with_values(rows.values - self.at(rows.clock))
 
 
-def find_season(kept: Rows, held: Rows, sizes: Sizes, stream: np.random.Generator) -> Season:
+def find_season(kept: SeriesRows, held: SeriesRows, settings: SeriesSettings, stream: np.random.Generator) -> Season:
     """Find the cycle that explains most of the steps from row to row, for the features where held-out rows prove it.
 
     Steps, as trends would look like long cycles. Adjusted shares of variance are compared, of all lengths up to 400
@@ -68,13 +64,13 @@ def find_season(kept: Rows, held: Rows, sizes: Sizes, stream: np.random.Generato
     if len(season.levels) == 1 or not len(held.values):
         return replace(season, levels=0 * season.levels[:1])
     scale = Scale.of(kept.values)
-    # Lines through what was measured, beside lines through what the season leaves of it.
-    filler, _ = prove(Filler.closed(scale, (_Lines(season, scale),)), held, sizes, stream)
+    # Lines through what was measured, beside lines through what the season specs of it.
+    filler, _ = prove(Filler.closed(scale, (_Lines(season, scale),)), held, settings, stream)
     proven = filler.gates[:, [EMPTY, BESIDE], 0].any(axis=1)
     return replace(season, levels=season.levels * proven)
 
 
-def _fit(rows: Rows, stream: np.random.Generator) -> Season:
+def _fit(rows: SeriesRows, stream: np.random.Generator) -> Season:
     """The shortest cycle with nearly the largest adjusted share of explained variance."""
     none = Season(1.0, np.zeros((1, rows.values.shape[1])))
     if not len(rows.clock):
@@ -129,13 +125,13 @@ def _by_phase(phase: NDArray[np.int64], values: Floats, period: int) -> Floats:
 
 @dataclass(frozen=True)
 class _Lines:
-    """A stage: interpolation of what a season leaves."""
+    """A stage: interpolation of what a season specs."""
 
     season: Season
     scale: Scale
     names: tuple[str, ...] = ("season",)
 
-    def fill(self, rows: Rows, sizes: Sizes) -> Floats:
+    def fill(self, rows: SeriesRows, settings: SeriesSettings) -> Floats:
         """Interpolate scaled rows."""
         level = 2 * self.season.at(rows.clock) / (self.scale.high - self.scale.low)
         return (interpolate_rows(rows.with_values(rows.values - level), self.scale.centre) + level)[None]

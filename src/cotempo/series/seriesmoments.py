@@ -8,21 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from cotempo.data import Series
-from cotempo.data.tables import numbered
 from cotempo.errors import ParameterError
 from cotempo.federation import Rng
 from cotempo.federation.method import explain
-from cotempo.series.filling.calibration import Calibration
-from cotempo.series.moments.model_choice import calibrate
 from cotempo.series.diffusion import as_series, refuse_unseen
+from cotempo.series.filling.calibration import Calibration
+from cotempo.series.fitted import FittedSeries
 from cotempo.series.moments.gaussian import Gaussian
-from cotempo.series.imputed import Owner, put_back
+from cotempo.series.moments.model_choice import calibrate
 from cotempo.series.moments.moments import Units, sum_units
 from cotempo.series.moments.windowed import learn, usual_window
-from cotempo.series.windows import Rows
-
-Floats = NDArray[np.float64]
+from cotempo.series.windows import Floats, SeriesRows
 
 
 class SeriesMoments(BaseModel):
@@ -66,7 +62,7 @@ class SeriesMoments(BaseModel):
         """Learn from a table or any dataframe of one client, and return the fitted model; `seed` changes nothing."""
         table = as_series(series)
         refuse_unseen(table)
-        rows = Rows.of(table)
+        rows = SeriesRows.of(table)
         moving = int(np.count_nonzero(sum_units(rows)["steps"].diagonal()))
         window = self.window or usual_window(max(moving, 1), max(rows.lengths))
         stage, trial, held = learn(rows, window, self.sweeps)
@@ -76,7 +72,7 @@ class SeriesMoments(BaseModel):
         )
 
 
-class MomentsModel(Owner):
+class MomentsModel(FittedSeries):
     """A fitted Gaussian process of an owner's series.
 
     Attributes
@@ -103,7 +99,7 @@ class MomentsModel(Owner):
         self.process = process
         self.calibration = calibration
 
-    def _impute(self, rows: Rows, draws: int, level: float, seed: int) -> tuple[Floats, ...]:
+    def _impute(self, rows: SeriesRows, draws: int, level: float, seed: int) -> tuple[Floats, ...]:
         inner, missing = self.units.rows(rows), np.isnan(rows.values)
 
         def back(*parts: Floats) -> tuple[Floats, ...]:
@@ -116,13 +112,8 @@ class MomentsModel(Owner):
         drawn = self.process.draw(inner, draws, Rng(seed, "impute")("draws"))
         return back(filled, filled - width, filled + width, drawn)
 
-    def sample(self, count: int, *, seed: int = 0) -> Series:
-        """Draw `count` synthetic windows; each is a sequence of its own."""
-        if count < 1:
-            raise ParameterError(f"count must be at least 1, got {count}")
+    def _sample(self, count: int, seed: int) -> Floats:
         features, window = len(self.features), self.window
         root = np.linalg.cholesky(self.process.precision(window))
         noise = Rng(seed, "sample")("draws").standard_normal((window * features, count))
-        values = self.units.undo(np.linalg.solve(root.T, noise).T.reshape(count * window, features))
-        time = np.tile(np.arange(window, dtype=np.float64), count)
-        return Series(self.features, np.repeat(numbered(count), window), time, put_back(values, self.order))
+        return self.units.undo(np.linalg.solve(root.T, noise).T.reshape(count * window, features))

@@ -20,7 +20,7 @@ SECONDS = {"s": 1.0, "h": 3600.0, "D": 86400.0}
 
 
 @dataclass(frozen=True)
-class Rows:
+class SeriesRows:
     """Rows of a series in contiguous pieces, one after the other.
 
     Attributes
@@ -38,16 +38,16 @@ class Rows:
     clock: Floats = field(default_factory=lambda: np.zeros(0))
 
     @classmethod
-    def of(cls, series: Series) -> Rows:
+    def of(cls, series: Series) -> SeriesRows:
         """The pieces of a table."""
         pieces = [values for _, values in series.pieces()]
         values = np.concatenate([np.zeros((0, len(series.features))), *pieces])
         clock = SECONDS[series.unit] * series.time if series.unit in SECONDS else np.zeros(0)
         return cls(values, tuple(map(len, pieces)), clock)
 
-    def with_values(self, values: Floats, copies: int = 1) -> Rows:
+    def with_values(self, values: Floats, copies: int = 1) -> SeriesRows:
         """Other values in the same rows, or in so many copies of them one after the other."""
-        return Rows(values, self.lengths * copies, np.tile(self.clock, copies))
+        return SeriesRows(values, self.lengths * copies, np.tile(self.clock, copies))
 
     @property
     def bounds(self) -> list[tuple[int, int]]:
@@ -63,7 +63,7 @@ class Rows:
         """The windows themselves, ``(windows, length, features)``."""
         return np.asarray(self.values[self.starts(length, stride)[:, None] + np.arange(length)])
 
-    def split(self, share: float, length: int, every: int = 1) -> tuple[Rows, Rows]:
+    def split(self, share: float, length: int, every: int = 1) -> tuple[SeriesRows, SeriesRows]:
         """Set apart about `share` of the rows, to judge on what is learned from the others.
 
         Of a piece whose share is a whole window, its end; of shorter pieces, where there are five or more, whole ones,
@@ -84,22 +84,22 @@ class Rows:
         borders = [(first, end - cut, end) for (first, end), cut in zip(self.bounds, cuts.tolist(), strict=True)]
         return self._joined([part[:2] for part in borders]), self._joined([part[1:] for part in borders])
 
-    def halves(self) -> tuple[Rows, Rows]:
+    def halves(self) -> tuple[SeriesRows, SeriesRows]:
         """The first and the second half of the rows; a piece that lies across the middle is cut."""
         middle = len(self.values) // 2
         early = [(first, min(end, middle)) for first, end in self.bounds]
         late = [(max(first, middle), end) for first, end in self.bounds]
         return self._joined(early), self._joined(late)
 
-    def _joined(self, spans: list[tuple[int, int]]) -> Rows:
+    def _joined(self, spans: list[tuple[int, int]]) -> SeriesRows:
         """The rows of some spans, each a piece; those that end before they begin are left out."""
         spans = [(first, end) for first, end in spans if first < end]
         index = np.concatenate([np.zeros(0, dtype=np.intp), *(np.arange(first, end) for first, end in spans)])
         clock = self.clock[index] if len(self.clock) else self.clock
-        return Rows(self.values[index], tuple(end - first for first, end in spans), clock)
+        return SeriesRows(self.values[index], tuple(end - first for first, end in spans), clock)
 
 
-def need_rows(rows: Rows) -> None:
+def need_rows(rows: SeriesRows) -> None:
     """Raise `DataError` unless a piece has the rows of the shortest window."""
     longest = max(rows.lengths, default=0)
     if longest < SHORTEST:
@@ -108,7 +108,7 @@ def need_rows(rows: Rows) -> None:
         )
 
 
-def need_many(rows: Rows, minimum: int) -> None:
+def need_many(rows: SeriesRows, minimum: int) -> None:
     """Raise `DataError` where some rows were measured, but fewer than `minimum`: their sums would tell them."""
     count = int((~np.isnan(rows.values)).any(axis=1).sum())
     if 0 < count < minimum:
@@ -118,7 +118,7 @@ def need_many(rows: Rows, minimum: int) -> None:
         )
 
 
-def windows_of(rows: Rows, length: int) -> Floats:
+def windows_of(rows: SeriesRows, length: int) -> Floats:
     """All windows of a length, ``(windows, length, features)``.
 
     A piece shorter than that is seen at several places of a window whose other rows are missing.
@@ -138,7 +138,7 @@ class Cover:
         it. As many as `stride` when left out.
     """
 
-    def __init__(self, rows: Rows, length: int, stride: int, shift: int | None = None):
+    def __init__(self, rows: SeriesRows, length: int, stride: int, shift: int | None = None):
         starts, pieces = [], []
         for piece, (first, end) in enumerate(rows.bounds):
             low, high = sorted((first, end - length))

@@ -17,7 +17,7 @@ import numpy as np
 from cotempo.data import Series
 from cotempo.errors import ParameterError
 from cotempo.series.scale import Scale
-from cotempo.series.windows import Cover, Rows
+from cotempo.series.windows import Cover, SeriesRows
 
 SIZES: dict[str, dict[str, Any]] = {
     "saits": {
@@ -41,7 +41,7 @@ class Peer:
 
     def impute(self, series: Series) -> Series:
         """Fill the missing cells; windows overlap by half."""
-        rows = Rows.of(series)
+        rows = SeriesRows.of(series)
         cover = Cover(rows, self.window, max(1, self.window // 2))
         windows = cover.windows(self.scale.apply(rows.values))
         found = np.asarray(self.network.impute({"X": windows.astype(np.float32)}), dtype=np.float64)
@@ -76,7 +76,7 @@ def train_peer(
             f"{name} must be installed to be compared with, PyPOTS is not; run: pip install 'cotempo[baselines]'"
         ) from None
     scale = Scale.of(series.values)
-    windows = scale.apply(Rows.of(series).windows(window, stride)).astype(np.float32)
+    windows = scale.apply(SeriesRows.of(series).windows(window, stride)).astype(np.float32)
     kind = {"saits": "SAITS", "csdi": "CSDI"}[name]
     network = getattr(imputation, kind)(
         n_steps=window, n_features=windows.shape[2], batch_size=batch, epochs=epochs, verbose=False, device="cpu",

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
+from cotempo.series.filling.factor_models import deviations_from_line
 from cotempo.series.filling.gaps import LONG, steps_around
-from cotempo.series.filling.factor_models import stray
-from cotempo.series.windows import Cover, Rows
+from cotempo.series.filling.stages import Fills
+from cotempo.series.settings import SeriesSettings
+from cotempo.series.windows import Cover, Floats, SeriesRows
 
-if TYPE_CHECKING:
-    from cotempo.series.filling.stages import Filler
-    from cotempo.series.filling.guided import GuidedFiller
-    from cotempo.series.settings import Sizes
-
-Floats = NDArray[np.float64]
 LEVELS = np.arange(1, 200) / 200
 SHARES = (0.3, 0.5)
 FEWEST = 100
@@ -70,11 +65,11 @@ class Calibration:
         return found
 
     @classmethod
-    def of(cls, rows: Rows, filled: Floats, truth: Floats, length: int) -> Calibration:
+    def of(cls, rows: SeriesRows, filled: Floats, truth: Floats, length: int) -> Calibration:
         """From rows of which some cells are missing, how they were filled, and what is true there."""
         found = cls.none(truth.shape[1])
         missing = np.isnan(rows.values)
-        moved = np.abs(stray(rows))
+        moved = np.abs(deviations_from_line(rows))
         usual = np.nansum(moved, axis=0) / np.maximum((~np.isnan(moved)).sum(axis=0), 1)
         still = usual <= STILL * np.where(missing, 0.0, np.abs(rows.values)).max(axis=0, initial=0.0)
         usual = np.where(still, 1.0, usual)
@@ -94,7 +89,7 @@ class Calibration:
                 found.ratios[kind, column] = _quantiles(relative[chosen[:, column], column])
         return cls(usual, found.errors, found.ratios)
 
-    def widths(self, rows: Rows, deviation: Floats, levels: tuple[float, ...], length: int) -> Floats:
+    def widths(self, rows: SeriesRows, deviation: Floats, levels: tuple[float, ...], length: int) -> Floats:
         """Half the width of the interval of every missing cell, and 0 of the others, ``(levels, rows, features)``.
 
         `deviation` is that of the draws, ``(rows, features)``; all in units of the data.
@@ -118,24 +113,24 @@ def _quantiles(ratios: Floats) -> Floats:
     return np.quantile(ratios, ranks, method="higher")
 
 
-def kinds(rows: Rows) -> NDArray[np.intp]:
+def kinds(rows: SeriesRows) -> NDArray[np.intp]:
     """0 in rows where nothing was seen, 1 in the others, and 2 in long gaps of a feature, ``(rows, features)``."""
     missing, (back, forth) = np.isnan(rows.values), steps_around(rows)
     near = np.broadcast_to(~missing.all(axis=1, keepdims=True), missing.shape).astype(np.intp)
     return np.where(back + forth > LONG, 2, near)
 
 
-def _stretch(rows: Rows, usual: Floats, length: int) -> Floats:
+def _stretch(rows: SeriesRows, usual: Floats, length: int) -> Floats:
     """How much farther off each cell may be than usual: by its gap, up to half a window, and as the feature moves."""
     back, forth = steps_around(rows)
     walk = (back * forth / (back + forth)).clip(max=max(length / 2, 1.0))
     return np.asarray(np.sqrt(walk) * _pace(rows, usual, length))
 
 
-def _pace(rows: Rows, usual: Floats, length: int) -> Floats:
+def _pace(rows: SeriesRows, usual: Floats, length: int) -> Floats:
     """How much faster than usual each feature moves around each row; drawn to 1 where few measurements say so."""
     cover = Cover(rows, 2 * length, max(1, length // 2))
-    moves = cover.windows(np.abs(stray(rows)))
+    moves = cover.windows(np.abs(deviations_from_line(rows)))
     count = (~np.isnan(moves)).sum(axis=1, keepdims=True)
     pace = np.nansum(moves, axis=1, keepdims=True) / np.maximum(count, 1) / usual
     pace = np.where(count > 0, pace, 1.0).clip(0.1, 1e3) ** (count / (count + CALM))
@@ -143,27 +138,27 @@ def _pace(rows: Rows, usual: Floats, length: int) -> Floats:
 
 
 def calibrate(
-    sizes: Sizes, parts: Sequence[tuple[Filler | GuidedFiller, Rows]], stream: np.random.Generator
+    settings: SeriesSettings, parts: Sequence[tuple[Fills, SeriesRows]], stream: np.random.Generator
 ) -> Calibration:
     """Hide measured rows, cells and long gaps, and compare what is filled in with what was measured.
 
     Of several parts each has a filler of its own, so that nobody is judged on rows that shaped its gates.
     """
-    found = [_try_out(sizes, filler, rows, stream) for filler, rows in parts if len(rows.values)]
+    found = [_try_out(settings, filler, rows, stream) for filler, rows in parts if len(rows.values)]
     if not found:
         return Calibration.none(parts[0][1].values.shape[1])
     lengths = sum((hidden.lengths for hidden, _, _ in found), ())
     left, filled, truth = (np.concatenate(part) for part in zip(*((h.values, f, t) for h, f, t in found), strict=True))
-    return Calibration.of(Rows(left, lengths), filled, truth, sizes.window)
+    return Calibration.of(SeriesRows(left, lengths), filled, truth, settings.window)
 
 
 def _try_out(
-    sizes: Sizes, filler: Filler | GuidedFiller, rows: Rows, stream: np.random.Generator
-) -> tuple[Rows, Floats, Floats]:
+    settings: SeriesSettings, filler: Fills, rows: SeriesRows, stream: np.random.Generator
+) -> tuple[SeriesRows, Floats, Floats]:
     """Rows with cells hidden, as they are filled, and as they are."""
-    left = [np.where(gone, np.nan, rows.values) for gone in _hidings(rows.values.shape, sizes.window, stream)]
+    left = [np.where(gone, np.nan, rows.values) for gone in _hidings(rows.values.shape, settings.window, stream)]
     hidden = rows.with_values(np.concatenate(left), len(left))
-    return hidden, filler.rows(hidden, sizes), np.tile(rows.values, (len(left), 1))
+    return hidden, filler.rows(hidden, settings), np.tile(rows.values, (len(left), 1))
 
 
 def _hidings(shape: tuple[int, int], window: int, stream: np.random.Generator) -> Iterator[NDArray[np.bool_]]:

@@ -6,23 +6,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cotempo.series.filling.interpolation import neighbours
-from cotempo.series.windows import Cover, Rows
+from cotempo.series.windows import Cover, Floats, SeriesRows
 
-Floats = NDArray[np.float64]
 EMPTY, BESIDE, LONG_EMPTY, LONG_BESIDE, UNSEEN = range(5)
 KINDS = 5
 LONG = 8
 NONE = 1e9
 
 
-def steps_around(rows: Rows) -> tuple[Floats, Floats]:
+def steps_around(rows: SeriesRows) -> tuple[Floats, Floats]:
     """Steps to the measurements before and after each cell, very many where there is none, ``(rows, features)``."""
     place = np.arange(len(rows.values))[:, None]
     before, after = neighbours(rows, ~np.isnan(rows.values))
     return np.where(before < 0, NONE, place - before), np.where(after < 0, NONE, after - place)
 
 
-def kinds_of(rows: Rows, reach: int) -> NDArray[np.intp]:
+def kinds_of(rows: SeriesRows, reach: int) -> NDArray[np.intp]:
     """The kind of each cell, if it is missing, ``(rows, features)``.
 
     `EMPTY` in rows where nothing was measured and `BESIDE` in the others, `LONG_EMPTY` and `LONG_BESIDE` in long gaps

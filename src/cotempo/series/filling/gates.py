@@ -9,19 +9,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cotempo.series.filling.stages import Filler, blend
 from cotempo.series.filling.gaps import BESIDE, EMPTY, KINDS, LONG_BESIDE, LONG_EMPTY, UNSEEN
-from cotempo.series.windows import Rows
+from cotempo.series.filling.stages import Filler, blend
+from cotempo.series.settings import SeriesSettings
+from cotempo.series.windows import Floats, SeriesRows
 
-if TYPE_CHECKING:
-    from cotempo.series.settings import Sizes
-
-Floats = NDArray[np.float64]
 CHOICES = (1.0, 0.5, 0.0)
 LEAST, USUAL = 0.2, 0.5
 HIDINGS = 6
@@ -63,15 +59,15 @@ class Trial:
         return Trial(*(np.concatenate([getattr(self, name), getattr(other, name)], axis=-1) for name in names))
 
 
-def try_out(filler: Filler, rows: Rows, sizes: Sizes, stream: np.random.Generator) -> Trial:
+def try_out(filler: Filler, rows: SeriesRows, settings: SeriesSettings, stream: np.random.Generator) -> Trial:
     """Hide measured cells of some rows, in raw units, and fill them; errors are in scaled units."""
     scaled = filler.inner(rows).values
     seen = ~np.isnan(scaled)
     # Of few rows more draws are taken, so that nearly every measurement is hidden once.
     draws = HIDINGS * min(max(math.ceil(ENOUGH / max(len(scaled), 1)), 2), 8)
-    targets = [_hide(draw, seen, filler.common, sizes, stream) & seen for draw in range(draws)]
+    targets = [_hide(draw, seen, filler.common, settings, stream) & seen for draw in range(draws)]
     left = np.concatenate([np.where(target, np.nan, scaled) for target in targets])
-    fillings, kinds = filler.fillings(rows.with_values(left, draws), sizes)
+    fillings, kinds = filler.fillings(rows.with_values(left, draws), settings)
     target = np.concatenate(targets)
     feature, block, half = (
         np.tile(np.broadcast_to(part, seen.shape), (draws, 1))[target]
@@ -81,11 +77,11 @@ def try_out(filler: Filler, rows: Rows, sizes: Sizes, stream: np.random.Generato
 
 
 def _hide(
-    draw: int, seen: NDArray[np.bool_], common: int, sizes: Sizes, stream: np.random.Generator
+    draw: int, seen: NDArray[np.bool_], common: int, settings: SeriesSettings, stream: np.random.Generator
 ) -> NDArray[np.bool_]:
     """Rows, cells, rows of the common features, long gaps of all features and of some, or one feature, in turn."""
     share = max(LEAST, 1 - (1 - USUAL) / max(float(seen.mean()), 1e-9))
-    (count, features), length = seen.shape, max(1, sizes.window // 2)
+    (count, features), length = seen.shape, max(1, settings.window // 2)
     place, columns = np.arange(count)[:, None], np.arange(features)
     some = columns < common if common < features else stream.random(features) < 0.5
     rows, cells = stream.random((count, 1)) < share, stream.random(seen.shape) < share
@@ -94,7 +90,7 @@ def _hide(
     return np.broadcast_to((rows, cells, rows & some, gap, gap & some, one)[draw % HIDINGS], seen.shape)
 
 
-def _blocks(rows: Rows) -> NDArray[np.intp]:
+def _blocks(rows: SeriesRows) -> NDArray[np.intp]:
     """A number for every few neighbouring rows of a piece, ``(rows, 1)``."""
     found, total = [np.zeros(0, dtype=np.intp)], 0
     for length in rows.lengths:
@@ -103,13 +99,13 @@ def _blocks(rows: Rows) -> NDArray[np.intp]:
     return np.concatenate(found)[:, None]
 
 
-def _halves(rows: Rows) -> NDArray[np.intp]:
-    """Which of `Rows.halves` a row is in, ``(rows, 1)``."""
+def _halves(rows: SeriesRows) -> NDArray[np.intp]:
+    """Which of `SeriesRows.halves` a row is in, ``(rows, 1)``."""
     return (np.arange(len(rows.values))[:, None] >= len(rows.values) // 2).astype(np.intp)
 
 
 def prove(
-    filler: Filler, rows: Rows, sizes: Sizes, stream: np.random.Generator
+    filler: Filler, rows: SeriesRows, settings: SeriesSettings, stream: np.random.Generator
 ) -> tuple[Filler, tuple[Filler, Filler]]:
     """Open the gates of a filler by rows that its stages do not stem from.
 
@@ -120,7 +116,7 @@ def prove(
     """
     if not len(rows.values):
         return filler, (filler, filler)
-    trial = try_out(filler, rows, sizes, stream)
+    trial = try_out(filler, rows, settings, stream)
     whole, *parts = (replace(filler, gates=choose_gates(filler, trial, half=half)) for half in (None, 0, 1))
     return whole, (parts[0], parts[1])
 
@@ -212,7 +208,9 @@ def weigh(
     return gain, error
 
 
-def fair_error(filler: Filler, owning: Trial, teaching: Trial | None = None, taught: tuple[str, ...] = ()) -> float:
+def cross_fitted_error(
+    filler: Filler, owning: Trial, teaching: Trial | None = None, taught: tuple[str, ...] = ()
+) -> float:
     """Mean absolute error where the gates of one half of the rows were chosen on the other half."""
     total = 0.0
     for half in (0, 1):

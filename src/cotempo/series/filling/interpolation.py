@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cotempo.data import Series
-from cotempo.series.windows import Rows
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-Floats = NDArray[np.float64]
+from cotempo.series.windows import Floats, SeriesRows
 
 
 def interpolate(series: Series) -> Series:
@@ -42,7 +36,7 @@ def carry_forward(series: Series) -> Series:
     return _fill(series, _last)
 
 
-def interpolate_rows(rows: Rows, centre: Floats) -> Floats:
+def interpolate_rows(rows: SeriesRows, centre: Floats) -> Floats:
     """Linear interpolation of each piece; a feature never seen in a piece gets its mean."""
     seen = ~np.isnan(rows.values)
     before, after = neighbours(rows, seen)
@@ -53,7 +47,7 @@ def interpolate_rows(rows: Rows, centre: Floats) -> Floats:
     return np.where(seen, rows.values, np.where(np.isnan(line), centre, line))
 
 
-def neighbours(rows: Rows, seen: NDArray[np.bool_]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def neighbours(rows: SeriesRows, seen: NDArray[np.bool_]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """The rows of the measurements before and after each cell in its piece, itself left out; -1 where there is none."""
     count = len(seen)
     first, end = (np.repeat(side, rows.lengths)[:, None] for side in np.array(rows.bounds).reshape(-1, 2).T)
@@ -63,50 +57,6 @@ def neighbours(rows: Rows, seen: NDArray[np.bool_]) -> tuple[NDArray[np.intp], N
     before = np.concatenate([np.full_like(before[:1], -1), before[:-1]])
     after = np.concatenate([after[1:], np.full_like(after[:1], count)])
     return np.where(before >= first, before, -1), np.where(after < end, after, -1)
-
-
-def interpolate_windows(values: Tensor, seen: Tensor, otherwise: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Interpolate windows along time, all at once.
-
-    Parameters
-    ----------
-    values, seen
-        ``(..., length, features)``; `values` must be finite everywhere and counts only where `seen`.
-    otherwise
-        What to put where a window has no measurement of a feature; broadcasts against `values`.
-
-    Returns
-    -------
-    tuple of Tensor
-        The interpolant, and the distance in steps to the measurement before and after (`length` where there is none).
-    """
-    import torch
-
-    line, back, forth = line_between(values, seen)
-    nothing = torch.zeros_like(back)
-    back, forth = torch.where(seen, nothing, back), torch.where(seen, nothing, forth)
-    line = torch.where(seen, values, line)
-    return torch.where(seen.any(-2, keepdim=True), line, otherwise), back, forth
-
-
-def line_between(values: Tensor, seen: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """As `interpolate_windows`, at measured cells too: the line between the measurements before and after them."""
-    import torch
-    from torch.nn import functional
-
-    length = values.shape[-2]
-    place = torch.arange(length, device=values.device)[:, None].expand(values.shape)
-    before = torch.where(seen, place, -1).cummax(-2).values
-    after = torch.where(seen, place, length).flip(-2).cummin(-2).values.flip(-2)
-    before = functional.pad(before[..., :-1, :], (0, 0, 1, 0), value=-1)
-    after = functional.pad(after[..., 1:, :], (0, 0, 0, 1), value=length)
-    left = values.gather(-2, torch.where(before >= 0, before, after).clamp(0, length - 1))
-    right = values.gather(-2, torch.where(after < length, after, before).clamp(0, length - 1))
-    back = torch.where(before >= 0, place - before, length).to(values.dtype)
-    forth = torch.where(after < length, after - place, length).to(values.dtype)
-    inner = (before >= 0) & (after < length)
-    share = torch.where(inner, back / (back + forth), torch.zeros_like(back))
-    return left + share * (right - left), back, forth
 
 
 def _fill(series: Series, rule: object) -> Series:

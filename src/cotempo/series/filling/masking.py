@@ -14,7 +14,7 @@ DROP = 0.2
 
 
 @dataclass(frozen=True)
-class Chances:
+class MaskDraws:
     """Uniform numbers that decide what is hidden.
 
     `knobs` are ``[..., 4]`` (how much, which kind, whether a whole feature is dropped, where a gap begins), `rows`
@@ -27,7 +27,7 @@ class Chances:
     features: Tensor
 
 
-def draw_chances(
+def draw_masks(
     generator: torch.Generator, lead: tuple[int, ...], length: int, features: int, wide: int, dtype: torch.dtype
 ) -> dict[str, Tensor]:
     """Draw for windows of `features` features, padded to `wide` with numbers that hide nothing."""
@@ -44,7 +44,7 @@ def draw_chances(
     }
 
 
-def hidden(chances: Chances, seen: Tensor, together: Tensor, exists: Tensor) -> Tensor:
+def hidden(chances: MaskDraws, seen: Tensor, together: Tensor, exists: Tensor) -> Tensor:
     """Return which of the seen cells to hide, ``[networks, batch, length, features]``.
 
     Between 20 and 80 % of the rows, of single cells, of neighbouring rows (one long gap), or of the rows of some

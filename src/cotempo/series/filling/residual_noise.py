@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 
-from cotempo.series.windows import Rows
+from cotempo.series.filling.stages import Fills
+from cotempo.series.settings import SeriesSettings
+from cotempo.series.windows import Floats, SeriesRows
 
-if TYPE_CHECKING:
-    from cotempo.series.filling.stages import Filler
-    from cotempo.series.filling.guided import GuidedFiller
-    from cotempo.series.settings import Sizes
-
-Floats = NDArray[np.float64]
 HIDDEN = 0.25
 DRAWS = 3
 
 
-def find_errors(filler: Filler | GuidedFiller, rows: Rows, sizes: Sizes, stream: np.random.Generator) -> Floats:
+def imputation_errors(filler: Fills, rows: SeriesRows, settings: SeriesSettings, stream: np.random.Generator) -> Floats:
     """Errors of filling rows that are hidden for the purpose, ``(hidden rows, features)``, NaN where unmeasured."""
     found = [rows.values[:0]]
     for _ in range(DRAWS if len(rows.values) else 0):
         chosen = stream.random(len(rows.values)) < HIDDEN
         left = np.where(chosen[:, None], np.nan, rows.values)
-        found.append((rows.values - filler.rows(rows.with_values(left), sizes))[chosen])
+        found.append((rows.values - filler.rows(rows.with_values(left), settings))[chosen])
     errors = np.concatenate(found)
     return errors[~np.isnan(errors).all(axis=1)]
 
 
-def roughen(filled: Floats, missing: NDArray[np.bool_], errors: Floats, stream: np.random.Generator) -> Floats:
+def add_imputation_errors(
+    filled: Floats, missing: NDArray[np.bool_], errors: Floats, stream: np.random.Generator
+) -> Floats:
     """Add to the missing cells of each row the errors of one row drawn at random, so that features err together.
 
     A feature that was not measured in the drawn row gets an error of its own from another row.
@@ -38,7 +34,7 @@ def roughen(filled: Floats, missing: NDArray[np.bool_], errors: Floats, stream: 
     Examples
     --------
     >>> stream = np.random.default_rng(0)
-    >>> roughen(np.zeros((2, 1)), np.array([[True], [False]]), np.array([[0.5]]), stream).ravel().tolist()
+    >>> add_imputation_errors(np.zeros((2, 1)), np.array([[True], [False]]), np.array([[0.5]]), stream).ravel().tolist()
     [0.5, 0.0]
     """
     if not len(errors):

@@ -18,19 +18,22 @@ from torch.nn import functional
 
 from cotempo.devices import Device, find_device
 from cotempo.federation import Rng
-from cotempo.series.nn.layers import Weights, linear, linear_leaves
 from cotempo.series.metrics.stacked import Stack, train_stack
-from cotempo.series.nn.parameters import Leaf, Leaves
+from cotempo.series.nn.layers import Weights, linear, linear_specs
+from cotempo.series.nn.parameters import ParameterSpec, ParameterSpecs
 
 WIDTH, OUTPUTS, DEPTH, BATCH = 32, 32, 4, 32
 
 
-def encoder_leaves(features: int) -> Leaves:
+def encoder_specs(features: int) -> ParameterSpecs:
     """The weights: an input layer, dilated convolutions over three places, an output layer."""
-    found = {"input.weight": Leaf((features, WIDTH), 1 / sqrt(features), 0), "input.bias": Leaf((WIDTH,))}
+    found = {
+        "input.weight": ParameterSpec((features, WIDTH), 1 / sqrt(features), 0),
+        "input.bias": ParameterSpec((WIDTH,)),
+    }
     for layer in range(DEPTH):
-        found |= linear_leaves(f"{layer}", 3 * WIDTH, WIDTH)
-    return {**found, **linear_leaves("output", WIDTH, OUTPUTS)}
+        found |= linear_specs(f"{layer}", 3 * WIDTH, WIDTH)
+    return {**found, **linear_specs("output", WIDTH, OUTPUTS)}
 
 
 def encode(weights: Weights, windows: Tensor, hidden: Tensor | None = None) -> Tensor:
@@ -71,7 +74,7 @@ def train_encoders(each: Sequence[NDArray[np.float64]], steps: int, rng: Rng, de
         two = encode(weights, batch[:, :, left:end], hidden[None, 1, :, left:end])[:, :, : right - left]
         return hierarchical_loss(one, two)
 
-    return train_stack(encoder_leaves, [own.shape[2] for own in each], loss, steps, 1e-3, rng, place)
+    return train_stack(encoder_specs, [own.shape[2] for own in each], loss, steps, 1e-3, rng, place)
 
 
 def _overlap(length: int, stream: torch.Generator) -> tuple[int, int]:

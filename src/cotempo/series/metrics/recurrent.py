@@ -13,26 +13,29 @@ from torch.nn import functional
 
 from cotempo.devices import Device, find_device
 from cotempo.federation import Rng
-from cotempo.series.nn.layers import Weights, linear, linear_leaves
 from cotempo.series.metrics.stacked import Stack, train_stack
-from cotempo.series.nn.parameters import Leaf, Leaves
+from cotempo.series.nn.layers import Weights, linear, linear_specs
+from cotempo.series.nn.parameters import ParameterSpec, ParameterSpecs
 
 Floats = NDArray[np.float64]
 BATCH, WIDTH, RATE = 128, 24, 3e-3
 
 
-def reader_leaves(features: int) -> Leaves:
+def reader_specs(features: int) -> ParameterSpecs:
     """The weights of two GRU layers and a read-out of a yes or no and of the next row."""
-    found: dict[str, Leaf] = {}
+    found: dict[str, ParameterSpec] = {}
     for layer, inputs in enumerate((features, WIDTH)):
         axis = 0 if layer == 0 else None
         found |= {
-            f"{layer}.input.weight": Leaf((inputs, 3 * WIDTH), 1 / sqrt(3 * WIDTH), axis),
-            f"{layer}.input.bias": Leaf((3 * WIDTH,)),
-            **linear_leaves(f"{layer}.state", WIDTH, 3 * WIDTH, gain=0.6),
+            f"{layer}.input.weight": ParameterSpec((inputs, 3 * WIDTH), 1 / sqrt(3 * WIDTH), axis),
+            f"{layer}.input.bias": ParameterSpec((3 * WIDTH,)),
+            **linear_specs(f"{layer}.state", WIDTH, 3 * WIDTH, gain=0.6),
         }
-    next_row = {"next.weight": Leaf((WIDTH, features), 0.6 / sqrt(WIDTH), 1), "next.bias": Leaf((features,), 0.0, 0)}
-    return {**found, **linear_leaves("answer", WIDTH, 1, gain=0.6), **next_row}
+    next_row = {
+        "next.weight": ParameterSpec((WIDTH, features), 0.6 / sqrt(WIDTH), 1),
+        "next.bias": ParameterSpec((features,), 0.0, 0),
+    }
+    return {**found, **linear_specs("answer", WIDTH, 1, gain=0.6), **next_row}
 
 
 def read(weights: Weights, windows: Tensor) -> Tensor:
@@ -92,7 +95,7 @@ def discriminative_all(
         return losses.mean(1)
 
     features = [real.shape[2] for real in reals]
-    weights = train_stack(reader_leaves, features, loss, steps, RATE, rng, place)
+    weights = train_stack(reader_specs, features, loss, steps, RATE, rng, place)
     tests = [[part[cut:] if cut < len(part) else part for part in pair] for pair, cut in zip(both, cuts, strict=True)]
     found = [_answers(weights, [test[k] for test in tests]) for k in (0, 1)]
     shares = [((yes > 0).mean(), (no <= 0).mean()) for yes, no in zip(*found, strict=True)]
@@ -135,7 +138,7 @@ def predictive_all(
         error = (ahead - batch[:, :, 1:]).abs() * exists
         return error.sum((1, 2, 3)) / (exists.sum((1, 2, 3)) * ahead.shape[1] * ahead.shape[2])
 
-    weights = train_stack(reader_leaves, features, loss, steps, RATE, Rng(seed, "predictive"), place)
+    weights = train_stack(reader_specs, features, loss, steps, RATE, Rng(seed, "predictive"), place)
     with torch.no_grad():
         known = Stack.of([real for real, _ in pairs], place).windows
         ahead = linear(weights, "next", read(weights, known[:, :, :-1]))

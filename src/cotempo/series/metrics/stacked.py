@@ -12,7 +12,7 @@ from torch import Tensor
 
 from cotempo.federation import Rng
 from cotempo.series.nn.layers import Weights
-from cotempo.series.nn.parameters import Leaves, draw, stack, views
+from cotempo.series.nn.parameters import ParameterSpecs, draw, stack, views
 
 Floats = NDArray[np.float64]
 
@@ -47,11 +47,11 @@ class Stack:
 
 
 def train_stack(
-    leaves: Callable[[int], Leaves], features: Sequence[int], loss: Callable[[Weights, torch.Generator], Tensor],
+    specs: Callable[[int], ParameterSpecs], features: Sequence[int], loss: Callable[[Weights, torch.Generator], Tensor],
     steps: int, rate: float, rng: Rng, device: torch.device,
 ) -> Weights:  # fmt: skip
     """Minimise the sum of the clients' losses ``[clients]`` by Adam; a client in a stack learns what it would alone."""
-    each, widest = [leaves(count) for count in features], leaves(max(features))
+    each, widest = [specs(count) for count in features], specs(max(features))
     flats = [draw(own, rng("weights")) for own in each]
     flat = torch.tensor(stack(flats, each, widest), device=device, requires_grad=True)
     optimiser, stream = torch.optim.Adam([flat], lr=rate), rng.torch("batches")

@@ -9,21 +9,19 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 from scipy.linalg.lapack import dpotri
 
-from cotempo.series.moments.moments import Moments, sum_spreads, sum_windows
-from cotempo.series.windows import Rows
+from cotempo.series.moments.moments import WindowMoments, sum_spreads, sum_windows
+from cotempo.series.windows import Floats, SeriesRows
 
-Floats = NDArray[np.float64]
 LONGEST, SHORTEST = 128, 24
 FLOOR = 1e-2
 TINY, STILL = 1e-8, 1e-6
 FREE = 10_000
 
 
-class Prior(NamedTuple):
+class WalkPrior(NamedTuple):
     """How near to a random walk a process is believed to be.
 
     Attributes
@@ -71,7 +69,7 @@ class Gaussian:
         return cls(np.diag(level), (np.stack([white, -white], axis=1),))
 
     @classmethod
-    def of(cls, moments: Moments, prior: Prior | None) -> Gaussian:
+    def of(cls, moments: WindowMoments, prior: WalkPrior | None) -> Gaussian:
         """The posterior mean under a prior; a random walk without one."""
         counts = np.maximum(moments.counts.diagonal(), 1.0)
         means = mean_products(moments)
@@ -111,14 +109,14 @@ class Gaussian:
         flat = root.reshape(length * features, length * features)
         return np.asarray(flat.T @ flat)
 
-    def fill(self, rows: Rows) -> Floats:
+    def fill(self, rows: SeriesRows) -> Floats:
         """Missing cells by their conditional mean."""
         filled = rows.values.copy()
         for part in self._parts(rows):
             filled[part.kept] = part.fill()[part.inner]
         return filled
 
-    def measure(self, rows: Rows) -> tuple[Floats, Floats]:
+    def measure(self, rows: SeriesRows) -> tuple[Floats, Floats]:
         """Missing cells by their conditional mean, and the deviations of all cells."""
         filled, deviation = rows.values.copy(), np.zeros_like(rows.values)
         for part in self._parts(rows):
@@ -128,9 +126,9 @@ class Gaussian:
             deviation[part.kept] = spread[part.inner]
         return filled, deviation
 
-    def expect(self, rows: Rows, window: int) -> Moments:
+    def expect(self, rows: SeriesRows, window: int) -> WindowMoments:
         """The moments to be expected of rows with gaps: the E-step of expectation-maximisation."""
-        filled, beyond = rows.values.copy(), Moments.none(window, rows.values.shape[1]).products
+        filled, beyond = rows.values.copy(), WindowMoments.none(window, rows.values.shape[1]).products
         starts = {first for first, _ in rows.bounds}
         for part in self._parts(rows):
             filled[part.kept] = part.fill()[part.inner]
@@ -142,10 +140,10 @@ class Gaussian:
             if first < part.inner.stop:
                 table = spread.reshape(size, features, size, features)
                 beyond = beyond + sum_spreads(table, first, part.inner.stop, window)
-        found = sum_windows(Rows(filled, rows.lengths), window)
-        return Moments(found.products + beyond, found.counts)
+        found = sum_windows(SeriesRows(filled, rows.lengths), window)
+        return WindowMoments(found.products + beyond, found.counts)
 
-    def draw(self, rows: Rows, count: int, stream: np.random.Generator) -> Floats:
+    def draw(self, rows: SeriesRows, count: int, stream: np.random.Generator) -> Floats:
         """Draws of rows with their gaps filled, ``(count, rows, features)``: stretch by stretch, given the last."""
         drawn = np.repeat(rows.values[None], count, axis=0)
         for part in self._parts(rows):
@@ -159,7 +157,7 @@ class Gaussian:
             drawn[:, part.kept] = values.reshape(count, *part.missing.shape)[:, part.inner]
         return drawn
 
-    def _parts(self, rows: Rows) -> Iterator[_Part]:
+    def _parts(self, rows: SeriesRows) -> Iterator[_Part]:
         """Stretches with gaps: of each the middle is kept, the rest lends what is known around it."""
         tables: dict[int, Floats] = {}
         longest = min(max(2 * (len(self.whiteners) + 1), SHORTEST), LONGEST)
@@ -212,7 +210,7 @@ def _lagged(white: Floats, weights: Floats) -> Floats:
     return np.asarray(np.einsum("ij,jkl->ikl", white, found))
 
 
-def mean_products(moments: Moments) -> Floats:
+def mean_products(moments: WindowMoments) -> Floats:
     """Mean products, ``(window, features, window, features)``, mended where features were known in different windows.
 
     Levels of such features are not compared: they wander too far for windows of different clients to tell their

@@ -9,15 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cotempo.series.filling.calibration import Calibration
-from cotempo.series.moments.gaussian import STILL, Gaussian, Prior
-from cotempo.series.moments.moments import Moments, Units
-from cotempo.series.windows import Rows
+from cotempo.series.moments.gaussian import STILL, Gaussian, WalkPrior
+from cotempo.series.moments.moments import Units, WindowMoments
+from cotempo.series.windows import Floats, SeriesRows
 
-Floats = NDArray[np.float64]
-PRIORS: tuple[Prior | None, ...] = (
+PRIORS: tuple[WalkPrior | None, ...] = (
     None,
-    *(Prior(pull, 0.0) for pull in (0.03, 0.1, 0.3, 1.0)),
-    *(Prior(pull, 0.2) for pull in (0.03, 0.1, 0.3)),
+    *(WalkPrior(pull, 0.0) for pull in (0.03, 0.1, 0.3, 1.0)),
+    *(WalkPrior(pull, 0.2) for pull in (0.03, 0.1, 0.3)),
 )
 USUAL = 2
 HELD, SHORT = 0.2, 24
@@ -27,7 +26,7 @@ CELLS = 6000
 CLOSE, STANDS = 1e-9, 2**32
 
 
-def split(rows: Rows) -> tuple[Rows, Rows]:
+def split(rows: SeriesRows) -> tuple[SeriesRows, SeriesRows]:
     """Rows to learn from first, and about a fifth to choose on: the end of long pieces, whole ones of short.
 
     What is set apart of a piece depends on that piece only, not on its units or on who owns it, so that clients set
@@ -41,7 +40,9 @@ def split(rows: Rows) -> tuple[Rows, Rows]:
         kept.append(rows.values[first : end - cut])
         held.append(rows.values[end - cut : end])
     parts = ([part for part in side if len(part)] for side in (kept, held))
-    kept_rows, held_rows = (Rows(np.concatenate([rows.values[:0], *part]), tuple(map(len, part))) for part in parts)
+    kept_rows, held_rows = (
+        SeriesRows(np.concatenate([rows.values[:0], *part]), tuple(map(len, part))) for part in parts
+    )
     return kept_rows, held_rows
 
 
@@ -73,7 +74,7 @@ def _ranks(values: Floats, width: Floats) -> NDArray[np.int64]:
     return np.where(np.isnan(values), -1, ranks)
 
 
-def hidings(rows: Rows) -> Iterator[NDArray[np.bool_]]:
+def hidings(rows: SeriesRows) -> Iterator[NDArray[np.bool_]]:
     """Rows, cells and long gaps to hide, ``(rows, features)`` each."""
     masks = np.zeros((3, *rows.values.shape), dtype=bool)
     for first, end in rows.bounds:
@@ -91,14 +92,14 @@ def hidings(rows: Rows) -> Iterator[NDArray[np.bool_]]:
     yield from masks
 
 
-def shorten(rows: Rows) -> Rows:
+def shorten(rows: SeriesRows) -> SeriesRows:
     """The end of each piece: enough to choose on."""
     most = max(CELLS // max(rows.values.shape[1], 1), SHORT)
     parts = [rows.values[max(first, end - most) : end] for first, end in rows.bounds]
-    return Rows(np.concatenate([rows.values[:0], *parts]), tuple(map(len, parts)))
+    return SeriesRows(np.concatenate([rows.values[:0], *parts]), tuple(map(len, parts)))
 
 
-def try_priors(moments: Moments, held: Rows) -> dict[str, Floats]:
+def try_priors(moments: WindowMoments, held: SeriesRows) -> dict[str, Floats]:
     """Sums of absolute errors of hidden cells, in deviations of levels, ``(priors, hidings)``, and their counts.
 
     None are hidden where there was nothing to learn from.
@@ -116,16 +117,16 @@ def try_priors(moments: Moments, held: Rows) -> dict[str, Floats]:
     return {"errors": errors, "cells": counts}
 
 
-def spread_of(moments: Moments) -> Floats:
+def spread_of(moments: WindowMoments) -> Floats:
     """Deviations of levels, ``(features,)``."""
     counts = np.maximum(moments.counts.diagonal(), 1.0)
     variance = moments.products[1, :, 1].diagonal() / counts
     return np.asarray(np.sqrt(np.where(variance > STILL, variance, 1.0)))
 
 
-def error_of(model: Gaussian, rows: Rows, target: NDArray[np.bool_], spread: Floats) -> float:
+def error_of(model: Gaussian, rows: SeriesRows, target: NDArray[np.bool_], spread: Floats) -> float:
     """The sum of absolute errors on hidden cells."""
-    filled = model.fill(Rows(np.where(target, np.nan, rows.values), rows.lengths))
+    filled = model.fill(SeriesRows(np.where(target, np.nan, rows.values), rows.lengths))
     return float((np.abs(filled - rows.values) / spread)[target].sum())
 
 
@@ -137,14 +138,14 @@ def choose(errors: Floats, cells: Floats) -> int:
     return int(np.argmin((errors[:, some] / errors[0, some]).sum(axis=1)))
 
 
-def calibrate(model: Gaussian, units: Units, held: Rows, length: int) -> Calibration:
+def calibrate(model: Gaussian, units: Units, held: SeriesRows, length: int) -> Calibration:
     """How wide intervals must be, in the units of the data, found on hidden cells."""
     held = shorten(held)
     if not len(held.values):
         return Calibration.none(held.values.shape[1])
     left = [np.where(mask, np.nan, held.values) for mask in hidings(held)]
-    hidden = Rows(np.concatenate(left), held.lengths * len(left))
+    hidden = SeriesRows(np.concatenate(left), held.lengths * len(left))
     raw, filled, truth = (
         units.undo(part) for part in (hidden.values, model.fill(hidden), np.tile(held.values, (3, 1)))
     )
-    return Calibration.of(Rows(raw, hidden.lengths), filled, truth, length)
+    return Calibration.of(SeriesRows(raw, hidden.lengths), filled, truth, length)

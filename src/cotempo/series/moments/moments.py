@@ -17,9 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cotempo.series.filling.interpolation import neighbours
-from cotempo.series.windows import Rows
+from cotempo.series.windows import Floats, SeriesRows
 
-Floats = NDArray[np.float64]
 BATCH = 4096
 
 
@@ -34,9 +33,9 @@ class Units:
         """To steps from the centre."""
         return np.asarray((values - self.centre) / self.step)
 
-    def rows(self, rows: Rows) -> Rows:
+    def rows(self, rows: SeriesRows) -> SeriesRows:
         """Rows in steps from the centre."""
-        return Rows(self.apply(rows.values), rows.lengths)
+        return SeriesRows(self.apply(rows.values), rows.lengths)
 
     def undo(self, values: Floats) -> Floats:
         """Back to the units of the data."""
@@ -47,7 +46,7 @@ class Units:
         return Units(self.centre[columns], self.step[columns])
 
 
-def sum_units(rows: Rows) -> dict[str, Floats]:
+def sum_units(rows: SeriesRows) -> dict[str, Floats]:
     """What adds up to `Units`: counts and sums of measurements, and of products of the steps between them.
 
     Steps of two features count where they lead from the same row to the same; one over several rows counts as a random
@@ -77,7 +76,7 @@ def find_units(counts: Floats, sums: Floats, pairs: Floats, steps: Floats) -> Un
 
 
 @dataclass(frozen=True)
-class Moments:
+class WindowMoments:
     """Sums of products of windows.
 
     Attributes
@@ -92,12 +91,12 @@ class Moments:
     counts: Floats
 
     @classmethod
-    def none(cls, window: int, features: int) -> Moments:
+    def none(cls, window: int, features: int) -> WindowMoments:
         """Nothing counted."""
         return cls(np.zeros((window, features, window, features)), np.zeros((features, features)))
 
-    def __add__(self, other: Moments) -> Moments:
-        return Moments(self.products + other.products, self.counts + other.counts)
+    def __add__(self, other: WindowMoments) -> WindowMoments:
+        return WindowMoments(self.products + other.products, self.counts + other.counts)
 
     def pack(self) -> Floats:
         """The upper triangle of the products, row by row: half the bytes."""
@@ -105,7 +104,7 @@ class Moments:
         return self.products.reshape(side, side)[np.triu_indices(side)]
 
     @classmethod
-    def unpack(cls, triangle: Floats, counts: Floats) -> Moments:
+    def unpack(cls, triangle: Floats, counts: Floats) -> WindowMoments:
         """Undo `pack`."""
         features, side = len(counts), round((np.sqrt(8 * len(triangle) + 1) - 1) / 2)
         table = np.zeros((side, side))
@@ -113,13 +112,13 @@ class Moments:
         table += np.triu(table, 1).T
         return cls(table.reshape(side // features, features, side // features, features), counts)
 
-    def take(self, columns: NDArray[np.intp]) -> Moments:
+    def take(self, columns: NDArray[np.intp]) -> WindowMoments:
         """Those of some features."""
-        return Moments(self.products[:, columns][..., columns], self.counts[np.ix_(columns, columns)])
+        return WindowMoments(self.products[:, columns][..., columns], self.counts[np.ix_(columns, columns)])
 
-    def embed(self, columns: NDArray[np.intp], features: int) -> Moments:
+    def embed(self, columns: NDArray[np.intp], features: int) -> WindowMoments:
         """Among more features, the others unknown."""
-        wide = Moments.none(len(self.products), features)
+        wide = WindowMoments.none(len(self.products), features)
         inside = wide.products[:, columns]
         inside[..., columns] = self.products
         wide.products[:, columns] = inside
@@ -127,7 +126,7 @@ class Moments:
         return wide
 
 
-def sum_windows(rows: Rows, window: int) -> Moments:
+def sum_windows(rows: SeriesRows, window: int) -> WindowMoments:
     """Sum the windows that end with each row but the first of its piece; rows are in `Units` and have no gaps."""
     features = rows.values.shape[1]
     found = np.zeros((window * features, window * features))
@@ -135,7 +134,9 @@ def sum_windows(rows: Rows, window: int) -> Moments:
     for first in range(0, len(index), BATCH):
         part = to_steps(rows.values[index[first : first + BATCH]]).reshape(-1, window * features)
         found += part.T @ part
-    return Moments(found.reshape(window, features, window, features), np.full((features, features), float(len(index))))
+    return WindowMoments(
+        found.reshape(window, features, window, features), np.full((features, features), float(len(index)))
+    )
 
 
 def sum_spreads(covariance: Floats, first: int, end: int, window: int) -> Floats:
@@ -151,7 +152,7 @@ def sum_spreads(covariance: Floats, first: int, end: int, window: int) -> Floats
     Returns
     -------
     array
-        As `Moments.products`.
+        As `WindowMoments.products`.
     """
     features, many = covariance.shape[1], window - 1
     mixed = np.diff(covariance, axis=2, prepend=covariance[:, :, :1])
@@ -178,7 +179,7 @@ def sum_spreads(covariance: Floats, first: int, end: int, window: int) -> Floats
     return found
 
 
-def reach(rows: Rows, window: int) -> NDArray[np.intp]:
+def reach(rows: SeriesRows, window: int) -> NDArray[np.intp]:
     """The rows of each window, the last first, ``(windows, window)``; a piece's first row stands for any before it."""
     parts = [np.maximum(np.arange(first + 1, end)[:, None] - np.arange(window), first) for first, end in rows.bounds]
     return np.concatenate([np.zeros((0, window), dtype=np.intp), *parts]).astype(np.intp)

@@ -4,39 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from cotempo.series.moments.model_choice import PRIORS, USUAL, choose, split, try_priors
 from cotempo.series.moments.gaussian import Gaussian
-from cotempo.series.moments.moments import Moments, Units, find_units, sum_units, sum_windows
-from cotempo.series.windows import Rows
+from cotempo.series.moments.model_choice import PRIORS, USUAL, choose, split, try_priors
+from cotempo.series.moments.moments import Units, WindowMoments, find_units, sum_units, sum_windows
+from cotempo.series.settings import SeriesSettings
+from cotempo.series.windows import Floats, SeriesRows
 
-if TYPE_CHECKING:
-    from cotempo.series.settings import Sizes
-
-Floats = NDArray[np.float64]
 CELLS, FEWEST, MOST = 680, 4, 97
 QUICK = 4
 FAR, PRIOR, FLOOR = 1e4, 20, 1e-3
 
 
 @dataclass(frozen=True)
-class Windowed:
+class MomentsStage:
     """A stage of filling: the conditional mean of a Gaussian process."""
 
     units: Units
     process: Gaussian
     names: tuple[str, ...] = ("moments",)
 
-    def fill(self, rows: Rows, sizes: Sizes) -> Floats:
+    def fill(self, rows: SeriesRows, settings: SeriesSettings) -> Floats:
         """Fill rows in the units that the process was learned in, ``(1, rows, features)``."""
         return self.units.undo(self.process.fill(self.units.rows(rows)))[None]
 
 
-def learn(rows: Rows, window: int, sweeps: int = 1) -> tuple[Windowed, Gaussian, Rows]:
+def learn(rows: SeriesRows, window: int, sweeps: int = 1) -> tuple[MomentsStage, Gaussian, SeriesRows]:
     """Learn a process from all rows; return it, one that was learned without a part of them, and that part."""
     sums = sum_units(rows)
     units = find_units(**sums)
@@ -44,16 +39,16 @@ def learn(rows: Rows, window: int, sweeps: int = 1) -> tuple[Windowed, Gaussian,
     sizes = windows_of_sweeps(window, sweeps if incomplete else 0)
     first = sum_filled(kept, units, sum_units(kept), sizes)
     if incomplete:
-        pieces = Rows(np.concatenate([kept.values, held.values]), kept.lengths + held.lengths)
+        pieces = SeriesRows(np.concatenate([kept.values, held.values]), kept.lengths + held.lengths)
         whole = sum_filled(pieces, units, sums, sizes)
     else:
         whole = first + sum_windows(units.rows(held), window)
     held = units.rows(held)
     prior = PRIORS[choose(**try_priors(first, held))]
-    return Windowed(units, Gaussian.of(whole, prior)), Gaussian.of(first, prior), held
+    return MomentsStage(units, Gaussian.of(whole, prior)), Gaussian.of(first, prior), held
 
 
-def sum_filled(rows: Rows, units: Units, sums: Mapping[str, Floats], sizes: Sequence[int]) -> Moments:
+def sum_filled(rows: SeriesRows, units: Units, sums: Mapping[str, Floats], sizes: Sequence[int]) -> WindowMoments:
     """Sum windows of rows, in the units of the data, in sweeps: gaps as what was summed before fills them.
 
     `sums`, as of `sum_units`, make the first guess; `sizes` are the rows of a window in each sweep.

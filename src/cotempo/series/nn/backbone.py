@@ -12,17 +12,17 @@ from torch.nn import functional
 from cotempo.series.nn.layers import (
     Weights,
     attention,
-    attention_leaves,
+    attention_specs,
     features_in,
-    features_in_leaves,
-    features_out_leaves,
+    features_in_specs,
+    features_out_specs,
     linear,
-    linear_leaves,
+    linear_specs,
     mlp,
-    mlp_leaves,
+    mlp_specs,
     normalise,
 )
-from cotempo.series.nn.parameters import Leaf, Leaves
+from cotempo.series.nn.parameters import ParameterSpec, ParameterSpecs
 
 DEGREE = 3
 
@@ -45,7 +45,7 @@ class Parts:
 class Backbone:
     r"""An encoder-decoder that predicts the clean window from a noisy one.
 
-    Every decoder layer adds a cubic polynomial and the strongest Fourier components of its state:
+    Every decoder layer adds a cubic polynomial and the top_frequencies Fourier components of its state:
 
     .. math:: \hat x_0 = \sum_d \left(C_d\, p(t) + W_s \operatorname{top}_k F(h_d)\right) + r
 
@@ -65,33 +65,33 @@ class Backbone:
         """How many layer norms follow the diffusion step."""
         return 2 * self.encoders + 3 * self.decoders
 
-    def leaves(self, features: int) -> Leaves:
+    def specs(self, features: int) -> ParameterSpecs:
         """The weights."""
         width = self.width
-        found: dict[str, Leaf] = {
-            **features_in_leaves("input", 3, features, width),
-            "place.encoder": Leaf((self.length, width), 0.02),
-            "place.decoder": Leaf((self.length, width), 0.02),
-            **linear_leaves("time.up", width, 4 * width),
-            **linear_leaves("time.down", 4 * width, 2 * width * self.norms, gain=0.1),
+        found: dict[str, ParameterSpec] = {
+            **features_in_specs("input", 3, features, width),
+            "place.encoder": ParameterSpec((self.length, width), 0.02),
+            "place.decoder": ParameterSpec((self.length, width), 0.02),
+            **linear_specs("time.up", width, 4 * width),
+            **linear_specs("time.down", 4 * width, 2 * width * self.norms, gain=0.1),
         }
         for layer in range(self.encoders):
             found |= {
-                **attention_leaves(f"encoder.{layer}.attention", width),
-                **mlp_leaves(f"encoder.{layer}.mlp", width),
+                **attention_specs(f"encoder.{layer}.attention", width),
+                **mlp_specs(f"encoder.{layer}.mlp", width),
             }
         for layer in range(self.decoders):
             name = f"decoder.{layer}"
-            found |= attention_leaves(f"{name}.attention", width)
-            found |= attention_leaves(f"{name}.cross", width)
-            found |= mlp_leaves(f"{name}.mlp", width)
-            found |= linear_leaves(f"{name}.degrees", self.length, DEGREE)
-            found |= features_out_leaves(f"{name}.trend", width, features, gain=0.3)
+            found |= attention_specs(f"{name}.attention", width)
+            found |= attention_specs(f"{name}.cross", width)
+            found |= mlp_specs(f"{name}.mlp", width)
+            found |= linear_specs(f"{name}.degrees", self.length, DEGREE)
+            found |= features_out_specs(f"{name}.trend", width, features, gain=0.3)
         return {
             **found,
-            **features_out_leaves("season", width, features, gain=0.3),
-            **features_out_leaves("level", width, features, gain=0.3),
-            **features_out_leaves("residual", width, features, gain=0.3),
+            **features_out_specs("season", width, features, gain=0.3),
+            **features_out_specs("level", width, features, gain=0.3),
+            **features_out_specs("residual", width, features, gain=0.3),
         }
 
     def __call__(self, weights: Weights, noisy: Tensor, time: Tensor, exists: Tensor) -> Parts:
@@ -99,26 +99,26 @@ class Backbone:
         around = functional.pad(noisy, (0, 0, 1, 1))
         taps = torch.stack([around[..., :-2, :], noisy, around[..., 2:, :]], dim=-2)
         embedded = features_in(weights, "input", taps)
-        tone = _Tone(self, weights, time, noisy.dtype)
+        tone = AdaptiveNorm(self, weights, time, noisy.dtype)
         x = embedded + weights["place.encoder"][:, None]
         for layer in range(self.encoders):
-            calm = tone(x)
-            x = x + attention(weights, f"encoder.{layer}.attention", calm, calm, self.heads)
+            normed = tone(x)
+            x = x + attention(weights, f"encoder.{layer}.attention", normed, normed, self.heads)
             x = x + mlp(weights, f"encoder.{layer}.mlp", tone(x))
         context = normalise(x)
         x = embedded + weights["place.decoder"][:, None]
         trend, season = torch.zeros_like(noisy), torch.zeros_like(x)
         for layer in range(self.decoders):
             name = f"decoder.{layer}"
-            calm = tone(x)
-            x = x + attention(weights, f"{name}.attention", calm, calm, self.heads)
+            normed = tone(x)
+            x = x + attention(weights, f"{name}.attention", normed, normed, self.heads)
             x = x + attention(weights, f"{name}.cross", tone(x), context, self.heads)
             trend = trend + self._polynomial(weights, name, x)
-            season = season + strongest(x)
+            season = season + top_frequencies(x)
             x = x + mlp(weights, f"{name}.mlp", tone(x))
-        calm = normalise(x)
-        level = linear(weights, "level", calm.mean(-2, keepdim=True))
-        parts = (trend + level, linear(weights, "season", season), linear(weights, "residual", calm))
+        normed = normalise(x)
+        level = linear(weights, "level", normed.mean(-2, keepdim=True))
+        parts = (trend + level, linear(weights, "season", season), linear(weights, "residual", normed))
         return Parts(*(part * exists for part in parts))
 
     def _polynomial(self, weights: Weights, name: str, x: Tensor) -> Tensor:
@@ -130,7 +130,7 @@ class Backbone:
         return powers @ coefficients
 
 
-class _Tone:
+class AdaptiveNorm:
     """Layer norms whose scale and shift follow the step of diffusion; one after the other is handed out."""
 
     def __init__(self, backbone: Backbone, weights: Weights, time: Tensor, dtype: torch.dtype):
@@ -146,7 +146,7 @@ class _Tone:
         return normalise(x) * (1 + scale) + shift
 
 
-def strongest(x: Tensor) -> Tensor:
+def top_frequencies(x: Tensor) -> Tensor:
     """The strongest Fourier components of each channel over time, without its mean: about log of the frequencies."""
     length = x.shape[-2]
     spectrum = torch.fft.rfft(x.transpose(-1, -2))[..., 1:]

@@ -7,36 +7,23 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from cotempo.series.nn.first_guess import Guess
 from cotempo.series.nn.layers import (
     Weights,
     attention,
-    attention_leaves,
+    attention_specs,
     features_in,
-    features_in_leaves,
-    features_out_leaves,
+    features_in_specs,
+    features_out_specs,
     linear,
     mlp,
-    mlp_leaves,
+    mlp_specs,
     normalise,
 )
-from cotempo.series.nn.parameters import Leaf, Leaves
+from cotempo.series.nn.parameters import ParameterSpec, ParameterSpecs
 
 GROUPS = 6
 FLOOR = 1e-3
-
-
-@dataclass(frozen=True)
-class Guess:
-    """Windows with a first guess of every cell, all ``[networks, batch, length, features]``.
-
-    `values` counts only where `seen`; `back` and `forth` are the steps to the measurement before and after.
-    """
-
-    values: Tensor
-    seen: Tensor
-    guess: Tensor
-    back: Tensor
-    forth: Tensor
 
 
 @dataclass(frozen=True)
@@ -56,24 +43,24 @@ class Imputer:
     layers: int = 3
     heads: int = 4
 
-    def leaves(self, features: int) -> Leaves:
+    def specs(self, features: int) -> ParameterSpecs:
         """The weights."""
-        found: dict[str, Leaf] = {
-            **features_in_leaves("input", GROUPS, features, self.width),
-            "place": Leaf((self.length, self.width), 0.1),
+        found: dict[str, ParameterSpec] = {
+            **features_in_specs("input", GROUPS, features, self.width),
+            "place": ParameterSpec((self.length, self.width), 0.1),
         }
         for layer in range(self.layers):
-            found |= attention_leaves(f"{layer}.attention", self.width)
-            found |= mlp_leaves(f"{layer}.mlp", self.width)
-        return {**found, **features_out_leaves("output", self.width, features, gain=0.0)}
+            found |= attention_specs(f"{layer}.attention", self.width)
+            found |= mlp_specs(f"{layer}.mlp", self.width)
+        return {**found, **features_out_specs("output", self.width, features, gain=0.0)}
 
     def __call__(self, weights: Weights, given: Guess, spread: Tensor) -> Tensor:
         """Fill every cell; `spread` is each feature's deviation over all data, 0 for padding."""
         inputs, scale, exists = inputs_of(given, spread)
         x = features_in(weights, "input", inputs) + weights["place"][:, None]
         for layer in range(self.layers):
-            calm = normalise(x)
-            x = x + attention(weights, f"{layer}.attention", calm, calm, self.heads)
+            normed = normalise(x)
+            x = x + attention(weights, f"{layer}.attention", normed, normed, self.heads)
             x = x + mlp(weights, f"{layer}.mlp", normalise(x))
         return given.guess + scale * exists * linear(weights, "output", normalise(x))
 

@@ -9,15 +9,18 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from cotempo.series.nn.parameters import Leaf
+from cotempo.series.nn.parameters import ParameterSpec
 
 Weights = Mapping[str, Tensor]
 SHORT = 64 * 64  # pairs of places
 
 
-def linear_leaves(name: str, inputs: int, outputs: int, *, gain: float = 1.0) -> dict[str, Leaf]:
+def linear_specs(name: str, inputs: int, outputs: int, *, gain: float = 1.0) -> dict[str, ParameterSpec]:
     """Weights of `linear`."""
-    return {f"{name}.weight": Leaf((inputs, outputs), gain / math.sqrt(inputs)), f"{name}.bias": Leaf((outputs,))}
+    return {
+        f"{name}.weight": ParameterSpec((inputs, outputs), gain / math.sqrt(inputs)),
+        f"{name}.bias": ParameterSpec((outputs,)),
+    }
 
 
 def linear(weights: Weights, name: str, x: Tensor) -> Tensor:
@@ -27,9 +30,11 @@ def linear(weights: Weights, name: str, x: Tensor) -> Tensor:
     return flat.reshape(*x.shape[:-1], weight.shape[-1])
 
 
-def features_in_leaves(name: str, groups: int, features: int, outputs: int, *, gain: float = 1.0) -> dict[str, Leaf]:
+def features_in_specs(
+    name: str, groups: int, features: int, outputs: int, *, gain: float = 1.0
+) -> dict[str, ParameterSpec]:
     """Weights of `features_in`; the deviation does not depend on the number of features."""
-    return {f"{name}.weight": Leaf((groups, features, outputs), gain / math.sqrt(8 * groups), 1)}
+    return {f"{name}.weight": ParameterSpec((groups, features, outputs), gain / math.sqrt(8 * groups), 1)}
 
 
 def features_in(weights: Weights, name: str, x: Tensor) -> Tensor:
@@ -40,11 +45,11 @@ def features_in(weights: Weights, name: str, x: Tensor) -> Tensor:
     return flat.reshape(*x.shape[:-2], outputs)
 
 
-def features_out_leaves(name: str, inputs: int, features: int, *, gain: float = 1.0) -> dict[str, Leaf]:
+def features_out_specs(name: str, inputs: int, features: int, *, gain: float = 1.0) -> dict[str, ParameterSpec]:
     """Weights of `linear` that make features of channels."""
     return {
-        f"{name}.weight": Leaf((inputs, features), gain / math.sqrt(inputs), 1),
-        f"{name}.bias": Leaf((features,), 0.0, 0),
+        f"{name}.weight": ParameterSpec((inputs, features), gain / math.sqrt(inputs), 1),
+        f"{name}.bias": ParameterSpec((features,), 0.0, 0),
     }
 
 
@@ -53,12 +58,12 @@ def normalise(x: Tensor) -> Tensor:
     return functional.layer_norm(x, x.shape[-1:])
 
 
-def attention_leaves(name: str, width: int) -> dict[str, Leaf]:
+def attention_specs(name: str, width: int) -> dict[str, ParameterSpec]:
     """Weights of `attention`."""
     return {
-        **linear_leaves(f"{name}.query", width, width),
-        **linear_leaves(f"{name}.pair", width, 2 * width),
-        **linear_leaves(f"{name}.out", width, width, gain=0.5),
+        **linear_specs(f"{name}.query", width, width),
+        **linear_specs(f"{name}.pair", width, 2 * width),
+        **linear_specs(f"{name}.out", width, width, gain=0.5),
     }
 
 
@@ -88,11 +93,11 @@ def _attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> T
     return scores.softmax(-1) @ value
 
 
-def mlp_leaves(name: str, width: int) -> dict[str, Leaf]:
+def mlp_specs(name: str, width: int) -> dict[str, ParameterSpec]:
     """Weights of `mlp`."""
     return {
-        **linear_leaves(f"{name}.up", width, 4 * width),
-        **linear_leaves(f"{name}.down", 4 * width, width, gain=0.5),
+        **linear_specs(f"{name}.up", width, 4 * width),
+        **linear_specs(f"{name}.down", 4 * width, width, gain=0.5),
     }
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 @dataclass(frozen=True)
-class Noise:
+class NoiseSchedule:
     r"""Noise that grows over `steps` steps.
 
     .. math:: x_t = \sqrt{\bar\alpha_t} x_0 + \sqrt{1 - \bar\alpha_t} \varepsilon, \qquad

@@ -6,18 +6,19 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from cotempo.series.nn.imputer import Guess, inputs_of
+from cotempo.series.nn.first_guess import Guess
+from cotempo.series.nn.imputer import inputs_of
 from cotempo.series.nn.layers import (
     Weights,
     attention,
-    attention_leaves,
+    attention_specs,
     linear,
-    linear_leaves,
+    linear_specs,
     mlp,
-    mlp_leaves,
+    mlp_specs,
     normalise,
 )
-from cotempo.series.nn.parameters import Leaf, Leaves
+from cotempo.series.nn.parameters import ParameterSpec, ParameterSpecs
 
 INPUTS = 5
 
@@ -35,17 +36,17 @@ class TokenImputer:
     layers: int = 2
     heads: int = 4
 
-    def leaves(self, features: int) -> Leaves:
+    def specs(self, features: int) -> ParameterSpecs:
         """The weights, the same for any number of features."""
-        found: dict[str, Leaf] = {
-            **linear_leaves("input", INPUTS, self.width),
-            "place": Leaf((self.length, self.width), 0.1),
+        found: dict[str, ParameterSpec] = {
+            **linear_specs("input", INPUTS, self.width),
+            "place": ParameterSpec((self.length, self.width), 0.1),
         }
         for layer in range(self.layers):
-            found |= attention_leaves(f"{layer}.rows", self.width)
-            found |= attention_leaves(f"{layer}.features", self.width)
-            found |= mlp_leaves(f"{layer}.mlp", self.width)
-        return {**found, **linear_leaves("output", self.width, 1, gain=0.0)}
+            found |= attention_specs(f"{layer}.rows", self.width)
+            found |= attention_specs(f"{layer}.features", self.width)
+            found |= mlp_specs(f"{layer}.mlp", self.width)
+        return {**found, **linear_specs("output", self.width, 1, gain=0.0)}
 
     def __call__(self, weights: Weights, given: Guess, spread: Tensor) -> Tensor:
         """Fill every cell; `spread` is each feature's deviation over all data, 0 for padding."""
@@ -56,11 +57,11 @@ class TokenImputer:
         tokens = inputs[..., 1:, :].permute(0, 1, 4, 2, 3).reshape(networks, batch * features, length, INPUTS)
         x = linear(weights, "input", tokens) + weights["place"][:, None]
         for layer in range(self.layers):
-            calm = normalise(x)
-            x = x + attention(weights, f"{layer}.rows", calm, calm, self.heads)
+            normed = normalise(x)
+            x = x + attention(weights, f"{layer}.rows", normed, normed, self.heads)
             x = _swap(x, batch, features)
-            calm = normalise(x)
-            x = x + attention(weights, f"{layer}.features", calm, calm, self.heads, padding)
+            normed = normalise(x)
+            x = x + attention(weights, f"{layer}.features", normed, normed, self.heads, padding)
             x = _swap(x, batch, length)
             x = x + mlp(weights, f"{layer}.mlp", normalise(x))
         found = linear(weights, "output", normalise(x)).reshape(networks, batch, features, length)

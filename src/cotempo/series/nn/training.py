@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -14,17 +13,16 @@ from torch import Tensor
 
 from cotempo.devices import find_device
 from cotempo.federation import Rng
+from cotempo.series.filling.factor_models import FactorModels
 from cotempo.series.nn.layers import Weights
-from cotempo.series.nn.state import Learned, Schedule
-from cotempo.series.nn.parameters import Leaves, narrow, stack, views
-from cotempo.series.filling.factor_models import Ties
+from cotempo.series.nn.parameters import NetworkState, ParameterSpecs, Schedule, narrow, stack, views
 
 BLOCK = 50
 WINDOWED = ("windows", "mask", "guess", "left")
 
 
 @dataclass(frozen=True)
-class Material:
+class TrainingWindows:
     """What a network learns from.
 
     Attributes
@@ -33,7 +31,7 @@ class Material:
         ``(windows, length, features)``, finite everywhere.
     mask
         Which cells count, ``(windows, length, features)``.
-    ties
+    factors
         How the features go together.
     common
         Which features are common, ``(features,)``.
@@ -43,23 +41,23 @@ class Material:
 
     windows: NDArray[np.float64]
     mask: NDArray[np.bool_]
-    ties: Ties
+    factors: FactorModels
     common: NDArray[np.bool_]
     guess: NDArray[np.float64] | None = None
     left: NDArray[np.bool_] | None = None
 
     @classmethod
-    def plain(cls, windows: NDArray[np.float64], ties: Ties | None = None) -> Material:
+    def plain(cls, windows: NDArray[np.float64], factors: FactorModels | None = None) -> TrainingWindows:
         """Windows of one owner; cells that are NaN do not count."""
         features = windows.shape[2]
         whole = np.ones(features, dtype=bool)
-        return cls(np.nan_to_num(windows), ~np.isnan(windows), ties or Ties.none(features), whole)
+        return cls(np.nan_to_num(windows), ~np.isnan(windows), factors or FactorModels.none(features), whole)
 
     def parts(self) -> dict[str, Any]:
         """What there is of each window."""
         return {name: part for name in WINDOWED if (part := getattr(self, name)) is not None}
 
-    def thin(self, most: int) -> Material:
+    def thin(self, most: int) -> TrainingWindows:
         """Evenly spread windows, at most so many."""
         step = max(1, -(-len(self.windows) // most))
         return replace(self, **{name: part[::step] for name, part in self.parts().items()})
@@ -73,11 +71,11 @@ class Material:
 class Task(Protocol):
     """A network and its loss."""
 
-    def leaves(self, features: int) -> Leaves:
+    def specs(self, features: int) -> ParameterSpecs:
         """The weights of a network of so many features."""
 
     def draw(
-        self, material: Material, wide: int, lead: tuple[int, int], generator: torch.Generator
+        self, dataset: TrainingWindows, wide: int, lead: tuple[int, int], generator: torch.Generator
     ) -> dict[str, Tensor]:
         """Random numbers for ``(steps, batch)`` windows, padded to `wide` features."""
 
@@ -86,39 +84,39 @@ class Task(Protocol):
 
 
 def train(
-    task: Task, learned: Sequence[Learned], materials: Sequence[Material], steps: int, schedule: Schedule,
+    task: Task, learned: Sequence[NetworkState], datasets: Sequence[TrainingWindows], steps: int, schedule: Schedule,
     rngs: Sequence[Rng],
-) -> tuple[list[Learned], NDArray[np.float64]]:  # fmt: skip
-    """Take `steps` steps with each network on its own material, all in one stack.
+) -> tuple[list[NetworkState], NDArray[np.float64]]:  # fmt: skip
+    """Take `steps` steps with each network on its own dataset, all in one stack.
 
     Returns
     -------
-    list of Learned, array
+    list of NetworkState, array
         What each network became, and its mean loss, ``(networks,)``. A network trained in a stack agrees with the
         same network trained alone within rounding: each draws from its own random stream.
     """
     place, dtype = find_device(schedule.device), getattr(torch, str(learned[0].weights.dtype))
-    wide = max(material.features for material in materials)
-    leaves = [task.leaves(material.features) for material in materials]
-    widest = task.leaves(wide)
+    wide = max(dataset.features for dataset in datasets)
+    specs = [task.specs(dataset.features) for dataset in datasets]
+    widest = task.specs(wide)
     flats = [
-        torch.tensor(stack([getattr(item, name) for item in learned], leaves, widest), device=place)
+        torch.tensor(stack([getattr(item, name) for item in learned], specs, widest), device=place)
         for name in ("weights", "average", "first", "second")
     ]
-    fixed = load(materials, wide, place, dtype)
+    fixed = load(datasets, wide, place, dtype)
     generators = [rng.torch("batches", schedule.device) for rng in rngs]
     counts = torch.tensor([item.steps for item in learned], device=place, dtype=dtype)[:, None]
     step = _step(task, widest, flats, counts, fixed, schedule)
-    runner = Graphed(step) if place.type == "cuda" and steps >= 2 * BLOCK else step
+    runner = CudaGraphStep(step) if place.type == "cuda" and steps >= 2 * BLOCK else step
     losses = torch.zeros(len(learned), device=place, dtype=dtype)
     for done in range(0, steps, BLOCK):
         size = min(BLOCK, steps - done)
         draws = [
             {
-                "windows": _indices(material, (size, schedule.batch), generator),
-                **task.draw(material, wide, (size, schedule.batch), generator),
+                "windows": _indices(dataset, (size, schedule.batch), generator),
+                **task.draw(dataset, wide, (size, schedule.batch), generator),
             }
-            for material, generator in zip(materials, generators, strict=True)
+            for dataset, generator in zip(datasets, generators, strict=True)
         ]
         block = {name: torch.stack([draw[name] for draw in draws]) for name in draws[0]}
         for index in range(size):
@@ -126,64 +124,74 @@ def train(
     rows = [flat.cpu().numpy() for flat in flats]
     made = []
     for k, item in enumerate(learned):
-        weights, average, first, second = (narrow(flat[k], leaves[k], widest) for flat in rows)
-        made.append(Learned(weights, average, first, second, item.steps + steps))
+        weights, average, first, second = (narrow(flat[k], specs[k], widest) for flat in rows)
+        made.append(NetworkState(weights, average, first, second, item.steps + steps))
     return made, (losses / max(steps, 1)).double().cpu().numpy()
 
 
+def train_one(
+    task: Task, network: NetworkState, dataset: TrainingWindows, steps: int, schedule: Schedule, rng: Rng
+) -> tuple[NetworkState, float]:
+    """Train a single network; return it and its mean loss."""
+    (found,), (loss,) = train(task, [network], [dataset], steps, schedule, [rng])
+    return found, float(loss)
+
+
 @torch.no_grad()
-def judge(task: Task, learned: Learned, material: Material, schedule: Schedule) -> float:
+def judge(task: Task, learned: NetworkState, dataset: TrainingWindows, schedule: Schedule) -> float:
     """The mean loss of a network's averaged weights over all windows, with the same random numbers every time."""
     place, generator = find_device(schedule.device), Rng(0, "judge").torch("batches", schedule.device)
     flat = torch.tensor(learned.average[None], device=place)
-    fixed = load([material], material.features, place, flat.dtype)
+    fixed = load([dataset], dataset.features, place, flat.dtype)
     losses = []
-    for first in range(0, len(material.windows), schedule.batch):
-        chosen = torch.arange(first, min(first + schedule.batch, len(material.windows)), device=place)
-        draws = task.draw(material, material.features, (1, len(chosen)), generator)
+    for first in range(0, len(dataset.windows), schedule.batch):
+        chosen = torch.arange(first, min(first + schedule.batch, len(dataset.windows)), device=place)
+        draws = task.draw(dataset, dataset.features, (1, len(chosen)), generator)
         given = {"windows": chosen[None], **draws}
-        losses.append(float(task.loss(views(flat, task.leaves(material.features)), fixed, given)) * len(chosen))
-    return sum(losses) / len(material.windows)
+        losses.append(float(task.loss(views(flat, task.specs(dataset.features)), fixed, given)) * len(chosen))
+    return sum(losses) / len(dataset.windows)
 
 
-def _indices(material: Material, lead: tuple[int, int], generator: torch.Generator) -> Tensor:
+def _indices(dataset: TrainingWindows, lead: tuple[int, int], generator: torch.Generator) -> Tensor:
     """Which windows."""
     picks = torch.rand(*lead, generator=generator, device=generator.device, dtype=torch.float64)
-    return (picks * len(material.windows)).long()
+    return (picks * len(dataset.windows)).long()
 
 
-def load(materials: Sequence[Material], wide: int, place: torch.device, dtype: torch.dtype) -> dict[str, Tensor]:
-    """Stack materials, padded to the most windows and the most features."""
-    most = max(len(material.windows) for material in materials)
-    length = materials[0].windows.shape[1]
-    common, found = np.zeros((len(materials), wide), dtype=bool), {}
-    for k, material in enumerate(materials):
-        common[k, : material.features] = material.common
-    for name, first in materials[0].parts().items():
+def load(datasets: Sequence[TrainingWindows], wide: int, place: torch.device, dtype: torch.dtype) -> dict[str, Tensor]:
+    """Stack datasets, padded to the most windows and the most features."""
+    most = max(len(dataset.windows) for dataset in datasets)
+    length = datasets[0].windows.shape[1]
+    common, found = np.zeros((len(datasets), wide), dtype=bool), {}
+    for k, dataset in enumerate(datasets):
+        common[k, : dataset.features] = dataset.common
+    for name, first in datasets[0].parts().items():
         kind = torch.bool if first.dtype == bool else dtype
-        found[name] = torch.zeros((len(materials), most, length, wide), dtype=kind)
-        for room, material in zip(found[name], materials, strict=True):
-            part = material.parts()[name]
+        found[name] = torch.zeros((len(datasets), most, length, wide), dtype=kind)
+        for room, dataset in zip(found[name], datasets, strict=True):
+            part = dataset.parts()[name]
             room[: len(part), :, : part.shape[2]] = torch.from_numpy(part)
-    ties = load_ties([material.ties for material in materials], wide, place, dtype)
+    factors = stack_factor_models([dataset.factors for dataset in datasets], wide, place, dtype)
     return {
         **{name: values.to(place) for name, values in found.items()},
-        **ties,
+        **factors,
         "common": torch.tensor(common, device=place),
-        "exists": ties["spread"] > 0,
-        "network": torch.arange(len(materials), device=place)[:, None],
+        "exists": factors["spread"] > 0,
+        "network": torch.arange(len(datasets), device=place)[:, None],
     }
 
 
-def load_ties(ties: Sequence[Ties], wide: int, place: torch.device, dtype: torch.dtype) -> dict[str, Tensor]:
-    """Stack ties, padded to the most features; padding has no spread."""
+def stack_factor_models(
+    factors: Sequence[FactorModels], wide: int, place: torch.device, dtype: torch.dtype
+) -> dict[str, Tensor]:
+    """Stack factors, padded to the most features; padding has no spread."""
     found = {}
-    for name in ("centre", "spread", "levels", "moves"):
-        first = getattr(ties[0], name)
-        stacked = np.zeros((len(ties), wide, *first.shape[1:]))
+    for name in ("centre", "spread", "level_factors", "move_factors"):
+        first = getattr(factors[0], name)
+        stacked = np.zeros((len(factors), wide, *first.shape[1:]))
         if first.ndim == 2:
             stacked[..., -1] = 1.0
-        for k, own in enumerate(ties):
+        for k, own in enumerate(factors):
             stacked[k, : len(own.centre)] = getattr(own, name)
         found[name] = torch.tensor(stacked, device=place, dtype=dtype)
     return found
@@ -193,7 +201,7 @@ Step = Callable[[dict[str, Tensor]], Tensor]
 
 
 def _step(
-    task: Task, leaves: Leaves, flats: list[Tensor], counts: Tensor, fixed: dict[str, Tensor], schedule: Schedule
+    task: Task, specs: ParameterSpecs, flats: list[Tensor], counts: Tensor, fixed: dict[str, Tensor], schedule: Schedule
 ) -> Step:
     """One step of Adam on a batch; the vectors are changed in place."""
     weights, average, first, second = flats
@@ -201,7 +209,7 @@ def _step(
 
     def step(batch: dict[str, Tensor]) -> Tensor:
         leaf = weights.detach().requires_grad_()
-        loss = task.loss(views(leaf, leaves), fixed, batch)
+        loss = task.loss(views(leaf, specs), fixed, batch)
         (gradient,) = torch.autograd.grad(loss.sum(), leaf)
         norm = gradient.norm(dim=1, keepdim=True)
         gradient = gradient * (schedule.clip / norm.clamp(min=schedule.clip))
@@ -218,7 +226,7 @@ def _step(
     return step
 
 
-class Graphed:
+class CudaGraphStep:
     """A step recorded once as a CUDA graph and replayed: without it launching kernels takes most of the time."""
 
     def __init__(self, step: Step):
@@ -249,8 +257,3 @@ class Graphed:
             self.loss = self.step(self.batch)
         self.graph.replay()
         return self.loss
-
-
-def cosine(share: Tensor) -> Tensor:
-    """From 1 at the beginning to 0 at the end."""
-    return (1 + torch.cos(math.pi * share.clamp(0, 1))) / 2
