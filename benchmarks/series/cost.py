@@ -21,7 +21,7 @@ from setting import WINDOW, load
 from cotempo.data import Series, hide, mask_rows
 from cotempo.federation import Rng
 from cotempo.series import SeriesDiffusion, interpolate
-from cotempo.series.filling.guided import GuidedFiller
+from cotempo.series.fedtdd import GuidedFiller
 from cotempo.series.windows import SeriesRows
 
 GUIDED = {"sampler": "ddim", "sampler_steps": 200, "warm_start": 1.0}
@@ -39,7 +39,7 @@ def main() -> None:
     cut = int(0.8 * len(rows))
     sizes = SeriesDiffusion(imputer_steps=given.steps, steps=given.steps, device=given.device)
     model = sizes.fit(Series.from_arrays(rows[:cut]))
-    model.sizes = sizes = sizes.model_copy(update={"device": "cpu"})  # trained where it is fast, measured on one thread
+    model.settings = sizes = sizes.model_copy(update={"device": "cpu"})  # trained where it is fast, measured on one thread
     half = (rows[:cut].max(axis=0) - rows[:cut].min(axis=0)) / 2
     starts = np.linspace(cut, len(rows) - WINDOW, given.windows).astype(int)
     table = Series.from_arrays([rows[k : k + WINDOW] for k in starts])

@@ -19,8 +19,6 @@ from results import write_results
 
 from cotempo.federation import Rng
 from cotempo.series.nn import layers
-from cotempo.series.nn.losses import Denoising
-from cotempo.series.nn.noise import NoiseSchedule
 from cotempo.series.nn.parameters import NetworkState
 from cotempo.series.nn.training import TrainingWindows, train
 from cotempo.series.settings import SeriesSettings
@@ -31,15 +29,15 @@ FEATURES = 6
 def step_milliseconds(clients: int, steps: int, device: str) -> float:
     """Of one step: the difference of two runs, so that what is done once does not count."""
     sizes = SeriesSettings(batch=128, device=device)
-    task = Denoising(sizes.backbone(), NoiseSchedule(500))
-    materials = [TrainingWindows.plain(np.random.default_rng(0).standard_normal((300, 24, FEATURES)))] * clients
+    task = sizes.denoising()
+    datasets = [TrainingWindows.plain(np.random.default_rng(0).standard_normal((300, 24, FEATURES)))] * clients
     rngs = [Rng(0, str(k)) for k in range(clients)]
-    fresh = [NetworkState.fresh(task.leaves(FEATURES), rng("backbone"), "float32") for rng in rngs]
+    fresh = [NetworkState.fresh(task.specs(FEATURES), rng("backbone"), "float32") for rng in rngs]
     clock = time.perf_counter if device == "cuda" else time.process_time
     taken = []
     for count in (max(4, min(120, steps)), steps, 2 * steps):
         began = clock()
-        train(task, fresh, materials, count, sizes.schedule(2 * steps), rngs)
+        train(task, fresh, datasets, count, sizes.schedule(2 * steps), rngs)
         taken.append(clock() - began)
     return 1e3 * (taken[2] - taken[1]) / steps
 

@@ -3,9 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cotempo.data import make_series
 from cotempo.series.baselines.alone import train_central, train_local
-from cotempo.series.plots import plot_gaps, plot_overlay, plot_parts, plot_samples
+from cotempo.series.plots import plot_gaps, plot_samples
 
 
 @pytest.mark.parametrize("fill", ["zero", "linear", "rough"])
@@ -34,10 +33,4 @@ def test_pictures_show_what_they_are_given(model, table):
     drawn = model.sample(6)
     assert len(plot_samples(drawn, table).axes) == 6
     assert len(plot_gaps(table, model.impute(table, draws=3), truth=table).axes) == 3
-    assert len(plot_parts(model.decompose(table), "x1").axes) == 4
-    windows = np.stack([values for _, values in drawn.pieces()])
-    real = np.stack(
-        [values for _, values in make_series(clients=1, sequences=6, length=8, features=3)[0]["client-0"].pieces()]
-    )
-    for kind in ("pca", "tsne", "density"):
-        assert len(plot_overlay(real, windows, kind).axes) == 1
+    assert len(model.impute(table, draws=3).plot(table).axes) == 3

@@ -8,7 +8,6 @@ from cotempo.errors import ParameterError
 from cotempo.series import SeriesDiffusion
 from cotempo.series.filling.calibration import Calibration, calibrate
 from cotempo.series.filling.interpolation import interpolate_rows
-from cotempo.series.metrics import interval_coverage
 from cotempo.series.settings import SeriesSettings
 from cotempo.series.windows import SeriesRows
 
@@ -125,7 +124,8 @@ def test_a_fitted_model_covers_missing_cells():
     model = SeriesDiffusion(**sizes, imputer_steps=30, steps=30).fit(train)
     holes, _ = hide(test, mask_rows(test.values.shape, 0.3, 0))
     filled = model.impute(holes, draws=10, level=0.9)
-    assert interval_coverage(test.values, filled.low, filled.high, np.isnan(holes.values)) > 0.8
+    inside = (filled.low <= test.values) & (test.values <= filled.high)
+    assert inside[np.isnan(holes.values)].mean() > 0.8
     assert (filled.low <= filled.values).all()
     assert np.array_equal(filled.low[~np.isnan(holes.values)], holes.values[~np.isnan(holes.values)])
     for wrong in ({"level": 0.999}, {"level": 0.0}, {"draws": 0}):

@@ -10,7 +10,6 @@ from scipy.linalg import sqrtm
 from cotempo.series.metrics import (
     ContextFID,
     correlational,
-    crps,
     discriminative,
     discriminative_all,
     frechet,
@@ -19,16 +18,6 @@ from cotempo.series.metrics import (
 )
 from cotempo.series.metrics.recurrent import WIDTH, read, reader_specs
 from cotempo.series.nn.parameters import draw, views
-
-
-def test_crps_is_the_mean_over_pairs():
-    stream = np.random.default_rng(0)
-    truth, draws = stream.normal(size=(4, 2)), stream.normal(size=(6, 4, 2))
-    gone = np.ones((4, 2), dtype=bool)
-    pairs = np.mean([np.abs(draws[i] - draws[j]) for i in range(6) for j in range(6) if i != j], axis=0)
-    expected = (np.abs(draws - truth).mean(axis=0) - pairs / 2).mean()
-    assert crps(truth, draws, gone) == pytest.approx(expected)
-    assert crps(truth, draws[:1], gone) == pytest.approx(np.abs(draws[0] - truth).mean())
 
 
 def test_correlational_is_the_sum_over_pairs():

@@ -7,8 +7,7 @@ import torch
 from cotempo.data import Series
 from cotempo.federation import Rng
 from cotempo.series import FedTDD, interpolate
-from cotempo.series.nn.imputer import Guess
-from cotempo.series.nn.losses import first_guess
+from cotempo.series.nn.first_guess import Guess, first_guess
 from cotempo.series.nn.parameters import draw, views
 from cotempo.series.nn.token_imputer import TokenImputer
 
@@ -69,7 +68,7 @@ def test_exclusive_features_are_filled_much_better_than_by_interpolation():
     values = waves(3)[:1200]  # a fifth is held out, and a gate opens on ten blocks of rows at least
     holes = np.where(stream.random(values.shape) < 0.5, np.nan, values)
     client = Series.from_arrays(holes, features=("a", "b", "mine"))
-    size = {"rounds": 1, "pretrain_steps": 300, "imputer_steps": 0, "alpha": 0.0, "width": 8}
+    size = {"rounds": 1, "pretrain_steps": 300, "corrector_steps": 0, "alpha": 0.0, "width": 8}
     size |= {"start_steps": 0, "first_steps": 1, "last_steps": 0}
     method = FedTDD(common=("a", "b"), token_steps=300, batch=32, imputer_width=32, **size)
     filled = method.fit({"one": client}, public=public, progress=False)["one"].impute(client).values

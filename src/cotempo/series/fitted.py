@@ -42,6 +42,12 @@ class Imputed(Series):
     high: Floats | None = None
     draws: Floats | None = None
 
+    def plot(self, series: Series, truth: Series | None = None) -> Figure:
+        """Draw the first sequence of the series that was filled, with intervals, and the truth where it is known."""
+        from cotempo.series.plots import plot_gaps
+
+        return plot_gaps(series, self, truth)
+
 
 class FittedSeries(ABC):
     """A fitted model of one owner's series: it imputes, forecasts and samples.

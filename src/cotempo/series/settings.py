@@ -34,8 +34,8 @@ class SeriesSettings(BaseModel):
     imputer_layers: int = Field(3, ge=1, description="Layers of the imputers.")
     imputer_rate: float = Field(4e-3, gt=0, description="Largest learning rate of the imputers.")
     diffusion_steps: int = Field(500, ge=2, description="Steps of the noise schedule.")
-    sampler: Literal["ddpm", "dpm"] = Field("dpm", description="Sampler of windows: DDPM, or DPM-Solver++.")
-    sampler_steps: int = Field(25, ge=2, description="Steps of DPM-Solver++.")
+    sampler: Literal["ddpm", "ddim", "dpm"] = Field("dpm", description='Sampler of windows; ``"dpm"`` is DPM-Solver++.')
+    sampler_steps: int = Field(25, ge=2, description="Steps of DDIM and DPM-Solver++; DDPM takes all.")
     warm_start: float = Field(
         0.5,
         gt=0,

@@ -36,14 +36,14 @@ class Sampler:
     Attributes
     ----------
     kind
-        ``"ddpm"`` takes every step of the schedule and adds noise in each; ``"dpm"`` (DPM-Solver++, second order) is
-        deterministic, and 25 `steps` are enough for it.
+        ``"ddpm"`` takes every step of the schedule and adds noise in each; ``"ddim"`` and ``"dpm"`` (DPM-Solver++,
+        second order) are deterministic, and 25 `steps` are enough for them.
     guidance
         The step size :math:`\\eta` of equation (23); 0 samples without guidance.
     """
 
     noise: NoiseSchedule
-    kind: Literal["ddpm", "dpm"] = "dpm"
+    kind: Literal["ddpm", "ddim", "dpm"] = "dpm"
     steps: int = 25
     guidance: float = 0.0
 
@@ -137,6 +137,9 @@ class _ReverseStep:
         kept, next_kept = (float(self.sampler.noise.kept[place]) for place in (time, later))
         if self.sampler.kind == "ddpm":
             return self._ddpm(x, clean, kept, next_kept)
+        if self.sampler.kind == "ddim":
+            direction = (x - math.sqrt(kept) * clean) / math.sqrt(1 - kept)
+            return math.sqrt(next_kept) * clean + math.sqrt(1 - next_kept) * direction, 0.0
         return self._dpm(x, clean, kept, next_kept), 0.0
 
     def _ddpm(self, x: Tensor, clean: Tensor, kept: float, next_kept: float) -> tuple[Tensor, float]:
