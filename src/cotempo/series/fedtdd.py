@@ -1,20 +1,20 @@
-"""FedTDD: owners of misaligned series impute and generate together, as printed.
+"""FedTDD: owners of misaligned series impute and generate together; the printed loop, from top to bottom.
 
-Algorithm 1 of the paper, from top to bottom: `FedTDD.plan` has its lines, `DiffusionDistiller.train` line 1 and line 16,
-`receive`, `impute`, `train_local_imputers` and `share` the clients' lines 4 to 10, and `FedTDD.expand` lines 12 to 15.
-What our default does otherwise is in `cotempo.series.fedtdd_conditional`, behind the seam `Distiller`.
+`FedTDD.plan` has the lines of the paper's Algorithm 1. `DiffusionDistiller.train` is lines 1 and 16; `receive`, `impute`,
+`train_local_imputers` and `share` are the clients' lines 4 to 10, and `FedTDD.expand` is lines 12 to 15. Our default
+differs by another `Distiller`, in `cotempo.series.fedtdd_conditional`.
 
-In the paper's words, the *global distiller* D is a model of the common features at the coordinator, and a *local imputer*
-U is a client's diffusion model of all its features. (Our default has *correctors* besides: small networks that correct
-what a distiller filled.)
+In the paper's words, the global *distiller* D models the common features at the coordinator, and a *local imputer* U is
+a client's diffusion model of all its features. Our default also has *correctors*, networks that correct a filling.
 """
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +38,6 @@ from cotempo.federation import (
     register,
 )
 from cotempo.series.fedmoments import SUMS, FedMoments, MomentsState, NamedRows, contribute
-from cotempo.series.fedtdd_conditional import ConditionalDistiller, train_correctors
 from cotempo.series.filling.calibration import Calibration, calibrate
 from cotempo.series.filling.factor_models import FactorModels
 from cotempo.series.filling.gaps import KINDS
@@ -57,6 +56,7 @@ if TYPE_CHECKING:
     from cotempo.series.nn.training import TrainingWindows
 
 Reply = tuple[Message, "ClientMemory | None"]
+Calibrated = Sequence[tuple[Fills, SeriesRows]]
 HELD_OUT, EVERY = 0.2, 3
 
 
@@ -151,38 +151,48 @@ class Line:
     all_windows: bool = False
 
 
-class Distiller(Protocol):
-    """The model D of the common features: how it is trained, and how clients impute with it."""
+@dataclass(frozen=True)
+class Distiller(ABC):
+    """The model D of the common features: how it is trained, and how clients impute with it.
 
-    sums_moments: ClassVar[bool]
+    `sums_moments` says whether window moments of all clients are summed first, and `public_units` whether local
+    imputers have the units of the public series.
+    """
 
+    method: FedTDD
+    sums_moments: ClassVar[bool] = False
+    public_units: ClassVar[bool] = True
+
+    @abstractmethod
     def specs(self) -> ParameterSpecs:
-        """Return the parameters of its network."""
+        """Return the parameters of the network."""
 
+    @abstractmethod
     def train(self, state: FedTDDState, rows: SeriesRows, steps: int, rng: Rng) -> tuple[FedTDDState, Metrics]:
-        """Train on public rows and on what clients released."""
+        """Train on public rows and on what clients released (lines 1 and 16)."""
 
     def lesson(self, state: FedTDDState) -> dict[str, Any]:
-        """Return what clients receive besides its weights."""
+        """Return what clients receive besides the weights (line 4)."""
+        return {}
 
     def receive(self, lesson: Message, data: ClientData, memory: ClientMemory) -> ClientMemory:
-        """Remember what else the coordinator sent."""
-
-    def generator_features(self, data: ClientData) -> NDArray[np.bool_]:
-        """Return which common features the local imputer has in public units, whatever was measured."""
+        """Remember what else was sent."""
+        return memory
 
     def choose(self, data: ClientData, memory: ClientMemory, rng: Rng) -> ClientMemory:
         """Choose how far to trust each imputer, where there are several."""
+        return memory
 
+    @abstractmethod
     def filler(self, memory: ClientMemory, rng: Rng) -> Fills:
-        """Make what fills a client's gaps."""
+        """Make what fills a client's gaps (lines 5 to 7)."""
 
+    @abstractmethod
     def counts(self, missing: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return which cells the local imputer learns, the mask of equations (4) to (6)."""
+        """Return which cells the local imputer learns: the mask of equations (4) to (6)."""
 
-    def compare(
-        self, data: ClientData, memory: ClientMemory, rng: Rng
-    ) -> tuple[tuple[float, float], Sequence[tuple[Fills, SeriesRows]]]:
+    @abstractmethod
+    def compare(self, data: ClientData, memory: ClientMemory, rng: Rng) -> tuple[float, float, Calibrated]:
         """Return errors on hidden cells, alone and together, and fillers with the rows to calibrate them on."""
 
 
@@ -191,9 +201,9 @@ class FedTDD(SeriesSettings, Method):
     r"""Impute and generate series at many owners who share some features.
 
     The preset ``paper`` is the printed loop: a diffusion model of the common features (the distiller) imputes them by
-    guided sampling, a client's diffusion model (its local imputer) the others, and the distiller is fine-tuned on public
-    data and on synthetic windows that clients release: in round :math:`r` of :math:`R`
-    :math:`n_r = \lceil \tfrac{r}{R} \alpha L \rceil` of each client with :math:`L` windows, but for those too near to
+    guided sampling, a client's diffusion model (its local imputer) imputes the others, and the distiller is fine-tuned
+    on public data and on synthetic windows that clients release: in round :math:`r` of :math:`R`
+    :math:`n_r = \lceil \tfrac{r}{R} \alpha L \rceil` of each client with :math:`L` windows, except those too near to
     real ones.
 
     The preset ``cotempo`` trains two imputers on public data, one of the common features and one of tokens that fills
@@ -296,7 +306,9 @@ class FedTDD(SeriesSettings, Method):
     @property
     def strategy(self) -> Distiller:
         """Return the distiller that was chosen."""
-        return DiffusionDistiller(self) if self.distiller == "diffusion" else ConditionalDistiller(self)
+        from cotempo.series.fedtdd_conditional import ConditionalDistiller
+
+        return {"diffusion": DiffusionDistiller, "conditional": ConditionalDistiller}[self.distiller](self)
 
     @property
     def tuning_steps(self) -> int:
@@ -512,9 +524,12 @@ class FedTDD(SeriesSettings, Method):
                 for question, data in zip(questions, prepared, strict=True)
             ]
         memories = [receive(self, *given) for given in zip(questions, prepared, memories, strict=True)]
-        if phase in ("correct", "train"):
-            train = train_correctors if phase == "correct" else train_local_imputers
-            return train(self, questions, prepared, memories, rngs)
+        if phase == "train":
+            return train_local_imputers(self, questions, prepared, memories, rngs)
+        if phase == "correct":
+            from cotempo.series.fedtdd_conditional import train_correctors
+
+            return train_correctors(self, questions[0].common["steps"], prepared, memories, rngs)
         work = {"impute": impute, "share": share, "score": score}[phase]
         return [work(self, *given) for given in zip(questions, prepared, memories, rngs, strict=True)]
 
@@ -607,12 +622,8 @@ def _as_clients(method: FedTDD, state: FedTDDState, rows: SeriesRows) -> Trainin
     return public_windows(state, np.concatenate(scaled))
 
 
-@dataclass(frozen=True)
-class DiffusionDistiller:
+class DiffusionDistiller(Distiller):
     """The paper's distiller: a diffusion model of the common features that imputes them by guided sampling."""
-
-    method: FedTDD
-    sums_moments: ClassVar[bool] = False
 
     def specs(self) -> ParameterSpecs:
         """Return the parameters of the backbone."""
@@ -629,22 +640,6 @@ class DiffusionDistiller:
         found, loss = train_one(method.denoising(), state.distiller, windows, steps, schedule, rng)
         return replace(state, distiller=found, best=found), {"distiller loss": loss}
 
-    def lesson(self, state: FedTDDState) -> dict[str, Any]:
-        """Return nothing."""
-        return {}
-
-    def receive(self, lesson: Message, data: ClientData, memory: ClientMemory) -> ClientMemory:
-        """Remember nothing else."""
-        return memory
-
-    def generator_features(self, data: ClientData) -> NDArray[np.bool_]:
-        """Return all: U has the distiller's units."""
-        return np.ones(len(self.method.common), dtype=bool)
-
-    def choose(self, data: ClientData, memory: ClientMemory, rng: Rng) -> ClientMemory:
-        """Choose nothing."""
-        return memory
-
     def filler(self, memory: ClientMemory, rng: Rng) -> Fills:
         """Sample from D and, once it is trained, from U."""
         own = memory.local_imputer.average if memory.local_imputer.steps else None
@@ -655,9 +650,7 @@ class DiffusionDistiller:
         """Return all common and the measured exclusive cells."""
         return ~missing | (np.arange(missing.shape[1]) < len(self.method.common))
 
-    def compare(
-        self, data: ClientData, memory: ClientMemory, rng: Rng
-    ) -> tuple[tuple[float, float], Sequence[tuple[Fills, SeriesRows]]]:
+    def compare(self, data: ClientData, memory: ClientMemory, rng: Rng) -> tuple[float, float, Calibrated]:
         """Compare with interpolation on a fifth of the held-out rows, hidden for the purpose."""
         filler, rows, scale, stream = self.filler(memory, rng), data.held, memory.scale, rng("owning")
         hidden = np.broadcast_to(stream.random((len(rows.values), 1)) < 0.2, rows.values.shape) & ~np.isnan(rows.values)
@@ -668,7 +661,7 @@ class DiffusionDistiller:
             lines = interpolate_rows(SeriesRows(scale.apply(left.values), left.lengths), scale.centre)[hidden]
             filled = scale.apply(filler.rows(left, self.method))[hidden]
             errors = float(np.abs(lines - truth).mean()), float(np.abs(filled - truth).mean())
-        return errors, [(filler, rows)]
+        return *errors, [(filler, rows)]
 
 
 @dataclass(frozen=True)
@@ -678,7 +671,7 @@ class GuidedFiller:
     Attributes
     ----------
     distiller, own
-        Weights of D over the common and of U over all features; without the second, exclusive features are interpolated.
+        Weights of D over the common and of U over all features; without `own`, exclusive features are interpolated.
     guidance
         Step size :math:`\\eta` of equation (23).
     rng
@@ -727,7 +720,7 @@ def receive(method: FedTDD, question: Question, data: ClientData, memory: Client
     # Common features in public units, so that the distiller's are the client's; the others in its own.
     scale = data.scale.replace(np.arange(len(public.low)), public)
     unseen = np.isnan(data.rows.values[:, : len(public.low)]).all(axis=0)
-    columns = np.flatnonzero(unseen | method.strategy.generator_features(data))
+    columns = np.flatnonzero(unseen | method.strategy.public_units)
     memory = replace(
         memory,
         teacher=TeacherWeights(lesson["distiller"], public, factors, lesson.get("tokens")),
@@ -834,7 +827,7 @@ def share(method: FedTDD, question: Question, data: ClientData, memory: ClientMe
 
 def score(method: FedTDD, question: Question, data: ClientData, memory: ClientMemory, rng: Rng) -> Reply:
     """Report how well hidden cells are filled, alone and together, and calibrate intervals on held-out rows."""
-    (alone, together), parts = method.strategy.compare(data, memory, rng)
+    alone, together, parts = method.strategy.compare(data, memory, rng)
     calibration = calibrate(method, parts, rng("calibration"))
     cells = int((~np.isnan(data.held.values)).sum())
     return Message({"alone": alone, "together": together, "cells": cells}), replace(memory, calibration=calibration)

@@ -9,13 +9,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import replace
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cotempo.federation import Message, Question, Rng
+from cotempo.federation import Message, Metrics, Rng
+from cotempo.series.fedtdd import (
+    Calibrated,
+    ClientData,
+    ClientMemory,
+    Distiller,
+    FedTDD,
+    FedTDDState,
+    Reply,
+    public_windows,
+)
 from cotempo.series.filling.gaps import KINDS, UNSEEN
 from cotempo.series.filling.gates import Trial, choose_gates, cross_fitted_error, try_out
 from cotempo.series.filling.stages import FactorStage, Filler, Fills, NetworkStage
@@ -26,22 +36,16 @@ from cotempo.series.moments.windowed import MomentsStage, learn, usual_window
 from cotempo.series.nn.parameters import ParameterSpecs
 from cotempo.series.windows import SeriesRows, windows_of
 
-if TYPE_CHECKING:
-    from cotempo.federation import Metrics
-    from cotempo.series.fedtdd import ClientData, ClientMemory, FedTDD, FedTDDState, Reply
-    from cotempo.series.nn.training import TrainingWindows
-
 TEACHERS = ("teacher", "tokens")
 HELD_OUT = 0.1
 MOST_JUDGED = 1024
 
 
-@dataclass(frozen=True)
-class ConditionalDistiller:
+class ConditionalDistiller(Distiller):
     """The coordinator's imputers, and a client's filler around them."""
 
-    method: FedTDD
     sums_moments: ClassVar[bool] = True
+    public_units: ClassVar[bool] = False
 
     def specs(self) -> ParameterSpecs:
         """Return the parameters of the imputer of the common features."""
@@ -53,7 +57,6 @@ class ConditionalDistiller:
         Small public series are soon overfitted, so the imputer is judged on public rows that are held out, and clients
         receive the best so far.
         """
-        from cotempo.series.fedtdd import public_windows
         from cotempo.series.nn.losses import Filling
         from cotempo.series.nn.training import judge, train_one
 
@@ -98,10 +101,6 @@ class ConditionalDistiller:
         moments = WindowMoments.unpack(lesson["products"], lesson["counts"]).take(own)
         return replace(memory, moments=MomentsStage(inner, Gaussian.of(moments, PRIORS[lesson["prior"]])))
 
-    def generator_features(self, data: ClientData) -> NDArray[np.bool_]:
-        """Return none: a client's diffusion model has the client's own units."""
-        return np.zeros(len(self.method.common), dtype=bool)
-
     def choose(self, data: ClientData, memory: ClientMemory, rng: Rng) -> ClientMemory:
         """Choose gates; the teacher is trusted from the start only for features not measured anywhere near."""
         start = self._trusting(memory, [UNSEEN])
@@ -116,15 +115,13 @@ class ConditionalDistiller:
         """Return all cells."""
         return np.ones_like(missing)
 
-    def compare(
-        self, data: ClientData, memory: ClientMemory, rng: Rng
-    ) -> tuple[tuple[float, float], Sequence[tuple[Fills, SeriesRows]]]:
+    def compare(self, data: ClientData, memory: ClientMemory, rng: Rng) -> tuple[float, float, Calibrated]:
         """Compare with what the client fills alone, cross-fitted, so that gates are judged on the other half."""
         single, start = self._alone(data, memory), self._trusting(memory, [UNSEEN])
         (trial, _, _), trials = self._trials(single, data, rng), self._trials(start, data, rng)
-        errors = cross_fitted_error(single, trial), cross_fitted_error(start, *trials)
         gates = (choose_gates(start, *trials, half=half) for half in (1, 0))
-        return errors, [(replace(start, gates=g), rows) for g, rows in zip(gates, data.held.halves(), strict=True)]
+        parts = [(replace(start, gates=part), rows) for part, rows in zip(gates, data.held.halves(), strict=True)]
+        return cross_fitted_error(single, trial), cross_fitted_error(start, *trials), parts
 
     def _trusting(self, memory: ClientMemory, kinds: Sequence[int] = range(KINDS)) -> Filler:
         """Make a filler that trusts the teacher in some kinds of gaps and nothing else."""
@@ -154,29 +151,23 @@ class ConditionalDistiller:
 
 
 def train_correctors(
-    method: FedTDD, questions: Sequence[Question], owners: Sequence[ClientData], memories: Sequence[ClientMemory],
-    rngs: Sequence[Rng],
-) -> list[Reply]:  # fmt: skip
+    method: FedTDD, steps: int, owners: Sequence[ClientData], memories: Sequence[ClientMemory], rngs: Sequence[Rng]
+) -> list[Reply]:
     """Train clients' correctors over the distiller's filling, and for comparison without it."""
     from cotempo.series.nn.losses import Filling
     from cotempo.series.nn.teacher import Teacher
-    from cotempo.series.nn.training import train
+    from cotempo.series.nn.training import TrainingWindows, train
 
-    datasets = [_hidden_cells(method, *pair) for pair in zip(owners, memories, strict=True)]
+    datasets = []
+    for data, memory in zip(owners, memories, strict=True):
+        windows = windows_of(SeriesRows(memory.scale.apply(data.trained.values), data.trained.lengths), method.reach)
+        common = np.arange(windows.shape[2]) < len(method.common)
+        datasets.append(TrainingWindows(np.nan_to_num(windows), ~np.isnan(windows), memory.factors, common))
     teacher = Teacher.of(memories[0].taught, method)
-    steps, schedule = questions[0].common["steps"], method.schedule(method.corrector_steps, method.imputer_rate)
-    given = (datasets, steps, schedule, rngs)
+    given = (datasets, steps, method.schedule(method.corrector_steps, method.imputer_rate), rngs)
     taught, losses = train(Filling(method.imputer(), teacher), [memory.corrector for memory in memories], *given)
     alone, _ = train(Filling(method.imputer()), [memory.corrector_alone for memory in memories], *given)
     return [
         (Message({"loss": float(losses[k])}), replace(memory, corrector=taught[k], corrector_alone=alone[k]))
         for k, memory in enumerate(memories)
     ]
-
-
-def _hidden_cells(method: FedTDD, data: ClientData, memory: ClientMemory) -> TrainingWindows:
-    from cotempo.series.nn.training import TrainingWindows
-
-    windows = windows_of(SeriesRows(memory.scale.apply(data.trained.values), data.trained.lengths), method.reach)
-    common = np.arange(windows.shape[2]) < len(method.common)
-    return TrainingWindows(np.nan_to_num(windows), ~np.isnan(windows), memory.factors, common)

@@ -1,4 +1,4 @@
-"""Fitted models of series: `SeriesModel` of one owner, `FittedFedTDD` of a federation, and `Imputed`, what they return."""
+"""Fitted models of series: `SeriesModel` of one owner, `FittedFedTDD` of a federation, and their result `Imputed`."""
 
 from __future__ import annotations
 
