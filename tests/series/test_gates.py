@@ -134,7 +134,7 @@ def test_copies_of_windows_set_apart_are_withheld_too():
 
 
 def test_what_tells_members_apart_is_withheld():
-    """Neighbours of windows trained on, too far off to be copies: the gate moves until what specs tells nothing."""
+    """Neighbours of windows trained on, too far off to be copies: the gate moves until what leaves tells nothing."""
     stream = np.random.default_rng(0)
     trained, others, fresh = stream.normal(size=(3, 200, 16, 1))
     beside = trained + 0.6 * stream.normal(size=trained.shape)

@@ -1,4 +1,4 @@
-"""SeriesDiffusion: one owner's series, filled and generated without anybody else."""
+"""SeriesDiffusion: impute and generate the series of a single owner."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from cotempo.data import Series, read_series
-from cotempo.errors import DataError, ParameterError, Problem
+from cotempo.errors import DataError, Problem
 from cotempo.federation import Rng
-from cotempo.federation.method import explain
 from cotempo.series.filling.calibration import calibrate
 from cotempo.series.filling.corrected import CorrectedStage, passes, train_imputers
 from cotempo.series.filling.factor_models import FactorModels
@@ -34,19 +33,14 @@ class SeriesDiffusion(SeriesSettings):
     """Fill and generate one owner's series.
 
     Gaps are filled by a Gaussian process of window moments (`SeriesMoments`), in seconds. Two networks are trained: an
-    imputer that goes beyond it where it can, and a diffusion model of windows with a trend, a season and a rest
-    (Diffusion-TS). Missing values in the training data are fine, and so are many short
-    sequences; where all are shorter than the window, the longest is the window. About 2,000 rows, at most a fifth, are
-    set apart: the end of long pieces, whole ones of short. On them the imputer's training is stopped, every stage of
-    filling must prove that it is better than the one before, and intervals are calibrated.
+    imputer that goes beyond it where it can, and a diffusion model of windows with a trend, a season and a residual
+    (Diffusion-TS). Missing values in the training data are fine, and so are many short sequences; where all are shorter
+    than the window, the longest is the window. About 2,000 rows, at most a fifth, are held out. On them the imputer's
+    training is stopped, every stage of filling must prove better than the one before, and intervals are calibrated.
 
-    Parameters
+    References
     ----------
-    imputer_steps, steps
-        Training steps of the imputer and of the diffusion model, at most: no row is gone through more than about 40
-        times, and the imputer stops when 750 steps brought nothing.
-
-    Other parameters are those of `SeriesSettings`.
+    Yuan and Qiao, "Diffusion-TS: interpretable diffusion for general time series generation", ICLR 2024.
 
     Examples
     --------
@@ -59,14 +53,10 @@ class SeriesDiffusion(SeriesSettings):
     Series(24 rows, 3 sequences, features x0, x1, x2, x3)
     """
 
-    imputer_steps: int = Field(3000, ge=1)
-    steps: int = Field(1500, ge=1)
-
-    def __init__(self, **parameters: Any):
-        try:
-            super().__init__(**parameters)
-        except ValidationError as error:
-            raise ParameterError(explain(error, type(self).__name__, type(self).model_fields)) from None
+    imputer_steps: int = Field(
+        3000, ge=1, description="Training steps of the imputer, at most; it stops when 750 steps brought nothing."
+    )
+    steps: int = Field(1500, ge=1, description="Those of the diffusion model; no row is seen more than about 40 times.")
 
     def fit(self, series: Any, *, seed: int = 0) -> SeriesModel:
         """Learn from a table or any dataframe of one client, and return the fitted model."""
@@ -78,7 +68,7 @@ class SeriesDiffusion(SeriesSettings):
         rng, whole = Rng(seed, "series"), Scale.of(rows.values)
 
         def trust(*stages: Stage) -> Filler:
-            """Window moments stand until something is proven to be better: they have proven themselves before."""
+            """Make a filler that trusts window moments until something is proven better."""
             return replace(Filler.closed(scale, stages, trusted="moments"), season=season)
 
         kept, held = rows.split(min(max(HELD / len(rows.values), LEAST), MOST), settings.window)
@@ -107,7 +97,7 @@ class SeriesDiffusion(SeriesSettings):
 
 
 def as_series(value: Any) -> Series:
-    """A table as it is, or a dataframe of one client read."""
+    """Return a table as it is, or read a dataframe of one client."""
     if isinstance(value, Series):
         return value
     tables = read_series(value)
@@ -126,14 +116,9 @@ def refuse_unseen(table: Series) -> None:
 
 def train_backbone(settings: SeriesDiffusion, filled: SeriesRows, rng: Rng) -> NDArray[Any]:
     """Train a diffusion model on filled rows, scaled."""
-    from cotempo.series.nn.losses import Denoising
-    from cotempo.series.nn.noise import NoiseSchedule
-    from cotempo.series.nn.training import TrainingWindows, train
+    from cotempo.series.nn.training import TrainingWindows, train_one
 
-    task = Denoising(settings.backbone(), NoiseSchedule(settings.diffusion_steps))
-    dataset, steps = (
-        TrainingWindows.plain(windows_of(filled, settings.window)),
-        passes(settings.steps, filled, settings),
-    )
+    task, dataset = settings.denoising(), TrainingWindows.plain(windows_of(filled, settings.window))
+    steps = passes(settings.steps, filled, settings)
     learned = NetworkState.fresh(task.specs(dataset.features), rng("backbone"), settings.precision)
-    return train(task, [learned], [dataset], steps, settings.schedule(steps), [rng])[0][0].average
+    return train_one(task, learned, dataset, steps, settings.schedule(steps), rng)[0].average

@@ -1,7 +1,7 @@
 """FedTDD: owners of misaligned series impute and generate together; the printed loop, from top to bottom.
 
-`FedTDD.plan` has the lines of the paper's Algorithm 1. `DiffusionDistiller.train` is lines 1 and 16; `receive`, `impute`,
-`train_local_imputers` and `share` are the clients' lines 4 to 10, and `FedTDD.expand` is lines 12 to 15. Our default
+`FedTDD.plan` has the lines of the paper's Algorithm 1. `DiffusionDistiller.train` is lines 1 and 16; `receive`,
+`impute`, `train_local_imputers` and `share` are the clients' lines 4 to 10, and `FedTDD.expand` is lines 12 to 15. Our default
 differs by another `Distiller`, in `cotempo.series.fedtdd_conditional`.
 
 In the paper's words, the global *distiller* D models the common features at the coordinator, and a *local imputer* U is
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from cotempo.data import Series, Table, make_series
-from cotempo.errors import DataError, ParameterError, Problem, SchemaError
+from cotempo.errors import DataError, ParameterError, Problem
 from cotempo.federation import (
     Answers,
     Ask,
@@ -37,7 +37,16 @@ from cotempo.federation import (
     Spec,
     register,
 )
-from cotempo.series.fedmoments import SUMS, FedMoments, MomentsState, NamedRows, contribute
+from cotempo.series.fedmoments import (
+    SUMS,
+    FedMoments,
+    MomentsState,
+    NamedRows,
+    check_series,
+    compare_errors,
+    contribute,
+    expect_errors,
+)
 from cotempo.series.filling.calibration import Calibration, calibrate
 from cotempo.series.filling.factor_models import FactorModels
 from cotempo.series.filling.gaps import KINDS
@@ -341,21 +350,7 @@ class FedTDD(SeriesSettings, Method):
 
     def check(self, roster: Roster) -> None:
         """Require all common features of every client, and the same unit of time; other features may differ."""
-        problems = []
-        for name in roster.names:
-            schema = roster.schemas[name]
-            if schema.kind != self.kind:
-                problems.append(Problem(f"the table must hold series, got {schema.kind}", client=name))
-                continue
-            for feature in self.common:
-                if feature not in schema.columns:
-                    must = "every client must have this common feature; a column of missing values will do"
-                    problems.append(Problem(must, client=name, column=feature))
-            if schema.unit != roster.schema.unit:
-                must = f"the unit of time must be {roster.schema.unit!r} as at {roster.names[0]}, got {schema.unit!r}"
-                problems.append(Problem(must, client=name))
-        if problems:
-            raise SchemaError(problems)
+        check_series(roster, self.common)
 
     def open(self, roster: Roster, public: Table | None, rng: Rng) -> FedTDDState:
         """Scale the common features by the public series, and draw initial weights."""
@@ -552,19 +547,12 @@ class FedTDD(SeriesSettings, Method):
                 }
             )
         if phase == "score":
-            error = "mean absolute error on measured cells hidden for the purpose, in units of half the range"
-            names = {"alone": "of what you can do by yourself", "together": "with what was learned together"}
-            errors = {name: Spec((), "float", low=0, description=f"{error}, {text}") for name, text in names.items()}
-            cells = Spec((), "int", low=0, description="how many measured cells were set apart")
-            return Expect({**errors, "cells": cells})
+            return expect_errors("in units of half the range", "how many measured cells were set apart")
         return Expect({"loss": Spec((), "float", low=0, description="the training loss of your model")})
 
     def benefit(self, state: FedTDDState) -> Mapping[str, Benefit]:
         """Compare the error of filling hidden cells, alone and together."""
-        return {
-            name: Benefit("error of filling hidden cells", alone, together, higher_is_better=False)
-            for name, (alone, together) in state.errors.items()
-        }
+        return compare_errors(state.errors)
 
     def result(self, outcome: Outcome) -> FittedFedTDD:
         """Return one model per client."""

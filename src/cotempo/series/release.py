@@ -1,4 +1,4 @@
-"""The release gate: no synthetic window specs its owner if it lies too near to a real one."""
+"""Release gate: no synthetic window leaves its owner if it is too near to a real one."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Release:
 
     @property
     def withheld(self) -> int:
-        """How many windows stay."""
+        """Return how many windows stay."""
         return int((~self.kept).sum())
 
 
@@ -71,7 +71,7 @@ def release(synthetic: Floats, trained: Floats, others: Floats) -> Release:
 
 
 def membership(released: Floats, trained: Floats, others: Floats) -> float:
-    r"""AUC of an attack that calls a window a member if a released one is near.
+    r"""Return the AUC of an attack that calls a window a member if a released one is near.
 
     .. math:: P(d(x, R) < d(x', R)) + \tfrac12 P(d(x, R) = d(x', R))
 
@@ -86,7 +86,7 @@ def membership(released: Floats, trained: Floats, others: Floats) -> float:
 
 
 def nearest_distance(windows: Floats, among: Floats) -> Floats:
-    """Root mean square distance of each window to the nearest of others, ``(windows,)``; infinite where none are."""
+    """Return the root mean square distance of each window to the nearest of others, ``(windows,)``."""
     found = np.full(len(windows), np.inf)
     if not len(among):
         return found

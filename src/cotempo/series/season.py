@@ -1,4 +1,4 @@
-"""Seasons: a cycle that features go through by the clock, taken off before filling and put on again after it."""
+"""Season: a cycle by the clock that is removed before filling and added back after it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Season:
     origin: float = 0.0
 
     def at(self, clock: Floats) -> Floats:
-        """The cycle at some times, ``(rows, features)``; `DataError` where there is one and time is a plain number."""
+        """Return the cycle at some times, ``(rows, features)``; `DataError` where time is a plain number."""
         if not len(clock) and self.levels.any():
             raise DataError("time must have a unit, as the series had that was learned from: it has a season")
         if not len(clock):
@@ -50,7 +50,7 @@ class Season:
         return np.asarray(self.levels[_places(clock, self.step, self.origin) % len(self.levels)])
 
     def remove(self, rows: SeriesRows) -> SeriesRows:
-        """Rows without the cycle."""
+        """Remove the cycle from rows."""
         return rows.with_values(rows.values - self.at(rows.clock))
 
 
@@ -64,14 +64,14 @@ def find_season(kept: SeriesRows, held: SeriesRows, settings: SeriesSettings, st
     if len(season.levels) == 1 or not len(held.values):
         return replace(season, levels=0 * season.levels[:1])
     scale = Scale.of(kept.values)
-    # Lines through what was measured, beside lines through what the season specs of it.
+    # Lines through what was measured, beside lines through what the season leaves of it.
     filler, _ = prove(Filler.closed(scale, (_Lines(season, scale),)), held, settings, stream)
     proven = filler.gates[:, [EMPTY, BESIDE], 0].any(axis=1)
     return replace(season, levels=season.levels * proven)
 
 
 def _fit(rows: SeriesRows, stream: np.random.Generator) -> Season:
-    """The shortest cycle with nearly the largest adjusted share of explained variance."""
+    """Fit the shortest cycle with nearly the largest adjusted share of explained variance."""
     none = Season(1.0, np.zeros((1, rows.values.shape[1])))
     if not len(rows.clock):
         return none
@@ -84,11 +84,11 @@ def _fit(rows: SeriesRows, stream: np.random.Generator) -> Season:
     place, moves = _places(rows.clock[before], step, origin), rows.values[after] - rows.values[before]
     seen = ~np.isnan(moves)
     size = np.sqrt(np.nansum(moves**2, axis=0) / np.maximum(seen.sum(axis=0), 1))
-    calm = np.where(seen, np.clip(np.nan_to_num(moves) / np.where(size > 0, size, 1.0), -OUTLIER, OUTLIER), 0.0)
-    calm = np.where(seen, calm - calm.sum(axis=0) / np.maximum(seen.sum(axis=0), 1), 0.0)
-    chosen = np.sort(stream.permutation(len(calm))[:MOST])
+    clipped = np.where(seen, np.clip(np.nan_to_num(moves) / np.where(size > 0, size, 1.0), -OUTLIER, OUTLIER), 0.0)
+    clipped = np.where(seen, clipped - clipped.sum(axis=0) / np.maximum(seen.sum(axis=0), 1), 0.0)
+    chosen = np.sort(stream.permutation(len(clipped))[:MOST])
     shares = {
-        period: _explained(place[chosen] % period, calm[chosen], seen[chosen], period)
+        period: _explained(place[chosen] % period, clipped[chosen], seen[chosen], period)
         for period in range(2, min(LONGEST, len(chosen) // FEWEST) + 1)
     }
     most = max(shares.values(), default=0.0)
@@ -96,7 +96,7 @@ def _fit(rows: SeriesRows, stream: np.random.Generator) -> Season:
         return none
     # Multiples of a period explain as much.
     best = min(period for period, share in shares.items() if share >= NEARLY * most)
-    sums, counts = _by_phase(place % best, calm, best), _by_phase(place % best, seen.astype(float), best)
+    sums, counts = _by_phase(place % best, clipped, best), _by_phase(place % best, seen.astype(float), best)
     means = sums / (counts + PRIOR)
     levels = np.cumsum(means - means.mean(axis=0), axis=0)
     levels = np.concatenate([levels[-1:], levels[:-1]])
@@ -104,12 +104,12 @@ def _fit(rows: SeriesRows, stream: np.random.Generator) -> Season:
 
 
 def _places(clock: Floats, step: float, origin: float) -> NDArray[np.int64]:
-    """Steps since the origin, halves upwards: neighbours never share a place."""
+    """Return steps since the origin, halves upwards: neighbours never share a place."""
     return np.floor((clock - origin) / step + 0.5).astype(np.int64)
 
 
 def _explained(phase: NDArray[np.int64], moves: Floats, seen: NDArray[np.bool_], period: int) -> float:
-    """Share of the variance of steps that means by phase explain, less what they would of noise; mean over features."""
+    """Return the adjusted share of the variance of steps that means by phase explain, averaged over features."""
     sums, counts = _by_phase(phase, moves, period), _by_phase(phase, seen.astype(float), period)
     total, count = (moves**2).sum(axis=0), seen.sum(axis=0)
     left = total - (sums**2 / np.maximum(counts, 1)).sum(axis=0)
@@ -125,7 +125,7 @@ def _by_phase(phase: NDArray[np.int64], values: Floats, period: int) -> Floats:
 
 @dataclass(frozen=True)
 class _Lines:
-    """A stage: interpolation of what a season specs."""
+    """A stage: interpolation of what a season leaves."""
 
     season: Season
     scale: Scale

@@ -1,4 +1,4 @@
-"""SeriesMoments: one owner's series, filled in seconds by a Gaussian process fitted to window moments."""
+"""SeriesMoments: impute one owner's series in seconds by a Gaussian process fitted to window moments."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
-from cotempo.errors import ParameterError
 from cotempo.federation import Rng
-from cotempo.federation.method import explain
 from cotempo.series.diffusion import as_series, refuse_unseen
 from cotempo.series.filling.calibration import Calibration
 from cotempo.series.fitted import FittedSeries
@@ -18,23 +16,27 @@ from cotempo.series.moments.gaussian import Gaussian
 from cotempo.series.moments.model_choice import calibrate
 from cotempo.series.moments.moments import Units, sum_units
 from cotempo.series.moments.windowed import learn, usual_window
+from cotempo.series.settings import Parameters
 from cotempo.series.windows import Floats, SeriesRows
 
+WINDOW = Field(
+    None, ge=4, description="Rows of a window; when left out as many as make 680 cells, at least 4 and at most 97."
+)
+SWEEPS = Field(
+    1,
+    ge=0,
+    description="How often missing training cells are filled by what was learned, in short windows, before "
+    "they are summed (expectation-maximisation); none where nothing is missing.",
+)
 
-class SeriesMoments(BaseModel):
+
+class SeriesMoments(Parameters):
     """Fill one owner's series by the conditional mean of a Gaussian process, fitted to sums of window moments.
 
     The process has the moments of windows of a few rows (`Gaussian`), drawn to a random walk, whose conditional mean
     is linear interpolation. How far it is drawn is chosen on a fifth of the rows, set apart for the purpose, and so
-    are the widths of intervals. Missing values in the training data are fine, and so are many short sequences.
-
-    Parameters
-    ----------
-    window
-        Rows of a window; when left out as many as make 680 cells, at least 4 and at most 97 or the longest sequence.
-    sweeps
-        How often missing training cells are filled anew by what was learned, in short windows, before they are summed
-        (expectation-maximisation); none where nothing is missing.
+    are the widths of intervals. Missing values in the training data are fine, and so are many short
+    sequences.
 
     Examples
     --------
@@ -47,16 +49,8 @@ class SeriesMoments(BaseModel):
     Series(24 rows, 3 sequences, features x0, x1, x2, x3)
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    window: int | None = Field(None, ge=4)
-    sweeps: int = Field(1, ge=0)
-
-    def __init__(self, **parameters: Any):
-        try:
-            super().__init__(**parameters)
-        except ValidationError as error:
-            raise ParameterError(explain(error, type(self).__name__, type(self).model_fields)) from None
+    window: int | None = WINDOW
+    sweeps: int = SWEEPS
 
     def fit(self, series: Any, *, seed: int = 0) -> MomentsModel:
         """Learn from a table or any dataframe of one client, and return the fitted model; `seed` changes nothing."""

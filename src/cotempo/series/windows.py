@@ -1,4 +1,4 @@
-"""Windows of a series: never across a gap, a sequence or a split; and the way back from windows to rows."""
+"""Rows in contiguous pieces and windows of them, never across a gap, a sequence or a split; and the way back."""
 
 from __future__ import annotations
 
@@ -39,28 +39,28 @@ class SeriesRows:
 
     @classmethod
     def of(cls, series: Series) -> SeriesRows:
-        """The pieces of a table."""
+        """Cut a table into its pieces."""
         pieces = [values for _, values in series.pieces()]
         values = np.concatenate([np.zeros((0, len(series.features))), *pieces])
         clock = SECONDS[series.unit] * series.time if series.unit in SECONDS else np.zeros(0)
         return cls(values, tuple(map(len, pieces)), clock)
 
     def with_values(self, values: Floats, copies: int = 1) -> SeriesRows:
-        """Other values in the same rows, or in so many copies of them one after the other."""
+        """Return other values in the same rows, or in so many copies of them one after the other."""
         return SeriesRows(values, self.lengths * copies, np.tile(self.clock, copies))
 
     @property
     def bounds(self) -> list[tuple[int, int]]:
-        """First row and end of each piece."""
+        """Return the first row and the end of each piece."""
         return list(pairwise(np.cumsum((0, *self.lengths)).tolist()))
 
     def starts(self, length: int, stride: int = 1) -> NDArray[np.int64]:
-        """Where the windows begin: every `stride` rows, inside one piece each."""
+        """Return where windows begin: every `stride` rows, inside one piece each."""
         found = [np.arange(first, end - length + 1, stride) for first, end in self.bounds if end - first >= length]
         return np.concatenate([np.zeros(0, dtype=np.int64), *found]).astype(np.int64)
 
     def windows(self, length: int, stride: int = 1) -> Floats:
-        """The windows themselves, ``(windows, length, features)``."""
+        """Return the windows themselves, ``(windows, length, features)``."""
         return np.asarray(self.values[self.starts(length, stride)[:, None] + np.arange(length)])
 
     def split(self, share: float, length: int, every: int = 1) -> tuple[SeriesRows, SeriesRows]:
@@ -85,14 +85,14 @@ class SeriesRows:
         return self._joined([part[:2] for part in borders]), self._joined([part[1:] for part in borders])
 
     def halves(self) -> tuple[SeriesRows, SeriesRows]:
-        """The first and the second half of the rows; a piece that lies across the middle is cut."""
+        """Return the first and the second half of the rows; a piece that lies across the middle is cut."""
         middle = len(self.values) // 2
         early = [(first, min(end, middle)) for first, end in self.bounds]
         late = [(max(first, middle), end) for first, end in self.bounds]
         return self._joined(early), self._joined(late)
 
     def _joined(self, spans: list[tuple[int, int]]) -> SeriesRows:
-        """The rows of some spans, each a piece; those that end before they begin are left out."""
+        """Return the rows of some spans, each a piece; those that end before they begin are left out."""
         spans = [(first, end) for first, end in spans if first < end]
         index = np.concatenate([np.zeros(0, dtype=np.intp), *(np.arange(first, end) for first, end in spans)])
         clock = self.clock[index] if len(self.clock) else self.clock
@@ -119,7 +119,7 @@ def need_many(rows: SeriesRows, minimum: int) -> None:
 
 
 def windows_of(rows: SeriesRows, length: int) -> Floats:
-    """All windows of a length, ``(windows, length, features)``.
+    """Return all windows of a length, ``(windows, length, features)``.
 
     A piece shorter than that is seen at several places of a window whose other rows are missing.
     """
@@ -157,15 +157,15 @@ class Cover:
         np.add.at(self.total, self.index, self.weight)
 
     def take(self, values: NDArray[Any]) -> NDArray[Any]:
-        """The windows of rows ``(rows, ...)``; beyond a short piece its first and last rows are repeated."""
+        """Return the windows of rows ``(rows, ...)``; beyond a short piece its first and last rows are repeated."""
         return np.asarray(values[self.index])
 
     def windows(self, values: Floats) -> Floats:
-        """As `take`, with missing rows beyond a short piece."""
+        """Return the same as `take`, with missing rows beyond a short piece."""
         return np.where(self.inside[..., None], self.take(values), np.nan)
 
     def blend(self, windows: Floats) -> Floats:
-        """Rows of windows, a cell counting more the farther it is from a window's edge."""
+        """Blend windows to rows, a cell counting more the farther it is from a window's edge."""
         heavy = (self.weight[..., None] * windows).reshape(self.index.size, -1)
         index, count = self.index.ravel(), len(self.total)
         sums = [np.bincount(index, column, minlength=count) for column in heavy.T]

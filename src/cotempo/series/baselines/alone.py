@@ -1,4 +1,4 @@
-"""What FedTDD is compared with: every owner by itself, and all data in one place."""
+"""Baselines of FedTDD: a diffusion model of every owner alone, and one of all data in one place."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from cotempo.series.windows import SeriesRows, windows_of
 if TYPE_CHECKING:
     from cotempo.series.nn.training import TrainingWindows
 
-ANEW = 250
+REDRAWN = 250
 
 
 def train_local(
@@ -32,13 +32,13 @@ def train_local(
     fill: Literal["zero", "linear", "rough"] = "linear",
     seed: int = 0,
 ) -> dict[str, SeriesModel]:
-    """Every owner's diffusion model by itself, all trained in one stack.
+    """Train every owner's diffusion model alone, all in one stack.
 
     Parameters
     ----------
     fill
         What stands in gaps: the middle of the scale (``"zero"``, the paper's Local; only measured cells count then),
-        linear interpolation, or that with errors added which are drawn anew now and then (``"rough"``).
+        linear interpolation, or that with errors added which are redrawn now and then (``"rough"``).
 
     Examples
     --------
@@ -48,11 +48,9 @@ def train_local(
     >>> train_local(clients, settings, 2)["client-0"].sample(2)
     Series(16 rows, 2 sequences, features x0, x1, x2, x3)
     """
-    from cotempo.series.nn.losses import Denoising
-    from cotempo.series.nn.noise import NoiseSchedule
     from cotempo.series.nn.training import train
 
-    task = Denoising(settings.backbone(), NoiseSchedule(settings.diffusion_steps))
+    task = settings.denoising()
     owners = [
         LocalData(SeriesRows.of(series), fill, settings, Rng(seed, name, "local")) for name, series in clients.items()
     ]
@@ -60,10 +58,10 @@ def train_local(
         NetworkState.fresh(task.specs(owner.rows.values.shape[1]), owner.rng("backbone"), settings.precision)
         for owner in owners
     ]
-    for first in range(0, steps, ANEW):
+    for first in range(0, steps, REDRAWN):
         rngs = [Rng(seed, name, "local", first) for name in clients]
         datasets = [owner.dataset(rng) for owner, rng in zip(owners, rngs, strict=True)]
-        networks, _ = train(task, networks, datasets, min(ANEW, steps - first), settings.schedule(steps), rngs)
+        networks, _ = train(task, networks, datasets, min(REDRAWN, steps - first), settings.schedule(steps), rngs)
     models = {}
     for (name, series), owner, network in zip(clients.items(), owners, networks, strict=True):
         order, calibration = np.arange(len(series.features)), Calibration.none(len(series.features))
@@ -84,7 +82,7 @@ class LocalData:
             self.errors = imputation_errors(self.filler, rows, settings, rng("errors"))
 
     def dataset(self, rng: Rng) -> TrainingWindows:
-        """Windows to learn from, with errors drawn anew."""
+        """Return windows to train on, with fresh errors."""
         from cotempo.series.nn.training import TrainingWindows
 
         rough = add_imputation_errors(self.filled, np.isnan(self.rows.values), self.errors, rng("roughness"))
@@ -96,7 +94,7 @@ class LocalData:
 def train_central(
     clients: Mapping[str, Series], public: Series, settings: SeriesSettings, steps: int, *, seed: int = 0
 ) -> SeriesModel:
-    """One diffusion model on all data in one place; features a client lacks, and gaps, are filled with zeros.
+    """Train one diffusion model on all data; features a client lacks, and gaps, are filled with zeros.
 
     With complete tables of equal features this is the paper's Centralized*, else its Centralized.
     """

@@ -1,4 +1,4 @@
-"""Calibration: how wide an interval must be to hold what it promises, found on measurements hidden for the purpose."""
+"""Calibration: conformal intervals around fillings, from measurements hidden for the purpose."""
 
 from __future__ import annotations
 
@@ -55,18 +55,18 @@ class Calibration:
 
     @classmethod
     def none(cls, features: int) -> Calibration:
-        """Nothing known."""
+        """Return intervals that know nothing."""
         return cls(np.ones(features), np.zeros((KINDS, features)), np.zeros((KINDS, features, len(LEVELS))))
 
     def embed(self, columns: NDArray[np.intp], features: int) -> Calibration:
-        """Among more features, nothing known of the others."""
+        """Embed among more features, of which nothing is known."""
         found = Calibration.none(features)
         found.usual[columns], found.errors[:, columns], found.ratios[:, columns] = self.usual, self.errors, self.ratios
         return found
 
     @classmethod
     def of(cls, rows: SeriesRows, filled: Floats, truth: Floats, length: int) -> Calibration:
-        """From rows of which some cells are missing, how they were filled, and what is true there."""
+        """Calibrate on rows with missing cells, how they were filled, and the truth."""
         found = cls.none(truth.shape[1])
         missing = np.isnan(rows.values)
         moved = np.abs(deviations_from_line(rows))
@@ -90,7 +90,7 @@ class Calibration:
         return cls(usual, found.errors, found.ratios)
 
     def widths(self, rows: SeriesRows, deviation: Floats, levels: tuple[float, ...], length: int) -> Floats:
-        """Half the width of the interval of every missing cell, and 0 of the others, ``(levels, rows, features)``.
+        """Return half the width of each missing cell's interval, 0 elsewhere, ``(levels, rows, features)``.
 
         `deviation` is that of the draws, ``(rows, features)``; all in units of the data.
         """
@@ -114,21 +114,21 @@ def _quantiles(ratios: Floats) -> Floats:
 
 
 def kinds(rows: SeriesRows) -> NDArray[np.intp]:
-    """0 in rows where nothing was seen, 1 in the others, and 2 in long gaps of a feature, ``(rows, features)``."""
+    """Return 0 in rows where nothing was seen, 1 in the others, and 2 in long gaps, ``(rows, features)``."""
     missing, (back, forth) = np.isnan(rows.values), steps_around(rows)
     near = np.broadcast_to(~missing.all(axis=1, keepdims=True), missing.shape).astype(np.intp)
     return np.where(back + forth > LONG, 2, near)
 
 
 def _stretch(rows: SeriesRows, usual: Floats, length: int) -> Floats:
-    """How much farther off each cell may be than usual: by its gap, up to half a window, and as the feature moves."""
+    """Return the scale of each cell's error: by its gap, up to half a window, and by the feature's pace."""
     back, forth = steps_around(rows)
     walk = (back * forth / (back + forth)).clip(max=max(length / 2, 1.0))
     return np.asarray(np.sqrt(walk) * _pace(rows, usual, length))
 
 
 def _pace(rows: SeriesRows, usual: Floats, length: int) -> Floats:
-    """How much faster than usual each feature moves around each row; drawn to 1 where few measurements say so."""
+    """Estimate how much faster than usual each feature moves around each row, shrunk to 1."""
     cover = Cover(rows, 2 * length, max(1, length // 2))
     moves = cover.windows(np.abs(deviations_from_line(rows)))
     count = (~np.isnan(moves)).sum(axis=1, keepdims=True)
@@ -155,14 +155,14 @@ def calibrate(
 def _try_out(
     settings: SeriesSettings, filler: Fills, rows: SeriesRows, stream: np.random.Generator
 ) -> tuple[SeriesRows, Floats, Floats]:
-    """Rows with cells hidden, as they are filled, and as they are."""
+    """Return rows with cells hidden, how they were filled, and the truth."""
     left = [np.where(gone, np.nan, rows.values) for gone in _hidings(rows.values.shape, settings.window, stream)]
     hidden = rows.with_values(np.concatenate(left), len(left))
     return hidden, filler.rows(hidden, settings), np.tile(rows.values, (len(left), 1))
 
 
 def _hidings(shape: tuple[int, int], window: int, stream: np.random.Generator) -> Iterator[NDArray[np.bool_]]:
-    """What to hide: some rows or cells, and half a window in every two, of all or of half of the features."""
+    """Yield what to hide: rows, cells, and half a window in every two of all or of half of the features."""
     for share in SHARES:
         yield stream.random((shape[0], 1)) < share
         yield stream.random(shape) < share

@@ -1,4 +1,4 @@
-"""A network that corrects closed forms: it learns from gaps that are hidden in whole rows and filled by them first."""
+"""CorrectedStage: a network that corrects closed forms, trained on gaps that these filled first."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class CorrectedStage:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Those of the filler, and the imputer's."""
+        """Return the names of the filler, and the imputer's."""
         return (*self.base.names, "correction")
 
     def fill(self, rows: SeriesRows, settings: SeriesSettings) -> Floats:
@@ -114,7 +114,7 @@ def hide_and_fill(
     settings: SeriesSettings,
     stream: np.random.Generator,
 ) -> TrainingWindows:
-    """All windows of scaled rows, as often as asked, each time with other cells hidden and filled."""
+    """Return all windows of scaled rows, `draws` times, each time with other cells hidden and filled."""
     from cotempo.series.nn.training import TrainingWindows
 
     seen = ~np.isnan(rows.values)
@@ -128,7 +128,7 @@ def hide_and_fill(
 
 
 def hide(rows: SeriesRows, length: int, stream: np.random.Generator) -> NDArray[np.bool_]:
-    """What to hide of some rows, in stretches of a length, each in a way of its own, ``(rows, features)``."""
+    """Draw what to hide of some rows, in stretches of a length, ``(rows, features)``."""
     import torch
 
     from cotempo.series.filling.masking import MaskDraws, draw_masks, hidden
@@ -144,5 +144,5 @@ def hide(rows: SeriesRows, length: int, stream: np.random.Generator) -> NDArray[
 
 
 def passes(steps: int, rows: SeriesRows, settings: SeriesSettings) -> int:
-    """So many steps, or fewer where rows are so few that they would be gone through too often."""
+    """Limit training steps so that no row is seen more than about `PASSES` times."""
     return min(steps, math.ceil(PASSES * len(rows.values) / settings.batch))

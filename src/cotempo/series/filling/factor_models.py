@@ -1,4 +1,4 @@
-"""FactorModels: how features go together, in closed form, so that a measured feature speaks for one that is missing."""
+"""FactorModels: factor analysis of features, so that measured ones predict those missing in the same row."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ class FactorModels:
 
     @classmethod
     def none(cls, features: int) -> FactorModels:
-        """Features that have nothing to do with each other."""
+        """Return models of independent features."""
         apart = np.zeros((features, FACTORS + 1))
         apart[:, -1] = 1.0
         return cls(np.zeros(features), np.ones(features), apart, apart)
 
     @classmethod
     def of(cls, rows: SeriesRows, scale: Scale) -> FactorModels:
-        """Measure factors on scaled rows."""
+        """Fit both models to scaled rows."""
         related = _correlation((rows.values - scale.centre) / scale.spread)
         left = np.sqrt(1 / np.diag(np.linalg.inv(related)))
         strayed = deviations_from_line(rows)
@@ -63,7 +63,7 @@ class FactorModels:
 
 
 def deviations_from_line(rows: SeriesRows) -> Floats:
-    """How far measurements deviate from the line through their neighbours, in deviations of a random walk."""
+    """Return deviations of measurements from the line through their neighbours, in units of a random walk."""
     seen = ~np.isnan(rows.values)
     before, after = neighbours(rows, seen)
     place, columns = np.arange(len(seen))[:, None], np.arange(seen.shape[1])
@@ -74,12 +74,12 @@ def deviations_from_line(rows: SeriesRows) -> Floats:
 
 
 def _correlation(values: Floats) -> Floats:
-    """Correlations of standardised columns over the rows both were measured in, drawn to zero where those are few."""
+    """Return correlations of standardised columns over rows with both, shrunk to zero where those are few."""
     seen = (~np.isnan(values)).astype(float)
-    calm = np.clip(np.nan_to_num(values), -OUTLIER, OUTLIER)
-    size = np.sqrt((calm**2).sum(axis=0) / np.maximum(seen.sum(axis=0), 1))
-    calm = calm / np.where(size > 1e-9, size, 1.0)
-    found = calm.T @ calm / (seen.T @ seen + PRIOR)
+    clipped = np.clip(np.nan_to_num(values), -OUTLIER, OUTLIER)
+    size = np.sqrt((clipped**2).sum(axis=0) / np.maximum(seen.sum(axis=0), 1))
+    clipped = clipped / np.where(size > 1e-9, size, 1.0)
+    found = clipped.T @ clipped / (seen.T @ seen + PRIOR)
     np.fill_diagonal(found, 1.0)
     weights, axes = np.linalg.eigh(found)
     # Pairs measured in different rows need not fit together: the nearest matrix that could be one stands in.
@@ -89,7 +89,7 @@ def _correlation(values: Floats) -> Floats:
 
 
 def _factors(correlation: Floats, size: Floats) -> Floats:
-    """Loadings and left variances of a factor model, by principal axes, in the units of `size`."""
+    """Fit loadings and unique variances by principal axis factoring, in the units of `size`."""
     features = len(correlation)
     left = 1 / np.diag(np.linalg.inv(correlation)) if features > FACTORS else np.full(features, FLOOR)
     for _ in range(50):

@@ -11,18 +11,18 @@ from cotempo.series.windows import Cover, Floats, SeriesRows
 EMPTY, BESIDE, LONG_EMPTY, LONG_BESIDE, UNSEEN = range(5)
 KINDS = 5
 LONG = 8
-NONE = 1e9
+FAR = 1e9
 
 
 def steps_around(rows: SeriesRows) -> tuple[Floats, Floats]:
-    """Steps to the measurements before and after each cell, very many where there is none, ``(rows, features)``."""
+    """Return steps to the measurements before and after each cell, `FAR` where none is, ``(rows, features)``."""
     place = np.arange(len(rows.values))[:, None]
     before, after = neighbours(rows, ~np.isnan(rows.values))
-    return np.where(before < 0, NONE, place - before), np.where(after < 0, NONE, after - place)
+    return np.where(before < 0, FAR, place - before), np.where(after < 0, FAR, after - place)
 
 
 def kinds_of(rows: SeriesRows, reach: int) -> NDArray[np.intp]:
-    """The kind of each cell, if it is missing, ``(rows, features)``.
+    """Return the kind of each cell, if it is missing, ``(rows, features)``.
 
     `EMPTY` in rows where nothing was measured and `BESIDE` in the others, `LONG_EMPTY` and `LONG_BESIDE` in long gaps
     and in those at the end of a piece; and `UNSEEN` for features that were not measured in most of the windows of

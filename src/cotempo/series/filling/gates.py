@@ -44,16 +44,16 @@ class Trial:
     half: NDArray[np.intp]
 
     def errors(self, gates: Floats) -> Floats:
-        """Absolute errors with gates ``(features, kinds, fillings)``."""
+        """Return absolute errors with gates ``(features, kinds, fillings)``."""
         return np.asarray(np.abs(blend(self.fillings, gates[self.feature, self.kind]) - self.truth))
 
     def take(self, chosen: NDArray[np.bool_]) -> Trial:
-        """Some of the cells."""
+        """Return some of the cells."""
         columns = (self.feature, self.kind, self.block, self.half)
         return Trial(self.truth[chosen], self.fillings[:, chosen], *(column[chosen] for column in columns))
 
     def join(self, other: Trial) -> Trial:
-        """The cells of both, those of the other in blocks of their own."""
+        """Join the cells of both, those of the other in blocks of their own."""
         other = replace(other, block=other.block + 1 + self.block.max(initial=-1))
         names = [field.name for field in fields(self)]
         return Trial(*(np.concatenate([getattr(self, name), getattr(other, name)], axis=-1) for name in names))
@@ -79,7 +79,7 @@ def try_out(filler: Filler, rows: SeriesRows, settings: SeriesSettings, stream: 
 def _hide(
     draw: int, seen: NDArray[np.bool_], common: int, settings: SeriesSettings, stream: np.random.Generator
 ) -> NDArray[np.bool_]:
-    """Rows, cells, rows of the common features, long gaps of all features and of some, or one feature, in turn."""
+    """Hide rows, cells, rows of common features, long gaps of all or of some features, or one feature, in turn."""
     share = max(LEAST, 1 - (1 - USUAL) / max(float(seen.mean()), 1e-9))
     (count, features), length = seen.shape, max(1, settings.window // 2)
     place, columns = np.arange(count)[:, None], np.arange(features)
@@ -91,7 +91,7 @@ def _hide(
 
 
 def _blocks(rows: SeriesRows) -> NDArray[np.intp]:
-    """A number for every few neighbouring rows of a piece, ``(rows, 1)``."""
+    """Number every few neighbouring rows of a piece, ``(rows, 1)``."""
     found, total = [np.zeros(0, dtype=np.intp)], 0
     for length in rows.lengths:
         found.append(total + np.arange(length) // NEAR)
@@ -100,7 +100,7 @@ def _blocks(rows: SeriesRows) -> NDArray[np.intp]:
 
 
 def _halves(rows: SeriesRows) -> NDArray[np.intp]:
-    """Which of `SeriesRows.halves` a row is in, ``(rows, 1)``."""
+    """Return which of `SeriesRows.halves` a row is in, ``(rows, 1)``."""
     return (np.arange(len(rows.values))[:, None] >= len(rows.values) // 2).astype(np.intp)
 
 
@@ -173,7 +173,7 @@ def _let_in(trial: Trial, gates: Floats, place: int, group: NDArray[np.bool_]) -
 def weigh(
     gains: Floats, errors: Floats, unit: NDArray[np.intp], block: NDArray[np.intp], units: int
 ) -> tuple[Floats, Floats]:
-    r"""Each unit's mean gain, relative to its mean error before, and its standard error, ``(units,)``.
+    r"""Estimate each unit's mean gain, relative to its mean error before, and its standard error, ``(units,)``.
 
     Units are features in a kind of gap. An empirical Bayes estimate: they are drawn to the mean of all by as much as
     they agree,
@@ -211,7 +211,7 @@ def weigh(
 def cross_fitted_error(
     filler: Filler, owning: Trial, teaching: Trial | None = None, taught: tuple[str, ...] = ()
 ) -> float:
-    """Mean absolute error where the gates of one half of the rows were chosen on the other half."""
+    """Return the mean absolute error where the gates of one half of the rows were chosen on the other half."""
     total = 0.0
     for half in (0, 1):
         gates = choose_gates(filler, owning, teaching, taught, half=1 - half)

@@ -1,4 +1,4 @@
-"""Linear interpolation and the last value: the bars every imputer is measured against."""
+"""Linear interpolation and last observation carried forward: the baselines of every imputer."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def carry_forward(series: Series) -> Series:
 
 
 def interpolate_rows(rows: SeriesRows, centre: Floats) -> Floats:
-    """Linear interpolation of each piece; a feature never seen in a piece gets its mean."""
+    """Interpolate each piece linearly; a feature never seen in a piece gets its mean."""
     seen = ~np.isnan(rows.values)
     before, after = neighbours(rows, seen)
     place, columns = np.arange(len(seen))[:, None], np.arange(seen.shape[1])
@@ -48,7 +48,7 @@ def interpolate_rows(rows: SeriesRows, centre: Floats) -> Floats:
 
 
 def neighbours(rows: SeriesRows, seen: NDArray[np.bool_]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """The rows of the measurements before and after each cell in its piece, itself left out; -1 where there is none."""
+    """Return the rows of the measurements before and after each cell in its piece, without itself; -1 if none."""
     count = len(seen)
     first, end = (np.repeat(side, rows.lengths)[:, None] for side in np.array(rows.bounds).reshape(-1, 2).T)
     place = np.arange(count)[:, None]

@@ -1,4 +1,4 @@
-"""Which cells to hide in training, so that an imputer learns from the kinds of gaps it will meet."""
+"""Masks for training: cells to hide, so that an imputer learns from the kinds of gaps it will meet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fillings made as rough as measurements: a conditional mean is smoother than what it stands for."""
+"""Residual noise added to fillings, because a conditional mean is smoother than what it stands for."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DRAWS = 3
 
 
 def imputation_errors(filler: Fills, rows: SeriesRows, settings: SeriesSettings, stream: np.random.Generator) -> Floats:
-    """Errors of filling rows that are hidden for the purpose, ``(hidden rows, features)``, NaN where unmeasured."""
+    """Return errors of filling hidden rows, ``(hidden rows, features)``, NaN where nothing was measured."""
     found = [rows.values[:0]]
     for _ in range(DRAWS if len(rows.values) else 0):
         chosen = stream.random(len(rows.values)) < HIDDEN

@@ -101,7 +101,7 @@ class Filler:
         return self
 
     def inner(self, rows: SeriesRows) -> SeriesRows:
-        """Rows as stages see them: without the season, and scaled."""
+        """Return rows as stages see them: without the season, and scaled."""
         bare = rows if self.season is None else self.season.remove(rows)
         return bare.with_values(self.scale.apply(bare.values))
 

@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 
 
 def frechet(first: Floats, second: Floats) -> float:
-    r"""Fréchet distance of two clouds of points ``(points, dimensions)``, each taken as normal.
+    r"""Return the Fréchet distance of two clouds of points ``(points, dimensions)``, each taken as normal.
 
     .. math:: |\mu_1 - \mu_2|^2 + \operatorname{tr}\left(C_1 + C_2 - 2 (C_1 C_2)^{1/2}\right)
 
@@ -73,7 +73,7 @@ class ContextFID:
     def of_all(
         cls, reals: Sequence[Floats], *, steps: int = 200, seed: int = 0, device: Device = "cpu"
     ) -> list[ContextFID]:
-        """A judge for each of several clients, their encoders trained in one stack."""
+        """Make a judge for each of several clients, their encoders trained in one stack."""
         from cotempo.series.metrics.encoder import embed, train_encoders
 
         means = [real.mean(axis=(0, 1)) for real in reals]
@@ -89,20 +89,20 @@ class ContextFID:
         return judges
 
     def score(self, synthetic: Floats) -> float:
-        """The distance of generated windows to the real ones; 0 is best."""
+        """Return the distance of generated windows to the real ones; 0 is best."""
         from cotempo.series.metrics.encoder import embed
 
         (cloud,) = embed(self._weights, [(synthetic - self.mean) / self.deviation])
         return frechet(self._real, cloud)
 
     def floor(self) -> float:
-        """The distance between two random halves of the real windows: what a perfect generator would score."""
+        """Return the distance between random halves of the real windows: what a perfect generator would score."""
         order = self._rng("floor").permutation(len(self._real))
         half = len(order) // 2
         return frechet(self._real[order[:half]], self._real[order[half:]])
 
 
 def narrowed(weights: Weights, client: int, features: int) -> Weights:
-    """The encoder of one client of a stack, without the padding of its features."""
+    """Return the encoder of one client of a stack, without the padding of its features."""
     own = {name: part[client : client + 1] for name, part in weights.items()}
     return {**own, "input.weight": own["input.weight"][:, :features]}

@@ -22,7 +22,7 @@ BATCH, WIDTH, RATE = 128, 24, 3e-3
 
 
 def reader_specs(features: int) -> ParameterSpecs:
-    """The weights of two GRU layers and a read-out of a yes or no and of the next row."""
+    """Return the weights of two GRU layers and a read-out of a yes or no and of the next row."""
     found: dict[str, ParameterSpec] = {}
     for layer, inputs in enumerate((features, WIDTH)):
         axis = 0 if layer == 0 else None
@@ -39,7 +39,7 @@ def reader_specs(features: int) -> ParameterSpecs:
 
 
 def read(weights: Weights, windows: Tensor) -> Tensor:
-    r"""The state of two gated recurrent layers at every time, ``[clients, windows, length, width]``.
+    r"""Return the state of two gated recurrent layers at every time, ``[clients, windows, length, width]``.
 
     .. math:: h_t = (1 - z) \odot \tanh(W x_t + r \odot U h_{t - 1}) + z \odot h_{t - 1}
 
@@ -62,7 +62,7 @@ def read(weights: Weights, windows: Tensor) -> Tensor:
 def discriminative(
     real: Floats, synthetic: Floats, *, steps: int = 500, seed: int = 0, device: Device = "cpu"
 ) -> float:
-    """How far the accuracy of telling real from generated windows is from chance, on a fifth held out; 0 is best.
+    """Return how far a classifier's accuracy on real and generated windows is from chance, on a fifth held out.
 
     Real values are scaled to [0, 1], so that the units of the features do not matter.
 
@@ -78,7 +78,7 @@ def discriminative(
 def discriminative_all(
     reals: Sequence[Floats], synthetics: Sequence[Floats], *, steps: int = 500, seed: int = 0, device: Device = "cpu"
 ) -> list[float]:
-    """`discriminative` of several clients, their networks trained in one stack."""
+    """Return `discriminative` of several clients, their networks trained in one stack."""
     place, rng, both, cuts = find_device(device), Rng(seed, "discriminative"), [], []
     for pair in zip(reals, synthetics, strict=True):
         count = min(map(len, pair))
@@ -110,7 +110,7 @@ def _answers(weights: Weights, each: Sequence[Floats]) -> list[Floats]:
 
 
 def predictive(real: Floats, synthetic: Floats, *, steps: int = 500, seed: int = 0, device: Device = "cpu") -> float:
-    """Mean absolute error on real windows of a next-row predictor trained on generated ones, scaled to [0, 1].
+    """Return the error on real windows of a next-row predictor trained on generated ones, scaled to [0, 1].
 
     Examples
     --------
@@ -124,7 +124,7 @@ def predictive(real: Floats, synthetic: Floats, *, steps: int = 500, seed: int =
 def predictive_all(
     reals: Sequence[Floats], synthetics: Sequence[Floats], *, steps: int = 500, seed: int = 0, device: Device = "cpu"
 ) -> list[float]:
-    """`predictive` of several clients, their networks trained in one stack."""
+    """Return `predictive` of several clients, their networks trained in one stack."""
     pairs = [_to_unit(*pair) for pair in zip(reals, synthetics, strict=True)]
     place = find_device(device)
     stack, features = Stack.of([made for _, made in pairs], place), [real.shape[2] for real in reals]
@@ -147,7 +147,7 @@ def predictive_all(
 
 
 def _to_unit(real: Floats, synthetic: Floats) -> tuple[Floats, Floats]:
-    """Both scaled so that the real values lie in [0, 1]."""
+    """Scale both so that the real values lie in [0, 1]."""
     low, high = real.min(axis=(0, 1)), real.max(axis=(0, 1))
     room = np.where(high - low > 1e-12, high - low, 1.0)
     return (real - low) / room, (synthetic - low) / room

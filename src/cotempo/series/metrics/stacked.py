@@ -1,4 +1,4 @@
-"""Training of the judges of many clients in one stack: each sees its own windows, all share the random numbers."""
+"""Stacked training of the judges of many clients: each sees its own windows, all share random numbers."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class Stack:
         return cls(torch.tensor(padded, device=device), counts)
 
     def pick(self, chances: Tensor) -> Tensor:
-        """Which windows uniform numbers ``[batch]`` mean for each client, ``[clients, batch]``."""
+        """Turn uniform numbers ``[batch]`` into each client's windows, ``[clients, batch]``."""
         return (chances.to(self.counts.device) * self.counts[:, None]).long()
 
     def take(self, index: Tensor) -> Tensor:
-        """Windows ``[clients, batch, length, features]``."""
+        """Return windows ``[clients, batch, length, features]``."""
         return self.windows[torch.arange(len(index), device=index.device)[:, None], index]
 
 

@@ -1,4 +1,4 @@
-"""The Gaussian process that window moments tell: each row a noisy linear function of the rows before it."""
+"""Gaussian: the autoregressive Gaussian process that window moments determine."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Gaussian:
 
     @classmethod
     def walk(cls, level: Floats, steps: Floats) -> Gaussian:
-        """Random walks from variances of levels, ``(features,)``, and the covariance of their steps.
+        """Make random walks from variances of levels, ``(features,)``, and the covariance of their steps.
 
         Where no step has to do with another, this is linear interpolation.
         """
@@ -70,7 +70,7 @@ class Gaussian:
 
     @classmethod
     def of(cls, moments: WindowMoments, prior: WalkPrior | None) -> Gaussian:
-        """The posterior mean under a prior; a random walk without one."""
+        """Fit the posterior mean under a prior; a random walk without one."""
         counts = np.maximum(moments.counts.diagonal(), 1.0)
         means = mean_products(moments)
         window, features = means.shape[:2]
@@ -99,7 +99,7 @@ class Gaussian:
         return cls(start + np.diag(TINY * level), tuple(whiteners))
 
     def precision(self, length: int) -> Floats:
-        """The inverse covariance of a piece, ``(length * features, length * features)``."""
+        """Return the inverse covariance of a piece, ``(length * features, length * features)``."""
         features, most = len(self.start), len(self.whiteners)
         root = np.zeros((length, features, length, features))
         root[0, :, 0] = np.linalg.inv(np.linalg.cholesky(self.start))
@@ -110,14 +110,14 @@ class Gaussian:
         return np.asarray(flat.T @ flat)
 
     def fill(self, rows: SeriesRows) -> Floats:
-        """Missing cells by their conditional mean."""
+        """Fill missing cells by their conditional mean."""
         filled = rows.values.copy()
         for part in self._parts(rows):
             filled[part.kept] = part.fill()[part.inner]
         return filled
 
     def measure(self, rows: SeriesRows) -> tuple[Floats, Floats]:
-        """Missing cells by their conditional mean, and the deviations of all cells."""
+        """Fill missing cells by their conditional mean; return the deviations of all cells, too."""
         filled, deviation = rows.values.copy(), np.zeros_like(rows.values)
         for part in self._parts(rows):
             filled[part.kept] = part.fill()[part.inner]
@@ -127,7 +127,7 @@ class Gaussian:
         return filled, deviation
 
     def expect(self, rows: SeriesRows, window: int) -> WindowMoments:
-        """The moments to be expected of rows with gaps: the E-step of expectation-maximisation."""
+        """Return the expected moments of rows with gaps: the E-step of expectation-maximisation."""
         filled, beyond = rows.values.copy(), WindowMoments.none(window, rows.values.shape[1]).products
         starts = {first for first, _ in rows.bounds}
         for part in self._parts(rows):
@@ -144,7 +144,7 @@ class Gaussian:
         return WindowMoments(found.products + beyond, found.counts)
 
     def draw(self, rows: SeriesRows, count: int, stream: np.random.Generator) -> Floats:
-        """Draws of rows with their gaps filled, ``(count, rows, features)``: stretch by stretch, given the last."""
+        """Draw rows with their gaps filled, ``(count, rows, features)``: stretch by stretch, given the last."""
         drawn = np.repeat(rows.values[None], count, axis=0)
         for part in self._parts(rows):
             place = slice(part.kept.start - part.inner.start, part.kept.start - part.inner.start + len(part.missing))
@@ -158,7 +158,7 @@ class Gaussian:
         return drawn
 
     def _parts(self, rows: SeriesRows) -> Iterator[_Part]:
-        """Stretches with gaps: of each the middle is kept, the rest lends what is known around it."""
+        """Yield stretches with gaps: the middle of each is kept, the rest is context."""
         tables: dict[int, Floats] = {}
         longest = min(max(2 * (len(self.whiteners) + 1), SHORTEST), LONGEST)
         for begin, stop in rows.bounds:
@@ -183,24 +183,24 @@ class _Part:
 
     @cached_property
     def root(self) -> Floats:
-        """The Cholesky factor of the missing cells' precision."""
+        """Return the Cholesky factor of the missing cells' precision."""
         gone = self.missing.ravel()
         return np.asarray(cholesky(self.precision[np.ix_(gone, gone)], lower=True, check_finite=False))
 
     def fill(self) -> Floats:
-        """The stretch with missing cells by their conditional mean."""
+        """Fill the stretch's missing cells by their conditional mean."""
         gone, filled = self.missing.ravel(), self._known.ravel()
         filled[gone] = -cho_solve((self.root, True), (self.precision @ filled)[gone], check_finite=False)
         return filled.reshape(self.missing.shape)
 
     def covariance(self) -> Floats:
-        """The conditional covariance of the missing cells."""
+        """Return the conditional covariance of the missing cells."""
         lower, _ = dpotri(self.root, lower=1)
         return np.asarray(np.tril(lower) + np.tril(lower, -1).T)
 
 
 def _lagged(white: Floats, weights: Floats) -> Floats:
-    """Turn weights of the level and of steps into those of rows, and whiten what is left."""
+    """Turn weights of the level and of steps into those of rows, and whiten the innovation."""
     features, order = weights.shape[:2]
     found = np.zeros((features, order + 1, features))
     found[:, 0] = np.eye(features)
@@ -211,7 +211,7 @@ def _lagged(white: Floats, weights: Floats) -> Floats:
 
 
 def mean_products(moments: WindowMoments) -> Floats:
-    """Mean products, ``(window, features, window, features)``, mended where features were known in different windows.
+    """Return mean products ``(window, features, window, features)``, made positive definite.
 
     Levels of such features are not compared: they wander too far for windows of different clients to tell their
     distance. Each feature's own moments stand; between features correlations are moved to the nearest that fit

@@ -1,4 +1,4 @@
-"""Choosing a prior of window moments by how well hidden measurements are filled, and how far off filling is then."""
+"""Choice of the prior of window moments by errors on hidden measurements, and calibration on the same."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CLOSE, STANDS = 1e-9, 2**32
 
 
 def split(rows: SeriesRows) -> tuple[SeriesRows, SeriesRows]:
-    """Rows to learn from first, and about a fifth to choose on: the end of long pieces, whole ones of short.
+    """Split rows into those to learn from and about a fifth to choose on: ends of long pieces, some short ones.
 
     What is set apart of a piece depends on that piece only, not on its units or on who owns it, so that clients set
     apart, and hide, together what one owner of all would.
@@ -47,13 +47,13 @@ def split(rows: SeriesRows) -> tuple[SeriesRows, SeriesRows]:
 
 
 def _stream(piece: Floats) -> np.random.Generator:
-    """Random numbers that depend on the shape of the features that move."""
+    """Make a random stream that depends only on the shape of the features that move."""
     signs = _signs(piece)
     return np.random.default_rng([len(piece), *sorted(signs[signs < STANDS].tolist())])
 
 
 def _signs(piece: Floats) -> NDArray[np.int64]:
-    """A number for the shape of each feature: the ranks of its values and of its steps; `STANDS` where it stands still.
+    """Hash the shape of each feature, the ranks of its values and steps; `STANDS` where it is constant.
 
     Ranks know no units; values nearer than their digits tell count as equal.
     """
@@ -66,7 +66,7 @@ def _signs(piece: Floats) -> NDArray[np.int64]:
 
 
 def _ranks(values: Floats, width: Floats) -> NDArray[np.int64]:
-    """Ranks of each column, equal where values are at most so far apart; -1 where missing."""
+    """Rank each column, values at most `width` apart as equal; -1 where missing."""
     order = np.argsort(values, axis=0, kind="stable")
     apart = np.diff(np.take_along_axis(values, order, axis=0), axis=0) > width
     ranks = np.zeros(values.shape, dtype=np.int64)
@@ -75,7 +75,7 @@ def _ranks(values: Floats, width: Floats) -> NDArray[np.int64]:
 
 
 def hidings(rows: SeriesRows) -> Iterator[NDArray[np.bool_]]:
-    """Rows, cells and long gaps to hide, ``(rows, features)`` each."""
+    """Yield rows, cells and long gaps to hide, ``(rows, features)`` each."""
     masks = np.zeros((3, *rows.values.shape), dtype=bool)
     for first, end in rows.bounds:
         part = rows.values[first:end]
@@ -93,14 +93,14 @@ def hidings(rows: SeriesRows) -> Iterator[NDArray[np.bool_]]:
 
 
 def shorten(rows: SeriesRows) -> SeriesRows:
-    """The end of each piece: enough to choose on."""
+    """Return the end of each piece: enough to choose on."""
     most = max(CELLS // max(rows.values.shape[1], 1), SHORT)
     parts = [rows.values[max(first, end - most) : end] for first, end in rows.bounds]
     return SeriesRows(np.concatenate([rows.values[:0], *parts]), tuple(map(len, parts)))
 
 
 def try_priors(moments: WindowMoments, held: SeriesRows) -> dict[str, Floats]:
-    """Sums of absolute errors of hidden cells, in deviations of levels, ``(priors, hidings)``, and their counts.
+    """Sum absolute errors of hidden cells, in deviations of levels, ``(priors, hidings)``, and count them.
 
     None are hidden where there was nothing to learn from.
     """
@@ -118,20 +118,20 @@ def try_priors(moments: WindowMoments, held: SeriesRows) -> dict[str, Floats]:
 
 
 def spread_of(moments: WindowMoments) -> Floats:
-    """Deviations of levels, ``(features,)``."""
+    """Return deviations of levels, ``(features,)``."""
     counts = np.maximum(moments.counts.diagonal(), 1.0)
     variance = moments.products[1, :, 1].diagonal() / counts
     return np.asarray(np.sqrt(np.where(variance > STILL, variance, 1.0)))
 
 
 def error_of(model: Gaussian, rows: SeriesRows, target: NDArray[np.bool_], spread: Floats) -> float:
-    """The sum of absolute errors on hidden cells."""
+    """Return the sum of absolute errors on hidden cells."""
     filled = model.fill(SeriesRows(np.where(target, np.nan, rows.values), rows.lengths))
     return float((np.abs(filled - rows.values) / spread)[target].sum())
 
 
 def choose(errors: Floats, cells: Floats) -> int:
-    """The prior with the smallest error relative to interpolation's, over kinds of gaps; the usual one unseen."""
+    """Choose the prior with the smallest error relative to interpolation's; `USUAL` where nothing was tried."""
     some = (cells > 0) & (errors[0] > 0)
     if not some.any():
         return USUAL
@@ -139,7 +139,7 @@ def choose(errors: Floats, cells: Floats) -> int:
 
 
 def calibrate(model: Gaussian, units: Units, held: SeriesRows, length: int) -> Calibration:
-    """How wide intervals must be, in the units of the data, found on hidden cells."""
+    """Calibrate intervals on hidden cells, in the units of the data."""
     held = shorten(held)
     if not len(held.values):
         return Calibration.none(held.values.shape[1])

@@ -30,24 +30,24 @@ class Units:
     step: Floats
 
     def apply(self, values: Floats) -> Floats:
-        """To steps from the centre."""
+        """Convert to steps from the centre."""
         return np.asarray((values - self.centre) / self.step)
 
     def rows(self, rows: SeriesRows) -> SeriesRows:
-        """Rows in steps from the centre."""
+        """Convert rows to steps from the centre."""
         return SeriesRows(self.apply(rows.values), rows.lengths)
 
     def undo(self, values: Floats) -> Floats:
-        """Back to the units of the data."""
+        """Convert back to the units of the data."""
         return np.asarray(values * self.step + self.centre)
 
     def take(self, columns: NDArray[np.intp]) -> Units:
-        """Those of some features."""
+        """Return those of some features."""
         return Units(self.centre[columns], self.step[columns])
 
 
 def sum_units(rows: SeriesRows) -> dict[str, Floats]:
-    """What adds up to `Units`: counts and sums of measurements, and of products of the steps between them.
+    """Return the sums that determine `Units`: of measurements, and of products of the steps between them.
 
     Steps of two features count where they lead from the same row to the same; one over several rows counts as a random
     walk's: products are divided by their number.
@@ -68,7 +68,7 @@ def sum_units(rows: SeriesRows) -> dict[str, Floats]:
 
 
 def find_units(counts: Floats, sums: Floats, pairs: Floats, steps: Floats) -> Units:
-    """Units from sums; a feature that never moved has the step 1."""
+    """Find units from sums; a feature that never moved has the step 1."""
     centre = sums / np.maximum(counts, 1)
     step = np.sqrt(steps.diagonal() / np.maximum(pairs.diagonal(), 1))
     still = step <= 1e-12 * np.maximum(np.abs(centre), 1e-300)
@@ -92,14 +92,14 @@ class WindowMoments:
 
     @classmethod
     def none(cls, window: int, features: int) -> WindowMoments:
-        """Nothing counted."""
+        """Return empty sums."""
         return cls(np.zeros((window, features, window, features)), np.zeros((features, features)))
 
     def __add__(self, other: WindowMoments) -> WindowMoments:
         return WindowMoments(self.products + other.products, self.counts + other.counts)
 
     def pack(self) -> Floats:
-        """The upper triangle of the products, row by row: half the bytes."""
+        """Return the upper triangle of the products, row by row: half the bytes."""
         side = self.products.shape[0] * self.products.shape[1]
         return self.products.reshape(side, side)[np.triu_indices(side)]
 
@@ -113,11 +113,11 @@ class WindowMoments:
         return cls(table.reshape(side // features, features, side // features, features), counts)
 
     def take(self, columns: NDArray[np.intp]) -> WindowMoments:
-        """Those of some features."""
+        """Return those of some features."""
         return WindowMoments(self.products[:, columns][..., columns], self.counts[np.ix_(columns, columns)])
 
     def embed(self, columns: NDArray[np.intp], features: int) -> WindowMoments:
-        """Among more features, the others unknown."""
+        """Embed among more features, of which nothing is known."""
         wide = WindowMoments.none(len(self.products), features)
         inside = wide.products[:, columns]
         inside[..., columns] = self.products
@@ -140,7 +140,7 @@ def sum_windows(rows: SeriesRows, window: int) -> WindowMoments:
 
 
 def sum_spreads(covariance: Floats, first: int, end: int, window: int) -> Floats:
-    """What the uncertainty of filled cells adds to the products of windows.
+    """Return what the uncertainty of filled cells adds to the products of windows.
 
     Parameters
     ----------
@@ -180,12 +180,12 @@ def sum_spreads(covariance: Floats, first: int, end: int, window: int) -> Floats
 
 
 def reach(rows: SeriesRows, window: int) -> NDArray[np.intp]:
-    """The rows of each window, the last first, ``(windows, window)``; a piece's first row stands for any before it."""
+    """Return the rows of each window, the last first, ``(windows, window)``; a piece's first row is repeated."""
     parts = [np.maximum(np.arange(first + 1, end)[:, None] - np.arange(window), first) for first, end in rows.bounds]
     return np.concatenate([np.zeros((0, window), dtype=np.intp), *parts]).astype(np.intp)
 
 
 def to_steps(windows: Floats) -> Floats:
-    """The coordinates :math:`z` of windows ``(..., window, features)`` with their last row first."""
+    """Return the coordinates :math:`z` of windows ``(..., window, features)`` with their last row first."""
     last, before, later = windows[..., :1, :], windows[..., 1:2, :], windows[..., 2:, :]
     return np.concatenate([last - before, before, windows[..., 1:-1, :] - later], axis=-2)

@@ -1,4 +1,4 @@
-"""Learning a Gaussian process from the window moments of an owner's rows, and filling with it as a stage."""
+"""MomentsStage: filling by the Gaussian process of an owner's window moments."""
 
 from __future__ import annotations
 
@@ -61,17 +61,17 @@ def sum_filled(rows: SeriesRows, units: Units, sums: Mapping[str, Floats], sizes
 
 
 def usual_window(features: int, most: int = MOST) -> int:
-    """Rows of a window with about as many cells as can be solved for in a moment."""
+    """Return the rows of a window with about `CELLS` cells."""
     return max(min(CELLS // features, most, MOST), FEWEST)
 
 
 def windows_of_sweeps(window: int, sweeps: int) -> tuple[int, ...]:
-    """Rows of a window in each sweep: few until the last."""
+    """Return the rows of a window in each sweep: few until the last."""
     return (max(window // QUICK, FEWEST),) * sweeps + (window,)
 
 
 def first_guess(units: Units, pairs: Floats, steps: Floats) -> Gaussian:
-    """Random walks whose steps go together as those did that were measured together, drawn to going alone."""
+    """Make random walks with the correlations of steps measured together, shrunk to independence."""
     related = steps / np.outer(units.step, units.step) / (pairs + PRIOR)
     np.fill_diagonal(related, 1.0)
     values, axes = np.linalg.eigh(related)

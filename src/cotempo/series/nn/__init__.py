@@ -1,1 +1,1 @@
-"""NetworkStage of the series family: layers, the diffusion backbone, imputers, losses, training and sampling."""
+"""Networks of the series family: layers, the diffusion backbone, imputers, losses, training and sampling."""

@@ -1,4 +1,4 @@
-"""The diffusion backbone: a transformer whose output is a trend, a season and what is left."""
+"""Backbone: the denoising transformer of Diffusion-TS, whose output is a trend, a season and a residual."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Parts:
 
     @property
     def whole(self) -> Tensor:
-        """The predicted clean window."""
+        """Return the predicted clean window (equation 21)."""
         return self.trend + self.season + self.residual
 
 
@@ -62,11 +62,11 @@ class Backbone:
 
     @property
     def norms(self) -> int:
-        """How many layer norms follow the diffusion step."""
+        """Return how many adaptive norms there are."""
         return 2 * self.encoders + 3 * self.decoders
 
     def specs(self, features: int) -> ParameterSpecs:
-        """The weights."""
+        """Return the parameters."""
         width = self.width
         found: dict[str, ParameterSpec] = {
             **features_in_specs("input", 3, features, width),
@@ -122,7 +122,7 @@ class Backbone:
         return Parts(*(part * exists for part in parts))
 
     def _polynomial(self, weights: Weights, name: str, x: Tensor) -> Tensor:
-        """A polynomial in time per feature, without its constant: that is the level's."""
+        """Return a polynomial in time per feature, without its constant, which is the level's (equation 18)."""
         degrees = functional.gelu(linear(weights, f"{name}.degrees", x.transpose(-1, -2)))
         coefficients = linear(weights, f"{name}.trend", degrees.transpose(-1, -2))
         time = torch.linspace(0, 1, self.length, device=x.device, dtype=x.dtype)
@@ -142,12 +142,13 @@ class AdaptiveNorm:
         self.tones = iter(linear(weights, "time.down", hidden)[:, :, None, :].chunk(backbone.norms, -1))
 
     def __call__(self, x: Tensor) -> Tensor:
+        """Apply the next norm."""
         scale, shift = next(self.tones).chunk(2, -1)
         return normalise(x) * (1 + scale) + shift
 
 
 def top_frequencies(x: Tensor) -> Tensor:
-    """The strongest Fourier components of each channel over time, without its mean: about log of the frequencies."""
+    """Keep the strongest Fourier components of each channel over time, without its mean (equations 19 and 20)."""
     length = x.shape[-2]
     spectrum = torch.fft.rfft(x.transpose(-1, -2))[..., 1:]
     power = spectrum.real**2 + spectrum.imag**2

@@ -1,4 +1,4 @@
-"""The imputer: a transformer that predicts how far the truth is from a first guess, cell by cell."""
+"""Imputer: a residual transformer that corrects a first guess, cell by cell."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Imputer:
     heads: int = 4
 
     def specs(self, features: int) -> ParameterSpecs:
-        """The weights."""
+        """Return the parameters."""
         found: dict[str, ParameterSpec] = {
             **features_in_specs("input", GROUPS, features, self.width),
             "place": ParameterSpec((self.length, self.width), 0.1),
@@ -66,7 +66,7 @@ class Imputer:
 
 
 def inputs_of(given: Guess, spread: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """What an imputer sees, ``[networks, batch, length, groups, features]``, the scale of windows, and who exists."""
+    """Return inputs ``[networks, batch, length, groups, features]``, the scale of windows, and which features exist."""
     spread = spread[:, None, None, :]
     mean, scale = moments(given, spread)
     exists = (spread > 0).to(scale.dtype)
@@ -85,7 +85,7 @@ def inputs_of(given: Guess, spread: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def moments(given: Guess, spread: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and deviation of what was seen of each feature in each window, ``[networks, batch, 1, features]``.
+    """Return mean and deviation of each feature's seen cells in a window, ``[networks, batch, 1, features]``.
 
     A feature seen less than twice has no deviation of its own: that over all data stands in, and the guess's mean.
     """

@@ -1,4 +1,4 @@
-"""Layers that run many networks at once: every weight has a leading axis, one entry per network."""
+"""Layers of many networks at once: every weight has a leading axis, one entry per network."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHORT = 64 * 64  # pairs of places
 
 
 def linear_specs(name: str, inputs: int, outputs: int, *, gain: float = 1.0) -> dict[str, ParameterSpec]:
-    """Weights of `linear`."""
+    """Return the parameters of `linear`."""
     return {
         f"{name}.weight": ParameterSpec((inputs, outputs), gain / math.sqrt(inputs)),
         f"{name}.bias": ParameterSpec((outputs,)),
@@ -33,7 +33,7 @@ def linear(weights: Weights, name: str, x: Tensor) -> Tensor:
 def features_in_specs(
     name: str, groups: int, features: int, outputs: int, *, gain: float = 1.0
 ) -> dict[str, ParameterSpec]:
-    """Weights of `features_in`; the deviation does not depend on the number of features."""
+    """Return the parameters of `features_in`; the deviation does not depend on the number of features."""
     return {f"{name}.weight": ParameterSpec((groups, features, outputs), gain / math.sqrt(8 * groups), 1)}
 
 
@@ -46,7 +46,7 @@ def features_in(weights: Weights, name: str, x: Tensor) -> Tensor:
 
 
 def features_out_specs(name: str, inputs: int, features: int, *, gain: float = 1.0) -> dict[str, ParameterSpec]:
-    """Weights of `linear` that make features of channels."""
+    """Return the parameters of `linear` from channels to features."""
     return {
         f"{name}.weight": ParameterSpec((inputs, features), gain / math.sqrt(inputs), 1),
         f"{name}.bias": ParameterSpec((features,), 0.0, 0),
@@ -54,12 +54,12 @@ def features_out_specs(name: str, inputs: int, features: int, *, gain: float = 1
 
 
 def normalise(x: Tensor) -> Tensor:
-    """Layer norm without weights: the linear layer that follows has its own."""
+    """Apply layer norm without weights: the linear layer that follows has its own."""
     return functional.layer_norm(x, x.shape[-1:])
 
 
 def attention_specs(name: str, width: int) -> dict[str, ParameterSpec]:
-    """Weights of `attention`."""
+    """Return the parameters of `attention`."""
     return {
         **linear_specs(f"{name}.query", width, width),
         **linear_specs(f"{name}.pair", width, 2 * width),
@@ -86,7 +86,7 @@ def attention(
 
 
 def _attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
-    """`scaled_dot_product_attention` written out: on a GPU, over a few places, faster than its kernels."""
+    """Compute scaled dot-product attention: on a GPU, over short windows, faster than the library's kernels."""
     scores = query / math.sqrt(query.shape[-1]) @ key.transpose(-1, -2)
     if mask is not None:
         scores = scores.masked_fill(~mask, -torch.inf)
@@ -94,7 +94,7 @@ def _attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> T
 
 
 def mlp_specs(name: str, width: int) -> dict[str, ParameterSpec]:
-    """Weights of `mlp`."""
+    """Return the parameters of `mlp`."""
     return {
         **linear_specs(f"{name}.up", width, 4 * width),
         **linear_specs(f"{name}.down", 4 * width, width, gain=0.5),
@@ -102,5 +102,5 @@ def mlp_specs(name: str, width: int) -> dict[str, ParameterSpec]:
 
 
 def mlp(weights: Weights, name: str, x: Tensor) -> Tensor:
-    """Two layers, four times as wide between."""
+    """Apply two layers, four times as wide between."""
     return linear(weights, f"{name}.down", functional.gelu(linear(weights, f"{name}.up", x)))

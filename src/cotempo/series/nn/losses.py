@@ -28,18 +28,18 @@ class Filling:
     teacher: Teacher | None = None
 
     def specs(self, features: int) -> ParameterSpecs:
-        """Those of the imputer."""
+        """Return the parameters of the imputer."""
         return self.imputer.specs(features)
 
     def draw(
         self, dataset: TrainingWindows, wide: int, lead: tuple[int, int], generator: torch.Generator
     ) -> dict[str, Tensor]:
-        """What decides which cells are hidden."""
+        """Draw what decides which cells are hidden."""
         dtype = torch.float32
         return draw_masks(generator, lead, self.imputer.length, dataset.features, wide, dtype)
 
     def loss(self, weights: Weights, fixed: dict[str, Tensor], batch: dict[str, Tensor]) -> Tensor:
-        """Mean absolute error on the hidden cells, of each network."""
+        """Return the mean absolute error on the hidden cells, of each network."""
         values = fixed["windows"][fixed["network"], batch["windows"]]
         seen = fixed["mask"][fixed["network"], batch["windows"]]
         chances = MaskDraws(batch["knobs"], batch["rows"], batch["cells"], batch["features"])
@@ -61,17 +61,17 @@ class Correcting:
     imputer: Imputer
 
     def specs(self, features: int) -> ParameterSpecs:
-        """Those of the imputer."""
+        """Return the parameters of the imputer."""
         return self.imputer.specs(features)
 
     def draw(
         self, dataset: TrainingWindows, wide: int, lead: tuple[int, int], generator: torch.Generator
     ) -> dict[str, Tensor]:
-        """Nothing: what is hidden is in the dataset."""
+        """Draw nothing: the dataset says what is hidden."""
         return {}
 
     def loss(self, weights: Weights, fixed: dict[str, Tensor], batch: dict[str, Tensor]) -> Tensor:
-        """Mean absolute error on the cells that count, of each network."""
+        """Return the mean absolute error on the cells that count, of each network."""
         values, target, guess, left = (
             fixed[name][fixed["network"], batch["windows"]] for name in ("windows", "mask", "guess", "left")
         )
@@ -94,13 +94,13 @@ class Denoising:
     noise: NoiseSchedule
 
     def specs(self, features: int) -> ParameterSpecs:
-        """Those of the backbone."""
+        """Return the parameters of the backbone."""
         return self.backbone.specs(features)
 
     def draw(
         self, dataset: TrainingWindows, wide: int, lead: tuple[int, int], generator: torch.Generator
     ) -> dict[str, Tensor]:
-        """Steps of diffusion and noise."""
+        """Draw diffusion steps and noise."""
         place = generator.device
         shape = (*lead, self.backbone.length, dataset.features)
         noise = torch.randn(*shape, generator=generator, device=place, dtype=torch.float32)
@@ -110,7 +110,7 @@ class Denoising:
         }
 
     def loss(self, weights: Weights, fixed: dict[str, Tensor], batch: dict[str, Tensor]) -> Tensor:
-        """The weighted loss of each network."""
+        """Return the weighted loss of each network."""
         clean = fixed["windows"][fixed["network"], batch["windows"]]
         mask = fixed["mask"][fixed["network"], batch["windows"]]
         exists = fixed["exists"][:, None, None, :]
@@ -128,6 +128,6 @@ class Denoising:
 
 
 def _mean(values: Tensor, mask: Tensor) -> Tensor:
-    """Mean over the cells of each window that count, ``[networks, batch]``."""
+    """Return the mean over the cells of each window that count, ``[networks, batch]``."""
     mask = mask.expand_as(values)
     return (values * mask).sum((-1, -2)) / mask.sum((-1, -2)).clamp(min=1)

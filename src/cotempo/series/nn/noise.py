@@ -1,4 +1,4 @@
-"""The cosine schedule of noise, and the weight of each step in the loss."""
+"""NoiseSchedule: the cosine schedule of noise, and the weight of each step in the loss."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ class NoiseSchedule:
 
     @cached_property
     def betas(self) -> Tensor:
-        """Of every step, ``(steps,)``."""
+        """Return the variance added in every step, ``(steps,)``."""
         time = torch.linspace(0, 1, self.steps + 1, dtype=torch.float64)
         level = torch.cos((time + 0.008) / 1.008 * math.pi / 2) ** 2
         return (1 - level[1:] / level[:-1]).clamp(0, 0.999)
 
     @cached_property
     def kept(self) -> Tensor:
-        r"""Share of the signal's variance left at every step, :math:`\bar\alpha`, ``(steps,)``."""
+        r"""Return the share of the signal's variance left at every step, :math:`\bar\alpha`, ``(steps,)``."""
         return torch.cumprod(1 - self.betas, 0)
 
     @cached_property
     def weights(self) -> Tensor:
-        """Of every step in the loss; the square root of the printed one, as the released code has it."""
+        """Return the weight of every step in the loss: the root of equation (3)'s, as the released code has it."""
         betas, kept = self.betas, self.kept
         return ((1 - betas) * (1 - kept)).sqrt() / betas / 100
 
     def table(self, name: str, like: Tensor) -> Tensor:
-        """A table of this schedule on the device and with the precision of a tensor, kept for the next time."""
+        """Return a table on the device and with the precision of a tensor; cached."""
         tables = self.__dict__.setdefault("_tables", {})
         key = (name, like.device, like.dtype)
         if key not in tables:
@@ -55,10 +55,10 @@ class NoiseSchedule:
         return found
 
     def levels(self, time: Tensor, like: Tensor) -> tuple[Tensor, Tensor]:
-        """How much of signal and noise there is at steps ``[networks, batch]``, to multiply windows with."""
+        """Return factors of signal and noise at steps ``[networks, batch]`` (equation 10)."""
         kept = self.table("kept", like)[time][..., None, None]
         return kept.sqrt(), (1 - kept).sqrt()
 
     def weight(self, time: Tensor, like: Tensor) -> Tensor:
-        """The weight of each window in the loss."""
+        """Return the weight of each window in the loss."""
         return self.table("weights", like)[time]

@@ -1,4 +1,4 @@
-"""One imputer for any features: a token for each feature and row, and no feature has a name."""
+"""TokenImputer: one imputer for any features, with a token for each feature and row."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class TokenImputer:
     heads: int = 4
 
     def specs(self, features: int) -> ParameterSpecs:
-        """The weights, the same for any number of features."""
+        """Return the parameters, the same for any number of features."""
         found: dict[str, ParameterSpec] = {
             **linear_specs("input", INPUTS, self.width),
             "place": ParameterSpec((self.length, self.width), 0.1),
@@ -69,6 +69,6 @@ class TokenImputer:
 
 
 def _swap(x: Tensor, batch: int, outer: int) -> Tensor:
-    """``[networks, batch * outer, inner, width]`` with the outer and the inner axis exchanged."""
+    """Exchange the outer and the inner axis of ``[networks, batch * outer, inner, width]``."""
     networks, _, inner, width = x.shape
     return x.reshape(networks, batch, outer, inner, width).transpose(2, 3).reshape(networks, -1, outer, width)

@@ -1,4 +1,4 @@
-"""Training of many networks in one stacked step: Adam, clipping and averaging on flat vectors, one row a network."""
+"""Stacked training of many networks: Adam, clipping and averaging on flat vectors, one row a network."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class TrainingWindows:
     common
         Which features are common, ``(features,)``.
     guess, left
-        A guess of every cell and which ones it is told, both as `mask`, for what corrects guesses.
+        A guess of every cell and which ones it knows, both as `mask`, for what corrects guesses.
     """
 
     windows: NDArray[np.float64]
@@ -48,23 +48,23 @@ class TrainingWindows:
 
     @classmethod
     def plain(cls, windows: NDArray[np.float64], factors: FactorModels | None = None) -> TrainingWindows:
-        """Windows of one owner; cells that are NaN do not count."""
+        """Make windows of one owner; cells that are NaN do not count."""
         features = windows.shape[2]
         whole = np.ones(features, dtype=bool)
         return cls(np.nan_to_num(windows), ~np.isnan(windows), factors or FactorModels.none(features), whole)
 
     def parts(self) -> dict[str, Any]:
-        """What there is of each window."""
+        """Return the arrays with an entry for each window."""
         return {name: part for name in WINDOWED if (part := getattr(self, name)) is not None}
 
     def thin(self, most: int) -> TrainingWindows:
-        """Evenly spread windows, at most so many."""
+        """Return evenly spread windows, at most so many."""
         step = max(1, -(-len(self.windows) // most))
         return replace(self, **{name: part[::step] for name, part in self.parts().items()})
 
     @property
     def features(self) -> int:
-        """How many features."""
+        """Return how many features there are."""
         return int(self.windows.shape[2])
 
 
@@ -72,15 +72,15 @@ class Task(Protocol):
     """A network and its loss."""
 
     def specs(self, features: int) -> ParameterSpecs:
-        """The weights of a network of so many features."""
+        """Return the parameters of a network of so many features."""
 
     def draw(
         self, dataset: TrainingWindows, wide: int, lead: tuple[int, int], generator: torch.Generator
     ) -> dict[str, Tensor]:
-        """Random numbers for ``(steps, batch)`` windows, padded to `wide` features."""
+        """Draw random numbers for ``(steps, batch)`` windows, padded to `wide` features."""
 
     def loss(self, weights: Weights, fixed: dict[str, Tensor], batch: dict[str, Tensor]) -> Tensor:
-        """The loss of each network, ``[networks]``."""
+        """Return the loss of each network, ``[networks]``."""
 
 
 def train(
@@ -139,7 +139,7 @@ def train_one(
 
 @torch.no_grad()
 def judge(task: Task, learned: NetworkState, dataset: TrainingWindows, schedule: Schedule) -> float:
-    """The mean loss of a network's averaged weights over all windows, with the same random numbers every time."""
+    """Return the mean loss of averaged weights over all windows, with the same random numbers every time."""
     place, generator = find_device(schedule.device), Rng(0, "judge").torch("batches", schedule.device)
     flat = torch.tensor(learned.average[None], device=place)
     fixed = load([dataset], dataset.features, place, flat.dtype)
@@ -153,7 +153,7 @@ def judge(task: Task, learned: NetworkState, dataset: TrainingWindows, schedule:
 
 
 def _indices(dataset: TrainingWindows, lead: tuple[int, int], generator: torch.Generator) -> Tensor:
-    """Which windows."""
+    """Draw which windows to train on."""
     picks = torch.rand(*lead, generator=generator, device=generator.device, dtype=torch.float64)
     return (picks * len(dataset.windows)).long()
 
@@ -203,7 +203,7 @@ Step = Callable[[dict[str, Tensor]], Tensor]
 def _step(
     task: Task, specs: ParameterSpecs, flats: list[Tensor], counts: Tensor, fixed: dict[str, Tensor], schedule: Schedule
 ) -> Step:
-    """One step of Adam on a batch; the vectors are changed in place."""
+    """Make a step of Adam on a batch; it changes the vectors in place."""
     weights, average, first, second = flats
     slow, fast = schedule.betas
 
