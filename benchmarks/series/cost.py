@@ -39,7 +39,7 @@ def main() -> None:
     cut = int(0.8 * len(rows))
     sizes = SeriesDiffusion(imputer_steps=given.steps, steps=given.steps, device=given.device)
     model = sizes.fit(Series.from_arrays(rows[:cut]))
-    model.settings = sizes = sizes.model_copy(update={"device": "cpu"})  # trained where it is fast, measured on one thread
+    model.settings = sizes = sizes.model_copy(update={"device": "cpu"})  # trained where it is fast
     half = (rows[:cut].max(axis=0) - rows[:cut].min(axis=0)) / 2
     starts = np.linspace(cut, len(rows) - WINDOW, given.windows).astype(int)
     table = Series.from_arrays([rows[k : k + WINDOW] for k in starts])

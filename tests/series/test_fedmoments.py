@@ -179,7 +179,8 @@ def test_a_stage_of_fed_tdd():
     clients["client-1"] = replace(few, features=NAMES[:2], values=few.values[:, :2])
     method = ct.FedTDD(
         common=NAMES[:2], rounds=1, window=12, width=4, heads=1, encoders=1, decoders=1, imputer_width=4,
-        imputer_layers=1, pretrain_steps=1, token_steps=0, start_steps=0, corrector_steps=1, first_steps=1, later_steps=0,
+        imputer_layers=1, pretrain_steps=1, token_steps=0, start_steps=0, corrector_steps=1, first_steps=1,
+        later_steps=0,
         last_steps=0,
     )  # fmt: skip
     fitted = method.fit(clients, public=public, progress=False)

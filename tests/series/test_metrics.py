@@ -39,7 +39,7 @@ def test_frechet_is_the_formula():
 def test_context_fid_orders_generators():
     stream = np.random.default_rng(0)
     real, same = stream.normal(size=(2, 150, 12, 2)).cumsum(axis=2)
-    judge = ContextFID(real, steps=10)
+    judge = ContextFID.of(real, steps=10)
     near, far = judge.score(same), judge.score(same[:, ::-1] * 1.5)
     assert near < far
     assert 0 <= judge.floor() < far
@@ -69,7 +69,7 @@ def test_clients_judged_together_get_what_they_would_get_alone():
     reals = [stream.normal(size=(count, 8, features)).cumsum(axis=1) for count, features in ((40, 2), (30, 3))]
     fakes = [real[::-1] * 1.3 + 0.1 for real in reals]
     together = [judge.score(fake) for judge, fake in zip(ContextFID.of_all(reals, steps=5), fakes, strict=True)]
-    alone = [ContextFID(real, steps=5).score(fake) for real, fake in zip(reals, fakes, strict=True)]
+    alone = [ContextFID.of(real, steps=5).score(fake) for real, fake in zip(reals, fakes, strict=True)]
     assert together == pytest.approx(alone, rel=1e-3)
     for every, one in ((discriminative_all, discriminative), (predictive_all, predictive)):
         alone = [one(real, fake, steps=5) for real, fake in zip(reals, fakes, strict=True)]

@@ -63,8 +63,8 @@ PARTS = "in four fifths of your rows and in all"
 class MomentsState:
     """The server's state: units, and sums.
 
-    `products` and `counts` (as `WindowMoments.pack` returns them) and `pairs` and `steps` of `sum_units` have two parts:
-    of the rows to learn from, which judge on the rows set apart, and of all rows. `sweep` is how often moments were
+    `products` and `counts` (as `WindowMoments.pack` returns them) and `pairs` and `steps` (as of `sum_units`) have two
+    parts: of the rows to learn from, which are judged on the others, and of all rows. `sweep` is how often moments were
     summed, and `prior` which of `PRIORS` was chosen.
     """
 
@@ -129,7 +129,7 @@ class FedMoments(Method):
     minimum_rows: int = Field(
         20,
         ge=1,
-        description="A client with fewer rows is refused, unless it has none: few rows could be read off sums.",
+        description="A client with fewer rows is refused, unless it has none: sums would reveal them.",
     )
 
     @classmethod

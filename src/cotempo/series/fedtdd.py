@@ -1,8 +1,8 @@
 """FedTDD: owners of misaligned series impute and generate together; the printed loop, from top to bottom.
 
 `FedTDD.plan` has the lines of the paper's Algorithm 1. `DiffusionDistiller.train` is lines 1 and 16; `receive`,
-`impute`, `train_local_imputers` and `share` are the clients' lines 4 to 10, and `FedTDD.expand` is lines 12 to 15. Our default
-differs by another `Distiller`, in `cotempo.series.fedtdd_conditional`.
+`impute`, `train_local_imputers` and `share` are the clients' lines 4 to 10, and `FedTDD.expand` is lines 12 to 15. Our
+default differs by another `Distiller`, in `cotempo.series.fedtdd_conditional`.
 
 In the paper's words, the global *distiller* D models the common features at the coordinator, and a *local imputer* U is
 a client's diffusion model of all its features. Our default also has *correctors*, networks that correct a filling.
@@ -110,24 +110,10 @@ class ClientData:
 class ClientMemory:
     """A client's memory.
 
-    Attributes
-    ----------
-    teacher
-        What the coordinator sent last, if anything yet; `scale`, `generator_scale` and `factors` follow from it.
-    corrector, corrector_alone, local_imputer
-        The corrector over the distiller's filling, one without the distiller to compare with, and U.
-    gates
-        As `Filler.gates`; empty before they are chosen.
-    filled
-        The rows with gaps filled, ``(rows, features)``; none before the first imputation.
-    errors
-        As `imputation_errors` returns them, ``(hidden rows, features)``.
-    scale, generator_scale, factors
-        Scales of all features for filling and for U, and factor models of them.
-    calibration
-        How wide intervals around fillings are.
-    moments
-        The Gaussian process of all clients' window moments, in the units of `scale`; none as published.
+    `teacher` is what the coordinator sent last; `scale` (for filling), `generator_scale` (for U), `factors` and
+    `moments` (the process of all clients' window moments; none as published) follow from it. `corrector` corrects the filling of
+    the distiller, `corrector_alone` does without it, to compare with, and `local_imputer` is U. `gates` are as of
+    `Filler`, `filled` are the rows with gaps filled, and `errors` as `imputation_errors` returns them.
     """
 
     teacher: TeacherWeights | None
@@ -457,8 +443,8 @@ class FedTDD(SeriesSettings, Method):
             "withheld": float(sum(reply["withheld"] for reply in sent.values())),
             "membership": _mean(list(membership.values())),
         }
-        known = {"withheld": {**state.withheld, **withheld}, "membership": {**state.membership, **membership}}
-        return replace(state, bank=bank, **known), metrics
+        withheld, membership = {**state.withheld, **withheld}, {**state.membership, **membership}
+        return replace(state, bank=bank, withheld=withheld, membership=membership), metrics
 
     # The clients.
 
@@ -654,16 +640,10 @@ class DiffusionDistiller(Distiller):
 
 @dataclass(frozen=True)
 class GuidedFiller:
-    """Guided sampling from two diffusion models (lines 5 to 7).
+    """Guided sampling from two diffusion models (lines 5 to 7; equation 23).
 
-    Attributes
-    ----------
-    distiller, own
-        Weights of D over the common and of U over all features; without `own`, exclusive features are interpolated.
-    guidance
-        Step size :math:`\\eta` of equation (23).
-    rng
-        What draws stem from: of this owner, step and run.
+    `distiller` and `own` are weights of D over the common and of U over all features; without `own`, exclusive features
+    are interpolated. Draws stem from `rng`, that of this owner, step and run.
     """
 
     scale: Scale

@@ -158,19 +158,7 @@ def put_back(values: Floats, columns: NDArray[np.intp]) -> Floats:
 
 
 class SeriesModel(FittedSeries):
-    """A fitted filler and diffusion model of one owner's series.
-
-    Attributes
-    ----------
-    features
-        Names of the features, in the order of the owner's table.
-    filler
-        What fills gaps.
-    scale
-        Of the diffusion model.
-    calibration
-        How wide intervals are.
-    """
+    """A fitted filler and diffusion model of one owner's series; `scale` is that of the diffusion model."""
 
     def __init__(
         self,

@@ -15,17 +15,10 @@ MOST_MEMBERS = 2000
 
 @dataclass(frozen=True)
 class Release:
-    """What may leave, and why.
+    """Which synthetic windows may leave, and the distance to the nearest real window below which one is withheld.
 
-    Attributes
-    ----------
-    kept
-        Which synthetic windows may leave, ``(windows,)``.
-    threshold
-        The distance to the nearest real window below which a window is withheld.
-    membership
-        How well distances to the released windows tell training windows from others, as an AUC; 0.5 is not at all.
-        Cross-fitted: of each half of the real windows with the threshold that the other half asks for.
+    `membership` is the AUC of telling training windows from others by distances to released ones; 0.5 is chance. It is
+    cross-fitted: of each half of the real windows with the threshold that the other half asks for.
     """
 
     kept: NDArray[np.bool_]

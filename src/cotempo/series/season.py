@@ -25,16 +25,10 @@ MOST = 20_000
 
 @dataclass(frozen=True)
 class Season:
-    """How far each feature is from its mean at each place of a cycle.
+    """The deviation of each feature from its mean at each place of a cycle.
 
-    Attributes
-    ----------
-    step
-        Time between rows.
-    levels
-        ``(period, features)``, in the units of the data; a single row of zeros where there is no cycle.
-    origin
-        Time of a first place, so that rows stamped half a step off have places of their own.
+    `levels` are ``(period, features)``, in the units of the data; a single row of zeros where there is no cycle. `step`
+    is the time between rows, and `origin` the time of a first place: rows may be stamped anywhere in a step.
     """
 
     step: float

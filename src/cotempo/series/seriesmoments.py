@@ -67,17 +67,7 @@ class SeriesMoments(Parameters):
 
 
 class MomentsModel(FittedSeries):
-    """A fitted Gaussian process of an owner's series.
-
-    Attributes
-    ----------
-    features
-        Names of the features, in the order of the owner's table.
-    process
-        The process, in `units`.
-    calibration
-        How wide intervals are.
-    """
+    """A fitted Gaussian process of an owner's series; `process` is in `units`."""
 
     def __init__(
         self,

@@ -21,16 +21,10 @@ SECONDS = {"s": 1.0, "h": 3600.0, "D": 86400.0}
 
 @dataclass(frozen=True)
 class SeriesRows:
-    """Rows of a series in contiguous pieces, one after the other.
+    """Rows of a series in contiguous pieces, one after the other, ``(rows, features)``, NaN where missing.
 
-    Attributes
-    ----------
-    values
-        ``(rows, features)``, NaN where missing.
-    lengths
-        How many rows each piece has.
-    clock
-        When each row was measured, in seconds since 1970, ``(rows,)``; empty where time is a plain number.
+    `lengths` says how many rows each piece has, and `clock` when each row was measured, in seconds since 1970; it is
+    empty where time is a plain number.
     """
 
     values: Floats
@@ -129,13 +123,8 @@ def windows_of(rows: SeriesRows, length: int) -> Floats:
 class Cover:
     """Windows that cover every row of some pieces, and the way back.
 
-    Parameters
-    ----------
-    stride
-        Rows between windows of a piece; the last one ends with the piece.
-    shift
-        Rows between the windows of a piece that is shorter than they are: the first ends with it, the last begins with
-        it. As many as `stride` when left out.
+    Windows are `stride` rows apart, and the last one ends with the piece. Of a piece that is shorter than they are, the
+    first ends with it, the last begins with it, and they are `shift` rows apart (`stride` when left out).
     """
 
     def __init__(self, rows: SeriesRows, length: int, stride: int, shift: int | None = None):

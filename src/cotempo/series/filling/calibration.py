@@ -19,8 +19,8 @@ LEVELS = np.arange(1, 200) / 200
 SHARES = (0.3, 0.5)
 FEWEST = 100
 KINDS = 3
-CALM = 4
-STILL = 1e-9
+SHRINKAGE = 4  # measurements at which the pace counts half
+STILL = 1e-9  # of the largest value: what moves less is constant
 
 
 @dataclass(frozen=True)
@@ -34,15 +34,10 @@ class Calibration:
     over hidden cells. Where cells to fill are like the hidden ones, a share :math:`p` of them lies inside. Each of the
     `kinds` of cells has errors and quantiles of its own.
 
-    Attributes
-    ----------
-    usual
-        How far a feature usually strays from the line through its neighbours, ``(features,)``.
-    errors
-        :math:`e` in units of the data, 0 where too few cells could be hidden or the feature stood still: there a
-        normal law with the deviation of the draws stands in, ``(kinds, features)``.
-    ratios
-        :math:`r_p` for the levels .005, .01, ..., .995, ``(kinds, features, levels)``.
+    `usual` is how far a feature usually deviates from the line through its neighbours, ``(features,)``. `errors` has
+    :math:`e` in units of the data, ``(kinds, features)``, 0 where too few cells could be hidden or the feature was
+    constant: there a normal law with the deviation of the draws stands in. `ratios` has :math:`r_p` for the levels
+    .005, .01, ..., .995, ``(kinds, features, levels)``.
 
     References
     ----------
@@ -133,7 +128,7 @@ def _pace(rows: SeriesRows, usual: Floats, length: int) -> Floats:
     moves = cover.windows(np.abs(deviations_from_line(rows)))
     count = (~np.isnan(moves)).sum(axis=1, keepdims=True)
     pace = np.nansum(moves, axis=1, keepdims=True) / np.maximum(count, 1) / usual
-    pace = np.where(count > 0, pace, 1.0).clip(0.1, 1e3) ** (count / (count + CALM))
+    pace = np.where(count > 0, pace, 1.0).clip(0.1, 1e3) ** (count / (count + SHRINKAGE))
     return cover.blend(np.broadcast_to(pace, moves.shape))
 
 

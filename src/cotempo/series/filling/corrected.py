@@ -14,12 +14,14 @@ from cotempo.federation import Rng
 from cotempo.series.filling.factor_models import FactorModels
 from cotempo.series.filling.stages import Filler, in_windows
 from cotempo.series.nn.parameters import NetworkState
+from cotempo.series.settings import SeriesSettings
 from cotempo.series.windows import Cover, Floats, SeriesRows, windows_of
 
 if TYPE_CHECKING:
     from cotempo.series.diffusion import SeriesDiffusion
     from cotempo.series.nn.training import Task, TrainingWindows
-    from cotempo.series.settings import SeriesSettings
+
+    Data = Callable[[np.random.Generator], TrainingWindows]
 
 PASSES = 40
 CHUNK, PATIENCE = 250, 3
@@ -52,8 +54,8 @@ class CorrectedStage:
         guess = self.base.mix(fillings, kinds)
 
         def correct(windows: Floats) -> Floats:
-            parts = np.moveaxis(windows.reshape(*windows.shape[:2], -1, 2), -1, 0)
-            return correct_windows(*parts, self.factors, self.weights, settings)
+            known, start = np.moveaxis(windows.reshape(*windows.shape[:2], -1, 2), -1, 0)
+            return correct_windows(settings, known, start, self.factors, self.weights)
 
         both = np.stack([rows.values, guess], axis=-1).reshape(len(guess), -1)
         return np.concatenate([fillings[1:], in_windows(rows.with_values(both), settings, correct)])
@@ -87,17 +89,16 @@ def train_imputers(
 
 
 def _train(
-    settings: SeriesSettings, task: Task, steps: int, rate: float, given: Callable[[np.random.Generator], TrainingWindows],
-    judged: TrainingWindows, rng: Rng,
-) -> NDArray[Any]:  # fmt: skip
+    settings: SeriesSettings, task: Task, steps: int, rate: float, given: Data, judged: TrainingWindows, rng: Rng
+) -> NDArray[Any]:
     """Train an imputer until it gains no more on what it is judged on; return its best."""
-    from cotempo.series.nn.training import judge, train
+    from cotempo.series.nn.training import judge, train_one
 
     judged, schedule, least, since = judged.thin(MOST_JUDGED), settings.schedule(steps, rate), np.inf, 0
     learned = best = NetworkState.fresh(task.specs(judged.features), rng("imputer"), settings.precision)
     for first in range(0, steps, CHUNK):
         size, part = min(CHUNK, steps - first), Rng(*rng.key, first)
-        ((learned,), _) = train(task, [learned], [given(part("hidden"))], size, schedule, [part])
+        learned, _ = train_one(task, learned, given(part("hidden")), size, schedule, part)
         loss = judge(task, learned, judged, schedule) if len(judged.windows) else -first
         since = 0 if loss < least else since + 1
         best, least = (learned, loss) if loss < least else (best, least)

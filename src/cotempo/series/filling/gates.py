@@ -107,12 +107,9 @@ def _halves(rows: SeriesRows) -> NDArray[np.intp]:
 def prove(
     filler: Filler, rows: SeriesRows, settings: SeriesSettings, stream: np.random.Generator
 ) -> tuple[Filler, tuple[Filler, Filler]]:
-    """Open the gates of a filler by rows that its stages do not stem from.
+    """Choose the gates of a filler on rows that its stages did not learn from.
 
-    Returns
-    -------
-    Filler, tuple
-        The filler, and two with gates chosen on either half of the rows only: each may be judged on the other half.
+    Two more are returned, with gates chosen on either half of the rows: each may be judged on the other half.
     """
     if not len(rows.values):
         return filler, (filler, filler)
@@ -126,21 +123,9 @@ def choose_gates(
 ) -> Floats:
     """Choose gates that surely gain, one filling after the other, for each feature and kind of gap.
 
-    Parameters
-    ----------
-    filler
-        Its gates stand where nothing surely gains, or where too few cells were tried.
-    owning
-        What fillings that stem from the owner's data were tried out on: other rows.
-    teaching, taught
-        Names of fillings that owe nothing to the owner, for common features, and what those were tried out on.
-    half
-        Look only at the cells of this half; at all of them when left out.
-
-    Returns
-    -------
-    array
-        As `Filler.gates`.
+    The gates of `filler` stay where no gain is sure, or too few cells were tried. Fillings that learned from the
+    owner's data are judged on `owning`, a trial on other rows; those named `taught`, which did not, on `teaching`, for
+    common features. `half` restricts both to the cells of one half.
     """
     gates, common = filler.gates, np.arange(len(filler.gates)) < filler.common
     for place, name in enumerate(filler.names):

@@ -56,16 +56,8 @@ class Filler:
     with the interpolant :math:`g_0`, the fillings :math:`g_k` of the stages in their order, and gates :math:`a_k` in
     [0, 1].
 
-    Attributes
-    ----------
-    scale
-        Of all features, the common ones first.
-    gates
-        :math:`a` for each feature, kind of gap and filling, ``(features, kinds, fillings)``.
-    common
-        How many features are common: gates of common features are chosen together, and those of the others.
-    season
-        The cycle that is removed first and added back at the end, if any.
+    `gates` has :math:`a` for each feature, kind of gap and filling, ``(features, kinds, fillings)``. The first `common`
+    features have their gates chosen together, and so have the others. `season` is removed first and added back last.
     """
 
     scale: Scale
@@ -139,7 +131,7 @@ def in_windows(rows: SeriesRows, settings: SeriesSettings, fill: Callable[[Float
 def _fill_by_networks(rows: SeriesRows, settings: SeriesSettings, *given: Any) -> Floats:
     from cotempo.series.nn.teacher import fill_windows
 
-    return in_windows(rows, settings, lambda windows: fill_windows(windows, *given, settings))
+    return in_windows(rows, settings, lambda windows: fill_windows(settings, windows, *given))
 
 
 @dataclass(frozen=True)

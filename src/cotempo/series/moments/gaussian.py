@@ -22,14 +22,10 @@ FREE = 10_000
 
 
 class WalkPrior(NamedTuple):
-    """How near to a random walk a process is believed to be.
+    """A prior centred at a random walk.
 
-    Attributes
-    ----------
-    pull
-        Deviation of the weight of a step from 0, for the step before; the k-th before has a k-th of it.
-    noise
-        Share of its own that each feature's innovation has besides what features have in common.
+    `pull` is the deviation of the weight of the step before; that of the k-th before has a k-th of it. `noise` is the
+    share of each feature's innovation that is its own.
     """
 
     pull: float

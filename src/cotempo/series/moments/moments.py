@@ -77,15 +77,7 @@ def find_units(counts: Floats, sums: Floats, pairs: Floats, steps: Floats) -> Un
 
 @dataclass(frozen=True)
 class WindowMoments:
-    """Sums of products of windows.
-
-    Attributes
-    ----------
-    products
-        Sums of :math:`z z^T`, ``(window, features, window, features)``.
-    counts
-        In how many windows each pair of features was known, ``(features, features)``.
-    """
+    """Sums of :math:`z z^T`, ``(window, features, window, features)``, and counts of windows with both features."""
 
     products: Floats
     counts: Floats
@@ -142,17 +134,8 @@ def sum_windows(rows: SeriesRows, window: int) -> WindowMoments:
 def sum_spreads(covariance: Floats, first: int, end: int, window: int) -> Floats:
     """Return what the uncertainty of filled cells adds to the products of windows.
 
-    Parameters
-    ----------
-    covariance
-        Of the cells of a stretch of rows, 0 for those measured, ``(rows, features, rows, features)``.
-    first, end
-        Which rows windows end with.
-
-    Returns
-    -------
-    array
-        As `WindowMoments.products`.
+    `covariance` is of the cells of a stretch of rows, 0 for those measured, ``(rows, features, rows, features)``;
+    windows end with the rows from `first` to `end`. The result is as `WindowMoments.products`.
     """
     features, many = covariance.shape[1], window - 1
     mixed = np.diff(covariance, axis=2, prepend=covariance[:, :, :1])

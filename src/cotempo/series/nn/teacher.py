@@ -49,14 +49,8 @@ class Teacher:
         factors = stack_factor_models([given.factors], common, place, flat.dtype)
         if given.tokens is None:
             return cls(imputer, weights, factors)
-        tokens = settings.token_imputer()
-        return cls(
-            imputer,
-            weights,
-            factors,
-            tokens,
-            views(torch.tensor(given.tokens[None], device=place), tokens.specs(common)),
-        )
+        tokens, flat = settings.token_imputer(), torch.tensor(given.tokens[None], device=place)
+        return cls(imputer, weights, factors, tokens, views(flat, tokens.specs(common)))
 
     @torch.no_grad()
     def fillings(self, given: Guess, spread: Tensor) -> tuple[Tensor, Tensor]:
@@ -87,8 +81,8 @@ class Teacher:
 
 @torch.no_grad()
 def fill_windows(
-    windows: Floats, models: FactorModels, teacher: TeacherWeights | None, own: NDArray[Any] | None,
-    settings: SeriesSettings,
+    settings: SeriesSettings, windows: Floats, models: FactorModels, teacher: TeacherWeights | None,
+    own: NDArray[Any] | None,
 ) -> Floats:  # fmt: skip
     """Fill scaled windows by factor models, twice by the teacher, and by the own imputer, those that are given."""
     given, factors = _load(windows, models, settings)
@@ -107,7 +101,7 @@ def fill_windows(
 
 @torch.no_grad()
 def correct_windows(
-    windows: Floats, guess: Floats, models: FactorModels, own: NDArray[Any], settings: SeriesSettings
+    settings: SeriesSettings, windows: Floats, guess: Floats, models: FactorModels, own: NDArray[Any]
 ) -> Floats:
     """Correct a guess of scaled windows by an imputer, ``(1, windows, length, features)``."""
     given, factors = _load(windows, models, settings)

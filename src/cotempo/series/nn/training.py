@@ -23,20 +23,10 @@ WINDOWED = ("windows", "mask", "guess", "left")
 
 @dataclass(frozen=True)
 class TrainingWindows:
-    """What a network learns from.
+    """What a network learns from: finite windows, and the `mask` of cells that count, ``(windows, length, features)``.
 
-    Attributes
-    ----------
-    windows
-        ``(windows, length, features)``, finite everywhere.
-    mask
-        Which cells count, ``(windows, length, features)``.
-    factors
-        How the features go together.
-    common
-        Which features are common, ``(features,)``.
-    guess, left
-        A guess of every cell and which ones it knows, both as `mask`, for what corrects guesses.
+    `factors` are models of the features, and `common` says which of them are common, ``(features,)``. For what corrects
+    guesses, `guess` has one of every cell and `left` says which cells it knows, both as `mask`.
     """
 
     windows: NDArray[np.float64]
@@ -87,13 +77,10 @@ def train(
     task: Task, learned: Sequence[NetworkState], datasets: Sequence[TrainingWindows], steps: int, schedule: Schedule,
     rngs: Sequence[Rng],
 ) -> tuple[list[NetworkState], NDArray[np.float64]]:  # fmt: skip
-    """Take `steps` steps with each network on its own dataset, all in one stack.
+    """Take `steps` steps with each network on its own dataset, all in one stack; return them and their mean losses.
 
-    Returns
-    -------
-    list of NetworkState, array
-        What each network became, and its mean loss, ``(networks,)``. A network trained in a stack agrees with the
-        same network trained alone within rounding: each draws from its own random stream.
+    A network trained in a stack agrees with the same network trained alone within rounding: each draws from its own
+    random stream.
     """
     place, dtype = find_device(schedule.device), getattr(torch, str(learned[0].weights.dtype))
     wide = max(dataset.features for dataset in datasets)
