@@ -82,7 +82,7 @@ def test_packed_moments_come_back_and_embed():
 def test_a_random_walk_fills_linearly():
     rows = scaled(np.where(np.random.default_rng(1).random((60, 3)) < 0.4, np.nan, walks(60, 3)), (40, 20))
     line = interpolate_rows(rows, np.zeros(3))
-    inner = Gaussian.make_sampler(np.full(3, 1e12), np.eye(3)).fill(rows)
+    inner = Gaussian.walk(np.full(3, 1e12), np.eye(3)).fill(rows)
     assert np.allclose(inner, line, atol=1e-6)
 
 

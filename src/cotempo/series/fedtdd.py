@@ -111,9 +111,9 @@ class ClientMemory:
     """A client's memory.
 
     `teacher` is what the coordinator sent last; `scale` (for filling), `generator_scale` (for U), `factors` and
-    `moments` (the process of all clients' window moments; none as published) follow from it. `corrector` corrects the filling of
-    the distiller, `corrector_alone` does without it, to compare with, and `local_imputer` is U. `gates` are as of
-    `Filler`, `filled` are the rows with gaps filled, and `errors` as `imputation_errors` returns them.
+    `moments` (the process of all clients' window moments; none as published) follow from it. `corrector` corrects the
+    filling of the distiller, `corrector_alone` does without it, to compare with, and `local_imputer` is U. `gates` are
+    as of `Filler`, `filled` are the rows with gaps filled, and `errors` as `imputation_errors` returns them.
     """
 
     teacher: TeacherWeights | None
