@@ -243,7 +243,7 @@ def test_the_public_series_must_be_there_and_fit(federation):
         method.fit(clients, public=Series(("x0", "y"), public.sequence, public.time, public.values[:, :2]))
     with pytest.raises(ParameterError, match="common"):
         FedTDD()
-    with pytest.raises(ParameterError, match=r"distiller='conditional', got 'diffusion' and corrector_steps=5"):
+    with pytest.raises(ParameterError, match=r"must be 0 with distiller='diffusion', got corrector_steps=5"):
         FedTDD(common=("x0",), preset="paper", corrector_steps=5)
 
 

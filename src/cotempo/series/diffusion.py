@@ -26,7 +26,7 @@ from cotempo.series.season import find_season
 from cotempo.series.settings import SeriesSettings
 from cotempo.series.windows import SeriesRows, need_rows, windows_of
 
-HELD, LEAST, MOST = 2000, 0.05, 0.2
+HELD_ROWS, LEAST_HELD, MOST_HELD = 2000, 0.05, 0.2
 
 
 class SeriesDiffusion(SeriesSettings):
@@ -71,7 +71,7 @@ class SeriesDiffusion(SeriesSettings):
             """Make a filler that trusts window moments until something is proven better."""
             return replace(Filler.closed(scale, stages, trusted="moments"), season=season)
 
-        kept, held = rows.split(min(max(HELD / len(rows.values), LEAST), MOST), settings.window)
+        kept, held = rows.split(min(max(HELD_ROWS / len(rows.values), LEAST_HELD), MOST_HELD), settings.window)
         season = find_season(kept, held, settings, rng("season"))
         scale = Scale.of(season.remove(rows).values)
         bare = replace(Filler.closed(scale), season=season)

@@ -273,7 +273,8 @@ class FedTDD(SeriesSettings, Method):
         given = {name: getattr(self, name) for name in ("corrector_steps", "token_steps") if getattr(self, name)}
         if self.distiller == "diffusion" and given:
             text = ", ".join(f"{name}={value}" for name, value in given.items())
-            raise ParameterError(f"correctors and tokens need distiller='conditional', got 'diffusion' and {text}")
+            must = "corrector_steps and token_steps must be 0 with distiller='diffusion'"
+            raise ParameterError(f"{must}, got {text}")
         return self
 
     def plan(self) -> Iterator[Line]:

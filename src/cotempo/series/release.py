@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 QUANTILES = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75)
-MOST = 0.55
-MOST_MEMBERS = 2000
+MOST_MEMBERSHIP = 0.55
+MOST_WINDOWS = 2000
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def release(synthetic: Floats, trained: Floats, others: Floats) -> Release:
     thresholds = [*(float(np.quantile(usual, q)) if len(usual) else 0.0 for q in QUANTILES), np.inf]
     parts = [(trained, others), *zip(*(np.array_split(part, 2) for part in (trained, others)), strict=True)]
     scores = np.array([[membership(synthetic[near > t], *part) for part in parts] for t in thresholds])
-    whole, first, second = (int(np.argmax(column <= MOST)) for column in scores.T)
+    whole, first, second = (int(np.argmax(column <= MOST_MEMBERSHIP)) for column in scores.T)
     return Release(near > thresholds[whole], thresholds[whole], float(scores[second, 1] + scores[first, 2]) / 2)
 
 
@@ -93,4 +93,4 @@ def nearest_distance(windows: Floats, among: Floats) -> Floats:
 
 
 def _thinned(windows: Floats) -> Floats:
-    return windows[:: max(1, len(windows) // MOST_MEMBERS)]
+    return windows[:: max(1, len(windows) // MOST_WINDOWS)]

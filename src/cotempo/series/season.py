@@ -16,11 +16,11 @@ from cotempo.series.scale import Scale
 from cotempo.series.settings import SeriesSettings
 from cotempo.series.windows import Floats, SeriesRows
 
-LONGEST, FEWEST = 400, 20
-LEAST, NEARLY = 0.02, 0.95
-PRIOR = 5
+LONGEST_PERIOD, FEWEST_CYCLES = 400, 20
+LEAST_EXPLAINED, NEARLY_MOST = 0.02, 0.95
+PRIOR_ROWS = 5
 OUTLIER = 5.0
-MOST = 20_000
+MOST_STEPS = 20_000
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def _fit(rows: SeriesRows, stream: np.random.Generator) -> Season:
     if not len(rows.clock):
         return none
     before, after = (np.concatenate([np.arange(a + k, b - 1 + k) for a, b in rows.bounds]) for k in (0, 1))
-    if len(before) < 2 * FEWEST:
+    if len(before) < 2 * FEWEST_CYCLES:
         return none
     step = float(np.median(rows.clock[after] - rows.clock[before]))
     turns = np.exp(2j * np.pi * (rows.clock / step % 1))
@@ -80,18 +80,18 @@ def _fit(rows: SeriesRows, stream: np.random.Generator) -> Season:
     size = np.sqrt(np.nansum(moves**2, axis=0) / np.maximum(seen.sum(axis=0), 1))
     clipped = np.where(seen, np.clip(np.nan_to_num(moves) / np.where(size > 0, size, 1.0), -OUTLIER, OUTLIER), 0.0)
     clipped = np.where(seen, clipped - clipped.sum(axis=0) / np.maximum(seen.sum(axis=0), 1), 0.0)
-    chosen = np.sort(stream.permutation(len(clipped))[:MOST])
+    chosen = np.sort(stream.permutation(len(clipped))[:MOST_STEPS])
     shares = {
         period: _explained(place[chosen] % period, clipped[chosen], seen[chosen], period)
-        for period in range(2, min(LONGEST, len(chosen) // FEWEST) + 1)
+        for period in range(2, min(LONGEST_PERIOD, len(chosen) // FEWEST_CYCLES) + 1)
     }
     most = max(shares.values(), default=0.0)
-    if most < LEAST:
+    if most < LEAST_EXPLAINED:
         return none
     # Multiples of a period explain as much.
-    best = min(period for period, share in shares.items() if share >= NEARLY * most)
+    best = min(period for period, share in shares.items() if share >= NEARLY_MOST * most)
     sums, counts = _by_phase(place % best, clipped, best), _by_phase(place % best, seen.astype(float), best)
-    means = sums / (counts + PRIOR)
+    means = sums / (counts + PRIOR_ROWS)
     levels = np.cumsum(means - means.mean(axis=0), axis=0)
     levels = np.concatenate([levels[-1:], levels[:-1]])
     return Season(step, (levels - levels.mean(axis=0)) * size, origin)

@@ -14,7 +14,7 @@ from cotempo.errors import DataError
 
 Floats = NDArray[np.float64]
 SHORTEST = 4
-FEWEST = 5
+FEWEST_PIECES = 5
 PLACES = 8
 SECONDS = {"s": 1.0, "h": 3600.0, "D": 86400.0}
 
@@ -48,14 +48,14 @@ class SeriesRows:
         """Return the first row and the end of each piece."""
         return list(pairwise(np.cumsum((0, *self.lengths)).tolist()))
 
-    def starts(self, length: int, stride: int = 1) -> NDArray[np.int64]:
-        """Return where windows begin: every `stride` rows, inside one piece each."""
-        found = [np.arange(first, end - length + 1, stride) for first, end in self.bounds if end - first >= length]
+    def starts(self, length: int) -> NDArray[np.int64]:
+        """Return where windows begin, inside one piece each."""
+        found = [np.arange(first, end - length + 1) for first, end in self.bounds if end - first >= length]
         return np.concatenate([np.zeros(0, dtype=np.int64), *found]).astype(np.int64)
 
-    def windows(self, length: int, stride: int = 1) -> Floats:
+    def windows(self, length: int) -> Floats:
         """Return the windows themselves, ``(windows, length, features)``."""
-        return np.asarray(self.values[self.starts(length, stride)[:, None] + np.arange(length)])
+        return np.asarray(self.values[self.starts(length)[:, None] + np.arange(length)])
 
     def split(self, share: float, length: int, every: int = 1) -> tuple[SeriesRows, SeriesRows]:
         """Set apart about `share` of the rows, to judge on what is learned from the others.
@@ -68,7 +68,7 @@ class SeriesRows:
         long = share * sizes >= length
         cuts = np.where(long, np.round(share * sizes), 0).astype(np.intp)
         short = np.flatnonzero(~long)
-        if len(short) >= FEWEST:
+        if len(short) >= FEWEST_PIECES:
             count = max(1, round(share * len(short) / every))
             chosen = short[((np.arange(count) + 0.5) * len(short) / count).astype(np.intp)]
             cuts[chosen], short = sizes[chosen], short[:0]

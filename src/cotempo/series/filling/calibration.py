@@ -17,10 +17,10 @@ from cotempo.series.windows import Cover, Floats, SeriesRows
 
 LEVELS = np.arange(1, 200) / 200
 SHARES = (0.3, 0.5)
-FEWEST = 100
+FEWEST_CELLS = 100
 KINDS = 3
 SHRINKAGE = 4  # measurements at which the pace counts half
-STILL = 1e-9  # of the largest value: what moves less is constant
+CONSTANT_SHARE = 1e-9  # of the largest value: what moves less is constant
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Calibration:
         missing = np.isnan(rows.values)
         moved = np.abs(deviations_from_line(rows))
         usual = np.nansum(moved, axis=0) / np.maximum((~np.isnan(moved)).sum(axis=0), 1)
-        still = usual <= STILL * np.where(missing, 0.0, np.abs(rows.values)).max(axis=0, initial=0.0)
+        still = usual <= CONSTANT_SHARE * np.where(missing, 0.0, np.abs(rows.values)).max(axis=0, initial=0.0)
         usual = np.where(still, 1.0, usual)
         hidden = missing & ~np.isnan(truth) & ~still
         units = np.where(hidden, np.abs(filled - truth), 0.0) / _stretch(rows, usual, length)
@@ -75,12 +75,12 @@ class Calibration:
             count = chosen.sum(axis=0)
             errors = np.where(chosen, units, 0.0).sum(axis=0) / np.maximum(count, 1)
             chosen &= errors > 0
-            if chosen.sum() < FEWEST:
+            if chosen.sum() < FEWEST_CELLS:
                 continue
             relative = units / np.where(errors > 0, errors, 1.0)
             found.errors[kind] = errors
             found.ratios[kind] = _quantiles(relative[chosen])
-            for column in np.flatnonzero(chosen.sum(axis=0) >= FEWEST):
+            for column in np.flatnonzero(chosen.sum(axis=0) >= FEWEST_CELLS):
                 found.ratios[kind, column] = _quantiles(relative[chosen[:, column], column])
         return cls(usual, found.errors, found.ratios)
 

@@ -11,8 +11,8 @@ from cotempo.series.scale import Scale
 from cotempo.series.windows import Floats, SeriesRows
 
 FACTORS = 6
-FLOOR = 1e-4
-PRIOR = 20
+VARIANCE_FLOOR = 1e-4
+PRIOR_ROWS = 20
 OUTLIER = 5.0
 
 
@@ -79,11 +79,11 @@ def _correlation(values: Floats) -> Floats:
     clipped = np.clip(np.nan_to_num(values), -OUTLIER, OUTLIER)
     size = np.sqrt((clipped**2).sum(axis=0) / np.maximum(seen.sum(axis=0), 1))
     clipped = clipped / np.where(size > 1e-9, size, 1.0)
-    found = clipped.T @ clipped / (seen.T @ seen + PRIOR)
+    found = clipped.T @ clipped / (seen.T @ seen + PRIOR_ROWS)
     np.fill_diagonal(found, 1.0)
     weights, axes = np.linalg.eigh(found)
     # Pairs measured in different rows need not fit together: the nearest matrix that could be one stands in.
-    near = (axes * np.maximum(weights, FLOOR)) @ axes.T
+    near = (axes * np.maximum(weights, VARIANCE_FLOOR)) @ axes.T
     scale = np.sqrt(np.diag(near))
     return np.asarray(near / np.outer(scale, scale))
 
@@ -91,10 +91,10 @@ def _correlation(values: Floats) -> Floats:
 def _factors(correlation: Floats, size: Floats) -> Floats:
     """Fit loadings and unique variances by principal axis factoring, in the units of `size`."""
     features = len(correlation)
-    left = 1 / np.diag(np.linalg.inv(correlation)) if features > FACTORS else np.full(features, FLOOR)
+    left = 1 / np.diag(np.linalg.inv(correlation)) if features > FACTORS else np.full(features, VARIANCE_FLOOR)
     for _ in range(50):
         weights, axes = np.linalg.eigh(correlation - np.diag(left))
         loadings = axes[:, -FACTORS:] * np.sqrt(np.maximum(weights[-FACTORS:], 0))
-        left = np.clip(1 - (loadings**2).sum(axis=1), FLOOR, 1.0)
+        left = np.clip(1 - (loadings**2).sum(axis=1), VARIANCE_FLOOR, 1.0)
     room = np.zeros((features, FACTORS - loadings.shape[1]))
     return np.column_stack([loadings * size[:, None], room, left * size**2])

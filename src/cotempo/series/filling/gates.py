@@ -19,12 +19,12 @@ from cotempo.series.settings import SeriesSettings
 from cotempo.series.windows import Floats, SeriesRows
 
 CHOICES = (1.0, 0.5, 0.0)
-LEAST, USUAL = 0.2, 0.5
+LEAST_HIDDEN, USUAL_MISSING = 0.2, 0.5
 HIDINGS = 6
-ENOUGH = 1500
-FEWEST = 10
-NEAR = 8
-SURE = 2.0
+ENOUGH_ROWS = 1500
+FEWEST_BLOCKS = 10
+BLOCK_ROWS = 8
+STANDARD_ERRORS = 2.0
 RELATED = ((EMPTY, LONG_EMPTY), (BESIDE, LONG_BESIDE), (UNSEEN,))
 
 
@@ -64,7 +64,7 @@ def try_out(filler: Filler, rows: SeriesRows, settings: SeriesSettings, stream: 
     scaled = filler.inner(rows).values
     seen = ~np.isnan(scaled)
     # Of few rows more draws are taken, so that nearly every measurement is hidden once.
-    draws = HIDINGS * min(max(math.ceil(ENOUGH / max(len(scaled), 1)), 2), 8)
+    draws = HIDINGS * min(max(math.ceil(ENOUGH_ROWS / max(len(scaled), 1)), 2), 8)
     targets = [_hide(draw, seen, filler.common, settings, stream) & seen for draw in range(draws)]
     left = np.concatenate([np.where(target, np.nan, scaled) for target in targets])
     fillings, kinds = filler.fillings(rows.with_values(left, draws), settings)
@@ -80,7 +80,7 @@ def _hide(
     draw: int, seen: NDArray[np.bool_], common: int, settings: SeriesSettings, stream: np.random.Generator
 ) -> NDArray[np.bool_]:
     """Hide rows, cells, rows of common features, long gaps of all or of some features, or one feature, in turn."""
-    share = max(LEAST, 1 - (1 - USUAL) / max(float(seen.mean()), 1e-9))
+    share = max(LEAST_HIDDEN, 1 - (1 - USUAL_MISSING) / max(float(seen.mean()), 1e-9))
     (count, features), length = seen.shape, max(1, settings.window // 2)
     place, columns = np.arange(count)[:, None], np.arange(features)
     some = columns < common if common < features else stream.random(features) < 0.5
@@ -94,8 +94,8 @@ def _blocks(rows: SeriesRows) -> NDArray[np.intp]:
     """Number every few neighbouring rows of a piece, ``(rows, 1)``."""
     found, total = [np.zeros(0, dtype=np.intp)], 0
     for length in rows.lengths:
-        found.append(total + np.arange(length) // NEAR)
-        total += -(-length // NEAR)
+        found.append(total + np.arange(length) // BLOCK_ROWS)
+        total += -(-length // BLOCK_ROWS)
     return np.concatenate(found)[:, None]
 
 
@@ -144,12 +144,12 @@ def _let_in(trial: Trial, gates: Floats, place: int, group: NDArray[np.bool_]) -
         changed[..., place] = choice
         gains = before - trial.errors(changed)
         for related in RELATED:
-            kinds = [kind for kind in related if len(np.unique(trial.block[trial.kind == kind])) >= FEWEST]
+            kinds = [kind for kind in related if len(np.unique(trial.block[trial.kind == kind])) >= FEWEST_BLOCKS]
             cells = np.isin(trial.kind, kinds)
             if kinds:
                 unit = trial.feature[cells] * KINDS + trial.kind[cells]
                 gain, error = weigh(gains[cells], before[cells], unit, trial.block[cells], best.size)
-                mean, sure = (part.reshape(best.shape) for part in (gain, gain - SURE * error))
+                mean, sure = (part.reshape(best.shape) for part in (gain, gain - STANDARD_ERRORS * error))
                 better = group[:, None] & np.isin(np.arange(KINDS), kinds) & (sure > 0) & (mean > best)
                 found[better, place], best[better] = choice, mean[better]
     return found
@@ -177,7 +177,7 @@ def weigh(
     means = sums.sum(axis=0) / counts.sum(axis=0)
     rest = (sums - means * counts) / counts.sum(axis=0)
     law = rest.T @ rest * len(blocks) / (len(blocks) - 1)
-    tried = (counts > 0).sum(axis=0) >= FEWEST
+    tried = (counts > 0).sum(axis=0) >= FEWEST_BLOCKS
     if not tried.any():
         tried[:] = True
     means, law = means[tried], law[np.ix_(tried, tried)]

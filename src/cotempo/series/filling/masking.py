@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-LEAST, MOST = 0.2, 0.8
+LEAST_HIDDEN, MOST_HIDDEN = 0.2, 0.8
 ROWS, CELLS, SPAN = 0.4, 0.7, 0.8
-DROP = 0.2
+DROP_FEATURE = 0.2
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def hidden(chances: MaskDraws, seen: Tensor, together: Tensor, exists: Tensor) -
     """
     length = seen.shape[-2]
     amount, kind, drop, begin = (knob[..., None, None] for knob in chances.knobs.unbind(-1))
-    rate = LEAST + (MOST - LEAST) * amount
+    rate = LEAST_HIDDEN + (MOST_HIDDEN - LEAST_HIDDEN) * amount
     rows = (chances.rows[..., None] < rate).expand_as(seen)
     # The gap may reach over either end of the window: gaps at the end are forecasts.
     after = torch.arange(length, device=seen.device)[:, None] / length - (begin * (1 + rate / 2) - rate / 2)
@@ -65,5 +65,5 @@ def hidden(chances: MaskDraws, seen: Tensor, together: Tensor, exists: Tensor) -
     found = torch.where(kind < ROWS, rows, found)
     first = chances.features == chances.features.amax(-1, keepdim=True)
     several = (exists.sum(-1, keepdim=True) > 1)[:, None, None, :]
-    found = found & ~((drop < DROP / 2) & several)
-    return (found | ((drop < DROP) & first[..., None, :] & several)) & seen
+    found = found & ~((drop < DROP_FEATURE / 2) & several)
+    return (found | ((drop < DROP_FEATURE) & first[..., None, :] & several)) & seen

@@ -9,7 +9,7 @@ from cotempo.series.filling.stages import Fills
 from cotempo.series.settings import SeriesSettings
 from cotempo.series.windows import Floats, SeriesRows
 
-HIDDEN = 0.25
+HIDDEN_SHARE = 0.25
 DRAWS = 3
 
 
@@ -17,7 +17,7 @@ def imputation_errors(filler: Fills, rows: SeriesRows, settings: SeriesSettings,
     """Return errors of filling hidden rows, ``(hidden rows, features)``, NaN where nothing was measured."""
     found = [rows.values[:0]]
     for _ in range(DRAWS if len(rows.values) else 0):
-        chosen = stream.random(len(rows.values)) < HIDDEN
+        chosen = stream.random(len(rows.values)) < HIDDEN_SHARE
         left = np.where(chosen[:, None], np.nan, rows.values)
         found.append((rows.values - filler.rows(rows.with_values(left), settings))[chosen])
     errors = np.concatenate(found)

@@ -15,10 +15,10 @@ from scipy.linalg.lapack import dpotri
 from cotempo.series.moments.moments import WindowMoments, sum_spreads, sum_windows
 from cotempo.series.windows import Floats, SeriesRows
 
-LONGEST, SHORTEST = 128, 24
-FLOOR = 1e-2
-TINY, STILL = 1e-8, 1e-6
-FREE = 10_000
+LONGEST_STRETCH, SHORTEST_STRETCH = 128, 24
+EIGENVALUE_FLOOR = 1e-2
+JITTER, CONSTANT_VARIANCE = 1e-8, 1e-6
+LEVEL_WINDOWS = 10_000
 
 
 class WalkPrior(NamedTuple):
@@ -41,7 +41,7 @@ class Gaussian:
 
     With :math:`B = D = 0` and a diagonal :math:`V` the conditional mean of a gap is linear interpolation. The rows at
     the beginning of a piece have processes of lower order, fitted to the same moments. Levels hardly pull: as many
-    windows as `FREE` would have to say so, because where levels wander, the past tells too much of it.
+    windows as `LEVEL_WINDOWS` would have to say so, because where levels wander, the past tells too much of it.
 
     Attributes
     ----------
@@ -70,29 +70,31 @@ class Gaussian:
         counts = np.maximum(moments.counts.diagonal(), 1.0)
         means = mean_products(moments)
         window, features = means.shape[:2]
-        level, step = (np.where((v := means[k, :, k].diagonal()) > STILL, v, 1.0) for k in (1, 0))
+        level, step = (np.where((v := means[k, :, k].diagonal()) > CONSTANT_VARIANCE, v, 1.0) for k in (1, 0))
         if prior is None:
             return cls.walk(level, np.diag(step))
         side = (window - 1) * features
         lag = np.arange(1, window - 1)[:, None]
-        ridge = np.concatenate([[FREE * level], np.broadcast_to((lag / prior.pull) ** 2, (window - 2, features))])
+        ridge = np.concatenate(
+            [[LEVEL_WINDOWS * level], np.broadcast_to((lag / prior.pull) ** 2, (window - 2, features))]
+        )
         table = means.reshape(side + features, side + features)
         factor = cholesky(
-            table[features:, features:] + np.diag((ridge / counts).ravel()) + TINY * np.eye(side), lower=True
+            table[features:, features:] + np.diag((ridge / counts).ravel()) + JITTER * np.eye(side), lower=True
         )
         half = solve_triangular(factor, table[features:, :features], lower=True)
-        few = (np.count_nonzero(means[0, :, 0].diagonal() > STILL) + 2) / counts
+        few = (np.count_nonzero(means[0, :, 0].diagonal() > CONSTANT_VARIANCE) + 2) / counts
         whiteners = []
         for order in range(1, window):
             known = order * features
             weights = solve_triangular(factor[:known, :known], half[:known], lower=True, trans=1)
             left = table[:features, :features] - half[:known].T @ half[:known] + np.diag(few * step)
-            left = left / np.sqrt(np.outer(1 + few, 1 + few)) + np.diag(prior.noise * left.diagonal() + TINY * step)
+            left = left / np.sqrt(np.outer(1 + few, 1 + few)) + np.diag(prior.noise * left.diagonal() + JITTER * step)
             white = np.linalg.inv(np.linalg.cholesky(left))
             whiteners.append(_lagged(white, weights.T.reshape(features, order, features)))
         share = few / (1 + few)
         start = means[1, :, 1] * np.sqrt(np.outer(1 - share, 1 - share)) + np.diag(share * level)
-        return cls(start + np.diag(TINY * level), tuple(whiteners))
+        return cls(start + np.diag(JITTER * level), tuple(whiteners))
 
     def precision(self, length: int) -> Floats:
         """Return the inverse covariance of a piece, ``(length * features, length * features)``."""
@@ -156,7 +158,7 @@ class Gaussian:
     def _parts(self, rows: SeriesRows) -> Iterator[_Part]:
         """Yield stretches with gaps: the middle of each is kept, the rest is context."""
         tables: dict[int, Floats] = {}
-        longest = min(max(2 * (len(self.whiteners) + 1), SHORTEST), LONGEST)
+        longest = min(max(2 * (len(self.whiteners) + 1), SHORTEST_STRETCH), LONGEST_STRETCH)
         for begin, stop in rows.bounds:
             length = min(longest, stop - begin)
             starts = sorted({*range(begin, stop - length, max(1, length // 2)), stop - length})
@@ -226,12 +228,12 @@ def mean_products(moments: WindowMoments) -> Floats:
     roots = np.zeros_like(found)
     for column in range(features):
         table = found[:, column, :, column]
-        lifted = table + np.diag(TINY * (table.diagonal().max() + 1.0) * np.ones(window))
+        lifted = table + np.diag(JITTER * (table.diagonal().max() + 1.0) * np.ones(window))
         found[:, column, :, column] = lifted
         roots[:, column, :, column] = np.linalg.cholesky(lifted)
     root = roots.reshape(window * features, -1)
     white = np.linalg.inv(root)
     values, vectors = np.linalg.eigh(white @ found.reshape(root.shape) @ white.T)
-    near = (vectors * np.maximum(values, FLOOR)) @ vectors.T
+    near = (vectors * np.maximum(values, EIGENVALUE_FLOOR)) @ vectors.T
     scale = np.sqrt(near.diagonal())
     return np.asarray(root @ (near / np.outer(scale, scale)) @ root.T).reshape(found.shape)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cotempo.series.filling.calibration import Calibration
-from cotempo.series.moments.gaussian import STILL, Gaussian, WalkPrior
+from cotempo.series.moments.gaussian import CONSTANT_VARIANCE, Gaussian, WalkPrior
 from cotempo.series.moments.moments import Units, WindowMoments
 from cotempo.series.windows import Floats, SeriesRows
 
@@ -19,11 +19,11 @@ PRIORS: tuple[WalkPrior | None, ...] = (
     *(WalkPrior(pull, 0.2) for pull in (0.03, 0.1, 0.3)),
 )
 USUAL = 2
-HELD, SHORT = 0.2, 24
-SHARE = 0.4
-GAP, EVERY = 12, 48
-CELLS = 6000
-CLOSE, STANDS = 1e-9, 2**32
+HELD_OUT, SHORTEST_END = 0.2, 24
+HIDDEN_SHARE = 0.4
+GAP_ROWS, GAP_EVERY = 12, 48
+MOST_CELLS = 6000
+EQUAL_WITHIN, CONSTANT = 1e-9, 2**32
 
 
 def split(rows: SeriesRows) -> tuple[SeriesRows, SeriesRows]:
@@ -34,9 +34,9 @@ def split(rows: SeriesRows) -> tuple[SeriesRows, SeriesRows]:
     """
     kept, held = [rows.values[:0]], [rows.values[:0]]
     for first, end in rows.bounds:
-        cut = round(HELD * (end - first))
-        if cut < SHORT:
-            cut = (end - first) * bool(_stream(rows.values[first:end]).random() < HELD)
+        cut = round(HELD_OUT * (end - first))
+        if cut < SHORTEST_END:
+            cut = (end - first) * bool(_stream(rows.values[first:end]).random() < HELD_OUT)
         kept.append(rows.values[first : end - cut])
         held.append(rows.values[end - cut : end])
     parts = ([part for part in side if len(part)] for side in (kept, held))
@@ -49,20 +49,20 @@ def split(rows: SeriesRows) -> tuple[SeriesRows, SeriesRows]:
 def _stream(piece: Floats) -> np.random.Generator:
     """Make a random stream that depends only on the shape of the features that move."""
     signs = _signs(piece)
-    return np.random.default_rng([len(piece), *sorted(signs[signs < STANDS].tolist())])
+    return np.random.default_rng([len(piece), *sorted(signs[signs < CONSTANT].tolist())])
 
 
 def _signs(piece: Floats) -> NDArray[np.int64]:
-    """Hash the shape of each feature, the ranks of its values and steps; `STANDS` where it is constant.
+    """Hash the shape of each feature, the ranks of its values and steps; `CONSTANT` where it is constant.
 
     Ranks know no units; values nearer than their digits tell count as equal.
     """
     low, high = (np.where(np.isnan(piece), far, piece) for far in (np.inf, -np.inf))
-    width = CLOSE * np.maximum(high.max(axis=0) - low.min(axis=0), 0.0)
+    width = EQUAL_WITHIN * np.maximum(high.max(axis=0) - low.min(axis=0), 0.0)
     levels, steps = (_ranks(part, width) for part in (piece, np.diff(piece, axis=0)))
     shapes = np.ascontiguousarray(np.concatenate([levels, steps]).T, dtype="<i8")
     found = np.array([crc32(shape.tobytes()) for shape in shapes], dtype=np.int64)
-    return np.where(levels.max(axis=0) > 0, found, STANDS)
+    return np.where(levels.max(axis=0) > 0, found, CONSTANT)
 
 
 def _ranks(values: Floats, width: Floats) -> NDArray[np.int64]:
@@ -80,21 +80,21 @@ def hidings(rows: SeriesRows) -> Iterator[NDArray[np.bool_]]:
     for first, end in rows.bounds:
         part = rows.values[first:end]
         stream, length = _stream(part), end - first
-        masks[0, first:end] = stream.random((length, 1)) < SHARE
-        every = min(EVERY, length)
-        gap = min(GAP, max(1, every // 4))
+        masks[0, first:end] = stream.random((length, 1)) < HIDDEN_SHARE
+        every = min(GAP_EVERY, length)
+        gap = min(GAP_ROWS, max(1, every // 4))
         for block in range(first, end, every):
             start = block + int(stream.integers(every - gap + 1))
             masks[2, start : min(start + gap, end)] = True
         # Features are told apart by their shape: the order of columns does not matter.
         rank = np.argsort(np.argsort(_signs(part), kind="stable"))
-        masks[1, first:end] = stream.random(part.T.shape)[rank].T < SHARE
+        masks[1, first:end] = stream.random(part.T.shape)[rank].T < HIDDEN_SHARE
     yield from masks
 
 
 def shorten(rows: SeriesRows) -> SeriesRows:
     """Return the end of each piece: enough to choose on."""
-    most = max(CELLS // max(rows.values.shape[1], 1), SHORT)
+    most = max(MOST_CELLS // max(rows.values.shape[1], 1), SHORTEST_END)
     parts = [rows.values[max(first, end - most) : end] for first, end in rows.bounds]
     return SeriesRows(np.concatenate([rows.values[:0], *parts]), tuple(map(len, parts)))
 
@@ -121,7 +121,7 @@ def spread_of(moments: WindowMoments) -> Floats:
     """Return deviations of levels, ``(features,)``."""
     counts = np.maximum(moments.counts.diagonal(), 1.0)
     variance = moments.products[1, :, 1].diagonal() / counts
-    return np.asarray(np.sqrt(np.where(variance > STILL, variance, 1.0)))
+    return np.asarray(np.sqrt(np.where(variance > CONSTANT_VARIANCE, variance, 1.0)))
 
 
 def error_of(model: Gaussian, rows: SeriesRows, target: NDArray[np.bool_], spread: Floats) -> float:

@@ -13,9 +13,9 @@ from cotempo.series.moments.moments import Units, WindowMoments, find_units, sum
 from cotempo.series.settings import SeriesSettings
 from cotempo.series.windows import Floats, SeriesRows
 
-CELLS, FEWEST, MOST = 680, 4, 97
-QUICK = 4
-FAR, PRIOR, FLOOR = 1e4, 20, 1e-3
+CELLS, FEWEST_ROWS, MOST_ROWS = 680, 4, 97
+SWEEP_DIVISOR = 4
+LEVEL_VARIANCE, PRIOR_PAIRS, EIGENVALUE_FLOOR = 1e4, 20, 1e-3
 
 
 @dataclass(frozen=True)
@@ -60,21 +60,21 @@ def sum_filled(rows: SeriesRows, units: Units, sums: Mapping[str, Floats], sizes
     return found
 
 
-def usual_window(features: int, most: int = MOST) -> int:
+def usual_window(features: int, most: int = MOST_ROWS) -> int:
     """Return the rows of a window with about `CELLS` cells."""
-    return max(min(CELLS // features, most, MOST), FEWEST)
+    return max(min(CELLS // features, most, MOST_ROWS), FEWEST_ROWS)
 
 
 def windows_of_sweeps(window: int, sweeps: int) -> tuple[int, ...]:
     """Return the rows of a window in each sweep: few until the last."""
-    return (max(window // QUICK, FEWEST),) * sweeps + (window,)
+    return (max(window // SWEEP_DIVISOR, FEWEST_ROWS),) * sweeps + (window,)
 
 
 def first_guess(units: Units, pairs: Floats, steps: Floats) -> Gaussian:
     """Make random walks with the correlations of steps measured together, shrunk to independence."""
-    related = steps / np.outer(units.step, units.step) / (pairs + PRIOR)
+    related = steps / np.outer(units.step, units.step) / (pairs + PRIOR_PAIRS)
     np.fill_diagonal(related, 1.0)
     values, axes = np.linalg.eigh(related)
-    near = (axes * np.maximum(values, FLOOR)) @ axes.T
+    near = (axes * np.maximum(values, EIGENVALUE_FLOOR)) @ axes.T
     scale = np.sqrt(near.diagonal())
-    return Gaussian.walk(np.full(len(near), FAR), near / np.outer(scale, scale))
+    return Gaussian.walk(np.full(len(near), LEVEL_VARIANCE), near / np.outer(scale, scale))
