@@ -248,11 +248,7 @@ class FedTDD(SeriesSettings, Method):
     later_steps: int = Field(500, ge=0, description="Those in each later round.")
     last_steps: int = Field(500, ge=0, description="Those on all windows, after the last release.")
     alpha: float = Field(
-        0.0,
-        ge=0,
-        le=1,
-        description="Share of synthetic windows that clients release in the last round; with 0 the distiller is never "
-        "fine-tuned.",
+        0.0, ge=0, le=1, description="Share of windows released in the last round; with 0 D is never fine-tuned."
     )
     growth: Literal["linear", "constant", "none"] = Field(
         "linear",
@@ -260,9 +256,7 @@ class FedTDD(SeriesSettings, Method):
         "is released and the distiller is fine-tuned on public windows only.",
     )
     rough: bool = Field(
-        True,
-        description="Whether local imputers learn from fillings with errors added, drawn from those on hidden "
-        "measurements: a conditional mean is smoother than what it stands for.",
+        True, description="Whether local imputers learn from fillings with errors like those on hidden measurements."
     )
     guidance: float = Field(0.05, ge=0, description=r"Step size :math:`\eta` of guided sampling, equation (23).")
     minimum_rows: int = Field(20, ge=1, description="As in `FedMoments`, for the rows that correctors are trained on.")

@@ -61,17 +61,11 @@ class Scale:
 
     def take(self, columns: NDArray[np.intp]) -> Scale:
         """Return the scale of some of the features."""
-        return Scale(self.low[columns], self.high[columns], self.centre[columns], self.spread[columns])
+        return Scale(**{name: part[columns] for name, part in vars(self).items()})
 
     def replace(self, columns: NDArray[np.intp], other: Scale) -> Scale:
         """Return this scale with another one's in some columns."""
-        parts = []
-        for mine, theirs in zip(
-            (self.low, self.high, self.centre, self.spread),
-            (other.low, other.high, other.centre, other.spread),
-            strict=True,
-        ):
-            merged = mine.copy()
-            merged[columns] = theirs
-            parts.append(merged)
-        return Scale(*parts)
+        found = Scale(**{name: part.copy() for name, part in vars(self).items()})
+        for name, part in vars(other).items():
+            getattr(found, name)[columns] = part
+        return found

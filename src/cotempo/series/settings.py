@@ -49,10 +49,7 @@ class SeriesSettings(Parameters):
     sampler: Literal["ddpm", "ddim", "dpm"] = Field("dpm", description='Sampler of windows; ``"dpm"`` is DPM-Solver++.')
     sampler_steps: int = Field(25, ge=2, description="Steps of DDIM and DPM-Solver++; DDPM takes all.")
     warm_start: float = Field(
-        0.5,
-        gt=0,
-        le=1,
-        description="Where draws of missing cells start: this share of the schedule's noise on the filling.",
+        0.5, gt=0, le=1, description="Share of the schedule's noise from which draws around a filling start."
     )
     batch: int = Field(128, ge=2, description="Windows in a training step.")
     rate: float = Field(4e-3, gt=0, description="Largest learning rate of diffusion models.")

@@ -17,7 +17,7 @@ from cotempo.series.nn.noise import NoiseSchedule
 from cotempo.series.nn.parameters import ParameterSpecs
 from cotempo.series.nn.teacher import Teacher
 from cotempo.series.nn.token_imputer import TokenImputer
-from cotempo.series.nn.training import TrainingWindows
+from cotempo.series.nn.training import Lead, Tensors, TrainingWindows
 
 
 @dataclass(frozen=True)
@@ -31,14 +31,12 @@ class Filling:
         """Return the parameters of the imputer."""
         return self.imputer.specs(features)
 
-    def draw(
-        self, dataset: TrainingWindows, wide: int, lead: tuple[int, int], generator: torch.Generator
-    ) -> dict[str, Tensor]:
+    def draw(self, dataset: TrainingWindows, wide: int, lead: Lead, generator: torch.Generator) -> Tensors:
         """Draw what decides which cells are hidden."""
         dtype = torch.float32
         return draw_masks(generator, lead, self.imputer.length, dataset.features, wide, dtype)
 
-    def loss(self, weights: Weights, fixed: dict[str, Tensor], batch: dict[str, Tensor]) -> Tensor:
+    def loss(self, weights: Weights, fixed: Tensors, batch: Tensors) -> Tensor:
         """Return the mean absolute error on the hidden cells, of each network."""
         values = fixed["windows"][fixed["network"], batch["windows"]]
         seen = fixed["mask"][fixed["network"], batch["windows"]]
@@ -64,13 +62,11 @@ class Correcting:
         """Return the parameters of the imputer."""
         return self.imputer.specs(features)
 
-    def draw(
-        self, dataset: TrainingWindows, wide: int, lead: tuple[int, int], generator: torch.Generator
-    ) -> dict[str, Tensor]:
+    def draw(self, dataset: TrainingWindows, wide: int, lead: Lead, generator: torch.Generator) -> Tensors:
         """Draw nothing: the dataset says what is hidden."""
         return {}
 
-    def loss(self, weights: Weights, fixed: dict[str, Tensor], batch: dict[str, Tensor]) -> Tensor:
+    def loss(self, weights: Weights, fixed: Tensors, batch: Tensors) -> Tensor:
         """Return the mean absolute error on the cells that count, of each network."""
         values, target, guess, left = (
             fixed[name][fixed["network"], batch["windows"]] for name in ("windows", "mask", "guess", "left")
@@ -97,9 +93,7 @@ class Denoising:
         """Return the parameters of the backbone."""
         return self.backbone.specs(features)
 
-    def draw(
-        self, dataset: TrainingWindows, wide: int, lead: tuple[int, int], generator: torch.Generator
-    ) -> dict[str, Tensor]:
+    def draw(self, dataset: TrainingWindows, wide: int, lead: Lead, generator: torch.Generator) -> Tensors:
         """Draw diffusion steps and noise."""
         place = generator.device
         shape = (*lead, self.backbone.length, dataset.features)
@@ -109,7 +103,7 @@ class Denoising:
             "noise": functional.pad(noise, (0, wide - dataset.features)),
         }
 
-    def loss(self, weights: Weights, fixed: dict[str, Tensor], batch: dict[str, Tensor]) -> Tensor:
+    def loss(self, weights: Weights, fixed: Tensors, batch: Tensors) -> Tensor:
         """Return the weighted loss of each network."""
         clean = fixed["windows"][fixed["network"], batch["windows"]]
         mask = fixed["mask"][fixed["network"], batch["windows"]]

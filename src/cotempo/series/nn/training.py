@@ -17,6 +17,8 @@ from cotempo.series.filling.factor_models import FactorModels
 from cotempo.series.nn.layers import Weights
 from cotempo.series.nn.parameters import NetworkState, ParameterSpecs, Schedule, narrow, stack, views
 
+Tensors = dict[str, Tensor]
+Lead = tuple[int, int]
 BLOCK = 50
 WINDOWED = ("windows", "mask", "guess", "left")
 
@@ -64,12 +66,10 @@ class Task(Protocol):
     def specs(self, features: int) -> ParameterSpecs:
         """Return the parameters of a network of so many features."""
 
-    def draw(
-        self, dataset: TrainingWindows, wide: int, lead: tuple[int, int], generator: torch.Generator
-    ) -> dict[str, Tensor]:
+    def draw(self, dataset: TrainingWindows, wide: int, lead: Lead, generator: torch.Generator) -> Tensors:
         """Draw random numbers for ``(steps, batch)`` windows, padded to `wide` features."""
 
-    def loss(self, weights: Weights, fixed: dict[str, Tensor], batch: dict[str, Tensor]) -> Tensor:
+    def loss(self, weights: Weights, fixed: Tensors, batch: Tensors) -> Tensor:
         """Return the loss of each network, ``[networks]``."""
 
 
@@ -145,7 +145,7 @@ def _indices(dataset: TrainingWindows, lead: tuple[int, int], generator: torch.G
     return (picks * len(dataset.windows)).long()
 
 
-def load(datasets: Sequence[TrainingWindows], wide: int, place: torch.device, dtype: torch.dtype) -> dict[str, Tensor]:
+def load(datasets: Sequence[TrainingWindows], wide: int, place: torch.device, dtype: torch.dtype) -> Tensors:
     """Stack datasets, padded to the most windows and the most features."""
     most = max(len(dataset.windows) for dataset in datasets)
     length = datasets[0].windows.shape[1]
@@ -168,9 +168,7 @@ def load(datasets: Sequence[TrainingWindows], wide: int, place: torch.device, dt
     }
 
 
-def stack_factor_models(
-    factors: Sequence[FactorModels], wide: int, place: torch.device, dtype: torch.dtype
-) -> dict[str, Tensor]:
+def stack_factor_models(factors: Sequence[FactorModels], wide: int, place: torch.device, dtype: torch.dtype) -> Tensors:
     """Stack factors, padded to the most features; padding has no spread."""
     found = {}
     for name in ("centre", "spread", "level_factors", "move_factors"):
@@ -184,17 +182,17 @@ def stack_factor_models(
     return found
 
 
-Step = Callable[[dict[str, Tensor]], Tensor]
+Step = Callable[[Tensors], Tensor]
 
 
 def _step(
-    task: Task, specs: ParameterSpecs, flats: list[Tensor], counts: Tensor, fixed: dict[str, Tensor], schedule: Schedule
+    task: Task, specs: ParameterSpecs, flats: list[Tensor], counts: Tensor, fixed: Tensors, schedule: Schedule
 ) -> Step:
     """Make a step of Adam on a batch; it changes the vectors in place."""
     weights, average, first, second = flats
     slow, fast = schedule.betas
 
-    def step(batch: dict[str, Tensor]) -> Tensor:
+    def step(batch: Tensors) -> Tensor:
         leaf = weights.detach().requires_grad_()
         loss = task.loss(views(leaf, specs), fixed, batch)
         (gradient,) = torch.autograd.grad(loss.sum(), leaf)
@@ -223,7 +221,7 @@ class CudaGraphStep:
         self.batch: dict[str, Tensor] = {}
         self.loss = torch.zeros(0)
 
-    def __call__(self, batch: dict[str, Tensor]) -> Tensor:
+    def __call__(self, batch: Tensors) -> Tensor:
         """Run the first steps plainly, on a side stream as recording demands, then replay."""
         if self.graph is not None:
             for name, values in batch.items():
