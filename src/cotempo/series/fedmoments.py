@@ -1,10 +1,11 @@
 """FedMoments: one Gaussian process for all owners of series, from one round of sums.
 
-centre     clients send counts and sums, and products of steps; only totals are used        (common units, a start)
-moments    clients send sums of window moments; only totals are used       (again, where cells are missing, with
-           the gaps filled by what the totals say)
-choose     clients say how well each prior fills hidden cells; only totals are used
-compare    each client says how well hidden cells are filled alone and together, and calibrates its intervals
+centre     clients send counts and sums, and products of steps: common units, and random walks to start from
+moments    clients send sums of window moments; where cells are missing again, with gaps filled by the totals
+choose     clients send errors of each prior on hidden cells
+compare    each client reports errors on hidden cells alone and together, and calibrates its intervals
+
+Of the first three only totals are used.
 """
 
 from __future__ import annotations

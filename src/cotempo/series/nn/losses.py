@@ -40,8 +40,8 @@ class Filling:
         """Return the mean absolute error on the hidden cells, of each network."""
         values = fixed["windows"][fixed["network"], batch["windows"]]
         seen = fixed["mask"][fixed["network"], batch["windows"]]
-        chances = MaskDraws(batch["knobs"], batch["rows"], batch["cells"], batch["features"])
-        target = hidden(chances, seen, fixed["common"], fixed["exists"])
+        draws = MaskDraws(batch["knobs"], batch["rows"], batch["cells"], batch["features"])
+        target = hidden(draws, seen, fixed["common"], fixed["exists"])
         left = seen & ~target
         given = first_guess(torch.where(left, values, 0), left, fixed["centre"])
         given = relate(given, fixed)
@@ -78,7 +78,7 @@ class Correcting:
 
 @dataclass(frozen=True)
 class Denoising:
-    r"""Learn to denoise, predicting the clean window.
+    r"""Learn to denoise, predicting the clean window: equations (1) to (6) of FedTDD, absolute values for squares.
 
     .. math:: L = w_t \left(|x_0 - \hat x_0| + \tfrac{\sqrt{\ell}}{5} |F x_0 - F \hat x_0|\right), \qquad
               w_t = \frac{\sqrt{\alpha_t} \sqrt{1 - \bar\alpha_t}}{100\, \beta_t}
