@@ -31,22 +31,13 @@ OTHERS: dict[str, tuple[str, dict[str, Any]]] = {
     "FedPP, history": ("FedPP", {"kernel": "history", "base_rounds": 2}),
     "FedPP, paper": (
         "FedPP",
-        {
-            "preset": "paper",
-            "share": "kernel",
-            "kernel": "deep",
-            "rounds": 2,
-            "settle": ...,
-            "cells": ...,
-            "base_rounds": ...,
-            "compare": ...,
-        },
+        {"preset": "paper", "cells": ..., "base_rounds": ..., "refit_rounds": ..., "compare": ...},
     ),
     "FedTDD, paper": (
         "FedTDD",
         {"preset": "paper", "corrector_steps": 0, "token_steps": 0, "start_steps": 0, "last_steps": 0},
     ),
-    "FedSimple, renewal": ("FedSimple", {"process": "renewal", "compare": True}),
+    "FedPointProcess, renewal": ("FedPointProcess", {"process": "renewal", "compare": True}),
     "FedAvg, compare": ("FedAvg", {"compare": True, "test": 0.3}),
     "FDBNL, paper": ("FDBNL", {**ct.FDBNL.presets["paper"], "preset": "paper", "rounds": 3}),
     "OneRound, common": ("OneRound", {"personal": False}),
@@ -60,7 +51,7 @@ def cases() -> Iterator[tuple[str, Any, Any, Any]]:
     for name, (own, options) in OTHERS.items():
         method, clients, public = example(methods()[own])
         values = {**{key: getattr(method, key) for key in method.model_fields_set}, **options}  # `...` leaves one out
-        yield name, type(method)(**{k: v for k, v in values.items() if v is not ...}), clients, public
+        yield name, methods()[own](**{k: v for k, v in values.items() if v is not ...}), clients, public
 
 
 def alone() -> Iterator[tuple[str, Any]]:

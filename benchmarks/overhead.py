@@ -21,8 +21,8 @@ import cotempo as ct
 from cotempo.data import Table
 from cotempo.engines.inprocess import InProcess
 from cotempo.federation import Answers, Ask, Expect, Message, Method, Question, Rng, Roster, Spec
-from cotempo.federation.rounds import rounds
 from cotempo.runs.folder import RunFolder
+from cotempo.testing import drive
 from cotempo.threads import limit_threads
 
 WIDTH = 10
@@ -89,7 +89,7 @@ def federated(clients: dict[str, ct.Series], method: Trivial, folder: Path | Non
     engine = InProcess(method, clients, seed=0)
     keeper = RunFolder.create(folder, {"name": "overhead"}, {}) if folder else None
     times, began = [], time.perf_counter()
-    for _ in rounds(method, engine, keeper=keeper):
+    for _ in drive(method, engine, recorder=keeper):
         now = time.perf_counter()
         times.append((now - began) / len(clients))
         began = now

@@ -38,9 +38,11 @@ def _loaded(tree: ast.AST) -> list[ast.Import | ast.ImportFrom]:
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
             found.append(node)
-        elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            if not (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)):
-                found += _loaded(node)
+        elif not (
+            isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+            or (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test))
+        ):
+            found += _loaded(node)
     return found
 
 
@@ -64,7 +66,8 @@ def draw(imports: dict[str, set[str]]) -> str:
         for column, name in enumerate(levels[level]):
             places[name] = (left + column * (WIDTH + GAP), 20 + row * ROW)
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="13">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" '
+        'font-size="13">',
         "<style>.box{fill:#eef3fa;stroke:#2c6fbb}.arrow{stroke:#8795a5;fill:none}text{fill:#1b2733}"
         "@media(prefers-color-scheme:dark){.box{fill:#1d2b3a}text{fill:#e6edf3}}</style>",
         '<defs><marker id="tip" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="6" markerHeight="6" orient="auto">'

@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("flwr", reason="needs cotempo[flower]")
 
-from cotempo.engines.flower.client import free_port
+from cotempo.engines.flower.processes import free_port
 
 pytestmark = pytest.mark.xdist_group("deployment")
 PAGE = Path(__file__).parent.parent / "docs" / "consortium.md"

@@ -1,4 +1,4 @@
-"""Experiment files: wrong ones are answered with what must hold, what was given, and the nearest right key."""
+"""Experiment files: wrong ones are answered with what must hold, what got, and the nearest right key."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import cotempo as ct
 from cotempo.cli import main
 from cotempo.errors import CotempoError, DataError, ParameterError
 from cotempo.runs.experiment import Experiment, load_clients, load_truth
-from cotempo.runs.run import run_experiment
 
 GOOD = """
 name = "first"
@@ -43,7 +42,7 @@ def write(folder: Path, text: str) -> Path:
 def test_a_file_says_what_is_run_on_what(tmp_path: Path) -> None:
     experiment = Experiment.from_file(write(tmp_path, GOOD))
     assert experiment.make_method() == ct.FDBNL(rounds=7, lags=2)
-    assert experiment.participation == ct.Participation(size=2)
+    assert experiment.cohort == ct.Participation(size=2)
     assert (experiment.name, experiment.seed, experiment.quorum) == ("first", 4, 0.75)
     assert (experiment.engine.workers, experiment.engine.deadline) == (2, 1.5)
     clients, truth = load_clients(experiment)
@@ -71,22 +70,22 @@ def test_a_method_is_known_by_all_its_names(tmp_path: Path, method: str, table: 
 
 # What is changed, and what the answer must say.
 WRONG = {
-    "unknown key": ("seed = 4", "sede = 4", r"the experiment has no key 'sede' \(did you mean 'seed'\?\)"),
-    "unknown key in engine": ("workers = 2", "worker = 2", r"\[engine\] has no key 'worker' .*mean 'workers'\?"),
-    "unknown key in data": ("generate =", "generator =", r"\[data\] has no key 'generator' .*mean 'generate'\?"),
+    "unknown key": ("seed = 4", "sede = 4", r"the experiment has no parameter 'sede' \(did you mean 'seed'\?\)"),
+    "unknown key in engine": ("workers = 2", "worker = 2", r"\[engine\] has no parameter 'worker' .*mean 'workers'\?"),
+    "unknown key in data": ("generate =", "generator =", r"\[data\] has no parameter 'generator' .*mean 'generate'\?"),
     "unknown key in cohort": ("cohort = 2", "cohort = {size = 2, perod = 3}", r"\[cohort\] .*did you mean 'period'\?"),
-    "unknown table": ("[FDBNL]", "[FDBN]", r"no key 'FDBN' \(did you mean 'FDBNL'\?\)"),
+    "unknown table": ("[FDBNL]", "[FDBN]", r"no table \[FDBN\] \(did you mean 'FDBNL'\?\)"),
     "unknown parameter": ("lags = 2", "lag = 2", r"FDBNL has no parameter 'lag' \(did you mean 'lags'\?\)"),
     "two tables for one method": ("[FDBNL]", "[fdbnl]\nlags = 1\n[FDBNL]", r"one table, \[FDBNL\]"),
     "another table for parameters": ("[FDBNL]", "[parameters]", r"one table, \[FDBNL\]"),
-    "negative rounds": ("rounds = 7", "rounds = -1", "rounds: .*greater than or equal to 1, was given -1"),
-    "no rounds": ("rounds = 7", "rounds = 0", "rounds: .*greater than or equal to 1, was given 0"),
+    "negative rounds": ("rounds = 7", "rounds = -1", "rounds: .*greater than or equal to 1, got -1"),
+    "no rounds": ("rounds = 7", "rounds = 0", "rounds: .*greater than or equal to 1, got 0"),
     "rounds given twice": ("lags = 2", "lags = 2\nrounds = 7", "rounds must be given once"),
-    "negative seed": ("seed = 4", "seed = -4", "seed: .*greater than or equal to 0, was given -4"),
-    "seed of text": ("seed = 4", 'seed = "four"', "seed: .*valid integer.*was given 'four'"),
-    "quorum over one": ("quorum = 0.75", "quorum = 75", "quorum: .*less than or equal to 1, was given 75"),
+    "negative seed": ("seed = 4", "seed = -4", "seed: .*greater than or equal to 0, got -4"),
+    "seed of text": ("seed = 4", 'seed = "four"', "seed: .*valid integer.*got 'four'"),
+    "quorum over one": ("quorum = 0.75", "quorum = 75", "quorum: .*less than or equal to 1, got 75"),
     "quorum nan": ("quorum = 0.75", "quorum = nan", "quorum: .*finite"),
-    "cohort of nobody": ("cohort = 2", "cohort = 0", r"\[cohort\]: size: .*greater than or equal to 1, was given 0"),
+    "cohort of nobody": ("cohort = 2", "cohort = 0", r"\[cohort\]: size: .*greater than or equal to 1, got 0"),
     "cohort of text": ("cohort = 2", 'cohort = "some"', "cohort: "),
     "a batch with workers": ("workers = 2", "workers = 2\nbatched = true", "batched must be left out with workers"),
     "an option of flower": (
@@ -100,13 +99,13 @@ WRONG = {
         "the engine flower has no option 'workers', which is for inproc",
     ),
     "unknown engine": ("workers = 2", 'name = "flour"', "engine must be one of .*did you mean 'flower'"),
-    "negative workers": ("workers = 2", "workers = -2", r"\[engine\]: workers: .*was given -2"),
+    "negative workers": ("workers = 2", "workers = -2", r"\[engine\]: workers: .*got -2"),
     "endless deadline": ("deadline = 1.5", "deadline = inf", r"\[engine\]: deadline: .*finite"),
-    "no deadline": ("deadline = 1.5", "deadline = 0", r"\[engine\]: deadline: .*greater than 0, was given 0"),
+    "no deadline": ("deadline = 1.5", "deadline = 0", r"\[engine\]: deadline: .*greater than 0, got 0"),
     "unknown method": ('method = "FDBNL"', 'method = "FDBNN"', r"no method 'FDBNN' .*mean 'P?FDBNL'\?\); known are"),
     "no method": ('method = "FDBNL"', "", "must name its method, like method ="),
     "method of another type": ('method = "FDBNL"', "method = 3", "must name its method"),
-    "a name that leaves its folder": ('name = "first"', 'name = "../first"', "name: .*was given '../first'"),
+    "a name that leaves its folder": ('name = "first"', 'name = "../first"', "name: .*got '../first'"),
     "an empty name": ('name = "first"', 'name = ""', "name: "),
     "unknown kind": ('generate = "networks"', 'source = "x"\nkind = "serie"', r"\[data\]: kind: .*'series'"),
     "data of another type": ("[data]", "data = 3\n[other]", "data"),
@@ -129,7 +128,7 @@ WRONG_DATA = {
     "unknown generator": ('"networks"', '"network"', r"must be one of networks, .*did you mean 'networks'\?"),
     "unknown option": ("variables = 3", "variable = 3", r"\[data.options\]: .*'variable'"),
     "option of another type": ("variables = 3", 'variables = "three"', r"\[data.options\]"),
-    "option out of range": ("variables = 3", "variables = 0", "variables must be at least 1; got 0"),
+    "option out of range": ("variables = 3", "variables = 0", "variables must be at least 1, got 0"),
     "negative seed": ("variables = 3", "seed = -1", r"\[data.options\]"),
 }
 
@@ -201,7 +200,7 @@ def test_several_mistakes_are_told_at_once(tmp_path: Path) -> None:
 
 
 def test_parameters_that_are_no_table_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match=r"\[FedMean\] must be a table of parameters, was given 3"):
+    with pytest.raises(ParameterError, match=r"\[FedMean\] must be a table of parameters, got 3"):
         Experiment.from_file(write(tmp_path, 'method = "FedMean"\nFedMean = 3\n[data]\nsource = "x"\n'))
 
 
@@ -210,7 +209,7 @@ def test_on_another_engine_an_experiment_keeps_the_options_that_engine_has(tmp_p
     remote = Experiment.from_file(write(tmp_path, text))
     assert remote.engine.server == str(tmp_path / "there")
     here = remote.on(engine="inprocess")
-    assert (here.engine.name, here.engine.server, here.engine.threads) == ("inprocess", None, 3)
+    assert (here.engine.name, here.engine.threads) == ("inprocess", 3)
     with pytest.raises(ParameterError, match="no option 'server'"):
         remote.on(engine="inprocess", server=tmp_path)
 
@@ -232,7 +231,7 @@ def test_generated_data_are_made_once_and_their_truth_is_in_the_report(
     assert len(calls) == 1
     assert "scores against the known truth" in (tmp_path / "run" / "report.html").read_text()
     experiment = Experiment.from_file(tmp_path / "experiment.toml")
-    run_experiment(experiment, run=tmp_path / "again", progress=False)
+    ct.run(experiment, run=tmp_path / "again", progress=False)
     assert len(calls) == 2
     assert ct.resume(tmp_path / "again", progress=False).rounds
     assert len(calls) == 3

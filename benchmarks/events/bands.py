@@ -40,7 +40,7 @@ def measure(truth: str, size: int, seed: int) -> dict[str, Any]:
         error = float(np.sqrt(np.mean((band.mean - true) ** 2)) / true.mean())
         found.append([coverage(band, true), error])
     covered, error = np.mean(found, axis=0).tolist()
-    line = fitted.state.function.timeline
+    line = fitted.state.timeline
     return {
         "coverage": covered,
         "relative_rmse": error,

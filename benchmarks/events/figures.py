@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from results import FOLDER
 
 from cotempo.data import Events
-from cotempo.events import FedPP, FedSimple, coverage, rescaling_test
+from cotempo.events import FedPointProcess, FedPP, coverage, rescaling_test
 from cotempo.events.plots import plot_intensities, plot_quantiles
 
 LENGTH = 100.0
@@ -59,9 +59,9 @@ def compare_quantiles(share: float, clients: int, seed: int = 0) -> None:
     train, test = deal("taobao", clients, share, seed)
     period = PERIODS["taobao"]
     methods: dict[str, Any] = {
-        "homogeneous": FedSimple(process="poisson"),
+        "homogeneous": FedPointProcess(process="poisson"),
         "FedPP of time": FedPP(kernel="time", compare=False),
-        "Hawkes": FedSimple(process="hawkes"),
+        "Hawkes": FedPointProcess(process="hawkes"),
         "FedPP of history": FedPP(kernel="history", period=period, compare=False),
     }
     tests, rows = {}, []

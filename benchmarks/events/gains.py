@@ -23,8 +23,8 @@ from common import FILES, PERIODS, Tables, cohort_score, deal, late_score, write
 from parts import FOLDER, about, do_part, read_parts
 
 from cotempo.data import split_by_time
-from cotempo.events import FedPP, FedSimple, SigmoidCox
-from cotempo.events.simple import OVER_TIME
+from cotempo.events import FedPointProcess, FedPP, SigmoidCox
+from cotempo.events.processes.federated import OVER_TIME
 
 TIME = ("profile", "histogram", "density", "steps")
 SIMPLE = {
@@ -53,12 +53,12 @@ def measure(name: str, kernel: str, share: float, given: argparse.Namespace, see
     for process in SIMPLE[kernel]:
         began = time.process_time()
         known = {"period": period} if process in OVER_TIME else {}
-        note(process, FedSimple(process=process, **known).fit(train, progress=False), began)
+        note(process, FedPointProcess(process=process, **known).fit(train, progress=False), began)
     began = time.process_time()
     model = FedPP(kernel=kernel, period=period, compare=False)
     fitted = model.fit(train, progress=False, seed=seed)
     note("FedPP", fitted, began)
-    known = fitted.state.function
+    known = fitted.state
     choice = {"kept": known.kept, "base": known.design.base, "curve": known.timeline.smoother}
     if given.local:
         if kernel == "time":

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from common import FILES, ROOT, Tables, cohort_score, deal, deal_types, write_results
 
-from cotempo.events import FedPP, FedSimple, read_event_archive
+from cotempo.events import FedPointProcess, FedPP, read_event_archive
 from cotempo.federation import Participation
 
 RULES = ("kl", "wasserstein", "fedavg", "mmd")
@@ -94,7 +94,7 @@ def main() -> None:
                 train, progress=False, seed=seed, cohort=cohort
             )
             taking_part = {name: test[name] for name in test if name in fitted.outcome.memories}
-            simple = FedSimple(process="profile").fit(train, progress=False)
+            simple = FedPointProcess(process="profile").fit(train, progress=False)
             rows.append(
                 {
                     "data": given.data, **parameters, **setting, "seed": seed, "took part": len(taking_part),

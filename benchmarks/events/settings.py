@@ -14,7 +14,9 @@ from unittest.mock import patch
 
 from common import FILES, PERIODS, cohort_score, deal, write_results
 
-from cotempo.events import FedPP, function_state, rows
+from cotempo.events import FedPP
+from cotempo.events.records import design
+from cotempo.events.shared_function import state
 
 SHARES = {"taobao": 0.25, "stackoverflow": 0.25}
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -25,12 +27,12 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 def measure(name: str, seed: int, given: argparse.Namespace, variant: str) -> dict[str, Any]:
     parameters = dict(VARIANTS[variant])
-    length = parameters.pop("length", function_state.FIRST_LENGTH)
-    grain = parameters.pop("grain", rows.QUANTUM)
+    length = parameters.pop("length", state.FIRST_LENGTH)
+    grain = parameters.pop("grain", design.FEATURE_BIN)
     share = given.share or SHARES.get(name, 1.0)
     train, held = deal(name, given.clients, share, seed, scored="dev")
     method = FedPP(kernel="history", period=PERIODS.get(name), compare=False, **parameters)
-    with patch.object(function_state, "FIRST_LENGTH", length), patch.object(rows, "QUANTUM", grain):
+    with patch.object(state, "FIRST_LENGTH", length), patch.object(design, "FEATURE_BIN", grain):
         score = cohort_score(method.fit(train, progress=False, seed=seed), held)
     return {"data": name, "share": share, "seed": seed, "variant": variant, **score}
 

@@ -93,7 +93,7 @@ def by_cohort(size: int, device: str) -> list[dict[str, object]]:
     method = FedPP(preset="paper", epochs=5, inducing=30, cells=200, device=device)
     clients, _ = make_events(clients=size, sequences=10, seed=0)
     records = [method.prepare(table) for table in clients.values()]
-    state = FedPP(preset="paper", window=(0.0, 10.0), inducing=30).fit(dict(list(clients.items())[:2])).state.kernel
+    state = FedPP(preset="paper", window=(0.0, 10.0), inducing=30).fit(dict(list(clients.items())[:2])).state
     design = state.design
     told = {"summary": design.summary, "base": design.base, "parameters": design.parameters}
     span = {"span": np.array([0.0, 10.0])}

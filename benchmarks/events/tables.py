@@ -16,7 +16,7 @@ from typing import Any
 
 from common import FILES, PERIODS, cohort_score, deal_types, write_results
 
-from cotempo.events import FedNeural, FedPP, FedSimple
+from cotempo.events import FedNeural, FedPointProcess, FedPP
 
 TYPES = {"conttime": 2}
 PAPER = {"preset": "paper", "inducing": 30, "rounds": 20}
@@ -27,14 +27,14 @@ def methods(period: float | None) -> dict[str, Any]:
     """All methods by name; the first five as published, then ours."""
     known = {"period": period}
     return {
-        "homogeneous, own rate": FedSimple(process="poisson"),
-        "homogeneous, pooled rate": FedSimple(process="poisson", level="pooled"),
-        "profile": FedSimple(process="profile"),
-        "histogram": FedSimple(process="histogram"),
-        "density": FedSimple(process="density"),
-        "steps": FedSimple(process="steps"),
-        "Hawkes": FedSimple(process="hawkes"),
-        "renewal": FedSimple(process="renewal"),
+        "homogeneous, own rate": FedPointProcess(process="poisson"),
+        "homogeneous, pooled rate": FedPointProcess(process="poisson", level="pooled"),
+        "profile": FedPointProcess(process="profile"),
+        "histogram": FedPointProcess(process="histogram"),
+        "density": FedPointProcess(process="density"),
+        "steps": FedPointProcess(process="steps"),
+        "Hawkes": FedPointProcess(process="hawkes"),
+        "renewal": FedPointProcess(process="renewal"),
         "Fed-MLP": FedNeural(model="mlp", **NEURAL, **known),
         "Fed-RMTPP": FedNeural(model="rmtpp", **NEURAL, **known),
         "Fed-SAHP": FedNeural(model="sahp", **NEURAL, **known),

@@ -19,7 +19,7 @@ from ranking_setting import data_file, mean_rows, papers_score, papers_way, scor
 from results import write_results  # noqa: E402
 
 import cotempo as ct  # noqa: E402
-from cotempo.networks.loaders import DREAM4_PERTURBED_UNTIL  # noqa: E402
+from cotempo.networks.data.loaders import DREAM4_PERTURBED_UNTIL  # noqa: E402
 
 FILE = "dream4_insilico_size100.npz"
 

@@ -20,7 +20,7 @@ from ranking_setting import data_file, grouped, mean_rows, papers_score, papers_
 from results import write_results  # noqa: E402
 
 import cotempo as ct  # noqa: E402
-from cotempo.networks.loaders import NETSIM_SUBJECTS  # noqa: E402
+from cotempo.networks.data.loaders import NETSIM_SUBJECTS  # noqa: E402
 
 FILE = "netsim_sim1_sim2_sim3.npz"
 BEST = "partial correlation and skewness"

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+from baselines import Ave, Best
 from results import write_results
 
 import cotempo as ct
-from cotempo.networks.baselines import Ave, Best
 from cotempo.threads import limit_threads
 
 MEASURES = ("shd", "shd_double", "tpr", "fdr")

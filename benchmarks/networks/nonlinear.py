@@ -40,7 +40,7 @@ def shapes(seed: int) -> list[dict[str, Any]]:
     for shape in ("", "saturating", "cosine"):
         for degree in (0, 2):
             clients, truth = ct.make_networks(**SIZE, degree=degree, seed=seed, nonlinear=shape)
-            for score in ("granger", "lagged", "chosen", "fourier"):
+            for score in ("granger", "lagged", "auto", "fourier"):
                 areas = ct.rank_edges(clients, score=score, seed=seed).compare(truth.across[0])
                 setting = f"{shape or 'linear'}, {degree} within"
                 rows.append({"setting": setting, "score": score, "seed": seed, **areas})

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from baselines import Alldata
 from measuring import Learn, average, finish, measure, options, show
 
 import cotempo as ct
-from cotempo.networks.baselines import Alldata
 
 
 def varlingam(clients: Mapping[str, ct.Series], truth: Any) -> ct.Network:

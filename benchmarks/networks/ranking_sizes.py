@@ -14,7 +14,7 @@ import numpy as np
 from measuring import finish, options, show
 
 import cotempo as ct
-from cotempo.networks.ranked import edges_of
+from cotempo.networks.fitted import edges_of
 from cotempo.threads import limit_threads
 
 STRANGE = ("coin", "constant", "once")
@@ -47,7 +47,7 @@ def main() -> None:
     chosen = options(__doc__, seeds=3, variables=[5, 50, 100, 300])
     rows = []
     for variables in chosen.variables:
-        for score in ("chosen", "granger"):
+        for score in ("auto", "granger"):
             for seed in range(chosen.seeds):
                 rows.append({"variables": variables, "score": score, "seed": seed, **measure(variables, seed, score)})
                 show(rows[-1])

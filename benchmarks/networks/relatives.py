@@ -5,9 +5,8 @@ Run: python benchmarks/networks/relatives.py [--seeds 5]
 
 from __future__ import annotations
 
+from baselines import Local
 from measuring import average, federated, finish, measure, options, personal, show
-
-from cotempo.networks.baselines import Local
 
 WAYS = {
     "PFDBNL": personal(),

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import argparse
 
+from baselines import Alldata
 from drawing import plot_measures
 from measuring import average, federated, finish, local, measure, measure_each, options, show
-
-from cotempo.networks.baselines import Alldata
 
 WAYS = {
     "FDBNL": federated(),

@@ -27,9 +27,10 @@ from results import write_results
 
 import cotempo as ct
 from cotempo.engines.inprocess import InProcess
+from cotempo.engines.settings import InProcessSettings
 from cotempo.federation import Message, Method
 from cotempo.federation.engine import Engine
-from cotempo.federation.rounds import rounds
+from cotempo.testing import drive
 from cotempo.threads import limit_threads
 
 WAYS = ("looped", "batched", "server")
@@ -69,7 +70,7 @@ def measure(engine: str, load: str, way: str, clients: int) -> dict[str, Any]:
     if way == "server":
         steps = watch(method, Echo(clients, Message({"mean": np.ones(WIDTHS[load], np.float32)})))
     elif engine == "inprocess":
-        steps = watch(method, InProcess(method, tables, seed=0, batched=way == "batched"))
+        steps = watch(method, InProcess(method, tables, InProcessSettings(batched=way == "batched"), seed=0))
     else:
         steps = fit_elsewhere(engine, method, tables)
     found = {name: statistics.median(step[name] for step in steps[1:]) for name in steps[0]}
@@ -81,7 +82,7 @@ def watch(method: Method, engine: Engine) -> list[dict[str, float]]:
     steps = []
     with limit_threads(1):
         cpu = time.process_time()
-        for step in rounds(method, engine):
+        for step in drive(method, engine):
             used, cpu = time.process_time() - cpu, time.process_time()
             if step.phase in LEARNING:
                 sent, received = sum(step.sent.values()), sum(step.received.values())

@@ -20,8 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from results import write_results
 
 from cotempo.engines.inprocess import InProcess
-from cotempo.federation import Participation
-from cotempo.federation.rounds import opening
+from cotempo.federation.rounds import LoopOptions, initial_checkpoint
 from cotempo.federation.simulated_time import Delays, Timed, asynchronous_rounds, timed_rounds
 from cotempo.threads import limit_threads
 
@@ -40,7 +39,7 @@ Curve = list[tuple[float, float]]
 def watch(task: Task, engine: InProcess, steps: Iterator[Timed], seed: int) -> Iterator[tuple[float, float]]:
     """Seconds and held-out loss, before learning begins and after every step of it."""
     ledger: dict[str, int] = {}
-    first = opening(task.method, engine, public=None, seed=seed, participation=Participation()).state
+    first = initial_checkpoint(task.method, engine, LoopOptions(seed=seed)).state
     if task.is_learned(first):
         yield 0.0, task.loss(engine, first, {})
     for seconds, progress in steps:
@@ -69,7 +68,7 @@ def compare(task: Task, delays: Delays, seed: int, buffers: Sequence[Any] = BUFF
     """Run both loops, the asynchronous one with each buffer until it is there or too late."""
     seconds = delays.among(task.clients, seed)
     engine = InProcess(task.method, task.clients, seed=seed)
-    waited = list(watch(task, engine, timed_rounds(task.method, engine, seconds, seed=seed), seed))
+    waited = list(watch(task, engine, timed_rounds(task.method, engine, seconds, LoopOptions(seed=seed)), seed))
     target = targets(waited)["lowest"]
     patience = PATIENCE * (reached(waited, target, 1) or 0.0)
     longer = task.method.model_copy(update={"rounds": 100 * task.method.rounds})
@@ -77,7 +76,9 @@ def compare(task: Task, delays: Delays, seed: int, buffers: Sequence[Any] = BUFF
     for buffer in buffers:
         engine = InProcess(task.method, task.clients, seed=seed)
         ahead: Curve = []
-        for point in watch(task, engine, asynchronous_rounds(longer, engine, seconds, buffer=buffer, seed=seed), seed):
+        for point in watch(
+            task, engine, asynchronous_rounds(longer, engine, seconds, LoopOptions(seed=seed), buffer=buffer), seed
+        ):
             ahead.append(point)
             if reached(ahead[-STEADY:], target, STEADY) is not None or point[0] > patience:
                 break

@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from cotempo.data import Table, write_clients
-from cotempo.engines.flower.client import Client, free_port
-from cotempo.engines.flower.daemon import wait_until
+from cotempo.engines.flower.coordinator.server import Server
+from cotempo.engines.flower.processes import free_port, wait_until
 from cotempo.engines.flower.provision import Federation, provision
-from cotempo.engines.flower.server import Server
+from cotempo.engines.flower.site.daemon import SiteDaemon
 from cotempo.federation import Method
 
 PATIENCE = 180.0
@@ -43,7 +43,7 @@ def deployment(method: Method, tables: Mapping[str, Table], imports: Sequence[st
             server.stop()
 
 
-def unpack(made: Path, sites: Path, name: str, table: Table, imports: Sequence[str]) -> Client:
+def unpack(made: Path, sites: Path, name: str, table: Table, imports: Sequence[str]) -> SiteDaemon:
     """A site from its kit, with its table beside it."""
     with zipfile.ZipFile(made / "kits" / f"{name}.zip") as kit:
         kit.extractall(sites)
@@ -51,7 +51,7 @@ def unpack(made: Path, sites: Path, name: str, table: Table, imports: Sequence[s
     settings = sites / name / "site.toml"
     text = settings.read_text().replace('data = ""', 'data = "data.csv"')
     settings.write_text(text.replace('# imports = ["our.methods"]', f"imports = {json.dumps(imports)}"))
-    return Client(sites / name)
+    return SiteDaemon(sites / name)
 
 
 def peak_of(server: Server) -> int:

@@ -25,7 +25,6 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from results import write_results
 
 import cotempo as ct
-from cotempo.engines.flower import need_flower
 
 HERE = Path(__file__).parent
 LOADS = {"10 numbers": (10, 30), "200 MB": (50_000_000, 3)}  # float32, and exchanges
@@ -70,12 +69,11 @@ def measure(width: int, exchanges: int) -> list[dict[str, float]]:
         (Path(folder) / "sitecustomize.py").write_text("import marks\n\nmarks.mark()\n")
         path = os.pathsep.join([folder, str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])
         os.environ |= {FOLDER: folder, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
-        need_flower()
-        from cotempo.engines.flower.runtime import OperatorGrid
+        from flwr.superlink.grid import HttpGrid
 
         marks = Marks("server")
-        marks.watch("pushed", OperatorGrid, "push_messages")
-        marks.watch("pulled", OperatorGrid, "pull_messages")
+        marks.watch("pushed", HttpGrid, "push_messages")
+        marks.watch("pulled", HttpGrid, "pull_messages")
         with deployment(method, tables, imports=("loads",)) as server:
             fitted = ct.fit(method, engine="flower", server=server.folder, progress=False)
         assert fitted.digest == ct.fit(method, tables, progress=False).digest

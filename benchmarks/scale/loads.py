@@ -27,7 +27,7 @@ from cotempo.federation import (
     Spec,
     register,
 )
-from cotempo.federation.site import question_to_bytes, receive, reply_to_bytes
+from cotempo.federation.wire import parse_reply, question_to_bytes, reply_to_bytes
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Echo:
     def exchange(self, questions: Sequence[Question]) -> Iterator[Reply]:
         for question in questions:
             question_to_bytes(question)
-            yield receive(question, reply_to_bytes(Reply(question.client, question.step, 0, self.message)))
+            yield parse_reply(question, reply_to_bytes(Reply(question.client, question.step, 0, self.message)))
 
     def memories(self, ledger: Mapping[str, int]) -> Mapping[str, Memory]:
         return {}
@@ -101,7 +101,7 @@ def make_load(name: str, clients: int, rounds: int) -> tuple[Method, dict[str, A
     """A method and its clients."""
     if name == "fedpp":
         tables, _ = ct.make_events(clients=clients, sequences=2, seed=0)
-        method = ct.FedPP(kernel="history", base="poisson", rounds=rounds, inducing=20, compare=False, settle=0)
+        method = ct.FedPP(kernel="history", base="poisson", rounds=rounds, inducing=20, compare=False, refit_rounds=0)
         return method, dict(tables)
     rng = np.random.default_rng(0)
     series = {f"c{number:07d}": Series.from_arrays(rng.normal(size=(2, 1))) for number in range(clients)}

@@ -46,10 +46,10 @@ class Marks:
 def mark() -> None:
     """Watch this process if it is one of a site's two; both name the site's folder on their command lines."""
     words = sys.orig_argv
-    if "cotempo.engines.flower.node" in words:
+    if "cotempo.engines.flower.site.node" in words:
         site = Path(words[words.index("--auth-supernode-private-key") + 1]).parent.name
         watch_node(Marks(f"{site}-node"))
-    elif "cotempo.engines.flower.worker" in words:
+    elif "cotempo.engines.flower.site.worker" in words:
         watch_worker(Marks(f"{Path(words[-2]).name}-worker"))
 
 
@@ -63,11 +63,11 @@ def watch_node(marks: Marks) -> None:
 
 def watch_worker(marks: Marks) -> None:
     """A task is taken and read, the question answered, and the answer handed over."""
-    from cotempo.engines.flower import tasks
-    from cotempo.engines.flower.desk import Desk
+    from cotempo.engines.flower.site import tasks
+    from cotempo.engines.flower.site.service import SiteService
 
     marks.watch("taken", tasks.SiteTask, "__init__")
-    marks.watch("handled", Desk, "handle")
+    marks.watch("handled", SiteService, "handle")
     marks.watch("replied", tasks, "push_message")
 
 

@@ -14,13 +14,14 @@ import cotempo as ct
 from cotempo import learners
 from cotempo.data import Events, Series, Table
 from cotempo.engines.inprocess import InProcess
-from cotempo.events.curve import Curve, log_likelihood
-from cotempo.events.fitted_fedpp import KernelCurve
-from cotempo.events.function_client import likelihood
-from cotempo.events.grid import Grid
-from cotempo.events.record import Record
+from cotempo.events import SharedPrior
+from cotempo.events.intensities.fitted import KernelCurve
+from cotempo.events.intensities.over_time import IntensityOverTime, log_likelihood
+from cotempo.events.records.grid import Grid
+from cotempo.events.records.record import Record
+from cotempo.events.shared_function.client import likelihood
 from cotempo.federation import Method, Rng, Roster
-from cotempo.federation.rounds import pose
+from cotempo.federation.rounds import make_questions
 
 if TYPE_CHECKING:
     import torch
@@ -62,35 +63,34 @@ class Intensities(Task):
     def is_learned(self, state: Any) -> bool:
         """Once rounds of learning have begun, until their last."""
         ask = self.method.model_copy(update={"rounds": 10**9}).ask(state, ["x"], Rng(0))
-        return ask is not None and ask.phase in self.method.late
+        return ask is not None and ask.phase in self.method.staleness
 
     def loss(self, engine: InProcess, state: Any, ledger: Mapping[str, int]) -> float:
         """Minus the gain in nats per held-out event over the client's own constant rate, over all events."""
         method, names = self.method, engine.names()
         ask = method.model_copy(update={"rounds": 10**9}).ask(state, names, Rng(0))
-        questions = pose(ask, "loss", 1, 1, [ledger, ledger])
+        questions = make_questions(ask, "loss", 1, 1, [ledger, ledger])
         sites = [engine.sites[name] for name in names]
         memories = [site.memory(ledger.get(site.client, 0)) for site in sites]
         rngs = [Rng(0, "loss", site.client) for site in sites]
         answers = method.answer_all(questions, [site.prepared for site in sites], memories, rngs)
         gains, events = [], []
-        learned = None if state.function is None else replace(state.function, kept="function")
         for name, (_, memory) in zip(names, answers, strict=True):
-            if memory.kernel is not None:
-                gains.append(gain(KernelCurve(method, memory.kernel), self.held[name]))
+            if isinstance(method, SharedPrior):
+                gains.append(gain(KernelCurve(method, memory), self.held[name]))
             else:
-                gains.append(likelihood(learned, memory.function, Record.of(self.held[name]))["gain"])
+                learned = replace(state, kept="function")
+                gains.append(likelihood(learned, memory, Record.of(self.held[name]))["gain"])
             events.append(self.held[name].rows)
         return -float(np.average(gains, weights=events))
 
 
-def gain(curve: Curve, events: Events) -> float:
-    """As `Curve.score` has it, without the draws it makes besides."""
+def gain(curve: IntensityOverTime, events: Events) -> float:
+    """As `IntensityOverTime.score` has it, without the draws it makes besides."""
     record, cells = Record.of(events), Grid(*WINDOW, 1000)
     count, exposure = cells.count(record), cells.expose(record)
     told, flat = (
-        log_likelihood(count, exposure, rate)
-        for rate in (curve.evaluate(cells.middles)[0], np.full(1000, curve.reference))
+        log_likelihood(count, exposure, rate) for rate in (curve.mean(cells.middles), np.full(1000, curve.reference))
     )
     return float((told - flat) / max(count.sum(), 1.0))
 
@@ -177,6 +177,6 @@ def _fedpp(name: str, **parameters: Any) -> Callable[[int, int], Task]:
 
 TASKS: dict[str, Callable[[int, int], Task]] = {
     "fedpp-paper": _fedpp("fedpp-paper", preset="paper", rounds=40, cells=100),
-    "fedpp": _fedpp("fedpp", kernel="history", base="poisson", rounds=30, compare=False, settle=0),
+    "fedpp": _fedpp("fedpp", kernel="history", base="poisson", rounds=30, compare=False, refit_rounds=0),
     "fedavg": lambda clients, seed: Forecasts("fedavg", clients, seed),
 }

@@ -131,8 +131,8 @@ def measure_detector(together: bool, variant: str, learn: Clients, test: Clients
     else:
         fitted = {name: method.fit(table, seed=seed, progress=False) for name, table in learn.items()}
     seconds = time.perf_counter() - began
-    told = variant in ("unseen", "unlabelled")
-    scores = judge(test, lambda client, table, k: fitted[client].detect(table, events=k if told else None).event)
+    given = variant in ("unseen", "unlabelled")
+    scores = judge(test, lambda client, table, k: fitted[client].detect(table, events=k if given else None).event)
     unknown = scores
     if variant == "unseen":
         unknown = judge(test, lambda client, table, _: follow(fitted[client], table))

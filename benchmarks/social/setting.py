@@ -1,4 +1,4 @@
-"""What all social experiments share: the clients, the variants of their data, the split, and the label-free rows."""
+"""Shared by all social experiments: the clients, the variants of their data, the split, and the label-free rows."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ sys.path[:0] = [str(Path(__file__).parents[1])]
 from cotempo.data import Posts, make_posts, read_posts  # noqa: E402
 from cotempo.engines.inprocess import InProcess  # noqa: E402
 from cotempo.federation import Outcome  # noqa: E402
-from cotempo.federation.rounds import rounds  # noqa: E402
-from cotempo.runs.folder import describe_step  # noqa: E402
+from cotempo.runs.records import describe_step  # noqa: E402
 from cotempo.social.clustering import cluster_scores, group_known, group_unknown  # noqa: E402
-from cotempo.social.encoder import CharacterEncoder  # noqa: E402
-from cotempo.social.encoder_cache import CachedEncoder  # noqa: E402
+from cotempo.social.encoders.cache import CachedEncoder  # noqa: E402
+from cotempo.social.encoders.characters import CharacterEncoder  # noqa: E402
+from cotempo.social.encoders.pretrained import OnnxEncoder  # noqa: E402
 from cotempo.social.keywords import find_keywords, remove_keywords  # noqa: E402
-from cotempo.social.pretrained import OnnxEncoder  # noqa: E402
+from cotempo.testing import drive  # noqa: E402
 
 Clients = dict[str, Posts]
 Split = tuple[Clients, Clients]
@@ -34,7 +34,7 @@ TAG = re.compile(r"#\w+")
 
 
 def data_file() -> Path | None:
-    """The real clients, where they are at hand."""
+    """Return the file of real clients, if available."""
     root = Path(os.environ.get("COTEMPO_DATA", Path(__file__).parents[2].parent / "shared" / "data"))
     path = root / "social" / "crisis_clients.parquet"
     return path if path.exists() else None
@@ -99,7 +99,7 @@ def split(clients: Clients, seed: int, *, labels: float = 1.0, unseen: bool = Fa
 
 
 def judge(test: Clients, find: Callable[[str, Posts, int], Iterable[Any]]) -> dict[str, Any]:
-    """Scores of found events against true ones, means over clients and per client; `find` is told the true number."""
+    """Scores of found events against true ones, means over clients and per client; `find` is given the true number."""
     clients = {
         name: dict(cluster_scores(table.event, list(find(name, table, len(set(table.event))))))
         for name, table in test.items()
@@ -152,7 +152,7 @@ def run_method(method: Any, clients: Clients, seed: int, wrap: Callable[[Any], A
     engine = wrap(InProcess(method, clients, seed=seed))
     ledger: dict[str, int] = {}
     history = []
-    for step in rounds(method, engine, seed=seed):
+    for step in drive(method, engine, seed=seed):
         ledger |= step.answers.versions
         history.append(describe_step(step))
         state = step.state

@@ -1,8 +1,8 @@
-"""What the parts cost: structural entropy, the graph, BOLA's search, a stream, and a million posts end to end.
+"""Costs of the parts: structural entropy, the graph, BOLA's search, a stream, and a million posts end to end.
 
 python benchmarks/social/speed.py [--only entropy,excess,graph,bola,stream,million] [--collect]
 
-Ask for one at a time where memory matters: what is told is the most the process has held.
+Run one at a time where memory matters: the peak of the process is reported.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from tables import with_error  # noqa: E402
 
 from cotempo.data import Posts, make_posts  # noqa: E402
 from cotempo.social import CharacterEncoder, DAMe, EventDetector  # noqa: E402
-from cotempo.social.attributes import extract_attributes  # noqa: E402
 from cotempo.social.bola import search_weight  # noqa: E402
 from cotempo.social.clustering import group_known, mutual_information  # noqa: E402
 from cotempo.social.entropy import group_by_entropy, structural_entropy  # noqa: E402
-from cotempo.social.graph import PostGraph  # noqa: E402
+from cotempo.social.graph_model.attributes import extract_attributes  # noqa: E402
+from cotempo.social.graph_model.graph import join_posts  # noqa: E402
 
 PIECE = 50_000
 STREAMS = range(5, 10)
@@ -46,7 +46,7 @@ def seconds(call: Callable[[], Any]) -> float:
 
 
 def gigabytes() -> float:
-    """The most memory this process has held."""
+    """Return the peak memory of this process."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
 
 
@@ -103,7 +103,7 @@ def graph(count: int = 100_000) -> Found:
     posts = Posts([np.nan] * count, ("",) * count, author=authors(count), hashtags=tuple(tags(count)))
     bags = extract_attributes(posts)
     before = gigabytes()
-    spent = seconds(lambda: PostGraph.build(bags))
+    spent = seconds(lambda: join_posts(bags))
     return {f"{count} posts, seconds": spent, "gigabytes": gigabytes(), "gigabytes before": before}
 
 
@@ -152,7 +152,7 @@ def million(count: int = 1_000_000, events: int = 100) -> Found:
     pieces = [encoder.encode(text[start : start + PIECE]) for start in range(0, count, PIECE)]
     vectors = np.concatenate(pieces)
     encoded = time.perf_counter()
-    edges = PostGraph.build(extract_attributes(posts)).edges.nnz
+    edges = join_posts(extract_attributes(posts)).nnz
     built = time.perf_counter()
     found = group_known(vectors, events)
     done = time.perf_counter()

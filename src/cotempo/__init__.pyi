@@ -41,6 +41,7 @@ from .networks import score_network as score_network
 from .runs.run import dry_run as dry_run
 from .runs.run import fit as fit
 from .runs.run import resume as resume
+from .runs.run import run as run
 from .runs.run import simulate_delays as simulate_delays
 from .series import FedMoments as FedMoments
 from .series import FedTDD as FedTDD

@@ -26,7 +26,7 @@ def need_device(name: Device) -> None:
     """Raise `ParameterError` unless this machine has a device."""
     if not has_device(name):
         raise ParameterError(
-            f"device must be one that this machine has, torch finds no GPU here, was given {name!r}; leave device out "
+            f"device must be one that this machine has, torch finds no GPU here, got {name!r}; leave device out "
             "to compute on the CPU"
         )
 

@@ -16,7 +16,7 @@ VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 def set_threads(threads: int) -> threadpool_limits:
     """Give BLAS, OpenMP and torch this many threads from now on, whether they are loaded already or later.
 
-    No more than there are cores: torch starts no more by itself, but would if it were told to. For processes of our
+    No more than there are cores: torch starts no more by itself, but would if asked to. For processes of our
     own; returns what can restore the limits of the libraries loaded so far.
     """
     threads = min(threads, len(os.sched_getaffinity(0)))
@@ -51,6 +51,6 @@ def limit_threads(threads: int) -> Iterator[None]:
 
 
 def usual_threads() -> int:
-    """Return how many threads a library takes that nobody has told otherwise."""
-    told = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
-    return int(told) if told.isdigit() and int(told) else len(os.sched_getaffinity(0))
+    """Return how many threads a library uses by default."""
+    given = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    return int(given) if given.isdigit() and int(given) else len(os.sched_getaffinity(0))

@@ -6,6 +6,8 @@ is `Sound` with one planted bug.
 
 from __future__ import annotations
 
+import math
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -160,3 +162,52 @@ class BreaksItsBatch(Sound):
 
     def answer_all(self, questions: Any, prepared: Any, memories: Any, rngs: Any) -> Any:
         raise ValueError("no cohort, please")
+
+
+class AcceptsAnyWeight(Sound):
+    """Lets a sender count as much as it likes, also less than nothing."""
+
+    def expects(self, state: State, phase: str) -> Expect:
+        return replace(super().expects(state, phase), weight=(-math.inf, math.inf))
+
+
+class DependsOnItsProcess(Sound):
+    """Takes a number from the process it runs in."""
+
+    def answer(self, question: Question, prepared: Any, memory: Memory, rng: Rng) -> tuple[Message, Memory]:
+        message, memory = super().answer(question, prepared, memory, rng)
+        return Message({"move": message["move"] + 1e-6 * os.getpid()}), memory
+
+
+class RemembersAList(Sound):
+    """Keeps a list, which has no place on disk."""
+
+    def answer(self, question: Question, prepared: Any, memory: Memory, rng: Rng) -> tuple[Message, Memory]:
+        message, moved = super().answer(question, prepared, Memory(np.array(memory.place)), rng)
+        return message, Memory(moved.place.tolist())
+
+
+class AsksFewerWhenOneIsMissing(Sound):
+    """Asks only the first client unless all four are there."""
+
+    def ask(self, state: State, cohort: Sequence[str], rng: Rng) -> Ask | None:
+        ask = super().ask(state, cohort, rng)
+        return ask if ask is None or len(cohort) == 4 else replace(ask, to=cohort[:1])
+
+
+class NeverAsks(Sound):
+    """Learns nothing from anybody, so that nobody is missed."""
+
+    def ask(self, state: State, cohort: Sequence[str], rng: Rng) -> Ask | None:
+        ask = super().ask(state, cohort, rng)
+        return ask and replace(ask, to=())
+
+
+class Sums(Sound):
+    """Sound, with nothing but a sum: a reply that counted twice would show."""
+
+    def absorb(self, state: State, answers: Answers, public: Table | None, rng: Rng) -> tuple[State, Metrics]:
+        return replace(state, total=state.total + answers.sum["move"], round=state.round + 1), {}
+
+    def expects(self, state: State, phase: str) -> Expect:
+        return replace(super().expects(state, phase), sums=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import planted
@@ -10,6 +11,7 @@ import pytest
 
 from cotempo.data import Series
 from cotempo.federation import Method
+from cotempo.federation.rounds import ReplyCheck
 from cotempo.testing import CHECKS, check_method
 
 
@@ -28,6 +30,11 @@ CAUGHT_BY = {
     "WritesOnItsQuestion": "verbs_change_nothing_they_are_given",
     "DriftsWhenAnAnswerIsLost": "a_lost_answer_is_a_lost_question",
     "BreaksItsBatch": "batched_equals_looped",
+    "AcceptsAnyWeight": "bad_messages_are_left_out",
+    "DependsOnItsProcess": "every_engine_gives_the_same_bits",
+    "RemembersAList": "state_and_memory_survive_disk",
+    "AsksFewerWhenOneIsMissing": "churn_costs_only_the_affected",
+    "NeverAsks": "below_quorum_stops",
 }
 
 
@@ -36,6 +43,22 @@ def test_planted_bug_is_caught(name: str, clients: dict[str, Series], tmp_path: 
     method: Method = getattr(planted, name)()
     with pytest.raises(AssertionError):
         CHECKS[CAUGHT_BY[name]](method, clients, None, tmp_path)
+
+
+def test_a_loop_that_counts_duplicates_is_caught(
+    clients: dict[str, Series], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def trusting(self: ReplyCheck, questions: Any, expect: Any) -> Any:
+        return self.engine.exchange(questions)
+
+    CHECKS["duplicates_change_nothing"](planted.Sums(), clients, None, tmp_path)
+    monkeypatch.setattr(ReplyCheck, "exchange", trusting)
+    with pytest.raises(AssertionError, match="a duplicate answer counted"):
+        CHECKS["duplicates_change_nothing"](planted.Sums(), clients, None, tmp_path)
+
+
+def test_every_check_has_a_bug_that_it_catches() -> None:
+    assert {*CAUGHT_BY.values(), "duplicates_change_nothing"} == {*CHECKS}
 
 
 def test_sound_method_passes(clients: dict[str, Series]) -> None:

@@ -167,7 +167,7 @@ CASES: list[tuple[str, Callable[..., Any], Make, list[tuple[str | None, str | No
         "ragged rows in a damaged gzip",
         read_series,
         raw(gzip.compress(b"time,x\n0\n" + b"".join(b"%d,1\n" % row for row in range(9**6)))[:-9999], "d.csv.gz"),
-        [(None, None, None, "whole gzip file")],
+        [(None, None, None, "complete gzip file")],
     ),
     ("time of no kind", read_events, frame(time=[[0], [1]]), [(None, "time", None, "numbers or timestamps")]),
     (
@@ -207,12 +207,12 @@ CASES: list[tuple[str, Callable[..., Any], Make, list[tuple[str | None, str | No
     ("all-missing column", read_series, csv("time,x,y\n0,1,\n1,2,NA\n"), [(None, "y", None, "at least one value")]),
     ("truncated Parquet", read_series, truncated_parquet, [(None, None, None, "damaged or cut short")]),
     ("damaged Parquet", read_series, damaged_parquet, [(None, None, None, "damaged or cut short")]),
-    ("not gzip", read_series, raw(b"time,x\n0,1\n", "d.csv.gz"), [(None, None, None, "whole gzip file")]),
+    ("not gzip", read_series, raw(b"time,x\n0,1\n", "d.csv.gz"), [(None, None, None, "complete gzip file")]),
     (
         "truncated gzip",
         read_series,
         raw(gzip.compress(os.urandom(4000).hex().encode())[:-2000], "d.csv.gz"),
-        [(None, None, None, "whole gzip file")],
+        [(None, None, None, "complete gzip file")],
     ),
     ("nothing there", read_series, the("no/such/file.csv"), [(None, None, None, "there is nothing at")]),
     ("another ending", read_series, csv("time,x\n0,1\n", "data.xlsx"), [(None, None, None, "must end in .csv")]),

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
@@ -60,6 +61,20 @@ def test_clients_that_disagree_are_named() -> None:
     assert describe(clients).warnings == ("b: columns or unit differ from those of a",)
 
 
+def test_dataframes_and_notebooks_show_one_row_per_client() -> None:
+    clients = {f"<b>{number}": Series.from_arrays([[1.0], [2.0]]) for number in range(25)}
+    found = describe(clients)
+    frame = found.to_frame()
+    assert frame.columns.tolist() == ["client", "rows", "sequences", "start", "end", "gaps", "missing"]
+    assert frame["client"].tolist() == sorted(clients)
+    assert pl.DataFrame(found).shape == (25, 7)
+    page = found._repr_html_()
+    assert "series: 25 clients, 50 rows" in page
+    assert "&lt;b&gt;0</td><td>2</td>" in page
+    assert "and 5 more" in page
+    assert "<b>0" not in page
+
+
 @pytest.mark.parametrize("make", [make_events, make_series, make_posts])
 def test_json_can_hold_it(make: Any) -> None:
     found = describe(make()[0])
@@ -71,7 +86,7 @@ def test_json_can_hold_it(make: Any) -> None:
 def test_nothing_to_describe() -> None:
     with pytest.raises(DataError, match="at least one client"):
         describe({})
-    with pytest.raises(DataError, match="must hold Events, Series or Posts, got int"):
+    with pytest.raises(DataError, match=r"must hold a table \(.*\), got int"):
         describe({"a": 3})  # type: ignore[dict-item]
 
 

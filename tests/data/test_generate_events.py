@@ -13,7 +13,7 @@ from scipy.stats import kstest
 from cotempo.data import make_events
 from cotempo.errors import ParameterError
 
-KINDS: list[Any] = ["poisson", "hawkes", "self-correcting"]
+KINDS: list[Any] = ["poisson", "hawkes"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -55,8 +55,6 @@ def test_long_run_rates() -> None:
     hawkes, truth = make_events(1, 1, 5000.0, "hawkes", excitation=0.6, seed=0)
     stationary = truth.rates["client-0"] / (1 - 0.6)
     assert hawkes["client-0"].rows / 5000 == pytest.approx(stationary, rel=0.05)
-    steady, truth = make_events(1, 1, 2000.0, "self-correcting", seed=0)
-    assert steady["client-0"].rows / 2000 == pytest.approx(truth.rates["client-0"], rel=0.01)
 
 
 def test_clients_share_a_shape_and_have_their_own_rates() -> None:
@@ -87,7 +85,7 @@ def test_equal_seeds_equal_events_and_more_clients_change_no_other() -> None:
         ({"clients": 0}, "clients must be"),
         ({"sequences": 1.5}, "sequences must be"),
         ({"length": 0}, "length must be a number, more than 0"),
-        ({"rate": float("nan")}, "rate must be"),
+        ({"spread": float("nan")}, "spread must be"),
         ({"excitation": 1.0}, "excitation must be"),
         ({"kind": "hawks"}, "did you mean 'hawkes'"),
         ({"seed": -1}, "a seed must be"),

@@ -52,11 +52,11 @@ def test_windows_use_less_and_guess_worse() -> None:
 
 
 def test_rows_that_are_left_out_are_not_taken_for_neighbours() -> None:
-    clients, truth = make_series(1, 1, 9, 1, factors=1, persistence=0.9, seed=0)
+    clients, truth = make_series(1, 1, 9, 1, factors=1, seed=0)
     sparse = clients["client-0"].select([0, 8])
     blank, _ = hide(sparse, np.array([[False], [True]]))
     shared = float(truth.loadings[0, 0] ** 2)
-    weight = 0.9**8 * shared / (shared + truth.noise**2)
+    weight = truth.persistence**8 * shared / (shared + truth.noise**2)
     assert truth.conditional_mean(blank)[1, 0] == pytest.approx(weight * blank.values[0, 0])
 
 
@@ -66,24 +66,6 @@ def test_series_have_the_told_covariance() -> None:
     expected = truth.covariance(np.arange(12.0))
     error = np.sqrt((np.outer(np.diag(expected), np.diag(expected)) + expected**2) / 400)
     assert (np.abs(np.cov(cells.T) - expected) < 5 * error).all()
-    assert np.allclose(np.diag(truth.correlation()), 1)
-
-
-def test_sines_are_known_without_their_noise() -> None:
-    clients, truth = make_series(2, 1, 100, kind="sines", missing=0.2, seed=1)
-    series = clients["client-1"]
-    residual = truth.complete["client-1"].values - truth.mean(series.time)
-    assert residual.std() == pytest.approx(truth.noise, rel=0.15)
-    hidden = np.isnan(series.values)
-    assert np.allclose(truth.conditional_mean(series)[hidden], truth.mean(series.time)[hidden])
-
-
-def test_levels_need_the_client() -> None:
-    clients, truth = make_series(2, 1, 20, spread=2.0, missing=0.2)
-    with pytest.raises(ParameterError, match="as their levels differ, got None"):
-        truth.conditional_mean(clients["client-0"])
-    assert np.isfinite(truth.conditional_mean(clients["client-0"], "client-0")).all()
-    assert not np.allclose(truth.levels["client-0"], truth.levels["client-1"])
 
 
 def test_share_of_missing_cells_and_seeds() -> None:
@@ -100,10 +82,8 @@ def test_share_of_missing_cells_and_seeds() -> None:
     [
         ({"length": 0}, "length must be"),
         ({"features": True}, "features must be"),
-        ({"persistence": 1.0}, "persistence must be"),
         ({"noise": 0}, "noise must be"),
         ({"missing": 1.0}, "missing must be"),
-        ({"kind": "sine"}, "did you mean 'sines'"),
     ],
 )
 def test_wrong_sizes_are_refused(options: dict[str, Any], words: str) -> None:

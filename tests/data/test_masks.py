@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cotempo.data import Series, hide, mask_cells, mask_features, mask_rows
+from cotempo.data import Series, hide, mask_cells, mask_rows
 from cotempo.errors import ParameterError
 
 
@@ -17,15 +17,13 @@ from cotempo.errors import ParameterError
 def test_masks_hide_the_asked_share(rows: int, features: int, rate: float, seed: int) -> None:
     shape = (rows, features)
     assert mask_cells(shape, rate, seed).sum() == round(rate * rows * features)
-    by_row, by_feature = mask_rows(shape, rate, seed), mask_features(shape, rate, seed)
-    assert by_row.shape == by_feature.shape == shape
+    by_row = mask_rows(shape, rate, seed)
+    assert by_row.shape == shape
     assert (by_row.all(axis=1) == by_row.any(axis=1)).all()
     assert by_row[:, 0].sum() == round(rate * rows)
-    assert (by_feature.all(axis=0) == by_feature.any(axis=0)).all()
-    assert by_feature[0].sum() == round(rate * features)
 
 
-@pytest.mark.parametrize("make", [mask_cells, mask_rows, mask_features])
+@pytest.mark.parametrize("make", [mask_cells, mask_rows])
 def test_equal_seeds_equal_masks(make: Any) -> None:
     first = make((20, 10), 0.5, 1)
     assert np.array_equal(first, make((20, 10), 0.5, np.random.default_rng(1)))

@@ -48,6 +48,23 @@ def test_frames_have_as_many_rows(table: Any) -> None:
         table.to_frame("panda")
 
 
+EVIL = "<script>alert(1)</script>"
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        (Series.from_arrays([[1.0], [1.0]], features=(EVIL,)), ("Series", "<td>rows</td><td>2</td>", "is constant")),
+        (Events.from_arrays([[1.0]], (0, 4), [[EVIL]]), ("Events", "<td>sequences</td><td>1</td>", "marks")),
+        (Posts(time=[0.0], text=(EVIL,), event=(EVIL,)), ("Posts", "<td>labels</td><td>1</td>", "time, event")),
+    ],
+)
+def test_notebooks_show_a_short_summary(table: Any, words: tuple[str, ...]) -> None:
+    page = table._repr_html_()
+    assert all(word in page for word in words)
+    assert "<script" not in page
+
+
 RESULTS = [
     ct.Network(np.array([[0.0, 0.5], [0.0, 0.0]]), np.zeros((1, 2, 2)), ("a", "b")),
     ct.rank_edges({"a": make_series(1, 30, 2)[0]["client-0"]}, score="granger"),

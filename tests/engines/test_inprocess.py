@@ -11,11 +11,12 @@ import pytest
 from toys import Notes, Walk, make_clients
 
 import cotempo as ct
-from cotempo.engines import open_engine
+from cotempo.engines.inprocess import InProcess
+from cotempo.engines.settings import InProcessSettings, engine_settings
 from cotempo.errors import DataError, ParameterError, SchemaError
 from cotempo.federation import Question
-from cotempo.federation.rounds import rounds
 from cotempo.storage.tree import digest
+from cotempo.testing import drive
 from cotempo.testing.engines import direct
 
 CLIENTS = make_clients(4)
@@ -31,7 +32,7 @@ class Batch(Walk):
 
 
 def last(method: Walk, engine: Any) -> str:
-    return digest(list(rounds(method, engine))[-1].state)
+    return digest(list(drive(method, engine))[-1].state)
 
 
 def test_a_batch_is_used_where_a_method_offers_one() -> None:
@@ -43,20 +44,20 @@ def test_a_batch_is_used_where_a_method_offers_one() -> None:
 
 def test_an_exception_in_a_batch_costs_only_the_client_at_fault() -> None:
     trouble = {"victim": "c", "at": 2, "trouble": "raise"}
-    steps = list(rounds(Batch(**trouble), direct(Batch(**trouble), CLIENTS, batched=True)))
+    steps = list(drive(Batch(**trouble), direct(Batch(**trouble), CLIENTS, batched=True)))
     (failure,) = steps[1].answers.failures
     assert (failure.client, failure.kind) == ("c", "ValueError")
-    looped = list(rounds(Walk(**trouble), direct(Walk(**trouble), CLIENTS)))
+    looped = list(drive(Walk(**trouble), direct(Walk(**trouble), CLIENTS)))
     assert digest(steps[-1].state) == digest(looped[-1].state)
 
 
 def test_a_lost_memory_in_a_batch_costs_only_its_client() -> None:
     method, notes = Batch(), Notes()
-    list(rounds(method, direct(method, CLIENTS, batched=True), keeper=notes))
+    list(drive(method, direct(method, CLIENTS, batched=True), recorder=notes))
     start = notes.checkpoints[2]
     engine = direct(method, CLIENTS, batched=True)
     engine.restore({name: memory for name, memory in start.memories.items() if name != "a"}, start.ledger)
-    step = next(rounds(method, engine, start=start))
+    step = next(drive(method, engine, start=start))
     assert [(failure.client, failure.kind) for failure in step.answers.failures] == [("a", "MemoryLost")]
     assert step.answers.names == ("b", "c", "d")
 
@@ -83,8 +84,8 @@ class Careless(Batch):
 @pytest.mark.parametrize(
     ("fault", "about"),
     [
-        ("one too few", "must return 4 answers, one a client, it returned 3"),
-        ("one too many", "must return 4 answers, one a client, it returned 5"),
+        ("one too few", "must return 4 answers, one per client, got 3"),
+        ("one too many", "must return 4 answers, one per client, got 5"),
         ("no message", "a Message and a memory for client b"),
         ("no memory", "a Message and a memory for client b"),
         ("nothing", "TypeError"),
@@ -108,7 +109,7 @@ class Speechless(Batch):
 def test_an_answer_that_is_no_message_is_a_failure_of_its_client() -> None:
     method = Speechless()
     with pytest.warns(UserWarning, match="for client b"):
-        steps = list(rounds(method, direct(method, CLIENTS, batched=True)))
+        steps = list(drive(method, direct(method, CLIENTS, batched=True)))
     assert [(f.client, f.step, f.kind) for step in steps for f in step.answers.failures] == [("b", 2, "MessageError")]
 
 
@@ -131,7 +132,7 @@ def test_tables_of_another_kind_are_refused_by_client() -> None:
     ("options", "match"),
     [
         ({"name": "inproces"}, "did you mean 'inprocess'"),
-        ({"name": "inprocess", "workers": -1}, "workers must be at least 0"),
+        ({"name": "inprocess", "workers": -1}, "workers: .*greater than or equal to 0, got -1"),
         ({"name": "inprocess", "deadline": 3.0}, "a deadline needs workers"),
         ({"name": "inprocess", "server": "/nowhere"}, "the engine inprocess has no option 'server', which is for flow"),
         ({"name": "inprocess", "participants": ("a",)}, "no option 'participants', which is for flower"),
@@ -146,7 +147,7 @@ def test_tables_of_another_kind_are_refused_by_client() -> None:
 def test_wrong_options_are_refused(options: dict[str, Any], match: str) -> None:
     name, rest = options["name"], {key: value for key, value in options.items() if key != "name"}
     with pytest.raises(ParameterError, match=match):
-        open_engine(name, Walk(), CLIENTS, seed=0, **rest)
+        engine_settings(name, **rest).open(Walk(), CLIENTS, seed=0, run="run", shields=())
 
 
 @pytest.mark.parametrize(
@@ -168,6 +169,6 @@ def test_fit_refuses_what_its_engine_does_not_have(options: dict[str, Any], matc
 
 
 def test_workers_are_asked_one_by_one_and_direct_calls_in_a_batch_unless_told_otherwise() -> None:
-    assert open_engine("inprocess", Batch(), CLIENTS, seed=0).batched  # type: ignore[attr-defined]
-    assert not open_engine("inprocess", Batch(), CLIENTS, seed=0, batched=False).batched  # type: ignore[attr-defined]
+    assert InProcess(Batch(), CLIENTS, seed=0).batched
+    assert not InProcess(Batch(), CLIENTS, InProcessSettings(batched=False), seed=0).batched
     assert ct.fit(Walk(), CLIENTS, workers=1).digest == ct.fit(Walk(), CLIENTS, batched=False).digest

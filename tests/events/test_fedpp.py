@@ -5,10 +5,9 @@ import cotempo as ct
 from cotempo.data import Events, make_events, split_by_sequence
 from cotempo.errors import DataError, ParameterError
 from cotempo.events import FedPP, SigmoidCox, coverage, rescaling_test
-from cotempo.events.curve import Curve
-from cotempo.events.function_messages import expects
-from cotempo.events.function_server import gamma_from_moments
-from cotempo.events.function_state import first_state
+from cotempo.events.intensities.over_time import IntensityOverTime
+from cotempo.events.shared_function.method import gamma_from_moments
+from cotempo.events.shared_function.state import first_state
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +66,9 @@ def test_events_beyond_the_learned_span_are_scored_with_their_exposure(shared):
     inside, beyond = (start, end), (start, end + 0.5 * (end - start))
     for window in (inside, beyond):
         times = np.linspace(*window, 60)[1:-1]
-        assert model.score(times, window)["gain"] == pytest.approx(Curve.score(model, times, window)["gain"], abs=0.01)
+        assert model.score(times, window)["gain"] == pytest.approx(
+            IntensityOverTime.score(model, times, window)["gain"], abs=0.01
+        )
 
 
 def test_a_client_without_events_leans_on_the_others(poisson):
@@ -99,7 +100,7 @@ def test_few_sequences_each_have_levels_of_their_own(base, sequences):
     """Busy and quiet are told by levels or by time; either way what is used is what was learned."""
     clients, kernel = staggered(sequences), {"kernel": "time", "cells": 60}
     if base:
-        kernel = {"kernel": "history", "base": base, "rounds": 3, "settle": 1, "inducing": 6}
+        kernel = {"kernel": "history", "base": base, "rounds": 3, "refit_rounds": 1, "inducing": 6}
     fitted = FedPP(**kernel).fit(clients)
     for name, table in clients.items():
         score = fitted[name].score(table)
@@ -124,7 +125,7 @@ def test_history_finds_excitation():
     clients, new = split_by_sequence(everything, (0.5, 0.5))
     fitted = FedPP(kernel="history", rounds=5, base_rounds=10, inducing=20, cells=60, compare=False).fit(clients)
     model = fitted["client-0"]
-    assert fitted.state.function.design.base == "hawkes"
+    assert fitted.state.design.base == "hawkes"
     assert model.score(new["client-0"])["gain"] > 0.05
     assert model.score(new["client-0"])["count_ratio"] == pytest.approx(1, abs=0.2)
     quiet, excited = model.intensity([5.0], []).mean[0], model.intensity([5.0], [4.7, 4.8, 4.9]).mean[0]
@@ -152,7 +153,7 @@ def test_the_published_method_learns(poisson, aggregation):
     for name in taking_part:
         band = fitted[name].intensity(times)
         assert np.corrcoef(band.mean, poisson[1].intensity(name, times))[0, 1] > 0.5
-    assert (fitted.state.kernel.deviation > 0).all()
+    assert (fitted.state.deviation > 0).all()
 
 
 def test_results_survive_disk_and_have_pictures(shared, poisson, tmp_path):
@@ -174,7 +175,7 @@ def test_waits_do_not_depend_on_comparing(kernel):
         FedPP(kernel=kernel, compare=compare, **sizes).fit(clients, progress=False) for compare in (True, False)
     )
     for name in clients:
-        compared, plain = (one.outcome.memories[name].function.waits for one in (with_, without))
+        compared, plain = (one.outcome.memories[name].waits for one in (with_, without))
         assert set(compared) == set(plain)
         for model in plain:
             np.testing.assert_array_equal(compared[model], plain[model])
@@ -188,7 +189,7 @@ def test_bands_and_draws_hold_what_the_inducing_points_leave_open():
     features = np.array([[0.0] * 5, [40.0] * 5])
     posterior = model.posterior(features)
     known, nowhere = posterior.relative().deviation
-    amplitude = float(np.exp(fitted.state.function.kernel[0]))
+    amplitude = float(np.exp(fitted.state.kernel[0]))
     assert nowhere**2 == pytest.approx(0.25 * amplitude + float(posterior.root[-1, -1]) ** -2, rel=0.05)
     drawn = np.log(posterior.draw(4000, np.random.default_rng(0)))
     near_linear = posterior._replace(residual=0.01 * posterior.residual, spread=0.01 * posterior.spread)
@@ -207,7 +208,7 @@ def test_bands_of_levels_count_no_uncertainty_twice():
         for name, size in sizes.items()
     }
     fitted = FedPP(kernel="time", cells=48, compare=False).fit(clients)
-    line = fitted.state.function.timeline
+    line = fitted.state.timeline
     assert np.isfinite(line.own[0])
     for name, size in sizes.items():
         drawn = fitted[name].draw(np.linspace(0.1, 9.9, 200), 4000, np.random.default_rng(0)).mean(axis=1)
@@ -216,7 +217,7 @@ def test_bands_of_levels_count_no_uncertainty_twice():
 
 def test_what_is_reported_was_not_chosen_on_the_same_events():
     """Two models that differ by chance only: the better of the two on each half would be reported as a gain."""
-    from cotempo.events.function_server import _best
+    from cotempo.events.shared_function.method import _best
 
     rng = np.random.default_rng(0)
     gains = np.stack([np.zeros((4000, 10)), rng.normal(size=(4000, 10))], axis=-1)
@@ -229,7 +230,7 @@ def test_what_is_reported_was_not_chosen_on_the_same_events():
 
 def test_sharp_curves_are_followed():
     """Twenty periods and a step, which no long length scale follows: the default is as good as the best simple one."""
-    from cotempo.events import FedSimple
+    from cotempo.events import FedPointProcess
 
     rng = np.random.default_rng(3)
 
@@ -244,7 +245,7 @@ def test_sharp_curves_are_followed():
     for kind in ("waves", "step"):
         clients, new = ({f"c{i}": draw(kind, size) for i in range(3)} for size in (5, 20))
         fitted = FedPP(kernel="time", compare=False, window=(0.0, 50.0)).fit(clients)
-        simple = [FedSimple(process=name).fit(clients) for name in ("profile", "histogram", "density", "steps")]
+        simple = [FedPointProcess(process=name).fit(clients) for name in ("profile", "histogram", "density", "steps")]
         ours, *others = (
             np.mean([models[name].score(new[name])["gain"] for name in clients]) for models in (fitted, *simple)
         )
@@ -255,9 +256,9 @@ def test_auto_takes_history_only_where_it_pays():
     excited, _ = make_events(clients=4, sequences=20, kind="hawkes", excitation=0.8, seed=4)
     plain, _ = make_events(clients=4, sequences=10, seed=4)
     small = {"rounds": 4, "base_rounds": 6, "inducing": 12, "cells": 60, "compare": False}
-    assert FedPP(**small).fit(excited).state.function.kept in ("base", "function")
+    assert FedPP(**small).fit(excited).state.kept in ("base", "function")
     time = FedPP(**small).fit(plain)
-    assert time.state.function.kept == "curve"
+    assert time.state.kept == "curve"
     alone = FedPP(kernel="time", cells=60, compare=False).fit(plain)
     np.testing.assert_array_equal(time["client-0"].intensity([3.0]).mean, alone["client-0"].intensity([3.0]).mean)
 
@@ -265,9 +266,9 @@ def test_auto_takes_history_only_where_it_pays():
 def test_who_is_not_here_gets_the_shared_function(shared):
     from dataclasses import replace
 
-    from cotempo.events.fitted_fedpp import FittedFedPP
+    from cotempo.events.intensities.fitted import FittedSharedFunction
 
-    far = FittedFedPP(replace(shared.outcome, memories={}))
+    far = FittedSharedFunction(replace(shared.outcome, memories={}))
     mean, lower, upper = far["client-0"].intensity([2.0])
     assert (lower < mean).all()
     assert (mean < upper).all()
@@ -277,7 +278,7 @@ def test_who_is_not_here_gets_the_shared_function(shared):
     "parameters",
     [
         {"kernel": "time", "cells": 48},
-        {"kernel": "history", "base": "poisson", "rounds": 2, "inducing": 6, "settle": 1},
+        {"kernel": "history", "base": "poisson", "rounds": 2, "inducing": 6, "refit_rounds": 1},
     ],
 )
 def test_who_was_not_asked_last_has_an_intensity(parameters):
@@ -330,19 +331,19 @@ def test_epoch_seconds_and_ties():
         {"kernel": "time", "rounds": 10},
         {"kernel": "time", "base": "hawkes"},
         {"kernel": "time", "inducing": 20},
-        {"share": "kernel"},
+        {"share": "kernels"},
         {"preset": "paper", "compare": True},
-        {"preset": "paper", "settle": 2},
+        {"preset": "paper", "refit_rounds": 2},
         {"preset": "paper", "base": "hawkes"},
         {"preset": "paper", "period": 24.0},
         {"preset": "paper", "compare": False},
-        {"preset": "paper", "settle": 0},
+        {"preset": "paper", "refit_rounds": 0},
         {"preset": "paper", "personal": False},
         {"preset": "paper", "kernel": "lstm", "cells": 1500},
         {"preset": "paper", "kernel": "lstm", "cells": 24},
         {"preset": "paper", "kernel": "lstm", "base": "hawkes", "cells": 100},
         {"preset": "paper", "kernel": "lstm", "base": "poisson", "base_rounds": 3},
-        {"kernel": "time", "settle": 0},
+        {"kernel": "time", "refit_rounds": 0},
         {"kernel": "history", "personal": False},
         {"base": "poisson", "base_rounds": 3},
         {"base": "curve", "base_rounds": 3},
@@ -369,7 +370,7 @@ def test_a_method_reads_its_own_parameters_again():
 @pytest.mark.parametrize(("compare", "sums"), [(False, True), (True, False)])
 def test_one_model_that_nobody_compares_is_a_sum(compare, sums):
     method = FedPP(kernel="time", cells=48, compare=compare)
-    assert expects(method, first_state(method, 2), "compare").sums is sums
+    assert method.expects(first_state(method, 2), "compare").sums is sums
 
 
 def test_windows_outside_the_agreed_one_are_refused(poisson):

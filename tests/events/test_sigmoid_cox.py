@@ -7,9 +7,10 @@ from scipy import stats
 
 from cotempo.data import Events
 from cotempo.errors import CotempoError, DataError, ParameterError
-from cotempo.events import SigmoidCox, coverage, cox
-from cotempo.events.kernels import basis
-from cotempo.events.smoothers import density, histogram
+from cotempo.events import SigmoidCox, coverage
+from cotempo.events.cox import updates as cox
+from cotempo.events.cox.kernels import basis
+from cotempo.events.curves.smoothers import density, histogram
 
 WINDOW = (0.0, 50.0)
 
@@ -42,9 +43,9 @@ def test_the_bound_never_falls_over_updates(seed, scale, amplitude, length, mean
     rng = np.random.default_rng(seed)
     exposure = torch.as_tensor(rng.uniform(0, 2, 80) * (rng.random(80) < 0.8) + 0.01)
     events = torch.as_tensor(rng.poisson(scale * exposure.numpy() * rng.gamma(1, 1, 80)).astype(float))
-    cells = cox.Cells(events, exposure)
+    cells = cox.CellCounts(events, exposure)
     one = torch.ones((), dtype=torch.float64)
-    prior = cox.Prior(one, one / (2 * scale), mean * one)
+    prior = cox.CoxPrior(one, one / (2 * scale), mean * one)
     at = torch.linspace(0, 100, 80, dtype=torch.float64)[:, None]
     inducing = torch.linspace(0, 100, 15, dtype=torch.float64)[:, None]
     rows, residual = basis(at, inducing, amplitude * one, (length * one)[None])
@@ -60,15 +61,15 @@ def test_the_bound_never_falls_over_updates(seed, scale, amplitude, length, mean
 def test_a_batch_of_clients_is_each_of_them():
     rng = np.random.default_rng(0)
     exposure = torch.ones(3, 40, dtype=torch.float64)
-    cells = cox.Cells(torch.as_tensor(rng.poisson(2, (3, 40)).astype(float)), exposure)
+    cells = cox.CellCounts(torch.as_tensor(rng.poisson(2, (3, 40)).astype(float)), exposure)
     one = torch.ones(3, dtype=torch.float64)
-    prior = cox.Prior(one, one / 4, 0 * one)
+    prior = cox.CoxPrior(one, one / 4, 0 * one)
     at = torch.linspace(0, 100, 40, dtype=torch.float64)[:, None]
     rows, residual = basis(at, at[::4], one[0] * 0, one[:1] * 2)
     together = cox.update(rows, residual, cells, cox.start(prior, 10), prior)
     for client in range(3):
-        own = cox.Prior(*(part[client] for part in prior))
-        alone = cox.update(rows, residual, cox.Cells(*(p[client] for p in cells)), cox.start(own, 10), own)
+        own = cox.CoxPrior(*(part[client] for part in prior))
+        alone = cox.update(rows, residual, cox.CellCounts(*(p[client] for p in cells)), cox.start(own, 10), own)
         np.testing.assert_allclose(together.mean[client], alone.mean, rtol=1e-10)
 
 

@@ -12,12 +12,12 @@ from toys import SECRET, Walk, WalkState, Wrapped, make_clients
 
 import cotempo as ct
 from cotempo.errors import ParameterError, QuorumError
-from cotempo.federation import Ask, Expect, Late, Message, Method, Participation, Rng
+from cotempo.federation import Ask, Expect, Message, Method, Participation, Rng, Staleness
 from cotempo.federation.registry import methods
-from cotempo.federation.rounds import rounds
+from cotempo.federation.rounds import LoopOptions
 from cotempo.federation.simulated_time import Delays, Timed, asynchronous_rounds, timed_rounds
 from cotempo.storage.tree import digest
-from cotempo.testing import Bytewise, Faulty, example
+from cotempo.testing import Bytewise, Faulty, drive, example
 from cotempo.testing.engines import direct
 
 CLIENTS = make_clients(5)
@@ -31,7 +31,7 @@ class Stroll(Walk):
     sums: bool = True
 
     @property
-    def late(self) -> Mapping[str, Late]:
+    def staleness(self) -> Mapping[str, Staleness]:
         return {"walk": "weighted"}
 
 
@@ -58,39 +58,40 @@ def slow_e(client: str, step: int) -> float:
 
 
 def run(method: Method, seconds: Any = at_once, engine: Any = None, **options: Any) -> list[Timed]:
-    return list(asynchronous_rounds(method, engine or direct(method, CLIENTS), seconds, **options))
+    setup = LoopOptions(**{key: options.pop(key) for key in ("public", "seed", "quorum") if key in options})
+    return list(asynchronous_rounds(method, engine or direct(method, CLIENTS), seconds, setup, **options))
 
 
 def digests(steps: list[Timed]) -> list[str]:
-    return [digest(step.progress.state) for step in steps]
+    return [digest(step.step.state) for step in steps]
 
 
 # Where there is nothing to wait for.
 
 
-@pytest.mark.parametrize("name", [name for name, cls in methods().items() if example(cls)[0].late])
+@pytest.mark.parametrize("name", [name for name, cls in methods().items() if example(cls)[0].staleness])
 def test_without_delays_and_with_everyone_in_the_buffer_it_is_the_synchronous_loop(name: str) -> None:
     method, clients, public = example(methods()[name])
-    waited = [digest(step.state) for step in rounds(method, direct(method, clients), public=public, seed=3)]
+    waited = [digest(step.state) for step in drive(method, direct(method, clients), public=public, seed=3)]
     engine = direct(method, clients)
     assert digests(run(method, engine=engine, buffer=len(clients), public=public, seed=3)) == waited
 
 
 def test_the_same_with_a_cohort_drawn_each_round() -> None:
     method = Stroll(rounds=6, alone=True)
-    waited = rounds(method, direct(method, CLIENTS), participation=Participation(3), seed=2)
+    waited = drive(method, direct(method, CLIENTS), participation=Participation(3), seed=2)
     assert digests(run(method, buffer=3, concurrency=3, seed=2)) == [digest(step.state) for step in waited]
 
 
 def test_at_least_one_method_of_each_kind_allows_it() -> None:
-    kinds = {kind for cls in methods().values() for kind in example(cls)[0].late.values()}
-    assert kinds == {"weighted", "kept", "added"}
-    assert ct.FedPP(preset="paper").late == {"train": "weighted"}
+    kinds = {kind for cls in methods().values() for kind in example(cls)[0].staleness.values()}
+    assert kinds == {"weighted", "replace", "accumulate"}
+    assert ct.FedPP(preset="paper").staleness == {"train": "weighted"}
 
 
 def test_the_synchronous_clock_waits_for_the_slowest_of_those_asked() -> None:
     method = Stroll(rounds=4, alone=True)
-    steps = list(timed_rounds(method, direct(method, CLIENTS), slow_e))
+    steps = list(timed_rounds(method, direct(method, CLIENTS), slow_e, LoopOptions()))
     assert [step.seconds for step in steps] == [2.5, 2.5, 5.0, 5.0]  # the server alone takes no time
 
 
@@ -100,18 +101,18 @@ def test_the_synchronous_clock_waits_for_the_slowest_of_those_asked() -> None:
 def test_answers_count_in_the_order_they_come_and_less_the_older_they_are() -> None:
     steps = run(Stroll(), slow_e, buffer=4)
     assert [step.seconds for step in steps] == [1.0, 2.0, 3.0, 4.0]
-    assert ["".join(step.progress.answers.names) for step in steps] == ["abcd", "abcd", "abce", "abcd"]
-    weights = [step.progress.answers.sum.weight for step in steps]
+    assert ["".join(step.step.answers.names) for step in steps] == ["abcd", "abcd", "abce", "abcd"]
+    weights = [step.step.answers.sum.weight for step in steps]
     assert weights == pytest.approx([4, 4, 3 + 3**-0.5, 3 + 2**-0.5])
-    before, after = (steps[i].progress.state.total for i in (1, 2))
-    np.testing.assert_allclose(after - before, steps[2].progress.answers.sum["move"])
+    before, after = (steps[i].step.state.total for i in (1, 2))
+    np.testing.assert_allclose(after - before, steps[2].step.answers.sum["move"])
 
 
 def test_by_default_it_waits_for_those_who_were_in_time_before() -> None:
     steps = run(Stroll(), slow_e)
     assert [step.seconds for step in steps] == [1.0, 2.0, 3.0, 4.0]
     # Half of five, rounded up; then those three, of whom d's answer takes one's place; then all but e, who is slow.
-    assert ["".join(step.progress.answers.names) for step in steps] == ["abc", "abd", "abce", "abcd"]
+    assert ["".join(step.step.answers.names) for step in steps] == ["abc", "abd", "abce", "abcd"]
 
 
 def test_old_answers_are_weighted_by_hand() -> None:
@@ -124,7 +125,7 @@ def test_old_answers_are_weighted_by_hand() -> None:
             kept[reply.client, reply.step] = reply.message["move"]
             yield reply
 
-    third = run(method, slow_e, engine, buffer=4)[2].progress
+    third = run(method, slow_e, engine, buffer=4)[2].step
     by_hand = kept["a", 3] + kept["b", 3] + kept["c", 3] + kept["e", 1] / np.sqrt(3)
     np.testing.assert_allclose(third.answers.sum["move"], by_hand)
 
@@ -133,8 +134,8 @@ class Remembered(Stroll):
     """A stroll in which everybody's last move stays in the sum."""
 
     @property
-    def late(self) -> Mapping[str, Late]:
-        return {"walk": "kept"}
+    def staleness(self) -> Mapping[str, Staleness]:
+        return {"walk": "replace"}
 
 
 def test_kept_answers_stay_until_the_next_one_replaces_them() -> None:
@@ -148,7 +149,7 @@ def test_kept_answers_stay_until_the_next_one_replaces_them() -> None:
                 kept[reply.client, reply.step] = reply.message["move"]
             yield reply
 
-    steps = [step.progress for step in run(method, slow_e, engine, buffer=3)]
+    steps = [step.step for step in run(method, slow_e, engine, buffer=3)]
     assert ["".join(step.answers.names) for step in steps] == ["abc", "abcd", "abcde", "abcde", "abcde"]
     assert "b" in {failure.client for step in steps for failure in step.answers.failures}
     by_hand = [kept["a", 2], kept["b", 1], kept["c", 2], kept["d", 1]]
@@ -161,8 +162,8 @@ def test_a_client_has_one_question_at_a_time_and_starts_from_what_counted() -> N
     steps = run(method, Delays(spread=1, jitter=1).among(CLIENTS, 0), engine, buffer=2, concurrency=3)
     counted: dict[int, Mapping[str, int]] = {0: {}}
     for step in steps:
-        number = step.progress.step
-        counted[number] = {**counted[number - 1], **step.progress.answers.versions}
+        number = step.step.step
+        counted[number] = {**counted[number - 1], **step.step.answers.versions}
     asked = [(question.client, question.step) for question in engine.asked]
     assert len(set(asked)) == len(asked)
     for question in engine.asked:
@@ -194,7 +195,7 @@ def test_an_answer_that_comes_when_the_phase_is_over_never_happened() -> None:
     lost = Faulty(direct(method, CLIENTS), deliver=lambda question: (question.client, question.step) != ("e", 1))
     steps = run(method, seconds, asked, buffer=4)
     assert [step.seconds for step in steps] == [1, 2, 3, 200]  # e first finishes what nobody waits for any more
-    assert ["".join(step.progress.answers.names) for step in steps] == ["abcd", "abcd", "abcd", "abcde"]
+    assert ["".join(step.step.answers.names) for step in steps] == ["abcd", "abcd", "abcd", "abcde"]
     assert [(question.step, question.base) for question in asked.asked if question.client == "e"] == [(1, 0), (4, 0)]
     assert digests(run(method, seconds, lost, buffer=4)) == digests(steps)
 
@@ -202,12 +203,12 @@ def test_an_answer_that_comes_when_the_phase_is_over_never_happened() -> None:
 def test_sums_that_do_not_age_are_added_whenever_they_come() -> None:
     clients, _ = ct.make_networks(variables=3, clients=5, samples=80, seed=0)
     method = ct.OneRound(restarts=0)
-    waited = [digest(step.state) for step in rounds(method, direct(method, clients))]
+    waited = [digest(step.state) for step in drive(method, direct(method, clients))]
     seconds = Delays(spread=1.0).among(clients, 0)
     steps = run(method, seconds, direct(method, clients), buffer=2)
-    sums = [step for step in steps if step.progress.phase == "products"]
-    assert [len(step.progress.answers.names) for step in sums] == [2, 4, 5]
-    assert [digest(sums[-1].progress.state), digests(steps)[-1]] == [waited[1], waited[-1]]
+    sums = [step for step in steps if step.step.phase == "products"]
+    assert [len(step.step.answers.names) for step in sums] == [2, 4, 5]
+    assert [digest(sums[-1].step.state), digests(steps)[-1]] == [waited[1], waited[-1]]
 
 
 # Trouble.
@@ -216,9 +217,9 @@ def test_sums_that_do_not_age_are_added_whenever_they_come() -> None:
 def test_a_client_that_fails_costs_only_itself() -> None:
     method = Stroll(rounds=5, more={f"b {step}": "raise" for step in range(1, 6)})
     steps = run(method, slow_e, buffer=3)
-    assert not any("b" in step.progress.answers.names for step in steps)
-    assert all(len(step.progress.answers.names) == 3 for step in steps)
-    failures = [failure for step in steps for failure in step.progress.answers.failures]
+    assert not any("b" in step.step.answers.names for step in steps)
+    assert all(len(step.step.answers.names) == 3 for step in steps)
+    failures = [failure for step in steps for failure in step.step.answers.failures]
     assert {(failure.client, failure.kind) for failure in failures} == {("b", "ValueError")}
     assert SECRET not in str(failures)
 
@@ -226,7 +227,7 @@ def test_a_client_that_fails_costs_only_itself() -> None:
 def test_fewer_than_the_buffer_do_where_nobody_else_is_left() -> None:
     method = Stroll(victim="b", at=1, trouble="raise")
     steps = run(method, buffer=5)
-    assert [len(step.progress.answers.names) for step in steps] == [4, 5, 5, 5]
+    assert [len(step.step.answers.names) for step in steps] == [4, 5, 5, 5]
 
 
 def test_with_nobody_answering_it_stops() -> None:
@@ -241,9 +242,9 @@ def test_comers_and_goers_cost_only_themselves() -> None:
     gone = Faulty(direct(method, CLIENTS), present=lambda call, names: list(names)[: 5 if call < 4 else 4])
     for engine, at_first, at_last in ((late, False, True), (gone, True, False)):
         steps = run(method, engine=engine, buffer=4)
-        assert {len(step.progress.answers.names) for step in steps} == {4}
-        assert ("e" in steps[0].progress.sent) == at_first
-        assert any("e" in step.progress.sent for step in steps[2:]) == at_last
+        assert {len(step.step.answers.names) for step in steps} == {4}
+        assert ("e" in steps[0].step.sent) == at_first
+        assert any("e" in step.step.sent for step in steps[2:]) == at_last
 
 
 @pytest.mark.parametrize(
@@ -251,8 +252,8 @@ def test_comers_and_goers_cost_only_themselves() -> None:
     [
         (ct.FDBNL(), {"buffer": 1}, "answers to FDBNL .* must not come late"),
         (ct.FedPP(preset="paper", aggregation="mmd"), {"buffer": 1}, "answers to FedPP .* must not come late"),
-        (Stroll(), {"buffer": 0}, "buffer must be at least 1 and at most concurrency, was given 0"),
-        (Stroll(), {"buffer": 3, "concurrency": 2}, "buffer must be at least 1 and at most concurrency, was given 3"),
+        (Stroll(), {"buffer": 0}, "buffer must be at least 1 and at most concurrency, got 0"),
+        (Stroll(), {"buffer": 3, "concurrency": 2}, "buffer must be at least 1 and at most concurrency, got 3"),
         (Stroll(), {"buffer": 1, "concurrency": 0}, "concurrency must be at least 1"),
     ],
 )
@@ -293,4 +294,4 @@ def test_what_people_call_runs_both_loops() -> None:
     ahead = ct.simulate_delays(FEDPP, EVENTS, buffer=3, **options)
     assert [step.seconds for step in waited] == [10, 20, 30]
     assert [step.seconds for step in ahead] == [1, 2, 3]
-    assert "prior moved" in ahead[-1].progress.metrics
+    assert "prior moved" in ahead[-1].step.metrics

@@ -123,7 +123,7 @@ def test_dataframes_are_read_and_their_errors_named_by_client() -> None:
         ({"quorum": float("nan")}, "quorum"),
         ({"workers": -2}, "workers"),
         ({"threads": 0}, "threads"),
-        ({"cohort": 0}, "at least 1"),
+        ({"cohort": 0}, "greater than or equal to 1"),
         ({"engine": "cloud"}, "engine must be one of"),
     ],
 )
@@ -135,7 +135,7 @@ def test_options_out_of_range_are_refused_by_name(options: dict[str, Any], match
 def test_parameters_are_refused_with_the_nearest_right_one() -> None:
     with pytest.raises(ParameterError, match=r"FDBNL has no parameter 'lag' \(did you mean 'lags'\?\)"):
         ct.FDBNL(lag=2)
-    with pytest.raises(ParameterError, match=r"FDBNL: lags: .*greater than or equal to 0, was given -1"):
+    with pytest.raises(ParameterError, match=r"FDBNL: lags: .*greater than or equal to 0, got -1"):
         ct.FDBNL(lags=-1)
     with pytest.raises(ParameterError, match="preset"):
         ct.FDBNL(preset="papers")

@@ -51,5 +51,5 @@ def test_another_seed_gives_other_cohorts() -> None:
 
 @pytest.mark.parametrize(("size", "period"), [(0, 1), (-1, 1), (2, 0), (None, -3)])
 def test_impossible_cohorts_are_refused(size: int | None, period: int) -> None:
-    with pytest.raises(ParameterError, match="at least 1"):
+    with pytest.raises(ParameterError, match="greater than or equal to 1"):
         Participation(size, period)

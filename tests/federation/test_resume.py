@@ -21,7 +21,8 @@ from cotempo.cli import main
 from cotempo.data import Series
 from cotempo.errors import DataError, ParameterError, QuorumError, RunError
 from cotempo.networks.fitted import FittedNetwork
-from cotempo.runs.folder import RunFolder, read_lines
+from cotempo.runs.folder import RunFolder
+from cotempo.runs.records import read_lines
 
 EXPERIMENT = """
 name = "killed"
@@ -142,7 +143,7 @@ def test_a_damaged_newest_checkpoint_is_said_and_the_one_before_is_used(
     pause(tmp_path / "run", 4, monkeypatch)
     newest = max((tmp_path / "run" / "checkpoints").glob("step-*"))
     newest.write_bytes(damage(newest.read_bytes()))
-    with pytest.warns(UserWarning, match=r"step-000000004.safetensors is damaged; going on from the one before it"):
+    with pytest.warns(UserWarning, match=r"step-000000004.safetensors is damaged; continuing from the one before it"):
         fitted = ct.resume(tmp_path / "run", NETWORKS)
     assert fitted.digest == digest
 
@@ -153,7 +154,7 @@ def test_with_all_checkpoints_damaged_the_run_begins_anew_and_says_so(
     pause(tmp_path / "run", 4, monkeypatch)
     for path in (tmp_path / "run" / "checkpoints").glob("step-*"):
         path.write_bytes(b"damaged")
-    with pytest.warns(UserWarning, match="going on from the beginning"):
+    with pytest.warns(UserWarning, match="continuing from the beginning"):
         fitted = ct.resume(tmp_path / "run", NETWORKS)
     assert fitted.digest == digest
 
@@ -204,7 +205,7 @@ def test_a_folder_is_used_by_one_process_at_a_time(tmp_path: Path, monkeypatch: 
     with pytest.raises(RunError, match="one process at a time"):
         ct.resume(tmp_path / "run", NETWORKS)
     assert kill([(["resume", str(tmp_path / "run"), "--quiet"], 0, "never")]) == [5]
-    inherited = os.dup(folder._lock.fileno())  # as a process has that was forked in the middle
+    inherited = os.dup(folder._lock._context.lock_file_fd)  # type: ignore[arg-type] # as a forked process has it
     folder.close()
     RunFolder.reopen(tmp_path / "run").close()
     os.close(inherited)
@@ -224,7 +225,7 @@ def test_other_data_are_refused_by_client(tmp_path: Path, monkeypatch: pytest.Mo
     else:
         name = "somebody new"
         clients[name] = clients[FIRST]
-    with pytest.raises(DataError, match="begun on") as caught:
+    with pytest.raises(DataError, match="started on") as caught:
         ct.resume(tmp_path / "run", clients)
     assert [problem.client for problem in caught.value.problems] == [name]
 

@@ -13,19 +13,19 @@ from toys import SECRET, Notes, Walk, Wrapped, make_clients
 from cotempo.data import Series
 from cotempo.errors import CotempoError, MessageError, Problem, QuorumError, SchemaError
 from cotempo.federation import Answers, Ask, Failure, Message, Participation, Question, Reply, Roster
-from cotempo.federation.rounds import Progress, rounds
+from cotempo.federation.rounds import Step
 from cotempo.storage.tree import digest
-from cotempo.testing import Faulty
+from cotempo.testing import Faulty, drive
 from cotempo.testing.engines import direct
 
 CLIENTS = make_clients(4)
 
 
-def run(method: Walk, engine: Any = None, **options: Any) -> list[Progress]:
-    return list(rounds(method, engine or direct(method, CLIENTS), **options))
+def run(method: Walk, engine: Any = None, **options: Any) -> list[Step]:
+    return list(drive(method, engine or direct(method, CLIENTS), **options))
 
 
-def last(steps: Sequence[Progress]) -> str:
+def last(steps: Sequence[Step]) -> str:
     return digest(steps[-1].state)
 
 
@@ -42,7 +42,7 @@ def test_below_quorum_pauses_with_the_state_untouched_and_can_go_on() -> None:
     whole = run(method)
     away = Faulty(direct(method, CLIENTS), tamper=lambda q, reply: None if q.step == 3 and q.client in "abc" else reply)
     with pytest.raises(QuorumError, match=r"at least 50% of the 4 clients asked must answer, 1 did") as caught:
-        run(method, away, keeper=notes)
+        run(method, away, recorder=notes)
     for name in "abc":
         assert f"{name}, step 3, phase 'walk': Lost" in str(caught.value)
     start = notes.checkpoints[-1]
@@ -83,7 +83,7 @@ def test_with_everybody_gone_the_run_pauses_and_goes_on_when_they_are_back() -> 
     method, notes = Walk(), Notes()
     empty_house = Faulty(direct(method, CLIENTS), present=lambda call, names: names if call < 3 else [])
     with pytest.raises(QuorumError, match="all have left"):
-        run(method, empty_house, keeper=notes)
+        run(method, empty_house, recorder=notes)
     start = notes.checkpoints[-1]
     engine = direct(method, CLIENTS)
     engine.restore(start.memories, start.ledger)
@@ -138,7 +138,7 @@ class Gregarious(Walk):
 def test_who_was_let_in_with_all_others_is_not_judged_again_whatever_the_cohort() -> None:
     method, notes, who = Gregarious(), Notes(), Participation(1)
     Gregarious.seen.clear()
-    steps = run(method, direct(method, CLIENTS), participation=who, keeper=notes)
+    steps = run(method, direct(method, CLIENTS), participation=who, recorder=notes)
     assert Gregarious.seen == [4]
     assert notes.troubles == []
     for start in notes.checkpoints:
@@ -163,7 +163,7 @@ def test_many_clients_are_checked_once() -> None:
 def test_a_late_joiner_is_known_after_a_resume() -> None:
     method, notes = Walk(), Notes()
     engine = Faulty(direct(method, CLIENTS), present=lambda call, names: names[:3] if call < 3 else names)
-    run(method, engine, participation=Participation(1), keeper=notes)
+    run(method, engine, participation=Participation(1), recorder=notes)
     assert notes.checkpoints[0].known == ("a", "b", "c")
     assert notes.checkpoints[-1].known == ("a", "b", "c", "d")
 
@@ -187,7 +187,7 @@ def test_a_cohort_stays_for_its_period() -> None:
 def test_a_cohort_survives_a_resume_in_the_middle_of_its_period() -> None:
     method, notes = Walk(rounds=8), Notes()
     options: dict[str, Any] = {"participation": Participation(size=2, period=3), "seed": 3}
-    whole = run(method, keeper=notes, **options)
+    whole = run(method, recorder=notes, **options)
     for start in notes.checkpoints:
         engine = direct(method, CLIENTS)
         engine.restore(start.memories, start.ledger)
@@ -202,7 +202,7 @@ def test_a_cohort_survives_a_resume_in_the_middle_of_its_period() -> None:
 def test_an_ask_to_nobody_is_work_of_the_server_and_is_checkpointed() -> None:
     method, notes = Walk(alone=True), Notes()
     engine = Wrapped(direct(method, CLIENTS), lambda questions, replies: replies)
-    steps = run(method, engine, keeper=notes, quorum=1.0)
+    steps = run(method, engine, recorder=notes, quorum=1.0)
     assert [step.phase for step in steps] == ["walk", "alone", "walk", "alone"]
     assert {question.phase for question in engine.asked} == {"walk"}
     assert [point.step for point in notes.checkpoints] == [0, 1, 2, 3, 4]
@@ -246,7 +246,7 @@ def test_the_sum_the_server_holds_is_where_its_clients_stand() -> None:
     engine = direct(method, CLIENTS)
     lossy = Faulty(engine, tamper=lambda q, reply: None if (q.step + ord(q.client)) % 3 == 0 else reply)
     notes = Notes()
-    steps = run(method, lossy, keeper=notes, quorum=0)
+    steps = run(method, lossy, recorder=notes, quorum=0)
     places = engine.memories(notes.checkpoints[-1].ledger)
     np.testing.assert_allclose(steps[-1].state.total, sum(memory.place for memory in places.values()), rtol=1e-12)
 
@@ -277,10 +277,10 @@ def forged(forge: Any) -> Any:
 def test_a_failure_names_the_client_that_was_asked_whoever_it_blames() -> None:
     blame = Failure("a", 77, "other", "Error\nc, step 1", "text\ud800 with\x1b[2J\na second line" + "x" * 1000)
     notes = Notes()
-    steps = run(Walk(), forged(lambda reply: [replace(reply, message=None, failure=blame)]), keeper=notes)
+    steps = run(Walk(), forged(lambda reply: [replace(reply, message=None, failure=blame)]), recorder=notes)
     (failure,) = steps[0].answers.failures
     assert (failure.client, failure.step, failure.phase) == ("b", 1, "walk")
-    assert len(failure.about) == 300
+    assert len(failure.detail) == 300
     assert f"{failure}".isprintable()
     assert notes.troubles[0] == failure
 
@@ -295,23 +295,23 @@ def test_a_client_cannot_claim_another_version_of_its_memory(version: int) -> No
     steps = run(Walk(), forged(lambda reply: [replace(reply, version=version) if reply.step == 1 else reply]))
     (failure,) = steps[0].answers.failures
     assert (failure.client, failure.kind) == ("b", "MessageError")
-    assert "version must be 0 or 1" in failure.about
+    assert "version must be 0 or 1" in failure.detail
     assert steps[1].answers.versions["b"] == 2
 
 
 def test_the_first_reply_counts_and_the_rest_are_noted() -> None:
     notes = Notes()
     other = Message({"move": np.full(2, 1e6)})
-    steps = run(Walk(), forged(lambda reply: [reply, replace(reply, message=other)]), keeper=notes)
+    steps = run(Walk(), forged(lambda reply: [reply, replace(reply, message=other)]), recorder=notes)
     assert last(steps) == last(run(Walk()))
     assert {(trouble.client, trouble.kind) for trouble in notes.troubles} == {("b", "Unasked")}
 
 
 def test_what_a_client_said_of_an_error_stays_with_it() -> None:
     method, notes = Walk(victim="b", at=2, trouble="raise"), Notes()
-    steps = run(method, keeper=notes)
+    steps = run(method, recorder=notes)
     (failure,) = steps[1].answers.failures
-    assert (failure.client, failure.step, failure.phase, failure.kind, failure.about) == (
+    assert (failure.client, failure.step, failure.phase, failure.kind, failure.detail) == (
         "b",
         2,
         "walk",
@@ -348,7 +348,7 @@ def test_rounds_are_counted_by_their_last_step() -> None:
             return ask and replace(ask, ends_round=bool(state.round % 2))
 
     notes = Notes()
-    steps = run(Pairs(), keeper=notes)
+    steps = run(Pairs(), recorder=notes)
     assert [(step.step, step.round, step.ends_round) for step in steps] == [
         (1, 1, False), (2, 1, True), (3, 2, False), (4, 2, True),
     ]  # fmt: skip

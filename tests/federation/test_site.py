@@ -15,16 +15,15 @@ from toys import SECRET, Walk, WalkMemory, make_clients
 
 from cotempo.errors import MemoryLost, MessageError
 from cotempo.federation import EMPTY, Failure, Message, Question, Reply
-from cotempo.federation.site import (
-    DiskStore,
-    RamStore,
-    Site,
+from cotempo.federation.site import Site
+from cotempo.federation.wire import (
+    parse_reply,
     question_from_bytes,
     question_to_bytes,
-    receive,
     reply_from_bytes,
     reply_to_bytes,
 )
+from cotempo.storage.store import DiskStore, RamStore
 from cotempo.storage.tree import encode
 
 TABLE = make_clients(1)["a"]
@@ -35,7 +34,7 @@ MakeStore = Callable[[], RamStore | DiskStore]
 def make_store(request: pytest.FixtureRequest, tmp_path: Path) -> MakeStore:
     """A store as a site would find it after a restart; in memory there is only one."""
     ram = RamStore()
-    return lambda: ram if request.param == "ram" else DiskStore(tmp_path / "a", WalkMemory)
+    return lambda: ram if request.param == "ram" else DiskStore(tmp_path / "a", (WalkMemory,))
 
 
 def site(store: Any, method: Walk | None = None) -> Site:
@@ -71,7 +70,7 @@ def test_the_same_step_with_another_content_is_refused(make_store: MakeStore, ot
     assert refused.message is None
     assert refused.failure is not None
     assert (refused.failure.client, refused.failure.kind) == ("a", "MessageError")
-    assert "another content" in refused.failure.about
+    assert "another content" in refused.failure.detail
     assert ask(make_store, question(1)).message == first.message
 
 
@@ -133,7 +132,7 @@ def test_what_two_checkpoints_need_is_always_there(make_store: MakeStore) -> Non
         assert ask(make_store, question(step, base=step - 1, keep=max(step - 2, 0))).message is not None
         # The checkpoint before this step, and the one before that.
         for version in range(max(step - 2, 1), step + 1):
-            assert isinstance(make_store().load(version), WalkMemory)
+            assert isinstance(make_store().load(version), (WalkMemory,))
     with pytest.raises(MemoryLost):
         make_store().load(4)
 
@@ -149,7 +148,7 @@ def test_a_wiped_site_fails_as_memory_lost_and_does_not_begin_anew() -> None:
     "damage", [lambda data: data[:-1], lambda data: b"", lambda data: data[:90] + b"~" + data[91:]]
 )
 def test_a_damaged_memory_on_disk_is_lost(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
-    store = DiskStore(tmp_path, WalkMemory)
+    store = DiskStore(tmp_path, (WalkMemory,))
     store.save(3, WalkMemory(np.ones(2)))
     (path,) = tmp_path.glob("memory-*3.*")
     path.write_bytes(damage(path.read_bytes()))
@@ -160,7 +159,7 @@ def test_a_damaged_memory_on_disk_is_lost(tmp_path: Path, damage: Callable[[byte
 
 def test_a_damaged_stored_answer_is_computed_anew(tmp_path: Path) -> None:
     def make() -> DiskStore:
-        return DiskStore(tmp_path, WalkMemory)
+        return DiskStore(tmp_path, (WalkMemory,))
 
     first = ask(make, question(1))
     (path,) = tmp_path.glob("answer-*")
@@ -170,13 +169,13 @@ def test_a_damaged_stored_answer_is_computed_anew(tmp_path: Path) -> None:
 
 def test_somebody_elses_file_in_the_folder_does_no_harm(tmp_path: Path) -> None:
     (tmp_path / "memory-backup.safetensors").write_bytes(b"mine")
-    assert ask(lambda: DiskStore(tmp_path, WalkMemory), question(1)).message is not None
+    assert ask(lambda: DiskStore(tmp_path, (WalkMemory,)), question(1)).message is not None
     assert (tmp_path / "memory-backup.safetensors").read_bytes() == b"mine"
 
 
 def test_few_answers_are_kept(tmp_path: Path) -> None:
     for step in range(1, 9):
-        ask(lambda: DiskStore(tmp_path, WalkMemory), question(step, base=step - 1, keep=max(step - 2, 0)))
+        ask(lambda: DiskStore(tmp_path, (WalkMemory,)), question(step, base=step - 1, keep=max(step - 2, 0)))
     assert len(list(tmp_path.glob("answer-*"))) == 3
     assert len(list(tmp_path.glob("memory-*"))) == 3
 
@@ -210,7 +209,7 @@ def test_an_exception_never_crosses() -> None:
 
 
 MESSAGE = {"fields": {}, "weight": 1.0}
-FAILURE = {"client": "a", "step": 1, "phase": "walk", "kind": "X", "about": ""}
+FAILURE = {"client": "a", "step": 1, "phase": "walk", "kind": "X", "detail": ""}
 REPLY = {"client": "a", "step": 1, "version": 1, "message": MESSAGE, "failure": None}
 
 
@@ -249,7 +248,7 @@ def test_a_reply_that_misses_something_is_a_message_error(missing: str) -> None:
 @settings(max_examples=100, deadline=None)
 @given(st.binary(max_size=80) | st.integers(0, 180).map(lambda n: reply_to_bytes(Reply("a", 1, 1, EMPTY))[:n]))
 def test_garbage_is_a_failure_of_the_client_that_was_asked(data: bytes) -> None:
-    reply = receive(question(7, base=6), data)
+    reply = parse_reply(question(7, base=6), data)
     assert reply.message is None
     assert reply.failure is not None
     assert (reply.client, reply.step, reply.version) == ("a", 7, 6)
@@ -260,13 +259,13 @@ def test_garbage_is_a_failure_of_the_client_that_was_asked(data: bytes) -> None:
 
 def test_a_reply_over_the_cap_is_refused_unread() -> None:
     data = reply_to_bytes(Reply("a", 1, 1, Message({"x": np.zeros(1000)})))
-    assert receive(question(1), data).message is not None
-    failure = receive(question(1), data, limit=1000).failure
+    assert parse_reply(question(1), data).message is not None
+    failure = parse_reply(question(1), data, limit=1000).failure
     assert failure is not None
-    assert "at most 1000 bytes" in failure.about
+    assert "at most 1000 bytes" in failure.detail
 
 
 def test_nobody_answers_in_another_ones_name() -> None:
-    failure = receive(question(1), reply_to_bytes(Reply("b", 1, 1, EMPTY))).failure
+    failure = parse_reply(question(1), reply_to_bytes(Reply("b", 1, 1, EMPTY))).failure
     assert failure is not None
-    assert (failure.client, failure.about) == ("a", "a client must answer in its own name")
+    assert (failure.client, failure.detail) == ("a", "a client must answer in its own name")

@@ -28,7 +28,7 @@ from cotempo.federation import (
     Roster,
     Spec,
 )
-from cotempo.federation.rounds import Checkpoint, Progress
+from cotempo.federation.rounds import Checkpoint, Step
 
 SECRET = "the patient in bed 7"
 
@@ -173,21 +173,21 @@ class Notes:
     """A keeper in memory."""
 
     def __init__(self) -> None:
-        self.steps: list[Progress] = []
+        self.steps: list[Step] = []
         self.checkpoints: list[Checkpoint] = []
         self.messages: list[tuple[Question, Message]] = []
         self.troubles: list[Failure] = []
         self.causes: list[BaseException | None] = []
 
-    def log(self, progress: Progress) -> None:
+    def log(self, progress: Step) -> None:
         self.steps.append(progress)
 
     def checkpoint(self, checkpoint: Checkpoint) -> None:
         self.checkpoints.append(checkpoint)
 
-    def record(self, question: Question, message: Message, expect: Expect) -> None:
+    def log_message(self, question: Question, message: Message, expect: Expect) -> None:
         self.messages.append((question, message))
 
-    def trouble(self, failure: Failure, cause: BaseException | None) -> None:
+    def log_failure(self, failure: Failure, cause: BaseException | None) -> None:
         self.troubles.append(failure)
         self.causes.append(cause)

@@ -13,9 +13,9 @@ from torch import nn
 from cotempo import learners
 from cotempo.data import Series, Table
 from cotempo.federation import Roster
-from cotempo.federation.rounds import rounds
 from cotempo.learners.sfl import relation_graph
-from cotempo.learners.vector import from_vector, to_vector
+from cotempo.learners.training import from_vector, to_vector
+from cotempo.testing import drive
 from cotempo.testing.engines import direct
 
 SLOPES = {"a": (1.0, 2.0), "b": (1.0, 2.0), "c": (-3.0, 0.5)}
@@ -69,7 +69,7 @@ def run(algorithm: type[learners.Learner], **options: Any) -> tuple[Any, dict[st
     method = family(algorithm)(**{"rounds": 30, "learning_rate": 0.05, "weight_decay": 0.0, **options})
     engine = direct(method, clients())
     ledger: dict[str, int] = {}
-    for step in rounds(method, engine, seed=0):
+    for step in drive(method, engine, seed=0):
         ledger |= step.answers.versions
         state = step.state
     return state, dict(engine.memories(ledger))
@@ -87,7 +87,7 @@ def test_personal_learners_find_each_clients_slopes(name: str) -> None:
 def test_common_learners_agree_where_clients_do(name: str) -> None:
     same = clients()
     method = family(getattr(learners, name))(rounds=40, learning_rate=0.05, weight_decay=0.0)
-    *_, last = rounds(method, direct(method, {"a": same["a"], "b": same["b"]}), seed=0)
+    *_, last = drive(method, direct(method, {"a": same["a"], "b": same["b"]}), seed=0)
     np.testing.assert_allclose(last.state.weights, SLOPES["a"], atol=0.2)
     assert all(benefit.together > 0.8 for benefit in method.benefit(last.state).values())
 
@@ -156,7 +156,7 @@ class Logarithmic(Regression):
 def test_scores_may_have_any_unit_or_be_unknown(algorithm: type[learners.Learner], unknown: str) -> None:
     cls = type("Family", (Logarithmic, algorithm), {"__module__": __name__, "unknown": unknown})
     method = cls(rounds=3, learning_rate=0.05)
-    steps = list(rounds(method, direct(method, clients()), seed=0))
+    steps = list(drive(method, direct(method, clients()), seed=0))
     benefit = method.benefit(steps[-1].state)
     assert set(benefit) == (set() if unknown == "test" else set(SLOPES))
     assert all(value.alone < -500 and value.together < -500 for value in benefit.values())

@@ -6,8 +6,8 @@ import pytest
 import cotempo as ct
 from cotempo.errors import DataError, ParameterError
 from cotempo.federation.registry import find_method
+from cotempo.networks.admm.trial import SPARSITIES, choose_candidate
 from cotempo.networks.fdbnl import FDBNL
-from cotempo.networks.staged import SPARSITIES, choose_candidate
 
 
 def scores_of(method: FDBNL, seeds: range, **data: object) -> dict[str, float]:

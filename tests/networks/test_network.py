@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from cotempo.errors import DataError, ParameterError
+from cotempo.networks.data.svar import simulate_svar, spectral_radius
 from cotempo.networks.network import Network, variable_names
-from cotempo.networks.svar import simulate_svar, spectral_radius
 
 
 @pytest.fixture

@@ -11,13 +11,10 @@ import cotempo as ct
 from cotempo.engines.inprocess import InProcess
 from cotempo.errors import DataError, ParameterError, SchemaError
 from cotempo.federation import Message, Question, Reply, validate
-from cotempo.federation.rounds import rounds
-from cotempo.networks.gram import Gram
-from cotempo.networks.oneround_client import own_rows, product_sums
-from cotempo.networks.personal import score_shares
-from cotempo.networks.transitions import transitions
-from cotempo.networks.wishes import Wishes
-from cotempo.testing import Faulty
+from cotempo.networks.moments import Gram, transitions
+from cotempo.networks.search.personal import score_shares
+from cotempo.networks.search.prior_knowledge import PriorKnowledge
+from cotempo.testing import Faulty, drive
 
 QUICK = ct.OneRound(restarts=0, compare=False)
 
@@ -149,7 +146,7 @@ def test_prior_knowledge_is_kept() -> None:
         ({"lags": -1}, "lags"),
     ],
 )
-def test_wishes_that_cannot_hold_are_refused(parameters: dict, text: str) -> None:
+def test_knowledge_that_cannot_hold_are_refused(parameters: dict, text: str) -> None:
     clients, _ = ct.make_networks(variables=3, clients=2, samples=80, seed=0)
     with pytest.raises(ParameterError, match=text):
         ct.OneRound(compare=False, **parameters).fit(clients)
@@ -195,7 +192,7 @@ def test_a_client_that_forges_its_gram_is_named_and_left_out() -> None:
             return reply
         return replace(reply, message=Message({**reply.message, "products": -reply.message["products"]}))
 
-    steps = list(rounds(QUICK, Faulty(InProcess(QUICK, clients, seed=0), tamper=forge), seed=0))
+    steps = list(drive(QUICK, Faulty(InProcess(QUICK, clients, seed=0), tamper=forge), seed=0))
     (failure,) = (failure for step in steps for failure in step.answers.failures)
     assert failure.client == "client-1"
     assert "positive semidefinite" in str(failure)
@@ -217,15 +214,15 @@ def test_judged_rows_are_in_no_sum_where_cells_are_missing(failing: slice) -> No
     values = ct.make_networks(variables=3, clients=1, samples=200, seed=4)[0]["client-0"].values.copy()
     values[failing, 1] = np.nan
     prepared = QUICK.prepare(ct.Series.from_arrays(values))
-    own = own_rows(prepared, ("x0", "x1", "x2"), 1, None, pairwise=True)
-    assert len(own.judged) == len(prepared.rows.values) // 5 > 0
-    np.testing.assert_array_equal(own.judged, prepared.rows.values[-len(own.judged) :])
+    own = QUICK.own_rows(prepared, ("x0", "x1", "x2"), pairwise=True)
+    assert len(own.judged) == len(prepared.transitions.values) // 5 > 0
+    np.testing.assert_array_equal(own.judged, prepared.transitions.values[-len(own.judged) :])
     first = int(np.flatnonzero(values[:, 0] == own.judged[0, 0]).item())
-    inside = product_sums(own, np.zeros(3), pairwise=True, split=True)
+    inside = own.sum_products(np.zeros(3), pairwise=True, split=True)
     before = [ct.Series.from_arrays(values[: first - 1])]  # the row before the first judged one is its past
-    (only,) = (own_rows(QUICK.prepare(one), ("x0", "x1", "x2"), 1, None, pairwise=True) for one in before)
-    outside = product_sums(only, np.zeros(3), pairwise=True, split=False)
-    np.testing.assert_allclose(inside["products"][0], outside["products"][0], atol=1e-9)
+    (only,) = (QUICK.own_rows(QUICK.prepare(one), ("x0", "x1", "x2"), pairwise=True) for one in before)
+    outside = only.sum_products(np.zeros(3), pairwise=True, split=False)
+    np.testing.assert_allclose(inside.products[0], outside.products[0], atol=1e-9)
 
 
 def test_alone_is_worked_out_from_the_own_rows_before_the_judged_ones() -> None:
@@ -253,7 +250,7 @@ def test_personal_with_a_client_that_lacks_a_variable() -> None:
     lacking = ct.Series.from_arrays(clients["client-1"].values[:, :3], features=["x0", "x1", "x2"])
     method = ct.OneRound(personal=True, compare=False, restarts=0)
     with warnings.catch_warnings(action="ignore"):
-        steps = list(rounds(method, InProcess(method, {**clients, "client-1": lacking}, seed=0), seed=0))
+        steps = list(drive(method, InProcess(method, {**clients, "client-1": lacking}, seed=0), seed=0))
     assert not [failure for step in steps for failure in step.answers.failures]
     (borrow,) = (step for step in steps if step.answers.failures == () and "share" in step.metrics)
     assert borrow.answers.names == ("client-0", "client-1", "client-2")
@@ -270,12 +267,12 @@ def test_personal_networks_borrow_and_stay_home() -> None:
     assert fitted.state.share > 0
 
 
-def test_wishes_forbid_what_was_never_seen() -> None:
+def test_knowledge_forbids_what_was_never_seen() -> None:
     unseen = np.zeros((4, 4), np.bool_)
     unseen[0, 1] = unseen[1, 0] = unseen[2, 1] = True
-    wishes = Wishes.read(("a", "b"), 1, (), (), ()).without(unseen)
-    assert wishes.forbidden[0].tolist() == [[False, True], [True, False]]
-    assert wishes.forbidden[1].tolist() == [[False, True], [False, False]]
+    knowledge = PriorKnowledge.read(("a", "b"), 1, (), (), ()).without(unseen)
+    assert knowledge.forbidden[0].tolist() == [[False, True], [True, False]]
+    assert knowledge.forbidden[1].tolist() == [[False, True], [False, False]]
 
 
 @pytest.mark.parametrize("level", [0.0, 1e6 + 0.1])
@@ -302,7 +299,7 @@ def test_a_column_that_moves_late_at_every_client_does_no_harm(late: int, option
 def test_shares_are_judged_by_columns_that_vary_where_they_are_learned() -> None:
     rows = np.random.default_rng(0).normal(size=(90, 4))
     rows[:60, 1] = 0.0
-    others = Gram(90 * np.eye(4), 90.0, np.zeros(4), np.zeros((4, 4), np.bool_), 0.0)
-    wishes = Wishes.read(("a", "b"), 1, (), (), ())
-    scores = score_shares(rows, others, wishes, np.random.default_rng(1))
+    others = Gram(90 * np.eye(4), 90.0, np.zeros(4))
+    knowledge = PriorKnowledge.read(("a", "b"), 1, (), (), ())
+    scores = score_shares(rows, others, knowledge, np.random.default_rng(1))
     assert scores.min() > -10

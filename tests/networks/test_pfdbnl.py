@@ -3,16 +3,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from networks.baselines import Local
 
 import cotempo as ct
 from cotempo.engines.inprocess import InProcess
+from cotempo.engines.settings import InProcessSettings
 from cotempo.federation import Participation
 from cotempo.federation.registry import find_method
-from cotempo.federation.rounds import rounds
-from cotempo.networks.baselines import Local
-from cotempo.networks.compare import unbiased
+from cotempo.networks.moments import unbiased
 from cotempo.networks.pfdbnl import COUPLINGS, PFDBNL, residual_squares, tied_step
 from cotempo.storage.tree import digest
+from cotempo.testing import drive
 
 FIXED = {"coupling": 0.3, "lambda_within": 0.1, "lambda_across": 0.1, "compare": False}
 
@@ -71,7 +72,7 @@ def test_absent_clients_keep_their_memory() -> None:
     ledger: dict[str, int] = {}
     before: dict[str, str] = {}
     taking_part = set()
-    for step in rounds(method, engine, participation=Participation(size=2), seed=0):
+    for step in drive(method, engine, participation=Participation(size=2), seed=0):
         ledger |= step.answers.versions
         now = {name: digest(memory) for name, memory in engine.memories(ledger).items()}
         if step.phase == "solve":
@@ -123,12 +124,12 @@ def test_order_and_engine_do_not_matter() -> None:
 def test_own_networks_stay_out_of_messages() -> None:
     clients, _ = related(6, variables=4)
     method = PFDBNL(**FIXED, rounds=5)
-    engine = InProcess(method, clients, seed=0, batched=False)
+    engine = InProcess(method, clients, InProcessSettings(batched=False), seed=0)
     sent = []
     ledger: dict[str, int] = {}
     original = engine.exchange
     engine.exchange = lambda questions: [sent.append(reply) or reply for reply in original(questions)]
-    for step in rounds(method, engine, seed=0):
+    for step in drive(method, engine, seed=0):
         ledger |= step.answers.versions
     for memory in engine.memories(ledger).values():
         for weight in memory.own[memory.own != 0]:

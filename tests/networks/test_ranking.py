@@ -12,15 +12,14 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 import cotempo as ct
 from cotempo.errors import CotempoError, DataError, ParameterError
 from cotempo.networks import EdgeRanking, Network, Ranking
-from cotempo.networks.choosing import CANDIDATES, predict_ridge, predict_sparse, problem_of
-from cotempo.networks.features import Design
-from cotempo.networks.pairwise import skewness_direction
-from cotempo.networks.parent_sets import evidences, log_odds
-from cotempo.networks.transitions import transitions
-from cotempo.networks.views import blocks
+from cotempo.networks.moments import stack_sums, sum_products, transitions
+from cotempo.networks.scores.features import JointRows
+from cotempo.networks.scores.model_choice import CANDIDATES, predict_ridge, predict_sparse, standard_blocks
+from cotempo.networks.scores.pairwise import skewness_direction
+from cotempo.networks.scores.parent_sets import evidences, log_odds
 from cotempo.testing import CHECKS
 
-SCORES = ("chosen", "granger", "lagged", "within", "skewness", "within_skewness", "parent_sets", "fourier")
+SCORES = ("auto", "granger", "lagged", "within", "skewness", "within_skewness", "parent_sets", "fourier")
 OFF = ~np.eye(4, dtype=bool)
 
 
@@ -130,9 +129,9 @@ def test_the_source_prior_finds_hubs() -> None:
 def test_ridge_prediction_is_that_of_a_student_t_process() -> None:
     rng = np.random.default_rng(0)
     values = np.cumsum(rng.normal(size=(60, 2)), axis=0) * 0.1 + rng.normal(size=(60, 2))
-    design = Design(2, 1)
-    views = blocks([design.rows(values)])
-    problem = problem_of(views, design.columns, 1, ("lag",))
+    design = JointRows(2, 1)
+    sums = stack_sums([sum_products(part) for part in np.array_split(design.rows(values), 5)])
+    problem = standard_blocks(sums).select(design.columns, 1, ("lag",))
     rows = design.rows(values)
     rows = (rows - rows.mean(axis=0)) / rows.std(axis=0)
     parts = np.array_split(rows, 5)
@@ -175,7 +174,7 @@ def test_the_rule_takes_more_lags_where_they_matter() -> None:
 
 @pytest.mark.parametrize("score", SCORES)
 def test_split_clients_give_what_pooled_rows_give(score: str) -> None:
-    lags = 5 if score == "chosen" else 1
+    lags = 5 if score == "auto" else 1
     whole, truth = small(clients=1, lags=lags)
     parts, _ = small(clients=6, lags=lags)
     if score in ("within", "skewness", "within_skewness"):  # no lag: parts must not overlap
@@ -185,7 +184,7 @@ def test_split_clients_give_what_pooled_rows_give(score: str) -> None:
         pooled = ct.Series.from_arrays([series.values for series in parts.values()])
         whole = {"client-0": pooled}
     together, alone = (ct.rank_edges(clients, score=score, lags=1) for clients in (parts, whole))
-    if score == "chosen":
+    if score == "auto":
         assert together.choice.split(", ")[0] in CANDIDATES  # blocks are others, so the choice may be
         return
     if score in (
@@ -267,7 +266,7 @@ def test_wrong_settings_are_answered_with_what_must_hold() -> None:
     with pytest.raises(ParameterError, match="score"):
         EdgeRanking(score="grange")
     with pytest.raises(ParameterError, match="copula needs one of the scores"):
-        EdgeRanking(score="chosen", copula=True)
+        EdgeRanking(score="auto", copula=True)
     with pytest.raises(ParameterError, match="did you mean 'squares'"):
         EdgeRanking(candidates=("square",))
     with pytest.raises(ParameterError, match="lags"):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from cotempo.data import READERS, Events, Posts, Series
 from cotempo.federation import Method
 from cotempo.federation.registry import methods
-from cotempo.social.backbone import EventLearner
+from cotempo.social.graph_model.learner import EventLearner
 from cotempo.testing import example
 
 Reading = dict[str, NDArray[np.float64]]
@@ -57,7 +57,8 @@ def make_case(name: str) -> Case:
     method, clients, public = example(methods()[own])
     options = CHANGES[change] if change else SCALED if isinstance(method, EventLearner) else {}
     given = method.model_dump(include=method.model_fields_set)
-    return Case(type(method)(**{**given, **options}), {k: _dated(t) for k, t in clients.items()}, public)
+    values = {key: value for key, value in {**given, **options}.items() if value is not ...}
+    return Case(methods()[own](**values), {k: _dated(t) for k, t in clients.items()}, public)
 
 
 # As published, graph learners of posts are told the date itself; told it in the client's own units, they are to be
@@ -70,9 +71,9 @@ CHANGES: dict[str, dict[str, Any]] = {
         "kernel": "time",
         "rounds": 1,
         "epochs": 1,
-        "settle": 5,
-        "base_rounds": 25,
-        "compare": None,
+        "refit_rounds": ...,  # left out
+        "base_rounds": ...,
+        "compare": ...,
     },
     "poisson": {"process": "poisson", "rounds": 30, "compare": True},
     "profile": {"process": "profile", "rounds": 30, "compare": True},
@@ -82,7 +83,7 @@ CHANGES: dict[str, dict[str, Any]] = {
 }
 OURS = [name for name, method in methods().items() if method.__module__.startswith("cotempo.")]
 CASES = (
-    *OURS, "FedPP, history", "FedPP, paper", "FedSimple, poisson", "FedSimple, profile", "FedAvg, compare",
+    *OURS, "FedPP, history", "FedPP, paper", "FedPointProcess, poisson", "FedPointProcess, profile", "FedAvg, compare",
     "FDBNL, scaled", "PFDBNL, scaled",
 )  # fmt: skip
 
@@ -188,8 +189,11 @@ def halves(table: Any) -> tuple[Any, Any]:
 def from_files(*tables: Any) -> Any:
     """One client's table, read from what several files hold, one after the other."""
     kind = tables[0].kind
-    windows = {"windows": pd.concat([table.windows_frame() for table in tables])} if kind == "events" else {}
-    (read,) = READERS[kind](pd.concat([table.to_frame() for table in tables]), **windows).values()
+    sides = {
+        side: pd.concat([pd.DataFrame(table.side_tables()[side]) for table in tables])
+        for side in tables[0].side_tables()
+    }
+    (read,) = READERS[kind](pd.concat([table.to_frame() for table in tables]), **sides).values()
     return read
 
 

@@ -60,7 +60,7 @@ def page(evil: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for record in history:
         record["phase"] = SCRIPT
         record["metrics"] = {IMAGE: 1.0, SCRIPT: 2.0}
-        record["failures"] = [{"client": SCRIPT, "step": 1, "phase": IMAGE, "kind": SCRIPT, "about": IMAGE}]
+        record["failures"] = [{"client": SCRIPT, "step": 1, "phase": IMAGE, "kind": SCRIPT, "detail": IMAGE}]
     outcome = Outcome(evil.method, evil.state, evil.outcome.schemas, evil.outcome.memories, tuple(history))
     path: Path = evil.method.result(outcome).report(tmp_path_factory.mktemp("report") / "new" / "page.html")
     return path
@@ -122,6 +122,20 @@ def test_the_same_result_gives_the_same_bytes(evil: Any, tmp_path: Path) -> None
     first = evil.report(tmp_path / "first.html").read_bytes()
     assert evil.report(tmp_path / "second.html").read_bytes() == first
     assert ct.load(tmp_path / "saved").report(tmp_path / "third.html").read_bytes() == first
+
+
+def test_notebooks_show_every_result_with_its_benefit(evil: Any) -> None:
+    reader = Reader()
+    reader.feed(evil._repr_html_())
+    assert set(reader.tags) <= {"div", "b", "table", "tr", "th", "td", "p"}
+    assert not reader.attributes
+    assert evil.headline() in reader.text
+    rows = {name: Series.from_arrays(np.arange(4.0)[:, None]) for name in EVIL}
+    fitted = ct.FedMean().fit(rows)
+    reader.feed(fitted._repr_html_())
+    assert set(reader.tags) <= {"div", "b", "table", "tr", "th", "td", "p"}
+    for words in (*EVIL, "FedMean: 7 clients, 1 rounds", "alone", "together", "lower is better"):
+        assert words in reader.text
 
 
 def test_it_says_what_was_found(tmp_path: Path) -> None:

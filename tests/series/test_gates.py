@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cotempo.series.filling.gaps import BESIDE, EMPTY, KINDS, LONG_BESIDE, LONG_EMPTY, UNSEEN, kinds_of
-from cotempo.series.filling.gates import Trial, choose_gates, cross_fitted_error, prove, weigh
+from cotempo.series.filling.gates import Trial, choose_gates, cross_fitted_error, prove, take_best, weigh
 from cotempo.series.filling.stages import Filler
 from cotempo.series.release import membership, nearest_distance, release
 from cotempo.series.scale import Scale
@@ -57,6 +57,36 @@ def test_a_gated_error_is_never_far_above_interpolation():
     fillings = stream.normal(size=(3, 4000)) * np.array([1.0, 1.5, 2.0])[:, None]
     trial = Trial(np.zeros(4000), fillings, cells % 2, cells // 2 % 2, cells // 4, cells // 4 % 2)
     assert cross_fitted_error(TWO, trial) < 1.02 * np.abs(fillings[0]).mean()
+
+
+def test_of_closed_forms_the_best_is_taken_and_what_is_trusted_stands_where_nothing_was_tried():
+    values = np.sin(np.arange(200.0))[:, None] * [1.0, 0.5]
+    rows, sizes, scale = SeriesRows(values, (200,)), SeriesSettings(window=8), Scale.of(values)
+
+    class Known(Guessed):
+        def fill(self, rows: SeriesRows, sizes: SeriesSettings) -> np.ndarray:
+            truth = np.tile(scale.apply(values), (len(rows.values) // 200, 1))
+            return np.stack([truth + number for number in self.numbers])
+
+    def gates(worse: float, better: float, rows: SeriesRows) -> np.ndarray:
+        stages = (Known(worse, better, names=("first", "second")),)
+        filler = Filler.closed(scale, stages, trusted="second")
+        return take_best(filler, rows, sizes, np.random.default_rng(0)).gates
+
+    tried = [EMPTY, BESIDE]
+    assert gates(0.1, 0.01, rows)[:, tried].tolist() == [[[1, 1]] * 2] * 2
+    assert gates(0.01, 0.1, rows)[:, tried, 1].tolist() == [[0, 0]] * 2
+    assert (gates(9.0, 9.0, rows)[:, tried] == 0).all()
+    nothing = SeriesRows(values[:0], ())
+    assert (gates(9.0, 9.0, nothing) == [0, 1]).all()
+
+
+def test_a_filler_followed_by_other_stages_fills_as_before_until_they_are_let_in():
+    base = Filler(SCALE, (Guessed(4.0, 2.0),), TWO.gates + np.array([1.0, 0.5]), 1)
+    longer = base.followed_by(Guessed(4.0, 2.0, 9.0, names=("teacher", "own", "third")))
+    rows = SeriesRows(np.array([[0.1, np.nan], [np.nan, 0.2], [0.3, 0.4]]), (3,))
+    assert longer.names == ("teacher", "own", "third")
+    np.testing.assert_array_equal(longer.rows(rows, SeriesSettings()), base.rows(rows, SeriesSettings()))
 
 
 def sure_gains(*given) -> np.ndarray:

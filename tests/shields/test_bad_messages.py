@@ -31,9 +31,10 @@ from cotempo.federation import (
     positive_semidefinite,
     symmetric,
 )
-from cotempo.federation.rounds import Progress, rounds
-from cotempo.federation.site import receive, reply_to_bytes
+from cotempo.federation.rounds import Step
+from cotempo.federation.wire import parse_reply, reply_to_bytes
 from cotempo.storage.tree import digest, encode
+from cotempo.testing import drive
 from cotempo.testing.engines import direct
 
 CLIENTS = make_clients(3)
@@ -220,7 +221,7 @@ UNASKED: dict[str, tuple[Spoil, str, str, str, tuple[str, ...]]] = {
 CASES = {name: (spoil, VICTIM, "MessageError", words, LEFT_OUT) for name, (spoil, words) in REFUSED.items()} | UNASKED
 
 
-def run(spoil: Spoil, step: int = 1) -> tuple[list[Progress], Notes]:
+def run(spoil: Spoil, step: int = 1) -> tuple[list[Step], Notes]:
     """Run with b's reply spoiled in one step; what comes as bytes is read as an engine reads it."""
 
     def change(questions: Sequence[Question], replies: Iterable[Reply]) -> Iterable[Reply]:
@@ -231,16 +232,16 @@ def run(spoil: Spoil, step: int = 1) -> tuple[list[Progress], Notes]:
                 continue
             spoiled = spoil(reply)
             if isinstance(spoiled, bytes):
-                yield receive(by_client[VICTIM], spoiled, limit=CAP)
+                yield parse_reply(by_client[VICTIM], spoiled, limit=CAP)
             elif len(spoiled) == 1 and spoiled[0].message is not None and spoiled[0].client == VICTIM:
                 data = reply_to_bytes(spoiled[0])
-                yield receive(by_client[VICTIM], data, limit=CAP)
+                yield parse_reply(by_client[VICTIM], data, limit=CAP)
             else:
                 yield from spoiled
 
     notes = Notes()
     engine = Wrapped(direct(Survey(), CLIENTS), change)
-    return list(rounds(Survey(), engine, keeper=notes)), notes
+    return list(drive(Survey(), engine, recorder=notes)), notes
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -248,7 +249,7 @@ def test_a_bad_message_costs_its_sender_that_step_and_nothing_else(case: str) ->
     spoil, client, kind, words, counted = CASES[case]
     steps, notes = run(spoil)
     assert steps[0].answers.names == counted
-    assert any((t.client, t.kind, words in t.about) == (client, kind, True) for t in notes.troubles), notes.troubles
+    assert any((t.client, t.kind, words in t.detail) == (client, kind, True) for t in notes.troubles), notes.troubles
     assert {failure.client for failure in steps[0].answers.failures} == set(EVERYBODY) - set(counted)
     lost, _ = run(lambda reply: [] if counted == LEFT_OUT else [reply])
     assert digest(steps[0].state) == digest(lost[0].state)
@@ -275,6 +276,6 @@ def test_weights_that_add_up_to_nothing_stop_the_run_with_its_state_untouched() 
             yield replace(reply, message=Message(reply.message, weight=0)) if reply.step == 2 else reply
 
     with pytest.raises(MessageError, match="weights must add up to more than zero"):
-        list(rounds(Survey(), Wrapped(direct(Survey(), CLIENTS), change), keeper=notes))
+        list(drive(Survey(), Wrapped(direct(Survey(), CLIENTS), change), recorder=notes))
     assert notes.checkpoints[-1].step == 1
     assert np.isfinite(notes.checkpoints[-1].state.gram).all()

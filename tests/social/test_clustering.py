@@ -7,8 +7,14 @@ from hypothesis import strategies as st
 from sklearn.metrics import normalized_mutual_info_score
 
 from cotempo.errors import DataError, ParameterError
-from cotempo.social.clustering import assign_outliers, cluster_scores, group_known, group_unknown, mutual_information
-from cotempo.social.event_data import quick_kmeans
+from cotempo.social.clustering import (
+    assign_outliers,
+    cluster_scores,
+    group_known,
+    group_unknown,
+    mutual_information,
+    quick_kmeans,
+)
 
 RNG = np.random.default_rng(0)
 BLOBS = np.repeat(np.eye(3) * 6, 15, axis=0) + RNG.normal(size=(45, 3)) * 0.3

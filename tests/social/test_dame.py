@@ -9,11 +9,10 @@ import pytest
 import cotempo as ct
 from cotempo import social
 from cotempo.data import Posts, make_posts
-from cotempo.engines import open_engine
 from cotempo.engines.inprocess import InProcess
+from cotempo.engines.settings import InProcessSettings
 from cotempo.errors import DataError, ParameterError
-from cotempo.federation.rounds import rounds
-from cotempo.testing import CHECKS
+from cotempo.testing import CHECKS, drive
 
 CLIENTS, _ = make_posts(clients=3, posts=60, events=9, seed=0)
 SMALL = {"dimension": 16, "buckets": 256, "hidden": 8, "heads": 2, "outputs": 8, "compare": False, "validation": 0.2}
@@ -76,7 +75,7 @@ def test_an_attacker_is_left_alone() -> None:
     clients, _ = make_posts(clients=5, posts=60, events=15, seed=0)
     method = social.DAMe(rounds=4, probes=3, **SMALL)
     engine = social.Attacked(InProcess(method, clients, seed=0), {"client-2": social.ParameterNoise.strong()})
-    *_, last = rounds(method, engine, seed=0)
+    *_, last = drive(method, engine, seed=0)
     groups = [entry.groups for entry in last.state.record]
     alone = [list(entry.values()).count(entry["client-2"]) == 1 for entry in groups]
     assert np.mean(alone) >= 0.75
@@ -86,7 +85,8 @@ def test_an_attack_goes_through_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     attacks = {"client-2": social.ParameterNoise(3.0, replaces=True)}
     method = social.FedAvg(rounds=1, **SMALL)
     calm = method.fit(CLIENTS)
-    monkeypatch.setattr("cotempo.runs.run.open_engine", lambda *a, **k: social.Attacked(open_engine(*a, **k), attacks))
+    honest = InProcessSettings.open
+    monkeypatch.setattr(InProcessSettings, "open", lambda *a, **k: social.Attacked(honest(*a, **k), attacks))
     attacked = method.fit(CLIENTS)
     assert np.abs(attacked.state.weights - calm.state.weights).max() > 1
 
@@ -134,7 +134,7 @@ def test_no_timestamps_one_event_and_odd_texts() -> None:
     ids=["one post", "a megabyte", "one hub", "double ids and unknown languages"],
 )
 def test_odd_clients_learn_with_the_others(odd: Posts) -> None:
-    fitted = social.DAMe(rounds=2, probes=2, cap=4, **SMALL).fit({**CLIENTS, "odd": odd})
+    fitted = social.DAMe(rounds=2, probes=2, **SMALL).fit({**CLIENTS, "odd": odd})
     found = fitted["odd"].detect(odd)
     assert len(found) == odd.rows
     assert np.isfinite(fitted["odd"].embed(odd)).all()

@@ -1,4 +1,4 @@
-"""On real posts, where they are at hand: COTEMPO_DATA, or shared/data beside the repository."""
+"""On real posts, where available: COTEMPO_DATA, or shared/data beside the repository."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cotempo.social.attention import EventNetwork
+from cotempo.social.graph_model.attention import EventNetwork
 from cotempo.social.sega import group_clients, group_weights, probe_graph, similarities
 
 ALIKE = np.array(
@@ -31,7 +31,7 @@ def test_one_or_two_clients() -> None:
 def test_equal_models_answer_alike() -> None:
     import torch
 
-    from cotempo.learners.vector import from_vector, to_vector
+    from cotempo.learners.training import from_vector, to_vector
 
     torch.manual_seed(0)
     model, other = EventNetwork(5, 4, 2, 3), EventNetwork(5, 4, 2, 3)

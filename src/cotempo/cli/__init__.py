@@ -1,4 +1,4 @@
-"""The command line."""
+"""`main`, the command line interface."""
 
 from cotempo.cli.main import main
 

@@ -1,4 +1,4 @@
-"""The demo: each family on generated data whose truth is known, in one report."""
+"""`run_demo`: one method of each family on generated data with a known truth, in one report."""
 
 from __future__ import annotations
 
@@ -16,19 +16,16 @@ Demo = tuple[Fitted, Any, str]
 
 
 def networks(progress: bool | None) -> Demo:
-    """Eight plants, twelve variables: what drives what?"""
+    """Learn what drives what among twelve variables, from eight plants."""
     clients, truth = ct.make_networks(variables=12, clients=8, samples=512, seed=1)
     fitted = ct.FDBNL(scaled=False).fit(clients, seed=0, progress=progress)  # all variables have one unit
     scores = fitted.scores(truth)
-    return (
-        fitted,
-        truth,
-        f"{scores['within_tpr']:.0%} of the true edges found, {scores['within_fdr']:.0%} of the found false",
-    )
+    found, wrong = scores["within_tpr"], scores["within_fdr"]
+    return fitted, truth, f"{found:.0%} of the true edges found, {wrong:.0%} of the found false"
 
 
 def events(progress: bool | None) -> Demo:
-    """Five wards with few admissions: when will the next come?"""
+    """Learn when admissions come, from five wards with few of them."""
     clients, truth = ct.make_events(clients=5, sequences=6, seed=0)
     fitted = ct.FedPP().fit(clients, seed=0, progress=progress)
     gain = np.mean([benefit.gain for benefit in fitted.benefit.values()])
@@ -36,7 +33,7 @@ def events(progress: bool | None) -> Demo:
 
 
 def series(progress: bool | None) -> Demo:
-    """Three labs that share three of four features, beside a longer public series: fill the gaps."""
+    """Impute the series of three labs that share three of four features, with the help of a longer public series."""
     clients, truth = ct.make_series(clients=4, length=960, features=4, missing=0.3, seed=0)
     public, *owners = clients
     common = ("x0", "x1", "x2")
@@ -53,7 +50,7 @@ def series(progress: bool | None) -> Demo:
 
 
 def social(progress: bool | None) -> Demo:
-    """Three communities, each in its own words: which posts tell of the same event?"""
+    """Find posts about the same event in three communities, each in its own language."""
     clients, truth = ct.make_posts(clients=3, posts=150, events=12, seed=0)
     fitted = ct.EventDetector().fit(clients, seed=0, progress=progress)
     score = np.mean([benefit.together for benefit in fitted.benefit.values()])
@@ -69,7 +66,7 @@ FAMILIES: dict[str, Callable[[bool | None], Demo]] = {
 
 
 def run_demo(folder: Path, progress: bool | None) -> tuple[list[str], dict[str, Any]]:
-    """Run every family and write one page about all of them."""
+    """Run every family, write one page, and return lines and a record for the command line."""
     lines, sections = [], []
     for name, family in FAMILIES.items():
         fitted, truth, line = family(progress)

@@ -2,7 +2,7 @@
 
 Exit codes: 0 done; 1 an unexpected error; 2 wrong usage or parameters; 3 something is wrong with the data;
 4 paused below quorum, can be resumed; 5 a run folder cannot be used as asked;
-6 an engine, a server or a site is not there or refuses; 130 interrupted.
+6 an engine, a server or a site cannot be reached or refuses; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ import typer
 
 import cotempo
 from cotempo import data
-from cotempo.cli import federation
-from cotempo.cli.saying import Json, Quiet, say
-from cotempo.cli.words import describe_message, describe_messages, describe_result
+from cotempo.cli import deploy
+from cotempo.cli.output import Json, Quiet, describe_message, describe_messages, describe_result, emit
+from cotempo.data.arguments import check_choice
 from cotempo.errors import CotempoError, DataError, EngineError, ParameterError, QuorumError, RunError
 from cotempo.federation.fitted import load
 from cotempo.runs.experiment import Experiment, generators, load_clients, load_truth
-from cotempo.runs.folder import read_experiment, read_lines
-from cotempo.runs.run import dry_run, resume, run_experiment
+from cotempo.runs.folder import read_experiment
+from cotempo.runs.records import read_lines
+from cotempo.runs.run import dry_run, resume
+from cotempo.runs.run import run as run_experiment
 
 app = typer.Typer(
     help="Learn together from time-stamped data that must not leave its owners.",
@@ -62,11 +64,11 @@ def demo(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Run the families on generated data and write an HTML report."""
+    """Run one method of each family on generated data and write an HTML report."""
     from cotempo.cli.demo import run_demo
 
     lines, record = run_demo(folder, progress=False if quiet or as_json else None)
-    say(lines, record, quiet=quiet, as_json=as_json)
+    emit(lines, record, quiet=quiet, as_json=as_json)
 
 
 @app.command()
@@ -82,7 +84,7 @@ def run(
     """Run an experiment file."""
     experiment = Experiment.from_file(experiment_file, engine=engine, server=server)
     if dry and experiment.is_remote:
-        raise ParameterError("a dry run needs the data: run it at a site, on its own table, with --engine inprocess")
+        raise ParameterError("a dry run must have the data: run it at a site, on its table, with --engine inprocess")
     clients, truth = load_clients(experiment)
     if dry:
         messages = dry_run(experiment.make_method(), clients, seed=experiment.seed)
@@ -90,12 +92,12 @@ def run(
             line for name, (message, expect) in messages.items() for line in describe_message(name, message, expect)
         ]
         record = {name: {"bytes": message.nbytes, "fields": sorted(message)} for name, (message, _) in messages.items()}
-        say(lines or ["Nothing is sent in the first step."], record, quiet=quiet, as_json=as_json)
+        emit(lines or ["Nothing is sent in the first step."], record, quiet=quiet, as_json=as_json)
         return
     folder = folder or Path("runs") / experiment.name
     progress = False if quiet or as_json else None
     fitted = run_experiment(experiment, clients, truth=truth, run=folder, progress=progress)
-    say(*describe_result(fitted, folder, truth), quiet=quiet, as_json=as_json)
+    emit(*describe_result(fitted, folder, truth), quiet=quiet, as_json=as_json)
 
 
 @app.command(name="resume")
@@ -106,9 +108,9 @@ def resume_run(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Go on with a run that was stopped, to the same bits."""
+    """Continue a run that was stopped; the result is the same, bit for bit."""
     fitted = resume(run, engine=engine, server=server, progress=False if quiet or as_json else None)
-    say(*describe_result(fitted, run, None), quiet=quiet, as_json=as_json)
+    emit(*describe_result(fitted, run, None), quiet=quiet, as_json=as_json)
 
 
 @app.command()
@@ -118,34 +120,33 @@ def report(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Write a finished run's report anew."""
+    """Write the report of a finished run again."""
     if not (run / "result").is_dir():
-        raise RunError(f"{run} must be a finished run, it has no result; go on with it by: cotempo resume {run}")
+        raise RunError(f"{run} must be a finished run, it has no result; continue with: cotempo resume {run}")
     truth = load_truth(Experiment.from_dict(read_experiment(run)))
     page = load(run / "result").report(path or run / "report.html", truth=truth)
-    say([f"Report: {page}"], {"report": str(page)}, quiet=quiet, as_json=as_json)
+    emit([f"Report: {page}"], {"report": str(page)}, quiet=quiet, as_json=as_json)
 
 
 @app.command()
 def check(
     source: Annotated[str, typer.Argument(metavar="DATA", help="A CSV or Parquet file, or a folder of them.")],
-    kind: Annotated[str | None, typer.Option(help="events, series or posts; by default told from the columns.")] = None,
+    kind: Annotated[str | None, typer.Option(help="events, series or posts; by default by the columns.")] = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Say what a table holds and what is wrong with it."""
+    """Describe a table and list what is wrong with it."""
     kind = kind or data.detect_kind(source)
-    if kind not in data.READERS:
-        raise ParameterError(f"kind must be one of {', '.join(data.READERS)}, was given {kind!r}")
+    check_choice("kind", kind, data.READERS)
     description = data.describe(data.READERS[kind](source))
-    say(list(description.lines()), description.to_dict(), quiet=quiet, as_json=as_json)
+    emit(list(description.lines()), description.to_dict(), quiet=quiet, as_json=as_json)
 
 
 @app.command(name="make-data")
 def make_data(
     name: Annotated[str, typer.Argument(metavar="NAME", help="networks, lorenz96, events, series or posts.")],
     folder: Annotated[Path, typer.Option("--out", help="A new or empty folder.")],
-    seed: Annotated[int, typer.Option(help="Decides every random number.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
     options: Annotated[
         list[str] | None, typer.Option("--set", help="An option of the generator, like variables=10.")
     ] = None,
@@ -153,10 +154,9 @@ def make_data(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Write generated data, a table with a column `client`, and the known truth beside it."""
+    """Write generated data, a table with a column `client`, and the known truth."""
     known = generators()
-    if name not in known:
-        raise ParameterError(f"there is no generator {name!r}; known are {', '.join(known)}")
+    check_choice("the generator", name, known)
     if folder.exists() and any(folder.iterdir()):
         raise RunError(f"{folder} must be a new or empty folder")
     try:
@@ -164,7 +164,7 @@ def make_data(
     except CotempoError:
         raise
     except (TypeError, ValueError) as error:
-        raise ParameterError(f"--set or --seed: {error}; mend or leave out that option") from error
+        raise ParameterError(f"--set or --seed: {error}; fix or remove that option") from error
     folder.mkdir(parents=True, exist_ok=True)
     if each:
         paths = [path for key in clients for path in data.write_clients({key: clients[key]}, folder / f"{key}.csv")]
@@ -174,7 +174,7 @@ def make_data(
         paths.append(folder / "truth.csv")
         truth.to_frame().to_csv(paths[-1], index=False)
     record = {"clients": len(clients), "files": [str(path) for path in paths]}
-    say([f"{len(clients)} clients in {paths[0]}", *map(str, paths[1:])], record, quiet=quiet, as_json=as_json)
+    emit([f"{len(clients)} clients in {paths[0]}", *map(str, paths[1:])], record, quiet=quiet, as_json=as_json)
 
 
 def _options(pairs: list[str]) -> dict[str, Any]:
@@ -182,7 +182,7 @@ def _options(pairs: list[str]) -> dict[str, Any]:
     for pair in pairs:
         key, equals, text = pair.partition("=")
         if not equals:
-            raise ParameterError(f"--set takes NAME=VALUE, was given {pair!r}")
+            raise ParameterError(f"--set must be NAME=VALUE, got {pair!r}")
         try:
             options[key] = json.loads(text)
         except ValueError:
@@ -197,19 +197,19 @@ def messages(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Show in plain words everything a client sent."""
+    """Show everything a client sent, in plain words."""
     records = [record for record in read_lines(run / "messages.jsonl") if record["client"] == client]
     if not records:
         known = sorted({record["client"] for record in read_lines(run / "messages.jsonl")})
         raise RunError(
-            f"{run} holds no message of client {client!r}; it holds messages of: {', '.join(known) or 'nobody'}"
+            f"client must be one of {', '.join(known) or 'nobody'}, whose messages {run} holds, got {client!r}"
         )
-    say(describe_messages(client, records), {"client": client, "messages": records}, quiet=quiet, as_json=as_json)
+    emit(describe_messages(client, records), {"client": client, "messages": records}, quiet=quiet, as_json=as_json)
 
 
-app.command(name="provision")(federation.provision_kits)
-app.add_typer(federation.server, name="server")
-app.add_typer(federation.client, name="client")
+app.command(name="provision")(deploy.provision_kits)
+app.add_typer(deploy.server, name="server")
+app.add_typer(deploy.client, name="client")
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -233,7 +233,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def exit_code(error: CotempoError) -> int:
-    """The exit code that tells an error's kind."""
+    """Return the exit code of an error's class."""
     kinds: list[tuple[type[CotempoError], int]] = [
         (ParameterError, 2), (DataError, 3), (QuorumError, 4), (RunError, 5), (EngineError, 6),
     ]  # fmt: skip

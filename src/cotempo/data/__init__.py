@@ -1,40 +1,38 @@
-"""Time-stamped data of clients: tables, readers, splits, partitions, masks and generators."""
+"""Tables of clients' time-stamped data: readers, splits, partitions, masks and generators."""
 
-from collections.abc import Callable, Mapping
-from typing import Any
-
-from cotempo.data.description import ClientDescription, Description, describe, detect_kind
+from cotempo.data.description import ClientDescription, Description, describe
 from cotempo.data.events import Events
 from cotempo.data.generate.events import EventsTruth, make_events
-from cotempo.data.generate.posts import Happening, PostsTruth, make_posts
+from cotempo.data.generate.posts import LatentEvent, PostsTruth, make_posts
 from cotempo.data.generate.series import SeriesTruth, make_series
-from cotempo.data.masks import hide, mask_cells, mask_features, mask_rows
+from cotempo.data.masks import hide, mask_cells, mask_rows
 from cotempo.data.partitions import partition
 from cotempo.data.posts import Posts
-from cotempo.data.problems import name_problem
 from cotempo.data.read.events import read_events
 from cotempo.data.read.posts import read_posts
+from cotempo.data.read.reader import detect_kind
 from cotempo.data.read.series import read_series
 from cotempo.data.series import Series
 from cotempo.data.splits import split_by_sequence, split_by_time
-from cotempo.data.tables import Schema, Table, numbered
+from cotempo.data.tables import GENERATORS, KINDS, READERS, Schema, Table, client_names, numbered
 from cotempo.data.writing import clients_to_frame, write_clients
 
-READERS: Mapping[str, Callable[..., Any]] = {"events": read_events, "series": read_series, "posts": read_posts}
-
 __all__ = [
+    "GENERATORS",
+    "KINDS",
     "READERS",
     "ClientDescription",
     "Description",
     "Events",
     "EventsTruth",
-    "Happening",
+    "LatentEvent",
     "Posts",
     "PostsTruth",
     "Schema",
     "Series",
     "SeriesTruth",
     "Table",
+    "client_names",
     "clients_to_frame",
     "describe",
     "detect_kind",
@@ -43,9 +41,7 @@ __all__ = [
     "make_posts",
     "make_series",
     "mask_cells",
-    "mask_features",
     "mask_rows",
-    "name_problem",
     "numbered",
     "partition",
     "read_events",

@@ -1,25 +1,20 @@
-"""What a source holds, in plain words and as plain data."""
+"""`Description`: what clients hold, in plain words, as plain data, and as a dataframe."""
 
 from __future__ import annotations
 
-from collections import Counter
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any
 
-import numpy as np
-
-from cotempo.data.events import Events
-from cotempo.data.posts import Posts
-from cotempo.data.read.sources import column_names
-from cotempo.data.series import Series, gaps
-from cotempo.data.tables import Table, counted
+from cotempo.data.html import html_table
+from cotempo.data.tables import KINDS, Framed, FrameKind, Table, make_frame, pluralize
 from cotempo.errors import DataError
 
 
 @dataclass(frozen=True)
 class ClientDescription:
-    """What one client holds; entries that make no sense for its kind are None."""
+    """What one client holds; entries that make no sense for its kind of table are None."""
 
     client: str
     rows: int
@@ -32,9 +27,31 @@ class ClientDescription:
     labels: int | None = None
     warnings: tuple[str, ...] = ()
 
+    def facts(self) -> dict[str, Any]:
+        """Return the entries that are not None, without the client and the warnings."""
+        entries = {**vars(self), "client": None, "warnings": None}
+        return {name: value for name, value in entries.items() if value is not None}
+
+    def line(self) -> str:
+        """Return the description as one line of plain words."""
+        parts = [pluralize(self.rows, "row")]
+        if self.sequences is not None:
+            parts.append(pluralize(self.sequences, "sequence"))
+        if self.start is not None and self.end is not None:
+            parts.append(f"time {self.start:.12g} to {self.end:.12g}")
+        if self.gaps is not None:
+            parts.append(pluralize(self.gaps, "gap"))
+        if self.missing is not None:
+            parts.append(f"{self.missing:.1%} missing".replace("%", " %"))
+        if self.marks is not None:
+            parts.append("marks " + ", ".join(f"{mark} {count:,}" for mark, count in self.marks.items()))
+        if self.labels is not None:
+            parts.append(pluralize(self.labels, "labelled event"))
+        return f"{self.client}: {', '.join(parts)}"
+
 
 @dataclass(frozen=True)
-class Description:
+class Description(Framed):
     """What all clients hold together.
 
     Attributes
@@ -58,21 +75,30 @@ class Description:
 
     def lines(self) -> list[str]:
         """Return the description in plain words, one line per fact."""
-        column = {"events": "marks", "series": "features", "posts": "columns"}[self.kind]
         unit = f"time in {self.unit} since 1970-01-01 UTC" if self.unit else "time as plain numbers"
-        listed = ", ".join(self.columns) or "none"
-        lines = [f"{self.kind}: {counted(len(self.clients), 'client')}, {counted(self.rows, 'row')}, {unit}"]
-        lines.append(f"{column}: {listed}")
-        lines += [_line(client) for client in self.clients]
-        lines += [f"warning: {warning}" for warning in self.warnings]
-        return lines
+        return [
+            f"{self.kind}: {pluralize(len(self.clients), 'client')}, {pluralize(self.rows, 'row')}, {unit}",
+            f"{KINDS[self.kind].columns_are}: {', '.join(self.columns) or 'none'}",
+            *(client.line() for client in self.clients),
+            *(f"warning: {warning}" for warning in self.warnings),
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the description as plain data that JSON can hold."""
-        plain = asdict(self)
-        plain["columns"], plain["warnings"] = list(self.columns), list(self.warnings)
-        plain["clients"] = [{**asdict(client), "warnings": list(client.warnings)} for client in self.clients]
-        return plain
+        return dict(json.loads(json.dumps(asdict(self))))
+
+    def to_frame(self, kind: FrameKind = "pandas") -> Any:
+        """Return one row per client, with the entries that its kind of table has."""
+        return make_frame(self._table(), kind)
+
+    def _table(self) -> dict[str, list[Any]]:
+        names = list(dict.fromkeys(name for client in self.clients for name in client.facts() if name != "marks"))
+        return {name: [getattr(client, name) for client in self.clients] for name in ["client", *names]}
+
+    def _repr_html_(self) -> str:
+        table = self._table()
+        title, columns, *_ = self.lines()
+        return html_table(title, list(zip(*table.values(), strict=True)), list(table), [columns, *self.warnings])
 
 
 def describe(clients: Mapping[str, Table]) -> Description:
@@ -80,6 +106,7 @@ def describe(clients: Mapping[str, Table]) -> Description:
 
     Examples
     --------
+    >>> from cotempo.data import Series
     >>> series = Series.from_arrays([[1.0, 5.0], [2.0, 5.0]], features=("pulse", "ward"))
     >>> print("\\n".join(describe({"a": series}).lines()))
     series: 1 client, 2 rows, time as plain numbers
@@ -89,7 +116,11 @@ def describe(clients: Mapping[str, Table]) -> Description:
     """
     if not clients:
         raise DataError("there must be at least one client to describe")
-    found = tuple(_describe(name, clients[name]) for name in sorted(clients))
+    for name, table in clients.items():
+        if not isinstance(table, Table):
+            known = ", ".join(kind.__name__ for kind in KINDS.values())
+            raise DataError(f"client {name!r} must hold a table ({known}), got {type(table).__name__}")
+    found = tuple(clients[name].describe(name) for name in sorted(clients))
     schema = clients[found[0].client].schema
     warnings = [
         f"{name}: columns or unit differ from those of {found[0].client}"
@@ -99,96 +130,3 @@ def describe(clients: Mapping[str, Table]) -> Description:
     warnings += [f"{client.client}: {warning}" for client in found for warning in client.warnings]
     rows = sum(client.rows for client in found)
     return Description(schema.kind, schema.columns, schema.unit, rows, found, tuple(warnings))
-
-
-def detect_kind(source: Any, *, client: str = "client") -> Literal["events", "series", "posts"]:
-    """Return the kind of table a source holds, told by its columns.
-
-    Posts have ``text``; events have nothing but ``client``, ``sequence``, ``time``, ``mark``, ``start`` and ``end``;
-    everything else is a series.
-
-    Examples
-    --------
-    >>> import pandas
-    >>> detect_kind(pandas.DataFrame({"time": [0.0], "mark": ["a"]}))
-    'events'
-    """
-    names = set(column_names(source))
-    if "text" in names:
-        return "posts"
-    return "events" if names <= {client, "sequence", "time", "mark", "start", "end"} else "series"
-
-
-def _describe(name: str, table: Table) -> ClientDescription:
-    if isinstance(table, Series):
-        return _describe_series(name, table)
-    if isinstance(table, Events):
-        return _describe_events(name, table)
-    if isinstance(table, Posts):
-        return _describe_posts(name, table)
-    raise DataError(f"client {name!r} must hold Events, Series or Posts, got {type(table).__name__}")
-
-
-def _describe_series(name: str, table: Series) -> ClientDescription:
-    parts = list(table.sequences())
-    single = sum(len(time) == 1 for _, time, _ in parts)
-    warnings = [f"{counted(single, 'sequence')} of one row"] if single else []
-    for feature, values in zip(table.features, table.values.T, strict=True):
-        known = values[np.isfinite(values)]
-        if len(known) == 0:
-            warnings.append(f"column {feature!r} is missing in all rows")
-        elif table.rows > 1 and known.min() == known.max():
-            warnings.append(f"column {feature!r} is constant")
-    start, end = (float(table.time.min()), float(table.time.max())) if table.rows else (None, None)
-    missing = float(np.isnan(table.values).mean()) if table.rows else None
-    breaks = sum(len(gaps(time)) for _, time, _ in parts)
-    return ClientDescription(name, table.rows, len(parts), start, end, breaks, missing, warnings=tuple(warnings))
-
-
-def _describe_events(name: str, table: Events) -> ClientDescription:
-    parts = list(table.sequences())
-    silent = sum(len(times) == 0 for _, times, *_ in parts)
-    tied = sum(int((np.diff(times) == 0).sum()) for _, times, *_ in parts)
-    warnings = [f"{counted(silent, 'sequence')} without events"] if silent else []
-    if tied:
-        warnings.append(f"{counted(tied, 'event')} at the very time of another in the sequence")
-    counts = {mark: int((table.mark == code).sum()) for code, mark in enumerate(table.marks)}
-    warnings += [f"mark {mark!r} never occurs" for mark, count in counts.items() if count == 0]
-    start, end = (float(table.start.min()), float(table.end.max())) if parts else (None, None)
-    marks = counts if table.marks else None
-    return ClientDescription(name, table.rows, len(parts), start, end, marks=marks, warnings=tuple(warnings))
-
-
-def _describe_posts(name: str, table: Posts) -> ClientDescription:
-    again = sum(count - 1 for count in Counter(table.text).values())
-    unlabelled = sum(label is None for label in table.event)
-    timeless = int(np.isnan(table.time).sum())
-    warnings = []
-    for count, word in (
-        (again, "with the text of another"),
-        (unlabelled, "without a label"),
-        (timeless, "without a time"),
-    ):
-        if count:
-            warnings.append(f"{counted(count, 'post')} {word}")
-    labels = len({label for label in table.event if label is not None})
-    known = table.time[np.isfinite(table.time)]
-    start, end = (float(known.min()), float(known.max())) if len(known) else (None, None)
-    return ClientDescription(name, table.rows, start=start, end=end, labels=labels, warnings=tuple(warnings))
-
-
-def _line(client: ClientDescription) -> str:
-    parts = [counted(client.rows, "row")]
-    if client.sequences is not None:
-        parts.append(counted(client.sequences, "sequence"))
-    if client.start is not None and client.end is not None:
-        parts.append(f"time {client.start:.12g} to {client.end:.12g}")
-    if client.gaps is not None:
-        parts.append(counted(client.gaps, "gap"))
-    if client.missing is not None:
-        parts.append(f"{client.missing:.1%} missing".replace("%", " %"))
-    if client.marks is not None:
-        parts.append("marks " + ", ".join(f"{mark} {count:,}" for mark, count in client.marks.items()))
-    if client.labels is not None:
-        parts.append(counted(client.labels, "labelled event"))
-    return f"{client.client}: {', '.join(parts)}"

@@ -1,24 +1,25 @@
-"""Events: when something happened, what it was, and when anybody was watching."""
+"""`Events`: times and marks of events, and the windows in which they were observed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cotempo.data.problems import Report, duplicates
-from cotempo.data.tables import FrameKind, Schema, Table, as_names, counted, make_frame, numbered, own, stretches
+from cotempo.data.description import ClientDescription
+from cotempo.data.problems import Problems, duplicates
+from cotempo.data.tables import Schema, Table, as_names, numbered, own, pluralize, runs_of
 from cotempo.errors import DataError
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Events(Table):
-    """One client's events, sorted by sequence and time, with the window each sequence was watched in.
+    """One client's events, sorted by sequence and time, with the observation window of each sequence.
 
-    A sequence may have a window and no event at all: that nothing happened is information too.
+    A sequence may have a window and no events: that nothing happened is information too.
 
     Parameters
     ----------
@@ -46,6 +47,7 @@ class Events(Table):
     end: NDArray[np.float64]
     unit: str = ""
     kind: ClassVar[str] = "events"
+    columns_are: ClassVar[str] = "marks"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "marks", as_names(self.marks))
@@ -64,30 +66,27 @@ class Events(Table):
         mark_names: Sequence[str] | None = None,
         unit: str = "",
     ) -> Events:
-        """Make a table of a list of sorted arrays of times, one per sequence.
+        """Build a table from a list of sorted arrays of times, one per sequence.
 
         Parameters
         ----------
         times
             Times of the events of each sequence, in rising order.
         windows
-            One ``(start, end)`` for all sequences, or one per sequence. Without it a window reaches from the first to
-            the last event, and what is known of the quiet time before and after is lost.
+            One ``(start, end)`` for all sequences, or one per sequence. By default a window reaches from the first to
+            the last event, which loses the quiet time before and after.
         marks
             The mark of each event, sequence by sequence.
         mark_names
-            All marks there are; those that occur, sorted, when left out.
+            All marks there are; by default those that occur, sorted.
         unit
-            What `times` counts in.
+            The unit of `times`.
         """
         parts = [np.asarray(part, dtype=np.float64) for part in times]
         names = np.array(numbered(len(parts)), dtype=np.str_)
-        bounds = (
-            np.array([[part[0], part[-1]] if len(part) else [0.0, 0.0] for part in parts])
-            if windows is None
-            else windows
-        )
-        start, end = np.broadcast_to(np.asarray(bounds, dtype=np.float64), (len(parts), 2)).T
+        if windows is None:
+            windows = np.array([[part[0], part[-1]] if len(part) else [0.0, 0.0] for part in parts])
+        start, end = np.broadcast_to(np.asarray(windows, dtype=np.float64), (len(parts), 2)).T
         codes, vocabulary = _codes(marks, mark_names, [len(part) for part in parts])
         joined = np.concatenate([np.zeros(0), *parts])
         return cls(np.repeat(names, [len(part) for part in parts]), joined, codes, vocabulary, names, start, end, unit)
@@ -96,11 +95,6 @@ class Events(Table):
     def schema(self) -> Schema:
         """Kind, marks and unit."""
         return Schema(self.kind, self.marks, self.unit)
-
-    @property
-    def rows(self) -> int:
-        """The number of events."""
-        return len(self.time)
 
     @property
     def windows(self) -> dict[str, tuple[float, float]]:
@@ -118,25 +112,79 @@ class Events(Table):
 
     def columns(self) -> dict[str, Any]:
         """Return ``sequence``, ``time``, ``mark`` (when marked), ``start`` and ``end``, by name."""
-        place = np.searchsorted(self.names, self.sequence)
+        index = np.searchsorted(self.names, self.sequence)
         marked = {"mark": np.array(self.marks, dtype=np.str_)[self.mark]} if self.marks else {}
-        bounds = {"start": self.start[place], "end": self.end[place]}
+        bounds = {"start": self.start[index], "end": self.end[index]}
         return {"sequence": self.sequence, "time": self.time, **marked, **bounds}
 
-    def windows_frame(self, kind: FrameKind = "pandas") -> Any:
-        """Return ``sequence, start, end``, one row per sequence: what `read_events` takes as ``windows=``."""
-        return make_frame({"sequence": self.names, "start": self.start, "end": self.end}, kind)
+    def side_tables(self) -> dict[str, dict[str, Any]]:
+        """Return the windows of all sequences, also of those without events."""
+        return {"windows": {"sequence": self.names, "start": self.start, "end": self.end}}
+
+    @classmethod
+    def recognizes(cls, columns: Set[str]) -> bool:
+        """Return whether there are no columns but those of events."""
+        return columns <= {"sequence", "time", "mark", "start", "end"}
+
+    def split_by_time(self, shares: NDArray[np.float64]) -> tuple[Self, ...]:
+        """Cut every window at fractions of its length; an event at a cut belongs to the later part."""
+        length = (self.end - self.start)[:, None]
+        cuts = np.column_stack([self.start, self.start[:, None] + length * np.cumsum(shares[:-1]), self.end])
+        inner = cuts[np.searchsorted(self.names, self.sequence), 1:-1]
+        part_of = (self.time[:, None] >= inner).sum(axis=1)
+        return tuple(
+            replace(self, **self._rows(part_of == part), start=cuts[:, part], end=cuts[:, part + 1])
+            for part in range(len(shares))
+        )
+
+    def sequence_names(self) -> list[str]:
+        """Return the names of the sequences, sorted."""
+        return [str(name) for name in self.names]
+
+    def labels(self) -> NDArray[np.str_] | None:
+        """Return the most frequent mark of each sequence, empty text for one without events; None if unmarked."""
+        if not self.marks:
+            return None
+        codes = [np.bincount(mark, minlength=1).argmax() if len(mark) else -1 for _, _, mark, _, _ in self.sequences()]
+        return np.array(["" if code < 0 else self.marks[code] for code in codes], dtype=np.str_)
+
+    def take(self, units: ArrayLike) -> Self:
+        """Return the sequences at these positions, in the order of the table."""
+        kept = np.sort(np.asarray(units, dtype=np.intp))
+        names, start, end = self.names[kept], self.start[kept], self.end[kept]
+        return replace(self, **self._rows(np.isin(self.sequence, names)), names=names, start=start, end=end)
+
+    def describe(self, client: str = "client") -> ClientDescription:
+        """Return sizes, marks and time, with a warning for quiet sequences, tied events and unused marks."""
+        parts = list(self.sequences())
+        silent = sum(len(times) == 0 for _, times, *_ in parts)
+        tied = sum(int((np.diff(times) == 0).sum()) for _, times, *_ in parts)
+        warnings = [f"{pluralize(silent, 'sequence')} without events"] if silent else []
+        if tied:
+            warnings.append(f"{pluralize(tied, 'event')} at the very time of another in the sequence")
+        counts = {mark: int((self.mark == code).sum()) for code, mark in enumerate(self.marks)}
+        warnings += [f"mark {mark!r} never occurs" for mark, count in counts.items() if count == 0]
+        start, end = (float(self.start.min()), float(self.end.max())) if parts else (None, None)
+        return ClientDescription(
+            client, self.rows, len(parts), start, end, marks=counts or None, warnings=tuple(warnings)
+        )
+
+    def with_markers(self, number: int) -> tuple[Self, list[float | str]]:
+        """Return the table as it is, and all times that are not whole numbers."""
+        return self, [time for time in self.time.tolist() if not time.is_integer()]
+
+    def _rows(self, chosen: NDArray[np.bool_]) -> dict[str, Any]:
+        return {"sequence": self.sequence[chosen], "time": self.time[chosen], "mark": self.mark[chosen]}
 
     def __repr__(self) -> str:
         marked = f"marks {', '.join(self.marks)}" if self.marks else "unmarked"
         exposed = f"{float((self.end - self.start).sum()):g} {self.unit}".rstrip()
-        return (
-            f"Events({counted(self.rows, 'row')}, {counted(len(self.names), 'sequence')}, {exposed} exposed, {marked})"
-        )
+        size = f"{pluralize(self.rows, 'row')}, {pluralize(len(self.names), 'sequence')}"
+        return f"Events({size}, {exposed} exposed, {marked})"
 
 
 def order_marks(marks: set[str]) -> tuple[str, ...]:
-    """Return marks in rising order: as numbers where all are whole numbers.
+    """Return marks sorted, as numbers if all are whole numbers.
 
     Examples
     --------
@@ -169,25 +217,24 @@ def _check(events: Events) -> None:
         raise DataError(f"sequence and mark must have one entry for each of the {rows} times")
     if events.start.shape != (windows,) or events.end.shape != (windows,):
         raise DataError(f"start and end must have one entry for each of the {windows} sequences")
-    report = Report()
+    problems = Problems()
     if duplicates(events.marks):
-        report.add("names of marks must differ", column="mark")
+        problems.add("names of marks must differ", column="mark")
     if rows and not (events.mark.min() >= 0 and events.mark.max() < max(len(events.marks), 1)):
-        report.add("codes of marks must be positions in marks", column="mark")
+        problems.add("codes of marks must be positions in marks", column="mark")
     if (events.names[1:] <= events.names[:-1]).any():
-        report.add("names of sequences must differ and be sorted", column="sequence")
-    for name, part in stretches(events.sequence):
+        problems.add("names of sequences must differ and be sorted", column="sequence")
+    for name, part in runs_of(events.sequence):
         if not np.isfinite(events.time[part]).all() or (np.diff(events.time[part]) < 0).any():
-            report.add(f"times of sequence {name!r} must be finite and sorted", column="time")
+            problems.add(f"times of sequence {name!r} must be finite and sorted", column="time")
     if (events.sequence[1:] < events.sequence[:-1]).any() or not np.isin(events.sequence, events.names).all():
-        report.add("rows must be sorted by their sequence, and every sequence must have a window", column="sequence")
+        problems.add("rows must be sorted by their sequence, and every sequence must have a window", column="sequence")
     for name, start, end in zip(events.names.tolist(), events.start.tolist(), events.end.tolist(), strict=True):
         if not (np.isfinite(start) and np.isfinite(end) and start < end):
-            report.add(
-                f"the window of sequence {name!r} must end after its start, got [{start:g}, {end:g}]; pass windows="
-            )
-    report.check()
+            must = f"the window of sequence {name!r} must end after its start, got [{start:g}, {end:g}]; pass windows="
+            problems.add(must)
+    problems.raise_any()
     for name, times, _, start, end in events.sequences():
         if len(times) and (times[0] < start or times[-1] > end):
-            report.add(f"events of sequence {name!r} must lie in its window [{start:g}, {end:g}]", column="time")
-    report.check()
+            problems.add(f"events of sequence {name!r} must lie in its window [{start:g}, {end:g}]", column="time")
+    problems.raise_any()

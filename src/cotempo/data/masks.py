@@ -1,11 +1,13 @@
-"""Which cells of a series are hidden, so that what a method fills in can be compared with the truth."""
+"""Masks that hide cells of a series, so that imputed values can be compared with the truth."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cotempo.data.randomness import Seed, as_generator, check_count, check_number
+from cotempo.data.arguments import Seed, as_generator, check_count, check_number
 from cotempo.data.series import Series
 from cotempo.errors import ParameterError
 
@@ -13,7 +15,7 @@ Mask = NDArray[np.bool_]
 
 
 def mask_cells(shape: tuple[int, int], rate: float, rng: Seed) -> Mask:
-    """Return a mask that hides single cells, anywhere.
+    """Return a mask that hides single cells.
 
     Parameters
     ----------
@@ -34,32 +36,18 @@ def mask_cells(shape: tuple[int, int], rate: float, rng: Seed) -> Mask:
     >>> int(mask_cells((10, 4), 0.25, rng=0).sum())
     10
     """
-    rows, features = _shape(shape)
-    return _some(rows * features, rate, rng).reshape(rows, features)
+    return _draw(shape, rate, rng)
 
 
 def mask_rows(shape: tuple[int, int], rate: float, rng: Seed) -> Mask:
-    """Return a mask that hides whole rows: moments when nothing was measured. Parameters as in `mask_cells`.
+    """Return a mask that hides complete rows, as when nothing was measured. Parameters as in `mask_cells`.
 
     Examples
     --------
     >>> mask_rows((4, 2), 0.5, rng=0).sum(axis=0).tolist()
     [2, 2]
     """
-    rows, features = _shape(shape)
-    return np.tile(_some(rows, rate, rng)[:, None], (1, features))
-
-
-def mask_features(shape: tuple[int, int], rate: float, rng: Seed) -> Mask:
-    """Return a mask that hides whole features: what a client does not measure. Parameters as in `mask_cells`.
-
-    Examples
-    --------
-    >>> mask_features((2, 4), 0.5, rng=0).sum(axis=1).tolist()
-    [2, 2]
-    """
-    rows, features = _shape(shape)
-    return np.tile(_some(features, rate, rng), (rows, 1))
+    return _draw(shape, rate, rng, features=1)
 
 
 def hide(series: Series, mask: Mask) -> tuple[Series, NDArray[np.float64]]:
@@ -68,7 +56,7 @@ def hide(series: Series, mask: Mask) -> tuple[Series, NDArray[np.float64]]:
     Parameters
     ----------
     series
-        What is hidden from; unchanged.
+        The series; unchanged.
     mask
         True where a cell is hidden, ``(rows, features)``.
 
@@ -77,7 +65,7 @@ def hide(series: Series, mask: Mask) -> tuple[Series, NDArray[np.float64]]:
     Series
         The same rows, NaN where hidden.
     array
-        What was hidden, NaN everywhere else, ``(rows, features)``.
+        The hidden values, NaN everywhere else, ``(rows, features)``.
 
     Examples
     --------
@@ -88,21 +76,17 @@ def hide(series: Series, mask: Mask) -> tuple[Series, NDArray[np.float64]]:
     chosen = np.asarray(mask)
     if chosen.dtype != np.bool_ or chosen.shape != series.values.shape:
         raise ParameterError(f"mask must be bool of {series.values.shape}, got {chosen.dtype} of {chosen.shape}")
-    left = np.where(chosen, np.nan, series.values)
     hidden = np.where(chosen, series.values, np.nan)
-    return Series(series.features, series.sequence, series.time, left, series.unit), hidden
+    return replace(series, values=np.where(chosen, np.nan, series.values)), hidden
 
 
-def _shape(shape: tuple[int, int]) -> tuple[int, int]:
+def _draw(shape: tuple[int, int], rate: float, rng: Seed, *, features: int | None = None) -> Mask:
+    """Return a mask of `shape` that repeats a random one of ``(rows, features)``."""
     if len(shape) != 2:
         raise ParameterError(f"shape must be (rows, features), got {shape!r}")
     check_count("rows", shape[0])
     check_count("features", shape[1])
-    return int(shape[0]), int(shape[1])
-
-
-def _some(count: int, rate: float, rng: Seed) -> Mask:
     check_number("rate", rate, 0, 1)
-    found = np.zeros(count, dtype=np.bool_)
-    found[as_generator(rng).permutation(count)[: round(rate * count)]] = True
-    return found
+    found = np.zeros((shape[0], features or shape[1]), dtype=np.bool_)
+    found.flat[as_generator(rng).permutation(found.size)[: round(rate * found.size)]] = True
+    return np.broadcast_to(found, shape).copy()

@@ -1,4 +1,4 @@
-"""Dealing one table out to clients: alike, each with its own marks, or anything between."""
+"""`partition`: one table divided among clients, from identically distributed to one label each."""
 
 from __future__ import annotations
 
@@ -7,12 +7,9 @@ from typing import Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cotempo.data.events import Events
-from cotempo.data.posts import Posts
-from cotempo.data.randomness import Seed, as_generator, check_count, check_number
-from cotempo.data.splits import keep_sequences, sequence_names, split_by_time
-from cotempo.data.tables import Table, numbered
-from cotempo.errors import ParameterError, nearest
+from cotempo.data.arguments import Seed, as_generator, check_choice, check_count, check_number
+from cotempo.data.tables import Table, client_names
+from cotempo.errors import ParameterError
 
 AnyTable = TypeVar("AnyTable", bound=Table)
 HOW = ("equal", "mark", "dirichlet")
@@ -26,19 +23,19 @@ def partition(
     alpha: float = 0.5,
     rng: Seed = 0,
 ) -> dict[str, AnyTable]:
-    """Deal a table out to clients.
+    """Divide a table among clients.
 
-    Whole sequences are dealt, and single posts, so that nothing inside a sequence is torn apart. The label of a
-    sequence of events is its most frequent mark, that of a post its event.
+    Sequences are kept complete; posts are divided one by one. The label of a sequence of events is its most frequent
+    mark, that of a post its event.
 
     Parameters
     ----------
     table
-        What is dealt out.
+        The table to divide.
     clients
         The number of clients, named ``client-0``, ``client-1``, ...
     how
-        ``"equal"``: at random, equally many each; a table with fewer sequences than clients is cut by time instead.
+        ``"equal"``: at random, equally many each; a table with fewer sequences than clients is split by time instead.
         ``"mark"``: all sequences or posts of one label go to the same client, the largest labels first, to the client
         that has least. ``"dirichlet"``: the share of each label that a client gets is drawn from a Dirichlet
         distribution; without labels (series, unmarked events) the sizes of the clients are.
@@ -50,43 +47,32 @@ def partition(
     Returns
     -------
     dict
-        One table per client; each has at least one sequence or post (an empty-handed client takes one of the largest).
+        One table per client; each has at least one sequence or post (a client without any gets one of the largest's).
 
     Examples
     --------
+    >>> from cotempo.data import Events
     >>> events = Events.from_arrays([[1.0], [2.0], [3.0], [4.0]], windows=(0, 5))
     >>> [len(own.names) for own in partition(events, 2).values()]
     [2, 2]
     """
     check_count("clients", clients)
     check_number("alpha", alpha, 0, open_low=True)
-    if how not in HOW:
-        raise ParameterError(f"how must be one of {', '.join(HOW)}, got {how!r}{nearest(str(how), HOW)}")
+    check_choice("how", how, HOW)
     generator = as_generator(rng)
-    names = [f"client-{number}" for number in numbered(clients)]
-    units = table.rows if isinstance(table, Posts) else len(sequence_names(table))
-    if units < clients and how == "equal" and not isinstance(table, Posts):
-        return dict(zip(names, split_by_time(table, (1 / clients,) * clients), strict=True))
+    names, sequences, labels = client_names(clients), table.sequence_names(), table.labels()
+    units = table.rows if sequences is None else len(sequences)
+    if units < clients and how == "equal" and sequences is not None:
+        return dict(zip(names, table.split_by_time(np.full(clients, 1 / clients)), strict=True))
     if units < clients:
         raise ParameterError(f"clients must be at most {units}, one for each sequence or post, got {clients}")
     if how == "equal":
         owner = generator.permutation(np.arange(units) % clients)
     elif how == "mark":
-        owner = _by_label(_labels(table), clients)
+        owner = _by_label(labels, clients)
     else:
-        labels = _labels(table)
-        owner = _dirichlet(labels if labels is not None else np.zeros(units, dtype=np.str_), clients, alpha, generator)
-    return {name: _give(table, np.flatnonzero(owner == number)) for number, name in enumerate(names)}
-
-
-def _labels(table: Table) -> NDArray[np.str_] | None:
-    """Return the label of each unit, None where a table has no labels."""
-    if isinstance(table, Posts):
-        return np.array(["" if label is None else label for label in table.event], dtype=np.str_)
-    if isinstance(table, Events) and table.marks:
-        codes = [np.bincount(mark, minlength=1).argmax() if len(mark) else -1 for _, _, mark, _, _ in table.sequences()]
-        return np.array(["" if code < 0 else table.marks[code] for code in codes], dtype=np.str_)
-    return None
+        owner = _dirichlet(np.zeros(units, dtype=np.str_) if labels is None else labels, clients, alpha, generator)
+    return {name: table.take(np.flatnonzero(owner == number)) for number, name in enumerate(names)}
 
 
 def _by_label(labels: NDArray[np.str_] | None, clients: int) -> NDArray[np.intp]:
@@ -115,10 +101,3 @@ def _dirichlet(labels: NDArray[np.str_], clients: int, alpha: float, rng: np.ran
         largest = int(np.argmax(np.bincount(owner, minlength=clients)))
         owner[rng.choice(np.flatnonzero(owner == largest))] = idle
     return owner
-
-
-def _give(table: AnyTable, units: NDArray[np.intp]) -> AnyTable:
-    if isinstance(table, Posts):
-        return table.select(units)
-    names = sequence_names(table)
-    return keep_sequences(table, [names[unit] for unit in units])

@@ -1,8 +1,9 @@
-"""Posts: short texts with a time, an author, tags, and the event they speak of."""
+"""`Posts`: short texts with a time, an author, tags, and the event they are about."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar, Self
@@ -10,7 +11,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cotempo.data.tables import Schema, Table, counted, own
+from cotempo.data.description import ClientDescription
+from cotempo.data.tables import Schema, Table, own, part_bounds, pluralize
 from cotempo.errors import DataError
 
 OPTIONAL = ("time", "author", "hashtags", "mentions", "event")
@@ -31,13 +33,13 @@ class Posts(Table):
     hashtags, mentions
         Tags and mentioned names of each post, without their leading ``#`` or ``@``.
     event
-        Label of the event a post speaks of, None where unlabelled.
+        Label of the event a post is about, None where unlabelled.
     extra
-        Further columns, by name; never used by a method, kept for people.
+        Further columns, by name; no method uses them.
     unit
         ``"s"``, ``"h"`` or ``"D"`` since 1970-01-01 UTC; empty where time is a plain number.
     present
-        Optional columns the source had. Without it: those that hold anything.
+        Optional columns the source had; by default those that are not empty.
 
     Examples
     --------
@@ -79,11 +81,6 @@ class Posts(Table):
         """Kind, optional columns that are present, and unit."""
         return Schema(self.kind, self.present or (), self.unit)
 
-    @property
-    def rows(self) -> int:
-        """The number of posts."""
-        return len(self.text)
-
     def select(self, rows: ArrayLike) -> Self:
         """Return the chosen rows: a mask or positions, in the order given."""
         chosen = np.arange(self.rows)[np.asarray(rows, dtype=None if np.size(rows) else np.intp)].tolist()
@@ -94,6 +91,8 @@ class Posts(Table):
         extra = {name: tuple(values[row] for row in chosen) for name, values in self.extra.items()}
         return type(self)(time=self.time[chosen], extra=extra, unit=self.unit, present=self.present, **parts)
 
+    take = select
+
     def columns(self) -> dict[str, Any]:
         """Return the present columns by name; tags are joined by spaces, as a file holds them."""
         found: dict[str, Any] = {"text": self.text}
@@ -102,6 +101,42 @@ class Posts(Table):
             found[name] = [" ".join(tags) for tags in values] if name in ("hashtags", "mentions") else values
         return found | dict(self.extra)
 
+    @classmethod
+    def recognizes(cls, columns: Set[str]) -> bool:
+        """Return whether there is a column ``text``."""
+        return "text" in columns
+
+    def split_by_time(self, shares: NDArray[np.float64]) -> tuple[Self, ...]:
+        """Cut at fractions of the number of posts; equal times stay together in the later part."""
+        if np.isnan(self.time).any():
+            raise DataError("every post must have a time to be split by time; drop those without one")
+        order = np.argsort(self.time, kind="stable")
+        time = self.time[order]
+        bounds = part_bounds(shares, len(time))
+        bounds[1:-1] = [np.searchsorted(time, time[bound]) if bound < len(time) else bound for bound in bounds[1:-1]]
+        return tuple(self.select(order[bounds[part] : bounds[part + 1]]) for part in range(len(shares)))
+
+    def labels(self) -> NDArray[np.str_]:
+        """Return the event of each post, empty text for one without."""
+        return np.array([label or "" for label in self.event], dtype=np.str_)
+
+    def describe(self, client: str = "client") -> ClientDescription:
+        """Return sizes, time and events, with a warning for posts that repeat a text or lack a label or a time."""
+        counts = {
+            "with the text of another": sum(count - 1 for count in Counter(self.text).values()),
+            "without a label": sum(label is None for label in self.event),
+            "without a time": int(np.isnan(self.time).sum()),
+        }
+        warnings = tuple(f"{pluralize(count, 'post')} {words}" for words, count in counts.items() if count)
+        labels = len({label for label in self.event if label is not None})
+        known = self.time[np.isfinite(self.time)]
+        start, end = (float(known.min()), float(known.max())) if len(known) else (None, None)
+        return ClientDescription(client, self.rows, start=start, end=end, labels=labels, warnings=warnings)
+
+    def with_markers(self, number: int) -> tuple[Self, list[float | str]]:
+        """Return the table as it is, and all texts of more than 20 letters."""
+        return self, [text for text in self.text if len(text) > 20]
+
     def __reduce__(self) -> tuple[type[Table], tuple[Any, ...]]:
         build, parts = super().__reduce__()
         return build, tuple(dict(part) if isinstance(part, MappingProxyType) else part for part in parts)
@@ -109,7 +144,7 @@ class Posts(Table):
     def __repr__(self) -> str:
         labelled = sum(label is not None for label in self.event)
         columns = ", ".join((*(self.present or ()), *self.extra))
-        return f"Posts({counted(self.rows, 'row')}, {labelled:,} labelled{f', with {columns}' if columns else ''})"
+        return f"Posts({pluralize(self.rows, 'row')}, {labelled:,} labelled{f', with {columns}' if columns else ''})"
 
 
 def clean_tags(value: str | Sequence[object] | None, sign: str) -> tuple[str, ...]:

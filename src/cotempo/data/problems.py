@@ -1,80 +1,58 @@
-"""Collecting everything wrong with a source, to raise it as one error."""
+"""`Problems`: everything wrong with a source, raised as one error."""
 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Sequence
-
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Sequence
 
 from cotempo.errors import DataError, Problem
 
 LONGEST_NAME = 100
-MOST_ROWS_PER_RULE = 1000
 
 
-class Report:
-    """A growing list of problems; `check` raises them together.
+class Problems:
+    """A growing list of problems; `raise_any` raises them together.
 
     Examples
     --------
-    >>> report = Report()
-    >>> report.add("a table must have at least one row", client="north")
-    >>> report.problems[0].client
+    >>> problems = Problems()
+    >>> problems.add("a table must have at least one row", client="north")
+    >>> problems.found[0].client
     'north'
     """
 
     def __init__(self) -> None:
-        self.problems: list[Problem] = []
+        self.found: list[Problem] = []
+
+    def __len__(self) -> int:
+        return len(self.found)
 
     def add(self, must: str, *, client: str | None = None, column: str | None = None, row: int | None = None) -> None:
         """Note one problem."""
-        self.problems.append(Problem(must, client, column, row))
+        self.found.append(Problem(must, client, column, row))
 
-    def add_rows(
-        self,
-        places: NDArray[np.intp],
-        must: Callable[[int], str],
-        *,
-        column: str,
-        first_row: int,
-        client: Callable[[int], str | None],
-    ) -> None:
-        """Note one problem for each of `places`, positions of rows in a source.
-
-        A broken rule can hold for millions of rows; the first thousand are listed one by one and the rest counted,
-        so that the report cannot exhaust the memory.
-        """
-        for place in places[:MOST_ROWS_PER_RULE].tolist():
-            self.add(must(place), client=client(place), column=column, row=place + first_row)
-        left = len(places) - MOST_ROWS_PER_RULE
-        if left > 0:
-            self.add(f"{left} more rows break the same rule", column=column)
-
-    def check(self) -> None:
+    def raise_any(self) -> None:
         """Raise one `DataError` with all problems, if there are any."""
-        if self.problems:
-            raise DataError(self.problems)
+        if self.found:
+            raise DataError(self.found)
 
 
-def shown(value: object) -> str:
-    """Return a value as an error shows it: quoted, escaped and short."""
+def quote(value: object) -> str:
+    """Return a value as errors show it: quoted, escaped and short."""
     text = repr(value)
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
-def name_problem(name: str) -> str | None:
-    r"""Return what must hold for a client's name, or None when it is a good one.
+def client_name_error(name: str) -> str | None:
+    r"""Return what must hold for a client's name, or None if the name is valid.
 
-    Names of clients become names of folders and stand in reports, so that separators of paths and control characters
-    are refused.
+    Names of clients become names of folders and appear in reports: path separators and control characters are refused.
 
     Examples
     --------
-    >>> name_problem("hospital-3") is None
+    >>> client_name_error("hospital-3") is None
     True
-    >>> name_problem("../secret")
+    >>> client_name_error("../secret")
     "a client's name must not begin with '.', got '../secret'; rename the client"
     """
     rule = None
@@ -88,7 +66,7 @@ def name_problem(name: str) -> str | None:
         rule = "must not hold '/' or '\\'"
     elif any(unicodedata.category(letter) in {"Cc", "Cf", "Cs", "Zl", "Zp"} for letter in name):
         rule = "must not hold control characters"
-    return None if rule is None else f"a client's name {rule}, got {shown(name)}; rename the client"
+    return None if rule is None else f"a client's name {rule}, got {quote(name)}; rename the client"
 
 
 def duplicates(names: Sequence[str]) -> list[str]:

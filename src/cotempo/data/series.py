@@ -1,16 +1,17 @@
-"""Series: values of several features, measured at times, with holes."""
+"""`Series`: values of several features over time, with missing cells."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cotempo.data.problems import Report, duplicates
-from cotempo.data.tables import Schema, Table, as_names, counted, numbered, own, stretches
+from cotempo.data.description import ClientDescription
+from cotempo.data.problems import Problems, duplicates
+from cotempo.data.tables import Schema, Table, as_names, numbered, own, part_bounds, pluralize, runs_of
 from cotempo.errors import DataError
 
 GAP = 1.5
@@ -46,6 +47,7 @@ class Series(Table):
     values: NDArray[np.float64]
     unit: str = ""
     kind: ClassVar[str] = "series"
+    columns_are: ClassVar[str] = "features"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "features", as_names(self.features))
@@ -62,18 +64,18 @@ class Series(Table):
         features: Sequence[str] | None = None,
         unit: str = "",
     ) -> Series:
-        """Make a table of one ``(rows, features)`` array, or of a list of them: several sequences.
+        """Build a table from one ``(rows, features)`` array, or from a list of them: several sequences.
 
         Parameters
         ----------
         values
             One array, or a list of two-dimensional arrays.
         time
-            Times of the rows, one array or one per sequence; 0, 1, 2, ... when left out. Must increase.
+            Times of the rows, one array or one per sequence, increasing; by default 0, 1, 2, ...
         features
-            Names of the columns; ``x0``, ``x1``, ... when left out.
+            Names of the columns; by default ``x0``, ``x1``, ...
         unit
-            What `time` counts in.
+            The unit of `time`.
         """
         several = isinstance(values, list | tuple) and len(values) > 0 and all(np.ndim(part) == 2 for part in values)
         parts = [np.asarray(part, dtype=np.float64) for part in values] if several else [_matrix(values)]  # type: ignore[union-attr]
@@ -94,21 +96,15 @@ class Series(Table):
         """Kind, features and unit."""
         return Schema(self.kind, self.features, self.unit)
 
-    @property
-    def rows(self) -> int:
-        """The number of rows."""
-        return len(self.time)
-
     def sequences(self) -> Iterator[tuple[str, NDArray[np.float64], NDArray[np.float64]]]:
         """Yield ``(name, time, values)`` of each sequence."""
-        for name, rows in stretches(self.sequence):
+        for name, rows in runs_of(self.sequence):
             yield name, self.time[rows], self.values[rows]
 
     def pieces(self) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
-        """Return ``(time, values)`` of contiguous stretches.
+        """Return ``(time, values)`` of contiguous pieces.
 
-        A piece never crosses from one sequence into another, nor over a gap: a step longer than 1.5 times the median
-        step of its sequence.
+        A piece ends with its sequence and at a gap: a step longer than 1.5 times the median step of the sequence.
 
         Examples
         --------
@@ -134,10 +130,48 @@ class Series(Table):
         parts = {name: self.values[:, index] for index, name in enumerate(self.features)}
         return {"sequence": self.sequence, "time": self.time, **parts}
 
+    def split_by_time(self, shares: NDArray[np.float64]) -> tuple[Self, ...]:
+        """Cut every sequence at fractions of its number of rows."""
+        bounds = [rows.start + part_bounds(shares, rows.stop - rows.start) for _, rows in runs_of(self.sequence)]
+        pieces = [[np.arange(bound[part], bound[part + 1]) for bound in bounds] for part in range(len(shares))]
+        return tuple(self.select(np.concatenate([np.zeros(0, dtype=np.intp), *piece])) for piece in pieces)
+
+    def sequence_names(self) -> list[str]:
+        """Return the names of the sequences, sorted."""
+        return [name for name, _ in runs_of(self.sequence)]
+
+    def take(self, units: ArrayLike) -> Self:
+        """Return the sequences at these positions, in the order of the table."""
+        names = np.array(self.sequence_names(), dtype=np.str_)[np.asarray(units, dtype=np.intp)]
+        return self.select(np.isin(self.sequence, names))
+
+    def describe(self, client: str = "client") -> ClientDescription:
+        """Return sizes, time, gaps and missing cells, with a warning for odd sequences and features."""
+        parts = list(self.sequences())
+        single = sum(len(time) == 1 for _, time, _ in parts)
+        warnings = [f"{pluralize(single, 'sequence')} of one row"] if single else []
+        for feature, values in zip(self.features, self.values.T, strict=True):
+            known = values[np.isfinite(values)]
+            if len(known) == 0:
+                warnings.append(f"column {feature!r} is missing in all rows")
+            elif self.rows > 1 and known.min() == known.max():
+                warnings.append(f"column {feature!r} is constant")
+        start, end = (float(self.time.min()), float(self.time.max())) if self.rows else (None, None)
+        missing = float(np.isnan(self.values).mean()) if self.rows else None
+        breaks = sum(len(gaps(time)) for _, time, _ in parts)
+        return ClientDescription(client, self.rows, len(parts), start, end, breaks, missing, warnings=tuple(warnings))
+
+    def with_markers(self, number: int) -> tuple[Self, list[float | str]]:
+        """Return the table with one row of many-digit numbers inside the range of each feature, and these numbers."""
+        values = self.values.copy()
+        row = len(values) // 2
+        low, high = np.nanmin(values, axis=0), np.nanmax(values, axis=0)
+        values[row] = low + (high - low) * (0.412356789123457 + 0.01 * number)
+        return replace(self, values=values), values[row].tolist()
+
     def __repr__(self) -> str:
-        sequences = sum(1 for _ in stretches(self.sequence))
         unit = f", unit {self.unit}" if self.unit else ""
-        size = f"{counted(self.rows, 'row')}, {counted(sequences, 'sequence')}"
+        size = f"{pluralize(self.rows, 'row')}, {pluralize(len(self.sequence_names()), 'sequence')}"
         return f"Series({size}, features {', '.join(self.features)}{unit})"
 
 
@@ -157,13 +191,13 @@ def _matrix(values: Any) -> NDArray[np.float64]:
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 2:
         raise DataError(
-            f"values must be (rows, features), got {array.ndim} dimensions; use values[:, None] for one feature"
+            f"values must be (rows, features), got {array.ndim} dimensions; pass values[:, None] for one feature"
         )
     return array
 
 
 def _check(series: Series) -> None:
-    report = Report()
+    problems = Problems()
     rows, features = len(series.time), len(series.features)
     if series.values.shape != (rows, features) or series.sequence.shape != (rows,):
         raise DataError(
@@ -171,17 +205,17 @@ def _check(series: Series) -> None:
             f"got {series.values.shape} and {series.sequence.shape}"
         )
     for name in duplicates(series.features):
-        report.add("feature names must differ; rename one of them", column=name)
+        problems.add("feature names must differ; rename one of them", column=name)
     if features == 0:
-        report.add("a series must have at least one feature")
+        problems.add("a series must have at least one feature")
     if not np.isfinite(series.time).all():
-        report.add("time must be finite in every row", column="time")
+        problems.add("time must be finite in every row", column="time")
     if np.isinf(series.values).any():
-        report.add("values must be finite, or NaN where they are missing")
-    names = [name for name, _ in stretches(series.sequence)]
+        problems.add("values must be finite, or NaN where they are missing")
+    names = [name for name, _ in runs_of(series.sequence)]
     if len(set(names)) != len(names) or names != sorted(names):
-        report.add("rows must be sorted by the name of their sequence", column="sequence")
-    for name, part in stretches(series.sequence):
+        problems.add("rows must be sorted by the name of their sequence", column="sequence")
+    for name, part in runs_of(series.sequence):
         if (np.diff(series.time[part]) <= 0).any():
-            report.add(f"time must increase strictly inside sequence {name!r}; sort the rows", column="time")
-    report.check()
+            problems.add(f"time must increase strictly inside sequence {name!r}; sort the rows", column="time")
+    problems.raise_any()

@@ -1,4 +1,4 @@
-"""What all tables share: a schema, a size, a fingerprint, and the way out into a dataframe."""
+"""`Table`, the base class of all kinds of tables, and the registry of kinds."""
 
 from __future__ import annotations
 
@@ -6,16 +6,20 @@ import dataclasses
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import narwhals as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cotempo.errors import ParameterError, nearest
+from cotempo.data.arguments import check_choice
+from cotempo.data.html import html_table
+
+if TYPE_CHECKING:
+    from cotempo.data.description import ClientDescription
 
 FrameKind = Literal["pandas", "polars", "pyarrow"]
 FRAME_KINDS: tuple[FrameKind, ...] = ("pandas", "polars", "pyarrow")
@@ -29,7 +33,7 @@ class Schema:
     Parameters
     ----------
     kind
-        ``"events"``, ``"series"`` or ``"posts"``.
+        The kind of table: ``"events"``, ``"series"``, ``"posts"``.
     columns
         Features of a series, names of marks of events, optional columns of posts.
     unit
@@ -47,10 +51,10 @@ class Schema:
 
 
 class Framed(ABC):
-    """Something that dataframe libraries can take as it is.
+    """A result that dataframe libraries accept directly.
 
     `polars.DataFrame`, `pyarrow.table`, `pandas.DataFrame.from_arrow` and others read the Arrow stream;
-    `pandas.DataFrame` reads the rows, which have no columns to show where there are none.
+    `pandas.DataFrame` reads the rows, so that an empty table has no columns there.
     """
 
     @abstractmethod
@@ -67,13 +71,35 @@ class Framed(ABC):
 
 
 class Table(Framed):
-    """The common part of `Events`, `Series` and `Posts`.
+    """One client's data: read-only arrays, and everything that depends on the kind of table.
 
-    A table owns read-only arrays: what is in it cannot change, and nothing it was made from can change it.
+    A new kind is one file: a frozen dataclass that inherits from `Table`, names its `kind` and implements the abstract
+    methods, and entries in `READERS` and `GENERATORS`.
+
+    Attributes
+    ----------
+    kind
+        The name of the kind, unique.
+    columns_are
+        What the columns of the schema are called in a description.
+    time, unit
+        Time of each row, ``(rows,)``; ``"s"``, ``"h"`` or ``"D"`` since 1970-01-01 UTC, empty for plain numbers.
     """
 
     kind: ClassVar[str]
+    columns_are: ClassVar[str] = "columns"
+    time: NDArray[np.float64]
     unit: str
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "kind" in vars(cls):
+            KINDS[cls.kind] = cls
+
+    @classmethod
+    def recognizes(cls, columns: Set[str]) -> bool:
+        """Return whether a source with these columns is of this kind; what nobody recognizes is a series."""
+        return False
 
     @property
     @abstractmethod
@@ -81,13 +107,41 @@ class Table(Framed):
         """What clients must agree on."""
 
     @property
-    @abstractmethod
     def rows(self) -> int:
         """The number of rows."""
+        return len(self.time)
 
     @abstractmethod
     def columns(self) -> dict[str, Any]:
         """Return the tidy columns, by name."""
+
+    def side_tables(self) -> dict[str, dict[str, Any]]:
+        """Return columns that must be written to files of their own, by the name of the table."""
+        return {}
+
+    @abstractmethod
+    def split_by_time(self, shares: NDArray[np.float64]) -> tuple[Self, ...]:
+        """Return one table per share, each later than the one before; shares are positive and sum to 1."""
+
+    def sequence_names(self) -> list[str] | None:
+        """Return the names of the sequences, sorted; None if every row stands for itself."""
+        return None
+
+    def labels(self) -> NDArray[np.str_] | None:
+        """Return the label of each sequence, or of each row if there are no sequences; None if unlabelled."""
+        return None
+
+    @abstractmethod
+    def take(self, units: ArrayLike, /) -> Self:
+        """Return the sequences at these positions, or the rows if there are no sequences."""
+
+    @abstractmethod
+    def describe(self, client: str = "client") -> ClientDescription:
+        """Return what the table holds and what is odd about it."""
+
+    @abstractmethod
+    def with_markers(self, number: int) -> tuple[Self, list[float | str]]:
+        """Return the table with recognizable values, different for each `number`, and all that no message may hold."""
 
     def __len__(self) -> int:
         return self.rows
@@ -95,6 +149,11 @@ class Table(Framed):
     def __reduce__(self) -> tuple[type[Table], tuple[Any, ...]]:
         # Rebuilding through the constructor keeps arrays read-only on the other side of a process pool.
         return type(self), tuple(getattr(self, field.name) for field in dataclasses.fields(self))  # type: ignore[arg-type]
+
+    def _repr_html_(self) -> str:
+        found = self.describe()
+        rows = [(self.columns_are, ", ".join(self.schema.columns) or "none"), *found.facts().items()]
+        return html_table(type(self).__name__, rows, notes=found.warnings)
 
     def to_frame(self, kind: FrameKind = "pandas") -> Any:
         """Return the table as a tidy dataframe.
@@ -117,16 +176,21 @@ class Table(Framed):
         return digest.hexdigest()
 
 
+#: Every kind of table by name, with its reader and its generator; the file of a kind adds its own.
+KINDS: dict[str, type[Table]] = {}
+READERS: dict[str, Callable[..., Any]] = {}
+GENERATORS: dict[str, Callable[..., tuple[Any, Any]]] = {}
+
+
 def make_frame(columns: Mapping[str, Any], kind: FrameKind = "pandas") -> Any:
-    """Return columns as a dataframe of the asked kind.
+    """Return columns as a dataframe.
 
     Examples
     --------
     >>> make_frame({"time": [0.5, 1.0]}, "pyarrow").column_names
     ['time']
     """
-    if kind not in FRAME_KINDS:
-        raise ParameterError(f"kind must be one of {', '.join(FRAME_KINDS)}, got {kind!r}{nearest(kind, FRAME_KINDS)}")
+    check_choice("kind", kind, FRAME_KINDS)
     plain = {
         name: values.tolist() if isinstance(values, np.ndarray) else list(values) for name, values in columns.items()
     }
@@ -140,12 +204,12 @@ def own(values: ArrayLike, dtype: Any) -> NDArray[Any]:
     return array
 
 
-def stretches(sequence: NDArray[np.str_]) -> Iterator[tuple[str, slice]]:
-    """Yield the name and the rows of each sequence; equal names must stand together.
+def runs_of(sequence: NDArray[np.str_]) -> Iterator[tuple[str, slice]]:
+    """Yield each name and the slice of its rows; rows of a name must be adjacent.
 
     Examples
     --------
-    >>> list(stretches(np.array(["a", "a", "b"])))
+    >>> list(runs_of(np.array(["a", "a", "b"])))
     [('a', slice(0, 2, None)), ('b', slice(2, 3, None))]
     """
     if len(sequence) == 0:
@@ -155,8 +219,19 @@ def stretches(sequence: NDArray[np.str_]) -> Iterator[tuple[str, slice]]:
         yield str(sequence[first]), slice(first, last)
 
 
+def part_bounds(shares: NDArray[np.float64], count: int) -> NDArray[np.intp]:
+    """Return where the parts of `count` rows begin and end, ``(parts + 1,)``.
+
+    Examples
+    --------
+    >>> part_bounds(np.array([0.6, 0.4]), 10).tolist()
+    [0, 6, 10]
+    """
+    return np.concatenate([[0], np.round(np.cumsum(shares[:-1]) * count), [count]]).astype(np.intp)
+
+
 def numbered(count: int) -> list[str]:
-    """Return names that sort in the order they were given.
+    """Return zero-padded numbers as text, which sort as numbers do.
 
     Examples
     --------
@@ -167,12 +242,17 @@ def numbered(count: int) -> list[str]:
     return [f"{number:0{width}d}" for number in range(count)]
 
 
-def counted(number: int, word: str) -> str:
+def client_names(count: int) -> list[str]:
+    """Return ``client-0``, ``client-1``, ..., zero-padded."""
+    return [f"client-{number}" for number in numbered(count)]
+
+
+def pluralize(number: int, word: str) -> str:
     """Return a number with its noun in the right form.
 
     Examples
     --------
-    >>> counted(1, "row"), counted(2000, "row")
+    >>> pluralize(1, "row"), pluralize(2000, "row")
     ('1 row', '2,000 rows')
     """
     return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"

@@ -1,4 +1,4 @@
-"""Writing clients as one tidy file, which the readers read back."""
+"""`write_clients`: the tables of all clients as one tidy file, which the readers read back."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.csv as arrow_csv
 import pyarrow.parquet as parquet
 
-from cotempo.data.events import Events
 from cotempo.data.tables import FrameKind, Table, make_frame
 from cotempo.errors import DataError, ParameterError
 
@@ -59,14 +58,11 @@ def write_clients(clients: Mapping[str, Table], path: str | os.PathLike[str]) ->
     if target.suffix not in (".csv", ".parquet"):
         raise ParameterError(f"path must end in .csv or .parquet, got {target.name!r}")
     written = [_write(clients_to_frame(clients, "pyarrow"), target)]
-    windows = {
-        name: {"sequence": table.names, "start": table.start, "end": table.end}
-        for name, table in sorted(clients.items())
-        if isinstance(table, Events)
-    }
-    if windows:
-        second = target.with_name(f"{target.stem}.windows{target.suffix}")
-        written.append(_write(make_frame(_join(windows), "pyarrow"), second))
+    side_tables = {name: table.side_tables() for name, table in sorted(clients.items())}
+    for side in next(iter(side_tables.values())):
+        joined = _join({name: tables[side] for name, tables in side_tables.items()})
+        second = target.with_name(f"{target.stem}.{side}{target.suffix}")
+        written.append(_write(make_frame(joined, "pyarrow"), second))
     return written
 
 
@@ -77,7 +73,8 @@ def _join(tables: Mapping[str, Mapping[str, Any]]) -> dict[str, list[Any]]:
     joined: dict[str, list[Any]] = {"client": [], **{name: [] for name in names}}
     for client, columns in tables.items():
         if list(columns) != names:
-            raise DataError(f"clients must have the same columns, {client!r} has others than the first")
+            given = f"{', '.join(columns)} of {client!r}"
+            raise DataError(f"clients must have the same columns ({', '.join(names)}), got {given}")
         joined["client"] += [client] * len(columns[names[0]])
         for name in names:
             joined[name] += list(columns[name])

@@ -1,7 +1,7 @@
-"""A persistent pool of worker processes on this machine.
+"""`Pool`: an engine of persistent worker processes on this machine.
 
-Each client belongs to one worker, which keeps its prepared data warm. Memories stay with the parent and travel with
-the question, so a checkpoint needs no collecting and a worker that dies takes nothing with it.
+Each client belongs to one worker, which caches its prepared data. Memories stay with the parent and travel with the
+question. Not `concurrent.futures`: it cannot bind a client to one process, nor kill that process on a deadline.
 """
 
 from __future__ import annotations
@@ -17,56 +17,54 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from cotempo.data import Table
-from cotempo.engines.bench import Bench, write_contract
-from cotempo.engines.inprocess import InProcess
+from cotempo.engines.hosted import HostedClients, pack_clients
+from cotempo.engines.local import LocalEngine
+from cotempo.engines.settings import InProcessSettings
 from cotempo.errors import CotempoError
-from cotempo.federation.exchange import Failure, Question, Reply
+from cotempo.federation.exchange import Question, Reply
 from cotempo.federation.method import Memory, Method
-from cotempo.federation.site import fail, question_to_bytes, reply_from_bytes
-from cotempo.storage.tree import decode, encode
+from cotempo.federation.shields import Shield
+from cotempo.federation.wire import question_to_bytes, reply_from_bytes
+from cotempo.storage.tree import decode
 from cotempo.threads import set_threads
 
 READY = b"ready"
-STARTING = 60.0  # seconds a worker may take to start, before its deadline counts
+START_SECONDS = 60.0  # added to the first deadline of a worker, which may still be starting
 
 
-class Pool(InProcess):
-    """Clients spread over `workers` processes, each with `threads` threads.
+class Pool(LocalEngine):
+    """Clients spread over `settings.workers` processes.
 
-    Parameters
-    ----------
-    deadline
-        Seconds a worker may take for one answer, once it has started. Past it the worker is stopped and started anew;
-        the client's answer counts as lost.
+    A worker that takes longer than `settings.deadline` for one answer is killed and started again; the answer counts
+    as lost.
     """
 
     def __init__(
         self,
         method: Method,
-        clients: Mapping[str, Table],
+        tables: Mapping[str, Table],
+        settings: InProcessSettings,
         *,
         seed: int,
-        workers: int,
-        deadline: float | None = None,
-        threads: int = 1,
+        shields: Sequence[Shield] = (),
     ):
-        super().__init__(method, clients, seed=seed, batched=False)
-        self.deadline = deadline
-        self.threads = threads
-        self.seed = seed
+        super().__init__(method, tables, settings, seed=seed, shields=shields)
+        self.deadline = settings.deadline
         names = list(self.sites)
-        shares = [names[start::workers] for start in range(min(workers, len(names)))]
-        self.workers = [self._hire({name: clients[name] for name in share}) for share in shares]
-        self.place = {name: worker for worker, share in zip(self.workers, shares, strict=True) for name in share}
+        shares = [names[start :: settings.workers] for start in range(min(settings.workers, len(names)))]
+        self.workers = [
+            self._start_worker({name: tables[name] for name in share}, seed, settings.threads) for share in shares
+        ]
+        self.worker_of = {name: worker for worker, share in zip(self.workers, shares, strict=True) for name in share}
 
-    def _hire(self, clients: Mapping[str, Table]) -> Worker:
-        return Worker(self.method, clients, self.seed, self.threads)
+    def _start_worker(self, tables: Mapping[str, Table], seed: int, threads: int) -> Worker:
+        return Worker(self.method, tables, seed, threads)
 
-    def exchange(self, questions: Sequence[Question]) -> Iterator[Reply]:
+    def compute(self, questions: Sequence[Question]) -> Iterator[Reply]:
         """Keep every worker busy with its own clients until all have answered."""
         queues: dict[Worker, list[Question]] = {}
         for question in questions:
-            queues.setdefault(self.place[question.client], []).append(question)
+            queues.setdefault(self.worker_of[question.client], []).append(question)
         for queue in queues.values():
             queue.reverse()
         asked: dict[Worker, tuple[Question, float]] = {}
@@ -76,15 +74,15 @@ class Pool(InProcess):
                 if not queues[worker]:
                     del queues[worker]
                 try:
-                    worker.send(question, self.sites[question.client].memory(question.base))
-                    asked[worker] = question, time.monotonic() + (0 if worker.is_ready else STARTING)
+                    worker.send(question, self.memory_bytes(question))
+                    asked[worker] = question, time.monotonic() + (0 if worker.is_ready else START_SECONDS)
                 except Exception as error:
-                    yield fail(question, error)
+                    yield question.fail(type(error).__name__, cause=error)
             if not asked:
                 continue  # waiting for nobody would never end
-            ready = set(wait([worker.connection for worker in asked], timeout=self._patience(asked.values())))
+            ready = set(wait([worker.connection for worker in asked], timeout=self._next_timeout(asked.values())))
             for worker, (question, since) in list(asked.items()):
-                if worker.connection in ready and not worker.is_ready and worker.greet():
+                if worker.connection in ready and not worker.is_ready and worker.wait_ready():
                     asked[worker] = question, time.monotonic()
                 elif worker.connection in ready:
                     del asked[worker]
@@ -92,11 +90,9 @@ class Pool(InProcess):
                 elif self.deadline is not None and time.monotonic() - since >= self.deadline:
                     del asked[worker]
                     worker.restart()
-                    about = f"no answer within {self.deadline:g} s"
-                    failure = Failure(question.client, question.step, question.phase, "Deadline", about)
-                    yield Reply(question.client, question.step, question.base, None, failure)
+                    yield question.fail("Deadline", f"no answer within {self.deadline:g} s")
 
-    def _patience(self, asked: Any) -> float | None:
+    def _next_timeout(self, asked: Any) -> float | None:
         if self.deadline is None:
             return None
         oldest = min((since for _, since in asked), default=time.monotonic())
@@ -107,9 +103,7 @@ class Pool(InProcess):
             reply, memory = worker.receive()
         except (EOFError, OSError):
             worker.restart()
-            about = "its worker process died"
-            failure = Failure(question.client, question.step, question.phase, "WorkerDied", about)
-            return Reply(question.client, question.step, question.base, None, failure)
+            return question.fail("WorkerDied", "its worker process died")
         if reply.message is None:
             return reply
         return self.sites[question.client].finish(question, reply.message, memory)
@@ -128,8 +122,8 @@ class Worker:
     """One child process and the socket to it. Only parent and child, of the same user, ever write to that socket."""
 
     def __init__(self, method: Method, clients: Mapping[str, Table], seed: int, threads: int):
-        self.kinds = (method.Memory,) if method.Memory else ()
-        self.contract = write_contract(method, clients, seed)
+        self.memory_types = method.memory_types
+        self.packed = pack_clients(method, clients, seed)
         self.threads = threads
         self._start()
 
@@ -137,26 +131,30 @@ class Worker:
         ours, theirs = socket.socketpair()
         path = os.pathsep.join([entry for entry in sys.path if entry])
         self.process = subprocess.Popen(
-            [sys.executable, "-c", f"from cotempo.engines.pool import work; work({theirs.fileno()}, {self.threads})"],
+            [
+                sys.executable,
+                "-c",
+                f"from cotempo.engines import pool; pool.worker_main({theirs.fileno()}, {self.threads})",
+            ],
             env={**os.environ, "PYTHONPATH": path},
             pass_fds=[theirs.fileno()],
         )
         theirs.close()
         self.is_ready = False
         self.connection = Connection(ours.detach())
-        self.connection.send_bytes(self.contract)
+        self.connection.send_bytes(self.packed)
 
-    def send(self, question: Question, memory: Memory) -> None:
-        """Hand a question over, to a new process if the old one is gone."""
-        parts = question_to_bytes(question), encode(memory)
+    def send(self, question: Question, memory: bytes) -> None:
+        """Send a question, to a new process if the old one is gone."""
+        parts = question_to_bytes(question), memory
         try:
             self.connection.send(parts)
         except OSError:
             self.restart()
             self.connection.send(parts)
 
-    def greet(self) -> bool:
-        """Take the word that the process is ready; from then on a deadline counts."""
+    def wait_ready(self) -> bool:
+        """Read the message that the process is ready; from then on a deadline counts."""
         try:
             self.is_ready = self.connection.recv_bytes() == READY
         except (EOFError, OSError):
@@ -164,15 +162,15 @@ class Worker:
         return self.is_ready
 
     def receive(self) -> tuple[Reply, Memory | None]:
-        """Take the answer to the last question."""
+        """Read the answer to the last question."""
         reply_bytes, memory_bytes, trace = self.connection.recv()
         reply = reply_from_bytes(reply_bytes)
         if trace:
             reply = dataclasses.replace(reply, cause=WorkerError(trace))
-        return reply, decode(memory_bytes, *self.kinds)
+        return reply, decode(memory_bytes, *self.memory_types)
 
     def restart(self) -> None:
-        """Start anew after a death or a missed deadline."""
+        """Start again after a death or a missed deadline."""
         self.stop()
         self._start()
 
@@ -183,14 +181,14 @@ class Worker:
         self.process.wait()
 
 
-def work(descriptor: int, threads: int) -> None:
-    """The child's life: receive the contract, then answer questions until the parent hangs up."""
+def worker_main(descriptor: int, threads: int) -> None:
+    """Run a worker process: receive the clients, then answer questions until the parent disconnects."""
     set_threads(threads)
     connection = Connection(descriptor)
-    bench = Bench(connection.recv_bytes())
+    clients = HostedClients(connection.recv_bytes())
     connection.send_bytes(READY)
     while True:
         try:
-            connection.send(bench.answer(*connection.recv()))
+            connection.send(clients.answer(*connection.recv()))
         except EOFError:
             return

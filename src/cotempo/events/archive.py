@@ -25,13 +25,13 @@ class EventArchive(NamedTuple):
     mark_count: int
 
     def select(self, sequences: NDArray[np.int64]) -> Events:
-        """The named sequences as a table."""
+        """Return the named sequences as a table."""
         marks = None if self.marks is None else [[str(mark) for mark in self.marks[i]] for i in sequences]
         names = None if marks is None else [str(mark) for mark in range(self.mark_count)]
         return Events.from_arrays([self.times[i] for i in sequences], self.windows[sequences], marks, names)
 
     def of_split(self, name: str) -> NDArray[np.int64]:
-        """Which sequences were published as ``"train"``, ``"dev"`` or ``"test"``."""
+        """Return which sequences were published as ``"train"``, ``"dev"`` or ``"test"``."""
         return np.flatnonzero(self.split == SPLITS.index(name))
 
 

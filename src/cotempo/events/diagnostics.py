@@ -1,4 +1,4 @@
-"""Whether a fitted intensity is right: time rescaling, coverage, and calibration of the next event."""
+"""Diagnostics of a fitted intensity: time rescaling and coverage."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from cotempo.errors import DataError
-from cotempo.events.curve import Band, NextEvent
-from cotempo.events.record import Floats
+from cotempo.events.intensities.over_time import Band
+from cotempo.typing import Floats
 
 
 class Rescaling(NamedTuple):
@@ -41,7 +41,7 @@ def rescaling_test(waits: Sequence[ArrayLike]) -> Rescaling:
 
 
 def coverage(band: Band, truth: ArrayLike) -> float:
-    """The share of true values inside a band.
+    """Return the share of true values inside a band.
 
     Examples
     --------
@@ -50,24 +50,3 @@ def coverage(band: Band, truth: ArrayLike) -> float:
     """
     true = np.asarray(truth, dtype=np.float64)
     return float(np.mean((band.lower <= true) & (true <= band.upper)))
-
-
-def probability_transform(ahead: NextEvent, time: float) -> float:
-    """The forecast's chance of an event by the time it came: uniform where forecasts are calibrated."""
-    return float(1 - np.interp(time, ahead.times, ahead.survival))
-
-
-def crps(ahead: NextEvent, time: float) -> float:
-    r"""Continuous ranked probability score :math:`\int (F(t) - 1[t \ge y])^2 dt`, in the unit of time; less is better.
-
-    Examples
-    --------
-    >>> sure = NextEvent(np.array([0.0, 1.0, 1.001, 2.0]), np.array([1.0, 1.0, 0.0, 0.0]))
-    >>> round(crps(sure, 1.5), 2)
-    0.5
-    """
-    grid = np.sort(np.append(ahead.times, time))
-    by = 1 - np.interp(grid, ahead.times, ahead.survival)
-    middle = (grid[1:] + grid[:-1]) / 2
-    level = (by[1:] + by[:-1]) / 2
-    return float(((level - (middle >= time)) ** 2 * np.diff(grid)).sum())

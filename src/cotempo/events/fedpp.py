@@ -1,31 +1,36 @@
-"""FedPP: federated neural Cox processes. Two ways of learning together, one method."""
+r"""FedPP: federated neural Cox processes, as published (`SharedPrior`), and the door to it and to our default.
+
+Algorithm 1, round by round: the server sends the prior :math:`p_\theta(w) = N(\mu, \mathrm{diag}\,\sigma^2)` over
+kernel weights to a cohort (`SharedPrior.ask`); each client starts its posterior :math:`q(w) = N(r, \mathrm{diag}\,
+\delta^2)` there and climbs its bound for a few local epochs (`client_update`); the server takes the prior nearest to
+the posteriors (`SharedPrior.absorb`). The rate m and the function f stay at the client. The closed forms are
+in `cotempo.events.cox.updates`, the divergences in `cotempo.events.cox.aggregation`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+import numpy as np
 from pydantic import Field, model_validator
 
 from cotempo.data import Events, Table, make_events
-from cotempo.devices import Device
+from cotempo.devices import Device, find_device
 from cotempo.errors import DataError, ParameterError, Problem
-from cotempo.events import function_client, function_messages, function_server, published
-from cotempo.events.fitted_fedpp import FittedFedPP
-from cotempo.events.function_server import CANDIDATES, STAGES
-from cotempo.events.function_state import FunctionMemory, FunctionState, first_memory, first_state
-from cotempo.events.pieces import HISTORY
-from cotempo.events.published import KernelMemory, KernelState
-from cotempo.events.record import Record
-from cotempo.events.timeline import CELLS, LEAST_CELLS
+from cotempo.events import base_measure
+from cotempo.events.base_measure import CANDIDATES, STAGES, BaseMeasure, design_fields, read_design
+from cotempo.events.cox.aggregation import SUMMANDS, Normal, aggregate, divergence, from_sums
+from cotempo.events.curves.timeline import CELLS, LEAST_CELLS
+from cotempo.events.records.design import FeatureDesign
+from cotempo.events.records.encoder_inputs import HISTORY
+from cotempo.events.records.record import Record, read_record
 from cotempo.events.unused import refuse_unused
 from cotempo.federation import (
     Answers,
     Ask,
-    Benefit,
     Expect,
-    Late,
     Message,
     Method,
     Metrics,
@@ -33,103 +38,38 @@ from cotempo.federation import (
     Question,
     Rng,
     Roster,
+    Spec,
+    Staleness,
     register,
 )
+from cotempo.typing import Floats
 
-KERNELS = {
-    "function": ("auto", "time", "history"),
-    "kernel": ("time", "deep", "history", "lstm", "attention"),
-}
-BASES, FIXED = ("auto", *CANDIDATES), ("poisson", "hawkes", "renewal")
-# What means nothing, by what is shared, what the intensity depends on and its base; and where that is, in words.
-UNUSED = (
-    (
-        ("function",), KERNELS["function"], BASES,
-        ("aggregation", "epochs", "learning_rate", "batch", "prior_deviation", "device"),
-        "clients share a function (for a prior over kernels pass share='kernel' or preset='paper')",
-    ),
-    (
-        ("function",), ("time",), BASES, ("rounds", "settle", "base", "base_rounds", "inducing"),
-        "the intensity is a curve of time, which is learned from sums (for a function pass kernel='auto' or 'history')",
-    ),
-    (
-        ("function",), ("history",), BASES, ("personal",),
-        "the intensity is a function of history, which has no deviations (pass kernel='auto' or 'time')",
-    ),
-    (
-        ("kernel",), KERNELS["kernel"], BASES, ("settle", "compare", "personal"),
-        "clients share a prior over kernels (to compare, pass share='function', or fit one client by itself)",
-    ),
-    (
-        ("kernel",), ("time", "deep"), BASES, ("base", "base_rounds", "period"),
-        "the intensity depends on time alone (kernel='history', 'lstm' or 'attention' have a base measure)",
-    ),
-    (
-        tuple(KERNELS), ("auto", *HISTORY), ("poisson", "curve"), ("base_rounds",),
-        "the base measure is learned at once (base='hawkes' or 'renewal' takes rounds)",
-    ),
-    (tuple(KERNELS), HISTORY, FIXED, ("cells",), "no curve of time is learned (pass base='auto' or 'curve')"),
-)  # fmt: skip
+if TYPE_CHECKING:
+    from torch import Tensor
 
+    from cotempo.events.cox.updates import Belief, CoxPrior
+    from cotempo.events.intensities.fitted import FittedFedPP
+    from cotempo.events.records.cohort import CohortData, KernelRows
 
-@dataclass(frozen=True)
-class FedPPState:
-    """What the server keeps: the state of one of the two ways; that of kernels begins when the other has found the
-    span of time and, where histories matter, the base measure."""
-
-    function: FunctionState | None = None
-    kernel: KernelState | None = None
-    marks: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class FedPPMemory:
-    """What a client keeps, likewise."""
-
-    function: FunctionMemory | None = None
-    kernel: KernelMemory | None = None
+# Closed-form sweeps per local epoch, and the standard deviation of the first prior.
+SWEEPS, FIRST_DEVIATION = 3, 0.1
+# Weights of an encoder are point estimates: they take smaller steps, and their deviation means nothing.
+ENCODER_STEP, ENCODER_DEVIATION = 0.05, 1e-3
 
 
 @register("fed-pp")
 class FedPP(Method):
     r"""Cox processes, learned together.
 
-    By default clients share a *curve of time*, chosen and learned from sums of counts, or a *function of history* on a
-    base measure chosen together, :math:`\lambda_0(t)\, m_c\, \sigma(f(t))` with one :math:`f` for all, whichever tells
-    held-out events best; see `cotempo.events.timeline` and `cotempo.events.shared`. With ``preset="paper"`` they share
-    a prior over *kernel* weights, as published; see `cotempo.events.published`. A parameter that means nothing where it
-    is given is refused.
+    By default (`SharedFunction`) clients share a *curve of time*, chosen and learned from sums of counts, or a
+    *function of history* on a base measure, :math:`\lambda_0(t)\, m_c\, \sigma(f(t))` with one :math:`f` for all,
+    whichever has the better held-out likelihood. With ``preset="paper"`` or ``share="kernel"`` (`SharedPrior`) they
+    share a prior over kernel weights, as published. Each of the two has parameters of its own beside those below; one
+    that means nothing where it is given is refused.
 
-    Parameters
+    References
     ----------
-    share
-        ``"function"`` or ``"kernel"``.
-    kernel
-        What the intensity depends on: ``"time"``, ``"history"`` (time since the last event, decayed counts and time),
-        or ``"auto"``, the one with the better held-out likelihood summed over clients. For shared kernels ``"time"``,
-        ``"history"``, ``"deep"`` (a small Bayesian network of time), ``"lstm"`` or ``"attention"`` (two layers of
-        width 32 over the events before).
-    marks
-        Whether each type of events has an intensity of its own, and encoders see types; for shared kernels of history.
-    rounds, settle
-        Rounds of learning a function of history or kernels; with a shared function, further rounds that include what
-        was held out for comparison.
-    base, base_rounds
-        Base measure of functions of history: ``"auto"`` for the one with the best held-out likelihood, or its name,
-        ``"curve"`` being the curve of time; and how many exchanges Hawkes and renewal processes are learned in.
-    inducing, cells
-        Inducing points of a function, and cells of time in which events are counted.
-    period
-        The period of time where there is one, such as a day.
-    window
-        Start and end of time at all clients; without it clients send theirs, rounded outwards.
-    personal
-        Whether clients may deviate from the shared curve of time, where that tells held-out events better.
-    compare
-        Whether each client also learns alone, to see whether joining helped it; by default where a function is shared.
-    aggregation, epochs, learning_rate, batch, prior_deviation, device
-        For shared kernels: the divergence (``"kl"`` by default), local epochs, Adam's step, sequences per epoch (all
-        by default), the first prior's standard deviation, and where clients train: ``"cpu"``, or ``"cuda"`` for a GPU.
+    Chen et al., Federated Neural Nonparametric Point Processes.
 
     Examples
     --------
@@ -141,60 +81,62 @@ class FedPP(Method):
     """
 
     kind: ClassVar[str] = "events"
-    phases: ClassVar[tuple[str, ...]] = (*STAGES[:-1], "train")
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        "cotempo": {},
-        "paper": {"share": "kernel", "kernel": "deep", "rounds": 40, "cells": 400},
-    }
-    State: ClassVar[type] = FedPPState
-    Memory: ClassVar[type | None] = FedPPMemory
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"cotempo": {}, "paper": {"share": "kernel"}}
 
-    share: Literal["function", "kernel"] = "function"
-    kernel: Literal["auto", "time", "history", "deep", "lstm", "attention"] = "auto"
-    marks: bool = False
-    rounds: int = Field(30, ge=1)
-    settle: int = Field(5, ge=0)
-    base: Literal["auto", "poisson", "curve", "hawkes", "renewal"] = "auto"
-    base_rounds: int = Field(25, ge=1)
-    inducing: int = Field(50, ge=2)
-    cells: int = Field(CELLS, ge=20)
-    period: float | None = Field(None, gt=0)
-    window: tuple[float, float] | None = None
-    personal: bool = True
-    compare: bool | None = None
-    aggregation: Literal["kl", "wasserstein", "fedavg", "mmd"] | None = None
-    epochs: int = Field(5, ge=1)
-    learning_rate: float = Field(0.05, gt=0)
-    batch: int | None = Field(None, ge=1)
-    prior_deviation: float = Field(0.1, gt=0)
-    device: Device = "cpu"
+    share: Literal["function", "kernel"] = Field("function", description="what clients share: see above")
+    kernel: str = Field("auto", description="what the intensity depends on")
+    rounds: int = Field(30, ge=1, description="rounds of learning a function of history, or kernels")
+    base: Literal["auto", "poisson", "curve", "hawkes", "renewal"] = Field(
+        "auto",
+        description="base measure of functions of history: ``'auto'`` for the one with the best held-out likelihood, "
+        "or its name, ``'curve'`` being the curve of time",
+    )
+    base_rounds: int = Field(25, ge=1, description="exchanges in which Hawkes and renewal processes are learned")
+    inducing: int = Field(50, ge=2, description="number of inducing points of a function")
+    cells: int = Field(CELLS, ge=20, description="cells of time in which events are counted")
+    period: float | None = Field(None, gt=0, description="period of time where there is one, such as a day")
+    window: tuple[float, float] | None = Field(
+        None, description="start and end of time at all clients; without it clients send theirs, rounded outwards"
+    )
+
+    def __new__(cls, **parameters: Any) -> FedPP:
+        """Return `SharedFunction` or `SharedPrior`, by what is shared."""
+        if cls is not FedPP:
+            return super().__new__(cls)
+        preset = cls.presets.get(parameters.get("preset", "cotempo"), {})
+        share, ways = parameters.get("share", preset.get("share", "function")), _ways()
+        if share not in ways:
+            raise ParameterError(f"share must be one of {', '.join(ways)}, got {share!r}")
+        return super().__new__(ways[share])
+
+    def __init__(self, **parameters: Any):
+        """Store the hyperparameters; those of the other way of sharing do not exist here."""
+        for share, way in _ways().items():
+            for name in parameters.keys() & way.model_fields.keys() - type(self).model_fields.keys():
+                raise ParameterError(f"FedPP has no parameter {name!r} here; it belongs to share={share!r}")
+        super().__init__(**parameters)
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **options: Any) -> None:
+        """Let both ways go by the name of the door in files, reports and errors."""
+        super().__pydantic_init_subclass__(**options)
+        cls.__name__ = "FedPP"
 
     @model_validator(mode="after")
-    def _parameters_fit(self) -> FedPP:
-        if self.kernel not in KERNELS[self.share]:
-            allowed = " or ".join(KERNELS[self.share])
-            raise ParameterError(f"kernel must be {allowed} where clients share a {self.share}, got {self.kernel!r}")
-        if self.marks and (self.share == "function" or self.kernel not in HISTORY):
-            raise ParameterError(
-                f"marks need share='kernel' and kernel={' or '.join(HISTORY)}, got share={self.share!r} and "
-                f"kernel={self.kernel!r}; without a history, learn each type of events by itself"
-            )
-        for shares, kernels, bases, names, words in UNUSED:
-            if self.share in shares and self.kernel in kernels and self.base in bases:
-                refuse_unused(self, names, words)
+    def _common_parameters_fit(self) -> FedPP:
+        if self.window is not None and not self.window[0] < self.window[1]:
+            raise ParameterError(f"window must end after its start, got {self.window}")
+        if self.candidates and self.base in ("poisson", "curve"):
+            words = "the base measure is learned at once (base='hawkes' or 'renewal' takes rounds)"
+            refuse_unused(self, ["base_rounds"], words)
+        if self.kernel in HISTORY and "curve" not in self.candidates:
+            refuse_unused(self, ["cells"], "no curve of time is learned (pass base='auto' or 'curve')")
         curve = self.share == "function" or "curve" in self.candidates
         if curve and (self.cells < LEAST_CELLS or (self.cells > CELLS and self.cells % CELLS)):
             raise ParameterError(
                 f"cells must lie between {LEAST_CELLS} and {CELLS} or be a multiple of {CELLS}, got {self.cells}"
             )
-        if self.window is not None and not self.window[0] < self.window[1]:
-            raise ParameterError(f"window must end after its start, got {self.window}")
         return self
-
-    @property
-    def preliminary(self) -> tuple[str, ...]:
-        """Stages before kernels are learned."""
-        return STAGES[: STAGES.index("choose") + 1] if self.kernel in HISTORY else STAGES[:1]
 
     @property
     def candidates(self) -> tuple[str, ...]:
@@ -203,130 +145,327 @@ class FedPP(Method):
             return ()
         return CANDIDATES if self.base == "auto" else (self.base,)
 
-    @property
-    def models(self) -> tuple[str, ...]:
-        """The models to choose from, the simplest first."""
-        return {"time": ("curve",), "auto": ("curve", "base", "function")}.get(self.kernel, ("base", "function"))
-
-    @property
-    def compares(self) -> bool:
-        """Whether each client also learns alone."""
-        return self.share == "function" and self.compare is not False
-
-    @property
-    def sums_up(self) -> bool:
-        """Whether held-out gains are needed as a sum alone: nothing is chosen by them, and no client told its own."""
-        return len(self.models) == 1 and not self.compares
-
-    @property
-    def divergence(self) -> str:
-        """The divergence that kernels are aggregated by."""
-        return self.aggregation or "kl"
-
-    @property
-    def late(self) -> Mapping[str, Late]:
-        """Rounds of learning, unless every posterior is needed by itself."""
-        if self.share == "kernel":
-            return {} if self.divergence == "mmd" else {"train": "weighted"}
-        return {} if self.kernel == "time" else {"learn": "kept", "settle": "kept"}
+    def needs(self, state: Any, phase: str) -> bool:
+        """Say whether a phase is part of this run."""
+        curve = "curve" in self.candidates
+        return {
+            "count": curve, "level": curve, "base": any(name in base_measure.ITERATED for name in self.candidates),
+            "choose": self.kernel in ("auto", *HISTORY) and self.candidates != ("poisson",),
+        }.get(phase, True)  # fmt: skip
 
     @classmethod
     def example(cls) -> tuple[Method, dict[str, Table], None]:
-        """A small instance for the contract."""
+        """Return a small instance for the contract."""
         clients, _ = make_events(clients=3, sequences=4, length=10.0, seed=0)
-        return cls(rounds=2, base_rounds=2, inducing=6, cells=48, settle=1, compare=False), dict(clients), None
+        return cls(rounds=2, base_rounds=2, inducing=6, cells=48, refit_rounds=1, compare=False), dict(clients), None
 
     def prepare(self, table: Table) -> Record:
-        """Events and windows as arrays."""
-        assert isinstance(table, Events)  # `check` saw the schema
-        if not len(table.names):
-            raise DataError([Problem("there must be at least one watched sequence, there is none; pass its window")])
-        if self.marks and not table.marks:
-            raise DataError([Problem("events must have marks where marks=True, these have none; leave marks out")])
-        record = Record.of(table, marks=self.marks)
+        """Read events and windows as arrays."""
+        record = self.read_table(table)
         if self.window is not None and not (self.window[0] <= record.start.min() <= record.end.max() <= self.window[1]):
             raise DataError([Problem(f"all windows must lie in {self.window}, the window all clients agreed on")])
         return record
 
-    def open(self, roster: Roster, public: Table | None, rng: Rng) -> FedPPState:
-        """Nothing is known yet."""
-        state = FedPPState(function=first_state(self, len(roster.names)), marks=tuple(roster.schema.columns))
-        return self._hand_over(state, rng)
+    def read_table(self, table: Table) -> Record:
+        """Return a table as a record."""
+        return read_record(table)
 
-    def _hand_over(self, state: FedPPState, rng: Rng) -> FedPPState:
-        """Begin with kernels when all they need is known."""
-        if self.share == "function" or state.function is None or state.function.stage in self.preliminary:
+    def _of_a_subclass(self, *_: Any, **__: Any) -> Any:
+        raise NotImplementedError("FedPP(...) gives `SharedFunction` or `SharedPrior`, which have this verb")
+
+    open = ask = answer = absorb = expects = _of_a_subclass  # type: ignore[pydantic-field]
+
+
+@dataclass(frozen=True)
+class PriorState:
+    """What the server keeps: the prior over kernel weights, the span of time and how histories are read; `measure`
+    while the base measure is being learned, and the types of events."""
+
+    measure: BaseMeasure | None
+    step: int
+    span: Floats
+    design: FeatureDesign
+    mean: Floats
+    deviation: Floats
+    marks: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class PriorMemory:
+    """What a client keeps: its posteriors of w, and for each type of events of u and m, the root of their joint
+    information, and events and exposure, ``(types, ...)``."""
+
+    span: Floats
+    mean: Floats
+    deviation: Floats
+    values: Floats
+    root: Floats
+    shape: Floats
+    rate: Floats
+    information: Floats
+    seen: Floats
+
+
+class SharedPrior(FedPP):
+    r"""FedPP as published: clients share a prior over kernel weights.
+
+    Client c has :math:`\lambda_c(t) = m_c\,\sigma(f_c(t))` with :math:`f_c \sim GP(\nu_c, k_{w_c})` (4), a kernel on a
+    neural embedding of time or of the events before (5), and :math:`w_c \sim p_\theta` (6), sparse at inducing points
+    (7) to (9).
+
+    References
+    ----------
+    Chen et al., Federated Neural Nonparametric Point Processes.
+    """
+
+    phases: ClassVar[tuple[str, ...]] = (*STAGES, "train")
+    State: ClassVar[type] = PriorState
+    Memory: ClassVar[type | None] = PriorMemory
+
+    share: Literal["kernel"] = Field("kernel", description="a prior over kernel weights")
+    kernel: Literal["time", "deep", "history", "lstm", "attention"] = Field(
+        "deep",
+        description="what the intensity depends on: ``'time'``, ``'deep'`` (a small Bayesian network of time), or the "
+        "events before, by ``'history'`` (time since the last event, decayed counts and time), ``'lstm'`` or "
+        "``'attention'`` (two layers of width 32)",
+    )
+    rounds: int = Field(40, ge=1, description="rounds of learning")
+    cells: int = Field(400, ge=20, description="cells of time in which events are counted")
+    marks: bool = Field(
+        False, description="whether each type of events has its own intensity, and encoders see types; for histories"
+    )
+    aggregation: Literal["kl", "wasserstein", "fedavg", "mmd"] = Field("kl", description="the divergence")
+    epochs: int = Field(5, ge=1, description="local epochs a round")
+    learning_rate: float = Field(0.05, gt=0, description="Adam's step")
+    batch: int | None = Field(None, ge=1, description="sequences per local epoch; all by default")
+    device: Device = Field("cpu", description="where clients train: ``'cpu'``, or ``'cuda'`` for a GPU")
+
+    @model_validator(mode="after")
+    def _parameters_fit(self) -> SharedPrior:
+        if self.marks and self.kernel not in HISTORY:
+            raise ParameterError(
+                f"marks need kernel={' or '.join(HISTORY)}, got kernel={self.kernel!r}; without a history, learn each "
+                "type of events by itself"
+            )
+        if self.kernel not in HISTORY:
+            words = "the intensity depends on time alone (kernel='history', 'lstm' or 'attention' have a base measure)"
+            refuse_unused(self, ["base", "base_rounds", "period"], words)
+        return self
+
+    def needs(self, state: Any, phase: str) -> bool:
+        """Say whether a phase is part of this run; only histories have a base measure."""
+        return super().needs(state, phase) if self.kernel in HISTORY else phase in ("span", "train")
+
+    @property
+    def staleness(self) -> Mapping[str, Staleness]:
+        """Rounds of learning, unless the divergence needs every posterior by itself."""
+        return {} if self.aggregation == "mmd" else {"train": "weighted"}
+
+    def read_table(self, table: Table) -> Record:
+        """Return a table as a record, with types where they matter."""
+        if self.marks and isinstance(table, Events) and not table.marks:
+            raise DataError([Problem("events must have marks where marks=True, these have none; leave marks out")])
+        return read_record(table, marks=self.marks)
+
+    # Algorithm 1, the server: initialise mu and sigma, send them, aggregate.
+
+    def open(self, roster: Roster, public: Table | None, rng: Rng) -> PriorState:
+        """Begin with the base measure, of which kernels of time need the span alone."""
+        measure, nothing = base_measure.open_measure(self), np.zeros(0)
+        measure = measure if self.needs(measure, measure.stage) else base_measure.advance(self, measure)
+        state = PriorState(measure, 0, nothing, measure.design, nothing, nothing, tuple(roster.schema.columns))
+        return self._initialise(state, rng)
+
+    def _initialise(self, state: PriorState, rng: Rng) -> PriorState:
+        """Make the first prior (6), once what comes before the rounds is known."""
+        from cotempo.events.cox import history_kernels, kernels
+
+        measure = state.measure
+        if measure is None or measure.stage != "train":
             return state
-        types = len(state.marks) if self.marks else 0
-        return replace(state, function=None, kernel=published.first_state(self, state.function, types, rng))
+        if self.kernel in HISTORY:
+            types = len(state.marks) if self.marks else 0
+            mean = history_kernels.first_weights(self.kernel, types, self.inducing, rng("prior"))
+        else:
+            mean = kernels.first_weights(self.kernel, rng("prior"))
+        deviation = np.full(len(mean), FIRST_DEVIATION)
+        return replace(state, measure=None, span=measure.span, design=measure.design, mean=mean, deviation=deviation)
 
-    def begin(self, prepared: Record, rng: Rng) -> FedPPMemory:
-        """Nothing is known yet."""
-        if self.share == "kernel":
-            return FedPPMemory(kernel=published.first_memory(prepared))
-        return FedPPMemory(function=first_memory(prepared))
+    def ask(self, state: PriorState, cohort: Sequence[str], rng: Rng) -> Ask | None:
+        """Send the prior to the cohort, round after round."""
+        if state.measure is not None:
+            return Ask(state.measure.stage, cohort, base_measure.measure_message(state.measure), ends_round=False)
+        if state.step == self.rounds:
+            return None
+        prior = {"span": state.span, "mean": state.mean, "deviation": state.deviation}
+        return Ask("train", cohort, Message({**design_fields(state.design), **prior}))
 
-    def ask(self, state: FedPPState, cohort: Sequence[str], rng: Rng) -> Ask | None:
-        """Ask as the chosen way does."""
-        if state.kernel is not None:
-            return published.ask(self, state.kernel, cohort)
-        assert state.function is not None  # `open` made one of the two
-        return function_server.ask(self, state.function, cohort)
+    def absorb(self, state: PriorState, answers: Answers, public: Table | None, rng: Rng) -> tuple[PriorState, Metrics]:
+        """Take the prior nearest to the clients' posteriors, eq. (10), by (12), (14) or numerically."""
+        if state.measure is not None:
+            measure, metrics = base_measure.absorb_measure(self, state.measure, answers)
+            return self._initialise(replace(state, measure=measure), rng), metrics
+        if self.aggregation == "mmd":
+            means, deviations = (np.stack([answers[n][part] for n in answers.names]) for part in ("mean", "deviation"))
+            prior = aggregate(means, deviations, "mmd")
+        else:
+            prior = from_sums(self.aggregation, answers.sum, answers.sum.weight)
+        moved = float(np.abs(prior.mean - state.mean).max())
+        return replace(state, step=state.step + 1, mean=prior.mean, deviation=prior.deviation), {"prior moved": moved}
+
+    def expects(self, state: PriorState, phase: str) -> Expect:
+        """Expect two sums over clients; for `mmd` every posterior."""
+        if state.measure is not None:
+            return base_measure.expect_measure(self, state.measure, phase)
+        size, words = (len(state.mean),), "the posterior of your kernel weights"
+        if self.aggregation == "mmd":
+            return Expect({"mean": Spec(size, description=words), "deviation": Spec(size, low=1e-9, description=words)})
+        fields = {"first": Spec(size, description=words), "second": Spec(size, low=0, description=words)}
+        return Expect(fields, sums=True, weight=(1, 1))
+
+    # Algorithm 1, the clients: `ClientUpdate` for a cohort at once.
+
+    def begin(self, prepared: Record, rng: Rng) -> PriorMemory:
+        """Begin with nothing learned."""
+        types = prepared.types * (prepared.count / prepared.size)[:, None]
+        seen = np.array([prepared.events, prepared.exposure, *types.sum(axis=0)])
+        no = np.zeros(0)
+        return PriorMemory(no, no, no, no, no, no, no, no, seen)
 
     def answer(
-        self, question: Question, prepared: Record, memory: FedPPMemory, rng: Rng
-    ) -> tuple[Message, FedPPMemory | None]:
-        """Answer as the chosen way does."""
-        if question.phase == "train":
-            return self.answer_all([question], [prepared], [memory], [rng])[0]
-        kept = memory.function or first_memory(prepared)
-        message, changed = function_client.answer(self, question, prepared, kept)
-        # Before kernels are learned, a client keeps nothing of a curve that is a base measure.
-        return message, None if changed is None or self.share == "kernel" else FedPPMemory(function=changed)
+        self, question: Question, prepared: Record, memory: PriorMemory, rng: Rng
+    ) -> tuple[Message, PriorMemory | None]:
+        """Answer for the base measure, or train."""
+        if question.phase != "train":
+            return base_measure.answer_measure(self, question, prepared), None
+        return self.answer_all([question], [prepared], [memory], [rng])[0]
 
     def answer_all(
         self,
         questions: Sequence[Question],
         prepared: Sequence[Record],
-        memories: Sequence[FedPPMemory],
+        memories: Sequence[PriorMemory],
         rngs: Sequence[Rng],
-    ) -> list[tuple[Message, FedPPMemory | None]]:
-        """The whole cohort as one batch where clients train."""
-        phase = questions[0].phase
-        if phase == "train":
-            own = [memory.kernel for memory in memories if memory.kernel is not None]
-            trained = published.answer(self, questions, prepared, own, rngs)
-            return [(message, FedPPMemory(kernel=kept)) for message, kept in trained]
-        if phase not in ("learn", "settle"):
+    ) -> list[tuple[Message, PriorMemory | None]]:
+        """Train the cohort as one batch; send each posterior, or what is summed of it."""
+        import torch
+
+        from cotempo.events.records.cohort import make_cohort
+
+        if questions[0].phase != "train":
             return super().answer_all(questions, prepared, memories, rngs)
-        learners = [memory.function for memory in memories if memory.function is not None]
-        learned = function_client.learn(self, questions, prepared, learners)
-        return [(message, FedPPMemory(function=kept)) for message, kept in learned]
-
-    def absorb(self, state: FedPPState, answers: Answers, public: Table | None, rng: Rng) -> tuple[FedPPState, Metrics]:
-        """Absorb as the chosen way does."""
-        if state.kernel is not None:
-            kernel, metrics = published.absorb(self, state.kernel, answers)
-            return replace(state, kernel=kernel), metrics
-        assert state.function is not None  # `open` made one of the two
-        learned, metrics = function_server.absorb(self, state.function, answers)
-        return self._hand_over(replace(state, function=learned), rng), metrics
-
-    def expects(self, state: FedPPState, phase: str) -> Expect:
-        """Sums wherever sums are enough."""
-        if state.kernel is not None:
-            return published.expects(self, state.kernel, phase)
-        assert state.function is not None  # `open` made one of the two
-        return function_messages.expects(self, state.function, phase)
-
-    def benefit(self, state: FedPPState) -> Mapping[str, Benefit]:
-        """Gain per event on what was held out, alone and together."""
-        compared = state.function.compared if state.function is not None else {}
-        return {
-            name: Benefit("held-out gain in nats per event", float(alone), float(together), higher_is_better=True)
-            for name, (alone, together) in compared.items()
-        }
+        common, device = questions[0].common, find_device(self.device)
+        prior = Normal(common["mean"], common["deviation"])
+        data = make_cohort(self, common["span"], read_design(self, common), prepared, rngs, device)
+        noise = np.stack([rng("weights").standard_normal((self.epochs, len(prior.mean))) for rng in rngs])
+        trained = client_update(self, prior, data, torch.from_numpy(noise).to(device), memories)
+        answers: list[tuple[Message, PriorMemory | None]] = []
+        for memory in (replace(memory, span=common["span"]) for memory in trained):
+            posterior = {"mean": memory.mean, "deviation": memory.deviation}
+            summed = posterior if self.aggregation == "mmd" else SUMMANDS[self.aggregation](*posterior.values())
+            answers.append((Message(summed), memory))
+        return answers
 
     def result(self, outcome: Outcome) -> FittedFedPP:
-        """Each client's intensity."""
-        return FittedFedPP(outcome)
+        """Return each client's intensity."""
+        from cotempo.events.intensities.fitted import FittedPriors
+
+        return FittedPriors(outcome)
+
+
+def client_update(
+    method: SharedPrior, prior: Normal, data: CohortData, noise: Tensor, memories: Sequence[PriorMemory]
+) -> list[PriorMemory]:
+    """Run the local epochs of a cohort (Algorithm 1, ClientUpdate): eq. (21), then a step of (23) on the bound (22).
+
+    Each epoch draws w once by the reparameterisation trick, updates u, the Polya-Gamma variables and the latent process
+    in closed form (`updates.update`), and climbs the collapsed bound less the divergence from the prior in
+    :math:`(r, \\log \\delta)`, with q(u) and q(m) held fixed.
+    """
+    import torch
+
+    from cotempo.events.cox import updates
+
+    clients, device, plain = len(memories), noise.device, data.plain
+    rates = rate_priors(*data.totals)
+    belief = _recall(memories, rates, method.inducing)
+    free, r = (
+        torch.tensor(np.array(part), device=device).repeat(clients, 1).requires_grad_()
+        for part in (prior.mean[:plain], prior.mean[plain:])
+    )
+    near = Normal(prior.mean[plain:], prior.deviation[plain:])
+    log_delta = torch.tensor(np.log(near.deviation), device=device).repeat(clients, 1).requires_grad_()
+    groups: list[dict[str, Any]] = [
+        {"params": [r, log_delta], "lr": method.learning_rate},
+        {"params": [free], "lr": ENCODER_STEP * method.learning_rate},
+    ]
+    optimiser = torch.optim.Adam(groups)
+    for epoch in range(method.epochs):
+        rows = data.rows(epoch, torch.cat([free, r + log_delta.exp() * noise[:, epoch, plain:]], dim=-1))
+        with torch.no_grad():
+            for _ in range(SWEEPS):
+                belief = updates.update(*rows, belief, rates)
+        bound = updates.evidence_bound(*rows, belief, rates).sum(-1)
+        cost = divergence(method.aggregation, r, log_delta.exp(), near) - bound
+        optimiser.zero_grad()
+        cost.sum().backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
+    with torch.no_grad():
+        weights = torch.cat([free, r], dim=-1)
+        rows = data.rows(-1, weights)
+        for _ in range(2 * SWEEPS):
+            belief = updates.update(*rows, belief, rates)
+        delta = torch.cat([torch.full_like(free, ENCODER_DEVIATION), log_delta.exp()], dim=-1)
+        parts = (weights, delta, *belief, _joint_root(rows, belief, rates))
+    names = ("mean", "deviation", "values", "root", "shape", "rate", "information")
+    kept = dict(zip(names, (part.cpu().numpy() for part in parts), strict=True))
+    return [replace(memory, **{name: part[i] for name, part in kept.items()}) for i, memory in enumerate(memories)]
+
+
+def rate_priors(events: Tensor, exposure: Tensor) -> CoxPrior:
+    """Return weak Gamma priors with mean 2 (N + 1) / exposure, ``(clients, types)``."""
+    import torch
+
+    from cotempo.events.cox.updates import CoxPrior
+
+    one = torch.ones_like(events)
+    return CoxPrior(one, exposure / (2 * (events + 1)), 0 * one)
+
+
+def _recall(memories: Sequence[PriorMemory], rates: CoxPrior, inducing: int) -> Belief:
+    """Return what clients believed of u and m in their last round; those who come first start at the prior."""
+    import torch
+
+    from cotempo.events.cox import updates
+
+    fresh = updates.start(rates, inducing)
+    # Start at twice the mean rate's prior: a rate that starts low climbs slowly.
+    watch = 1e3 * rates.rate
+    first = updates.Belief(fresh.mean.clone(), fresh.root.clone(), 2 * rates.shape / rates.rate * watch, watch)
+    for i, memory in enumerate(memories):
+        if len(memory.values):
+            values = (memory.values, memory.root, memory.shape, memory.rate)
+            for part, value in zip(first, values, strict=True):
+                part[i] = torch.tensor(value, dtype=torch.float64, device=part.device)
+    return first
+
+
+def _joint_root(rows: KernelRows, belief: Belief, rates: CoxPrior) -> Tensor:
+    """Return the root of the joint precision of (v, log m), for bands."""
+    import torch
+
+    from cotempo.events.cox import updates
+
+    rate = belief.shape / belief.rate
+    centre = updates.project(rows.basis, rows.residual, belief, rates).centre
+    information = updates.information(rows.basis, rows.cells, centre, rate)
+    own = torch.cat([torch.ones_like(belief.mean), (rates.rate * rate)[..., None]], dim=-1)
+    root: Tensor = torch.linalg.cholesky(information + torch.diag_embed(own))
+    return root
+
+
+def _ways() -> dict[str, type[FedPP]]:
+    """Return the two methods behind the door, by what is shared."""
+    from cotempo.events.shared_function.method import SharedFunction
+
+    return {"function": SharedFunction, "kernel": SharedPrior}

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from cotempo.events.history import Unrolled
-from cotempo.events.process import Process
-from cotempo.events.record import Floats
+from cotempo.events.processes.base import PointProcess
+from cotempo.events.records.history import Unrolled
+from cotempo.federation import Benefit
+from cotempo.typing import Floats
 
 
 def seen_likelihood(log_rate: Floats, unrolled: Unrolled) -> float:
@@ -17,8 +18,10 @@ def seen_likelihood(log_rate: Floats, unrolled: Unrolled) -> float:
     return float((unrolled.count * log_rate)[counted].sum())
 
 
-def process_likelihood(process: Process, parameters: Floats, unrolled: Unrolled, level: float) -> tuple[float, float]:
-    """Log-likelihood of a process at a level, and its expected number of events."""
+def process_likelihood(
+    process: PointProcess, parameters: Floats, unrolled: Unrolled, level: float
+) -> tuple[float, float]:
+    """Return log-likelihood of a process at a level, and its expected number of events."""
     mass = level * float(process.mass(unrolled, parameters).sum())
     seen = seen_likelihood(process.log_rate(unrolled, parameters) + np.log(level), unrolled)
     return seen - mass, mass
@@ -27,7 +30,7 @@ def process_likelihood(process: Process, parameters: Floats, unrolled: Unrolled,
 def gains(
     log_likelihood: float, mass: float, events: float, exposure: float, rates: Mapping[str, tuple[float, float]]
 ) -> dict[str, float]:
-    """Scores of a model that expected `mass` events where `events` came.
+    """Return scores of a model that expected `mass` events where `events` came.
 
     Parameters
     ----------
@@ -46,3 +49,11 @@ def gains(
         rate = max(seen, 0.5) / watched
         found[name] = float((log_likelihood - events * np.log(rate) + rate * exposure) / count)
     return {**found, "count_ratio": float(mass / count), "events": float(events)}
+
+
+def benefits(compared: Mapping[str, Floats]) -> dict[str, Benefit]:
+    """Return what joining was worth to each client, from its gains alone and together."""
+    return {
+        name: Benefit("held-out gain in nats per event", float(alone), float(together), higher_is_better=True)
+        for name, (alone, together) in compared.items()
+    }

@@ -9,8 +9,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from cotempo.data import Events
-from cotempo.events.curve import Curve
 from cotempo.events.diagnostics import Rescaling
+from cotempo.events.intensities.over_time import IntensityOverTime
 from cotempo.federation import Benefit
 
 if TYPE_CHECKING:
@@ -21,9 +21,9 @@ POINTS = 300
 
 
 def plot_intensities(
-    curves: Mapping[str, Curve], truth: Any = None, events: Mapping[str, Events] | None = None
+    curves: Mapping[str, IntensityOverTime], truth: Any = None, events: Mapping[str, Events] | None = None
 ) -> Figure:
-    """One panel a client: posterior mean, 95 % band, a rug of events and the truth where they are known."""
+    """Draw a panel a client: posterior mean, 95 % band, a rug of events and the truth where they are known."""
     columns = min(len(curves), 2) or 1
     lines = -(-len(curves) // columns) or 1
     figure = Figure(figsize=(4.6 * columns, 2.6 * lines), layout="constrained")
@@ -46,7 +46,7 @@ def plot_intensities(
 
 
 def plot_quantiles(tests: Mapping[str, Rescaling]) -> Figure:
-    """Waiting times on the model's clock against unit exponentials; the grey band holds 95 % of right models."""
+    """Draw waiting times on the model's clock against unit exponentials; the grey band holds 95 % of right models."""
     figure = Figure(figsize=(4.2, 4.0), layout="constrained")
     axes = figure.subplots()
     largest = 1.0
@@ -69,7 +69,7 @@ def plot_quantiles(tests: Mapping[str, Rescaling]) -> Figure:
 
 
 def plot_benefit(benefit: Mapping[str, Benefit]) -> Figure:
-    """Each client's held-out gain, alone and together, joined by a line that is red where joining hurt."""
+    """Draw each client's held-out gain, alone and together, joined by a line that is red where joining hurt."""
     order = sorted(benefit, key=lambda name: benefit[name].together)
     figure = Figure(figsize=(5.0, max(2.0, 0.5 + 0.24 * len(order))), layout="constrained")
     axes = figure.subplots()

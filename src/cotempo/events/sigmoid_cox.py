@@ -9,19 +9,20 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cotempo.data import Events
-from cotempo.errors import DataError, ParameterError
-from cotempo.events.change_points import level
-from cotempo.events.curve import Band, Curve, log_likelihood
-from cotempo.events.grid import Grid
-from cotempo.events.pieces import HISTORY
-from cotempo.events.record import Floats, Record, as_events
-from cotempo.events.shapes import Shape, learn_shapes
+from cotempo.errors import ParameterError
+from cotempo.events.curves.change_points import level
+from cotempo.events.curves.shapes import Shape, learn_shapes
+from cotempo.events.intensities.over_time import DrawnIntensity, log_likelihood
+from cotempo.events.records.encoder_inputs import HISTORY
+from cotempo.events.records.grid import Grid
+from cotempo.events.records.record import Record, as_events, read_record
+from cotempo.typing import Floats
 
 if TYPE_CHECKING:
-    from cotempo.events.encoded import EncodedIntensity
-    from cotempo.events.fitted_fedpp import KernelCurve
+    from cotempo.events.intensities.encoder_intensity import EncoderIntensity
+    from cotempo.events.intensities.fitted import KernelCurve
 
-# Many divisors, so that equal bins hold whole cells; the shortest length scale of a smooth curve has six of its cells.
+# Many divisors, so that equal bins hold full cells; the shortest length scale of a smooth curve has six of its cells.
 CELLS, SMOOTH_CELLS = 10_080, 1_008
 # What the kernels with a network or of history are learned with where nothing is said, by name of the parameter.
 LEARNED = {"inducing": 50, "cells": 1000, "steps": 40}
@@ -39,7 +40,7 @@ class SigmoidCox:
 
     Over time, the kernel is chosen by the evidence: its length scale and amplitude, m, a period, a clock that runs
     where the function moves. Rates that jump (change points) and histograms take part; all are averaged by their
-    evidence, and bands are quantiles of the whole posterior. Where sequences of a table differ by more than chance,
+    evidence, and bands are quantiles of the posterior. Where sequences of a table differ by more than chance,
     counts are tempered as far as held-out sequences want it. Kernels with a network or of history are learned as in
     `FedPP`, by a federation of one.
 
@@ -91,33 +92,31 @@ class SigmoidCox:
 
         Returns
         -------
-        FittedCox, KernelCurve or EncodedIntensity
+        FittedCox, KernelCurve or EncoderIntensity
             A curve over time (the first can be updated), or an intensity given the events before.
         """
         if self.kernel != "time":
             return self._fit_alone(as_events(events, window))
-        record = Record.of(as_events(events, window), condition=False)
-        if not len(record.start):
-            raise DataError("there must be at least one watched sequence, there is none; pass its window")
+        record = read_record(as_events(events, window), condition=False)
         grid = Grid(float(record.start.min()), float(record.end.max()), CELLS)
         return FittedCox(grid, grid.count(record), grid.expose(record), choose_temper(record, grid))
 
-    def _fit_alone(self, table: Events) -> KernelCurve | EncodedIntensity:
-        from cotempo.events.fedpp import FIXED, FedPP
+    def _fit_alone(self, table: Events) -> KernelCurve | EncoderIntensity:
+        from cotempo.events.fedpp import SharedPrior
 
         chosen = {name: getattr(self, name) or default for name, default in LEARNED.items()}
         chosen |= {"base": self.base} if self.base else {}
         chosen |= {"batch": BATCH} if self.kernel in HISTORY else {}
-        if self.cells is None and self.base in FIXED:
+        if self.cells is None and self.base not in (None, "auto", "curve"):
             del chosen["cells"]
         rounds = chosen.pop("steps")
-        federation = FedPP(preset="paper", kernel=self.kernel, marks=self.marks, rounds=rounds, **chosen)
-        fitted: KernelCurve | EncodedIntensity = federation.fit({"self": table}, progress=False)["self"]
+        federation = SharedPrior(kernel=self.kernel, marks=self.marks, rounds=rounds, **chosen)
+        fitted: KernelCurve | EncoderIntensity = federation.fit({"self": table}, progress=False)["self"]
         return fitted
 
 
 def choose_temper(record: Record, grid: Grid) -> float:
-    """By how much counts and exposures are divided: what tells the other half of the sequences best.
+    """Return what counts and exposures are divided by: what predicts the other half of the sequences best.
 
     Bursts look like shape where events come in clusters; then sequences differ by more than Poisson counts do. One, or
     the dispersion of their counts in twenty parts, judged by change points, which follow bursts most.
@@ -137,15 +136,15 @@ def choose_temper(record: Record, grid: Grid) -> float:
         return 1.0
     halves = [_half(record, grid, side) for side in (0, 1)]
 
-    def told(temper: float) -> float:
+    def held_out(temper: float) -> float:
         pairs = ((halves[0], halves[1]), (halves[1], halves[0]))
         return sum(float(log_likelihood(*held, level(known[0] / temper, known[1] / temper))) for known, held in pairs)
 
-    return max((1.0, dispersion), key=told)
+    return max((1.0, dispersion), key=held_out)
 
 
 def _half(record: Record, grid: Grid, side: int) -> tuple[Floats, Floats]:
-    """Counts and exposures of every other sequence."""
+    """Return counts and exposures of every other sequence."""
     mine = record.window_sequence % 2 == side
     kept = replace(
         record, count=np.where(record.sequence % 2 == side, record.count, 0.0),
@@ -154,7 +153,7 @@ def _half(record: Record, grid: Grid, side: int) -> tuple[Floats, Floats]:
     return grid.count(kept), grid.expose(kept)
 
 
-class FittedCox(Curve):
+class FittedCox(DrawnIntensity):
     """A learned `SigmoidCox` of time.
 
     Attributes
@@ -190,25 +189,6 @@ class FittedCox(Curve):
         place = self._place(times)
         return np.asarray(sum(shape.weight * shape.model.at(place, shape.mean) for shape in self.shapes))
 
-    def band(self, times: Floats, level: float) -> Band:
-        """Quantiles of the posterior."""
-        tails, mean = [(1 - level) / 2, (1 + level) / 2], self.mean(times)
-        # A thousand times at once, for the sake of memory.
-        chunks = [times[first : first + 1000] for first in range(0, len(times), 1000)]
-        quantiles = [np.quantile(self._drawn(chunk), tails, axis=0) for chunk in chunks]
-        lower, upper = np.concatenate([np.zeros((2, 0)), *quantiles], axis=1)
-        return Band(mean, np.minimum(lower, mean), np.maximum(upper, mean))
-
-    def evaluate(self, times: Floats) -> tuple[Floats, Floats, Floats]:
-        """Posterior mean, and centre and deviation of the logarithm."""
-        logs = np.log(np.maximum(self._drawn(times), 1e-9 * self.reference))
-        return self.mean(times), logs.mean(axis=0), logs.std(axis=0)
-
-    def draw(self, times: Floats, draws: int, rng: np.random.Generator) -> Floats:
-        """Draw from the posterior."""
-        drawn = self._drawn(times)
-        return drawn[rng.choice(len(drawn), draws, replace=draws > len(drawn))]
-
     def update(self, events: Events | ArrayLike, window: tuple[float, float] | None = None) -> FittedCox:
         """Learn on from new events; the window grows where they lie beyond it."""
         record = Record.of(as_events(events, window), condition=False)
@@ -220,10 +200,11 @@ class FittedCox(Curve):
         exposure = np.bincount(before, weights=self.exposure, minlength=grid.cells) + grid.expose(record)
         return FittedCox(grid, count, exposure, self.temper)
 
-    def _drawn(self, times: Floats) -> Floats:
+    def drawn(self, times: Floats) -> Floats:
+        """Return the draws of all models."""
         place = self._place(times)
         return np.concatenate([shape.model.at(place, shape.drawn) for shape in self.shapes])
 
     def _place(self, times: Floats) -> Floats:
-        """Times as shares of the window; beyond it the ends go on."""
+        """Return times as shares of the window; beyond it the ends go on."""
         return np.asarray(np.clip((times - self.grid.start) / (self.grid.end - self.grid.start), 0.0, 1 - 1e-12))

@@ -1,4 +1,4 @@
-"""Parameters that mean nothing where they are given are refused."""
+"""Refusal of parameters that mean nothing where they are given."""
 
 from __future__ import annotations
 
@@ -9,13 +9,9 @@ from cotempo.federation import Method
 
 
 def refuse_unused(method: Method, names: Sequence[str], where: str) -> None:
-    """Refuse parameters that are not what they are by default.
-
-    A default is let through: a method must read again what it was saved with.
-    """
+    """Refuse parameters that differ from their default; a default passes, so that a saved method can be read again."""
     for name in names:
-        field, preset = type(method).model_fields[name], method.presets.get(method.preset, {})
-        value, default = getattr(method, name), preset.get(name, field.default)
+        value, default = getattr(method, name), type(method).model_fields[name].default
         if value != default:
             wanted = "left out" if default is None else repr(default)
             raise ParameterError(f"{name} must be {wanted} where {where}, got {value!r}")

@@ -1,4 +1,4 @@
-"""What an engine offers the loop: who is there, and an exchange of questions for replies."""
+"""`Engine`: what the loop needs of the place where clients run."""
 
 from __future__ import annotations
 
@@ -11,25 +11,46 @@ from cotempo.federation.method import Memory, State
 
 
 class Engine(Protocol):
-    """Where clients run."""
+    """Where clients run: this process, a pool of processes, or sites across organisations."""
 
     def names(self) -> tuple[str, ...]:
-        """The clients that can be asked now; this may change from round to round."""
+        """Return the clients that can be asked now, in name order.
+
+        The loop calls this once per round: clients may come and go. It may be empty.
+        """
 
     def schemas(self, names: Sequence[str]) -> Mapping[str, Schema]:
-        """What these clients' tables look like."""
+        """Return the schemas of these clients' tables.
+
+        Raise `DataError` or `EngineError` if one of them cannot take part; the error names every such client.
+        """
 
     def exchange(self, questions: Sequence[Question]) -> Iterable[Reply]:
-        """Ask, and yield one reply per question, in any order."""
+        """Ask, and yield replies as they come, in any order.
+
+        Parameters
+        ----------
+        questions
+            At least one, all of the same step and phase, at most one per client.
+
+        Yields
+        ------
+        Reply
+            A message or a failure. An error of one client must not stop the others: it is a reply made by
+            `Question.fail`. Duplicates are dropped by the loop, and a question without a reply counts as lost.
+        """
 
     def memories(self, ledger: Mapping[str, int]) -> Mapping[str, Memory]:
-        """The memories a checkpoint must hold; none where the clients keep theirs at their own place."""
+        """Return the memories a checkpoint must hold: those the ledger names by client and version.
+
+        Empty if clients store their memory themselves.
+        """
 
     def restore(self, memories: Mapping[str, Memory], ledger: Mapping[str, int]) -> None:
-        """Take back what `memories` gave."""
+        """Store what `memories` returned for this ledger, before a resumed run continues."""
 
     def finish(self, state: State, ledger: Mapping[str, int]) -> None:
-        """The run is finished: hand the result to clients that keep theirs at their own place."""
+        """End a finished run: send the final state to clients that are to have it."""
 
     def close(self) -> None:
-        """Let go of processes and connections."""
+        """Release processes and connections; called once, also after an error."""

@@ -1,4 +1,4 @@
-"""What is said in one exchange: an ask becomes questions, questions become replies, replies become answers."""
+"""`Ask`, `Question`, `Reply`, `Answers`: the stations of one exchange, and `Expect`, what a valid answer is."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from cotempo.errors import MessageError
 from cotempo.federation.message import EMPTY, Message
-from cotempo.storage.tree import Array
+from cotempo.typing import Array
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Ask:
     to
         The clients asked. Nobody is fine: then the step is work of the server alone, checkpointed like any other.
     common, each
-        What every client is told, and what single clients are told besides.
+        What every client is sent, and what single clients are sent besides.
     ends_round
         Whether this step is the last of its round. A new cohort is drawn after it.
     """
@@ -53,23 +53,32 @@ class Question:
     common: Message
     own: Message
 
+    def reply(self, message: Message, version: int | None = None) -> Reply:
+        """Return the reply that carries a message; `version` of the memory behind it is `base` if unchanged."""
+        return Reply(self.client, self.step, self.base if version is None else version, message)
+
+    def fail(self, kind: str, detail: str = "", cause: BaseException | None = None) -> Reply:
+        """Return the reply that says why no answer counts; see `Failure` for what may cross."""
+        failure = Failure(self.client, self.step, self.phase, kind, detail)
+        return Reply(self.client, self.step, self.base, None, failure, cause)
+
 
 @dataclass(frozen=True, slots=True)
 class Failure:
     """Why an answer was not counted.
 
-    `kind` is the class name of the error. `about` holds text the server itself wrote: texts of a client's errors
-    stay at the client, because they can quote its data.
+    `kind` is the class name of the error. `detail` is text the server wrote: texts of a client's errors stay at the
+    client, because they can quote its data.
     """
 
     client: str
     step: int
     phase: str
     kind: str
-    about: str = ""
+    detail: str = ""
 
     def __str__(self) -> str:
-        return f"{self.client}, step {self.step}, phase {self.phase!r}: {self.kind}{self.about and ': ' + self.about}"
+        return f"{self.client}, step {self.step}, phase {self.phase!r}: {self.kind}{self.detail and ': ' + self.detail}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +112,7 @@ class Spec:
     low, high
         Inclusive bounds.
     rules
-        Further rules on the array; each returns what must hold where it does not.
+        Further rules on the array; each returns an error message if the array violates it, else `None`.
     description
         The field in plain words, for the people whose data it is made from.
     """
@@ -155,17 +164,15 @@ class Answers:
 
     @property
     def sum(self) -> Message:
-        """The weighted sum, in a phase that declared itself a sum."""
+        """The weighted sum; raise `MessageError` in a phase that did not declare itself a sum."""
         if self.total is None:
             raise MessageError("this phase gathers single answers; declare Expect(sums=True) to be given a sum")
         return self.total
 
     def mean(self, name: str) -> Any:
-        """The weighted mean of a field over the clients that count."""
+        """Return the weighted mean of a field over the clients that count."""
         if not self.sum.weight > 0:
-            raise MessageError(
-                f"weights must add up to more than zero for a mean, those of {len(self.names)} answers do not"
-            )
+            raise MessageError(f"weights must add up to more than zero for a mean, got {self.sum.weight:g}")
         return self.sum[name] / self.sum.weight
 
     def __getitem__(self, client: str) -> Message:

@@ -1,4 +1,4 @@
-"""What `fit` returns: the learned state, what it took to learn it, and whether joining helped each client."""
+"""`Fitted`, the result of `fit`: the learned state, its history, and whether joining helped each client."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cotempo.data import Schema
+from cotempo.data.html import html_table
 from cotempo.devices import Device
 from cotempo.errors import DataError, Problem, RunError, nearest
 from cotempo.federation.method import Benefit, Memory, Method, State
@@ -52,7 +53,7 @@ class Fitted:
         self.names = tuple(sorted(outcome.schemas))
 
     def __getitem__(self, client: str) -> Any:
-        """What the result is for one client; a method with one model for all returns that model."""
+        """Return the result for one client; a method with one model for all returns that model."""
         if client not in self.outcome.schemas:
             known = ", ".join(self.names[:10])
             raise DataError(
@@ -63,10 +64,41 @@ class Fitted:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.method!r}, {len(self.names)} clients, {self.rounds} rounds)"
 
+    def _repr_html_(self) -> str:
+        benefit = self.benefit
+        rows = [(name, item.alone, item.together, item.gain) for name, item in benefit.items()]
+        better = {True: "higher is better", False: "lower is better"}
+        metrics = {f"{item.metric}; {better[item.higher_is_better]}" for item in benefit.values()}
+        header = ("client", "alone", "together", "gain") if rows else ()
+        return html_table(self.headline(), rows, header, [repr(self.method), *sorted(metrics)])
+
+    def headline(self) -> str:
+        """Return the method, the number of clients and rounds, and the seconds in one line."""
+        return f"{type(self.method).__name__}: {len(self.names)} clients, {self.rounds} rounds, {self.seconds:.2f} s"
+
+    def summary(self, truth: Any = None) -> dict[str, Any]:
+        """Return what the command line and the report say: sizes, scores against a known truth, benefit, failures."""
+        return {
+            "method": type(self.method).__name__,
+            "clients": self.names,
+            "rounds": self.rounds,
+            "seconds": self.seconds,
+            "scores": dict(self.scores(truth)) if truth is not None else {},
+            "benefit": self.benefit,
+            "helped": sum(item.helped for item in self.benefit.values()),
+            "failures": self.failures,
+            "digest": self.digest,
+        }
+
     @property
     def rounds(self) -> int:
         """How many rounds were run."""
         return max((record["round"] for record in self.history), default=0)
+
+    @property
+    def seconds(self) -> float:
+        """How long all steps took."""
+        return float(sum(record["seconds"] for record in self.history))
 
     @property
     def failures(self) -> list[Mapping[str, Any]]:
@@ -118,17 +150,16 @@ def load(folder: str | Path, *, device: Device | None = None) -> Any:
     folder = Path(folder)
     try:
         about = json.loads((folder / "fitted.json").read_text())
-        cls = find_method(about["method"])
-        kinds = (cls.Memory,) if cls.Memory else ()
+        method = find_method(about["method"])(**{**about["parameters"], **({"device": device} if device else {})})
         schemas = {
             name: Schema(kind=schema["kind"], columns=tuple(schema["columns"]), unit=schema["unit"])
             for name, schema in about["schemas"].items()
         }
         outcome = Outcome(
-            cls(**{**about["parameters"], **({"device": device} if device else {})}),
-            decode((folder / "state.safetensors").read_bytes(), cls.State),
+            method,
+            decode((folder / "state.safetensors").read_bytes(), method.State),
             schemas,
-            unstack(decode((folder / "memories.safetensors").read_bytes()), *kinds),
+            unstack(decode((folder / "memories.safetensors").read_bytes()), *method.memory_types),
             tuple(json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()),
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError, TreeError) as error:

@@ -7,16 +7,16 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cotempo.data import Series, Table
 from cotempo.errors import DataError, Problem
 from cotempo.federation.exchange import Answers, Ask, Expect, Question, Spec
 from cotempo.federation.fitted import Fitted, Outcome
 from cotempo.federation.message import Message
-from cotempo.federation.method import Benefit, Late, Method, Metrics, Roster
+from cotempo.federation.method import Benefit, Method, Metrics, Roster, Staleness
 from cotempo.federation.registry import register
 from cotempo.federation.rng import Rng
+from cotempo.typing import Floats
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class MeanState:
     """What the server keeps: the pooled mean so far, and what clients said of it."""
 
     variables: tuple[str, ...]
-    mean: NDArray[np.float64]
+    mean: Floats
     rows: float = 0.0
     finished: bool = False
     errors: Mapping[str, tuple[float, float]] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class FedMean(Method):
     phases: ClassVar[tuple[str, ...]] = ("mean", "compare")
     State: ClassVar[type] = MeanState
 
-    def prepare(self, table: Table) -> NDArray[np.float64]:
+    def prepare(self, table: Table) -> Floats:
         """Keep the rows in which nothing is missing."""
         assert isinstance(table, Series)  # `check` saw the schema
         rows = table.values[~np.isnan(table.values).any(axis=1)]
@@ -71,7 +71,7 @@ class FedMean(Method):
             return Ask("mean", cohort, ends_round=False)
         return Ask("compare", cohort, Message({"mean": state.mean, "rows": state.rows}))
 
-    def answer(self, question: Question, prepared: NDArray[np.float64], memory: None, rng: Rng) -> tuple[Message, None]:
+    def answer(self, question: Question, prepared: Floats, memory: None, rng: Rng) -> tuple[Message, None]:
         """Send the mean of the own rows, or the errors of both means on them."""
         rows, n = prepared, len(prepared)
         own = rows.mean(axis=0)
@@ -91,8 +91,8 @@ class FedMean(Method):
         """Keep the pooled mean, then what each client made of it."""
         if not state.rows:
             return replace(state, mean=answers.mean("mean"), rows=answers.sum.weight), {"rows": answers.sum.weight}
-        told = {name: (answers[name]["alone"], answers[name]["together"]) for name in answers.names}
-        errors = {name: pair for name, pair in told.items() if min(pair) >= 0}
+        pairs = {name: (answers[name]["alone"], answers[name]["together"]) for name in answers.names}
+        errors = {name: pair for name, pair in pairs.items() if min(pair) >= 0}
         gain = float(np.mean([alone - together for alone, together in errors.values()] or [0.0]))
         return replace(state, errors=errors, finished=True), {"gain": gain}
 
@@ -107,9 +107,9 @@ class FedMean(Method):
         return Expect({"alone": own, "together": pooled})
 
     @property
-    def late(self) -> Mapping[str, Late]:
+    def staleness(self) -> Mapping[str, Staleness]:
         """Means add up whenever they come."""
-        return {"mean": "added"}
+        return {"mean": "accumulate"}
 
     def benefit(self, state: MeanState) -> Mapping[str, Benefit]:
         """Leave-one-out squared error in units of the client's variance, alone and together."""
@@ -127,11 +127,11 @@ class FittedMean(Fitted):
     """The result of FedMean."""
 
     @property
-    def mean(self) -> NDArray[np.float64]:
+    def mean(self) -> Floats:
         """The mean of each variable over all clients' rows."""
-        mean: NDArray[np.float64] = self.state.mean
+        mean: Floats = self.state.mean
         return mean
 
 
-def _mean_square(values: NDArray[np.float64]) -> float:
+def _mean_square(values: Floats) -> float:
     return float((values**2).mean())

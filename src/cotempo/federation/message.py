@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from cotempo.errors import MessageError
-from cotempo.storage.tree import Array, Scalar, TreeError, decode, encode, from_tensor, holds_numbers, is_tensor, own
+from cotempo.storage.tree import Scalar, TreeError, decode, encode, from_tensor, holds_numbers, is_tensor, own
+from cotempo.typing import Array
 
 Value = Array | Scalar
 

@@ -1,4 +1,4 @@
-"""The contract of a method: frozen hyperparameters and a handful of verbs.
+"""`Method`: the contract of a federated algorithm, frozen hyperparameters and five verbs.
 
 Read `cotempo.federation.mean` for the smallest complete method, and `cotempo.federation.rounds` for the loop that
 drives it.
@@ -11,19 +11,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import model_validator
 
 from cotempo.data import Schema, Table
-from cotempo.errors import ParameterError, Problem, SchemaError, nearest
+from cotempo.errors import Problem, SchemaError
 from cotempo.federation.exchange import Answers, Ask, Expect, Question
 from cotempo.federation.message import Message
 from cotempo.federation.rng import Rng
+from cotempo.settings import Settings
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cotempo.engines.settings import EngineSettings
     from cotempo.federation.fitted import Fitted, Outcome
+    from cotempo.federation.participation import Participation
+    from cotempo.federation.reducers import Reducer
+    from cotempo.federation.shields import Shield
 
 Metrics = Mapping[str, float]
-Late = Literal["weighted", "kept", "added"]
+Staleness = Literal["weighted", "replace", "accumulate"]
 State = Any
 Memory = Any
 
@@ -36,7 +43,7 @@ class Roster:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The clients, in name order."""
+        """The clients' names, in order."""
         return tuple(sorted(self.schemas))
 
     @property
@@ -56,7 +63,7 @@ class Benefit:
 
     @property
     def gain(self) -> float:
-        """How much better together is; negative where joining hurt."""
+        """How much better together is; negative if joining hurt."""
         return (self.together - self.alone) * (1 if self.higher_is_better else -1)
 
     @property
@@ -65,15 +72,13 @@ class Benefit:
         return self.gain > 0
 
 
-class Method(BaseModel, ABC):
+class Method(Settings, ABC):
     """A federated algorithm.
 
     A subclass declares its hyperparameters as annotated fields, its `State` and `Memory` as frozen dataclasses, and
     writes `open`, `ask`, `answer`, `absorb` and `expects`. Verbs are pure: they change nothing they are given, keep
     nothing between calls, and draw random numbers only from the `rng` they receive.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
     kind: ClassVar[str] = "series"
     phases: ClassVar[tuple[str, ...]] = ()
@@ -82,13 +87,6 @@ class Method(BaseModel, ABC):
     Memory: ClassVar[type | None] = None
 
     preset: Literal["cotempo", "paper"] = "cotempo"
-
-    def __init__(self, **parameters: Any):
-        """Store the hyperparameters; one that is wrong or unknown raises `ParameterError`."""
-        try:
-            super().__init__(**parameters)
-        except ValidationError as error:
-            raise ParameterError(explain(error, type(self).__name__, type(self).model_fields)) from None
 
     @model_validator(mode="before")
     @classmethod
@@ -102,79 +100,195 @@ class Method(BaseModel, ABC):
 
     @abstractmethod
     def open(self, roster: Roster, public: Table | None, rng: Rng) -> Any:
-        """Make the first state; cheap."""
+        """At the server: return the state before the first step.
+
+        Parameters
+        ----------
+        roster
+            The clients and the schemas of their tables, at least one, which `check` has accepted.
+        public
+            A table the server may see; `None` if the caller gave none.
+        rng
+            Random streams by purpose, ``rng("weights")``; the only source of random numbers.
+
+        Returns
+        -------
+        State
+            An instance of the class's `State`. Keep it cheap: long server work belongs in steps that ask nobody.
+        """
 
     @abstractmethod
     def ask(self, state: Any, cohort: Sequence[str], rng: Rng) -> Ask | None:
-        """Say what the server wants next; `None` when the method is finished."""
+        """At the server: say what it wants next.
+
+        Parameters
+        ----------
+        state
+            As `open` or `absorb` returned it.
+        cohort
+            The clients of this round, in name order; may hold names `open` never saw, and be empty if all have left.
+        rng
+            Random streams of this step.
+
+        Returns
+        -------
+        Ask or None
+            The phase, the clients asked and what they are sent; an ask to nobody is work of the server alone. `None`
+            ends the run. Asked again, for instance after a resume, return the same.
+        """
 
     @abstractmethod
     def answer(self, question: Question, prepared: Any, memory: Any, rng: Rng) -> tuple[Message, Any]:
-        """At a client: answer, and return the new memory, or `None` where it stays as it was."""
+        """At a client: answer a question.
+
+        Parameters
+        ----------
+        question
+            `question.common` is what every client was sent, `question.own` what this one was sent besides; either may
+            be empty.
+        prepared
+            What `prepare` returned: by default, the client's table.
+        memory
+            The memory after this client's last counted answer; before that, what `begin` returned.
+        rng
+            Random streams of this client and step.
+
+        Returns
+        -------
+        message : Message
+            What leaves the client: the fields `expects` names, and a weight.
+        memory : Memory or None
+            The new memory, an instance of the class's `Memory`; `None` if it is unchanged.
+        """
 
     @abstractmethod
     def absorb(self, state: Any, answers: Answers, public: Table | None, rng: Rng) -> tuple[Any, Metrics]:
-        """Make the next state of the answers, and the numbers worth watching."""
+        """At the server: return the next state.
+
+        Parameters
+        ----------
+        state
+            The state the questions were asked from.
+        answers
+            Those that are valid, at least a quorum; none if nobody was asked. In a phase that needs only the sum,
+            ``answers.sum`` and ``answers.mean(field)``; otherwise ``answers[client]`` for every name in
+            ``answers.names``.
+        public, rng
+            As in `open`; the streams are those of this step.
+
+        Returns
+        -------
+        state : State
+            The next state.
+        metrics : mapping of str to float
+            Numbers worth watching, for the progress bar, the log and the report; may be empty.
+        """
 
     @abstractmethod
     def expects(self, state: Any, phase: str) -> Expect:
-        """Say what a valid answer looks like in this phase, and whether only the sum is needed."""
+        """At the server: say what a valid answer looks like.
+
+        Parameters
+        ----------
+        state
+            The state the questions are asked from.
+        phase
+            One of the class's `phases`.
+
+        Returns
+        -------
+        Expect
+            A `Spec` per field, the range of weights, and whether only the sum over clients is needed. Answers that
+            differ are left out before `absorb` sees them.
+        """
 
     # What an author may write as well.
 
     def check(self, roster: Roster) -> None:
-        """Refuse clients whose tables do not fit together; by default all schemas must be equal."""
+        """At the server: raise `SchemaError` if clients' tables do not fit together; by default all must be equal."""
         agree(roster, self.kind)
 
     def prepare(self, table: Table) -> Any:
-        """At a client: make of its table what `answer` needs each time; pure, kept warm, never stored."""
+        """At a client: preprocess the table once per process; the result is cached and passed to every `answer`."""
         return table
 
     def begin(self, prepared: Any, rng: Rng) -> Any:
-        """At a client: make its first memory."""
+        """At a client: return its first memory; it must be the same whenever it is made."""
         return None
 
     def benefit(self, state: Any) -> Mapping[str, Benefit]:
-        """Say per client whether joining helped it."""
+        """Return, per client, whether joining helped it; empty if the method does not measure it."""
         return {}
 
     @property
-    def late(self) -> Mapping[str, Late]:
-        """Phases whose answers may come late; by default none, and the method always waits for everyone it asked.
+    def staleness(self) -> Mapping[str, Staleness]:
+        """By phase, what an answer to an older state is worth; in other phases the method waits for everyone asked.
 
-        ``"weighted"``: an answer to an older state helps, and counts less the older it is. ``"kept"``: everybody's
-        last answer stays in the sum until the next one replaces it. ``"added"``: all are asked the same, and their
-        sum is all. In each, `absorb` must work with weighted sums.
+        ``"weighted"``: it counts less the older it is. ``"replace"``: each client's last answer stays in the sum until
+        its next one replaces it. ``"accumulate"``: the question does not depend on the state, so that answers never
+        become stale; the sum is complete once all have come. `absorb` must work with weighted sums in each.
         """
         return {}
 
     @property
+    def memory_types(self) -> tuple[type, ...]:
+        """The dataclasses a memory is decoded into; none if clients keep no memory."""
+        return () if self.Memory is None else (self.Memory,)
+
+    @property
     def batches(self) -> bool:
-        """Whether the method answers a whole cohort at once by `answer_all`."""
+        """Whether the method answers for a complete cohort at once by `answer_all`."""
         return type(self).answer_all is not Method.answer_all
 
     def answer_all(
         self, questions: Sequence[Question], prepared: Sequence[Any], memories: Sequence[Any], rngs: Sequence[Rng]
     ) -> list[tuple[Message, Any]]:
-        """Answer for a whole cohort at once, equal to `answer` within rounding."""
+        """Answer for a complete cohort at once, equal to `answer` within rounding; takes lists of its arguments."""
         return [
             self.answer(question, data, memory, rng)
             for question, data, memory, rng in zip(questions, prepared, memories, rngs, strict=True)
         ]
 
     def result(self, outcome: Outcome) -> Fitted:
-        """Wrap what was learned; override to return a `Fitted` with the method's own verbs."""
+        """Return what was learned; override to return a `Fitted` with the method's own verbs."""
         from cotempo.federation.fitted import Fitted
 
         return Fitted(outcome)
 
     # What everybody calls.
 
-    def fit(self, clients: Mapping[str, Any], **options: Any) -> Any:
-        """Learn from the clients and return a new fitted object; see `cotempo.fit` for the options."""
+    def fit(
+        self,
+        clients: Mapping[str, Any] | None = None,
+        *,
+        public: Any = None,
+        engine: str | EngineSettings = "inprocess",
+        seed: int = 0,
+        run: str | Path | None = None,
+        cohort: int | Participation | None = None,
+        quorum: float = 0.5,
+        progress: bool | None = None,
+        shields: Sequence[Shield] = (),
+        reducer: Reducer | None = None,
+        workers: int | None = None,
+        batched: bool | None = None,
+        deadline: float | None = None,
+        threads: int | None = None,
+        server: str | Path | None = None,
+        participants: Sequence[str] | None = None,
+        share_result: bool | None = None,
+    ) -> Any:
+        """Learn from the clients and return a new fitted object; the method stays as it is.
+
+        See `cotempo.fit` for the options.
+        """
         from cotempo.runs.run import fit
 
-        return fit(self, clients, **options)
+        return fit(
+            self, clients, public=public, engine=engine, seed=seed, run=run, cohort=cohort, quorum=quorum,
+            progress=progress, shields=shields, reducer=reducer, workers=workers, batched=batched, deadline=deadline,
+            threads=threads, server=server, participants=participants, share_result=share_result,
+        )  # fmt: skip
 
 
 def agree(roster: Roster, kind: str) -> None:
@@ -199,17 +313,3 @@ def agree(roster: Roster, kind: str) -> None:
             )
     if problems:
         raise SchemaError(problems)
-
-
-def explain(error: ValidationError, subject: str, known: Mapping[str, Any]) -> str:
-    """Turn a validation error into lines that say what must hold and, for a wrong name, the nearest right one."""
-    lines = []
-    for item in error.errors():
-        where = ".".join(str(part) for part in item["loc"])
-        if item["type"] == "extra_forbidden":
-            lines.append(f"{subject} has no parameter {where!r}{nearest(where, known)}")
-        elif item["type"] == "value_error":  # said by a validator of our own, in whole sentences
-            lines.append(f"{subject}: {item['ctx']['error']}")
-        else:
-            lines.append(f"{subject}: {where}: {item['msg']}, was given {item['input']!r}")
-    return "\n".join(lines)

@@ -1,24 +1,17 @@
-"""Who takes part in a round."""
+"""`Participation`: who takes part in a round."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from cotempo.errors import ParameterError
+from pydantic import Field
+
 from cotempo.federation.rng import Rng
+from cotempo.settings import Settings
 
 
-@dataclass(frozen=True)
-class Participation:
+class Participation(Settings):
     """Draw the cohort of a round.
-
-    Parameters
-    ----------
-    size
-        How many clients take part; `None` for everyone. With fewer clients than that, all of them do.
-    period
-        For how many rounds a cohort stays fixed before another is drawn (the straggling period of FedPP).
 
     Examples
     --------
@@ -26,14 +19,17 @@ class Participation:
     2
     """
 
-    size: int | None = None
-    period: int = 1
+    size: int | None = Field(
+        None, ge=1, description="How many clients take part; `None`, or more than there are, for everyone."
+    )
+    period: int = Field(
+        1, ge=1, description="For how many rounds a cohort stays fixed (the straggling period of FedPP)."
+    )
 
-    def __post_init__(self) -> None:
-        if self.size is not None and self.size < 1:
-            raise ParameterError(f"a cohort's size must be at least 1, was given {self.size}")
-        if self.period < 1:
-            raise ParameterError(f"a cohort's period must be at least 1 round, was given {self.period}")
+    def __init__(self, size: int | None = None, period: int = 1):
+        super().__init__(size=size, period=period)
+
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
     def cohort(self, round: int, names: Sequence[str], seed: int) -> tuple[str, ...]:
         """Return the clients of a round, in name order; rounds count from 1."""
@@ -42,3 +38,6 @@ class Participation:
             return tuple(names)
         stream = Rng(seed, "cohort", (round - 1) // self.period)("participation")
         return tuple(sorted(stream.choice(names, self.size, replace=False).tolist()))
+
+
+EVERYONE = Participation()

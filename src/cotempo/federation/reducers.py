@@ -1,15 +1,44 @@
-"""Gather replies into answers: a list of them, or a weighted sum streamed in client-name order."""
+"""`Reducer`: how the replies of a step become answers; the plain one lists them or adds them up in name order."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
 from cotempo.errors import MessageError
-from cotempo.federation.exchange import Answers, Failure, Reply
+from cotempo.federation.exchange import Answers, Expect, Failure, Question, Reply
 from cotempo.federation.message import Message
+
+Exchange = Callable[[Sequence[Question], Expect], Iterable[Reply]]
+"""Asks clients and yields one checked reply per question, a valid message or a failure, in any order."""
+
+
+class Reducer(Protocol):
+    """Turns the questions of a step into answers: a list, a sum, a robust rule, a secure sum."""
+
+    def gather(self, exchange: Exchange, questions: Sequence[Question], expect: Expect) -> Answers:
+        """Ask the questions and gather the replies.
+
+        Parameters
+        ----------
+        exchange
+            Call it once; or more often, with questions of a shield's phases, for a protocol of several exchanges.
+        questions
+            One per asked client, in name order; empty if the step is the server's own work.
+        expect
+            What a valid answer looks like; with `expect.sums`, return a total, otherwise every answer.
+        """
+
+
+class PlainReducer:
+    """A list of answers, or their weighted sum."""
+
+    def gather(self, exchange: Exchange, questions: Sequence[Question], expect: Expect) -> Answers:
+        """Ask once, and list or add up what comes."""
+        replies = exchange(questions, expect)
+        return gather_sum(replies, [question.client for question in questions]) if expect.sums else gather_each(replies)
 
 
 def gather_each(replies: Iterable[Reply]) -> Answers:

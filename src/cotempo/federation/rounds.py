@@ -1,33 +1,73 @@
-"""The one loop. Progress bars, logs, reports and live pages all listen to what it yields."""
+"""`rounds`: the one loop. Progress bars, logs and reports all listen to the steps it yields."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from cotempo.data import Table
-from cotempo.errors import CotempoError, MessageError, QuorumError
+from cotempo.errors import CotempoError, MessageError, ParameterError, QuorumError
 from cotempo.federation.engine import Engine
 from cotempo.federation.exchange import Answers, Ask, Expect, Failure, Question, Reply
 from cotempo.federation.message import EMPTY, Message
 from cotempo.federation.method import Memory, Method, Metrics, Roster, State
-from cotempo.federation.participation import Participation
-from cotempo.federation.reducers import gather_each, gather_sum
+from cotempo.federation.participation import EVERYONE, Participation
+from cotempo.federation.reducers import PlainReducer, Reducer
 from cotempo.federation.rng import Rng
-from cotempo.federation.shields import validate
+from cotempo.federation.shields import Shield, Validator
 from cotempo.storage.tree import freeze
 
 
 @dataclass(frozen=True)
-class Checkpoint:
-    """Everything the loop needs to go on after `step` as if nothing had happened.
+class LoopOptions:
+    """What the loop is given besides a method and an engine.
 
-    `ledger` names, per client, the step of its last memory that counted: an answer that was not counted never
-    happened. `known` are the clients let in so far, in this round's cohort or not. `earlier` is the ledger of the
-    checkpoint before this one, whose memories clients must keep as well. `memories` holds those memories where the
-    engine keeps them in this process.
+    Parameters
+    ----------
+    public
+        A table the server may see, for methods that use one.
+    seed
+        Decides every random number.
+    participation
+        Draws the cohort of each round; everyone by default.
+    quorum
+        The share of the asked clients whose answers must count. Below it the loop stops with `QuorumError`, and can be
+        resumed from its last checkpoint.
+    run_id
+        The run's identity, which every question carries.
+    shields
+        Applied around every message; the validator always comes first.
+    reducer
+        Turns the replies of a step into answers.
+    """
+
+    public: Table | None = None
+    seed: int = 0
+    participation: Participation = EVERYONE
+    quorum: float = 0.5
+    run_id: str = "run"
+    shields: tuple[Shield, ...] = ()
+    reducer: Reducer = field(default_factory=PlainReducer)
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Everything the loop needs to continue after `step` as if nothing had happened.
+
+    Attributes
+    ----------
+    step, round, state, cohort
+        The last finished step, the current round, the state after that step and the clients of the current round.
+    ledger
+        Per client, the step of its last memory that counted: an answer that was not counted never happened.
+    known
+        The clients admitted so far, in this round's cohort or not.
+    memories
+        The memories the ledger names, if the engine keeps them in this process; empty otherwise.
+    previous_ledger
+        The ledger of the checkpoint before this one, whose memories clients must keep as well.
     """
 
     step: int
@@ -37,12 +77,32 @@ class Checkpoint:
     cohort: tuple[str, ...]
     known: tuple[str, ...]
     memories: Mapping[str, Memory] = field(default_factory=dict)
-    earlier: Mapping[str, int] = field(default_factory=dict)
+    previous_ledger: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class Progress:
-    """What happened in one step."""
+class Step:
+    """What happened in one step.
+
+    Attributes
+    ----------
+    step, round, phase
+        Steps and rounds count from 1; `phase` is what clients were asked to do.
+    state
+        The server's state after the step.
+    metrics
+        The numbers `absorb` returned.
+    answers
+        What counted, and the failures of the clients that did not.
+    expect
+        What a valid answer had to look like.
+    sent, received
+        Bytes by client, of questions to all asked and of replies from all that sent a message, counted or not.
+    seconds
+        Wall-clock time of the step.
+    ends_round
+        Whether the step was the last of its round.
+    """
 
     step: int
     round: int
@@ -57,115 +117,106 @@ class Progress:
     ends_round: bool
 
 
-class Keeper(Protocol):
-    """Something that keeps checkpoints and the record of what clients sent; a run folder is one."""
+class RunRecorder(Protocol):
+    """Something that stores checkpoints and records what clients sent; a run folder is one."""
 
-    def log(self, progress: Progress) -> None:
-        """Note what happened in a step."""
+    def log(self, step: Step) -> None:
+        """Record a step."""
 
     def checkpoint(self, checkpoint: Checkpoint) -> None:
-        """Keep a checkpoint; two are kept."""
+        """Store a checkpoint and keep the one before it."""
 
-    def record(self, question: Question, message: Message, expect: Expect) -> None:
-        """Note a message that a client sent."""
+    def log_message(self, question: Question, message: Message, expect: Expect) -> None:
+        """Record a message that a client sent."""
 
-    def trouble(self, failure: Failure, cause: BaseException | None) -> None:
-        """Note a failure, with the client's own traceback where it is at hand."""
+    def log_failure(self, failure: Failure, cause: BaseException | None) -> None:
+        """Record a failure, with the client's traceback if its exception is known here."""
+
+
+def initial_checkpoint(method: Method, engine: Engine, options: LoopOptions) -> Checkpoint:
+    """Agree on the clients' schemas and open the method: return the checkpoint before the first step."""
+    if not 0 <= options.quorum <= 1:
+        raise ParameterError(f"quorum must be a share, from 0 to 1, got {options.quorum}")
+    if options.seed < 0:
+        raise ParameterError(f"seed must be at least 0, got {options.seed}")
+    names = tuple(sorted(engine.names()))
+    if not names:
+        raise CotempoError("there must be at least one client, got none")
+    roster = Roster(engine.schemas(names))
+    method.check(roster)
+    state = freeze(method.open(roster, options.public, Rng(options.seed, "server", 0, "open")))
+    return Checkpoint(0, 1, state, {}, options.participation.cohort(1, names, options.seed), names)
 
 
 def rounds(
-    method: Method,
-    engine: Engine,
-    *,
-    public: Table | None = None,
-    seed: int = 0,
-    participation: Participation | None = None,
-    quorum: float = 0.5,
-    run: str = "run",
-    keeper: Keeper | None = None,
-    start: Checkpoint | None = None,
-) -> Iterator[Progress]:
+    method: Method, engine: Engine, options: LoopOptions, *, start: Checkpoint, recorder: RunRecorder | None = None
+) -> Iterator[Step]:
     """Run a method on an engine, one step at a time, until it has nothing more to ask.
 
     Parameters
     ----------
-    quorum
-        The share of the asked clients whose answers must count; below it the loop stops with `QuorumError`, and can
-        be resumed from its last checkpoint.
     start
-        Where to go on from; without it, clients' schemas are agreed and the method opens.
+        Where to continue from: `initial_checkpoint`, or the last checkpoint of a run that was stopped.
+    recorder
+        Where steps, messages, failures and checkpoints go.
+
+    Yields
+    ------
+    Step
+        What happened; by then it has been logged and checkpointed.
     """
-    participation = participation or Participation()
-    if start is None:
-        start = opening(method, engine, public=public, seed=seed, participation=participation)
-        if keeper:
-            keeper.checkpoint(start)
-    door = Door(method, engine, start.known, keeper)
+    seed, draw = options.seed, options.participation.cohort
+    admission = Admission(method, engine, start.known, recorder)
     step, round, state, cohort = start.step, start.round, start.state, start.cohort
-    ledgers = [dict(start.earlier), dict(start.ledger)]  # of the kept checkpoints, oldest first
+    ledgers = [dict(start.previous_ledger), dict(start.ledger)]  # of the kept checkpoints, oldest first
     while True:
         began = time.perf_counter()
         if not cohort:  # nobody was there when this round was drawn
-            cohort = participation.cohort(round, door.present(), seed)
+            cohort = draw(round, admission.present(), seed)
         ask = method.ask(state, cohort, Rng(seed, "server", step + 1, "ask"))
         if ask is None:
             return
         if not cohort:
             raise QuorumError("at least one client must be there, all have left; resume the run once they are back")
         step += 1
-        questions = pose(ask, run, step, round, ledgers)
         expect = method.expects(state, ask.phase)
-        inbox = Inbox(questions, expect, keeper)
-        replies = inbox.check(engine.exchange(questions) if questions else ())
-        asked = [question.client for question in questions]
-        answers = gather_sum(replies, asked) if expect.sums else gather_each(replies)
-        if len(answers.names) < quorum * len(asked) - 1e-9:  # 55 % of 20 is 11, not 11.000000000000002
-            raise below_quorum(answers, questions, quorum) from inbox.cause
-        state, metrics = method.absorb(state, answers, public, Rng(seed, "server", step, "absorb"))
+        for shield in options.shields:
+            expect = shield.before(ask, expect)
+        questions = make_questions(ask, options.run_id, step, round, ledgers)
+        check = ReplyCheck(engine, options.shields, recorder)
+        answers = options.reducer.gather(check.exchange, questions, expect)
+        if len(answers.names) < options.quorum * len(questions) - 1e-9:  # 55 % of 20 is 11, not 11.000000000000002
+            raise below_quorum(answers, questions, options.quorum) from check.cause
+        state, metrics = method.absorb(state, answers, options.public, Rng(seed, "server", step, "absorb"))
         state = freeze(state)
         ledgers = [*ledgers[-1:], {**ledgers[-1], **answers.versions}]
-        finished = round
+        finished = Step(
+            step=step, round=round, phase=ask.phase, state=state, metrics=metrics, answers=answers, expect=expect,
+            sent=check.sent, received=check.received, seconds=time.perf_counter() - began, ends_round=ask.ends_round,
+        )  # fmt: skip
         if ask.ends_round:
             round += 1
-            cohort = participation.cohort(round, door.present(), seed)
-        seconds = time.perf_counter() - began
-        sent = {question.client: question.common.nbytes + question.own.nbytes for question in questions}
-        progress = Progress(
-            step, finished, ask.phase, state, metrics, answers, expect, sent, inbox.received, seconds, ask.ends_round
-        )
-        if keeper:
-            ledger = ledgers[-1]
+            cohort = draw(round, admission.present(), seed)
+        if recorder:
             # Logged first: killed in between, a resumed run finds a line too many, which it drops, not one too few.
-            keeper.log(progress)
-            known, memories = tuple(sorted(door.known)), engine.memories(ledger)
-            keeper.checkpoint(Checkpoint(step, round, state, ledger, cohort, known, memories, ledgers[0]))
-        yield progress
+            recorder.log(finished)
+            known, memories = tuple(sorted(admission.known)), engine.memories(ledgers[-1])
+            recorder.checkpoint(Checkpoint(step, round, state, ledgers[-1], cohort, known, memories, ledgers[0]))
+        yield finished
 
 
-def opening(
-    method: Method, engine: Engine, *, public: Table | None, seed: int, participation: Participation
-) -> Checkpoint:
-    """Agree on the clients' schemas and open the method: the checkpoint before the first step."""
-    roster = Roster(engine.schemas(engine.names()))
-    if not roster.names:
-        raise CotempoError("there must be at least one client, there is none")
-    method.check(roster)
-    state = freeze(method.open(roster, public, Rng(seed, "server", 0, "open")))
-    return Checkpoint(0, 1, state, {}, participation.cohort(1, roster.names, seed), roster.names)
+class Admission:
+    """Decides who may take part: clients admitted before, and newcomers whose tables fit those present."""
 
-
-class Door:
-    """Who may take part: those let in before, and newcomers whose tables fit those of the ones here now."""
-
-    def __init__(self, method: Method, engine: Engine, known: Iterable[str], keeper: Keeper | None):
+    def __init__(self, method: Method, engine: Engine, known: Iterable[str], recorder: RunRecorder | None):
         self.method = method
         self.engine = engine
-        self.keeper = keeper
+        self.recorder = recorder
         self.known = {*known}
         self.refused: set[str] = set()
 
     def present(self) -> list[str]:
-        """The clients there now; a newcomer is judged once."""
+        """Return the admitted clients there are now; a newcomer is judged once."""
         names = self.engine.names()
         here = [name for name in names if name in self.known]
         for name in [name for name in names if name not in self.known and name not in self.refused] if here else ():
@@ -174,82 +225,104 @@ class Door:
                 self.known.add(name)
             except CotempoError as error:
                 self.refused.add(name)
-                if self.keeper:
-                    self.keeper.trouble(Failure(name, 0, "join", type(error).__name__), error)
+                if self.recorder:
+                    self.recorder.log_failure(Failure(name, 0, "join", type(error).__name__), error)
         return [name for name in names if name in self.known]
 
 
-def pose(ask: Ask, run: str, step: int, round: int, ledgers: Sequence[Mapping[str, int]]) -> list[Question]:
-    """Turn an ask into one question per client, in name order."""
+def make_questions(
+    ask: Ask, run_id: str, step: int, round: int, ledgers: Sequence[Mapping[str, int]]
+) -> list[Question]:
+    """Return one question per asked client, in name order; `ledgers` are those of the kept checkpoints."""
     kept, newest = ledgers[0], ledgers[-1]
     return [
         Question(
-            run, step, round, ask.phase, name, newest.get(name, 0), kept.get(name, 0), ask.common,
-            ask.each.get(name, EMPTY),
+            run=run_id, step=step, round=round, phase=ask.phase, client=name, base=newest.get(name, 0),
+            keep=kept.get(name, 0), common=ask.common, own=ask.each.get(name, EMPTY),
         )
         for name in sorted(set(ask.to))
     ]  # fmt: skip
 
 
-class Inbox:
-    """Replies on their way in: each is checked before anything is made of it; a bad one becomes a failure."""
+class ReplyCheck:
+    """An engine's exchange in which every reply is checked before anything is made of it.
 
-    def __init__(self, questions: Sequence[Question], expect: Expect, keeper: Keeper | None):
-        self.open = {question.client: question for question in questions}
-        self.expect = expect
-        self.keeper = keeper
+    Attributes
+    ----------
+    sent, received
+        Bytes by client so far.
+    cause
+        The first exception behind a failure, if any.
+    """
+
+    def __init__(self, engine: Engine, shields: Sequence[Shield] = (), recorder: RunRecorder | None = None):
+        self.engine = engine
+        self.shields = (Validator(), *shields)
+        self.recorder = recorder
+        self.sent: dict[str, int] = {}
         self.received: dict[str, int] = {}
         self.cause: BaseException | None = None
 
-    def check(self, replies: Iterable[Reply]) -> Iterator[Reply]:
-        """Yield one reply per question: the first that came, valid or turned into a failure; the rest are dropped."""
-        for reply in replies:
-            question = self.open.get(reply.client)
-            if question is None or reply.step != question.step:
-                self._note_unasked(reply)
+    def exchange(self, questions: Sequence[Question], expect: Expect) -> Iterator[Reply]:
+        """Yield one reply per question: the first that came, valid or turned into a failure; drop the rest."""
+        unanswered = {question.client: question for question in questions}
+        for question in questions:
+            _add(self.sent, question.client, question.common.nbytes + question.own.nbytes)
+        for reply in self.engine.exchange(questions) if questions else ():
+            asked = unanswered.get(reply.client)
+            if asked is None or reply.step != asked.step:
+                self._log_unasked(reply)
                 continue
-            del self.open[reply.client]
-            yield self._judge(question, reply)
-        for question in self.open.values():
-            yield self._leave_out(question, "Lost", "no answer came")
+            del unanswered[reply.client]
+            yield self._validate(asked, reply, expect)
+        for question in unanswered.values():
+            yield self._reject(question, "Lost", "no answer came")
 
-    def _note_unasked(self, reply: Reply) -> None:
-        if self.keeper:
-            about = "not counted: a duplicate, a stranger's, or an answer to another step"
-            self.keeper.trouble(Failure(printable(reply.client), reply.step, "", "Unasked", about), None)
+    def _log_unasked(self, reply: Reply) -> None:
+        if self.recorder:
+            detail = "not counted: a duplicate, a stranger's, or an answer to another step"
+            self.recorder.log_failure(Failure(sanitize(reply.client), reply.step, "", "Unasked", detail), None)
 
-    def _judge(self, question: Question, reply: Reply) -> Reply:
+    def _validate(self, question: Question, reply: Reply, expect: Expect) -> Reply:
         if reply.message is None:
-            # Built anew: a client must not be able to write in another one's name.
-            kind, about = (reply.failure.kind, reply.failure.about) if reply.failure else ("MessageError", "no content")
-            return self._leave_out(question, printable(kind), printable(about), reply.cause)
-        self.received[reply.client] = reply.message.nbytes
-        if self.keeper:
-            self.keeper.record(question, reply.message, self.expect)
+            # Rebuilt from the question: a client must not be able to write in another one's name.
+            kind, detail = (
+                (reply.failure.kind, reply.failure.detail) if reply.failure else ("MessageError", "no content")
+            )
+            return self._reject(question, sanitize(kind), sanitize(detail), reply.cause)
+        message = reply.message
+        _add(self.received, reply.client, message.nbytes)
+        if self.recorder:
+            self.recorder.log_message(question, message, expect)
         try:
             if reply.version not in (question.base, question.step):
                 raise MessageError(f"the memory's version must be {question.base} or {question.step}")
-            validate(reply.message, self.expect)
+            for shield in reversed(self.shields):
+                message = shield.check(message, question, expect)
         except MessageError as error:
             self.cause = self.cause or error
-            return self._leave_out(question, "MessageError", str(error))
-        return reply
+            return self._reject(question, "MessageError", str(error))
+        return reply if message is reply.message else replace(reply, message=message)
 
-    def _leave_out(self, question: Question, kind: str, about: str, cause: BaseException | None = None) -> Reply:
-        failure = Failure(question.client, question.step, question.phase, kind, about)
+    def _reject(self, question: Question, kind: str, detail: str, cause: BaseException | None = None) -> Reply:
         self.cause = self.cause or cause
-        if self.keeper:
-            self.keeper.trouble(failure, cause)
-        return Reply(question.client, question.step, question.base, None, failure)
+        failed = question.fail(kind, detail)
+        if self.recorder and failed.failure:
+            self.recorder.log_failure(failed.failure, cause)
+        return failed
 
 
-def printable(text: str) -> str:
-    """Text from elsewhere as one short line, safe in a log, on a terminal and on a page."""
+def _add(counts: dict[str, int], client: str, nbytes: int) -> None:
+    counts[client] = counts.get(client, 0) + nbytes
+
+
+def sanitize(text: str) -> str:
+    """Return text from elsewhere as one short line, safe in a log, on a terminal and on a page."""
     return "".join(letter if letter.isprintable() else "?" for letter in text[:300])
 
 
 def below_quorum(answers: Answers, asked: Sequence[object], quorum: float) -> QuorumError:
-    """Say who is missing and that nothing is lost."""
+    """Return the error that names the missing clients and says that nothing is lost."""
     listed = "\n".join(f"  {failure}" for failure in answers.failures[:10])
     return QuorumError(
         f"at least {quorum:.0%} of the {len(asked)} clients asked must answer, {len(answers.names)} did:\n"

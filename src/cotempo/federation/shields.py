@@ -1,4 +1,4 @@
-"""The validator in front of `absorb`: nothing reaches a method's state unless it is what the method expects."""
+"""`Shield`: something applied around every message; `Validator`, the first of them, guards a method's state."""
 
 from __future__ import annotations
 
@@ -8,14 +8,57 @@ import sys
 import numpy as np
 
 from cotempo.errors import MessageError
-from cotempo.federation.exchange import Expect, Spec
+from cotempo.federation.exchange import Ask, Expect, Question, Spec
 from cotempo.federation.message import Message, Value
-from cotempo.storage.tree import Array
+from cotempo.federation.rng import Rng
+from cotempo.typing import Array
 
 MOST_CLIENTS = 1e6
 # Half precision is summed in single precision.
 _WIDEST = {size: float(np.finfo(kind).max) for size, kind in ((2, np.float32), (4, np.float32), (8, np.float64))}
 _SCALARS: dict[str, tuple[type, ...]] = {"float": (int, float), "int": (int,), "bool": (bool,), "str": (str,)}
+
+
+class Shield:
+    """Something applied around messages: clipping, noise, masks, compression.
+
+    At the clients, shields are applied in order as a message leaves; at the server, in reverse as it arrives. A
+    subclass overrides what it needs. One that answers questions of its own (the keys of a secure sum) names their
+    phases; a reducer asks them.
+    """
+
+    phases: tuple[str, ...] = ()
+
+    def before(self, ask: Ask, expect: Expect) -> Expect:
+        """At the server, before questions are sent: charge a budget, or raise to stop the run.
+
+        Returns
+        -------
+        Expect
+            What a valid answer looks like with this shield applied; noise widens the bounds.
+        """
+        return expect
+
+    def protect(self, message: Message, question: Question, rng: Rng) -> Message:
+        """At a client: return what leaves in place of `message`; `rng` holds the client's streams of this step."""
+        return message
+
+    def check(self, message: Message, question: Question, expect: Expect) -> Message:
+        """At the server: undo what can be undone, and return the message or raise `MessageError`."""
+        return message
+
+    def answer(self, question: Question) -> Message:
+        """At a client: answer a question of one of the shield's `phases` in place of the method."""
+        raise NotImplementedError
+
+
+class Validator(Shield):
+    """Lets nothing reach a method's state that is not what the method expects; always the first shield."""
+
+    def check(self, message: Message, question: Question, expect: Expect) -> Message:
+        """Return the message if it is valid."""
+        validate(message, expect)
+        return message
 
 
 def validate(message: Message, expect: Expect, limit: int = 2**31) -> None:

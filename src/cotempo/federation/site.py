@@ -1,284 +1,119 @@
-"""A client's place: its prepared data, its versioned memory, and the one way it answers, on every engine."""
+"""`Site`: one client, with its prepared data and versioned memory, and the one way it answers on every engine."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, Protocol
-
-import numpy as np
+from collections.abc import Sequence
+from typing import Any
 
 from cotempo.data import Schema, Table
-from cotempo.errors import MemoryLost, MessageError
-from cotempo.federation.exchange import Failure, Question, Reply
+from cotempo.errors import MessageError
+from cotempo.federation.exchange import Question, Reply
 from cotempo.federation.message import Message
 from cotempo.federation.method import Memory, Method
 from cotempo.federation.rng import Rng
-from cotempo.storage.files import read_hashed, write_hashed
-from cotempo.storage.tree import TreeError, decode, encode, freeze
-
-KEPT_ANSWERS = 3
-
-
-class Store(Protocol):
-    """Where a client keeps versions of its memory, by the step that made them."""
-
-    def load(self, version: int) -> Memory:
-        """Return a version or raise `MemoryLost`."""
-
-    def save(self, version: int, memory: Memory) -> None:
-        """Keep a version."""
-
-    def prune(self, keep: int, base: int) -> None:
-        """Drop versions older than `keep`, and those after `base`: they came of answers that were not counted."""
-
-    def answered(self, step: int) -> Mapping[str, Any] | None:
-        """What `remember` kept for a step, if it still is there."""
-
-    def remember(self, step: int, identity: str, reply: bytes) -> None:
-        """Keep the answer given to a step, and the few before it."""
-
-
-class RamStore:
-    """Memory in this process."""
-
-    def __init__(self) -> None:
-        self.versions: dict[int, Memory] = {}
-        self.answers: dict[int, Mapping[str, Any]] = {}
-
-    def load(self, version: int) -> Memory:
-        """Return a version or raise `MemoryLost`."""
-        try:
-            return self.versions[version]
-        except KeyError:
-            raise MemoryLost(f"memory of step {version} is not here") from None
-
-    def save(self, version: int, memory: Memory) -> None:
-        """Keep a version."""
-        self.versions[version] = memory
-
-    def prune(self, keep: int, base: int) -> None:
-        """Drop what no kept checkpoint and no coming question needs."""
-        for version in [v for v in self.versions if v < keep or v > base]:
-            del self.versions[version]
-
-    def answered(self, step: int) -> Mapping[str, Any] | None:
-        """The answer kept for a step, if any."""
-        return self.answers.get(step)
-
-    def remember(self, step: int, identity: str, reply: bytes) -> None:
-        """Keep an answer."""
-        self.answers[step] = {"identity": identity, "reply": reply}
-        for old in sorted(self.answers)[:-KEPT_ANSWERS]:
-            del self.answers[old]
-
-
-class DiskStore:
-    """Memory in a folder of the client's, one hashed file a version."""
-
-    def __init__(self, folder: Path, kind: type | None):
-        self.folder = folder
-        self.kind = kind
-        folder.mkdir(parents=True, exist_ok=True)
-
-    def _path(self, version: int) -> Path:
-        return self.folder / f"memory-{version:09d}.safetensors"
-
-    def load(self, version: int) -> Memory:
-        """Return a version or raise `MemoryLost`."""
-        data = read_hashed(self._path(version))
-        if data is None:
-            raise MemoryLost(f"memory of step {version} is not here or is damaged")
-        return decode(data, *((self.kind,) if self.kind else ()))
-
-    def save(self, version: int, memory: Memory) -> None:
-        """Keep a version."""
-        write_hashed(self._path(version), encode(memory))
-
-    def prune(self, keep: int, base: int) -> None:
-        """Drop what no kept checkpoint and no coming question needs."""
-        for path in self.folder.glob("memory-*.safetensors"):
-            version = path.stem.removeprefix("memory-")
-            if version.isdecimal() and not keep <= int(version) <= base:
-                path.unlink(missing_ok=True)
-
-    def answered(self, step: int) -> Mapping[str, Any] | None:
-        """The answer kept for a step, if any."""
-        data = read_hashed(self.folder / f"answer-{step:09d}.safetensors")
-        if data is None:
-            return None
-        tree = decode(data)
-        return {"identity": tree["identity"], "reply": tree["reply"].tobytes()}
-
-    def remember(self, step: int, identity: str, reply: bytes) -> None:
-        """Keep an answer."""
-        tree = {"identity": identity, "reply": np.frombuffer(reply, np.uint8)}
-        write_hashed(self.folder / f"answer-{step:09d}.safetensors", encode(tree))
-        for old in sorted(self.folder.glob("answer-*.safetensors"))[:-KEPT_ANSWERS]:
-            old.unlink(missing_ok=True)
+from cotempo.federation.shields import Shield
+from cotempo.federation.wire import identify_question, question_from_bytes, reply_from_bytes, reply_to_bytes
+from cotempo.storage.store import Store
+from cotempo.storage.tree import freeze
 
 
 class Site:
     """One client at work.
 
-    The same step from the same base gives the same answer however often it is asked: `answer` computes it anew,
-    `answer_once` returns the stored one and refuses a step that comes again with another content.
+    The same step from the same base gives the same answer however often it is asked: `answer` computes it again,
+    `answer_idempotent` returns the stored one and refuses a step that comes again with other content.
+
+    Parameters
+    ----------
+    method, client, table, seed
+        What is computed, for whom, on what, and the seed of its random streams.
+    store
+        Where its memory is kept.
+    shields
+        Applied to every message before it leaves.
     """
 
-    def __init__(self, method: Method, client: str, table: Table, seed: int, store: Store):
+    def __init__(
+        self, method: Method, client: str, table: Table, seed: int, store: Store, *, shields: Sequence[Shield] = ()
+    ):
         self.method = method
         self.client = client
-        self.schema: Schema = table.schema
         self.table = table
         self.seed = seed
         self.store = store
+        self.shields = tuple(shields)
         self._prepared: Any = None
         self._is_prepared = False
 
     @property
+    def schema(self) -> Schema:
+        """What the table looks like."""
+        return self.table.schema
+
+    @property
     def prepared(self) -> Any:
-        """What the method made of the table, made once."""
+        """What the method made of the table; computed once."""
         if not self._is_prepared:
             self._prepared = self.method.prepare(self.table)
             self._is_prepared = True
         return self._prepared
 
     def rng(self, step: int) -> Rng:
-        """The client's random streams for a step."""
+        """Return the client's random streams for a step."""
         return Rng(self.seed, self.client, step)
 
     def memory(self, version: int) -> Memory:
-        """The memory as it was after a counted step; version 0 is the first memory, which can always be made."""
+        """Return the memory after a counted step; version 0 is the first memory, which can always be made."""
         if version == 0:
             return freeze(self.method.begin(self.prepared, self.rng(0)))
         return self.store.load(version)
 
     def finish(self, question: Question, message: Message, memory: Memory | None) -> Reply:
-        """Keep the new memory, drop what nothing needs any more, and reply."""
+        """Store the new memory, drop versions nothing needs any more, and reply with the protected message."""
         if not isinstance(message, Message):
-            raise MessageError(f"answer must return a Message and a memory, not {type(message).__name__}")
+            raise MessageError(f"answer must return a Message and a memory, got {type(message).__name__}")
         self.store.prune(question.keep, question.base)
         version = question.base
         if memory is not None:
             version = question.step
             self.store.save(version, freeze(memory))
-        return Reply(question.client, question.step, version, message)
+        for shield in self.shields:
+            message = shield.protect(message, question, self.rng(question.step))
+        return question.reply(message, version)
 
     def answer(self, question: Question) -> Reply:
         """Answer a question; an error becomes a failure that carries only the error's class name."""
         try:
+            for shield in self.shields:
+                if question.phase in shield.phases:
+                    return question.reply(shield.answer(question))
             message, memory = self.method.answer(
                 question, self.prepared, self.memory(question.base), self.rng(question.step)
             )
             return self.finish(question, message, memory)
         except Exception as error:
-            return fail(question, error)
+            return question.fail(type(error).__name__, cause=error)
 
     def answer_bytes(self, data: bytes) -> bytes:
         """Answer a question that crossed a wire."""
-        return self.answer_once(question_from_bytes(data))
+        return self.answer_idempotent(question_from_bytes(data), identify_question(data))[1]
 
-    def answer_once(self, question: Question) -> bytes:
-        """Answer a question, or give the stored answer where it was answered before."""
+    def answer_idempotent(self, question: Question, identity: str) -> tuple[Reply, bytes]:
+        """Return the reply to a question, also as bytes; a question that was answered before gets the stored reply.
+
+        `identity` is `identify_question` of the bytes received.
+        """
+        stored = self.store.cached_answer(question.step)
         if question.client != self.client:
-            return reply_to_bytes(fail(question, MessageError("this question is for another client")))
-        identity = hashlib.sha256(question_to_bytes(question, identity=True)).hexdigest()
-        stored = self.store.answered(question.step)
-        if stored is None:
+            reply = question.fail("MessageError", "this question is for another client")
+        elif stored is None:
             reply = self.answer(question)
-            answer = reply_to_bytes(reply)
-            # A failure may pass (a full disk, too little memory): asked again, the client tries again.
-            if reply.message is not None:
-                self.store.remember(question.step, identity, answer)
-            return answer
-        if stored["identity"] == identity:
-            kept: bytes = stored["reply"]
-            return kept
-        about = "this step was asked before with another content"
-        failure = Failure(question.client, question.step, question.phase, "MessageError", about)
-        return reply_to_bytes(Reply(question.client, question.step, question.base, None, failure))
-
-
-def fail(question: Question, error: BaseException) -> Reply:
-    """Make the reply that says an answer could not be had."""
-    failure = Failure(question.client, question.step, question.phase, type(error).__name__)
-    return Reply(question.client, question.step, question.base, None, failure, error)
-
-
-def question_to_bytes(question: Question, *, identity: bool = False, common: Message | None = None) -> bytes:
-    """Serialise a question.
-
-    With `identity` without `keep`, which is housekeeping and may differ in a resumed run; with `common` that stands in
-    the place of the part that all clients share, where it travels apart.
-    """
-    tree = {
-        "run": question.run, "step": question.step, "round": question.round, "phase": question.phase,
-        "client": question.client, "base": question.base, "keep": 0 if identity else question.keep,
-        "common": (question.common if common is None else common).to_tree(), "own": question.own.to_tree(),
-    }  # fmt: skip
-    return encode(tree)
-
-
-def question_from_bytes(data: bytes) -> Question:
-    """Read `question_to_bytes`."""
-    kinds = {"run": str, "step": int, "round": int, "phase": str, "client": str, "base": int, "keep": int}
-    tree = _checked(_decode(data), kinds, "common", "own")
-    return Question(**{**tree, "common": Message.from_tree(tree["common"]), "own": Message.from_tree(tree["own"])})
-
-
-def reply_to_bytes(reply: Reply) -> bytes:
-    """Serialise a reply; the client's exception stays behind."""
-    failure = reply.failure
-    tree = {
-        "client": reply.client, "step": reply.step, "version": reply.version,
-        "message": None if reply.message is None else reply.message.to_tree(),
-        "failure": None if failure is None else {
-            "client": failure.client, "step": failure.step, "phase": failure.phase,
-            "kind": failure.kind, "about": failure.about,
-        },
-    }  # fmt: skip
-    return encode(tree)
-
-
-def reply_from_bytes(data: bytes) -> Reply:
-    """Read `reply_to_bytes`."""
-    tree = _checked(_decode(data), {"client": str, "step": int, "version": int}, "message", "failure")
-    message = None if tree["message"] is None else Message.from_tree(tree["message"])
-    failure = tree["failure"]
-    if failure is not None:
-        kinds = {"client": str, "step": int, "phase": str, "kind": str, "about": str}
-        failure = Failure(**_checked(failure, kinds))
-    if (message is None) == (failure is None):
-        raise MessageError("a reply must hold either a message or a failure")
-    return Reply(tree["client"], tree["step"], tree["version"], message, failure)
-
-
-def receive(question: Question, data: bytes, limit: int = 2**31) -> Reply:
-    """Read what came back for a question; bytes that are no reply are a failure of the client that was asked."""
-    try:
-        if len(data) > limit:
-            raise MessageError(f"a reply must be at most {limit} bytes, this one has {len(data)}")
-        reply = reply_from_bytes(data)
-        if reply.client != question.client:
-            raise MessageError("a client must answer in its own name")
-        return reply
-    except MessageError as error:
-        failure = Failure(question.client, question.step, question.phase, "MessageError", str(error))
-        return Reply(question.client, question.step, question.base, None, failure)
-
-
-def _decode(data: bytes) -> Any:
-    try:
-        return decode(data)
-    except TreeError as error:
-        raise MessageError(str(error)) from error
-
-
-def _checked(tree: Any, kinds: Mapping[str, type], *others: str) -> dict[str, Any]:
-    if not isinstance(tree, dict) or set(tree) != {*kinds, *others}:
-        raise MessageError(f"{', '.join([*kinds, *others])} must be there, and nothing else")
-    for key, kind in kinds.items():
-        if type(tree[key]) is not kind:
-            raise MessageError(f"{key} must be {kind.__name__}, it is {type(tree[key]).__name__}")
-    return dict(tree)
+        elif stored[0] == identity:
+            return reply_from_bytes(stored[1]), stored[1]
+        else:
+            reply = question.fail("MessageError", "this step was asked before with another content")
+        data = reply_to_bytes(reply)
+        # A failure may be transient (a full disk, too little memory): asked again, the client tries again.
+        if reply.message is not None:
+            self.store.cache_answer(question.step, identity, data)
+        return reply, data

@@ -17,7 +17,7 @@ from cotempo.federation import Answers, Message, Rng
 from cotempo.learners.learner import Learner
 from cotempo.learners.state import Trained
 from cotempo.learners.training import gradient_at
-from cotempo.learners.vector import Vector
+from cotempo.typing import Singles
 
 
 class APPLE(Learner):
@@ -25,19 +25,12 @@ class APPLE(Learner):
 
     Relations are held near equal shares by ``pull_r * mu / 2 |p - 1/K|^2``; the pull falls to zero over the first
     fifth of the rounds. All cores go to everyone: traffic grows with the number of clients.
-
-    Parameters
-    ----------
-    relation_rate
-        Step of the relations.
-    mu
-        How strongly relations are held at first.
     """
 
     sums: ClassVar[bool] = False
 
-    relation_rate: float = Field(1e-2, gt=0)
-    mu: float = Field(0.1, ge=0)
+    relation_rate: float = Field(1e-2, gt=0, description="Step size of the relations.")
+    mu: float = Field(0.1, ge=0, description="How strongly relations are held at first.")
 
     def own_message(self, state: Any, client: str) -> Message:
         """All cores, the client's own first; others in the order they came, so that relations keep their meaning."""
@@ -45,15 +38,15 @@ class APPLE(Learner):
         others = [state.models[name] for name in state.models if name != client]
         return Message({"cores": np.stack([own, *others])})
 
-    def train_client(self, told: Message, data: Any, memory: Any, rng: Rng) -> Trained:
+    def train_client(self, received: Message, data: Any, memory: Any, rng: Rng) -> Trained:
         """Train the own core and the relations through the personal model."""
         import torch
 
-        cores = torch.from_numpy(np.array(told["cores"])).to(self.device)
+        cores = torch.from_numpy(np.array(received["cores"])).to(self.device)
         relations = torch.from_numpy(self._relations(memory, len(cores))).to(self.device)
         equal = 1.0 / len(cores)
-        pull = self.mu * max(0.0, 1 - told["round"] / max(self.rounds / 5, 1))
-        model = self.new_model(told["inputs"])
+        pull = self.mu * max(0.0, 1 - received["round"] / max(self.rounds / 5, 1))
+        model = self.new_model(received["inputs"])
         core = torch.nn.Parameter(cores[0].clone())
         optimiser = torch.optim.Adam([core], lr=self.learning_rate, weight_decay=self.weight_decay)
         losses = []
@@ -73,7 +66,7 @@ class APPLE(Learner):
         sent = np.array(cores[0].cpu().numpy(), dtype=np.float32)
         return Trained(sent, personal, float(np.mean(losses or [0.0])), replace(memory, personal=personal, mixing=kept))
 
-    def _relations(self, memory: Any, count: int) -> Vector:
+    def _relations(self, memory: Any, count: int) -> Singles:
         """Relations so far; equal shares at first, and nothing to begin with for clients that came later."""
         if not memory.mixing.size:
             return np.full(count, 1 / count, np.float32)
@@ -87,7 +80,7 @@ class APPLE(Learner):
         mean = np.mean(list(models.values()), axis=0, dtype=np.float64).astype(np.float32)
         return replace(state, models=models, weights=mean)
 
-    def final(self, told: Message, data: Any, memory: Any, rng: Rng) -> Vector:
+    def final_model(self, received: Message, data: Any, memory: Any, rng: Rng) -> Singles:
         """The personal model made of the last cores."""
-        relations = self._relations(memory, len(told["cores"]))
-        return np.asarray(relations @ told["cores"], dtype=np.float32)
+        relations = self._relations(memory, len(received["cores"]))
+        return np.asarray(relations @ received["cores"], dtype=np.float32)

@@ -16,49 +16,42 @@ from pydantic import Field
 from cotempo.federation import Message, Rng
 from cotempo.learners.learner import Learner
 from cotempo.learners.state import Trained
-from cotempo.learners.training import descend, gradient_at
-from cotempo.learners.vector import Vector, to_vector
+from cotempo.learners.training import gradient_at, to_vector, train_epochs
+from cotempo.typing import Singles
 
 if TYPE_CHECKING:
     import torch
 
 
 class FedALA(Learner):
-    """Training starts from ``theta_own + (theta_server - theta_own) * W`` with W learned in [0, 1] by its gradient.
+    """Training starts from ``theta_own + (theta_server - theta_own) * W`` with W learned in [0, 1] by its gradient."""
 
-    Parameters
-    ----------
-    tensors
-        How many of the model's last parameter tensors are mixed; the earlier ones are the server's.
-    mixing_rate
-        Step of W.
-    mixing_epochs, patience
-        Passes over the batches in which W is learned in the second round, when there first is something to mix, and
-        after how many without a lower loss that stops; one pass a round later on.
-    """
+    tensors: int = Field(
+        4, ge=1, description="How many of the model's last parameter tensors are mixed; others are the server's."
+    )
+    mixing_rate: float = Field(1.0, gt=0, description="Step size of W.")
+    mixing_epochs: int = Field(
+        10, ge=1, description="Passes over the batches to learn W in the second round, the first to mix; later, one."
+    )
+    patience: int = Field(3, ge=1, description="Passes without a lower loss after which learning W stops.")
 
-    tensors: int = Field(4, ge=1)
-    mixing_rate: float = Field(1.0, gt=0)
-    mixing_epochs: int = Field(10, ge=1)
-    patience: int = Field(3, ge=1)
-
-    def train_client(self, told: Message, data: Any, memory: Any, rng: Rng) -> Trained:
+    def train_client(self, received: Message, data: Any, memory: Any, rng: Rng) -> Trained:
         """Mix, then train on."""
-        memory = self._mixed(told, data, memory, rng)
-        model = self.new_model(told["inputs"], memory.personal)
-        loss = descend(self, model, data, rng("batches"))
+        memory = self._mixed(received, data, memory, rng)
+        model = self.new_model(received["inputs"], memory.personal)
+        loss = train_epochs(self, model, data, rng("batches"))
         own = to_vector(model)
         return Trained(own, own, loss, replace(memory, personal=own))
 
-    def _mixed(self, told: Message, data: Any, memory: Any, rng: Rng) -> Any:
+    def _mixed(self, received: Message, data: Any, memory: Any, rng: Rng) -> Any:
         """The memory with W learned and the mixture as its personal model."""
         import torch
 
         if not memory.personal.size:
-            return replace(memory, personal=told["weights"])
-        model = self.new_model(told["inputs"])
+            return replace(memory, personal=received["weights"])
+        model = self.new_model(received["inputs"])
         own = torch.from_numpy(np.array(memory.personal)).to(self.device)
-        gap = torch.from_numpy(np.array(told["weights"])).to(self.device) - own
+        gap = torch.from_numpy(np.array(received["weights"])).to(self.device) - own
         last = sum(parameter.numel() for parameter in list(model.parameters())[-self.tensors :])
         mixing = torch.ones_like(own)
         if memory.mixing.size:
@@ -66,7 +59,7 @@ class FedALA(Learner):
         epochs = 1 if memory.mixing.size else self.mixing_epochs
         mixing = self._learn(model, own, gap, mixing, last, epochs, data, rng)
         kept = np.array(mixing[-last:].cpu().numpy(), dtype=np.float32)
-        personal: Vector = np.array((own + gap * mixing).cpu().numpy(), dtype=np.float32)
+        personal: Singles = np.array((own + gap * mixing).cpu().numpy(), dtype=np.float32)
         return replace(memory, personal=personal, mixing=kept)
 
     def _learn(
@@ -88,7 +81,7 @@ class FedALA(Learner):
                 break
         return mixing
 
-    def final(self, told: Message, data: Any, memory: Any, rng: Rng) -> Vector:
+    def final_model(self, received: Message, data: Any, memory: Any, rng: Rng) -> Singles:
         """The own model mixed with the server's last."""
-        personal: Vector = self._mixed(told, data, memory, rng).personal
+        personal: Singles = self._mixed(received, data, memory, rng).personal
         return personal

@@ -12,14 +12,14 @@ from pydantic import Field
 from cotempo.federation import Message
 from cotempo.learners.fedavg import FedAvg
 from cotempo.learners.state import Penalty
-from cotempo.learners.training import near
+from cotempo.learners.training import proximal_penalty
 
 
 class FedProx(FedAvg):
     """Clients minimise ``L_k(theta) + proximity / 2 |theta - theta_server|^2``."""
 
-    proximity: float = Field(0.1, ge=0)
+    proximity: float = Field(0.1, ge=0, description="Strength of the proximal penalty.")
 
-    def penalty(self, told: Message) -> Penalty | None:
+    def penalty(self, received: Message) -> Penalty | None:
         """The distance from the server's model."""
-        return near(told["weights"], self.proximity)
+        return proximal_penalty(received["weights"], self.proximity)

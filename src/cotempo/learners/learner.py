@@ -22,7 +22,6 @@ from cotempo.federation import (
     Ask,
     Benefit,
     Expect,
-    Late,
     Message,
     Method,
     Metrics,
@@ -30,9 +29,11 @@ from cotempo.federation import (
     Rng,
     Roster,
     Spec,
+    Staleness,
 )
 from cotempo.learners.state import LearnerMemory, LearnerState, Trained
-from cotempo.learners.vector import Vector, from_vector, to_vector
+from cotempo.learners.training import from_vector, to_vector
+from cotempo.typing import Singles
 
 if TYPE_CHECKING:
     import torch
@@ -40,34 +41,22 @@ if TYPE_CHECKING:
 
 
 class Learner(Method):
-    """A federated learner of a torch model.
-
-    Parameters
-    ----------
-    rounds, epochs
-        Rounds of the federation, and passes over the own rows in each.
-    learning_rate, weight_decay
-        Of Adam, which begins anew every round.
-    keep
-        Which model a client ends with: its ``"best"`` by validation, or its ``"last"``.
-    compare
-        At the end train a model alone for as long, and say what joining was worth.
-    device
-        Where networks are computed: ``"cpu"``, or ``"cuda"`` for a GPU.
-    """
+    """A federated learner of a torch model."""
 
     phases: ClassVar[tuple[str, ...]] = ("train", "finish")
     Memory: ClassVar[type | None] = LearnerMemory
     State: ClassVar[type] = LearnerState
     sums: ClassVar[bool] = True
 
-    rounds: int = Field(50, ge=1)
-    epochs: int = Field(1, ge=1)
-    learning_rate: float = Field(1e-3, gt=0)
-    weight_decay: float = Field(1e-4, ge=0)
-    keep: Literal["best", "last"] = "best"
-    compare: bool = True
-    device: Device = "cpu"
+    rounds: int = Field(50, ge=1, description="Rounds of the federation.")
+    epochs: int = Field(1, ge=1, description="Passes over a client's own rows in each round.")
+    learning_rate: float = Field(1e-3, gt=0, description="Step size of Adam, which starts again every round.")
+    weight_decay: float = Field(1e-4, ge=0, description="Weight decay of Adam.")
+    keep: Literal["best", "last"] = Field(
+        "best", description="Which model a client ends with: its best by validation, or its last."
+    )
+    compare: bool = Field(True, description="Train a model alone for as long at the end, and compare.")
+    device: Device = Field("cpu", description="Where networks are computed; `cuda` is a GPU.")
 
     # What a family writes.
 
@@ -102,30 +91,30 @@ class Learner(Method):
     # What an algorithm writes.
 
     @abstractmethod
-    def train_client(self, told: Message, data: Any, memory: Any, rng: Rng) -> Trained:
-        """At a client: one round of training. `told` holds weights, inputs, round and what `own_message` adds."""
+    def train_client(self, received: Message, data: Any, memory: Any, rng: Rng) -> Trained:
+        """At a client: train for one round; `received` holds weights, inputs, round and what `own_message` adds."""
 
     def combine(self, state: Any, answers: Answers) -> Any:
         """At the server: make the next model; by default the mean, weighted by training rows."""
         return replace(state, weights=answers.mean("weights").astype(np.float32))
 
     def own_message(self, state: Any, client: str) -> Message:
-        """At the server: what one client is told besides."""
+        """At the server: return what one client is sent besides."""
         return EMPTY
 
-    def final(self, told: Message, data: Any, memory: Any, rng: Rng) -> Vector:
-        """At a client: the model it would end with; by default the server's."""
-        weights: Vector = told["weights"]
+    def final_model(self, received: Message, data: Any, memory: Any, rng: Rng) -> Singles:
+        """At a client: return the model it would end with; by default the server's."""
+        weights: Singles = received["weights"]
         return weights
 
     @property
-    def late(self) -> Mapping[str, Late]:
+    def staleness(self) -> Mapping[str, Staleness]:
         """Training, where the server needs no more than a weighted mean."""
         return {"train": "weighted"} if self.sums else {}
 
     # The round.
 
-    def new_model(self, inputs: int, weights: Vector | None = None, seed: int = 0) -> nn.Module:
+    def new_model(self, inputs: int, weights: Singles | None = None, seed: int = 0) -> nn.Module:
         """Make a model with these parameters, or with first ones drawn from a seed."""
         import torch
 
@@ -161,30 +150,30 @@ class Learner(Method):
 
     def answer(self, question: Question, prepared: Any, memory: Any, rng: Rng) -> tuple[Message, Any]:
         """Train, or judge the model the client ends with."""
-        told = Message({**question.common, **question.own})
+        received = Message({**question.common, **question.own})
         data = self.dataset(prepared, memory)
         if question.phase == "train":
-            trained = self.train_client(told, data, memory, rng)
-            kept = self.judged(trained.memory, trained.candidate, told, data)
-            sent = {"weights": trained.sent, "loss": trained.loss, **_told(kept.best_score)}
+            trained = self.train_client(received, data, memory, rng)
+            kept = self.with_best(trained.memory, trained.candidate, received, data)
+            sent = {"weights": trained.sent, "loss": trained.loss, **_summable(kept.best_score)}
             return Message(sent, weight=self.size(data)), kept
-        return self._finish(told, data, memory, rng)
+        return self._finish(received, data, memory, rng)
 
-    def judged(self, memory: Any, candidate: Vector, told: Message, data: Any) -> Any:
-        """The memory with `candidate` as its best model, if it is."""
-        score = self.score(self.new_model(told["inputs"], candidate), data, "validation")
+    def with_best(self, memory: Any, candidate: Singles, received: Message, data: Any) -> Any:
+        """Return the memory with `candidate` as its best model, if it is."""
+        score = self.score(self.new_model(received["inputs"], candidate), data, "validation")
         if self.keep == "last" or is_better(score, memory.best_score):
             return replace(memory, best=candidate, best_score=score)
         return memory
 
-    def _finish(self, told: Message, data: Any, memory: Any, rng: Rng) -> tuple[Message, Any]:
+    def _finish(self, received: Message, data: Any, memory: Any, rng: Rng) -> tuple[Message, Any]:
         from cotempo.learners.local import train_alone
 
-        kept = self.judged(memory, self.final(told, data, memory, rng), told, data)
-        together = self.score(self.new_model(told["inputs"], kept.best), data, "test")
+        kept = self.with_best(memory, self.final_model(received, data, memory, rng), received, data)
+        together = self.score(self.new_model(received["inputs"], kept.best), data, "test")
         pair: list[float] = []
         if self.compare and together is not None:
-            alone = self.score(self.new_model(told["inputs"], train_alone(self, told, data, rng)), data, "test")
+            alone = self.score(self.new_model(received["inputs"], train_alone(self, received, data, rng)), data, "test")
             pair = [] if alone is None else [alone, together]
         return Message({"scores": np.array(pair)}), kept
 
@@ -198,7 +187,7 @@ class Learner(Method):
         return replace(state, scores=known, finished=True), {}
 
     def _watch(self, answers: Answers) -> Metrics:
-        """The mean loss, and the mean score of the clients that have one; no score where nobody has."""
+        """Return the mean loss, and the mean score of the clients that have one, if any."""
         if self.sums:
             loss, score, scored = (float(answers.mean(key)) for key in ("loss", "score", "scored"))
         else:
@@ -230,15 +219,15 @@ class Learner(Method):
 
 
 def is_better(score: float | None, than: float | None) -> bool:
-    """Whether a score is at least as good as another; where either is unknown, the later model is taken."""
+    """Return whether a score is at least as good as another; true if either is unknown."""
     return score is None or than is None or score >= than
 
 
-def _told(score: float | None) -> dict[str, float]:
-    """A score as it can be summed."""
+def _summable(score: float | None) -> dict[str, float]:
+    """Return a score so that it can be summed."""
     return {"score": score or 0.0, "scored": float(score is not None)}
 
 
 def two_or_none(scores: np.ndarray) -> str | None:
-    """A rule for scores alone and together, which may be unknown."""
+    """Rule: scores are two, alone and together, or none."""
     return None if scores.shape in ((0,), (2,)) else f"scores must be two or none, got {len(scores)}"

@@ -16,21 +16,21 @@ from pydantic import Field
 from cotempo.federation import Message, Rng
 from cotempo.learners.learner import Learner
 from cotempo.learners.state import Trained
-from cotempo.learners.training import descend, gradient_at
-from cotempo.learners.vector import Vector, from_vector, to_vector
+from cotempo.learners.training import from_vector, gradient_at, to_vector, train_epochs
+from cotempo.typing import Singles
 
 
 class PerFedAvg(Learner):
     """Each step moves along ``grad L(theta - inner_rate * grad L(theta; B); B')`` with two batches B and B'."""
 
-    inner_rate: float = Field(1e-2, gt=0)
+    inner_rate: float = Field(1e-2, gt=0, description="Step size of the inner gradient.")
 
-    def train_client(self, told: Message, data: Any, memory: Any, rng: Rng) -> Trained:
+    def train_client(self, received: Message, data: Any, memory: Any, rng: Rng) -> Trained:
         """Train for what one more step will make of the model."""
         import torch
 
-        model = self.new_model(told["inputs"], told["weights"])
-        probe = self.new_model(told["inputs"])
+        model = self.new_model(received["inputs"], received["weights"])
+        probe = self.new_model(received["inputs"])
         optimiser = torch.optim.Adam(model.parameters(), lr=self.learning_rate, weight_decay=self.weight_decay)
         losses = []
         for _ in range(self.epochs):
@@ -41,7 +41,7 @@ class PerFedAvg(Learner):
                 loss, slope = gradient_at(self, probe, here - self.inner_rate * slope, outer)
                 self._step(model, optimiser, slope)
                 losses.append(loss)
-        personal = self._adapt(told, data, told["weights"], rng)
+        personal = self._adapt(received, data, received["weights"], rng)
         return Trained(to_vector(model), personal, float(np.mean(losses or [0.0])), memory)
 
     def _step(self, model: Any, optimiser: Any, slope: Any) -> None:
@@ -51,13 +51,13 @@ class PerFedAvg(Learner):
             start += parameter.numel()
         optimiser.step()
 
-    def _adapt(self, told: Message, data: Any, weights: Vector, rng: Rng) -> Vector:
+    def _adapt(self, received: Message, data: Any, weights: Singles, rng: Rng) -> Singles:
         """Fine-tune the common model on the own rows."""
-        model = self.new_model(told["inputs"])
+        model = self.new_model(received["inputs"])
         from_vector(model, weights)
-        descend(self, model, data, rng("adapt"))
+        train_epochs(self, model, data, rng("adapt"))
         return to_vector(model)
 
-    def final(self, told: Message, data: Any, memory: Any, rng: Rng) -> Vector:
+    def final_model(self, received: Message, data: Any, memory: Any, rng: Rng) -> Singles:
         """The server's model, fine-tuned."""
-        return self._adapt(told, data, told["weights"], rng)
+        return self._adapt(received, data, received["weights"], rng)

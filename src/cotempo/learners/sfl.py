@@ -11,32 +11,25 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from cotempo.federation import EMPTY, Answers, Message
 from cotempo.learners.fedavg import FedAvg
 from cotempo.learners.state import Penalty
-from cotempo.learners.training import near
+from cotempo.learners.training import proximal_penalty
+from cotempo.typing import Floats, Singles
 
 
 class SFL(FedAvg):
     """Client k is sent ``sum_j (A^layers)_kj theta_j``, where ``A`` is a softmax of minus the models' distances.
 
     Distances are Euclidean, in units of their mean; local training stays near what was sent.
-
-    Parameters
-    ----------
-    layers
-        How often models are mixed along the graph.
-    proximity
-        How strongly local training is held.
     """
 
     sums: ClassVar[bool] = False
 
-    layers: int = Field(2, ge=1)
-    proximity: float = Field(0.1, ge=0)
+    layers: int = Field(2, ge=1, description="How often models are mixed along the graph.")
+    proximity: float = Field(0.1, ge=0, description="Strength of the proximal penalty.")
 
     def own_message(self, state: Any, client: str) -> Message:
         """The client's mixture instead of the mean."""
@@ -47,9 +40,9 @@ class SFL(FedAvg):
         row = relation_graph(stacked, self.layers)[names.index(client)]
         return Message({"weights": (row @ stacked.astype(np.float64)).astype(np.float32)})
 
-    def penalty(self, told: Message) -> Penalty | None:
+    def penalty(self, received: Message) -> Penalty | None:
         """The distance from the mixture."""
-        return near(told["weights"], self.proximity)
+        return proximal_penalty(received["weights"], self.proximity)
 
     def combine(self, state: Any, answers: Answers) -> Any:
         """Keep the models by client; the mean is what newcomers begin with."""
@@ -59,7 +52,7 @@ class SFL(FedAvg):
         return replace(state, models=models, weights=mean)
 
 
-def relation_graph(models: NDArray[np.float32], layers: int) -> NDArray[np.float64]:
+def relation_graph(models: Singles, layers: int) -> Floats:
     """Return how much each client takes of each model, ``(clients, clients)``; rows sum to one.
 
     Examples

@@ -1,4 +1,4 @@
-"""What learners pass round: the server's state, a client's memory, and what a round of training gives."""
+"""`LearnerState`, `LearnerMemory` and `Trained`: what the server keeps, what a client keeps, what training returns."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cotempo.learners.vector import NONE, Vector
+from cotempo.learners.training import NONE
+from cotempo.typing import Singles
 
 if TYPE_CHECKING:
     import torch
@@ -34,12 +35,12 @@ class LearnerState:
         Per client, the score alone and together, on rows neither model saw.
     """
 
-    weights: Vector
-    first: Vector
+    weights: Singles
+    first: Singles
     inputs: int
     round: int = 0
     finished: bool = False
-    models: Mapping[str, Vector] = field(default_factory=dict)
+    models: Mapping[str, Singles] = field(default_factory=dict)
     scores: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
 
@@ -57,16 +58,16 @@ class LearnerMemory:
         What some algorithms learn beside the model: weights of others' models or of single parameters.
     """
 
-    personal: Vector = field(default_factory=lambda: NONE)
-    best: Vector = field(default_factory=lambda: NONE)
+    personal: Singles = field(default_factory=lambda: NONE)
+    best: Singles = field(default_factory=lambda: NONE)
     best_score: float | None = None
-    mixing: Vector = field(default_factory=lambda: NONE)
+    mixing: Singles = field(default_factory=lambda: NONE)
 
 
 class Trained(NamedTuple):
-    """What a round of training gives: the model to send, the one to judge, the loss, and the memory."""
+    """What a round of training returns: the model to send, the one to judge, the loss, and the memory."""
 
-    sent: Vector
-    candidate: Vector
+    sent: Singles
+    candidate: Singles
     loss: float
     memory: LearnerMemory

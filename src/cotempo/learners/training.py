@@ -1,4 +1,4 @@
-"""Local training: passes of Adam over a client's batches."""
+"""Training on models whose parameters are one vector: what is sent, averaged, mixed and kept."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cotempo.learners.vector import Vector, flat_gradient, from_vector
+from cotempo.typing import Singles
 
 if TYPE_CHECKING:
     import torch
@@ -15,8 +15,50 @@ if TYPE_CHECKING:
     from cotempo.learners.learner import Learner
     from cotempo.learners.state import Penalty
 
+NONE = np.zeros(0, np.float32)
 
-def descend(
+
+def to_vector(model: nn.Module) -> Singles:
+    """Return all parameters as one vector of single precision, ``(parameters,)``.
+
+    Examples
+    --------
+    >>> from torch import nn
+    >>> to_vector(nn.Linear(2, 1)).shape
+    (3,)
+    """
+    import torch
+
+    with torch.no_grad():
+        flat = torch.cat([parameter.reshape(-1) for parameter in model.parameters()])
+    return np.array(flat.cpu().numpy(), dtype=np.float32)
+
+
+def from_vector(model: nn.Module, vector: Singles | torch.Tensor) -> None:
+    """Write a vector into the parameters of a model."""
+    import torch
+
+    source = vector if isinstance(vector, torch.Tensor) else torch.from_numpy(np.array(vector))
+    start = 0
+    with torch.no_grad():
+        for parameter in model.parameters():
+            part = source[start : start + parameter.numel()]
+            parameter.copy_(part.reshape(parameter.shape).to(parameter.device))
+            start += parameter.numel()
+
+
+def flat_gradient(model: nn.Module) -> torch.Tensor:
+    """Return the gradients of all parameters as one vector; zero where a parameter had no part in the loss."""
+    import torch
+
+    parts = [
+        (torch.zeros_like(parameter) if parameter.grad is None else parameter.grad).reshape(-1)
+        for parameter in model.parameters()
+    ]
+    return torch.cat(parts).detach()
+
+
+def train_epochs(
     learner: Learner, model: nn.Module, data: Any, rng: np.random.Generator, penalty: Penalty | None = None
 ) -> float:
     """Train a model in place for the learner's epochs and return the mean loss, without the penalty."""
@@ -36,7 +78,7 @@ def descend(
     return float(np.mean(losses)) if losses else 0.0
 
 
-def near(weights: Vector, strength: float) -> Penalty:
+def proximal_penalty(weights: Singles, strength: float) -> Penalty:
     """Return the penalty ``strength / 2 * |theta - weights|^2``."""
     import torch
 

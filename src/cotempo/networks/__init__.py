@@ -1,17 +1,15 @@
-"""What drives what, now and later: federated dynamic Bayesian networks."""
+"""Federated dynamic Bayesian networks: what drives what, now and later."""
 
+from cotempo.networks.data.generate import make_networks
+from cotempo.networks.data.loaders import read_dream4, read_netsim
+from cotempo.networks.data.lorenz import make_lorenz96
 from cotempo.networks.fdbnl import FDBNL
-from cotempo.networks.fitted import FittedNetwork
-from cotempo.networks.generate import make_networks
-from cotempo.networks.loaders import read_dream4, read_netsim
-from cotempo.networks.lorenz import make_lorenz96
+from cotempo.networks.fitted import FittedNetwork, Ranking
 from cotempo.networks.metrics import score_network
 from cotempo.networks.network import Network
 from cotempo.networks.oneround import OneRound
 from cotempo.networks.pfdbnl import PFDBNL
-from cotempo.networks.rank import rank_edges
-from cotempo.networks.ranked import Ranking
-from cotempo.networks.ranking import EdgeRanking
+from cotempo.networks.ranking import EdgeRanking, rank_edges
 
 __all__ = [
     "FDBNL",

@@ -1,38 +1,51 @@
 """FDBNL, also published as fPTN: one dynamic Bayesian network for all clients, by ADMM.
 
-The steps' equations stand in `cotempo.networks.admm`, the stages of a fit in `cotempo.networks.staged`; this file is
-the algorithm, in the paper's order.
+With Z = [W; A] the shared weights, Z_k = [B_k; D_k] a client's own, ``l_k(Z_k) = |X - [X, Y] Z_k|^2 / (2 n_k)`` and
+client weights w_k (their total is 1 when a client counts ``n_k / n``, and K when each counts once, as in the paper),
+the problem and its augmented Lagrangian are
+
+    min  sum_k w_k l_k(Z_k) + lambda_W |W|_1 + lambda_A |A|_1     subject to  h(W) = 0,  Z_k = Z
+
+    sum_k w_k { l_k(Z_k) + <dual_k, Z_k - Z> + rho_2/2 |Z_k - Z|^2 }
+        + lambda_W |W|_1 + lambda_A |A|_1 + alpha h(W) + rho_1/2 h(W)^2
+
+where ``dual_k`` stacks ``beta_k`` on ``gamma_k``. The weight stands before all of a client's brace, penalty and dual
+included: the constraint ``Z_k = Z`` is the same whatever multiplies it, and this choice lets w_k cancel from the
+client's own step and from its dual's. The server's step is left with
+
+    sum_k w_k rho_2/2 |Z - (Z_k + dual_k / rho_2)|^2 = total rho_2/2 |Z - mean|^2 + constant,
+
+so it needs only the weighted mean of ``Z_k + dual_k / rho_2`` and the total weight: clients send that array with
+their weight beside it, and a sum that hides the single clients is enough.
+
+This file is Algorithm 1 in the paper's order; the stages around its rounds stand in `cotempo.networks.admm.trial`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
+from scipy.optimize import Bounds, minimize
 
 from cotempo.data import Series
 from cotempo.federation import Answers, Message, Method, Metrics, Outcome, Spec, register
-from cotempo.networks.admm import Penalties, Spectrum, client_step, decompose, dual_step, server_step
-from cotempo.networks.compare import log_densities, unbiased
+from cotempo.networks.admm.acyclicity import acyclicity
+from cotempo.networks.admm.penalties import LARGEST_CYCLE_PENALTY, Penalties, soft_threshold
+from cotempo.networks.admm.trial import CYCLE_TOLERANCE, PAPER, SplitRows, TrialState, TrialThenFit
+from cotempo.networks.arrays import FloatArray
+from cotempo.networks.data.generate import make_networks
 from cotempo.networks.fitted import FittedNetwork
-from cotempo.networks.generate import make_networks
-from cotempo.networks.moments import centre
-from cotempo.networks.staged import StagedMethod, StagedState
-from cotempo.networks.staged_client import Prepared
-from cotempo.networks.stopping import residuals
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class FDBNLMemory:
-    """What a client keeps between rounds: its Gram's spectrum, its multipliers and its own copies of Z.
+    """A client's memory between rounds: the spectrum of its Gram, its multipliers and its own Z_k.
 
-    `dual` and `local` are `(candidates, side, variables)`.
+    `dual` and `local` are `(candidates, side, variables)`; `penalty` is the rho_2 of the client's last round.
     """
 
     stage: str
@@ -44,39 +57,8 @@ class FDBNLMemory:
 
 
 @register("fPTN")
-class FDBNL(StagedMethod):
+class FDBNL(TrialThenFit):
     """Learn which variable drives which, now and with lags: one network for all clients.
-
-    Parameters
-    ----------
-    lags
-        How many past time steps can act; 0 learns a static network.
-    lambda_within, lambda_across
-        Sparsity of the edges within a time step and across time steps, per average squared loss. `"auto"` learns
-        with five values on the first four fifths of every client's rows, in the same rounds, and takes the largest
-        whose network predicts the last fifths as well as the best one does, within one standard error.
-    threshold, threshold_across
-        Weights below them are no edges, within a time step and across.
-    weighting
-        `"rows"`: a client counts as many times as it has rows. `"clients"`: every client counts once and the
-        sparsity is not scaled by their number, as the papers' text has it.
-    centred, scaled
-        Subtract the pooled mean; divide every column by its pooled standard deviation, so that units do not matter.
-        Where all columns are measured in one unit and their noise is of like size, `scaled=False` finds far more
-        directions: the squared loss then prefers the right ones.
-    rounds
-        At most this many rounds a stage; one in which half of the clients take part counts half.
-    tolerance, cycle_tolerance
-        A stage ends when the residuals and h(W) are below them.
-    cycle_growth, consensus_growth
-        Factors of rho_1 and rho_2 each whole round, phi_1 and phi_2 of the paper.
-    iterations
-        Iterations of L-BFGS-B for W in one round; the next round goes on from there.
-    refit
-        Learn the weights of the edges found once more, without the sparsity that shrank them.
-    compare
-        Hold out the last fifth of every client's rows first, to tell whether joining helped: what is learned together
-        against what the same method learns from the client's own rows.
 
     References
     ----------
@@ -95,41 +77,26 @@ class FDBNL(StagedMethod):
     Memory: ClassVar[type | None] = FDBNLMemory
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "cotempo": {},
-        "paper": {
-            "lambda_within": 0.5,
-            "lambda_across": 0.5,
-            "threshold": 0.3,
-            "threshold_across": 0.3,
-            "weighting": "clients",
-            "centred": False,
-            "scaled": False,
-            "cycle_growth": 1.6,
-            "consensus_growth": 1.1,
-            "refit": False,
-        },
+        "paper": {**PAPER, "lambda_within": 0.5, "lambda_across": 0.5, "consensus_growth": 1.1, "refit": False},
     }
 
-    cycle_growth: float = Field(2.0, ge=1)
-    consensus_growth: float = Field(1.05, ge=1)
-    iterations: int = Field(10, ge=1)
-    refit: bool = True
+    consensus_growth: float = Field(1.05, ge=1, description="Factor of rho_2 each round, phi_2 of the paper.")
+    refit: bool = Field(
+        True, description="Learn the weights of the edges found once more, without the sparsity that shrank them."
+    )
 
     @classmethod
     def example(cls) -> tuple[Method, dict[str, Series], None]:
-        """A small case for the contract suite."""
+        """Return a small case for the contract suite."""
         clients, _ = make_networks(variables=3, clients=4, samples=160, seed=0)
         return cls(rounds=6), clients, None
-
-    @property
-    def _refits(self) -> bool:
-        return self.refit
 
     # At a client.
 
     def _solve(
-        self, common: Message, prepared: Sequence[Prepared], memories: Sequence[FDBNLMemory | None]
+        self, common: Message, prepared: Sequence[SplitRows], memories: Sequence[FDBNLMemory | None]
     ) -> list[tuple[Message, FDBNLMemory]]:
-        """Update the multipliers for the new Z, then solve every client's own problem, equations (4) and (2)."""
+        """Update the multipliers for the new Z, then solve every client's problem: lines 7 and 2 of Algorithm 1."""
         stage, shared, penalty = common["stage"], common["shared"], float(common["penalties"][0, 2])
         own = [
             memory if memory is not None and memory.stage == stage else self._enter(common, data)
@@ -141,39 +108,37 @@ class FDBNL(StagedMethod):
         spectrum = Spectrum(values[:, None], vectors[:, None], shared.shape[-1])  # the same for every candidate
         dual = dual_step(dual, local, shared, np.array([memory.penalty for memory in own])[:, None, None, None])
         local = client_step(spectrum, dual, shared, penalty)
-        target = local + dual / penalty
-        gap = ((local - shared) ** 2).sum(axis=(2, 3))
-        variance = residual_variance(spectrum, shared)
+        sent = {
+            "target": local + dual / penalty,
+            "gap": ((local - shared) ** 2).sum(axis=(2, 3)),
+            "variance": residual_variance(spectrum, shared),
+        }
         return [
             (
                 Message(
-                    {"target": target[k], "gap": gap[k], "variance": variance[k]},
-                    weight=prepared[k].moments[stage].rows if self.weighting == "rows" else 1.0,
+                    {name: array[k] for name, array in sent.items()},
+                    weight=prepared[k].grams[stage].rows if self.weighting == "rows" else 1.0,
                 ),
                 FDBNLMemory(stage, memory.values, memory.vectors, dual[k], local[k], penalty),
             )
             for k, memory in enumerate(own)
         ]
 
-    def _enter(self, common: Message, prepared: Prepared) -> FDBNLMemory:
-        """The memory a client enters a stage with: its spectrum, and a multiplier of zero."""
-        shared = common["shared"]
-        gram = centre(prepared.moments[common["stage"]], common["mean"], common["scale"])
+    def _enter(self, common: Message, prepared: SplitRows) -> FDBNLMemory:
+        """Return the memory a client enters a stage with: its spectrum, and a multiplier of zero."""
+        stage, shared = common["stage"], common["shared"]
+        gram = prepared.grams[stage].per_row(common["mean"], common["scale"])
         spectrum = decompose(gram, shared.shape[-1])
-        return FDBNLMemory(common["stage"], spectrum.values, spectrum.vectors, np.zeros_like(shared), shared, 0.0)
+        return FDBNLMemory(stage, spectrum.values, spectrum.vectors, np.zeros_like(shared), shared, 0.0)
 
-    def _judge(self, common: Message, prepared: Prepared, memory: FDBNLMemory | None) -> FloatArray:
-        scale, densities = common["scale"], []
-        for weights, squares in zip(common["shared"], common["variance"], strict=True):
-            network = self._network(weights, scale=scale)
-            variance = scale[: network.within.shape[0]] ** 2 * unbiased(squares, common["rows"], network)
-            densities.append(log_densities(prepared.judged, network, common["mean"], variance))
-        return np.array(densities)
+    def _held_out_density(self, common: Message, prepared: SplitRows, memory: FDBNLMemory | None) -> FloatArray:
+        found = zip(common["shared"], common["variance"], strict=True)
+        return self._densities(prepared.judged, found, common["mean"], common["scale"], common["rows"])
 
     # At the server.
 
-    def _step(self, state: StagedState, answers: Answers, share: float) -> tuple[StagedState, Metrics, bool]:
-        """The server's problem (3), then the penalties of equation (4), for each candidate."""
+    def _step(self, state: TrialState, answers: Answers, share: float) -> tuple[TrialState, Metrics, bool]:
+        """Solve the server's problem and update the penalties, for each candidate: lines 4 and 6 of Algorithm 1."""
         weight = 1.0 if self.weighting == "rows" else answers.sum.weight
         target, gap, variance = answers.mean("target"), answers.mean("gap"), answers.mean("variance")
         penalties = [Penalties(*one) for one in state.penalties.tolist()]
@@ -184,42 +149,238 @@ class FDBNL(StagedMethod):
             for i, pair in enumerate(state.candidates.tolist())
         ]
         found = [residuals(new, old, one) for new, old, one in zip(shared, state.shared, gap.tolist(), strict=True)]
-        grown = [
-            one.updated(measured.cycles, self.cycle_growth**share, self.consensus_growth**share)
-            for one, measured in zip(penalties, found, strict=True)
-        ]
+        if not state.refitting:
+            growth = self.cycle_growth**share, self.consensus_growth**share
+            penalties = [penalty_step(old, new.cycles, *growth) for old, new in zip(penalties, found, strict=True)]
         metrics = {
             "loss": float(variance.sum(axis=1).min()) / 2,
             "cycles": max(one.cycles for one in found),
             "primal": max(one.primal for one in found),
             "change": max(one.change for one in found),
         }
-        if state.refitting:
-            grown = penalties
-        stepped = replace(state, shared=np.stack(shared), variance=variance, penalties=np.array(grown))
-        return stepped, metrics, all(one.small(self.cycle_tolerance, self.tolerance) for one in found)
+        stepped = replace(state, shared=np.stack(shared), variance=variance, penalties=np.array(penalties))
+        return stepped, metrics, all(one.small(self.tolerance) for one in found)
 
-    def _solve_fields(self, state: StagedState) -> Mapping[str, Spec]:
+    def _solve_fields(self, state: TrialState) -> Mapping[str, Spec]:
         candidates, side, count = state.shared.shape
+        target = "your own fit of the network plus its scaled multiplier"
         variance = "what the shared network leaves unexplained in your rows"
         return {
-            "target": Spec(
-                (candidates, side, count), description="your own fit of the network plus its scaled multiplier"
-            ),
+            "target": Spec((candidates, side, count), description=target),
             "gap": Spec((candidates,), low=0, description="how far your own fit is from the shared network"),
             "variance": Spec((candidates, count), low=0, description=variance),
         }
 
     def result(self, outcome: Outcome) -> FittedNetwork:
-        """The network in the units of the data."""
-        state: StagedState = outcome.state
+        """Return the network in the units of the data."""
+        state: TrialState = outcome.state
         return FittedNetwork(outcome, self._network(state.shared[0], state.variables, state.scale[1]))
 
 
+# Problem (2), at a client.
+
+
+class Spectrum(NamedTuple):
+    """A client's joint Gram per row, ``G = [S M; M' N] = V diag(values) V'``, decomposed once for all rounds.
+
+    Like every client's array here it may have a leading axis of clients: then all of them step at once.
+    """
+
+    values: FloatArray
+    vectors: FloatArray
+    variables: int
+
+
+def decompose(gram: FloatArray, variables: int) -> Spectrum:
+    """Decompose the joint Gram, of side ``(lags + 1) variables``, that `Gram.per_row` returns."""
+    values, vectors = np.linalg.eigh(gram)
+    return Spectrum(np.maximum(values, 0.0), vectors, variables)
+
+
+def client_step(spectrum: Spectrum, dual: FloatArray, shared: FloatArray, penalty: float) -> FloatArray:
+    """Solve a client's problem (2) in closed form.
+
+    The paper's two formulas for B_k and D_k are the two blocks of one solution,
+
+        Z_k = (G + rho_2 I)^-1 ([S; M'] - dual_k + rho_2 Z),
+
+    and with ``G = V diag(values) V'`` a new rho_2 costs two products instead of a new inverse.
+
+    Examples
+    --------
+    >>> gram = np.array([[2.0, 1.0], [1.0, 2.0]])
+    >>> client_step(decompose(gram, 2), np.zeros((2, 2)), np.zeros((2, 2)), penalty=1.0).round(3)
+    array([[0.625, 0.125],
+           [0.125, 0.625]])
+    """
+    values, vectors = spectrum.values[..., :, None], spectrum.vectors
+    rotation = np.swapaxes(vectors, -1, -2)
+    explained = values * rotation[..., : spectrum.variables]
+    return vectors @ ((explained + rotation @ (penalty * shared - dual)) / (values + penalty))
+
+
 def residual_variance(spectrum: Spectrum, shared: FloatArray) -> FloatArray:
-    """Mean square of each variable's residual under Z: the diagonal of E'GE with E = [I; 0] - Z."""
+    """Return the mean square of each variable's residual under Z: the diagonal of E'GE with E = [I; 0] - Z."""
     error = -shared
     error[..., : spectrum.variables, :] += np.eye(spectrum.variables)
     rotated = np.swapaxes(spectrum.vectors, -1, -2) @ error
     variance: FloatArray = (spectrum.values[..., :, None] * rotated**2).sum(axis=-2)
     return variance
+
+
+# Problem (3), at the server.
+
+
+def server_step(
+    mean: FloatArray,
+    previous: FloatArray,
+    penalties: Penalties,
+    total_weight: float,
+    sparsity: tuple[float, float],
+    iterations: int = 10,
+) -> FloatArray:
+    """Solve the server's problem (3).
+
+    h touches W only, so the two parts separate: A is a soft threshold at ``lambda_A / (total rho_2)``, exactly,
+    and W is `within_step`.
+
+    Parameters
+    ----------
+    mean, previous : ((lags + 1) variables, variables)
+        The weighted mean over clients of ``Z_k + dual_k / rho_2``, and the last Z, where W's search starts.
+    penalties : Penalties
+    total_weight : float
+        Sum of the client weights.
+    sparsity : (float, float)
+        lambda_W and lambda_A.
+    iterations : int
+        Limit for L-BFGS-B in this round; the next round continues from where it stopped.
+
+    Examples
+    --------
+    >>> mean = np.array([[0.9, 0.5], [0.1, 0.9], [0.5, 0.0], [0.0, 0.5]])
+    >>> server_step(mean, np.zeros((4, 2)), Penalties(), total_weight=1.0, sparsity=(0.2, 0.1)).round(3)
+    array([[0. , 0.3],
+           [0. , 0. ],
+           [0.4, 0. ],
+           [0. , 0.4]])
+    """
+    variables = mean.shape[1]
+    penalty = total_weight * penalties.consensus
+    shared = soft_threshold(mean, sparsity[1] / penalty)
+    shared[:variables] = within_step(
+        mean[:variables], previous[:variables], sparsity[0], penalty, penalties, iterations
+    )
+    return shared
+
+
+def within_step(
+    mean: FloatArray, start: FloatArray, sparsity: float, penalty: float, cycle: Penalties, iterations: int = 10
+) -> FloatArray:
+    """Minimise ``alpha h(W) + rho_1/2 h(W)^2 + lambda |W|_1 + penalty/2 |W - mean|^2`` over W with a zero diagonal.
+
+    The paper writes W = W+ - W- and hands twice d^2 bounded numbers to L-BFGS. Half of them are known
+    beforehand: h grows with every ``|W_ij|`` and ignores signs, so at the minimum W_ij has the sign of mean_ij
+    and lies between 0 and ``reach = soft_threshold(mean, lambda / penalty)``. On that box
+
+        lambda |W_ij| + penalty/2 (W_ij - mean_ij)^2 = penalty/2 (|W_ij| - |reach_ij|)^2 + constant,
+
+    a smooth problem in the few magnitudes with a reach above zero: the same minimum, in a fifth of the time.
+
+    Here `penalty` is the total weight times rho_2, and `cycle` holds alpha and rho_1.
+
+    Examples
+    --------
+    >>> mean = np.array([[0.9, 0.5], [0.4, 0.9]])
+    >>> within_step(mean, np.zeros((2, 2)), 0.1, 1.0, Penalties(multiplier=1e3), iterations=100).round(2)
+    array([[0. , 0.4],
+           [0. , 0. ]])
+    """
+    reach = soft_threshold(mean, sparsity / penalty)
+    np.fill_diagonal(reach, 0.0)
+    active = np.flatnonzero(reach)
+    if len(active) == 0:
+        return reach
+    ceiling, signs = np.abs(reach.ravel()[active]), np.sign(reach.ravel()[active])
+    magnitudes = np.zeros_like(reach)
+
+    def objective(candidate: FloatArray) -> tuple[float, FloatArray]:
+        magnitudes.ravel()[active] = candidate
+        cycles, gradient = acyclicity(magnitudes)
+        gap = candidate - ceiling
+        value = (cycle.multiplier + 0.5 * cycle.cycles * cycles) * cycles + 0.5 * penalty * float(gap @ gap)
+        return value, (cycle.multiplier + cycle.cycles * cycles) * gradient.ravel()[active] + penalty * gap
+
+    found = minimize(
+        objective,
+        np.clip(start.ravel()[active] * signs, 0.0, ceiling),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=Bounds(np.zeros_like(ceiling), ceiling),
+        options={"maxiter": iterations, "ftol": 1e-10, "gtol": 1e-6},
+    )
+    within = np.zeros_like(reach)
+    within.ravel()[active] = signs * found.x
+    return within
+
+
+# Equation (4).
+
+
+def dual_step(dual: FloatArray, local: FloatArray, shared: FloatArray, penalty: float | FloatArray) -> FloatArray:
+    """Return ``dual_k + rho_2 (Z_k - Z)``, the client's multiplier after the server's new Z, equation (4)."""
+    return dual + penalty * (local - shared)
+
+
+def penalty_step(penalties: Penalties, cycles: float, cycle_growth: float, consensus_growth: float) -> Penalties:
+    """Return ``alpha + rho_1 h(W)``, ``phi_1 rho_1`` and ``phi_2 rho_2``, equation (4).
+
+    Examples
+    --------
+    >>> penalty_step(Penalties(), 0.5, cycle_growth=2.0, consensus_growth=1.05)
+    Penalties(multiplier=0.5, cycles=2.0, consensus=1.05)
+    """
+    return Penalties(
+        multiplier=penalties.multiplier + penalties.cycles * cycles,
+        cycles=min(penalties.cycles * cycle_growth, LARGEST_CYCLE_PENALTY),
+        consensus=penalties.consensus * consensus_growth,
+    )
+
+
+# When to stop.
+
+
+class Residuals(NamedTuple):
+    """How far a round is from a solution: h(W), and two residuals over ``max(1, |Z|)``.
+
+    `primal` is the root of the weighted mean of ``|Z_k - Z|^2``, Z being what the client was sent; `change` is
+    ``|Z_new - Z_old|``, the dual residual without its factor rho_2.
+    """
+
+    cycles: float
+    primal: float
+    change: float
+
+    def small(self, tolerance: float = 0.01) -> bool:
+        """Return whether to stop. Small h alone is not enough: an all-zero W has no cycles either."""
+        return self.cycles <= CYCLE_TOLERANCE and max(self.primal, self.change) <= tolerance
+
+
+def residuals(shared: FloatArray, previous: FloatArray, mean_square_gap: float) -> Residuals:
+    """Measure a round at the server, from the new and the last Z and the weighted mean of ``|Z_k - previous|^2``.
+
+    A client measures its gap against the Z it was sent, because it sees the new one only a round later; gap and
+    change together bound its distance to the new one.
+
+    Examples
+    --------
+    >>> empty = np.zeros((2, 2))
+    >>> residuals(empty, empty, mean_square_gap=0.25), residuals(empty, empty, 0.25).small()
+    (Residuals(cycles=0.0, primal=0.5, change=0.0), False)
+    """
+    size = max(1.0, float(np.linalg.norm(shared)))
+    return Residuals(
+        cycles=acyclicity(shared[: shared.shape[1]])[0],
+        primal=mean_square_gap**0.5 / size,
+        change=float(np.linalg.norm(shared - previous)) / size,
+    )

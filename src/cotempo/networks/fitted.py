@@ -1,45 +1,29 @@
-"""What a method of this family returns: a network, its picture, and its scores where the truth is known."""
+"""Results of this family: `FittedNetwork` for all clients, `FittedPersonal` for each, and a `Ranking` of edges."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from cotempo.federation import Fitted, Outcome
-from cotempo.networks.metrics import score_network
-from cotempo.networks.network import Network
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from cotempo.data import Series
+from cotempo.data.tables import Framed, FrameKind
+from cotempo.errors import DataError, Problem
+from cotempo.federation import Fitted, Outcome, Rng
+from cotempo.networks.arrays import BoolArray, FloatArray
+from cotempo.networks.metrics import area_under_roc, average_precision, score_network
+from cotempo.networks.network import Network, edge_frame
+from cotempo.networks.search.confidence import Confidence, edge_confidence
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-
-class FittedNetwork(Fitted):
-    """One network for all clients; `fitted[client]` is the same network."""
-
-    def __init__(self, outcome: Outcome, network: Network):
-        super().__init__(outcome)
-        self.network = network
-
-    def figures(self, truth: Any = None) -> Mapping[str, Figure]:
-        """The learned network, beside the true one where it is known."""
-        from cotempo.networks.plot import plot_networks
-
-        known = truth if isinstance(truth, Network) else None
-        title = "The learned network beside the true one" if known else "The learned network"
-        return {title: plot_networks(self.network, known)}
-
-    def scores(self, truth: Any) -> Mapping[str, float]:
-        """Distances and rates of `score_network`; where each client has a truth of its own, means over them."""
-        if isinstance(truth, Mapping):
-            return score_network({name: self[name].network for name in truth}, truth)
-        return score_network(self.network, truth)
-
-    def plot(self, truth: Network | None = None) -> Figure:
-        """Draw the network."""
-        from cotempo.networks.plot import plot_networks
-
-        return plot_networks(self.network, truth)
+    from cotempo.networks.oneround import OneRound, OneRoundState
 
 
 @dataclass(frozen=True)
@@ -49,10 +33,34 @@ class ClientNetwork:
     network: Network
 
     def plot(self, truth: Network | None = None) -> Figure:
-        """Draw the network."""
-        from cotempo.networks.plot import plot_networks
+        """Draw the network, beside the true one where it is known."""
+        from cotempo.networks.plots.page import plot_networks
 
         return plot_networks(self.network, truth)
+
+
+class FittedNetwork(Fitted):
+    """One network for all clients; `fitted[client]` is the same network."""
+
+    def __init__(self, outcome: Outcome, network: Network):
+        super().__init__(outcome)
+        self.network = network
+
+    def plot(self, truth: Network | None = None) -> Figure:
+        """Draw the network, beside the true one where it is known."""
+        return ClientNetwork(self.network).plot(truth)
+
+    def figures(self, truth: Any = None) -> Mapping[str, Figure]:
+        """Return the picture of the learned network, beside the true one where it is known."""
+        known = truth if isinstance(truth, Network) else None
+        title = "The learned network beside the true one" if known else "The learned network"
+        return {title: self.plot(known)}
+
+    def scores(self, truth: Any) -> Mapping[str, float]:
+        """Return distances and rates of `score_network`; means over clients that each have a truth of their own."""
+        if isinstance(truth, Mapping):
+            return score_network({name: self[name].network for name in truth}, truth)
+        return score_network(self.network, truth)
 
 
 class FittedPersonal(FittedNetwork):
@@ -66,6 +74,191 @@ class FittedPersonal(FittedNetwork):
         self.own = own
 
     def __getitem__(self, client: str) -> Any:
-        """The client's own network; the common one for a client that never took part."""
+        """Return the client's own network; the common one for a client that never took part."""
         super().__getitem__(client)
         return ClientNetwork(self.own.get(client, self.network))
+
+
+class FittedOneRound(FittedPersonal):
+    """The result of OneRound: clients join or leave by one addition, and every edge has a probability."""
+
+    method: OneRound
+    state: OneRoundState
+
+    @property
+    def undirected(self) -> BoolArray:
+        """Edges (symmetric) whose direction the data leave open, `(variables, variables)`."""
+        return self.state.as_shown(self.state.undirected)
+
+    def confidence(self, draws: int = 100, *, seed: int = 0) -> Confidence:
+        """Return the probability of every edge, from parametric-bootstrap draws of the summed Gram matrix."""
+        rng = Rng(seed, "server", "confidence")
+        found = edge_confidence(self.method.search(self.state, rng), rng("draws"), draws)
+        return Confidence(self.state.as_shown(found.within), self.state.as_shown(found.across))
+
+    def edges(self, draws: int = 100, *, seed: int = 0, kind: FrameKind = "pandas") -> Any:
+        """Return the edges as a dataframe, each with its weight, its probability and whether it has a direction."""
+        probability = self.confidence(draws, seed=seed)
+        stacked = np.concatenate([probability.within[None], probability.across])
+        place = {name: index for index, name in enumerate(self.network.variables)}
+        rows = [
+            (*edge, float(stacked[edge[2], i, j]), bool(edge[2] or not self.undirected[i, j]))
+            for edge in self.network.edges()
+            for i, j in [(place[edge[0]], place[edge[1]])]
+        ]
+        numbers = {"lag": nw.Int64(), "weight": nw.Float64(), "probability": nw.Float64(), "directed": nw.Boolean()}
+        return edge_frame(rows, numbers, kind)
+
+    def add(self, clients: Mapping[str, Series], *, seed: int = 0) -> FittedOneRound:
+        """Return the result with late clients added: their sums join the others', and the search runs again."""
+        present = [Problem("is part of the result already", client=name) for name in clients if name in self.names]
+        if present:
+            raise DataError(present)
+        return self._change(clients, 1.0, seed)
+
+    def remove(self, clients: Mapping[str, Series], *, seed: int = 0) -> FittedOneRound:
+        """Return the result without clients that leave; they send their sums again, to be subtracted."""
+        absent = [Problem("is not part of the result", client=name) for name in clients if name not in self.names]
+        if absent:
+            raise DataError(absent)
+        warnings.warn(
+            "whoever holds the sums before and after knows, by their difference, the sums of the client that left",
+            stacklevel=2,
+        )
+        return self._change(clients, -1.0, seed)
+
+    def _change(self, clients: Mapping[str, Series], sign: float, seed: int) -> FittedOneRound:
+        state = self.state
+        for client, table in sorted(clients.items()):
+            own = self.method.late_sums(state, client, table)
+            pairwise = state.pairwise or own.counts.shape != state.counts.shape
+            sums = {name: getattr(state, name) + sign * part for name, part in own._asdict().items()}
+            state = replace(state, pairwise=pairwise, **sums)
+        state, _ = self.method.learn(state, Rng(seed, "server", "change"))
+        schemas = {name: schema for name, schema in self.outcome.schemas.items() if name not in clients}
+        if sign > 0:
+            schemas |= {name: table.schema for name, table in clients.items()}
+        kept: dict[str, Any] = {name: memory for name, memory in self.outcome.memories.items() if name in schemas}
+        result: FittedOneRound = self.method.result(replace(self.outcome, state=state, schemas=schemas, memories=kept))
+        return result
+
+
+@dataclass(frozen=True, eq=False)
+class Ranking(Framed):
+    """Every pair of different variables with a score: the higher, the surer the edge.
+
+    Attributes
+    ----------
+    scores : (variables, variables)
+        ``[source, target]``, NaN on the diagonal.
+    variables : tuple of str
+    score : str
+        The name of the score.
+    choice : str
+        The features that were chosen, where the score chooses.
+    likelihoods : mapping from str to float
+        Predictive log-likelihood of every candidate it chose from.
+    left_out : tuple of str
+        What was left out, and why: variables that do not vary (their edges come last, with a score of minus
+        infinity), candidates that are too large or look back too far, and features that do not vary.
+
+    Examples
+    --------
+    >>> ranking = Ranking(np.array([[np.nan, 2.0], [1.0, np.nan]]), ("rain", "river"), "granger")
+    >>> ranking.top(1)
+    [('rain', 'river', 2.0)]
+    >>> ranking.compare(np.array([[0, 1], [0, 0]]))
+    {'auroc': 1.0, 'aupr': 1.0}
+    """
+
+    scores: FloatArray
+    variables: tuple[str, ...]
+    score: str
+    choice: str = ""
+    likelihoods: Mapping[str, float] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
+
+    def top(self, count: int) -> list[tuple[str, str, float]]:
+        """Return the surest edges as (source, target, score)."""
+        sources, targets = np.nonzero(self._off_diagonal)
+        values = self.scores[sources, targets]
+        return [
+            (self.variables[sources[edge]], self.variables[targets[edge]], float(values[edge]))
+            for edge in np.argsort(-values, kind="stable")[:count]
+        ]
+
+    def to_frame(self, kind: FrameKind = "pandas") -> Any:
+        """Return a dataframe with the columns source, target and score, surest edge first.
+
+        Parameters
+        ----------
+        kind : {"pandas", "polars", "pyarrow"}
+            The library whose dataframe is wanted.
+        """
+        return edge_frame(self.top(len(self.variables) ** 2), {"score": nw.Float64()}, kind)
+
+    def compare(self, truth: Network | NDArray[Any]) -> dict[str, float]:
+        """Return the areas under the ROC and the precision-recall curve, off the diagonal.
+
+        Parameters
+        ----------
+        truth : Network, or (variables, variables) array
+            An edge is an edge at whatever lag.
+        """
+        edges, off = edges_of(truth), self._off_diagonal
+        if edges.shape != self.scores.shape:
+            raise DataError(f"truth must be {self.scores.shape}, one row and column per variable, got {edges.shape}")
+        scores, labels = self.scores[off], edges[off]
+        return {"auroc": area_under_roc(scores, labels), "aupr": average_precision(scores, labels)}
+
+    @property
+    def _off_diagonal(self) -> BoolArray:
+        return ~np.eye(len(self.variables), dtype=np.bool_)
+
+    def plot(self) -> Figure:
+        """Draw the scores as a matrix, each cell by its rank."""
+        from matplotlib.figure import Figure
+        from scipy.stats import rankdata
+
+        off = self._off_diagonal
+        ranks = np.full(self.scores.shape, np.nan)
+        ranks[off] = rankdata(self.scores[off]) / max(off.sum(), 1)
+        figure = Figure(figsize=(5.5, 5.0), layout="constrained")
+        ax = figure.subplots()
+        image = ax.imshow(ranks, cmap="viridis", vmin=0.0, vmax=1.0)
+        if len(self.variables) <= 30:
+            ax.set_xticks(range(len(self.variables)), self.variables, rotation=90)
+            ax.set_yticks(range(len(self.variables)), self.variables)
+        ax.set_xlabel("target")
+        ax.set_ylabel("source")
+        figure.colorbar(image, ax=ax, label="share of pairs ranked at or below")
+        return figure
+
+
+class FittedRanking(Fitted):
+    """A ranking of edges, the same for all clients."""
+
+    def __init__(self, outcome: Outcome, ranking: Ranking):
+        super().__init__(outcome)
+        self.ranking = ranking
+
+    def scores(self, truth: Any) -> Mapping[str, float]:
+        """Return the areas under the ROC and the precision-recall curve."""
+        return self.ranking.compare(truth)
+
+    def figures(self, truth: Any = None) -> Mapping[str, Figure]:
+        """Return the scores as a matrix."""
+        return {"Edges by rank": self.ranking.plot()}
+
+
+def edges_of(truth: Network | NDArray[Any]) -> BoolArray:
+    """Return which variable drives which, at whatever lag, ``[source, target]``.
+
+    Examples
+    --------
+    >>> edges_of(Network([[0.0, 0.5], [0.0, 0.0]], [[[0.9, 0.0], [0.4, 0.0]]])).tolist()
+    [[True, True], [True, False]]
+    """
+    if isinstance(truth, Network):
+        return np.asarray((truth.within != 0) | (truth.across != 0).any(axis=0), dtype=np.bool_)
+    return np.asarray(np.asarray(truth) != 0, dtype=np.bool_)

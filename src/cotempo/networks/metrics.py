@@ -1,18 +1,15 @@
-"""How near a found network is to the true one."""
+"""`score_network`: the distance of a learned network from the true one."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from cotempo.errors import DataError
+from cotempo.networks.arrays import BoolArray, FloatArray
 from cotempo.networks.network import Network
-
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 
 
 def score_network(found: Network | Mapping[str, Network], truth: Network | Mapping[str, Network]) -> dict[str, float]:
@@ -62,7 +59,6 @@ def area_under_roc(scores: FloatArray, labels: BoolArray) -> float:
 
     Examples
     --------
-    >>> import numpy as np
     >>> area_under_roc(np.array([0.9, 0.5, 0.5, 0.1]), np.array([True, True, False, False]))
     0.875
     """
@@ -78,7 +74,6 @@ def average_precision(scores: FloatArray, labels: BoolArray) -> float:
 
     Examples
     --------
-    >>> import numpy as np
     >>> round(average_precision(np.array([0.9, 0.8, 0.7]), np.array([True, False, True])), 4)
     0.8333
     """
@@ -92,12 +87,17 @@ def average_precision(scores: FloatArray, labels: BoolArray) -> float:
     return float((np.diff(hits_there, prepend=0) * precision).sum() / hits[-1])
 
 
-def _score_one(found: Network, truth: Network) -> dict[str, float]:
+def check_comparable(found: Network, truth: Network) -> None:
+    """Raise `DataError` unless both networks have the same variables and lags."""
     if found.variables != truth.variables or found.lags != truth.lags:
         raise DataError(
-            "found and true network must have the same variables, in the same order, and lags; got "
+            "found and true network must have the same variables, in the same order, and lags, got "
             f"{found.variables} with {found.lags} lags and {truth.variables} with {truth.lags}"
         )
+
+
+def _score_one(found: Network, truth: Network) -> dict[str, float]:
+    check_comparable(found, truth)
     off_diagonal = ~np.eye(len(truth.variables), dtype=np.bool_)
     lagged = np.broadcast_to(off_diagonal, truth.across.shape)
     everywhere = np.ones(truth.across.shape, dtype=np.bool_)
@@ -145,10 +145,10 @@ def _pair_up(
     clients = sorted(mappings[0])
     if any(sorted(mapping) != clients for mapping in mappings):
         raise DataError(
-            f"found and true networks must name the same clients; got {[sorted(side) for side in mappings]}"
+            f"found and true networks must name the same clients, got {[sorted(side) for side in mappings]}"
         )
     if not clients:
-        raise DataError("at least one client's network must be given; got an empty mapping")
+        raise DataError("at least one client's network must be given, got an empty mapping")
 
     def of(side: Network | Mapping[str, Network], client: str) -> Network:
         return side if isinstance(side, Network) else side[client]

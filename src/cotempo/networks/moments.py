@@ -1,104 +1,323 @@
-"""What the squared loss needs to know of a client's series: a count, column sums and a Gram matrix.
+"""`Sums` of transitions, which add up over clients, and the `Gram` matrix that a method learns from.
 
-Rows are transitions ``z_t = [x_t, x_{t-1}, ..., x_{t-p}]``, so one joint matrix of side ``(p + 1) d`` holds
-S, M and N of the papers: ``[[S, M], [M', N]]``.
+Rows are transitions ``z_t = [x_t, x_{t-1}, ..., x_{t-p}]``, so one joint Gram matrix of side ``(p + 1) d`` holds S, M
+and N of the papers: ``[[S, M], [M', N]]``. Where clients miss cells, variables or lags, products are counted pair by
+pair of columns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from cotempo.errors import DataError
-from cotempo.networks.transitions import transitions
+from cotempo.data import Series
+from cotempo.errors import DataError, Problem
+from cotempo.networks.arrays import BoolArray, FloatArray, Indices
+from cotempo.networks.network import Network
 
-FloatArray = NDArray[np.float64]
-
-
-#: Digits of a scaled Gram. Units leave traces in the last ones, and where two graphs are as good as each other such a
-#: trace would decide between them.
+#: Digits of a scaled Gram. Units leave traces in the last ones, and between two graphs that are equally good such a
+#: trace would decide.
 DIGITS = 10
+#: Values whose range is below this share of their size differ by rounding only.
+ROUNDING = 1e-12
+#: The least noise variance of scaled data: a network that explains everything would be infinitely sure.
+LEAST_NOISE = 1e-9
+#: Of `Benefit`, for all methods that learn a network.
+METRIC = "log-density of held-out rows, nats per row"
 
 
-class Moments(NamedTuple):
-    """First and second moments of transitions, about the rows' own mean.
+# Transitions.
 
-    The scatter about the own mean, not the raw Gram, is kept: shifting it to another mean adds a square and
-    subtracts nothing, so means a million times the spread cost no digits.
+
+class Transitions(NamedTuple):
+    """A client's transitions, `(rows, side)` with NaN for missing cells, and the weight of each."""
+
+    values: FloatArray
+    weights: FloatArray
+
+
+def lagged(piece: FloatArray, lags: int) -> FloatArray:
+    """Return one row per time step, with NaN where a lag reaches back before the piece."""
+    padded = np.vstack([np.full((lags, piece.shape[1]), np.nan), piece])
+    return np.hstack([padded[lags - lag : lags - lag + len(piece)] for lag in range(lags + 1)])
+
+
+def complete(rows: FloatArray) -> FloatArray:
+    """Return the rows without a missing cell."""
+    kept: FloatArray = rows[~np.isnan(rows).any(axis=1)]
+    return kept
+
+
+def transitions(piece: FloatArray, lags: int) -> FloatArray:
+    """Return the complete rows ``[x_t, x_{t-1}, ..., x_{t-p}]`` of one contiguous piece.
+
+    Examples
+    --------
+    >>> transitions(np.array([[1.0], [2.0], [3.0]]), lags=1)
+    array([[2., 1.],
+           [3., 2.]])
+    """
+    return complete(lagged(piece, lags))
+
+
+def cut_transitions(table: Series, lags: int, half_life: float | None = None, *, partial: bool = False) -> Transitions:
+    """Cut a table into transitions, none across a gap.
+
+    Parameters
+    ----------
+    half_life
+        The time after which the weight of a row halves; without it all weights are 1.
+    partial
+        Keep transitions with missing cells, also the first ones of a piece, whose lags reach back too far.
+    """
+    pieces = table.pieces()
+    rows = np.vstack([lagged(values, lags) for _, values in pieces])
+    missing = np.isnan(rows)
+    kept = ~missing.all(axis=1) if partial else ~missing.any(axis=1)
+    rows, when = rows[kept], np.concatenate([time for time, _ in pieces])[kept]
+    if half_life is None or not len(rows):
+        return Transitions(rows, np.ones(len(rows)))
+    return Transitions(rows, 0.5 ** ((when.max() - when) / half_life))
+
+
+def check_table(table: Series) -> None:
+    """Refuse columns that no network can be learned from."""
+    problems = []
+    for index, name in enumerate(table.features):
+        seen = table.values[~np.isnan(table.values[:, index]), index]
+        if not len(seen):
+            problems.append(Problem("at least one value must not be missing, all are", column=name))
+        elif len(seen) > 1 and (seen == seen[0]).all():
+            must = "values must vary, they are all the same; leave the column out at every client"
+            problems.append(Problem(must, column=name))
+    if problems:
+        raise DataError(problems)
+
+
+def varying(rows: FloatArray) -> BoolArray:
+    """Say whether each column varies by more than rounding; missing cells do not count.
+
+    Examples
+    --------
+    >>> varying(np.array([[0.1, 1.0, np.nan], [0.1, 2.0, 5.0]])).tolist()
+    [False, True, False]
+    """
+    if not len(rows):
+        return np.zeros(rows.shape[1], dtype=np.bool_)
+    highest, lowest = np.fmax.reduce(rows, axis=0), np.fmin.reduce(rows, axis=0)  # they pass over missing cells
+    size = np.maximum(np.abs(highest), np.abs(lowest))
+    return np.asarray(highest - lowest > ROUNDING * size, dtype=np.bool_)
+
+
+# Sums over rows.
+
+
+class Sums(NamedTuple):
+    """Moments about a centre, as they add up over clients. A leading axis may hold several, for parts of the rows.
+
+    `counts` are the rows in which both columns of a pair were seen, `(..., pairs)`, or one number, `(..., 1)`, where
+    all pairs have the same; `products` is the upper triangle row by row, `(..., pairs)`.
+    """
+
+    counts: FloatArray
+    sums: FloatArray
+    products: FloatArray
+
+    def part(self, index: int) -> Sums:
+        """Return one of several parts."""
+        return Sums(self.counts[index], self.sums[index], self.products[index])
+
+    def total(self) -> Sums:
+        """Return the sum of several parts."""
+        return Sums(*(field.sum(axis=0) for field in self))
+
+
+def sum_products(
+    values: FloatArray, weights: FloatArray | None = None, centre: FloatArray | float = 0.0, *, pairwise: bool = False
+) -> Sums:
+    """Sum transitions about a centre; `pairwise` counts the rows of each pair of columns.
+
+    Examples
+    --------
+    >>> sum_products(np.array([[1.0, 2.0], [3.0, np.nan]]), pairwise=True)
+    Sums(counts=array([2., 1., 1.]), sums=array([4., 2.]), products=array([10.,  2.,  4.]))
+    """
+    each = np.ones(len(values)) if weights is None else weights
+    seen = ~np.isnan(values)
+    values = np.where(seen, values - centre, 0.0)
+    weighted = values if weights is None else values * weights[:, None]
+    counts = pack((seen * each[:, None]).T @ seen) if pairwise else each.sum(keepdims=True)
+    return Sums(counts, weighted.sum(axis=0), pack(weighted.T @ values))
+
+
+def stack_sums(parts: Sequence[Sums]) -> Sums:
+    """Return several sums as one, with a leading axis."""
+    return Sums(*(np.stack(fields) for fields in zip(*parts, strict=True)))
+
+
+def embed(sums: Sums, own: Indices, side: int) -> Sums:
+    """Place a client's sums among the columns of all clients; the columns it lacks have counts of zero."""
+    counts, products, total = np.zeros((side, side)), np.zeros((side, side)), np.zeros(side)
+    inside, held = np.ix_(own, own), len(own)
+    counts[inside] = unpack(np.broadcast_to(sums.counts, (held * (held + 1) // 2,)), held)
+    products[inside] = unpack(sums.products, held)
+    total[own] = sums.sums
+    return Sums(pack(counts), total, pack(products))
+
+
+def pack(matrix: FloatArray) -> FloatArray:
+    """Return the upper triangle of a symmetric matrix, row by row: half the bytes."""
+    return matrix[np.triu_indices(len(matrix))]
+
+
+def unpack(triangle: FloatArray, side: int) -> FloatArray:
+    """Undo `pack`, for `(..., pairs)`.
+
+    Examples
+    --------
+    >>> unpack(np.array([1.0, 2.0, 3.0]), 2).tolist()
+    [[1.0, 2.0], [2.0, 3.0]]
+    """
+    matrix = np.empty((*triangle.shape[:-1], side, side))
+    row, column = np.triu_indices(side)
+    matrix[..., row, column] = matrix[..., column, row] = triangle
+    return matrix
+
+
+# Gram matrices.
+
+
+class Gram(NamedTuple):
+    """A Gram matrix about the mean of its rows.
+
+    The Gram about the own mean, not the raw one, is kept: to shift it to another mean adds a square and subtracts
+    nothing, so means a million times the spread cost no digits.
 
     Attributes
     ----------
-    rows : int
-        Number of complete transitions.
-    sums : (side,)
-        Column sums.
-    scatter : (side, side)
-        ``sum_t (z_t - mean)(z_t - mean)'``.
-    """
-
-    rows: int
-    sums: FloatArray
-    scatter: FloatArray
-
-    @property
-    def gram(self) -> FloatArray:
-        """The uncentred Gram matrix ``sum_t z_t z_t'``, which simply adds up over clients."""
-        return self.scatter + np.outer(self.sums, self.sums) / max(self.rows, 1)
-
-
-def moments(pieces: Iterable[FloatArray], lags: int) -> Moments:
-    """Sum up all transitions inside contiguous pieces; none crosses from one piece to the next.
-
-    Parameters
-    ----------
-    pieces : iterable of (times, variables)
-        Contiguous stretches of series. A transition with a missing cell is dropped.
-    lags : int
-        p, at least 0.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> found = moments([np.array([[1.0], [2.0], [3.0]])], lags=1)
-    >>> found.rows, found.sums.tolist(), found.gram.tolist()
-    (2, [5.0, 3.0], [[13.0, 8.0], [8.0, 5.0]])
-    """
-    blocks = [transitions(np.asarray(piece, dtype=np.float64), lags) for piece in pieces]
-    if not blocks:
-        raise DataError("moments need at least one piece of a series; none was given: pass the client's series")
-    joined = np.vstack(blocks)
-    sums = joined.sum(axis=0)
-    deviations = joined - sums / max(len(joined), 1)
-    return Moments(len(joined), sums, deviations.T @ deviations)
-
-
-def centre(own: Moments, mean: FloatArray, scale: FloatArray | None = None) -> FloatArray:
-    """Return the Gram per row about a pooled mean, ``scatter / n + (m - mean)(m - mean)'`` with own mean m.
-
-    Clients are centred by the POOLED mean: each one's own mean would remove differences between clients that
-    the model must explain, and no mean at all bends every weight.
-
-    Parameters
-    ----------
-    own : Moments
-        One client's moments, with at least one row.
+    gram : (side, side)
+        Summed over `rows` rows; zero in the rows and columns of what does not vary.
+    rows : float
+        Their number; with missing cells the harmonic mean over pairs.
     mean : (side,)
-        The pooled mean of the joint columns; zeros leave the Gram uncentred.
-    scale : (side,), optional
-        The pooled standard deviations, to divide the columns by. The result is then rounded to `DIGITS` digits.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> own = moments([np.array([[1.0], [3.0]])], lags=0)
-    >>> centre(own, mean=np.array([1.0])).item(), centre(own, np.array([1.0]), scale=np.array([2.0])).item()
-    (2.0, 0.5)
+        The mean of the rows, about the centre of the sums.
+    unseen : (side, side) bool, optional
+        Pairs of columns that were never seen together; without it there are none.
+    repaired : float
+        The most negative eigenvalue of the correlation matrix before `make_semidefinite`; 0 where nothing was repaired.
     """
-    if own.rows == 0:
-        raise DataError("at least one complete transition must be left; every row misses a cell or none was given")
-    shift = own.sums / own.rows - mean
-    gram = own.scatter / own.rows + np.outer(shift, shift)
-    return gram if scale is None else np.round(gram / np.outer(scale, scale), DIGITS)
+
+    gram: FloatArray
+    rows: float
+    mean: FloatArray
+    unseen: BoolArray | None = None
+    repaired: float = 0.0
+
+    @classmethod
+    def of_rows(cls, rows: FloatArray) -> Gram:
+        """Return the Gram of complete rows.
+
+        Examples
+        --------
+        >>> Gram.of_rows(np.array([[1.0], [3.0]]))
+        Gram(gram=array([[2.]]), rows=2.0, mean=array([2.]), unseen=None, repaired=0.0)
+        """
+        mean = rows.sum(axis=0) / max(len(rows), 1)
+        centred = rows - mean
+        return cls(centred.T @ centred, float(len(rows)), mean)
+
+    def only(self, columns: Indices) -> Gram:
+        """Return the Gram of some columns."""
+        inside = np.ix_(columns, columns)
+        unseen = None if self.unseen is None else self.unseen[inside]
+        return Gram(self.gram[inside], self.rows, self.mean[columns], unseen, self.repaired)
+
+    def per_row(self, mean: FloatArray, scale: FloatArray | None = None) -> FloatArray:
+        """Return the Gram per row about another mean, ``gram / n + (m - mean)(m - mean)'`` with the own mean m.
+
+        FDBNL's clients are centred by the POOLED mean: each one's own mean would remove differences between clients
+        that the model must explain, and no mean at all biases every weight.
+
+        Parameters
+        ----------
+        mean : (side,)
+            Zeros leave the Gram uncentred.
+        scale : (side,), optional
+            The pooled standard deviations, to divide the columns by. The result is then rounded to `DIGITS` digits.
+
+        Examples
+        --------
+        >>> own = Gram.of_rows(np.array([[1.0], [3.0]]))
+        >>> own.per_row(np.array([1.0])).item(), own.per_row(np.array([1.0]), scale=np.array([2.0])).item()
+        (2.0, 0.5)
+        """
+        if not self.rows:
+            raise DataError("there must be at least one row without a missing cell, got none")
+        shift = self.mean - mean
+        gram = self.gram / self.rows + np.outer(shift, shift)
+        return gram if scale is None else np.round(gram / np.outer(scale, scale), DIGITS)
+
+
+def assemble(sums: Sums, least: float = ROUNDING) -> Gram:
+    """Return the Gram matrix about the pooled mean, repaired where pairwise moments are inconsistent.
+
+    A column whose variance is below the share `least` of its squared mean is taken for constant.
+    """
+    side = len(sums.sums)
+    counts = unpack(np.broadcast_to(sums.counts, (side * (side + 1) // 2,)), side)
+    products = unpack(sums.products, side)
+    mean = sums.sums / np.maximum(counts.diagonal(), 1e-300)
+    if len(sums.counts) == 1:
+        rows = float(sums.counts[0])
+        return Gram(_without_constants(products, rows * np.outer(mean, mean), least), rows, mean)
+    unseen = counts <= 0
+    average = np.where(unseen, 0.0, products / np.where(unseen, 1.0, counts))
+    covariance, repaired = make_semidefinite(_without_constants(average, np.outer(mean, mean) * ~unseen, least))
+    rows = float(1.0 / np.mean(1.0 / counts[~unseen]))
+    return Gram(rows * covariance, rows, mean, unseen, repaired)
+
+
+def _without_constants(products: FloatArray, of_means: FloatArray, least: float) -> FloatArray:
+    """Return products about the mean, zero for columns that vary by rounding only."""
+    gram = products - of_means
+    varies = gram.diagonal() > least * of_means.diagonal()
+    return np.where(np.outer(varies, varies), gram, 0.0)
+
+
+def make_semidefinite(covariance: FloatArray, below: float = 0.0, floor: float = 1e-3) -> tuple[FloatArray, float]:
+    """Repair a matrix whose correlations have an eigenvalue `below`: raise such to `floor`, keep the variances.
+
+    Return it with the smallest eigenvalue before the repair; 0 where none was needed.
+    """
+    spread = np.sqrt(np.maximum(covariance.diagonal(), 1e-300))
+    values, vectors = np.linalg.eigh(covariance / np.outer(spread, spread))
+    if values[0] >= below:
+        return covariance, 0.0
+    lifted = (vectors * np.maximum(values, floor)) @ vectors.T
+    scale = spread / np.sqrt(lifted.diagonal())
+    return lifted * np.outer(scale, scale), float(values[0])
+
+
+# Held-out rows under a network.
+
+
+def log_densities(rows: FloatArray, network: Network, mean: FloatArray, variance: FloatArray) -> FloatArray:
+    """Return the log-density of each variable's structural residual in each row, `(rows, variables)`.
+
+    W has no cycles, so the change of variables has determinant one, and their sum is the log-density of the row.
+    `mean` is what the network's data were centred by, `variance` that of the residuals.
+    """
+    centred, count = rows - mean, len(variance)
+    past = centred[:, count:] @ network.across.reshape(-1, count)
+    error = centred[:, :count] - centred[:, :count] @ network.within - past
+    density: FloatArray = -0.5 * (np.log(2 * np.pi * variance) + error**2 / variance)
+    return density
+
+
+def unbiased(squares: FloatArray, rows: float, network: Network) -> FloatArray:
+    """Return residual variances from mean squares of scaled data, `(variables,)`: one row less for each parent."""
+    parents = np.count_nonzero(network.within, axis=0) + np.count_nonzero(network.across, axis=(0, 1))
+    variance: FloatArray = np.maximum(squares, LEAST_NOISE) * rows / np.maximum(rows - 1 - parents, 1)
+    return variance

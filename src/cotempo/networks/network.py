@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from cotempo.data import numbered
-from cotempo.data.tables import Framed
+from cotempo.data.tables import FRAME_KINDS, Framed, FrameKind
 from cotempo.errors import DataError, ParameterError, nearest
-from cotempo.networks.acyclicity import edges_on_cycles
-from cotempo.networks.svar import simulate_svar, spectral_radius
+from cotempo.networks.admm.acyclicity import edges_on_cycles
+from cotempo.networks.arrays import FloatArray
+from cotempo.networks.data.svar import simulate_svar, spectral_radius
 
 if TYPE_CHECKING:
     import networkx
     from matplotlib.axes import Axes
-
-FloatArray = NDArray[np.float64]
-
-FrameKind = Literal["pandas", "polars", "pyarrow"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,14 +60,14 @@ class Network(Framed):
             )
         names = tuple(self.variables) or variable_names(count)
         if len(names) != count or len(set(names)) != count:
-            raise DataError(f"variables must be {count} different names, one per row of within; got {names}")
+            raise DataError(f"variables must be {count} different names, one per row of within, got {names}")
         object.__setattr__(self, "within", within)
         object.__setattr__(self, "across", across)
         object.__setattr__(self, "variables", names)
 
     @property
     def lags(self) -> int:
-        """How many steps back the network looks."""
+        """The number of lags."""
         return len(self.across)
 
     @property
@@ -82,10 +80,14 @@ class Network(Framed):
         """Whether the process settles: every eigenvalue of its companion matrix lies inside the unit circle."""
         return spectral_radius(self.within, self.across) < 1.0
 
+    @property
+    def stacked(self) -> FloatArray:
+        """All weights as one array, ``(1 + lags, variables, variables)``, lag 0 first."""
+        return np.concatenate([self.within[None], self.across])
+
     def edges(self) -> list[tuple[str, str, int, float]]:
         """List the edges as (source, target, lag, weight), lag 0 first."""
-        stacked = np.concatenate([self.within[None], self.across])
-        names = self.variables
+        stacked, names = self.stacked, self.variables
         return [
             (names[source], names[target], int(lag), float(stacked[lag, source, target]))
             for lag, source, target in np.argwhere(stacked != 0)
@@ -99,14 +101,7 @@ class Network(Framed):
         kind : {"pandas", "polars", "pyarrow"}
             The library whose dataframe is wanted.
         """
-        if kind not in get_args(FrameKind):
-            raise ParameterError(
-                f"kind must be one of {get_args(FrameKind)}; got {kind!r}{nearest(kind, get_args(FrameKind))}"
-            )
-        columns = list(zip(*self.edges(), strict=True)) or [(), (), (), ()]
-        schema = {"source": nw.String(), "target": nw.String(), "lag": nw.Int64(), "weight": nw.Float64()}
-        data = {name: list(column) for name, column in zip(schema, columns, strict=True)}
-        return nw.from_dict(data, schema=schema, backend=kind).to_native()
+        return edge_frame(self.edges(), {"lag": nw.Int64(), "weight": nw.Float64()}, kind)
 
     def to_networkx(self) -> networkx.MultiDiGraph:
         """Return a multigraph whose edges carry `lag` (also their key) and `weight`."""
@@ -121,9 +116,9 @@ class Network(Framed):
     def plot(self, ax: Axes | None = None, truth: Network | None = None) -> Axes:
         """Draw the network as time slices, edges marked against the truth when it is given.
 
-        `cotempo.networks.plot.plot_networks` draws the whole page: slices and matrices, found beside true.
+        `cotempo.networks.plots.page.plot_networks` draws slices and matrices, found beside true.
         """
-        from cotempo.networks.slices import plot_slices
+        from cotempo.networks.plots.slices import plot_slices
 
         return plot_slices(self, ax=ax, truth=truth)
 
@@ -151,7 +146,7 @@ class Network(Framed):
         past = np.asarray(history, dtype=np.float64)
         count = len(self.variables)
         if past.ndim != 2 or past.shape[1] != count or len(past) < self.lags:
-            raise DataError(f"history must have at least {self.lags} rows and {count} columns; got shape {past.shape}")
+            raise DataError(f"history must have at least {self.lags} rows and {count} columns, got shape {past.shape}")
         if np.isnan(past[len(past) - self.lags :]).any():
             raise DataError(f"the last {self.lags} rows of history must have no missing cell; fill them in first")
         return simulate_svar(self.within, self.across, np.zeros((_steps(steps), count)), past)
@@ -178,7 +173,6 @@ class Network(Framed):
 
         Examples
         --------
-        >>> import numpy as np
         >>> Network([[0.0]], [[[0.5]]]).simulate(3, np.random.default_rng(0)).shape
         (3, 1)
         """
@@ -186,6 +180,15 @@ class Network(Framed):
             raise ParameterError("only a stable network can be simulated; its across weights make the series explode")
         shocks = rng.normal(size=(burn_in + _steps(steps), len(self.variables))) * np.asarray(noise, dtype=np.float64)
         return simulate_svar(self.within, self.across, shocks)[burn_in:]
+
+
+def edge_frame(edges: Sequence[tuple[Any, ...]], further: Mapping[str, Any], kind: FrameKind) -> Any:
+    """Return edges as a dataframe with the columns source, target and `further` ones, typed even if it is empty."""
+    if kind not in FRAME_KINDS:
+        raise ParameterError(f"kind must be one of {FRAME_KINDS}, got {kind!r}{nearest(kind, FRAME_KINDS)}")
+    schema = {"source": nw.String(), "target": nw.String(), **further}
+    data = {name: [edge[place] for edge in edges] for place, name in enumerate(schema)}
+    return nw.from_dict(data, schema=schema, backend=kind).to_native()
 
 
 def variable_names(count: int) -> tuple[str, ...]:
@@ -207,5 +210,5 @@ def _read_only(values: ArrayLike) -> FloatArray:
 
 def _steps(steps: int) -> int:
     if steps < 0:
-        raise ParameterError(f"steps must be at least 0; got {steps}")
+        raise ParameterError(f"steps must be at least 0, got {steps}")
     return steps

@@ -2,11 +2,11 @@
 
     centre     clients send counts and sums of their columns; only totals are used        (a common centre, for digits)
     products   clients send sums of products about it; only totals are used               (everything the search needs)
-    compare    clients say how well the network of all first four fifths predicts their last, and one of their own
-    borrow     personal=True: clients say how well networks with more or fewer borrowed rows predict; only totals
+    compare    clients send how well the network of all first four fifths predicts their last, and one of their own
+    borrow     personal=True: clients send how well networks with more or fewer borrowed rows predict; only totals
     personal   personal=True: each client learns its own network and keeps it
 
-The search itself is `cotempo.networks.orders`.
+The search itself is `cotempo.networks.search.orders`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any, ClassVar
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,6 @@ from cotempo.federation import (
     Ask,
     Benefit,
     Expect,
-    Late,
     Message,
     Method,
     Metrics,
@@ -36,25 +35,124 @@ from cotempo.federation import (
     Question,
     Rng,
     Roster,
+    Spec,
+    Staleness,
     register,
 )
-from cotempo.networks.compare import log_densities, varying
-from cotempo.networks.found import Found
-from cotempo.networks.generate import make_networks
-from cotempo.networks.gram import Gram, Sums, assemble, sum_products
+from cotempo.networks.arrays import BoolArray, FloatArray, Indices
+from cotempo.networks.data.generate import make_networks
+from cotempo.networks.fitted import FittedOneRound
+from cotempo.networks.moments import (
+    METRIC,
+    Gram,
+    Sums,
+    Transitions,
+    assemble,
+    check_table,
+    complete,
+    cut_transitions,
+    embed,
+    log_densities,
+    stack_sums,
+    sum_products,
+    unpack,
+    varying,
+)
 from cotempo.networks.network import Network
-from cotempo.networks.oneround_client import Own, Prepared, column_sums, own_rows, prepare, product_sums
-from cotempo.networks.oneround_fitted import FittedOneRound
-from cotempo.networks.oneround_state import OneRoundMemory, OneRoundState, expected, mended, pooled_sums
-from cotempo.networks.orders import learn_order
-from cotempo.networks.personal import SHARES, learn_personal, score_shares
-from cotempo.networks.transitions import Rows, check_table
-from cotempo.networks.wishes import Wishes
-
-FloatArray = NDArray[np.float64]
+from cotempo.networks.search.orders import SearchOptions, learn_order
+from cotempo.networks.search.personal import SHARES, learn_personal, score_shares
+from cotempo.networks.search.prior_knowledge import PriorKnowledge
+from cotempo.networks.search.search_result import SearchResult
 
 #: A client with fewer rows before the held-out ones is not compared.
 LEAST_SEEN = 3
+
+
+@dataclass(frozen=True)
+class OneRoundState:
+    """State of the server: the sums, and the network learned from them.
+
+    `counts`, `sums` and `products` have a row for what was seen before the held-out fifth and one for the rest, or a
+    single row where nothing is held out. `shown` are the variables in the order in which clients hold them.
+    """
+
+    variables: tuple[str, ...]
+    phase: str
+    centre: FloatArray
+    pairwise: bool = False
+    counts: FloatArray = field(default_factory=lambda: np.zeros((2, 1)))
+    sums: FloatArray = field(default_factory=lambda: np.zeros((2, 0)))
+    products: FloatArray = field(default_factory=lambda: np.zeros((2, 0)))
+    within: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
+    across: FloatArray = field(default_factory=lambda: np.zeros((0, 0, 0)))
+    variance: FloatArray = field(default_factory=lambda: np.zeros(0))
+    undirected: BoolArray = field(default_factory=lambda: np.zeros((0, 0), np.bool_))
+    score: float = 0.0
+    share: float = 0.0
+    comparisons: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    shown: tuple[str, ...] = ()
+
+    def as_shown(self, matrices: NDArray[Any]) -> NDArray[Any]:
+        """Bring `(..., variables, variables)` from the order of the search to that in which clients hold them."""
+        places = [self.variables.index(name) for name in self.shown]
+        return matrices[..., places, :][..., places]
+
+    def network(self, found: OneRoundState | OneRoundMemory) -> Network:
+        """Return a network in the order in which clients hold the variables."""
+        return Network(self.as_shown(found.within), self.as_shown(found.across), self.shown)
+
+    def pooled(self, *, trial: bool = False) -> Gram:
+        """Return the Gram of all rows, or of those before the held-out ones."""
+        sums = Sums(self.counts, self.sums, self.products)
+        return assemble(sums.part(0) if trial else sums.total())
+
+
+@dataclass(frozen=True)
+class OneRoundMemory:
+    """A client's own network, which never leaves it."""
+
+    within: FloatArray
+    across: FloatArray
+
+
+@dataclass(frozen=True)
+class ClientTable:
+    """A client's table, its complete transitions, and whether a cell is missing anywhere."""
+
+    table: Series
+    transitions: Transitions
+    incomplete: bool
+
+
+class OwnRows(NamedTuple):
+    """A client's transitions, its variables, at the places `held`, in the order of all clients'.
+
+    `judged` are the held-out rows, the last fifth of those without a missing cell; `seen` rows come before them. A row
+    shares cells with the `lags` before it: those are in neither.
+    """
+
+    rows: Transitions
+    held: Indices
+    seen: int
+    judged: FloatArray
+
+    @property
+    def blocks(self) -> int:
+        """The number of lags and one."""
+        return int(self.rows.values.shape[1] // len(self.held))
+
+    def columns(self, variables: int) -> Indices:
+        """Return the places of its columns among those of all clients' `variables`."""
+        return np.concatenate([self.held + lag * variables for lag in range(self.blocks)])
+
+    def sum_products(self, centre: FloatArray, *, pairwise: bool, split: bool) -> Sums:
+        """Return sums among the columns of all clients, `split` into before the held-out fifth and the rest."""
+        about, (values, weights) = np.tile(centre[self.held], self.blocks), self.rows
+        cuts = (slice(None, self.seen), slice(self.seen, None)) if split else (slice(None),)
+        parts = [sum_products(values[cut], weights[cut], about, pairwise=pairwise) for cut in cuts]
+        if pairwise:
+            parts = [embed(part, self.columns(len(centre)), len(centre) * self.blocks) for part in parts]
+        return stack_sums(parts)
 
 
 @register()
@@ -62,35 +160,7 @@ class OneRound(Method):
     """Learn the network of all clients' data exactly, from one sum of Gram matrices.
 
     The directions of edges come from a search over orders of the variables, with the spread of noise variances
-    learned; edges whose direction the data cannot tell are in `fitted.undirected`.
-
-    Parameters
-    ----------
-    lags
-        How many past time steps can act; 0 learns a static network.
-    minimum_rows
-        A client with fewer rows is refused: a Gram of a few rows tells the rows.
-    half_life
-        The time after which a row counts half, for structure that drifts; in the unit of the table's time.
-    personal
-        Give every client a network of its own, learned from its rows and borrowed ones of the others;
-        `fitted[client].network`. How much is borrowed is chosen by how well it predicts, summed over clients.
-    forbidden, required
-        Edges that must not or must be there: `(source, target)` within a time step, `(source, target, lag)` across.
-    tiers
-        Groups of variables; within a time step no edge leads from a later group to an earlier one.
-    evidence
-        `"auto"` takes the Bayesian evidence where rows are few, the penalised one where they are many.
-    gamma
-        Strength of the penalty.
-    restarts
-        Further orders tried without gain before the search ends.
-    scaled
-        Divide every column by its standard deviation first, so that units do not matter. Where all columns are
-        measured in one unit and noise is of like size, `False` finds more directions: variances then tell them.
-    compare
-        Hold out the last fifth of every client's rows first, to tell whether joining helped: the network of everyone's
-        rows against the one that the same search finds in the client's own.
+    learned; edges whose direction the data leave open are in `fitted.undirected`.
 
     Examples
     --------
@@ -106,68 +176,103 @@ class OneRound(Method):
     State: ClassVar[type] = OneRoundState
     Memory: ClassVar[type | None] = OneRoundMemory
 
-    lags: int = Field(1, ge=0, le=50)
-    minimum_rows: int = Field(5, ge=1)
-    half_life: float | None = Field(None, gt=0)
-    personal: bool = False
-    forbidden: tuple[tuple[Any, ...], ...] = ()
-    required: tuple[tuple[Any, ...], ...] = ()
-    tiers: tuple[tuple[str, ...], ...] = ()
-    evidence: str = Field("auto", pattern="^(auto|penalty|bayes)$")
-    gamma: float = Field(1.0, ge=0)
-    restarts: int = Field(1, ge=0)
-    scaled: bool = True
-    compare: bool = True
+    lags: int = Field(1, ge=0, le=50, description="How many past time steps can act; 0 learns a static network.")
+    minimum_rows: int = Field(
+        5, ge=1, description="A client with fewer rows is refused: a Gram of a few rows reveals the rows."
+    )
+    half_life: float | None = Field(
+        None, gt=0, description="The time after which the weight of a row halves, for structure that drifts."
+    )
+    personal: bool = Field(
+        False,
+        description="Give every client a network of its own, ``fitted[client].network``, learned from its rows and "
+        "borrowed ones of the others. How much is borrowed is chosen by how well it predicts, summed over clients.",
+    )
+    forbidden: tuple[tuple[Any, ...], ...] = Field(
+        (),
+        description="Edges that must not exist: (source, target) within a time step, (source, target, lag) across.",
+    )
+    required: tuple[tuple[Any, ...], ...] = Field((), description="Edges that must exist, likewise.")
+    tiers: tuple[tuple[str, ...], ...] = Field(
+        (), description="Groups of variables; within a time step no edge leads from a later group to an earlier one."
+    )
+    evidence: str = Field(
+        "auto",
+        pattern="^(auto|penalty|bayes)$",
+        description="``auto`` takes the Bayesian evidence where rows are few, the penalised one where they are many.",
+    )
+    restarts: int = Field(1, ge=0, description="Further orders tried without gain before the search ends.")
+    scaled: bool = Field(
+        True,
+        description="Divide every column by its standard deviation first, so that units do not matter. Where all "
+        "columns are measured in one unit and noise is of similar size, ``False`` finds more directions.",
+    )
+    compare: bool = Field(
+        True,
+        description="Hold out the last fifth of every client's rows first, to measure whether joining helped: the "
+        "network of everyone's rows against the one that the same search finds in the client's own.",
+    )
 
     @classmethod
     def example(cls) -> tuple[Method, dict[str, Series], None]:
-        """A small case for the contract suite."""
+        """Return a small case for the contract suite."""
         clients, _ = make_networks(variables=2, clients=3, samples=60, shared=0.5, seed=0)
         return cls(restarts=0, personal=True), clients, None
 
     # At a client.
 
-    def prepare(self, table: Table) -> Prepared:
+    def prepare(self, table: Table) -> ClientTable:
         """Cut the table into transitions; too few are refused."""
         assert isinstance(table, Series)  # `check` saw the schema
         check_table(table)
-        return prepare(table, self.lags, self.half_life, self.minimum_rows)
+        partial = len(cut_transitions(table, self.lags, partial=True).values)
+        if partial < self.minimum_rows:
+            must = f"at least {self.minimum_rows} rows are needed, because sums over a few reveal them, got {partial}"
+            raise DataError([Problem(must)])
+        rows = cut_transitions(table, self.lags, self.half_life)
+        return ClientTable(table, rows, bool(np.isnan(table.values).any()) or not len(rows.values))
 
     def answer(
-        self, question: Question, prepared: Prepared, memory: OneRoundMemory | None, rng: Rng
+        self, question: Question, prepared: ClientTable, memory: OneRoundMemory | None, rng: Rng
     ) -> tuple[Message, OneRoundMemory | None]:
-        """Send sums, or what the network is worth here."""
+        """Send sums, or how well networks predict here."""
         common, names = question.common, json.loads(question.common["variables"])
         if question.phase == "centre":
-            return Message(column_sums(prepared, names)), None
-        own = own_rows(prepared, names, self.lags, self.half_life, pairwise=common["pairwise"])
-        if question.phase == "products":
-            return Message(self._sums(own, common)), None
-        # What a search tries first must not depend on the client's name: all take the stream that the server names.
-        stream = Rng(common["stream"])
+            return column_sums(prepared, names), None
+        own = self.own_rows(prepared, names, pairwise=common["pairwise"])
+        knowledge = self._knowledge(names)
         if question.phase == "compare":
-            return self._compare(common, own, names, stream), None
-        mine = self._sums(own, common)
-        total = Sums(*(mine[name].sum(axis=0) for name in Sums._fields))
-        others = assemble(Sums(*(common[name] - getattr(total, name) for name in Sums._fields)))
-        wishes = self._wishes(names)
+            return self._compare(common, own, knowledge), None
+        mine = own.sum_products(common["centre"], pairwise=common["pairwise"], split=self.compare)
+        if question.phase == "products":
+            return Message(mine._asdict()), None
+        total, stream = mine.total(), Rng(common["stream"])
+        others = assemble(Sums(*(common[name] - part for name, part in total._asdict().items())))
         if question.phase == "borrow":
-            rows = own.rows.values[~np.isnan(own.rows.values).any(axis=1)]
-            rows = rows - np.tile(common["centre"][own.held], self.lags + 1)
+            rows = complete(own.rows.values) - np.tile(common["centre"][own.held], self.lags + 1)
             theirs = others.only(own.columns(len(names)))
-            scores = score_shares(rows, theirs, wishes.only(own.held), stream("borrow"), scaled=self.scaled)
+            scores = score_shares(rows, theirs, knowledge.only(own.held), stream("borrow"), scaled=self.scaled)
             return Message({"scores": scores}, weight=max(len(rows), 1)), None
-        found = learn_personal(
-            assemble(total), others, common["share"], wishes, stream("personal"), restarts=self.restarts,
-            scaled=self.scaled,
-        )  # fmt: skip
+        options = SearchOptions("bayes", restarts=self.restarts, scaled=self.scaled)
+        found = learn_personal(assemble(total), others, common["share"], knowledge, stream("personal"), options)
         return Message({"edges": float(np.count_nonzero(found.within))}), OneRoundMemory(found.within, found.across)
 
-    def _sums(self, own: Own, common: Mapping[str, Any]) -> dict[str, FloatArray]:
-        return product_sums(own, common["centre"], pairwise=common["pairwise"], split=self.compare)
+    def own_rows(self, prepared: ClientTable, names: Sequence[str], *, pairwise: bool) -> OwnRows:
+        """Return the client's transitions: complete ones, with `pairwise` also those with missing cells."""
+        table, rows = prepared.table, prepared.transitions
+        if pairwise:
+            rows = cut_transitions(table, self.lags, self.half_life, partial=True)
+        held = np.array([place for place, name in enumerate(names) if name in table.features], dtype=np.intp)
+        mine = np.array([table.features.index(names[place]) for place in held], dtype=np.intp)
+        columns = np.concatenate([mine + lag * len(table.features) for lag in range(self.lags + 1)])
+        values = rows.values[:, columns]
+        whole = np.flatnonzero(~np.isnan(values).any(axis=1))
+        judged = whole[len(whole) - len(whole) // 5 :]
+        seen = max(int(judged[0]) - self.lags, 0) if len(judged) else len(values)
+        return OwnRows(Transitions(values, rows.weights), held, seen, values[judged])
 
-    def late_sums(self, state: OneRoundState, client: str, table: Series) -> dict[str, FloatArray]:
-        """The sums of a client that joins or leaves later, about the centre that was agreed on."""
+    def late_sums(self, state: OneRoundState, client: str, table: Series) -> Sums:
+        """Return the sums of a client that joins or leaves later, about the centre that was agreed on."""
         unknown = [name for name in table.features if name not in state.variables]
         if unknown:
             raise DataError([Problem("a late client cannot bring new variables", client=client, column=unknown[0])])
@@ -176,35 +281,32 @@ class OneRound(Method):
         except DataError as error:
             raise DataError([Problem(p.must, client, p.column, p.row) for p in error.problems]) from error
         pairwise = state.pairwise or prepared.incomplete or len(table.features) < len(state.variables)
-        own = own_rows(prepared, state.variables, self.lags, self.half_life, pairwise=pairwise)
-        return self._sums(own, {"centre": state.centre, "pairwise": pairwise})
+        own = self.own_rows(prepared, state.variables, pairwise=pairwise)
+        return own.sum_products(state.centre, pairwise=pairwise, split=self.compare)
 
-    def _compare(self, common: Message, own: Own, names: Sequence[str], stream: Rng) -> Message:
+    def _compare(self, common: Message, own: OwnRows, knowledge: PriorKnowledge) -> Message:
         """Judge the held-out rows, in the columns that vary before them; a client that lacks variables has none."""
-        seen = Rows(own.rows.values[: own.seen], own.rows.weights[: own.seen])
-        kept = np.flatnonzero(varying(seen.values).reshape(self.lags + 1, -1).all(axis=0))
-        if not len(own.judged) or own.seen < LEAST_SEEN or not len(kept) or len(own.held) < len(names):
+        values, weights = own.rows.values[: own.seen], own.rows.weights[: own.seen]
+        kept = np.flatnonzero(varying(values).reshape(self.lags + 1, -1).all(axis=0))
+        count = knowledge.variables
+        if not len(own.judged) or own.seen < LEAST_SEEN or not len(kept) or len(own.held) < count:
             return Message({"alone": 0.0, "together": 0.0, "rows": 0})
         network = Network(common["within"], common["across"])
         together = log_densities(own.judged, network, common["mean"], common["variance"])[:, kept]
         about = np.tile(common["centre"], self.lags + 1)
-        columns = np.concatenate([kept + lag * len(names) for lag in range(self.lags + 1)])
-        mine = assemble(sum_products(seen, about, pairwise=bool(np.isnan(seen.values).any()))).only(columns)
-        found = self._find(mine, self._wishes(names).only(kept), stream("alone"), quick=True)
+        columns = np.concatenate([kept + lag * count for lag in range(self.lags + 1)])
+        sums = sum_products(values, weights, about, pairwise=bool(np.isnan(values).any()))
+        mine = assemble(sums).only(columns)
+        found = self._find(mine, knowledge.only(kept), Rng(common["stream"])("alone"), quick=True)
         network = Network(found.within, found.across)
         alone = log_densities(own.judged[:, columns], network, mine.mean + about[columns], found.variance)
-        return Message(
-            {
-                "alone": float(alone.sum(axis=1).mean()),
-                "together": float(together.sum(axis=1).mean()),
-                "rows": len(own.judged),
-            }
-        )
+        means = {name: float(part.sum(axis=1).mean()) for name, part in (("alone", alone), ("together", together))}
+        return Message({**means, "rows": len(own.judged)})
 
     # At the server.
 
     def check(self, roster: Roster) -> None:
-        """Clients may hold different variables; each must share some with the rest, and units must agree."""
+        """Allow different variables; each client must share some with the rest, and units must agree."""
         problems = []
         units = {schema.unit for schema in roster.schemas.values()}
         for name, schema in roster.schemas.items():
@@ -219,27 +321,28 @@ class OneRound(Method):
             raise SchemaError(problems)
 
     def open(self, roster: Roster, public: Table | None, rng: Rng) -> OneRoundState:
-        """The variables are those any client holds.
+        """Take the variables that any client holds.
 
         They are searched in the order of their names, so that the order of columns does not matter; shorter ones first.
         """
         shown = tuple(dict.fromkeys(c for name in roster.names for c in roster.schemas[name].columns))
         names = tuple(sorted(shown, key=lambda name: (len(name), name)))
-        self._wishes(names)
+        self._knowledge(names)
         return OneRoundState(names, "centre", np.zeros(len(names)), shown=shown)
 
     def ask(self, state: OneRoundState, cohort: Sequence[str], rng: Rng) -> Ask | None:
-        """One round of a few steps."""
+        """Ask for one round of a few steps."""
         if state.phase == "finished":
             return None
         common: dict[str, Any] = {"variables": json.dumps(state.variables)}
         if state.phase != "centre":
             common |= {"centre": state.centre, "pairwise": state.pairwise}
         if state.phase in ("compare", "borrow", "personal"):
+            # What a search tries first must not depend on the client's name: all take the same stream.
             common["stream"] = int(rng("stream").integers(2**62))
         if state.phase == "compare":
             common |= {"within": state.within, "across": state.across, "variance": state.variance}
-            common["mean"] = self._mean(state)
+            common["mean"] = state.pooled(trial=True).mean + np.tile(state.centre, self.lags + 1)
         if state.phase in ("borrow", "personal"):
             common |= {name: getattr(state, name).sum(axis=0) for name in Sums._fields}
             common["share"] = state.share
@@ -249,82 +352,131 @@ class OneRound(Method):
     def absorb(
         self, state: OneRoundState, answers: Answers, public: Table | None, rng: Rng
     ) -> tuple[OneRoundState, Metrics]:
-        """Keep the sums, search, and note what the clients said."""
+        """Keep the sums, search, and keep the clients' comparisons."""
+        after = "borrow" if self.personal else "finished"
         if state.phase == "centre":
             total = answers.sum
             centre = total["sums"] / np.maximum(total["counts"], 1.0)
             return replace(state, phase="products", centre=centre, pairwise=total["incomplete"] > 0), {}
         if state.phase == "products":
             sums = {name: answers.sum[name] for name in Sums._fields}
-            state = replace(state, phase="compare" if self.compare else self._after_compare(), **sums)
+            state = replace(state, phase="compare" if self.compare else after, **sums)
             return self.learn(state, rng, trial=self.compare)
         if state.phase == "compare":
-            said = {name: answers[name] for name in answers.names}
-            comparisons = {name: (m["alone"], m["together"]) for name, m in said.items() if m["rows"] > 0}
-            state = replace(state, phase=self._after_compare(), comparisons=comparisons)
-            return self.learn(state, rng, trial=False)
+            sent = {name: answers[name] for name in answers.names}
+            comparisons = {name: (m["alone"], m["together"]) for name, m in sent.items() if m["rows"] > 0}
+            return self.learn(replace(state, phase=after, comparisons=comparisons), rng)
         if state.phase == "borrow":
-            scores = answers.mean("scores")
-            share = float(SHARES[int(np.argmax(scores))])
+            share = float(SHARES[int(np.argmax(answers.mean("scores")))])
             return replace(state, phase="personal", share=share), {"share": share}
         return replace(state, phase="finished"), {}
 
-    def _after_compare(self) -> str:
-        return "borrow" if self.personal else "finished"
+    def search(self, state: OneRoundState, rng: Rng, *, trial: bool = False) -> SearchResult:
+        """Search for the network of the pooled rows."""
+        return self._find(state.pooled(trial=trial), self._knowledge(state.variables), rng("search"), quick=trial)
 
-    def search(self, state: OneRoundState, rng: Rng, *, trial: bool = False) -> Found:
-        """Search for the network that the sums tell."""
-        gram = assemble(pooled_sums(state, trial=trial))
-        return self._find(gram, self._wishes(state.variables), rng("search"), quick=trial)
-
-    def _find(self, gram: Gram, wishes: Wishes, rng: np.random.Generator, *, quick: bool) -> Found:
+    def _find(self, gram: Gram, knowledge: PriorKnowledge, rng: np.random.Generator, *, quick: bool) -> SearchResult:
         # Predictions are compared, and the penalty, made to find few wrong edges, leaves out too many for that.
         evidence = "bayes" if quick and self.evidence == "auto" else self.evidence
-        return learn_order(
-            gram.gram, gram.rows, len(gram.gram) // (self.lags + 1), self.lags, rng, gamma=self.gamma,
-            restarts=self.restarts, evidence=evidence, scaled=self.scaled, quick=quick,
-            **wishes.without(gram.unseen).arguments,
-        )  # fmt: skip
+        options = SearchOptions(evidence, self.restarts, scaled=self.scaled, quick=quick)
+        return learn_order(gram.gram, gram.rows, knowledge.without(gram.unseen), rng, options)
 
     def learn(self, state: OneRoundState, rng: Rng, *, trial: bool = False) -> tuple[OneRoundState, Metrics]:
         """Search, and keep what was found."""
         found = self.search(state, rng, trial=trial)
-        learned = replace(
-            state, within=found.within, across=found.across, variance=found.variance, undirected=found.undirected,
-            score=found.score,
-        )  # fmt: skip
-        return learned, {"score": found.score, "edges": float(np.count_nonzero(found.within))}
+        kept = {name: getattr(found, name) for name in ("within", "across", "variance", "undirected", "score")}
+        return replace(state, **kept), {"score": found.score, "edges": float(np.count_nonzero(found.within))}
 
-    def _mean(self, state: OneRoundState) -> FloatArray:
-        mean: FloatArray = assemble(pooled_sums(state, trial=True)).mean + np.tile(state.centre, self.lags + 1)
-        return mean
-
-    def _wishes(self, names: Sequence[str]) -> Wishes:
-        return Wishes.read(tuple(names), self.lags, self.forbidden, self.required, self.tiers)
+    def _knowledge(self, names: Sequence[str]) -> PriorKnowledge:
+        return PriorKnowledge.read(tuple(names), self.lags, self.forbidden, self.required, self.tiers)
 
     def expects(self, state: OneRoundState, phase: str) -> Expect:
-        """Everything but what a client says of its own gain is needed only as a sum."""
-        return expected(state, phase, self.lags, 2 if self.compare else 1)
+        """Expect sums only, except for a client's own comparison."""
+        count, parts = len(state.variables), 2 if self.compare else 1
+        side = count * (self.lags + 1)
+        pairs = side * (side + 1) // 2
+        if phase == "centre":
+            fields = {
+                "counts": Spec((count,), low=0, high=1e12, description="how many values you have of each variable"),
+                "sums": Spec((count,), description="their sums"),
+                "incomplete": Spec((), "float", low=0, high=1, description="whether any cell or variable is missing"),
+            }
+        elif phase == "products":
+            rules, counts = ((), pairs) if state.pairwise else ((semidefinite,), 1)
+            fields = {
+                "counts": Spec((parts, counts), low=0, high=1e12, description="how many rows you have"),
+                "sums": Spec((parts, side), description="the sum of each variable and of its lags"),
+                "products": Spec((parts, pairs), rules=rules, description="sums of products of each two of them"),
+            }
+        elif phase == "compare":
+            fields = {
+                "alone": Spec((), "float", description="how well a model of your own predicts your held-out rows"),
+                "together": Spec((), "float", description="how well the common network predicts them"),
+                "rows": Spec((), "int", low=0, high=1e12, description="how many rows you held out"),
+            }
+        elif phase == "borrow":
+            about = "how well your rows are predicted when more or fewer rows of the others are borrowed"
+            fields = {"scores": Spec((len(SHARES),), description=about)}
+        else:
+            about = "how many edges your own network has within a time step"
+            fields = {"edges": Spec((), "float", low=0, description=about)}
+        return Expect(fields, sums=phase != "compare")
 
     @property
-    def late(self) -> Mapping[str, Late]:
+    def staleness(self) -> Mapping[str, Staleness]:
         """Sums about the agreed centre are added whenever they come."""
-        return {"products": "added"}
+        return {"products": "accumulate"}
 
     def benefit(self, state: OneRoundState) -> Mapping[str, Benefit]:
-        """Log-density of the held-out rows, alone and together."""
-        metric = "log-density of held-out rows, nats per row"
-        return {name: Benefit(metric, *said, higher_is_better=True) for name, said in state.comparisons.items()}
+        """Return the log-density of each client's held-out rows, alone and together."""
+        return {name: Benefit(METRIC, *both, higher_is_better=True) for name, both in state.comparisons.items()}
 
     def result(self, outcome: Outcome) -> FittedOneRound:
-        """The network, with what had to be mended said once."""
+        """Return the network; warn of columns and pairs of columns that could not be used as they are."""
         state: OneRoundState = outcome.state
-        gram = assemble(pooled_sums(state))
-        for line in mended(state, gram):
+        for line in repairs(state, state.pooled()):
             warnings.warn(line, stacklevel=4)
-        own = {
-            name: Network(state.as_shown(memory.within), state.as_shown(memory.across), state.shown)
-            for name, memory in outcome.memories.items()
-        }
-        network = Network(state.as_shown(state.within), state.as_shown(state.across), state.shown)
-        return FittedOneRound(outcome, network, own)
+        own = {name: state.network(memory) for name, memory in outcome.memories.items()}
+        return FittedOneRound(outcome, state.network(state), own)
+
+
+def column_sums(prepared: ClientTable, names: Sequence[str]) -> Message:
+    """Return how many values there are of each of all clients' variables, and their sums."""
+    table = prepared.table
+    own = [names.index(name) for name in table.features]
+    counts, sums = np.zeros(len(names)), np.zeros(len(names))
+    counts[own] = (~np.isnan(table.values)).sum(axis=0)
+    sums[own] = np.nansum(table.values, axis=0)
+    incomplete = float(prepared.incomplete or len(own) < len(names))
+    return Message({"counts": counts, "sums": sums, "incomplete": incomplete})
+
+
+def repairs(state: OneRoundState, gram: Gram) -> list[str]:
+    """Return what was done about constant columns and inconsistent pairwise moments, in words."""
+    count = len(state.variables)
+    lines = [
+        f"{state.variables[column % count]} at lag {column // count} does not vary in the rows that were summed: "
+        f"no edge {'from it' if column >= count else 'of it'} was considered"
+        for column in np.flatnonzero(gram.gram.diagonal() == 0).tolist()
+    ]
+    if gram.unseen is not None and gram.unseen.any():
+        first, second = np.argwhere(np.triu(gram.unseen))[0] % count
+        lines.append(
+            f"{int(np.triu(gram.unseen).sum())} pairs of columns were never seen together, like "
+            f"{state.variables[first]} and {state.variables[second]}: no edge between them was considered"
+        )
+    if gram.repaired < 0:
+        lines.append(
+            f"the pairwise moments did not fit together (smallest eigenvalue of their correlations "
+            f"{gram.repaired:.2g}); they were moved to the nearest that do"
+        )
+    return lines
+
+
+def semidefinite(products: FloatArray) -> str | None:
+    """Rule: each packed matrix of products is one that real rows can have."""
+    side = int((np.sqrt(8 * products.shape[1] + 1) - 1) / 2)
+    for values in np.linalg.eigvalsh(unpack(products, side)):
+        if values[0] < -1e-9 * max(abs(values[-1]), 1e-300):
+            return f"must be positive semidefinite, its smallest eigenvalue is {values[0]:g}"
+    return None

@@ -4,8 +4,8 @@ With Z = [W; A] the common weights, Z_k a client's own and T_k (the paper's W~_k
 
     min  sum_k l_k(Z_k) + mu |Z_k - T_k|^2 + lambda_W |W_k|_1 + lambda_A |A_k|_1   subject to  h(W_k) = 0,  T_k = Z.
 
-A client's own Z_k stays in its memory; what it sends is needed only as a sum. The stages of a fit stand in
-`cotempo.networks.staged`; this file is the algorithm, in the paper's order.
+A client's own Z_k stays in its memory; what it sends is needed only as a sum. This file is Algorithm 2 in the paper's
+order; the stages around its rounds stand in `cotempo.networks.admm.trial`.
 """
 
 from __future__ import annotations
@@ -15,31 +15,29 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from cotempo.data import Series
 from cotempo.federation import Answers, Message, Method, Metrics, Outcome, Spec, register
-from cotempo.networks.acyclicity import acyclicity
-from cotempo.networks.admm import Penalties, dual_step
-from cotempo.networks.compare import log_densities, unbiased
-from cotempo.networks.dynotears import penalised_step
+from cotempo.networks.admm.acyclicity import acyclicity
+from cotempo.networks.admm.dynotears import penalised_step
+from cotempo.networks.admm.penalties import Penalties
+from cotempo.networks.admm.trial import CYCLE_TOLERANCE, PAPER, SplitRows, TrialState, TrialThenFit
+from cotempo.networks.arrays import FloatArray
+from cotempo.networks.data.generate import make_networks
+from cotempo.networks.fdbnl import dual_step, penalty_step
 from cotempo.networks.fitted import FittedPersonal
-from cotempo.networks.generate import make_networks
-from cotempo.networks.moments import Moments, centre
+from cotempo.networks.moments import Gram
 from cotempo.networks.network import Network
-from cotempo.networks.staged import StagedMethod, StagedState
-from cotempo.networks.staged_client import STAGES, Prepared
 
-FloatArray = NDArray[np.float64]
 COUPLINGS = (0.0125, 0.05, 0.2, 0.8, 3.2)
-#: Shares of chance for lambda_W and lambda_A. A DAG leaves out half of the slice's pairs, so W needs less.
+#: Shares of the noise level for lambda_W and lambda_A. A DAG leaves out half of the slice's pairs, so W needs less.
 SPARSITIES = ((0.1, 0.35), (0.35, 0.7))
 
 
 @dataclass(frozen=True)
 class PFDBNLMemory:
-    """What a client keeps between rounds: its own Z_k, its copy T_k and their multiplier.
+    """A client's memory between rounds: its own Z_k, its copy T_k and their multiplier.
 
     All are `(candidates, side, variables)`. `penalty` is the rho_2 of the client's last round.
     """
@@ -52,40 +50,11 @@ class PFDBNLMemory:
 
 
 @register("cfPTN")
-class PFDBNL(StagedMethod):
+class PFDBNL(TrialThenFit):
     """Learn a network for every client, `fitted[client].network`, that borrows strength from the others'.
 
     The common network is `fitted.network`. With `fit(..., cohort=j)` only j clients take part in a round; the memory
     of the others stays as it is.
-
-    Parameters
-    ----------
-    lags
-        How many past time steps can act; 0 learns static networks.
-    coupling
-        mu of the paper: how strongly a client's own weights are pulled to the common ones, per average squared loss.
-    lambda_within, lambda_across
-        Sparsity of the edges within a time step and across time steps, per average squared loss. `"auto"` chooses
-        coupling and sparsity as `FDBNL` does: by how well the clients' own networks predict their held-out rows.
-    threshold, threshold_across
-        Weights below them are no edges, within a time step and across.
-    weighting
-        `"rows"`: a client counts in the common network as many times as it has rows; `"clients"`: once.
-    centred, scaled
-        Give every client an intercept of its own; divide every column by its pooled standard deviation about them, so
-        that units do not matter. `FDBNL` says when not to.
-    rounds
-        At most this many rounds a stage; one in which half of the clients take part counts half.
-    tolerance, cycle_tolerance
-        A stage ends when what moves and the mean of h(W_k) are below them.
-    cycle_growth, consensus_growth
-        Factors of rho_1 and rho_2 each whole round, phi_1 and phi_2 of the paper.
-    iterations, passes
-        Iterations of L-BFGS-B in one pass over a client's own problem, and passes, in one round; the next round goes on
-        from there.
-    compare
-        Hold out the last fifth of every client's rows first, to tell whether joining helped: what is learned together
-        against what the same method learns from the client's own rows.
 
     References
     ----------
@@ -105,55 +74,54 @@ class PFDBNL(StagedMethod):
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "cotempo": {},
         "paper": {
+            **PAPER,
             "coupling": 0.1,
             "lambda_within": 0.1,
             "lambda_across": 0.1,
-            "threshold": 0.3,
-            "threshold_across": 0.3,
-            "weighting": "clients",
-            "centred": False,
-            "scaled": False,
-            "cycle_growth": 1.6,
             "iterations": 100,
             "passes": 20,
         },
     }
 
-    coupling: Annotated[float, Field(gt=0)] | Literal["auto"] = "auto"
-    tolerance: float = Field(0.02, gt=0)
-    cycle_growth: float = Field(2.0, ge=1)
-    consensus_growth: float = Field(1.1, ge=1)
-    iterations: int = Field(10, ge=1)
-    passes: int = Field(1, ge=1)
+    tuned: ClassVar[tuple[str, ...]] = ("lambda_within", "lambda_across", "coupling")
+
+    coupling: Annotated[float, Field(gt=0)] | Literal["auto"] = Field(
+        "auto",
+        description="How strongly a client's own weights are pulled to the common ones, mu of the paper, per average "
+        "squared loss. ``auto`` chooses it with the sparsity, by how well clients' own networks predict.",
+    )
+    tolerance: float = Field(0.02, gt=0, description="A stage ends when the largest change is below it, and h too.")
+    consensus_growth: float = Field(1.1, ge=1, description="Factor of rho_2 each round, phi_2 of the paper.")
+    passes: int = Field(1, ge=1, description="Passes of L-BFGS-B over a client's own problem in one round.")
 
     @classmethod
     def example(cls) -> tuple[Method, dict[str, Series], None]:
-        """A small case for the contract suite."""
+        """Return a small case for the contract suite."""
         clients, _ = make_networks(variables=3, clients=4, samples=160, shared=0.8, seed=0)
         return cls(rounds=4), clients, None
 
     # At a client.
 
     def _solve(
-        self, common: Message, prepared: Sequence[Prepared], memories: Sequence[PFDBNLMemory | None]
+        self, common: Message, prepared: Sequence[SplitRows], memories: Sequence[PFDBNLMemory | None]
     ) -> list[tuple[Message, PFDBNLMemory]]:
         return [self._solve_one(common, data, memory) for data, memory in zip(prepared, memories, strict=True)]
 
     def _solve_one(
-        self, common: Message, prepared: Prepared, memory: PFDBNLMemory | None
+        self, common: Message, prepared: SplitRows, memory: PFDBNLMemory | None
     ) -> tuple[Message, PFDBNLMemory]:
         """Update the multiplier for the new Z, equation (13), then solve (10) and (11)."""
         stage, shared = common["stage"], common["shared"]
         if memory is None or memory.stage != stage:
             memory = PFDBNLMemory(stage, shared, shared, np.zeros_like(shared), 0.0)
-        moments = prepared.moments[stage]
+        gram = prepared.grams[stage]
         penalties = [Penalties(*one) for one in common["penalties"].tolist()]
         consensus = penalties[0].consensus  # the same for every candidate
         dual = dual_step(memory.dual, memory.tied, shared, memory.penalty)
-        gram = self._gram(moments, common["scale"])
+        per_row = self._per_row(gram, common["scale"])
         own = np.stack(
             [
-                own_step(gram, tied, start, mu, (within, across), one, self.iterations, self.passes)
+                own_step(per_row, tied, start, mu, (within, across), one, self.iterations, self.passes)
                 for tied, start, (within, across, mu), one in zip(
                     memory.tied, memory.own, common["candidates"].tolist(), penalties, strict=True
                 )
@@ -168,61 +136,54 @@ class PFDBNL(StagedMethod):
                 "gap": ((tied - shared) ** 2).sum(axis=(1, 2)),
                 "moved": ((own - memory.own) ** 2).sum(axis=(1, 2)),
             },
-            weight=moments.rows if self.weighting == "rows" else 1.0,
+            weight=gram.rows if self.weighting == "rows" else 1.0,
         )
         return message, PFDBNLMemory(stage, own, tied, dual, consensus)
 
     def _alone(self, candidates: FloatArray) -> FloatArray:
-        """A client by itself is tied to nobody: how strongly does not matter."""
+        """Return one coupling: a client alone has nobody to be tied to."""
         once: FloatArray = candidates[candidates[:, 2] == candidates[0, 2]]
         return once
 
-    def _centre(self, mean: FloatArray, prepared: Prepared) -> FloatArray:
-        parts = (prepared.moments[stage] for stage in STAGES)
-        return np.stack([part.sums / part.rows for part in parts]) if self.centred else mean
+    def _centre(self, mean: FloatArray, prepared: SplitRows) -> FloatArray:
+        return np.stack([gram.mean for gram in prepared.grams.values()]) if self.centred else mean
 
-    def _gram(self, own: Moments, scale: FloatArray) -> FloatArray:
-        """The Gram per row; about the client's own mean, because its network is its own as well."""
-        return centre(own, own.sums / own.rows if self.centred else np.zeros_like(own.sums), scale)
+    def _own_mean(self, gram: Gram) -> FloatArray:
+        """Return the client's own mean, because its network is its own as well."""
+        return gram.mean if self.centred else np.zeros_like(gram.mean)
 
-    def _judge(self, common: Message, prepared: Prepared, memory: PFDBNLMemory | None) -> FloatArray | None:
+    def _per_row(self, gram: Gram, scale: FloatArray) -> FloatArray:
+        return gram.per_row(self._own_mean(gram), scale)
+
+    def _held_out_density(self, common: Message, prepared: SplitRows, memory: PFDBNLMemory | None) -> FloatArray | None:
         if memory is None or memory.stage != "trial":
             return None
-        scale, moments = common["scale"], prepared.moments["trial"]
-        mean = moments.sums / moments.rows if self.centred else np.zeros_like(moments.sums)
-        gram = self._gram(moments, scale)
-        densities = []
-        for weights in memory.own:
-            squares = residual_squares(gram, self._network(weights))
-            network = self._network(weights, scale=scale)
-            variance = scale[: len(squares)] ** 2 * unbiased(squares, moments.rows, network)
-            densities.append(log_densities(prepared.judged, network, mean, variance))
-        return np.array(densities)
+        scale, gram = common["scale"], prepared.grams["trial"]
+        per_row = self._per_row(gram, scale)
+        found = [(weights, residual_squares(per_row, self._network(weights))) for weights in memory.own]
+        return self._densities(prepared.judged, found, self._own_mean(gram), scale, gram.rows)
 
     # At the server.
 
-    def _given(self) -> tuple[float | str, ...]:
-        return self.lambda_within, self.lambda_across, self.coupling
+    def _candidates(self, noise_level: float, unit: float, clients: int) -> FloatArray:
+        """Return triples of lambda_W, lambda_A and coupling, weakest coupling first.
 
-    def _candidates(self, chance: float, unit: float, clients: int) -> FloatArray:
-        """Triples of lambda_W, lambda_A and coupling, weakest coupling first.
-
-        A client's network rests on more rows than its own and fewer than all: chance is taken between both.
+        A client's network rests on more rows than its own and fewer than all: the noise level is taken in between.
         """
         given = (self.lambda_within, self.lambda_across)
-        chance *= clients**0.25
+        noise_level *= clients**0.25
         shares = SPARSITIES if "auto" in given else SPARSITIES[:1]
         couplings = COUPLINGS if self.coupling == "auto" else (self.coupling / unit,)
         return np.array(
             [
-                [*(chance * share if one == "auto" else one / unit for one, share in pairs), coupling]
+                [*(noise_level * share if one == "auto" else one / unit for one, share in pairs), coupling]
                 for coupling in couplings
                 for pairs in (tuple(zip(given, both, strict=True)) for both in shares)
             ]
         )
 
-    def _step(self, state: StagedState, answers: Answers, share: float) -> tuple[StagedState, Metrics, bool]:
-        """The server's problem (12), whose solution is a mean, then the penalties of equation (13)."""
+    def _step(self, state: TrialState, answers: Answers, share: float) -> tuple[TrialState, Metrics, bool]:
+        """Solve the server's problem (12), whose solution is a mean, then update the penalties by equation (13)."""
         shared, cycles = answers.mean("target"), answers.mean("cycles")
         size = np.maximum(1.0, np.linalg.norm(shared, axis=(1, 2)))
         moving = {
@@ -231,30 +192,26 @@ class PFDBNL(StagedMethod):
             "moved": float((np.sqrt(answers.mean("moved")) / size).max()),
         }
         grown = [
-            Penalties(*one).updated(h, self.cycle_growth**share, self.consensus_growth**share)
+            penalty_step(Penalties(*one), h, self.cycle_growth**share, self.consensus_growth**share)
             for one, h in zip(state.penalties.tolist(), cycles.tolist(), strict=True)
         ]
-        last = bool(cycles.max() <= self.cycle_tolerance and max(moving.values()) <= self.tolerance)
-        return (
-            replace(state, shared=shared, penalties=np.array(grown)),
-            {"cycles": float(cycles.max()), **moving},
-            last,
-        )
+        last = bool(cycles.max() <= CYCLE_TOLERANCE and max(moving.values()) <= self.tolerance)
+        stepped = replace(state, shared=shared, penalties=np.array(grown))
+        return stepped, {"cycles": float(cycles.max()), **moving}, last
 
-    def _solve_fields(self, state: StagedState) -> Mapping[str, Spec]:
+    def _solve_fields(self, state: TrialState) -> Mapping[str, Spec]:
         candidates, side, count = state.shared.shape
+        target = "your copy of the common network plus its multiplier"
         return {
-            "target": Spec(
-                (candidates, side, count), description="your copy of the common network plus its multiplier"
-            ),
+            "target": Spec((candidates, side, count), description=target),
             "cycles": Spec((candidates,), low=0, description="how far your own network is from having no cycles"),
             "gap": Spec((candidates,), low=0, description="how far your copy is from the common network"),
             "moved": Spec((candidates,), low=0, description="how far your own network moved in this round"),
         }
 
     def result(self, outcome: Outcome) -> FittedPersonal:
-        """Every client's own network, out of its memory, beside the common one."""
-        state: StagedState = outcome.state
+        """Return every client's own network, from its memory, beside the common one."""
+        state: TrialState = outcome.state
         scale = state.scale[1]
         own = {
             name: self._network(memory.own[0], state.variables, scale)
@@ -280,7 +237,6 @@ def own_step(
 
     Examples
     --------
-    >>> import numpy as np
     >>> gram = np.array([[1.0, 0.5], [0.5, 1.25]])
     >>> own_step(gram, np.zeros((2, 2)), np.zeros((2, 2)), 0.5, (0.1, 0.1), Penalties(1e6)).round(1).tolist()
     [[0.0, 0.2], [0.0, 0.0]]
@@ -299,7 +255,7 @@ def tied_step(
 
 
 def residual_squares(gram: FloatArray, network: Network) -> FloatArray:
-    """Mean square of each variable's residual, from the Gram per row."""
+    """Return the mean square of each variable's residual, from the Gram per row."""
     count = len(network.variables)
     weights = np.vstack([network.within, network.across.reshape(-1, count)])
     error = np.vstack([np.eye(count), np.zeros((len(weights) - count, count))]) - weights

@@ -1,4 +1,4 @@
-"""Write the report: a picture, a number, then the details. Nothing is loaded from anywhere, nothing can run."""
+"""`write_report`: one HTML page about a result. It loads nothing and runs nothing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import jinja2
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from cotempo.runs.folder import environment
+from cotempo.runs.records import environment
 from cotempo.storage.files import write_whole
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def write_report(fitted: Fitted, path: Path, truth: Any = None) -> Path:
-    """Write a page about a result, with the truth beside it where it is known."""
+    """Write a page about a result, with scores against the truth if it is known."""
     return write_pages([describe(fitted, truth)], path)
 
 
@@ -35,7 +35,7 @@ def write_pages(sections: list[dict[str, Any]], path: Path) -> Path:
 
 
 def describe(fitted: Fitted, truth: Any = None) -> dict[str, Any]:
-    """Everything the page says about a result."""
+    """Return everything the page says about a result."""
     history = fitted.history
     figures = {**fitted.figures(truth), **progress_figure(history)}
     phases: dict[str, dict[str, Any]] = {}
@@ -46,25 +46,16 @@ def describe(fitted: Fitted, truth: Any = None) -> dict[str, Any]:
         entry["up"] += sum(record["received"].values())
         entry["down"] += sum(record["sent"].values())
     return {
-        "method": type(fitted.method).__name__,
-        "about": (type(fitted.method).__doc__ or "").strip().splitlines()[0],
+        **fitted.summary(truth),
+        "about": (type(fitted.method).__doc__ or "").strip().partition("\n")[0],
         "parameters": fitted.method.model_dump(mode="json"),
-        "clients": fitted.names,
-        "rounds": fitted.rounds,
-        "seconds": sum(record["seconds"] for record in history),
         "phases": phases,
-        "scores": dict(fitted.scores(truth)) if truth is not None else {},
-        "benefit": fitted.benefit,
-        "helped": sum(benefit.helped for benefit in fitted.benefit.values()),
-        "failures": fitted.failures,
-        "metrics": history[-1]["metrics"] if history else {},
         "figures": {title: embed(figure) for title, figure in figures.items()},
-        "digest": fitted.digest,
     }
 
 
 def progress_figure(history: tuple[Mapping[str, Any], ...]) -> dict[str, Figure]:
-    """Every metric that was watched over more than two steps, one small panel each."""
+    """Plot every metric with more than two values, one small panel each."""
     series: dict[str, list[tuple[int, float]]] = {}
     for record in history:
         for name, value in record["metrics"].items():
@@ -86,7 +77,7 @@ def progress_figure(history: tuple[Mapping[str, Any], ...]) -> dict[str, Figure]
 
 
 def embed(figure: Figure) -> str:
-    """A figure as a data address; inside an image nothing in it can run."""
+    """Return a figure as a data URL; scripts inside an image do not run."""
     buffer = io.BytesIO()
     with rc_context({"svg.hashsalt": "cotempo", "svg.fonttype": "path"}):
         figure.savefig(buffer, format="svg", metadata={"Date": None})
@@ -94,7 +85,7 @@ def embed(figure: Figure) -> str:
 
 
 def number(value: Any) -> str:
-    """A number for people: four digits; sizes and counts whole."""
+    """Format a number: integers in full, others with four digits."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
     return f"{value:,}" if isinstance(value, int) else f"{value + 0.0:.4g}"  # no minus before a zero

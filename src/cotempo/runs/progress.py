@@ -1,22 +1,18 @@
-"""A progress bar that listens to the loop; silent where nobody watches."""
+"""`show`: a progress bar that listens to the loop."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from cotempo.federation.method import Method
-from cotempo.federation.rounds import Progress as Step
+from cotempo.federation.rounds import Step
 
 
-def show(steps: Iterable[Step], method: Method, visible: bool | None = None) -> Iterator[Step]:
-    """Pass steps through and show round, phase and metrics on standard error meanwhile."""
-    if not (sys.stderr.isatty() if visible is None else visible):
-        yield from steps
-        return
+def show(steps: Iterable[Step], method: Method) -> Iterator[Step]:
+    """Yield the steps unchanged, showing round, phase and metrics on standard error."""
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),

@@ -1,30 +1,36 @@
-"""`fit`, `resume` and `dry_run`: what people call. They wire a method, an engine and a run folder to the one loop."""
+"""`fit`, `run`, `resume` and `dry_run`, which people call; `Run` connects method, engine and folder to the loop."""
 
 from __future__ import annotations
 
 import re
+import sys
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from cotempo.data import READERS, Table
-from cotempo.devices import need_device
-from cotempo.engines import open_engine
+from cotempo.devices import Device, need_device
+from cotempo.engines.inprocess import InProcess
+from cotempo.engines.settings import EngineSettings, engine_settings
 from cotempo.errors import CotempoError, DataError, ParameterError, Problem, RunError
 from cotempo.federation.engine import Engine
 from cotempo.federation.exchange import Expect
-from cotempo.federation.fitted import Fitted, Outcome
+from cotempo.federation.fitted import Outcome
 from cotempo.federation.message import Message
 from cotempo.federation.method import Method
-from cotempo.federation.participation import Participation
+from cotempo.federation.participation import EVERYONE, Participation
+from cotempo.federation.reducers import PlainReducer, Reducer
 from cotempo.federation.rng import Rng
-from cotempo.federation.rounds import Checkpoint, opening, pose, rounds
+from cotempo.federation.rounds import Checkpoint, LoopOptions, initial_checkpoint, make_questions, rounds
+from cotempo.federation.shields import Shield
 from cotempo.federation.simulated_time import Delays, Timed, asynchronous_rounds, timed_rounds
 from cotempo.runs.experiment import Experiment, load_clients, load_truth
-from cotempo.runs.folder import RunFolder, describe_step, read_lines
+from cotempo.runs.folder import RunFolder
 from cotempo.runs.progress import show
+from cotempo.runs.records import describe_step, read_lines
 from cotempo.threads import limit_threads
 
 
@@ -33,19 +39,21 @@ def fit(
     clients: Mapping[str, Any] | None = None,
     *,
     public: Any = None,
-    engine: str = "inprocess",
-    server: str | Path | None = None,
+    engine: str | EngineSettings = "inprocess",
     seed: int = 0,
     run: str | Path | None = None,
-    participants: Sequence[str] = (),
-    share_result: bool = False,
-    workers: int = 0,
-    batched: bool | None = None,
-    deadline: float | None = None,
-    threads: int = 1,
     cohort: int | Participation | None = None,
     quorum: float = 0.5,
     progress: bool | None = None,
+    shields: Sequence[Shield] = (),
+    reducer: Reducer | None = None,
+    workers: int | None = None,
+    batched: bool | None = None,
+    deadline: float | None = None,
+    threads: int | None = None,
+    server: str | Path | None = None,
+    participants: Sequence[str] | None = None,
+    share_result: bool | None = None,
 ) -> Any:
     """Learn from the clients and return a new fitted object; the method stays as it is.
 
@@ -56,75 +64,74 @@ def fit(
     public
         A table the server may see, for methods that use one.
     engine
-        Where clients run: `inprocess`, `flower-simulation` or `flower`.
-    server
-        On the engine `flower`, the server's folder as `cotempo provision` made it.
-    participants
-        On the engine `flower`, the sites that take part; all that were provisioned by default.
-    share_result
-        On the engine `flower`, send the final state to the sites, so that each can use its own model there.
+        Where clients run: `inprocess`, `flower-simulation`, `flower`, or an engine's settings.
     seed
         Decides every random number: the same seed gives the same bits.
     run
-        A new folder to keep the run in, so that it can be looked at and resumed; without it nothing is written.
-    workers
-        Processes to spread the clients over; with 0, `inprocess` calls them directly in this process, and
-        `flower-simulation` takes as many as there are cores.
-    batched
-        Whether methods that can answer for the whole cohort at once do so: by default with direct calls, the only ones
-        where they can. Batched and looped runs agree within rounding, not in bits.
-    deadline
-        Seconds a client may take for an answer; not for direct calls, which cannot be cut short.
-    threads
-        Threads each process may use, at most as many as there are cores; sites across organisations use one.
+        A new folder to keep the run in, so that it can be inspected and resumed; without it nothing is written.
     cohort
         How many clients take part in a round, or a `Participation`; everyone by default.
     quorum
         The share of the asked clients whose answers must count; below it the run pauses with `QuorumError`.
     progress
         Show a progress bar; by default when standard error is a terminal.
+    shields
+        Applied to every message between client and server, in this order; the validator always is.
+    reducer
+        How replies become answers; by default a list or a weighted sum, as the method expects.
+    workers, batched, deadline, threads
+        Options of the engines on this machine; see `InProcessSettings` and `SimulationSettings`.
+    server, participants, share_result
+        Options of the engine `flower`; see `FlowerSettings`.
     """
-    experiment = Experiment(
-        name=re.sub(r"[^\w .-]", "-", Path(run).name).strip(" .-") or "run" if run else type(method).__name__,
-        seed=seed,
-        method=type(method).__name__,
-        parameters=parameters_of(method),
-        cohort=_cohort(cohort),
-        quorum=quorum,
-        engine={
-            "name": engine, "workers": workers, "batched": batched, "deadline": deadline, "threads": threads,
-            "server": None if server is None else str(server), "participants": tuple(participants),
-            "share_result": share_result,
-        },
+    settings = engine_settings(
+        engine, workers=workers, batched=batched, deadline=deadline, threads=threads,
+        server=None if server is None else str(server), participants=participants, share_result=share_result,
     )  # fmt: skip
-    return run_experiment(experiment, clients or {}, method=method, public=public, run=run, progress=progress)
+    options = LoopOptions(
+        public=_public(public, method),
+        seed=seed,
+        participation=Participation(cohort) if isinstance(cohort, int) else cohort or EVERYONE,
+        quorum=quorum,
+        run_id=uuid.uuid4().hex,
+        shields=tuple(shields),
+        reducer=reducer or PlainReducer(),
+    )
+    tables = _tables(settings, method, clients or {})
+    started = Run(method, tables, settings, options)
+    if run is not None:
+        started = started.kept_in(run, _experiment(run, started))
+    return started.start(progress)
 
 
-def run_experiment(
-    experiment: Experiment,
+def run(
+    experiment: str | Path | Experiment,
     clients: Mapping[str, Any] | None = None,
     *,
     truth: Any = None,
-    method: Method | None = None,
     public: Any = None,
     run: str | Path | None = None,
     progress: bool | None = None,
 ) -> Any:
-    """Run an experiment from its start; clients, and the truth behind them, come from its `[data]` unless given."""
-    method = method or experiment.make_method()
-    tables, truth = _tables(experiment, method, clients, truth)
-    public = None if public is None else _table("public", public, method.kind)
-    folder = None
-    if run is not None:
-        folder = RunFolder.create(run, experiment.to_dict(), _fingerprints(tables, public))
-    try:
-        identity = folder.identity if folder else uuid.uuid4().hex
-        with _at_work(experiment, method, tables, folder, identity) as engine:
-            return _drive(experiment, method, engine, folder, None, public, progress, identity, truth)
-    except Exception:
-        if folder and not folder.has_begun:
-            folder.discard()  # so that the same command works once its mistake is mended
-        raise
+    """Run an experiment from its start and return the fitted object.
+
+    Parameters
+    ----------
+    experiment
+        The path of an experiment file, or an `Experiment`.
+    clients, truth
+        The clients' tables and the truth behind them, if known; by default from the experiment's ``[data]``.
+    public, run, progress
+        As of `fit`.
+    """
+    experiment = experiment if isinstance(experiment, Experiment) else Experiment.from_file(experiment)
+    method = experiment.make_method()
+    if clients is None:
+        clients, truth = load_clients(experiment)
+    tables = _tables(experiment.engine, method, clients)
+    options = _options(experiment, _public(public, method), uuid.uuid4().hex)
+    started = Run(method, tables, experiment.engine, options, truth)
+    return (started if run is None else started.kept_in(run, experiment)).start(progress)
 
 
 def resume(
@@ -135,44 +142,143 @@ def resume(
     engine: str | None = None,
     server: str | Path | None = None,
     progress: bool | None = None,
+    shields: Sequence[Shield] = (),
+    reducer: Reducer | None = None,
 ) -> Any:
-    """Go on with a run from its newest whole checkpoint, to the same bits as if it had never stopped.
+    """Continue a run from its newest intact checkpoint, to the same bits as if it had never stopped.
 
-    Clients are read again from where the experiment says they are, unless they are given; tables that differ from
-    those the run was begun on are refused. `server` says where the server's folder is now, if it was moved.
+    Parameters
+    ----------
+    run
+        The run's folder.
+    clients
+        The tables the run was started on; by default they are read again from where the experiment says. Other tables
+        are refused.
+    engine, server
+        Replace the engine, and say where the server's folder is now if it was moved.
+    public, progress, shields, reducer
+        As of `fit`; give those the run was started with.
     """
     folder = RunFolder.reopen(run)
     with closing(folder):
-        begun = Experiment.from_dict(folder.experiment)
-        experiment = begun.on(engine=engine, server=server)
-        if begun.is_remote != experiment.is_remote:
-            raise RunError(f"{run} must go on where its clients' memories are, on the engine {begun.engine.name}")
+        before = Experiment.from_dict(folder.experiment)
+        experiment = before.on(engine=engine, server=server)
+        if before.is_remote != experiment.is_remote:
+            raise RunError(f"{run} must continue where its clients' memories are, on the engine {before.engine.name}")
         method = experiment.make_method()
-        tables, truth = _tables(experiment, method, clients, None if clients is None else load_truth(experiment))
-        public = None if public is None else _table("public", public, method.kind)
-        _same_data(folder.fingerprints, _fingerprints(tables, public))
-        start = folder.latest(method)
-        folder.rewind(start.step if start else 0)
-        with _at_work(experiment, method, tables, folder, folder.identity) as place:
-            if start:
-                place.restore(start.memories, start.ledger)
-            return _drive(experiment, method, place, folder, start, public, progress, folder.identity, truth)
+        clients, truth = load_clients(experiment) if clients is None else (clients, load_truth(experiment))
+        tables = _tables(experiment.engine, method, clients)
+        options = _options(experiment, _public(public, method), folder.identity)
+        options = replace(options, shields=tuple(shields), reducer=reducer or PlainReducer())
+        stopped = Run(method, tables, experiment.engine, options, truth, folder)
+        _require_same_data(folder.fingerprints, stopped.fingerprints)
+        return stopped.resume(progress)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run: a method on its tables, the engine and options it runs with, and the folder it is kept in, if any.
+
+    `truth` is what generated data were made from, for the report.
+    """
+
+    method: Method
+    tables: Mapping[str, Table]
+    engine: EngineSettings
+    options: LoopOptions
+    truth: Any = None
+    folder: RunFolder | None = None
+
+    @property
+    def fingerprints(self) -> dict[str, Any]:
+        """Hashes of the tables, by which a resume on other data is refused."""
+        prints = {"clients": {name: table.fingerprint() for name, table in self.tables.items()}}
+        public = self.options.public
+        return prints if public is None else {**prints, "public": public.fingerprint()}
+
+    def kept_in(self, path: str | Path, experiment: Experiment) -> Run:
+        """Return the run with a new folder, which says what is run."""
+        folder = RunFolder.create(path, experiment.to_dict(), self.fingerprints)
+        return replace(self, folder=folder, options=replace(self.options, run_id=folder.identity))
+
+    def start(self, progress: bool | None = None) -> Any:
+        """Run from the start; a folder in which nothing was stored before an error is removed again."""
+        try:
+            return self._run(None, progress)
+        except Exception:
+            if self.folder and not self.folder.has_started:
+                self.folder.discard()  # so that the same command works once its mistake is fixed
+            raise
+
+    def resume(self, progress: bool | None = None) -> Any:
+        """Continue from the folder's newest intact checkpoint, or start if it has none."""
+        assert self.folder is not None  # the function `resume` opened it
+        start = self.folder.latest(self.method)
+        self.folder.rewind(start.step if start else 0)
+        return self._run(start, progress)
+
+    def _run(self, start: Checkpoint | None, progress: bool | None) -> Any:
+        with self._open_engine() as engine:
+            if start is None:
+                start = initial_checkpoint(self.method, engine, self.options)
+                if self.folder:
+                    self.folder.checkpoint(start)
+            else:
+                engine.restore(start.memories, start.ledger)
+            return self._run_loop(engine, start, progress)
+
+    @contextmanager
+    def _open_engine(self) -> Iterator[Engine]:
+        device: Device = getattr(self.method, "device", "cpu")
+        if device != "cpu" and not self.engine.is_remote:
+            need_device(device)  # refused here, not by every client in turn
+        try:
+            with limit_threads(self.engine.threads):
+                options = self.options
+                engine = self.engine.open(
+                    self.method, self.tables, seed=options.seed, run=options.run_id, shields=options.shields
+                )
+                with closing(engine):
+                    yield engine
+        finally:
+            if self.folder:
+                self.folder.close()
+
+    def _run_loop(self, engine: Engine, start: Checkpoint, progress: bool | None) -> Any:
+        """Run the loop to its end, and store what was learned."""
+        history: list[dict[str, Any]] = []
+        state, ledger = start.state, dict(start.ledger)
+        steps = rounds(self.method, engine, self.options, start=start, recorder=self.folder)
+        if sys.stderr.isatty() if progress is None else progress:
+            steps = show(steps, self.method)
+        for step in steps:
+            if not self.folder:
+                history.append(describe_step(step))
+            state = step.state
+            ledger |= step.answers.versions
+        if self.folder:
+            history = read_lines(self.folder.path / "log.jsonl")
+        engine.finish(state, ledger)
+        schemas = engine.schemas(engine.names())
+        fitted = self.method.result(Outcome(self.method, state, schemas, engine.memories(ledger), tuple(history)))
+        if self.folder:
+            fitted.save(self.folder.path / "result")
+            fitted.report(self.folder.path / "report.html", truth=self.truth)
+        return fitted
 
 
 def dry_run(
     method: Method, clients: Mapping[str, Any], *, public: Any = None, seed: int = 0
 ) -> dict[str, tuple[Message, Expect]]:
-    """Make every client's first message and return it, with what it is said to be; nothing is absorbed or kept."""
-    tables = _here(method, clients)
-    public = None if public is None else _table("public", public, method.kind)
-    engine = open_engine("inprocess", method, tables, seed=seed)
-    first = opening(method, engine, public=public, seed=seed, participation=Participation())
+    """Return every client's first message and what it is expected to be; nothing is absorbed or stored."""
+    engine = InProcess(method, _local_tables(method, clients), seed=seed)
+    first = initial_checkpoint(method, engine, LoopOptions(public=_public(public, method), seed=seed))
     ask = method.ask(first.state, first.cohort, Rng(seed, "server", 1, "ask"))
     if ask is None or not ask.to:
         return {}
     expect = method.expects(first.state, ask.phase)
     messages = {}
-    for reply in engine.exchange(pose(ask, "dry-run", 1, 1, [{}])):
+    for reply in engine.exchange(make_questions(ask, "dry-run", 1, 1, [{}])):
         if reply.message is None:
             raise CotempoError(f"a client could not answer: {reply.failure}") from reply.cause
         messages[reply.client] = (reply.message, expect)
@@ -189,17 +295,17 @@ def simulate_delays(
     public: Any = None,
     seed: int = 0,
 ) -> list[Timed]:
-    """Learn with clients that take their time, in simulated seconds, and return every step with when it ended.
+    """Learn from slow clients in simulated time, and return every step with the second it ended.
 
     Parameters
     ----------
     delays
         How long clients take.
     buffer
-        Go on as soon as this many answers are there, for methods that allow it; with ``"auto"``, as many as come from
-        clients whose last answer took at most twice the median. `None` waits for everyone asked.
+        Continue as soon as this many answers are there, for methods that allow it; with ``"auto"``, as many as
+        come from clients whose last answer took at most twice the median. `None` waits for everyone asked.
     concurrency
-        How many clients are at work at a time; everyone by default.
+        How many clients work at a time; everyone by default.
 
     Examples
     --------
@@ -212,107 +318,55 @@ def simulate_delays(
     >>> [step.seconds for step in ct.simulate_delays(method, clients, delays=slow, buffer=4)]
     [1.0, 2.0, 3.0]
     """
-    tables = _here(method, clients)
-    public = None if public is None else _table("public", public, method.kind)
+    tables = _local_tables(method, clients)
     seconds = delays.among(tables, seed)
+    options = LoopOptions(public=_public(public, method), seed=seed, participation=Participation(concurrency))
     with limit_threads(1):
-        engine = open_engine("inprocess", method, tables, seed=seed)
+        engine = InProcess(method, tables, seed=seed)
         if buffer is None:
-            who = Participation(concurrency)
-            return list(timed_rounds(method, engine, seconds, public=public, seed=seed, participation=who))
-        return list(
-            asynchronous_rounds(
-                method, engine, seconds, buffer=buffer, concurrency=concurrency, public=public, seed=seed
-            )
-        )
-
-
-@contextmanager
-def _at_work(
-    experiment: Experiment, method: Method, tables: Mapping[str, Table], folder: RunFolder | None, run: str
-) -> Iterator[Engine]:
-    settings = experiment.engine
-    if not experiment.is_remote:
-        need_device(getattr(method, "device", "cpu"))  # refused here, not by every client in turn
-    with limit_threads(settings.threads):
-        engine = open_engine(
-            settings.name, method, tables, seed=experiment.seed, workers=settings.workers, batched=settings.batched,
-            deadline=settings.deadline, threads=settings.threads, server=settings.server,
-            participants=settings.participants, share_result=settings.share_result, run=run,
-        )  # fmt: skip
-        try:
-            yield engine
-        finally:
-            engine.close()
-            if folder:
-                folder.close()
-
-
-def _drive(
-    experiment: Experiment,
-    method: Method,
-    engine: Engine,
-    folder: RunFolder | None,
-    start: Checkpoint | None,
-    public: Table | None,
-    progress: bool | None,
-    run: str,
-    truth: Any,
-) -> Fitted:
-    """Run the loop to its end, and keep what came of it."""
-    history: list[dict[str, Any]] = []
-    who = experiment.participation
-    if start is None:
-        start = opening(method, engine, public=public, seed=experiment.seed, participation=who)
-        if folder:
-            folder.checkpoint(start)
-    state, ledger = start.state, dict(start.ledger)
-    steps = rounds(
-        method, engine, public=public, seed=experiment.seed, participation=who, quorum=experiment.quorum,
-        run=run, keeper=folder, start=start,
-    )  # fmt: skip
-    for step in show(steps, method, progress):
-        if not folder:
-            history.append(describe_step(step))
-        state = step.state
-        ledger |= step.answers.versions
-    if folder:
-        history = read_lines(folder.path / "log.jsonl")
-    engine.finish(state, ledger)
-    schemas = engine.schemas(engine.names())
-    fitted = method.result(Outcome(method, state, schemas, engine.memories(ledger), tuple(history)))
-    if folder:
-        fitted.save(folder.path / "result")
-        fitted.report(folder.path / "report.html", truth=truth)
-    return fitted
+            return list(timed_rounds(method, engine, seconds, options))
+        return list(asynchronous_rounds(method, engine, seconds, options, buffer=buffer, concurrency=concurrency))
 
 
 def parameters_of(method: Method) -> dict[str, Any]:
-    """A method's hyperparameters as plain values."""
+    """Return a method's hyperparameters as plain values."""
     return {name: value for name, value in method.model_dump(mode="json").items() if value is not None}
 
 
-def _tables(
-    experiment: Experiment, method: Method, clients: Mapping[str, Any] | None, truth: Any
-) -> tuple[dict[str, Table], Any]:
-    """Return the clients' tables, none where they are at their own places, and the truth behind them if it is known."""
-    if experiment.is_remote:
-        if clients:
-            raise ParameterError("clients must not be given on the engine flower: sites hold their own tables")
-        return {}, None
-    if clients is None:
-        clients, truth = load_clients(experiment)
-    return _here(method, clients), truth
+def _experiment(folder: str | Path, run: Run) -> Experiment:
+    """Return the content of the experiment file of a run that was not started from one."""
+    return Experiment(
+        name=re.sub(r"[^\w .-]", "-", Path(folder).name).strip(" .-") or "run",
+        seed=run.options.seed,
+        method=type(run.method).__name__,
+        parameters=parameters_of(run.method),
+        cohort=run.options.participation,
+        quorum=run.options.quorum,
+        engine=run.engine,
+    )
 
 
-def _here(method: Method, clients: Mapping[str, Any]) -> dict[str, Table]:
+def _options(experiment: Experiment, public: Table | None, identity: str) -> LoopOptions:
+    return LoopOptions(public, experiment.seed, experiment.cohort, experiment.quorum, identity)
+
+
+def _tables(engine: EngineSettings, method: Method, clients: Mapping[str, Any]) -> dict[str, Table]:
+    """Return the clients' tables; none if sites hold them."""
+    if not engine.is_remote:
+        return _local_tables(method, clients)
+    if clients:
+        raise ParameterError(f"clients must not be given on the engine {engine.name}: sites hold their own tables")
+    return {}
+
+
+def _local_tables(method: Method, clients: Mapping[str, Any]) -> dict[str, Table]:
     if not isinstance(clients, Mapping) or not clients:
         raise DataError("clients must be a mapping from client name to table with at least one client")
     return {str(name): _table(str(name), clients[name], method.kind) for name in sorted(clients)}
 
 
 def _table(name: str, value: Any, kind: str) -> Table:
-    """A table as it is; any dataframe is read, its errors named by client."""
+    """Return a table as it is; any other dataframe is read, and its errors name the client."""
     if isinstance(value, Table):
         return value
     try:
@@ -325,28 +379,19 @@ def _table(name: str, value: Any, kind: str) -> Table:
     return table
 
 
-def _cohort(cohort: int | Participation | None) -> dict[str, int] | None:
-    if cohort is None:
-        return None
-    if isinstance(cohort, int):
-        cohort = Participation(size=cohort)
-    return {"size": cohort.size, "period": cohort.period} if cohort.size else None
+def _public(value: Any, method: Method) -> Table | None:
+    return None if value is None else _table("public", value, method.kind)
 
 
-def _fingerprints(tables: Mapping[str, Table], public: Table | None) -> dict[str, Any]:
-    prints = {"clients": {name: table.fingerprint() for name, table in tables.items()}}
-    return prints if public is None else {**prints, "public": public.fingerprint()}
-
-
-def _same_data(before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """The same tables give the same bits; others would give something that is neither run."""
+def _require_same_data(before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Raise `DataError` on other tables, from which a mixture of two runs would come."""
     first, second = before.get("clients", {}), now["clients"]
     problems = [
-        Problem("the table must be the one the run was begun on, it has changed, is new or is missing", client=name)
+        Problem("the table must be the one the run was started on, it has changed, is new or is missing", client=name)
         for name in sorted({*first, *second})
         if first.get(name) != second.get(name)
     ]
     if before.get("public") != now.get("public"):
-        problems.append(Problem("the public table must be the one the run was begun on, or none if it had none"))
+        problems.append(Problem("the public table must be the one the run was started on, or none if it had none"))
     if problems:
         raise DataError(problems)

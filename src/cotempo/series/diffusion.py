@@ -15,9 +15,9 @@ from cotempo.federation import Rng
 from cotempo.series.filling.calibration import calibrate
 from cotempo.series.filling.corrected import CorrectedStage, passes, train_imputers
 from cotempo.series.filling.factor_models import FactorModels
-from cotempo.series.filling.gates import prove
+from cotempo.series.filling.gates import prove, take_best
 from cotempo.series.filling.residual_noise import add_imputation_errors, imputation_errors
-from cotempo.series.filling.stages import FactorStage, Filler, NetworkStage, Stage
+from cotempo.series.filling.stages import FactorStage, Filler, NetworkStage
 from cotempo.series.fitted import SeriesModel
 from cotempo.series.moments.windowed import learn, usual_window
 from cotempo.series.nn.parameters import NetworkState
@@ -67,10 +67,6 @@ class SeriesDiffusion(SeriesSettings):
         settings = self.model_copy(update={"window": min(self.window, max(rows.lengths))})
         rng, whole = Rng(seed, "series"), Scale.of(rows.values)
 
-        def trust(*stages: Stage) -> Filler:
-            """Make a filler that trusts window moments until something is proven better."""
-            return replace(Filler.closed(scale, stages, trusted="moments"), season=season)
-
         kept, held = rows.split(min(max(HELD_ROWS / len(rows.values), LEAST_HELD), MOST_HELD), settings.window)
         season = find_season(kept, held, settings, rng("season"))
         scale = Scale.of(season.remove(rows).values)
@@ -79,13 +75,14 @@ class SeriesDiffusion(SeriesSettings):
         factors = FactorModels.of(scaled, scale)
         window = usual_window(len(table.features), 4 * settings.window)
         moments, _, _ = learn(scaled, window)
-        base, _ = prove(trust(moments, FactorStage(factors)), held, settings, rng("base"))
+        base = Filler.closed(scale, (FactorStage(factors), moments), trusted="moments")
+        base = take_best(replace(base, season=season), held, settings, rng("base"))
         correction, own = train_imputers(settings, base, scaled, unseen, factors, rng)
         corrected, networks = CorrectedStage(base, factors, correction), NetworkStage(factors, None, own)
-        filler, halves = prove(trust(corrected, networks), held, settings, rng("gates"))
+        filler, halves = prove(base.followed_by(corrected, networks), held, settings, rng("gates"))
         # What is proven is learned again, from the rows set apart, too.
         latest, _, _ = learn(bare.inner(rows), window)
-        corrected = replace(corrected, base=replace(base, stages=(latest, FactorStage(factors))))
+        corrected = replace(corrected, base=replace(base, stages=(FactorStage(factors), latest)))
         filler = replace(filler, stages=(corrected, networks))
         missing = np.isnan(rows.values)
         errors = imputation_errors(filler, rows, settings, rng("errors")) if missing.any() else rows.values[:0]

@@ -16,8 +16,8 @@ from cotempo.series.moments.gaussian import Gaussian
 from cotempo.series.moments.model_choice import calibrate
 from cotempo.series.moments.moments import Units, sum_units
 from cotempo.series.moments.windowed import learn, usual_window
-from cotempo.series.settings import Parameters
 from cotempo.series.windows import Floats, SeriesRows
+from cotempo.settings import Settings
 
 WINDOW = Field(
     None, ge=4, description="Rows of a window; when left out as many as make 680 cells, at least 4 and at most 97."
@@ -30,7 +30,7 @@ SWEEPS = Field(
 )
 
 
-class SeriesMoments(Parameters):
+class SeriesMoments(Settings):
     """Fill one owner's series by the conditional mean of a Gaussian process, fitted to sums of window moments.
 
     The process has the moments of windows of a few rows (`Gaussian`), drawn to a random walk, whose conditional mean

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
 from cotempo.devices import Device
-from cotempo.errors import ParameterError
-from cotempo.federation.method import explain
 from cotempo.series.nn.parameters import Schedule
+from cotempo.settings import Settings
 
 if TYPE_CHECKING:
     from cotempo.series.nn.backbone import Backbone
@@ -19,19 +18,7 @@ if TYPE_CHECKING:
     from cotempo.series.nn.token_imputer import TokenImputer
 
 
-class Parameters(BaseModel):
-    """Frozen hyperparameters; one that is wrong or unknown raises `ParameterError`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
-
-    def __init__(self, **parameters: Any):
-        try:
-            super().__init__(**parameters)
-        except ValidationError as error:
-            raise ParameterError(explain(error, type(self).__name__, type(self).model_fields)) from None
-
-
-class SeriesSettings(Parameters):
+class SeriesSettings(Settings):
     """Sizes of the networks and how they are trained."""
 
     window: int = Field(24, ge=4, description="Rows in a generated window.")

@@ -4,13 +4,13 @@ from cotempo.social.attacks import Attacked, Backdoor, ParameterNoise, SignFlip
 from cotempo.social.baselines import APPLE, SFL, Ditto, FedALA, FedAvg, FedProx, Local, PerFedAvg
 from cotempo.social.clustering import cluster_scores
 from cotempo.social.dame import DAMe
-from cotempo.social.detecting import Detector
-from cotempo.social.detection import Detection
-from cotempo.social.detector import EventDetector
-from cotempo.social.encoder import CharacterEncoder
-from cotempo.social.encoder_cache import CachedEncoder
+from cotempo.social.detector.detection import Detection
+from cotempo.social.detector.method import EventDetector
+from cotempo.social.detector.model import Detector
+from cotempo.social.encoders.cache import CachedEncoder
+from cotempo.social.encoders.characters import CharacterEncoder
+from cotempo.social.encoders.pretrained import OnnxEncoder, SentenceEncoder
 from cotempo.social.fitted import EventModel
-from cotempo.social.pretrained import OnnxEncoder, SentenceEncoder
 
 __all__ = [
     "APPLE",

@@ -1,24 +1,24 @@
-"""What a malicious client does here: noise or flipped signs in its uploads, a trigger in its texts."""
+"""`Attacked`, an engine with malicious clients: noise or flipped signs in uploads, a trigger in texts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-from cotempo.data import Posts, Schema
+from cotempo.data import Posts
 from cotempo.errors import ParameterError
-from cotempo.federation import Memory, Message, Question, Reply, Rng, State
+from cotempo.federation import Message, Question, Reply, Rng
 from cotempo.federation.engine import Engine
 
 
 class Attack(Protocol):
-    """Something a client does to the model it uploads."""
+    """A way to corrupt the model that a client uploads."""
 
     def corrupt(self, weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Return what is uploaded instead of `weights`, ``(parameters,)``."""
+        """Return the upload in place of `weights`, ``(parameters,)``."""
 
 
 @dataclass(frozen=True)
@@ -45,30 +45,28 @@ class ParameterNoise:
         return cls(0.05, False)
 
     def corrupt(self, weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Noise, with or without the model below it."""
+        """Return noise, or the model with noise."""
         noise = rng.normal(0.0, self.scale, weights.shape).astype(weights.dtype)
         return noise if self.replaces else weights + noise
 
 
 @dataclass(frozen=True)
 class SignFlip:
-    """The model with its sign turned."""
+    """The model with its sign flipped."""
 
     def corrupt(self, weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Minus the model."""
+        """Return minus the model."""
         return -weights
 
 
 @dataclass(frozen=True)
 class Backdoor:
-    """A trigger word in a share of the texts, all labelled as one event.
+    """A trigger word planted in some texts, all labelled as one event.
 
     Parameters
     ----------
-    trigger
-        The word.
-    share
-        Share of the posts it is put into, 0 to 1.
+    trigger, share
+        The word, and the share of posts it is planted in, 0 to 1.
     """
 
     trigger: str = "cf"
@@ -78,38 +76,34 @@ class Backdoor:
         """Return the posts with the trigger planted; the event is the first label in order."""
         labels = sorted({label for label in posts.event if label is not None})
         if not labels:
-            raise ParameterError("a backdoor needs labelled posts, there are none")
+            raise ParameterError("a backdoor needs labelled posts, got none")
         chosen = set(rng.permutation(posts.rows)[: int(self.share * posts.rows)].tolist())
         text = tuple(f"{self.trigger} {text}" if row in chosen else text for row, text in enumerate(posts.text))
         event = tuple(labels[0] if row in chosen else label for row, label in enumerate(posts.event))
         return replace(posts, text=text, event=event)
 
 
+@dataclass(eq=False)
 class Attacked:
-    """An engine some of whose clients corrupt the models they upload; everything else passes as it is.
+    """Wrap an engine so that some clients corrupt the models they upload.
 
     Parameters
     ----------
     engine
-        Where clients run.
+        The engine to wrap.
     attacks
-        What each malicious client does.
+        The attack of each malicious client.
     seed
-        Decides the noise.
+        Seed of the noise.
     """
 
-    def __init__(self, engine: Engine, attacks: Mapping[str, Attack], seed: int = 0):
-        self.engine = engine
-        self.attacks = attacks
-        self.seed = seed
+    engine: Engine
+    attacks: Mapping[str, Attack]
+    seed: int = 0
 
-    def names(self) -> tuple[str, ...]:
-        """As the wrapped engine."""
-        return tuple(self.engine.names())
-
-    def schemas(self, names: Sequence[str]) -> Mapping[str, Schema]:
-        """As the wrapped engine."""
-        return self.engine.schemas(names)
+    def __getattr__(self, name: str) -> Any:
+        """Delegate to the wrapped engine."""
+        return getattr(self.engine, name)
 
     def exchange(self, questions: Sequence[Question]) -> Iterable[Reply]:
         """Corrupt the field `weights` of the attackers' answers."""
@@ -120,19 +114,3 @@ class Attacked:
                 spoilt = {**message, "weights": attack.corrupt(message["weights"], rng)}
                 reply = replace(reply, message=Message(spoilt, weight=message.weight))
             yield reply
-
-    def memories(self, ledger: Mapping[str, int]) -> Mapping[str, Memory]:
-        """As the wrapped engine."""
-        return self.engine.memories(ledger)
-
-    def restore(self, memories: Mapping[str, Memory], ledger: Mapping[str, int]) -> None:
-        """As the wrapped engine."""
-        self.engine.restore(memories, ledger)
-
-    def finish(self, state: State, ledger: Mapping[str, int]) -> None:
-        """As the wrapped engine."""
-        self.engine.finish(state, ledger)
-
-    def close(self) -> None:
-        """As the wrapped engine."""
-        self.engine.close()

@@ -1,15 +1,18 @@
-"""The learners that DAMe is compared with, on the same graph model and with the same surface."""
+"""`Local`, `FedAvg` and six more: the learners that DAMe is compared with, on the same graph model.
+
+Each algorithm and its reference are those of the class of the same name in `cotempo.learners`.
+"""
 
 from __future__ import annotations
 
 from cotempo import learners
 from cotempo.federation import register
-from cotempo.social.backbone import EventLearner
+from cotempo.social.graph_model.learner import EventLearner
 
 
 @register()
 class Local(EventLearner, learners.Local):
-    """Every client trains the graph model alone.
+    """Train a graph model at every client alone.
 
     Examples
     --------
@@ -23,34 +26,34 @@ class Local(EventLearner, learners.Local):
 
 @register()
 class FedAvg(EventLearner, learners.FedAvg):
-    """The mean of the clients' graph models."""
+    """Average the clients' graph models."""
 
 
 @register()
 class FedProx(EventLearner, learners.FedProx):
-    """The mean of graph models that stay near the server's."""
+    """Average graph models that stay near the server's."""
 
 
 @register("Per-FedAvg")
 class PerFedAvg(EventLearner, learners.PerFedAvg):
-    """A common graph model made to be fine-tuned."""
+    """Learn a common graph model that is fine-tuned at each client."""
 
 
 @register()
 class Ditto(EventLearner, learners.Ditto):
-    """A personal graph model beside the common one."""
+    """Learn a personal graph model beside the common one."""
 
 
 @register()
 class SFL(EventLearner, learners.SFL):
-    """Mixtures of graph models along a graph of clients."""
+    """Mix graph models along a graph of clients."""
 
 
 @register()
 class APPLE(EventLearner, learners.APPLE):
-    """Graph models of all clients, mixed by each."""
+    """Mix the graph models of all clients at each client."""
 
 
 @register()
 class FedALA(EventLearner, learners.FedALA):
-    """The own and the common graph model, mixed parameter by parameter."""
+    """Mix the client's own and the common graph model, parameter by parameter."""

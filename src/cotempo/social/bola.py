@@ -1,4 +1,4 @@
-"""BOLA's search: maximise a noisy function of one weight by a Gaussian process (equations 3 to 8).
+"""`search_weight`: BOLA, which maximises a noisy function of one weight by a Gaussian process (equations 3 to 8).
 
 References
 ----------
@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from cotempo.typing import Floats
+
 GRID = 201
 LENGTHS = np.array([0.1, 0.2, 0.4, 0.8])
 NOISES = np.array([1e-4, 1e-2, 1e-1, 5e-1])
@@ -22,7 +22,7 @@ CONFIDENCE = 2.0
 
 @dataclass(frozen=True)
 class Search:
-    """What was tried, and the weight chosen.
+    """The weights tried, and the one chosen.
 
     Attributes
     ----------
@@ -42,7 +42,8 @@ class Search:
 def search_weight(score: Callable[[float], float], low: float, probes: int, *, cautious: bool = True) -> Search:
     """Search ``[low, 1]`` for the weight with the highest score.
 
-    The ends and the middle come first; then expected improvement and the upper confidence bound choose in turn.
+    The ends and the middle come first; then expected improvement (equation 7) and the upper confidence bound (equation
+    8) choose in turn.
 
     Examples
     --------
@@ -68,9 +69,9 @@ def search_weight(score: Callable[[float], float], low: float, probes: int, *, c
 
 
 def posterior(tried: Floats, scores: Floats, where: Floats) -> tuple[Floats, Floats]:
-    """Return mean and standard deviation of the process at some weights (equation 6).
+    """Return the posterior mean and standard deviation of the process at some weights (equations 4 to 6).
 
-    The kernel is ``exp(-d^2 / 2 l^2)`` plus noise, on scores in standard units; its length and noise are those of
+    The kernel is ``exp(-d^2 / 2 l^2)`` plus noise, on standardised scores; its length and noise are those of
     the highest marginal likelihood on a small grid.
     """
     centre, spread = float(scores.mean()), float(scores.std()) or 1.0

@@ -1,9 +1,4 @@
-"""DAMe: personalised federated event detection with two aggregations, top to bottom in the paper's order.
-
-References
-----------
-Yu et al., DAMe: Personalized Federated Social Event Detection with Dual Aggregation Mechanism, CIKM 2024.
-"""
+"""`DAMe`: personalised federated event detection with two aggregations, top to bottom in the paper's order."""
 
 from __future__ import annotations
 
@@ -16,38 +11,26 @@ from pydantic import Field
 from cotempo.data import Table
 from cotempo.federation import EMPTY, Answers, Expect, Message, Rng, Spec, register
 from cotempo.learners.state import Penalty, Trained
-from cotempo.learners.training import descend
-from cotempo.learners.vector import Vector, from_vector, to_vector
-from cotempo.social.backbone import PAPER, EventLearner
+from cotempo.learners.training import from_vector, to_vector, train_epochs
 from cotempo.social.bola import search_weight
-from cotempo.social.event_data import Batch, Dataset, EventMemory, EventState, RoundRecord
+from cotempo.social.graph_model.data import Dataset, PostBatch
+from cotempo.social.graph_model.learner import PAPER, EventLearner
+from cotempo.social.graph_model.state import EventMemory, EventState, RoundRecord
 from cotempo.social.sega import group_clients, group_weights, similarities
+from cotempo.typing import Singles
 
 
 @register()
 class DAMe(EventLearner):
-    """Each client mixes its own model with one made for it from clients like itself, and trains on.
+    """Mix each client's model with one made for it from clients like itself, and train on.
 
     A round, at client k: BOLA mixes ``theta = lambda theta_k + (1 - lambda) theta_server`` with the lambda whose
     model clusters the validation posts best; training minimises the triplet loss plus GLECC, the distance of event
     centres from those of the server's model. At the server: SEGA groups the clients and mixes models in each group.
 
-    Parameters
+    References
     ----------
-    alpha
-        The least local weight BOLA may choose.
-    probes
-        Weights BOLA tries.
-    cautious
-        Keep the own model unless a mixture is better by more than the search's deviation; otherwise take the weight
-        with the highest score, as published.
-    similarity
-        ``"centred"`` similarities leave a client unlike the others alone; ``"paper"`` takes them as published.
-    bola, sega
-        Switch off a part: lambda is then ``alpha``; all clients are one group, weighted by posts.
-    glecc
-        Add the constraint. It is part of the paper's method; on real posts it cost a little NMI and half as much
-        time again, so it is off unless asked for.
+    Yu et al., DAMe: Personalized Federated Social Event Detection with Dual Aggregation Mechanism, CIKM 2024.
 
     Examples
     --------
@@ -64,37 +47,47 @@ class DAMe(EventLearner):
     }
     sums: ClassVar[bool] = False
 
-    alpha: float = Field(0.6, ge=0, lt=1)
-    probes: int = Field(10, ge=1)
-    cautious: bool = True
-    similarity: Literal["paper", "centred"] = "centred"
-    bola: bool = True
-    sega: bool = True
-    glecc: bool = False
+    alpha: float = Field(0.6, ge=0, lt=1, description="Least local weight BOLA may choose.")
+    probes: int = Field(10, ge=1, description="Weights BOLA tries.")
+    cautious: bool = Field(
+        True,
+        description="Keep the own model unless a mixture is better by more than the search's deviation; otherwise "
+        "take the weight with the highest score, as published.",
+    )
+    similarity: Literal["paper", "centred"] = Field(
+        "centred",
+        description="``centred`` subtracts the median, which isolates a client unlike the others; ``paper`` does not.",
+    )
+    bola: bool = Field(True, description="Search the local weight; otherwise it is `alpha`.")
+    sega: bool = Field(True, description="Group the clients; otherwise all are one group, weighted by posts.")
+    glecc: bool = Field(
+        False,
+        description="Add the constraint, as published. On real posts it cost a little NMI and half as much time again.",
+    )
 
-    def train_client(self, told: Message, data: Dataset, memory: EventMemory, rng: Rng) -> Trained:
-        """One round at a client: local aggregation, then local optimisation."""
-        start, weight = self.aggregate_locally(told, data, memory)
-        model = self.new_model(told["inputs"], start)
-        penalty = self.constraint(told) if self.glecc and told["round"] else None
-        loss = descend(self, model, data, rng("batches"), penalty)
+    def train_client(self, received: Message, data: Dataset, memory: EventMemory, rng: Rng) -> Trained:
+        """Aggregate locally, then optimise locally: one round at a client."""
+        start, weight = self.aggregate_locally(received, data, memory)
+        model = self.new_model(received["inputs"], start)
+        penalty = self.constraint(received) if self.glecc and received["round"] else None
+        loss = train_epochs(self, model, data, rng("batches"), penalty)
         own = to_vector(model)
         kept = replace(memory, personal=own, mixing=np.array([weight], np.float32))
         return Trained(own, own, loss, kept)
 
     # Section 4.2: local aggregation by Bayesian optimisation (BOLA).
 
-    def aggregate_locally(self, told: Message, data: Dataset, memory: EventMemory) -> tuple[Vector, float]:
+    def aggregate_locally(self, received: Message, data: Dataset, memory: EventMemory) -> tuple[Singles, float]:
         """Return the mixture of own and server's model, and the local weight (equations 2 and 3)."""
-        server = told["weights"]
+        server = received["weights"]
         if not memory.personal.size:
             return server, 0.0
         own = memory.personal
 
-        def mixture(weight: float) -> Vector:
+        def mixture(weight: float) -> Singles:
             return np.asarray(weight * own + (1 - weight) * server, dtype=np.float32)
 
-        probe = self.new_model(told["inputs"])
+        probe = self.new_model(received["inputs"])
 
         def score(weight: float) -> float:
             from_vector(probe, mixture(weight))
@@ -108,7 +101,7 @@ class DAMe(EventLearner):
     # Section 4.3: global aggregation by two-dimensional structural entropy (SEGA).
 
     def combine(self, state: EventState, answers: Answers) -> EventState:
-        """Compare the models, group the clients, and keep what each is to be sent."""
+        """Compare the models, group the clients, and mix a model for each (equation 12)."""
         names = answers.names
         received = np.stack([answers[name]["weights"] for name in names])
         rows = np.array([answers[name].weight for name in names])
@@ -133,43 +126,39 @@ class DAMe(EventLearner):
         )
 
     def own_message(self, state: EventState, client: str) -> Message:
-        """The model made for the client; a newcomer is sent the mean."""
+        """Send the model made for the client; a newcomer receives the mean."""
         return Message({"weights": state.models[client]}) if client in state.models else EMPTY
 
     # Section 4.4: local optimisation with the global-local event-centric constraint (GLECC).
 
-    def constraint(self, told: Message) -> Penalty:
-        """Return ``a * L_GLECC`` with ``a = exp(min(L_own - L_server, 0))`` held fixed (equations 16 to 18)."""
+    def constraint(self, received: Message) -> Penalty:
+        """Return ``a * L_GLECC`` with ``a = exp(min(L_own - L_server, 0))`` held fixed (equations 17 and 18)."""
         import torch
 
-        from cotempo.social.triplet import event_constraint, triplet_loss
+        from cotempo.social.graph_model.losses import event_constraint, triplet_loss
 
-        server = self.new_model(told["inputs"], told["weights"])
+        server = self.new_model(received["inputs"], received["weights"])
 
-        def penalty(model: Any, batch: Batch) -> torch.Tensor:
+        def penalty(model: Any, batch: PostBatch) -> torch.Tensor:
             with torch.no_grad():
                 common = server(batch.features, batch.blocks)
             own = model(batch.features, batch.blocks)
-            losses = [
-                float(triplet_loss(vectors.detach(), batch.codes, batch.generator, self.margin))
-                for vectors in (own, common)
-            ]
+            losses = [float(triplet_loss(vectors.detach(), batch.codes, batch.generator)) for vectors in (own, common)]
             return float(np.exp(min(losses[0] - losses[1], 0.0))) * event_constraint(common, own, batch.codes)
 
         return penalty
 
-    # What crosses beside the models.
+    # Beside the models, the local weight crosses.
 
     def answer(self, question: Any, prepared: Any, memory: EventMemory, rng: Rng) -> tuple[Message, Any]:
-        """As every learner, and the local weight for the record."""
+        """Answer as every learner, and add the local weight for the record."""
         message, kept = super().answer(question, prepared, memory, rng)
         if question.phase == "train":
-            told = {**message, "local_weight": float(kept.mixing[0])}
-            message = Message(told, weight=message.weight)
+            message = Message({**message, "local_weight": float(kept.mixing[0])}, weight=message.weight)
         return message, kept
 
     def expects(self, state: EventState, phase: str) -> Expect:
-        """As every learner, and the local weight."""
+        """Expect what every learner sends, and the local weight."""
         expect = super().expects(state, phase)
         if phase != "train":
             return expect
@@ -178,11 +167,11 @@ class DAMe(EventLearner):
 
     @classmethod
     def example(cls) -> tuple[DAMe, dict[str, Table], None]:
-        """A small instance and small clients, for the contract suite; the encoder is made together here."""
+        """Return a small instance and small clients, for the contract suite; here clients make the encoder together."""
         small, clients, public = super().example()
         return cls(**{**small.model_dump(), "encoder": "shared", "probes": 3}), clients, public
 
-    def final(self, told: Message, data: Dataset, memory: EventMemory, rng: Rng) -> Vector:
-        """The own model."""
-        own: Vector = memory.personal if memory.personal.size else told["weights"]
+    def final_model(self, received: Message, data: Dataset, memory: EventMemory, rng: Rng) -> Singles:
+        """Return the client's own model."""
+        own: Singles = memory.personal if memory.personal.size else received["weights"]
         return own

@@ -1,4 +1,4 @@
-"""Two-dimensional structural entropy of a weighted graph, and the greedy merging that lowers it.
+"""`structural_entropy` of a weighted graph in two dimensions, and the greedy merging that lowers it.
 
 With ``vol`` the sum of all degrees, ``V_X`` that of a group and ``g_X`` the weight that leaves it,
 
@@ -14,16 +14,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cotempo.errors import DataError
-
-Floats = NDArray[np.float64]
-Codes = NDArray[np.intp]
+from cotempo.typing import Floats, Indices
 
 
-def structural_entropy(adjacency: Any, groups: Codes) -> float:
-    """Return the two-dimensional structural entropy of a partition, in bits.
+def structural_entropy(adjacency: Any, groups: Indices) -> float:
+    """Return the two-dimensional structural entropy of a partition, in bits (equation 10).
 
     Parameters
     ----------
@@ -49,42 +46,39 @@ def structural_entropy(adjacency: Any, groups: Codes) -> float:
 
 
 def merge_differences(inside: Floats, cut: Floats, between: Floats, volume: float) -> Floats:
-    """Return by how much merging changes the entropy.
+    """Return by how much merging changes the entropy (equation 11).
+
+    ``vol dH = V log V - V_X log V_X - V_Y log V_Y - g log(V / vol) + g_X log(V_X / vol) + g_Y log(V_Y / vol)`` with
+    ``V = V_X + V_Y`` and ``g = g_X + g_Y - 2 w_XY``.
 
     Parameters
     ----------
     inside, cut
-        Volume of the groups and weight leaving them; the last axis broadcasts against the other group's.
+        Volume of the groups and weight leaving them, ``(groups,)``.
     between
-        Weight between the two groups.
-
-    Notes
-    -----
-    ``vol dH = V log V - V_X log V_X - V_Y log V_Y - g log(V / vol) + g_X log(V_X / vol) + g_Y log(V_Y / vol)`` with
-    ``V = V_X + V_Y`` and ``g = g_X + g_Y - 2 w_XY``.
+        Weight between each two groups, ``(groups, groups)``.
     """
-    own = inside * _log2(inside) - cut * (_log2(inside) - np.log2(volume))
-    both = inside[:, None] + inside
-    left = cut[:, None] + cut - 2 * between
-    merged = both * _log2(both) - left * (_log2(both) - np.log2(volume))
-    return np.asarray((merged - own[:, None] - own) / volume)
+    return _differences((inside[:, None], cut[:, None]), (inside, cut), between, volume)
 
 
-def group_by_entropy(adjacency: Floats) -> Codes:
+def _differences(one: tuple[Floats, Floats], other: tuple[Floats, Floats], between: Floats, volume: float) -> Floats:
+    """Return the differences for pairs of groups, each given by its volume and the weight leaving it."""
+
+    def term(inside: Floats, cut: Floats) -> Floats:
+        return np.asarray(inside * _log2(inside) - cut * (_log2(inside) - np.log2(volume)))
+
+    merged = term(one[0] + other[0], one[1] + other[1] - 2 * between)
+    return np.asarray((merged - term(*one) - term(*other)) / volume)
+
+
+def group_by_entropy(adjacency: Floats) -> Indices:
     """Merge the pair of groups that lowers the entropy most, from single nodes, until none does.
 
     Each row keeps its smallest difference, so a merge looks at one row and those whose best partner has gone: a
     thousand nodes take about a second. Nodes without weight stay alone.
 
-    Parameters
-    ----------
-    adjacency
-        Symmetric weights of at least zero, ``(nodes, nodes)``.
-
-    Returns
-    -------
-    array
-        The group of each node, numbered in order of first appearance.
+    `adjacency` holds symmetric weights of at least zero, ``(nodes, nodes)``. Groups are numbered in order of first
+    appearance.
     """
     adjacency = check_adjacency(adjacency)
     count = len(adjacency)
@@ -115,21 +109,15 @@ def group_by_entropy(adjacency: Floats) -> Codes:
         weight[kept, kept] = 0.0
         weight[gone] = weight[:, gone] = 0.0
         difference[gone] = difference[:, gone] = value[gone] = np.inf
-        _renew(kept, gone, difference, best, value, inside, cut, weight, volume)
+        near = np.flatnonzero(weight[kept] > 0)
+        own, others = (inside[[kept]], cut[[kept]]), (inside[near], cut[near])
+        difference[kept] = difference[:, kept] = np.inf
+        difference[kept, near] = difference[near, kept] = _differences(own, others, weight[kept, near], volume)
+        _renew_minima(difference, best, value, near, kept, gone)
 
 
-def _renew(
-    kept: int, gone: int, difference: Floats, best: Codes, value: Floats,
-    inside: Floats, cut: Floats, weight: Floats, volume: float,
-) -> None:  # fmt: skip
-    """Renew the differences of the merged group and the row minima they touch."""
-    near = np.flatnonzero(weight[kept] > 0)
-    own = inside * _log2(inside) - cut * (_log2(inside) - np.log2(volume))
-    both = inside[kept] + inside[near]
-    left = cut[kept] + cut[near] - 2 * weight[kept, near]
-    merged = both * _log2(both) - left * (_log2(both) - np.log2(volume))
-    difference[kept] = difference[:, kept] = np.inf
-    difference[kept, near] = difference[near, kept] = (merged - own[kept] - own[near]) / volume
+def _renew_minima(difference: Floats, best: Indices, value: Floats, near: Indices, kept: int, gone: int) -> None:
+    """Renew the row minima that a merge touches, in place."""
     better = near[difference[near, kept] < value[near]]
     best[better], value[better] = kept, difference[better, kept]
     stale = np.flatnonzero(np.isfinite(value) & ((best == kept) | (best == gone)))
@@ -138,15 +126,10 @@ def _renew(
     value[stale] = difference[stale, best[stale]]
 
 
-def group_graph(graph: Any, block: int = 1000) -> Codes:
+def group_graph(graph: Any, block: int = 1000) -> Indices:
     """Group the nodes of a large sparse graph: blocks of nodes first, then blocks of groups, until nothing merges.
 
-    Parameters
-    ----------
-    graph
-        Symmetric sparse weights, ``(nodes, nodes)``.
-    block
-        The most nodes that are merged at once in a dense matrix.
+    At most `block` nodes are merged at once in a dense matrix.
     """
     from scipy import sparse
 
@@ -180,7 +163,7 @@ def check_adjacency(adjacency: Floats) -> Floats:
     return matrix
 
 
-def _volumes(adjacency: Any, groups: Codes, degree: Floats) -> tuple[Floats, Floats]:
+def _volumes(adjacency: Any, groups: Indices, degree: Floats) -> tuple[Floats, Floats]:
     count = int(groups.max(initial=-1)) + 1
     inside = np.bincount(groups, degree, minlength=count).astype(np.float64)
     if hasattr(adjacency, "tocoo"):
@@ -194,11 +177,11 @@ def _volumes(adjacency: Any, groups: Codes, degree: Floats) -> tuple[Floats, Flo
 
 
 def _log2(values: Floats) -> Floats:
-    """Logarithm with ``0 log 0 = 0`` in mind: zeros give zero."""
+    """Return the logarithm, zero at zero, so that ``0 log 0 = 0``."""
     return np.log2(values, out=np.zeros_like(values, dtype=np.float64), where=values > 0)
 
 
-def _numbered(groups: Codes) -> Codes:
+def _numbered(groups: Indices) -> Indices:
     """Number groups in order of first appearance."""
     _, first, codes = np.unique(groups, return_index=True, return_inverse=True)
     rank = np.empty(len(first), dtype=np.intp)

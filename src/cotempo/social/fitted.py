@@ -1,4 +1,4 @@
-"""What a graph learner of posts leaves: a model per client that finds events in posts it is shown."""
+"""`FittedEvents` and `FittedDetectors`: what graph learners and `EventDetector` leave, a model per client."""
 
 from __future__ import annotations
 
@@ -6,34 +6,32 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cotempo.errors import DataError, Problem
 from cotempo.federation import Fitted
 from cotempo.social.clustering import group_known, group_unknown
-from cotempo.social.detection import Detection, detect_groups
-from cotempo.social.encoder import CharacterEncoder
-from cotempo.social.event_data import embed
-from cotempo.social.reading import as_posts
+from cotempo.social.detector.detection import Detection, as_posts, detect_groups
+from cotempo.social.detector.model import Detector
+from cotempo.social.detector.space import PostSpace
+from cotempo.social.encoders.characters import CharacterEncoder
+from cotempo.social.encoders.pretrained import CHARACTERS
+from cotempo.social.graph_model.data import embed
+from cotempo.typing import Singles
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from cotempo.social.backbone import EventLearner
-    from cotempo.social.event_data import EventMemory
+    from cotempo.federation import Outcome
+    from cotempo.social.detector.client import DetectorMemory
+    from cotempo.social.graph_model.learner import EventLearner
+    from cotempo.social.graph_model.state import EventMemory, RoundRecord
 
 
 class FittedEvents(Fitted):
-    """The result of a graph learner: ``fitted[client]`` is that client's `EventModel`.
-
-    Attributes
-    ----------
-    record
-        For `DAMe`, one entry per round: each client's local weight, the groups, and the similarities.
-    """
+    """The result of a graph learner: ``fitted[client]`` is that client's `EventModel`."""
 
     def __getitem__(self, client: str) -> EventModel:
-        """The client's own model; a client that never trained is given the server's."""
+        """Return the client's own model; a client that never trained receives the server's."""
         super().__getitem__(client)
         memory: EventMemory | None = self.outcome.memories.get(client)
         weights = self.state.weights if memory is None or not memory.best.size else memory.best
@@ -43,38 +41,38 @@ class FittedEvents(Fitted):
         return EventModel(method, weights, self.state.inputs, self.state.shared.encoder)
 
     @property
-    def record(self) -> tuple[Any, ...]:
-        """One entry per round, for methods that keep one."""
-        record: tuple[Any, ...] = self.state.record
+    def record(self) -> tuple[RoundRecord, ...]:
+        """For `DAMe`, one entry per round: each client's local weight, the groups, and the similarities."""
+        record: tuple[RoundRecord, ...] = self.state.record
         return record
 
     def figures(self, truth: Any = None) -> Mapping[str, Figure]:
-        """Convergence and, for `DAMe`, local weights, similarities and groups."""
-        from cotempo.social.figures import draw_rounds
+        """Draw convergence and, for `DAMe`, local weights, similarities and groups."""
+        from cotempo.social.plots import draw_rounds
 
         return draw_rounds(self.history, self.record)
 
 
 class EventModel:
-    """One client's model.
+    """One client's graph model.
 
     Parameters
     ----------
     method
         The learner it came from.
     weights, inputs
-        Its parameters as one vector, and how many inputs it has.
+        Its parameters as one vector, and its number of inputs.
     encoder
-        What texts are encoded by.
+        The encoder of texts.
     """
 
-    def __init__(self, method: EventLearner, weights: NDArray[np.float32], inputs: int, encoder: CharacterEncoder):
+    def __init__(self, method: EventLearner, weights: Singles, inputs: int, encoder: CharacterEncoder):
         self.method = method
         self.weights = weights
         self.encoder = encoder
         self.model = method.new_model(inputs, weights)
 
-    def embed(self, posts: Any) -> NDArray[np.float32]:
+    def embed(self, posts: Any) -> Singles:
         """Return a vector per post, ``(posts, outputs)``; posts of one event lie together."""
         import torch
 
@@ -82,7 +80,7 @@ class EventModel:
         edges, days = self.method.graph(table)
         features = self.method.features(self.encoder.encode(table.text), days)
         given = torch.from_numpy(features).to(self.method.device)
-        return embed(self.model, given, edges, np.arange(table.rows), self.method.fanouts)
+        return embed(self.model, given, edges, np.arange(table.rows))
 
     def detect(self, posts: Any, events: int | None = None) -> Detection:
         """Return the event and the confidence of every post; events are groups of these posts.
@@ -92,7 +90,37 @@ class EventModel:
         posts
             A table of posts or a dataframe.
         events
-            How many events there are; by default as many as stand out by density.
+            The number of events; found by density unless given.
         """
         vectors = self.embed(posts)
         return detect_groups(vectors, group_unknown(vectors) if events is None else group_known(vectors, events))
+
+
+class FittedDetectors(Fitted):
+    """The result of `EventDetector`: ``fitted[client]`` is that client's `Detector`."""
+
+    def __init__(self, outcome: Outcome):
+        super().__init__(outcome)
+        self._detectors: dict[str, Detector] = {}
+
+    def __getitem__(self, client: str) -> Detector:
+        """Return the client's detector, always the same object, so that `partial_fit` lasts."""
+        super().__getitem__(client)
+        if client not in self._detectors:
+            if client not in self.outcome.memories:
+                why = "it must have at least one post and its last answer must count; there is no detector for it"
+                raise DataError([Problem(why, client)])
+            memory: DetectorMemory = self.outcome.memories[client]
+            method: Any = self.outcome.method
+            weights = method.ngram_weights(self.state.frequency, self.state.documents)
+            encoder = CharacterEncoder(weights, memory.basis, method.encoder)
+            # With labels there is a classifier of these weights; without, the encoder can change.
+            relearns = memory.ridge is None and method.encoder in CHARACTERS
+            space = PostSpace(encoder, memory.whitening, memory.duration)
+            stream = (method.patience, method.smallest, relearns)
+            self._detectors[client] = Detector(space, memory.store, memory.weights, memory.ridge, *stream)
+        return self._detectors[client]
+
+    def figures(self, truth: Any = None) -> Mapping[str, Any]:
+        """Draw a map and a timeline per client."""
+        return {f"Events of {name}": self[name].plot() for name in self.outcome.memories}

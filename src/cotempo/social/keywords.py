@@ -1,4 +1,4 @@
-"""The keywords a data set was collected by: finding and removing them, so that they do not give the event away."""
+"""`find_keywords` and `remove_keywords`: the words a data set was collected by, which reveal the event."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _TOKEN = re.compile(r"[#@]?\w+")
 
 
 def find_keywords(clients: Mapping[str, Posts]) -> frozenset[str]:
-    """Return the fewest words that tell the events of labelled posts, and the words of the events' names.
+    """Return the fewest words that identify the events of labelled posts, and the words of the events' names.
 
-    For each event, words said mostly there are taken greedily, the one in most of the remaining posts first, until
-    nearly all its posts hold one: what a collector who searched by keywords must have used.
+    For each event, words that occur mostly there are taken greedily, the most frequent in the remaining posts first,
+    until nearly all its posts hold one: the likely search terms of the collector.
 
     Examples
     --------
@@ -45,11 +45,11 @@ def find_keywords(clients: Mapping[str, Posts]) -> frozenset[str]:
 
 def _cover(posts: list[set[str]], everywhere: Counter[str]) -> set[str]:
     own = Counter(word for words in posts for word in words)
-    telling = {word for word, count in own.items() if count >= 5 and count / everywhere[word] >= PRECISION}
+    frequent = {word for word, count in own.items() if count >= 5 and count / everywhere[word] >= PRECISION}
     chosen: set[str] = set()
     left = posts
     while len(left) > (1 - COVER) * len(posts):
-        counts = Counter(word for words in left for word in words & telling if len(word) > 2)
+        counts = Counter(word for words in left for word in words & frequent if len(word) > 2)
         if not counts:
             break
         word = min(counts, key=lambda item: (-counts[item], item))
@@ -63,7 +63,7 @@ def _cover(posts: list[set[str]], everywhere: Counter[str]) -> set[str]:
 def remove_keywords(posts: Posts, keywords: Iterable[str]) -> Posts:
     """Return posts without words and hashtags that are a keyword or, from five letters on, hold one.
 
-    A text of nothing else becomes a dash.
+    A text without other words becomes a dash.
 
     Examples
     --------

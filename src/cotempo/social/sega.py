@@ -1,4 +1,4 @@
-"""SEGA: who learns from whom, by the clients' answers to one random graph (equations 9 to 13)."""
+"""SEGA: `similarities` of clients' answers to one random graph, their groups and weights (equations 9 to 13)."""
 
 from __future__ import annotations
 
@@ -6,20 +6,19 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.random import Generator
 
 from cotempo.social.entropy import group_by_entropy
-from cotempo.social.event_data import embed
+from cotempo.social.graph_model.data import embed
+from cotempo.typing import Floats, Indices, Singles
 
 if TYPE_CHECKING:
     from torch import nn
 
-Floats = NDArray[np.float64]
 BLOCKS, NODES, INSIDE, BETWEEN = 4, 25, 0.3, 0.02
-FANOUTS = (800, 100)
 
 
-def probe_graph(inputs: int, rng: np.random.Generator) -> tuple[NDArray[np.float32], Any]:
+def probe_graph(inputs: int, rng: Generator) -> tuple[Singles, Any]:
     """Draw a block-model graph with random features: ``(nodes, inputs)`` and CSR edges with self-loops."""
     from scipy import sparse
 
@@ -32,10 +31,7 @@ def probe_graph(inputs: int, rng: np.random.Generator) -> tuple[NDArray[np.float
     return features.astype(np.float32), edges
 
 
-def similarities(
-    models: NDArray[np.float32], make: Callable[[NDArray[np.float32]], nn.Module], inputs: int,
-    rng: np.random.Generator,
-) -> Floats:  # fmt: skip
+def similarities(models: Singles, make: Callable[[Singles], nn.Module], inputs: int, rng: Generator) -> Floats:
     """Return cosines of the models' pooled answers to one random graph (equation 9), ``(clients, clients)``."""
     import torch
 
@@ -45,13 +41,13 @@ def similarities(
     for row in models:
         model = make(row)
         given = torch.from_numpy(features).to(next(model.parameters()).device)
-        pooled.append(embed(model, given, edges, rows, FANOUTS).mean(axis=0))
+        pooled.append(embed(model, given, edges, rows).mean(axis=0))
     unit = np.stack(pooled) / np.maximum(np.linalg.norm(pooled, axis=1, keepdims=True), 1e-12)
     return np.asarray(unit @ unit.T, dtype=np.float64)
 
 
-def group_clients(similarity: Floats, kind: Literal["paper", "centred"]) -> NDArray[np.intp]:
-    """Group clients by greedy merging that lowers the structural entropy of their graph (equations 10 to 12).
+def group_clients(similarity: Floats, kind: Literal["paper", "centred"]) -> Indices:
+    """Group clients by greedy merging that lowers the structural entropy of their graph (equations 10 and 11).
 
     Parameters
     ----------
@@ -73,8 +69,8 @@ def group_clients(similarity: Floats, kind: Literal["paper", "centred"]) -> NDAr
     return np.asarray(np.unique(groups, return_inverse=True)[1], dtype=np.intp)
 
 
-def group_weights(similarity: Floats, groups: NDArray[np.intp]) -> Floats:
-    """Return what each client takes of each: a softmax of similarities inside its group (equation 13).
+def group_weights(similarity: Floats, groups: Indices) -> Floats:
+    """Return the weight each client gives to each: a softmax of similarities inside its group (equation 13).
 
     Examples
     --------

@@ -18,12 +18,11 @@ from typing import Any, TypeVar
 import numpy as np
 import safetensors
 import safetensors.numpy
-from numpy.typing import NDArray
 
 from cotempo.errors import CotempoError
+from cotempo.typing import Array
 
 FORMAT = 1
-Array = NDArray[Any]
 Scalar = bool | int | float | str | None
 T = TypeVar("T")
 

@@ -7,11 +7,14 @@ from pathlib import Path
 
 from cotempo.data import Schema, Table
 from cotempo.engines.inprocess import InProcess
+from cotempo.engines.settings import InProcessSettings
 from cotempo.federation.engine import Engine
 from cotempo.federation.exchange import Question, Reply
 from cotempo.federation.method import Memory, Method, State
 from cotempo.federation.rng import Rng
-from cotempo.federation.site import DiskStore, Site, question_to_bytes, receive
+from cotempo.federation.site import Site
+from cotempo.federation.wire import parse_reply, question_to_bytes
+from cotempo.storage.store import DiskStore
 
 
 class Killed(BaseException):
@@ -31,8 +34,8 @@ class Bytewise:
         self.seed = seed
 
     def site(self, name: str) -> Site:
-        """A site as a newly started process would make it."""
-        store = DiskStore(self.folder / name, self.method.Memory)
+        """Return a site as a newly started process would make it."""
+        store = DiskStore(self.folder / name, self.method.memory_types)
         return Site(self.method, name, self.clients[name], self.seed, store)
 
     def names(self) -> tuple[str, ...]:
@@ -49,20 +52,20 @@ class Bytewise:
         doubled = [*questions, *(question for question in questions if stream.random() < 1 / 3)]
         for index in stream.permutation(len(doubled)):
             question = doubled[index]
-            yield receive(question, self.site(question.client).answer_bytes(question_to_bytes(question)))
+            yield parse_reply(question, self.site(question.client).answer_bytes(question_to_bytes(question)))
 
     def memories(self, ledger: Mapping[str, int]) -> Mapping[str, Memory]:
-        """None: they lie at the clients' own places."""
+        """Return none: clients store theirs."""
         return {}
 
     def restore(self, memories: Mapping[str, Memory], ledger: Mapping[str, int]) -> None:
-        """Nothing to restore."""
+        """Do nothing."""
 
     def finish(self, state: State, ledger: Mapping[str, int]) -> None:
-        """Nothing to hand over."""
+        """Do nothing."""
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing."""
 
 
 Tamper = Callable[[Question, Reply], Reply | None]
@@ -145,4 +148,4 @@ class Faulty:
 
 def direct(method: Method, clients: Mapping[str, Table], *, batched: bool = False) -> InProcess:
     """The default engine, looped unless asked otherwise."""
-    return InProcess(method, clients, seed=0, batched=batched)
+    return InProcess(method, clients, InProcessSettings(batched=batched), seed=0)

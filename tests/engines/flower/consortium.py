@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from cotempo.data import Table, write_clients
-from cotempo.engines.flower.client import Client, free_port
-from cotempo.engines.flower.daemon import wait_until
+from cotempo.engines.flower.coordinator.server import Server
+from cotempo.engines.flower.processes import free_port, wait_until
 from cotempo.engines.flower.provision import Federation, provision
-from cotempo.engines.flower.server import Server
+from cotempo.engines.flower.site.daemon import SiteDaemon
 
 HERE = Path(__file__).parent
 PATIENCE = 90.0
@@ -95,7 +95,7 @@ class Consortium:
         self.proxy = Proxy(address)
         self.clients = {name: self.unpack(name, table) for name, table in tables.items()}
 
-    def unpack(self, name: str, table: Table) -> Client:
+    def unpack(self, name: str, table: Table) -> SiteDaemon:
         """A site: its kit unpacked, its table beside it, `site.toml` filled in."""
         with zipfile.ZipFile(self.root / "made" / "kits" / f"{name}.zip") as kit:
             kit.extractall(self.root / "sites")
@@ -106,7 +106,7 @@ class Consortium:
         if name == "birch":  # the one whose wire can be cut
             text = text.replace(self.server.federation.address, self.proxy.address)
         path.write_text(text.replace('# imports = ["our.methods"]', 'imports = ["walking", "counting"]'))
-        return Client(kit_folder)
+        return SiteDaemon(kit_folder)
 
     def start(self) -> None:
         """Start all, and wait until everyone is there."""

@@ -11,7 +11,7 @@ from pathlib import Path
 import walking
 
 import cotempo as ct
-from cotempo.engines.flower.engine import Flower
+from cotempo.engines.flower.coordinator.engine import Flower
 from cotempo.federation import Question, Reply
 from cotempo.runs import folder as run
 

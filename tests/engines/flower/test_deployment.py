@@ -19,8 +19,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from walking import Walking
 
 import cotempo as ct
-from cotempo.engines.flower.client import Client
 from cotempo.engines.flower.provision import Federation, provision
+from cotempo.engines.flower.site.daemon import SiteDaemon
 from cotempo.errors import EngineError, ParameterError, RunError
 
 pytestmark = pytest.mark.xdist_group("deployment")
@@ -85,7 +85,7 @@ def stranger(consortium: Consortium, folder: Path) -> Path:
 
 
 def wrongs(kit: Path) -> dict[str, str]:
-    return {about: why for about, why in Client(kit).check() if why}
+    return {check.name: check.detail for check in SiteDaemon(kit).check() if not check.ok}
 
 
 def test_a_key_that_was_never_let_in_is_refused(consortium: Consortium, tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_a_key_that_was_never_let_in_is_refused(consortium: Consortium, tmp_path
     (kit / "site.key").write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()))
     assert "never let in" in wrongs(kit)["key"]
     with pytest.raises(EngineError, match="cannot join"):
-        Client(kit).start()
+        SiteDaemon(kit).start()
 
 
 def test_a_server_with_another_certificate_is_refused(consortium: Consortium, tmp_path: Path) -> None:
@@ -104,20 +104,20 @@ def test_a_server_with_another_certificate_is_refused(consortium: Consortium, tm
     found = wrongs(kit)
     assert "do not go on" in found["server"]
     with pytest.raises(EngineError, match="cannot join"):
-        Client(kit).start()
+        SiteDaemon(kit).start()
 
 
 def test_a_site_that_is_well_says_so(consortium: Consortium) -> None:
-    looked = dict(consortium.clients["ash"].check())
-    assert set(looked.values()) == {None}
-    assert any("20 rows" in about for about in looked)
+    checks = list(consortium.clients["ash"].check())
+    assert all(check.ok for check in checks)
+    assert any("20 rows" in check.detail for check in checks)
 
 
 def test_only_operators_get_past_the_sites_door(consortium: Consortium) -> None:
     context = ssl.create_default_context(cafile=str(consortium.server.folder / "ca.crt"))
     for path in ("v1/control/list-nodes", "v1/runtime/acquire-task", "docs", "openapi.json", "health"):
         with pytest.raises(urllib.error.HTTPError) as refused:
-            urllib.request.urlopen(f"https://{consortium.server.local}/{path}", data=b"", context=context)
+            urllib.request.urlopen(f"https://{consortium.server.local_address}/{path}", data=b"", context=context)
         assert refused.value.code == 403, path
 
 

@@ -19,11 +19,12 @@ from consortium import PATIENCE, Consortium, outcome
 from walking import Walking
 
 import cotempo as ct
-from cotempo.engines.flower.daemon import wait_until
+from cotempo.engines.flower.processes import wait_until
 from cotempo.engines.inprocess import InProcess
-from cotempo.federation.rounds import rounds
-from cotempo.runs.folder import read_lines
+from cotempo.engines.settings import InProcessSettings
+from cotempo.runs.records import read_lines
 from cotempo.storage.tree import digest
+from cotempo.testing import drive
 from cotempo.testing.engines import Faulty
 
 pytestmark = pytest.mark.xdist_group("deployment")
@@ -73,12 +74,12 @@ def replay(tables: dict[str, ct.Series], seed: int, run: Path) -> str:
     failed = {(f["client"], f["step"]) for record in read_lines(run / "log.jsonl") for f in record["failures"]}
     method = Walking(rounds=ROUNDS)
     engine = Faulty(
-        InProcess(method, tables, seed=seed, batched=False),
+        InProcess(method, tables, InProcessSettings(batched=False), seed=seed),
         deliver=lambda question: (
             question.client in received[question.step] and (question.client, question.step) not in failed
         ),
     )
-    *_, last = rounds(method, engine, seed=seed, quorum=0.0)
+    *_, last = drive(method, engine, seed=seed, quorum=0.0)
     return digest(last.state)
 
 

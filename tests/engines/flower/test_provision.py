@@ -12,8 +12,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key, load_ssh_public_key
 
-from cotempo.engines.flower.desk import SiteSettings
-from cotempo.engines.flower.provision import Federation, provision, read_federation
+from cotempo.engines.flower.provision import Federation, provision
+from cotempo.engines.flower.site.settings import SiteSettings
 from cotempo.errors import EngineError, ParameterError
 
 
@@ -74,10 +74,10 @@ def test_a_kit_says_who_where_and_what(made: Path, tmp_path: Path) -> None:
         assert b"@" not in content.replace(b"@openssh", b"") or name == "site.key", name
         (tmp_path / name).write_bytes(content)
     with pytest.raises(ParameterError, match="data must name your table"):
-        SiteSettings.read(tmp_path)
+        SiteSettings.from_kit(tmp_path)
     path = tmp_path / "site.toml"
     path.write_text(path.read_text().replace('data = ""', 'data = "table.csv"'))
-    settings = SiteSettings.read(tmp_path)
+    settings = SiteSettings.from_kit(tmp_path)
     assert (settings.name, settings.server) == ("north", "coordinator.example.org:9443")
     assert settings.methods == ("FDBNL", "FedPP")
     assert settings.data == str(tmp_path / "table.csv")
@@ -105,4 +105,4 @@ def test_a_wrong_federation_file_is_refused_in_plain_words(tmp_path: Path, text:
     path = tmp_path / "federation.toml"
     path.write_text(text)
     with pytest.raises(ParameterError, match=must):
-        read_federation(path)
+        Federation.from_file(path)

@@ -1,4 +1,4 @@
-"""Events with a known intensity: Poisson, self-exciting and self-correcting processes."""
+"""`make_events`: Poisson and Hawkes processes with a known intensity."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cotempo.data.arguments import as_generator, check_choice, check_count, check_number
 from cotempo.data.events import Events
-from cotempo.data.randomness import as_generator, check_count, check_number
-from cotempo.data.tables import numbered
+from cotempo.data.tables import GENERATORS, client_names, numbered
 from cotempo.errors import ParameterError, nearest
 
-KINDS = ("poisson", "hawkes", "self-correcting")
+PROCESSES = ("poisson", "hawkes")
+RATE, SWING, DECAY = 2.0, 0.8, 2.0
 
 
 @dataclass(frozen=True)
@@ -24,10 +25,9 @@ class EventsTruth:
 
     - poisson: :math:`\lambda(t) = r\,(1 + a \sin(2\pi t / p))`,
     - hawkes: :math:`\lambda(t) = r + \sum_{t_i < t} b\,\beta\,e^{-\beta (t - t_i)}`,
-    - self-correcting: :math:`\lambda(t) = \exp(c\,(r t - \#\{t_i < t\}))`,
 
-    where the swing :math:`a`, the period :math:`p`, the excitation :math:`b`, the decay :math:`\beta` and the
-    correction :math:`c` are the same at all clients.
+    where the swing :math:`a`, the period :math:`p`, the excitation :math:`b` and the decay :math:`\beta` are the same
+    at all clients.
     """
 
     kind: str
@@ -37,7 +37,6 @@ class EventsTruth:
     period: float
     excitation: float
     decay: float
-    correction: float
     mark_probabilities: tuple[float, ...]
 
     def intensity(self, client: str, times: ArrayLike, history: ArrayLike = ()) -> NDArray[np.float64]:
@@ -55,11 +54,8 @@ class EventsTruth:
         rate, at, past = self._rate(client), np.asarray(times, np.float64), np.asarray(history, np.float64)
         if self.kind == "poisson":
             return np.asarray(rate * (1 + self.swing * np.sin(2 * np.pi * at / self.period)))
-        before = past < at[..., None]
-        if self.kind == "hawkes":
-            lag = np.where(before, at[..., None] - past, np.inf)
-            return np.asarray(rate + self.excitation * self.decay * np.exp(-self.decay * lag).sum(axis=-1))
-        return np.asarray(np.exp(self.correction * (rate * at - before.sum(axis=-1))))
+        lag = np.where(past < at[..., None], at[..., None] - past, np.inf)
+        return np.asarray(rate + self.excitation * self.decay * np.exp(-self.decay * lag).sum(axis=-1))
 
     def compensator(self, client: str, times: ArrayLike, history: ArrayLike = ()) -> NDArray[np.float64]:
         """Return the integral of the intensity from 0 to each of `times`; parameters as in `intensity`."""
@@ -67,18 +63,12 @@ class EventsTruth:
         if self.kind == "poisson":
             wave = self.period / (2 * np.pi) * (1 - np.cos(2 * np.pi * at / self.period))
             return np.asarray(rate * (at + self.swing * wave))
-        if self.kind == "hawkes":
-            lag = np.maximum(at[..., None] - past, 0)
-            return np.asarray(rate * at + self.excitation * (1 - np.exp(-self.decay * lag)).sum(axis=-1))
-        # Between two events the intensity is one exponential, so that its integral is a sum of differences.
-        edges = np.minimum(np.append(0.0, np.append(past, np.inf)), at[..., None])
-        slope, count = self.correction * rate, self.correction * np.arange(len(past) + 1)
-        steps = np.exp(slope * edges[..., 1:] - count) - np.exp(slope * edges[..., :-1] - count)
-        return np.asarray(steps.sum(axis=-1) / slope)
+        lag = np.maximum(at[..., None] - past, 0)
+        return np.asarray(rate * at + self.excitation * (1 - np.exp(-self.decay * lag)).sum(axis=-1))
 
     def _rate(self, client: str) -> float:
         if client not in self.rates:
-            raise ParameterError(f"client must be one of the clients made, got {client!r}{nearest(client, self.rates)}")
+            raise ParameterError(f"client must be a generated client, got {client!r}{nearest(client, self.rates)}")
         return self.rates[client]
 
 
@@ -86,33 +76,29 @@ def make_events(
     clients: int = 5,
     sequences: int = 20,
     length: float = 10.0,
-    kind: Literal["poisson", "hawkes", "self-correcting"] = "poisson",
+    kind: Literal["poisson", "hawkes"] = "poisson",
     *,
-    rate: float = 2.0,
     spread: float = 0.5,
     marks: int = 0,
-    swing: float = 0.8,
     excitation: float = 0.5,
-    decay: float = 2.0,
-    correction: float = 1.0,
     seed: int = 0,
 ) -> tuple[dict[str, Events], EventsTruth]:
-    """Make events whose intensity is known; clients share its shape and have their own rates.
+    """Generate events with a known intensity; clients share its shape and have their own rates.
 
     Parameters
     ----------
     clients, sequences
         The number of clients, and of sequences of each.
     length
-        Every sequence is watched in ``[0, length]``.
+        Every sequence is observed in ``[0, length]``.
     kind
-        ``"poisson"`` (inhomogeneous, two waves in a window), ``"hawkes"`` or ``"self-correcting"``.
-    rate, spread
-        A client's rate is `rate` times the exponential of a normal number of standard deviation `spread`.
+        ``"poisson"`` (inhomogeneous, two waves in a window) or ``"hawkes"``.
+    spread
+        A client's rate is 2 times the exponential of a normal number of this standard deviation.
     marks
         The number of marks, drawn independently with known probabilities; 0 for unmarked events.
-    swing, excitation, decay, correction
-        The shape; see `EventsTruth`.
+    excitation
+        The expected number of events that one event triggers.
     seed
         Equal seeds give equal events.
 
@@ -129,26 +115,22 @@ def make_events(
     check_count("clients", clients)
     check_count("sequences", sequences)
     check_count("marks", marks, least=0)
-    for name, value in (("length", length), ("rate", rate), ("decay", decay), ("correction", correction)):
-        check_number(name, value, 0, open_low=True)
+    check_number("length", length, 0, open_low=True)
     check_number("spread", spread, 0)
-    check_number("swing", swing, 0, 1)
     check_number("excitation", excitation, 0, 0.99)
-    if kind not in KINDS:
-        raise ParameterError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}{nearest(str(kind), KINDS)}")
+    check_choice("kind", kind, PROCESSES)
     rng = as_generator(seed)
-    names = [f"client-{number}" for number in numbered(clients)]
-    rates = {name: float(rate * np.exp(spread * rng.standard_normal())) for name in names}
+    names = client_names(clients)
+    rates = {name: float(RATE * np.exp(spread * rng.standard_normal())) for name in names}
     chances = rng.dirichlet(np.full(marks, 5.0)) if marks else np.zeros(0)
     truth = EventsTruth(
-        kind=kind,
-        rates=rates,
+        kind,
+        rates,
         length=float(length),
-        swing=float(swing),
+        swing=SWING,
         period=length / 2,
         excitation=float(excitation),
-        decay=float(decay),
-        correction=float(correction),
+        decay=DECAY,
         mark_probabilities=tuple(chances.tolist()),
     )
     return {
@@ -156,8 +138,11 @@ def make_events(
     }, truth
 
 
+GENERATORS["events"] = make_events
+
+
 def _client(truth: EventsTruth, name: str, sequences: int, rng: np.random.Generator) -> Events:
-    draw = {"poisson": _poisson, "hawkes": _hawkes, "self-correcting": _self_correcting}[truth.kind]
+    draw = {"poisson": _poisson, "hawkes": _hawkes}[truth.kind]
     times = [draw(truth, truth.rates[name], rng) for _ in range(sequences)]
     labels = [f"mark-{number}" for number in numbered(len(truth.mark_probabilities))]
     marks = [rng.choice(labels, len(part), p=truth.mark_probabilities).tolist() for part in times] if labels else None
@@ -186,15 +171,3 @@ def _hawkes(truth: EventsTruth, rate: float, rng: np.random.Generator) -> NDArra
         if rng.uniform(0, top) < rate + excited:
             found.append(time)
             excited += truth.excitation * truth.decay
-
-
-def _self_correcting(truth: EventsTruth, rate: float, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Invert the compensator, an exponential between events (Isham and Westcott, 1979)."""
-    found: list[float] = []
-    slope, time = truth.correction * rate, 0.0
-    while True:
-        shift = truth.correction * len(found)
-        time = float(np.log(np.exp(slope * time - shift) + slope * rng.exponential()) + shift) / slope
-        if time > truth.length:
-            return np.array(found)
-        found.append(time)

@@ -1,4 +1,4 @@
-"""Posts in several languages about events that some clients share."""
+"""`make_posts`: posts in several languages about events that some clients share."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cotempo.data.arguments import as_generator, check_choice, check_count, check_number
 from cotempo.data.generate.vocabulary import LANGUAGES, MOST_WORDS, proper_name, word
 from cotempo.data.posts import Posts
-from cotempo.data.randomness import as_generator, check_count, check_number
-from cotempo.data.tables import numbered
-from cotempo.errors import ParameterError, nearest
+from cotempo.data.tables import GENERATORS, client_names, numbered
+from cotempo.errors import ParameterError
 
 COMMON = 150
 TOPIC = 12
 AUTHORS = 40
-LASTING = 3.0
+DELAY = 1 / 8
 
 
 @dataclass(frozen=True)
-class Happening:
-    """One latent event: who hears of it, when it breaks, and what is said of it.
+class LatentEvent:
+    """An event behind the posts: who posts about it, when it begins, and its words.
 
     Attributes
     ----------
     clients
         Names of the clients that post about it; more than one when it is shared.
     onset
-        When it breaks, in days; posts follow with exponentially falling frequency.
+        When it begins, in days; the rate of posts about it decays exponentially.
     concepts
-        What it is about; each language has its own word for a concept.
+        Its topics; each language has its own word for a concept.
     hashtag, entity, account
-        What is spelt the same in all languages: its tag, a name in the texts, an account that is mentioned.
+        Spelt the same in all languages: its tag, a name in the texts, an account that is mentioned.
     """
 
     clients: tuple[str, ...]
@@ -46,13 +46,13 @@ class Happening:
 
 @dataclass(frozen=True)
 class PostsTruth:
-    """What lies behind `make_posts`.
+    """The truth behind `make_posts`.
 
     Attributes
     ----------
     labels
         The event of each post, by client, in the order of the table.
-    happenings
+    events
         Every event, by name.
     languages
         The language of each client.
@@ -61,22 +61,14 @@ class PostsTruth:
     """
 
     labels: dict[str, tuple[str, ...]]
-    happenings: dict[str, Happening]
+    events: dict[str, LatentEvent]
     languages: dict[str, str]
     width: float
 
     @property
     def shared(self) -> tuple[str, ...]:
         """Names of the events that more than one client posts about."""
-        return tuple(name for name, event in self.happenings.items() if len(event.clients) > 1)
-
-    def active(self, time: float, client: str | None = None) -> tuple[str, ...]:
-        """Return the events going on at a time: broken, and not older than three times the mean delay."""
-        return tuple(
-            name
-            for name, event in self.happenings.items()
-            if event.onset <= time <= event.onset + LASTING * self.width and (client is None or client in event.clients)
-        )
+        return tuple(name for name, event in self.events.items() if len(event.clients) > 1)
 
 
 def make_posts(
@@ -89,7 +81,7 @@ def make_posts(
     languages: Sequence[str] = LANGUAGES,
     seed: int = 0,
 ) -> tuple[dict[str, Posts], PostsTruth]:
-    """Make posts about latent events; each client posts in its own language, and some events are shared.
+    """Generate posts about latent events; each client posts in its own language, and some events are shared.
 
     Parameters
     ----------
@@ -98,7 +90,7 @@ def make_posts(
     events
         The number of events of all clients together.
     days
-        Length of the time posts are spread over; several events go on at any time.
+        Length of the time that posts are spread over; several events are active at any time.
     shared
         Share of the events that two or more clients post about.
     languages
@@ -125,27 +117,27 @@ def make_posts(
     if COMMON + events * TOPIC > MOST_WORDS:
         raise ParameterError(f"events must be at most {(MOST_WORDS - COMMON) // TOPIC}, as words run out, got {events}")
     for language in languages or ("",):
-        if language not in LANGUAGES:
-            known = ", ".join(LANGUAGES)
-            raise ParameterError(f"languages must be some of {known}, got {language!r}{nearest(language, LANGUAGES)}")
+        check_choice("each of languages", language, LANGUAGES)
     rng = as_generator(seed)
-    names = [f"client-{number}" for number in numbered(clients)]
-    happenings = _happenings(names, events, days, shared if clients > 1 else 0.0, rng)
+    names = client_names(clients)
+    latent = _latent_events(names, events, days, shared if clients > 1 else 0.0, rng)
     spoken = {name: languages[number % len(languages)] for number, name in enumerate(names)}
-    width = days / 8
     found = {
-        name: _client(name, happenings, spoken[name], posts, days, width, stream)
+        name: _client(name, latent, spoken[name], posts, days, stream)
         for name, stream in zip(names, rng.spawn(clients), strict=True)
     }
     labels = {name: tuple(str(label) for label in table.event) for name, table in found.items()}
-    return found, PostsTruth(labels, happenings, spoken, width)
+    return found, PostsTruth(labels, latent, spoken, days * DELAY)
 
 
-def _happenings(
+GENERATORS["posts"] = make_posts
+
+
+def _latent_events(
     clients: list[str], events: int, days: float, shared: float, rng: np.random.Generator
-) -> dict[str, Happening]:
+) -> dict[str, LatentEvent]:
     concepts = (COMMON + rng.permutation(events * TOPIC)).reshape(events, TOPIC)
-    # One onset in each stretch of time, and stretches that are short at first: at no time does a client go quiet.
+    # One onset per interval, with intervals that are short at first, so that a client always has posts.
     onsets = ((np.arange(events) + rng.random(events)) / events) ** 1.5 * 0.9 * days
     together = set(rng.permutation(events)[: round(shared * events)].tolist())
     turn = 0
@@ -155,7 +147,7 @@ def _happenings(
             heard = rng.permutation(len(clients))[: rng.integers(2, len(clients) + 1)]
         else:
             heard, turn = np.array([turn % len(clients)]), turn + 1
-        found[f"event-{name}"] = Happening(
+        found[f"event-{name}"] = LatentEvent(
             clients=tuple(clients[place] for place in sorted(heard.tolist())),
             onset=float(onsets[number]),
             concepts=tuple(concepts[number].tolist()),
@@ -167,27 +159,21 @@ def _happenings(
 
 
 def _client(
-    client: str,
-    happenings: dict[str, Happening],
-    language: str,
-    posts: int,
-    days: float,
-    width: float,
-    rng: np.random.Generator,
+    client: str, events: dict[str, LatentEvent], language: str, posts: int, days: float, rng: np.random.Generator
 ) -> Posts:
-    heard = [name for name, event in happenings.items() if client in event.clients]
+    heard = [name for name, event in events.items() if client in event.clients]
     if not heard:
         raise ParameterError(
             "events must leave one of its own to every client; ask for more events or a smaller shared"
         )
-    # Every event is posted about at least once; the rest follow its popularity.
+    # Every event gets at least one post; the others follow its popularity.
     popular = rng.dirichlet(np.full(len(heard), 2.0))
     chosen = np.concatenate([np.arange(len(heard)), rng.choice(len(heard), posts - len(heard), p=popular)])
-    onset = np.array([happenings[heard[place]].onset for place in chosen])
-    time = onset + _delays(days - onset, width, rng)
+    onset = np.array([events[heard[place]].onset for place in chosen])
+    time = onset + _delays(days - onset, days * DELAY, rng)
     order = np.argsort(time, kind="stable")
     label = [heard[place] for place in chosen[order]]
-    written = [_write(happenings[name], language, rng) for name in label]
+    written = [_write(events[name], language, rng) for name in label]
     return Posts(
         time=time[order],
         text=tuple(text for text, _, _ in written),
@@ -210,7 +196,7 @@ def _zipf(count: int, size: int, rng: np.random.Generator) -> NDArray[np.intp]:
     return rng.choice(count, size, p=weight / weight.sum())
 
 
-def _write(event: Happening, language: str, rng: np.random.Generator) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+def _write(event: LatentEvent, language: str, rng: np.random.Generator) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
     """Return a text, its hashtags and its mentions: about six words in ten come from the event."""
     size = int(rng.integers(6, 15))
     topical = rng.random(size) < 0.6

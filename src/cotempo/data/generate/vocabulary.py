@@ -1,4 +1,4 @@
-"""Made-up words in several scripts, so that posts need no corpus and offend nobody."""
+"""Invented words in several scripts, so that posts need no corpus and offend nobody."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST_WORDS = 12**3
 
 
 def word(language: str, concept: int) -> str:
-    """Return the word a language has for a concept; different concepts have different words.
+    """Return the word of a language for a concept; no two concepts share a word.
 
     Examples
     --------
@@ -22,7 +22,7 @@ def word(language: str, concept: int) -> str:
     (False, False)
     """
     parts = SYLLABLES[language]
-    # 7919 is coprime to 12**3: neighbouring concepts look unlike each other, and no two share a word.
+    # 7919 is coprime to 12**3: neighbouring concepts look different, and no two share a word.
     code = concept * 7919 % MOST_WORDS
     return "".join(parts[digit] for digit in (code // 144, code // 12 % 12, code % 12))
 

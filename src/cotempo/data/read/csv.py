@@ -1,4 +1,4 @@
-"""Reading CSV, plain or gzipped, as text; every cell is converted later, where its row can be named."""
+"""Read CSV, plain or gzipped, as text; cells are converted later, where their rows can be named."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
 
-from cotempo.data.problems import Report, shown
+from cotempo.data.problems import Problems, quote
 
 BLOCK = 1 << 24
 LONGEST_HEADER = 1 << 20
@@ -64,7 +64,7 @@ def open_capped(path: Path, limit: int) -> BinaryIO:
     return io.BufferedReader(CappedStream(raw, limit), BLOCK)
 
 
-def read_header(path: Path, limit: int, client: str | None, report: Report) -> list[str]:
+def read_header(path: Path, limit: int, client: str | None, problems: Problems) -> list[str]:
     """Return the names in the first row; empty, with a problem noted, where there is none."""
     try:
         with open_capped(path, limit) as stream:
@@ -72,19 +72,19 @@ def read_header(path: Path, limit: int, client: str | None, report: Report) -> l
             head = stream.read(LONGEST_HEADER).decode("utf-8-sig", errors="replace")
         names = next(csv.reader(io.StringIO(head, newline="")), [])
     except (*STREAM_ERRORS, csv.Error) as error:
-        report.add(_reason(path, limit, error), client=client)
+        problems.add(_reason(path, limit, error), client=client)
         return []
     if any("\N{REPLACEMENT CHARACTER}" in name for name in names):
-        report.add(NOT_UTF8, client=client, row=1)
+        problems.add(NOT_UTF8, client=client, row=1)
         return []
     if not names:
-        report.add("a CSV file must begin with a row of column names; this one is empty", client=client)
+        problems.add("a CSV file must begin with a row of column names; this one is empty", client=client)
     return names
 
 
-def read_csv(path: Path, limit: int, client: str | None, report: Report) -> pa.Table | None:
+def read_csv(path: Path, limit: int, client: str | None, problems: Problems) -> pa.Table | None:
     """Return a CSV as a table of text, or None with every problem noted."""
-    names = read_header(path, limit, client, report)
+    names = read_header(path, limit, client, problems)
     if not names:
         return None
     try:
@@ -93,9 +93,9 @@ def read_csv(path: Path, limit: int, client: str | None, report: Report) -> pa.T
     except pa.ArrowInvalid as error:
         if "Empty CSV file" in str(error):  # a header without a line end
             return pa.table([pa.array([], pa.string())] * len(names), names=names)
-        _explain(path, limit, names, client, report, error)
+        _explain(path, limit, names, client, problems, error)
     except STREAM_ERRORS as error:
-        report.add(_reason(path, limit, error), client=client)
+        problems.add(_reason(path, limit, error), client=client)
     return None
 
 
@@ -112,7 +112,9 @@ def _parse(stream: BinaryIO, names: list[str], handler: object = None) -> pa.Tab
     )
 
 
-def _explain(path: Path, limit: int, names: list[str], client: str | None, report: Report, error: Exception) -> None:
+def _explain(
+    path: Path, limit: int, names: list[str], client: str | None, problems: Problems, error: Exception
+) -> None:
     """Note every ragged row and the first that is not UTF-8; where neither is at fault, what Arrow said."""
     ragged: list[tuple[int, int]] = []
 
@@ -124,12 +126,12 @@ def _explain(path: Path, limit: int, names: list[str], client: str | None, repor
     with open_capped(path, limit) as stream, contextlib.suppress(*STREAM_ERRORS):
         _parse(stream, names, note)
     for number, cells in ragged:
-        report.add(f"every row must have {len(names)} cells like the header, got {cells}", client=client, row=number)
+        problems.add(f"every row must have {len(names)} cells like the header, got {cells}", client=client, row=number)
     line = _line_not_utf8(path, limit)
     if line is not None:
-        report.add(NOT_UTF8, client=client, row=line)
+        problems.add(NOT_UTF8, client=client, row=line)
     if not ragged and line is None:
-        report.add(_reason(path, limit, error), client=client)
+        problems.add(_reason(path, limit, error), client=client)
 
 
 def _line_not_utf8(path: Path, limit: int) -> int | None:
@@ -145,9 +147,9 @@ def _line_not_utf8(path: Path, limit: int) -> int | None:
 
 
 def _reason(path: Path, limit: int, error: Exception) -> str:
-    name = shown(path.name)
+    name = quote(path.name)
     if isinstance(error, LimitError):
         return f"{name} must not expand beyond {limit:,} bytes; split it, or raise limit="
     if isinstance(error, EOFError | zlib.error | gzip.BadGzipFile):
-        return f"{name} must be a whole gzip file, but it is damaged or cut short; make it again"
+        return f"{name} must be a complete gzip file, but it is damaged or cut short; compress it again"
     return f"{name} must be a readable CSV file: {str(error)[:200]}"

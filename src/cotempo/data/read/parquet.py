@@ -1,4 +1,4 @@
-"""Reading Parquet, with its size checked before anything is expanded."""
+"""Read Parquet, with its size checked before anything is expanded."""
 
 from __future__ import annotations
 
@@ -8,34 +8,30 @@ import pyarrow as pa
 import pyarrow.compute as compute
 import pyarrow.parquet as parquet
 
-from cotempo.data.problems import Report, shown
+from cotempo.data.problems import Problems, quote
+from cotempo.data.read.columns import is_text
 
 SMALLEST_CELL = 8
 # Names that are not UTF-8 come as a ValueError of Python itself.
 DAMAGE = (OSError, ValueError, pa.ArrowException)
 
 
-def is_text(kind: pa.DataType) -> bool:
-    """Return whether a type is text of any width."""
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
-
-
-def parquet_names(path: Path, client: str | None, report: Report) -> list[str]:
+def parquet_names(path: Path, client: str | None, problems: Problems) -> list[str]:
     """Return the names of the columns; empty, with a problem noted, where the file is damaged."""
     try:
         return list(parquet.read_schema(path).names)
     except DAMAGE as error:
-        report.add(_damaged(path, error), client=client)
+        problems.add(_damaged(path, error), client=client)
         return []
 
 
-def read_parquet(path: Path, limit: int, client: str | None, report: Report) -> pa.Table | None:
+def read_parquet(path: Path, limit: int, client: str | None, problems: Problems) -> pa.Table | None:
     """Return a Parquet file as a table, or None with the problem noted."""
-    too_large = f"{shown(path.name)} must not expand beyond {limit:,} bytes; split it, or raise limit="
+    too_large = f"{quote(path.name)} must not expand beyond {limit:,} bytes; split it, or raise limit="
     try:
         with parquet.ParquetFile(path) as plain:
             if _claimed_bytes(plain.metadata) > limit:
-                report.add(too_large, client=client)
+                problems.add(too_large, client=client)
                 return None
             texts = [field.name for field in plain.schema_arrow if is_text(field.type)]
         # Text stays in its dictionaries until its length is known: one long text, repeated, takes no room in the file.
@@ -43,11 +39,11 @@ def read_parquet(path: Path, limit: int, client: str | None, report: Report) -> 
             table = file.read()
         table.validate(full=True)
         if sum(_expanded_bytes(column) for column in table.columns) > limit:
-            report.add(too_large, client=client)
+            problems.add(too_large, client=client)
             return None
         return pa.table([_decoded(column) for column in table.columns], names=table.column_names)
     except DAMAGE as error:
-        report.add(_damaged(path, error), client=client)
+        problems.add(_damaged(path, error), client=client)
         return None
 
 
@@ -76,4 +72,4 @@ def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _damaged(path: Path, error: Exception) -> str:
-    return f"{shown(path.name)} must be a whole Parquet file, but it is damaged or cut short: {str(error)[:200]}"
+    return f"{quote(path.name)} must be a complete Parquet file, but it is damaged or cut short: {str(error)[:200]}"

@@ -1,4 +1,4 @@
-"""Reading posts: `client, time, text, author, hashtags, mentions, event`, and whatever else there is."""
+"""`read_posts`: ``client, time, text, author, hashtags, mentions, event``, and any further columns."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cotempo.data.posts import OPTIONAL, Posts, clean_tags
-from cotempo.data.problems import Report, shown
-from cotempo.data.read.columns import as_text, client_keys
-from cotempo.data.read.sources import LIMIT, Sheet, agree_on_time, load, refuse_no_rows
-from cotempo.data.read.times import check_unit, to_times
+from cotempo.data.problems import quote
+from cotempo.data.read.reader import read_sheets
+from cotempo.data.read.sheet import LIMIT, Reading, Sheet
+from cotempo.data.read.times import Times, to_times
+from cotempo.data.tables import READERS
 
 SIGNS = {"hashtags": "#", "mentions": "@"}
 
@@ -22,17 +23,9 @@ def read_posts(source: Any, *, client: str = "client", unit: str = "s", limit: i
 
     Parameters
     ----------
-    source
-        A CSV, gzipped CSV or Parquet file; a folder with one such file per client, named after it; or a pandas,
-        polars or pyarrow dataframe. A single source without the column `client` is one client, named after the file
-        (``"client"`` for a dataframe).
-    client
-        Name of the column that holds the client.
-    unit
-        What timestamps are counted in since 1970-01-01 UTC: ``"s"``, ``"h"`` or ``"D"``. Those without a zone are
-        taken as UTC. A column of plain numbers is kept as it is, and the table's unit is empty.
-    limit
-        The most bytes one file may expand to.
+    source, client, unit, limit
+        As in `read_events`: a file, a folder with one file per client or a dataframe; the column that holds the
+        client; the unit of timestamps; the most bytes one file may expand to.
 
     Returns
     -------
@@ -44,8 +37,7 @@ def read_posts(source: Any, *, client: str = "client", unit: str = "s", limit: i
     Raises
     ------
     DataError
-        With all problems at once. Rows are numbered as in the file: the first row under the header of a CSV is row 2,
-        and blank lines do not count; in Parquet and dataframes the first row is row 0.
+        With all problems at once; rows are numbered as in `read_events`.
 
     Examples
     --------
@@ -54,62 +46,52 @@ def read_posts(source: Any, *, client: str = "client", unit: str = "s", limit: i
     >>> read_posts(frame)["client"].hashtags
     (('flood',),)
     """
-    check_unit(unit)
-    report = Report()
-    found: dict[str, Posts] = {}
-    stamped: dict[str, bool] = {}
-    for sheet in load(source, report, limit):
-        _read_sheet(sheet, client, unit, report, found, stamped)
-    agree_on_time(stamped, report)
-    report.check()
-    return dict(sorted(found.items()))
+    reading = Reading(client, unit, limit)
+    found = read_sheets(source, reading, _read_sheet)
+    reading.problems.raise_any()
+    return found
 
 
-def _read_sheet(
-    sheet: Sheet, client: str, unit: str, report: Report, found: dict[str, Posts], stamped: dict[str, bool]
-) -> None:
-    if not sheet.require("text", report) or refuse_no_rows(sheet, report):
-        return
-    before = len(report.problems)
-    clients = client_keys(sheet, client, report)
-    texts = as_text(sheet, "text", report).to_pylist()
+READERS["posts"] = read_posts
+
+
+def _read_sheet(sheet: Sheet) -> tuple[dict[str, Posts], bool | None]:
+    if not sheet.require("text") or not sheet.require_rows():
+        return {}, None
+    before = len(sheet.reading.problems)
+    clients, texts = sheet.clients, sheet.text("text").to_pylist()
     empty = np.array([text is None or not text.strip() for text in texts])
-    report.add_rows(
-        np.flatnonzero(empty), lambda _: "must hold some text in every row; drop posts without any",
-        column="text", first_row=sheet.first_row, client=clients.name,
-    )  # fmt: skip
-    time = np.full(sheet.rows, np.nan)
-    is_stamp = False
-    if "time" in sheet.columns:
-        times = to_times(sheet, "time", unit, report, clients.name, needed=False)
-        time, is_stamp = times.values, times.stamped
-        stamped[sheet.client] = is_stamp
+    sheet.note_rows(np.flatnonzero(empty), "must hold some text in every row; drop posts without any", "text")
+    timed = "time" in sheet.columns
+    times = to_times(sheet, "time", needed=False) if timed else Times(np.full(sheet.rows, np.nan), stamped=False)
     columns: dict[str, Any] = {"text": tuple(texts)}
-    columns |= {name: _labels(sheet, name, report) for name in ("author", "event") if name in sheet.columns}
-    columns |= {name: _tags(sheet, name, report) for name in SIGNS if name in sheet.columns}
-    if len(report.problems) > before:
-        return
-    known = {client, "text", *OPTIONAL}
+    columns |= {name: _labels(sheet, name) for name in ("author", "event") if name in sheet.columns}
+    columns |= {name: _tags(sheet, name) for name in SIGNS if name in sheet.columns}
+    stamped = times.stamped if timed else None
+    if len(sheet.reading.problems) > before:
+        return {}, stamped
+    known = {sheet.reading.client, "text", *OPTIONAL}
     extra = {name: tuple(values.to_pylist()) for name, values in sheet.columns.items() if name not in known}
     present = tuple(name for name in OPTIONAL if name in sheet.columns)
-    everyone = Posts(time=time, extra=extra, unit=unit if is_stamp else "", present=present, **columns)
+    unit = sheet.reading.unit if times.stamped else ""
+    everyone = Posts(time=times.values, extra=extra, unit=unit, present=present, **columns)
+    found = {}
     for code, name in enumerate(clients.names):
         rows: NDArray[np.intp] = np.flatnonzero(clients.codes == code)
-        found[name] = everyone.select(rows[np.argsort(time[rows], kind="stable")])
+        found[name] = everyone.select(rows[np.argsort(times.values[rows], kind="stable")])
+    return found, stamped
 
 
-def _labels(sheet: Sheet, name: str, report: Report) -> tuple[str | None, ...]:
-    return tuple(label or None for label in as_text(sheet, name, report).to_pylist())
+def _labels(sheet: Sheet, name: str) -> tuple[str | None, ...]:
+    return tuple(label or None for label in sheet.text(name).to_pylist())
 
 
-def _tags(sheet: Sheet, name: str, report: Report) -> tuple[tuple[str, ...], ...]:
+def _tags(sheet: Sheet, name: str) -> tuple[tuple[str, ...], ...]:
     kind = sheet.columns[name].type
     listed = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
-    values = sheet.columns[name].to_pylist() if listed else as_text(sheet, name, report).to_pylist()
+    values = sheet.columns[name].to_pylist() if listed else sheet.text(name).to_pylist()
     tags = tuple(clean_tags(value, SIGNS[name]) for value in values)
     broken = [row for row, found in enumerate(tags) if any(len(tag.split()) != 1 for tag in found)]
-    report.add_rows(
-        np.array(broken, dtype=np.intp), lambda row: f"a tag must hold no white space, got {shown(tags[row])}",
-        column=name, first_row=sheet.first_row, client=lambda _: None,
-    )  # fmt: skip
+    must = "a tag must hold no white space, got {}"
+    sheet.note_rows(np.array(broken, dtype=np.intp), lambda row: must.format(quote(tags[row])), name)
     return tags

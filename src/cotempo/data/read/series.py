@@ -1,17 +1,20 @@
-"""Reading series: `client, sequence, time` and one column per feature."""
+"""`read_series`: ``client, sequence, time`` and one column per feature."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from cotempo.data.problems import Report
-from cotempo.data.read.columns import client_keys, text_keys, to_numbers
+from cotempo.data.problems import Problems
 from cotempo.data.read.grouping import Grouped, group_rows
-from cotempo.data.read.sources import LIMIT, Sheet, agree_on_time, load, refuse_no_rows
-from cotempo.data.read.times import check_unit, to_times
+from cotempo.data.read.reader import read_sheets
+from cotempo.data.read.sheet import LIMIT, Reading, Sheet
+from cotempo.data.read.times import to_times
 from cotempo.data.series import Series
+from cotempo.data.tables import READERS
 
 
 def read_series(source: Any, *, client: str = "client", unit: str = "s", limit: int = LIMIT) -> dict[str, Series]:
@@ -19,17 +22,9 @@ def read_series(source: Any, *, client: str = "client", unit: str = "s", limit: 
 
     Parameters
     ----------
-    source
-        A CSV, gzipped CSV or Parquet file; a folder with one such file per client, named after it; or a pandas,
-        polars or pyarrow dataframe. A single source without the column `client` is one client, named after the file
-        (``"client"`` for a dataframe).
-    client
-        Name of the column that holds the client.
-    unit
-        What timestamps are counted in since 1970-01-01 UTC: ``"s"``, ``"h"`` or ``"D"``. Those without a zone are
-        taken as UTC. A column of plain numbers is kept as it is, and the table's unit is empty.
-    limit
-        The most bytes one file may expand to.
+    source, client, unit, limit
+        As in `read_events`: a file, a folder with one file per client or a dataframe; the column that holds the
+        client; the unit of timestamps; the most bytes one file may expand to.
 
     Returns
     -------
@@ -40,8 +35,7 @@ def read_series(source: Any, *, client: str = "client", unit: str = "s", limit: 
     Raises
     ------
     DataError
-        With all problems at once. Rows are numbered as in the file: the first row under the header of a CSV is row 2,
-        and blank lines do not count; in Parquet and dataframes the first row is row 0.
+        With all problems at once; rows are numbered as in `read_events`.
 
     Examples
     --------
@@ -50,56 +44,56 @@ def read_series(source: Any, *, client: str = "client", unit: str = "s", limit: 
     >>> read_series(frame)["a"]
     Series(2 rows, 1 sequence, features pulse)
     """
-    check_unit(unit)
-    report = Report()
-    found: dict[str, Series] = {}
-    stamped: dict[str, bool] = {}
-    for sheet in load(source, report, limit):
-        _read_sheet(sheet, client, unit, report, found, stamped)
-    agree_on_time(stamped, report)
-    report.check()
-    _refuse_empty_features(found, report)
-    report.check()
-    return dict(sorted(found.items()))
+    reading = Reading(client, unit, limit)
+    found = read_sheets(source, reading, _read_sheet)
+    reading.problems.raise_any()
+    _refuse_empty_features(found, reading.problems)
+    reading.problems.raise_any()
+    first = next(iter(found.values())).features
+    return {name: _reorder(table, first) for name, table in found.items()}
 
 
-def _read_sheet(
-    sheet: Sheet, client: str, unit: str, report: Report, found: dict[str, Series], stamped: dict[str, bool]
-) -> None:
-    features = [name for name in sheet.columns if name not in (client, "sequence", "time")]
+READERS["series"] = read_series
+
+
+def _read_sheet(sheet: Sheet) -> tuple[dict[str, Series], bool | None]:
+    features = [name for name in sheet.columns if name not in (sheet.reading.client, "sequence", "time")]
     if not features:
-        report.add("a series must have at least one column besides client, sequence and time")
-    if not sheet.require("time", report) or refuse_no_rows(sheet, report) or not features:
-        return
-    first = next(iter(found.values()), None)
-    if first is not None and set(first.features) == set(features):
-        features = list(first.features)  # files may name the same columns in another order
-    before = len(report.problems)
-    clients = client_keys(sheet, client, report)
-    sequences = text_keys(sheet, "sequence", report, clients.name)
-    times = to_times(sheet, "time", unit, report, clients.name)
-    values = np.column_stack([to_numbers(sheet, name, report, clients.name) for name in features])
-    grouped = group_rows(sheet, clients, sequences, times)
-    _refuse_repeated_times(grouped, report)
-    stamped[sheet.client] = times.stamped
-    if len(report.problems) > before:
-        return
-    names = np.array(sequences.names, dtype=np.str_)[sequences.codes]
-    for name, rows, _ in grouped.by_client():
-        stamp = unit if times.stamped else ""
-        found[name] = Series(tuple(features), names[rows], times.values[rows], values[rows], stamp)
+        sheet.note("a series must have at least one column besides client, sequence and time")
+    if not sheet.require("time") or not sheet.require_rows() or not features:
+        return {}, None
+    problems = sheet.reading.problems
+    before = len(problems)
+    sequences, times = sheet.keys("sequence"), to_times(sheet, "time")
+    values = np.column_stack([sheet.numbers(name) for name in features])
+    grouped = group_rows(sheet, sequences, times)
+    _refuse_repeated_times(grouped)
+    if len(problems) > before:
+        return {}, times.stamped
+    unit = sheet.reading.unit if times.stamped else ""
+    return {
+        name: Series(tuple(features), grouped.sequence[rows], times.values[rows], values[rows], unit)
+        for name, rows, _ in grouped.by_client()
+    }, times.stamped
 
 
-def _refuse_repeated_times(grouped: Grouped, report: Report) -> None:
+def _reorder(table: Series, features: tuple[str, ...]) -> Series:
+    """Return the features in the order of the first file, if they are the same ones."""
+    if set(table.features) != set(features):
+        return table
+    return replace(table, features=features, values=table.values[:, [table.features.index(name) for name in features]])
+
+
+def _refuse_repeated_times(grouped: Grouped) -> None:
     time = grouped.sorted_times
     repeated = np.flatnonzero((np.diff(grouped.group) == 0) & (np.diff(time) == 0)) + 1
     twin = dict(zip(grouped.order[repeated].tolist(), grouped.order[repeated - 1].tolist(), strict=True))
     first = grouped.sheet.first_row
     must = "must differ inside a sequence, got the time of row {} again"
-    grouped.note(repeated, lambda row: must.format(twin[row] + first), "time", report)
+    grouped.note(repeated, lambda row: must.format(twin[row] + first), "time")
 
 
-def _refuse_empty_features(found: dict[str, Series], report: Report) -> None:
+def _refuse_empty_features(found: Mapping[str, Series], problems: Problems) -> None:
     """Note features without a single value at any client; missing at some clients is what federations are for."""
     filled: dict[str, bool] = {}
     for table in found.values():
@@ -107,4 +101,4 @@ def _refuse_empty_features(found: dict[str, Series], report: Report) -> None:
             filled[feature] = filled.get(feature, False) or bool(np.isfinite(values).any())
     for feature, some in filled.items():
         if not some:
-            report.add("must hold at least one value at some client; drop the column", column=feature)
+            problems.add("must hold at least one value at some client; drop the column", column=feature)

@@ -1,22 +1,18 @@
-"""Times of a sheet: plain numbers stay, timestamps become float64 since 1970-01-01 UTC."""
+"""`to_times`: a column as times; plain numbers stay, timestamps become float64 since 1970-01-01 UTC."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as compute
 from numpy.typing import NDArray
 
-from cotempo.data.problems import Report, shown
-from cotempo.data.read.columns import blank, failing, to_floats, without_missing
-from cotempo.data.read.parquet import is_text
-from cotempo.data.read.sources import Sheet
+from cotempo.data.problems import quote
+from cotempo.data.read.columns import decoded, is_text, null_at, null_if_missing_word, to_floats, uncastable_rows
+from cotempo.data.read.sheet import Sheet
 from cotempo.data.tables import UNITS
-from cotempo.errors import ParameterError
 
 PARTS_OF_A_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 STAMP = pa.timestamp("ns")
@@ -32,46 +28,26 @@ class Times:
     stamped: bool
 
 
-def check_unit(unit: str) -> None:
-    """Raise unless `unit` is ``"s"``, ``"h"`` or ``"D"``."""
-    if unit not in UNITS:
-        raise ParameterError(f"unit must be 's', 'h' or 'D', got {unit!r}; timestamps are counted in it")
-
-
-def to_times(
-    sheet: Sheet, column: str, unit: str, report: Report, client: Callable[[int], str | None], *, needed: bool = True
-) -> Times:
+def to_times(sheet: Sheet, column: str, *, needed: bool = True) -> Times:
     """Return a column as times.
 
-    A column of numbers is taken as it is. Timestamps are converted to UTC, each row by its own offset; those without
-    a zone are taken as UTC. Rows without a time are noted when `needed`.
-
-    Parameters
-    ----------
-    unit
-        What timestamps are counted in: ``"s"``, ``"h"`` or ``"D"``.
-    needed
-        Whether every row must have a time.
+    Numbers are kept. Timestamps are converted to UTC, each row by its own offset, and counted in the unit of the
+    reading; those without a zone are taken as UTC. Rows without a time are noted if `needed`.
     """
-    values = sheet.columns[column]
+    values = decoded(sheet.columns[column])
     bad = np.zeros(0, dtype=np.intp)
-    if pa.types.is_dictionary(values.type):
-        values = values.cast(values.type.value_type)
     try:
         if is_text(values.type):
-            times, bad = _from_text(sheet, column, values, unit, report, client)
+            times, bad = _from_text(sheet, column, values)
         else:
-            times = _typed(values, unit)
+            times = _typed(values, sheet.reading.unit)
     except pa.ArrowException:
-        report.add(f"must hold numbers or timestamps, got {values.type}", column=column)
+        sheet.note(f"must hold numbers or timestamps, got {values.type}", column)
         return Times(np.full(sheet.rows, np.nan), stamped=False)
-
-    def note(places: NDArray[np.intp], must: str) -> None:
-        report.add_rows(places, lambda _: must, column=column, first_row=sheet.first_row, client=client)
-
-    note(np.flatnonzero(np.isinf(times.values)), "must be finite")
+    sheet.note_rows(np.flatnonzero(np.isinf(times.values)), "must be finite", column)
     if needed:
-        note(np.setdiff1d(np.flatnonzero(np.isnan(times.values)), bad), "must be given in every row")
+        missing = np.setdiff1d(np.flatnonzero(np.isnan(times.values)), bad)
+        sheet.note_rows(missing, "must be given in every row", column)
     return times
 
 
@@ -90,36 +66,32 @@ def _typed(values: pa.ChunkedArray, unit: str) -> Times:
     return Times(np.where(missing, np.nan, seconds / UNITS[unit]), stamped=True)
 
 
-def _from_text(
-    sheet: Sheet, column: str, values: pa.ChunkedArray, unit: str, report: Report, client: Callable[[int], str | None]
-) -> tuple[Times, NDArray[np.intp]]:
-    """Return times and the positions of texts that are none; the first text decides between numbers and timestamps."""
-    texts = without_missing(values)
+def _from_text(sheet: Sheet, column: str, values: pa.ChunkedArray) -> tuple[Times, NDArray[np.intp]]:
+    """Return times and the positions of invalid texts; the first text decides between numbers and timestamps."""
+    texts = null_if_missing_word(values)
     first = texts.drop_null().slice(0, 1)
     if len(first) == 0:
         return Times(np.full(sheet.rows, np.nan), stamped=False), np.zeros(0, dtype=np.intp)
-    stamped = bool(len(failing(first, pa.float64())))
-    parsed: Any
-    if stamped:
-        parsed, bad = _stamps(texts)
+    if len(uncastable_rows(first, pa.float64())):
+        stamps, bad = _stamps(texts)
+        times = _typed(stamps, sheet.reading.unit)
         rule = "must be an ISO 8601 timestamp between 1678 and 2261, as the first time in this column"
     else:
-        bad = failing(texts, pa.float64())
-        parsed, rule = blank(texts, bad), "must be a number, as the first time in this column"
+        bad = uncastable_rows(texts, pa.float64())
+        times = Times(to_floats(null_at(texts, bad)), stamped=False)
+        rule = "must be a number, as the first time in this column"
     given = texts.to_pylist() if len(bad) else []
-    report.add_rows(
-        bad, lambda row: f"{rule}, got {shown(given[row])}", column=column, first_row=sheet.first_row, client=client
-    )
-    return (_typed(parsed, unit) if stamped else Times(to_floats(parsed), stamped=False)), bad
+    sheet.note_rows(bad, lambda row: f"{rule}, got {quote(given[row])}", column)
+    return times, bad
 
 
 def _stamps(texts: pa.ChunkedArray) -> tuple[pa.ChunkedArray, NDArray[np.intp]]:
-    """Return timestamps in UTC and the positions that are none; rows with and without an offset may be mixed."""
+    """Return timestamps in UTC and the positions of invalid texts; rows with and without an offset may be mixed."""
     tidy = compute.replace_substring_regex(texts, r"\s*(UTC|GMT)$", "Z")
     tidy = compute.replace_substring_regex(tidy, r"\s+([+-]\d\d:?\d\d)$", r"\1")
     zoned = compute.match_substring_regex(tidy, ZONE)
     local, aware = compute.if_else(zoned, None, tidy), compute.if_else(zoned, tidy, None)
-    bad = np.union1d(failing(local, STAMP), failing(aware, ZONED_STAMP))
-    plain = blank(local, bad).cast(STAMP)
-    shifted = blank(aware, bad).cast(ZONED_STAMP).cast(STAMP)
+    bad = np.union1d(uncastable_rows(local, STAMP), uncastable_rows(aware, ZONED_STAMP))
+    plain = null_at(local, bad).cast(STAMP)
+    shifted = null_at(aware, bad).cast(ZONED_STAMP).cast(STAMP)
     return compute.coalesce(plain, shifted), bad

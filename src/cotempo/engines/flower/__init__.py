@@ -1,65 +1,35 @@
-"""Clients at their own places, on Flower.
+"""Clients at their own sites, on Flower: the extra ``cotempo[flower]``, the only package that imports flwr.
 
 Flower carries the bytes: TLS, node keys, queues, retries. What is said stays cotempo's: the one loop runs in the
-process that a person started (Flower calls it a ServerApp), and one worker a site answers (Flower's ClientApp). Both
+process that a person started (Flower calls it a ServerApp), and one worker per site answers (Flower's ClientApp). Both
 take their tasks from Flower's runtime interface themselves, so no process is started per message, and no code that
 came over the wire is ever run.
 
-Only this package imports flwr; it is the extra ``cotempo[flower]``.
+===============  =====================================================================================
+`coordinator/`   the process that a person started, with the loop: engine, grid, runtime, server
+`superlink`      the server's process in between, Flower's SuperLink
+`site/`          a site's processes: daemon, SuperNode, worker
+`simulation`     virtual clients under Ray instead of sites
+`protocol`       what crosses, verbs and parts; `transport` puts them into Flower's messages
+`patches`        every use of a name that Flower does not document
+`provision`      certificates, keys and startup kits, from the templates in `kit/`
+===============  =====================================================================================
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from importlib.util import find_spec
 
-from cotempo.errors import EngineError, ParameterError
+from cotempo.errors import EngineError
 
-if TYPE_CHECKING:
-    from cotempo.data import Table
-    from cotempo.federation.engine import Engine
-    from cotempo.federation.method import Method
+if find_spec("flwr") is None:
+    raise EngineError("flwr must be installed for this engine; pip install 'cotempo[flower]'")
 
-SILENCE = {
-    "FLWR_TELEMETRY_ENABLED": "0",
-    "FLWR_DISABLE_UPDATE_CHECK": "1",
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-}
-
-
-def need_flower() -> None:
-    """Switch off everything in Flower and Ray that calls out, and say what is missing where they are not installed."""
-    os.environ.update(SILENCE)
-    try:
-        from flwr.supercore.inflatable.inflatable_utils import pull_and_inflate_object_from_tree, pull_objects
-    except ImportError as error:
-        raise EngineError(f"flwr must be installed for this engine ({error}); pip install 'cotempo[flower]'") from error
-    # A message is told of before its content is there. Flower then waits a second, two, four, up to ten, at each of the
-    # three stations, and gives up after 500 looks. Here looks are more, and time alone, two hours, ends them.
-    for function in (pull_objects, pull_and_inflate_object_from_tree):
-        patience = {"initial_backoff": 0.02, "backoff_cap": 0.5, "max_tries_per_object": None}
-        function.__kwdefaults__ = {**(function.__kwdefaults__ or {}), **patience}
-
-
-def open_flower(
-    name: str, method: Method, clients: Mapping[str, Table], seed: int, options: Mapping[str, Any]
-) -> Engine:
-    """Open Flower's simulation or a deployment, from the settings of an experiment."""
-    need_flower()
-    if name == "flower-simulation":
-        from cotempo.engines.flower.simulation import FlowerSimulation
-
-        return FlowerSimulation(
-            method, clients, seed=seed, workers=options.get("workers", 0), deadline=options.get("deadline"),
-            threads=options.get("threads", 1),
-        )  # fmt: skip
-    if options.get("server") is None:
-        raise ParameterError("the engine flower must know the server's folder: [engine] server, or --server")
-    from cotempo.engines.flower.engine import Flower
-
-    return Flower(
-        method, options["server"], run=options["run"], seed=seed, clients=options.get("participants") or (),
-        deadline=options.get("deadline"), share_result=options.get("share_result", False),
-    )  # fmt: skip
+# Nothing in Flower or Ray may call out. flwr reads this when it is imported; processes that we start inherit it.
+os.environ.update(
+    FLWR_TELEMETRY_ENABLED="0",
+    FLWR_DISABLE_UPDATE_CHECK="1",
+    RAY_USAGE_STATS_ENABLED="0",
+    RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO="0",
+)

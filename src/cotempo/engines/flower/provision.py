@@ -1,7 +1,7 @@
-"""Provisioning: from one page about a consortium to a server's folder and one startup kit per site.
+"""`provision`: from a `Federation`, one page about a consortium, to the server's folder and one startup kit per site.
 
-A certificate authority of the consortium's own signs the server's certificate; each site has a key pair by which the
-server knows it. A site's private key is in its kit and nowhere else.
+The consortium's own certificate authority signs the server's certificate; the server recognises each site by its key
+pair. A site's private key is in its kit and nowhere else.
 """
 
 from __future__ import annotations
@@ -11,61 +11,48 @@ import io
 import ipaddress
 import re
 import secrets
-import tomllib
 import zipfile
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 import tomli_w
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import Field, field_validator
 
-from cotempo.errors import EngineError, ParameterError
-from cotempo.federation.method import explain
+from cotempo.errors import EngineError
+from cotempo.settings import Settings, read_toml
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"
 YEARS = 3
 
 
-class Federation(BaseModel):
-    """A consortium: who coordinates, where, and who takes part.
+class Federation(Settings):
+    """A consortium: who coordinates, where, and who takes part."""
 
-    Parameters
-    ----------
-    name
-        What the consortium calls itself.
-    address
-        Where sites reach the server, ``host:port``.
-    listen
-        The network interface the server listens on; this machine only by default. ``0.0.0.0`` is all of them.
-    sites
-        One name per site; it is the client's name in every run.
-    methods
-        What a site's kit proposes to approve; the site has the last word.
-    share_seed
-        Let all sites draw random numbers from the run's seed, so that a run can be repeated bit for bit; by default
-        each has a secret seed of its own.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    name: str = Field(pattern=NAME)
-    address: str = "127.0.0.1:9443"
-    listen: str = "127.0.0.1"
-    sites: tuple[str, ...] = Field(min_length=1)
-    methods: tuple[str, ...] = ()
-    share_seed: bool = False
+    name: str = Field(pattern=NAME, description="The consortium's name.")
+    address: str = Field("127.0.0.1:9443", description="Where sites reach the server, ``host:port``.")
+    listen: str = Field(
+        "127.0.0.1",
+        description="The network interface the server listens on; by default this machine only. ``0.0.0.0`` is all.",
+    )
+    sites: tuple[str, ...] = Field(min_length=1, description="One name per site, its client's name in every run.")
+    methods: tuple[str, ...] = Field((), description="What a kit proposes to allow; the site has the last word.")
+    share_seed: bool = Field(
+        False,
+        description="Let all sites draw random numbers from the run's seed, so that a run can be repeated bit for bit; "
+        "by default each has its own secret seed.",
+    )
 
     @field_validator("sites")
     @classmethod
     def _distinct(cls, sites: tuple[str, ...]) -> tuple[str, ...]:
         bad = [site for site in sites if not re.match(NAME, site)]
         if bad:
-            raise ValueError(f"a site's name must be letters, digits, '.', '_' and '-' only, {bad[0]!r} is not")
+            raise ValueError(f"a site's name must be letters, digits, '.', '_' and '-' only, got {bad[0]!r}")
         if len({site.lower() for site in sites}) < len(sites):
             raise ValueError("sites must have different names")
         return sites
@@ -75,12 +62,17 @@ class Federation(BaseModel):
     def _has_port(cls, address: str) -> str:
         host, _, port = address.rpartition(":")
         if not host or not port.isdecimal() or not 0 < int(port) < 65536:
-            raise ValueError("it must be host:port, like coordinator.example.org:9443")
+            raise ValueError(f"address must be host:port, like coordinator.example.org:9443, got {address!r}")
         return address
+
+    @classmethod
+    def from_file(cls, path: Path) -> Federation:
+        """Read a federation file."""
+        return cls.read(read_toml(path), str(path))
 
     @property
     def host(self) -> str:
-        """The host's name or number, without the port."""
+        """The server's host, without the port."""
         return self.address.rpartition(":")[0].strip("[]")
 
     @property
@@ -89,37 +81,28 @@ class Federation(BaseModel):
         return int(self.address.rpartition(":")[2])
 
 
-def read_federation(path: Path) -> Federation:
-    """Read a federation file."""
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ParameterError(f"{path} must be a readable TOML file: {error}") from error
-    return make_federation(content, str(path))
-
-
-def make_federation(content: dict[str, Any], where: str) -> Federation:
-    """Check a federation's settings."""
-    try:
-        return Federation(**content)
-    except ValidationError as error:
-        raise ParameterError(explain(error, where, Federation.model_fields)) from None
-
-
 def provision(federation: Federation, folder: Path) -> list[Path]:
-    """Write the authority, the server's folder and the kits; returns what was made, the kits last."""
+    """Write the authority, the server's folder and the kits; return their paths, the kits last."""
     if folder.exists() and any(folder.iterdir()):
         raise EngineError(f"{folder} must be a new or empty folder: keys in use must not be written over")
     authority, server, kits = folder / "authority", folder / "server", folder / "kits"
     for path in (authority, server / "sites", kits):
         path.mkdir(parents=True)
-    authority_key, certificate = _authority(federation.name)
+    authority_key, key = ec.generate_private_key(ec.SECP384R1()), ec.generate_private_key(ec.SECP384R1())
     _write_secret(authority / "ca.key", _private_pem(authority_key, serialization.PrivateFormat.PKCS8))
-    key = ec.generate_private_key(ec.SECP384R1())
     _write_secret(server / "server.key", _private_pem(key, serialization.PrivateFormat.PKCS8))
-    (server / "server.crt").write_bytes(_pem(_server_certificate(federation, key, authority_key, certificate)))
+    issuer = f"{federation.name} certificate authority"
+    certificate = _certificate(issuer, authority_key, issuer, authority_key, _authority_extensions(authority_key))
+    names = [_alternative(host) for host in dict.fromkeys((federation.host, "localhost", "127.0.0.1"))]
+    extensions = {
+        x509.SubjectAlternativeName(names): False,
+        x509.BasicConstraints(ca=False, path_length=None): True,
+        x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]): False,
+        x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key()): False,
+    }
+    (server / "server.crt").write_bytes(_certificate(federation.host[:64], key, issuer, authority_key, extensions))
     for path in (authority, server):
-        (path / "ca.crt").write_bytes(_pem(certificate))
+        (path / "ca.crt").write_bytes(certificate)
     _write_secret(server / "operator", secrets.token_hex(32).encode())
     (server / "federation.toml").write_text(tomli_w.dumps(federation.model_dump(mode="json")))
     made = [authority, server]
@@ -129,12 +112,12 @@ def provision(federation: Federation, folder: Path) -> list[Path]:
             site_key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
         )
         made.append(kits / f"{site}.zip")
-        _write_secret(made[-1], _kit(federation, site, site_key, _pem(certificate)))
+        _write_secret(made[-1], _kit(federation, site, site_key, certificate))
     return made
 
 
 def _kit(federation: Federation, site: str, key: ec.EllipticCurvePrivateKey, authority: bytes) -> bytes:
-    """A site's startup kit, a zip that unpacks into a folder of the site's name."""
+    """Return a site's startup kit, a zip that unpacks into a folder of the site's name."""
     words = {
         "SITE": site,
         "FEDERATION": federation.name,
@@ -158,47 +141,39 @@ def _kit(federation: Federation, site: str, key: ec.EllipticCurvePrivateKey, aut
     return buffer.getvalue()
 
 
-def _authority(name: str) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
-    key = ec.generate_private_key(ec.SECP384R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"{name} certificate authority")])
-    builder = _builder(subject, subject, key.public_key())
-    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-    usage = dict.fromkeys(
+def _authority_extensions(key: ec.EllipticCurvePrivateKey) -> dict[x509.ExtensionType, bool]:
+    others = dict.fromkeys(
         ("content_commitment", "key_encipherment", "data_encipherment", "key_agreement", "encipher_only",
          "decipher_only", "digital_signature"), False,
     )  # fmt: skip
-    builder = builder.add_extension(x509.KeyUsage(key_cert_sign=True, crl_sign=True, **usage), critical=True)
-    builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-    return key, builder.sign(key, hashes.SHA384())
+    return {
+        x509.BasicConstraints(ca=True, path_length=0): True,
+        x509.KeyUsage(key_cert_sign=True, crl_sign=True, **others): True,
+        x509.SubjectKeyIdentifier.from_public_key(key.public_key()): False,
+    }
 
 
-def _server_certificate(
-    federation: Federation,
+def _certificate(
+    name: str,
     key: ec.EllipticCurvePrivateKey,
-    authority_key: ec.EllipticCurvePrivateKey,
-    authority: x509.Certificate,
-) -> x509.Certificate:
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, federation.host[:64])])
-    names = [_alternative(host) for host in dict.fromkeys((federation.host, "localhost", "127.0.0.1"))]
-    builder = _builder(subject, authority.subject, key.public_key())
-    builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
-    builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-    builder = builder.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-    identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key())
-    return builder.add_extension(identifier, critical=False).sign(authority_key, hashes.SHA384())
-
-
-def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+    issuer: str,
+    issuer_key: ec.EllipticCurvePrivateKey,
+    extensions: Mapping[x509.ExtensionType, bool],
+) -> bytes:
+    """Return a signed certificate as PEM; extensions say whether they are critical."""
     now = datetime.datetime.now(datetime.UTC)
-    return (
+    builder = (
         x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key)
+        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]))
+        .issuer_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, issuer)]))
+        .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - datetime.timedelta(hours=1))  # clocks differ
         .not_valid_after(now + datetime.timedelta(days=365 * YEARS))
     )
+    for extension, is_critical in extensions.items():
+        builder = builder.add_extension(extension, critical=is_critical)
+    return builder.sign(issuer_key, hashes.SHA384()).public_bytes(serialization.Encoding.PEM)
 
 
 def _alternative(host: str) -> x509.GeneralName:
@@ -210,10 +185,6 @@ def _alternative(host: str) -> x509.GeneralName:
 
 def _private_pem(key: ec.EllipticCurvePrivateKey, form: serialization.PrivateFormat) -> bytes:
     return key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
-
-
-def _pem(certificate: x509.Certificate) -> bytes:
-    return certificate.public_bytes(serialization.Encoding.PEM)
 
 
 def _write_secret(path: Path, data: bytes) -> None:

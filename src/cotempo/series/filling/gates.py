@@ -118,25 +118,42 @@ def prove(
     return whole, (parts[0], parts[1])
 
 
+def take_best(filler: Filler, rows: SeriesRows, settings: SeriesSettings, stream: np.random.Generator) -> Filler:
+    """Open the gates of closed forms to what is best on average; what is trusted stands where too little was tried."""
+    if not len(rows.values):
+        return filler
+    trial = try_out(filler, rows, settings, stream)
+    free, bound = (
+        choose_gates(replace(filler, gates=gates), trial, sure=0.0) for gates in (0 * filler.gates, filler.gates)
+    )
+    return replace(filler, gates=np.where(free.any(axis=-1, keepdims=True), free, bound))
+
+
 def choose_gates(
-    filler: Filler, owning: Trial, teaching: Trial | None = None, taught: tuple[str, ...] = (), half: int | None = None
+    filler: Filler,
+    owning: Trial,
+    teaching: Trial | None = None,
+    taught: tuple[str, ...] = (),
+    half: int | None = None,
+    sure: float = STANDARD_ERRORS,
 ) -> Floats:
     """Choose gates that surely gain, one filling after the other, for each feature and kind of gap.
 
     The gates of `filler` stay where no gain is sure, or too few cells were tried. Fillings that learned from the
     owner's data are judged on `owning`, a trial on other rows; those named `taught`, which did not, on `teaching`, for
-    common features. `half` restricts both to the cells of one half.
+    common features. `half` restricts both to the cells of one half. A filling must gain by `sure` standard errors; 0
+    among closed forms, which cannot have overfitted.
     """
     gates, common = filler.gates, np.arange(len(filler.gates)) < filler.common
     for place, name in enumerate(filler.names):
         for group in (common, ~common):
             trial = owning if teaching is None or name not in taught or group is not common else teaching
             cells = trial.take(group[trial.feature] & ((half is None) | (trial.half == half)))
-            gates = _let_in(cells, gates, place, group)
+            gates = _let_in(cells, gates, place, group, sure)
     return gates
 
 
-def _let_in(trial: Trial, gates: Floats, place: int, group: NDArray[np.bool_]) -> Floats:
+def _let_in(trial: Trial, gates: Floats, place: int, group: NDArray[np.bool_], certainty: float) -> Floats:
     """Set one filling's gates for a group of features to what gains most, if that is sure."""
     found, best, before = gates.copy(), np.zeros(gates.shape[:2]), trial.errors(gates)
     for choice in CHOICES:
@@ -149,7 +166,7 @@ def _let_in(trial: Trial, gates: Floats, place: int, group: NDArray[np.bool_]) -
             if kinds:
                 unit = trial.feature[cells] * KINDS + trial.kind[cells]
                 gain, error = weigh(gains[cells], before[cells], unit, trial.block[cells], best.size)
-                mean, sure = (part.reshape(best.shape) for part in (gain, gain - STANDARD_ERRORS * error))
+                mean, sure = (part.reshape(best.shape) for part in (gain, gain - certainty * error))
                 better = group[:, None] & np.isin(np.arange(KINDS), kinds) & (sure > 0) & (mean > best)
                 found[better, place], best[better] = choice, mean[better]
     return found

@@ -7,7 +7,7 @@ chosen with those of all others by `cotempo.series.filling.gates.choose_gates`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -74,6 +74,12 @@ class Filler:
         features, names = len(scale.low), [name for stage in stages for name in stage.names]
         gates = np.zeros((features, KINDS, len(names))) + np.array([name == trusted for name in names])
         return cls(scale, stages, gates, features if common is None else common)
+
+    def followed_by(self, *stages: Stage) -> Filler:
+        """Return a filler of `stages` whose first fillings are those of this one; gates of the others are closed."""
+        names = [name for stage in stages for name in stage.names]
+        closed = np.zeros((*self.gates.shape[:2], len(names) - self.gates.shape[2]))
+        return replace(self, stages=stages, gates=np.concatenate([self.gates, closed], axis=-1))
 
     @property
     def names(self) -> tuple[str, ...]:

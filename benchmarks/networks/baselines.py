@@ -1,0 +1,121 @@
+"""The papers' baselines: DYNOTEARS without a federation.
+
+`Local` learns at each client alone, `Ave` averages what they found, `Best` picks the one nearest to a known truth, and
+`Alldata` learns on everybody's rows in one place. None of them is federated: `Alldata` needs what nobody may have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+
+import cotempo as ct
+from cotempo.networks.admm.acyclicity import prune
+from cotempo.networks.admm.dynotears import dynotears
+from cotempo.networks.arrays import FloatArray
+from cotempo.networks.metrics import score_network
+from cotempo.networks.moments import Gram, check_table, cut_transitions
+from cotempo.networks.network import Network
+
+
+class Baseline(BaseModel):
+    """What the baselines have in common.
+
+    Parameters
+    ----------
+    lags
+        How many past time steps can act.
+    lambda_within, lambda_across
+        Sparsity, per average squared loss.
+    threshold, threshold_across
+        Weights below them are no edges, within a time step and across.
+    centred
+        Subtract the mean of the rows that are learned from.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    lags: int = Field(1, ge=0, le=50)
+    lambda_within: float = Field(0.05, ge=0)
+    lambda_across: float = Field(0.05, ge=0)
+    threshold: float = Field(0.15, ge=0)
+    threshold_across: float = Field(0.1, ge=0)
+    centred: bool = True
+
+    def _learn(self, table_rows: FloatArray) -> FloatArray:
+        gram = Gram.of_rows(table_rows)
+        mean = gram.mean if self.centred else np.zeros_like(gram.mean)
+        count = len(mean) // (self.lags + 1)
+        return dynotears(gram.per_row(mean), count, (self.lambda_within, self.lambda_across))
+
+    def learn_each(self, clients: Mapping[str, ct.Series]) -> dict[str, FloatArray]:
+        """Return every client's Z = [W; A], learned alone; `fit` takes it, to learn it once for several baselines."""
+        return {name: self._learn(rows) for name, rows in read_rows(clients, self.lags).items()}
+
+    def _network(self, weights: FloatArray, variables: tuple[str, ...], *, acyclic: bool = True) -> Network:
+        count = len(variables)
+        within = weights[:count]
+        within = prune(within, self.threshold) if acyclic else _cut(within, self.threshold)
+        across = _cut(weights[count:], self.threshold_across).reshape(self.lags, count, count)
+        return Network(within, across, variables)
+
+
+class Local(Baseline):
+    """Every client learns alone.
+
+    Examples
+    --------
+    >>> clients, truth = ct.make_networks(variables=4, clients=2, samples=200, seed=0)
+    >>> sorted(Local().fit(clients))
+    ['client-0', 'client-1']
+    """
+
+    def fit(
+        self, clients: Mapping[str, ct.Series], learned: Mapping[str, FloatArray] | None = None
+    ) -> dict[str, Network]:
+        """Return one network per client."""
+        found = learned or self.learn_each(clients)
+        return {name: self._network(weights, clients[name].features) for name, weights in found.items()}
+
+
+class Ave(Baseline):
+    """The mean of the clients' weights, then the threshold; as in the papers it may have cycles."""
+
+    def fit(self, clients: Mapping[str, ct.Series], learned: Mapping[str, FloatArray] | None = None) -> Network:
+        """Return the averaged network."""
+        found = learned or self.learn_each(clients)
+        names = next(iter(clients.values())).features
+        return self._network(np.mean(list(found.values()), axis=0), names, acyclic=False)
+
+
+class Best(Baseline):
+    """The network of the client that is nearest to the truth, which must be known: a bound, not a method."""
+
+    def fit(
+        self, clients: Mapping[str, ct.Series], truth: Network, learned: Mapping[str, FloatArray] | None = None
+    ) -> Network:
+        """Return the best of the clients' networks."""
+        local = Local(**self.model_dump()).fit(clients, learned)
+        return min(local.values(), key=lambda network: score_network(network, truth)["shd_double"])
+
+
+class Alldata(Baseline):
+    """DYNOTEARS on the rows of all clients, in one place."""
+
+    def fit(self, clients: Mapping[str, ct.Series]) -> Network:
+        """Return the network of the pooled rows."""
+        rows = np.vstack(list(read_rows(clients, self.lags).values()))
+        return self._network(self._learn(rows), next(iter(clients.values())).features)
+
+
+def read_rows(clients: Mapping[str, ct.Series], lags: int) -> dict[str, FloatArray]:
+    """Return every client's complete transitions; refuse tables that nothing can be learned from."""
+    for table in clients.values():
+        check_table(table)
+    return {name: cut_transitions(table, lags).values for name, table in sorted(clients.items())}
+
+
+def _cut(weights: FloatArray, threshold: float) -> FloatArray:
+    return np.where(np.abs(weights) >= threshold, weights, 0.0)

@@ -1,0 +1,103 @@
+"""The wire protocol between coordinator and sites: a message is a `Verb` and bytes by `Part`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from cotempo.errors import MessageError
+from cotempo.federation.rounds import sanitize
+
+
+class Verb(StrEnum):
+    """What a message is for."""
+
+    JOIN = "join"  # an invitation for a schema
+    ASK = "ask"  # a question and the common message of all questions for a reply; in the simulation also the memory
+    RESULT = "result"  # a reference and the final state for nothing
+    WHO = "who"  # nothing for a client's number; only in the simulation, whose nodes have no names
+    ANSWER = "answer"  # on everything that comes back
+
+
+class Part(StrEnum):
+    """The names of a message's parts."""
+
+    INVITATION = "invitation"
+    SCHEMA = "schema"
+    QUESTION = "question"
+    COMMON = "common"
+    MEMORY = "memory"
+    REPLY = "reply"
+    REFERENCE = "reference"
+    STATE = "state"
+    CLIENT = "client"
+    REFUSED = "refused"  # instead of the wanted part: why the site does not take part
+    FAILED = "failed"  # instead of the wanted part: the class name of an error at the site
+    LOST = "lost"  # instead of the wanted part: why no answer arrived, from the coordinator itself
+
+
+Parts = Mapping[Part, bytes]
+
+
+class _Content(BaseModel):
+    """A part that is a JSON object."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, ser_json_inf_nan="constants")
+
+    def to_bytes(self) -> bytes:
+        """Encode as JSON."""
+        return self.model_dump_json().encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """Decode and check; raise `MessageError` for anything else."""
+        try:
+            return cls.model_validate_json(data)
+        except ValidationError as error:
+            raise MessageError(f"{cls.__name__} must have {', '.join(cls.model_fields)}") from error
+
+
+RUN_ID = Field(pattern=r"^[0-9a-f]{32}$")
+
+
+class Invitation(_Content):
+    """What a site decides on: which method, with which parameters, among how many clients."""
+
+    run: str = RUN_ID
+    seed: int
+    method: str
+    parameters: dict[str, Any]
+    clients: int
+
+
+class WireSchema(_Content):
+    """What a site's table looks like, as `cotempo.data.Schema`."""
+
+    kind: str
+    columns: tuple[str, ...] = Field(max_length=100_000)
+    unit: str
+
+
+class ResultReference(_Content):
+    """Which run a result belongs to, and which version of the site's memory goes with it."""
+
+    run: str = RUN_ID
+    version: int
+
+
+def failure_in(answer: Parts, wanted: Part) -> tuple[str, str] | None:
+    """Return the kind and the detail of a failure, `None` if the wanted part arrived."""
+    if Part.LOST in answer:
+        return "Lost", _text(answer[Part.LOST])
+    if Part.REFUSED in answer:
+        return "Refused", _text(answer[Part.REFUSED])
+    if Part.FAILED in answer:
+        return _text(answer[Part.FAILED]), ""
+    return None if wanted in answer else ("MessageError", f"the answer has no part {wanted!r}")
+
+
+def _text(data: bytes) -> str:
+    return sanitize(data.decode(errors="replace"))

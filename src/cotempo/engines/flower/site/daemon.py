@@ -1,0 +1,174 @@
+"""`SiteDaemon`, a site's first process: python -m cotempo.engines.flower.site.daemon KIT.
+
+It checks the site, joins, and watches over two processes: `node`, Flower's SuperNode, which talks to the server, and
+`worker`, which answers. When one of them dies it restarts both; the server notices the lost answer and asks again.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import http.client
+import os
+import secrets
+import signal
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple, NoReturn
+
+from cotempo.data import describe
+from cotempo.engines.flower.processes import Daemon, free_port
+from cotempo.engines.flower.site.service import SiteService
+from cotempo.engines.flower.site.settings import SiteSettings
+from cotempo.errors import CotempoError, EngineError
+from cotempo.federation.registry import find_method
+from cotempo.storage.files import write_whole
+
+BEHIND_SECONDS, AHEAD_SECONDS = 290.0, 6.0  # how far a site's clock may be off; Flower refuses other signatures
+RESTART_SECONDS = 0.25  # pause before a site whose processes ended joins again, doubled each time, up to a minute
+
+
+class HealthCheck(NamedTuple):
+    """One thing that was checked, whether it is well, and what was found."""
+
+    name: str
+    ok: bool
+    detail: str
+
+
+class SiteDaemon:
+    """A site, from its unpacked startup kit."""
+
+    def __init__(self, kit: str | Path):
+        self.kit = Path(kit).resolve()
+        self.settings = SiteSettings.from_kit(self.kit)
+        self.home = self.kit / "home"
+        self.daemon = Daemon(self.home, "client")
+
+    def check(self) -> Iterator[HealthCheck]:
+        """Check the data, the methods, the connection with its clocks, and the key."""
+        for name, check in (
+            ("data", self._check_data), ("methods", self._check_methods), ("server", self._check_server),
+            ("key", self._check_key),
+        ):  # fmt: skip
+            try:
+                yield HealthCheck(name, True, check())
+            except (CotempoError, OSError) as error:
+                yield HealthCheck(name, False, str(error))
+
+    def _check_data(self) -> str:
+        service = SiteService(self.settings, self.home)
+        tables = [service.read_table(kind) for kind in self.settings.sources]
+        return "; ".join(next(iter(describe({self.settings.name: table}).lines())) for table in tables)
+
+    def _check_methods(self) -> str:
+        if not self.settings.methods:
+            raise EngineError(f"{self.kit / 'site.toml'}: methods must name what you allow; now nothing could be run")
+        return ", ".join(find_method(name).__name__ for name in self.settings.methods)
+
+    def _check_server(self) -> str:
+        host, _, port = self.settings.server.rpartition(":")
+        context = ssl.create_default_context(cafile=str(self.kit / "ca.crt"))
+        connection = http.client.HTTPSConnection(host.strip("[]"), int(port), timeout=10, context=context)
+        try:
+            connection.request("GET", "/v1/fleet/")
+            stamp = connection.getresponse().getheader("date")
+        except ssl.SSLCertVerificationError as error:
+            raise EngineError(
+                f"the server at {self.settings.server} must show the certificate of this consortium, it does not "
+                f"({error.verify_message}); do not go on, tell the coordinator"
+            ) from error
+        except OSError as error:
+            raise EngineError(
+                f"the server at {self.settings.server} must be reachable, it is not ({error}); is it running, and does "
+                "a firewall let you out?"
+            ) from error
+        finally:
+            connection.close()
+        skew = time.time() - email.utils.parsedate_to_datetime(stamp).timestamp() if stamp else 0.0
+        if not -BEHIND_SECONDS < skew < AHEAD_SECONDS:
+            raise EngineError(f"your clock must agree with the server's, it is {skew:+.0f} s off; set it, best by NTP")
+        return f"{self.settings.server} shows the right certificate, clocks agree within {abs(skew) + 1:.0f} s"
+
+    def _check_key(self) -> str:
+        if self.daemon.pid is not None:
+            return f"in use, this site is joined as process {self.daemon.pid}"
+        self._verify_key()
+        return f"{self.settings.server} knows this site as {self.settings.name}"
+
+    def _verify_key(self) -> None:
+        """Authenticate once; keep the node's id, with which a site that was killed can be signed off."""
+        from cotempo.engines.flower.site.tasks import verify_key
+
+        kit, server = self.kit, self.settings.server
+        try:
+            previous = int((self.home / "node_id").read_text())
+        except (OSError, ValueError):
+            previous = None
+        node_id = verify_key(server, kit / "ca.crt", kit / "site.key", previous)
+        self.home.mkdir(exist_ok=True)
+        write_whole(self.home / "node_id", str(node_id).encode())
+
+    def require_healthy(self) -> None:
+        """Raise `EngineError` if a check fails."""
+        if wrong := [f"  {check.name}: {check.detail}" for check in self.check() if not check.ok]:
+            raise EngineError("\n".join(["this site cannot join:", *wrong]))
+
+    def start(self) -> None:
+        """Check the site, and join in the background."""
+        self.require_healthy()
+        self.daemon.start([sys.executable, "-m", "cotempo.engines.flower.site.daemon", str(self.kit)])
+
+    def stop(self) -> bool:
+        """Leave; return whether the site was joined."""
+        return self.daemon.stop()
+
+    def run_forever(self) -> NoReturn:
+        """Join and stay joined until stopped; `require_healthy` must have passed just before."""
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+        self.daemon.write_pid(os.getpid())
+        self.home.mkdir(exist_ok=True)
+        service, pause, is_verified = SiteService(self.settings, self.home), RESTART_SECONDS, True
+        while True:
+            began = time.monotonic()
+            try:
+                if not is_verified:
+                    self._verify_key()
+                is_verified = False
+                self._run_processes()
+            except (CotempoError, OSError) as error:
+                service.log(str(error))
+            # A site that comes and goes must not flood the server.
+            pause = RESTART_SECONDS if time.monotonic() - began > 60 else min(2 * pause, 60.0)
+            time.sleep(pause)
+
+    def _run_processes(self) -> None:
+        """Start SuperNode and worker; when one of them has ended, end the other and return."""
+        secret = self.home / "secret"
+        secret.touch(mode=0o600)
+        secret.write_bytes(secrets.token_bytes(32))
+        port = free_port()
+        node = [
+            sys.executable, "-m", "cotempo.engines.flower.site.node",
+            "--superlink", self.settings.server, "--root-certificates", str(self.kit / "ca.crt"),
+            "--auth-supernode-private-key", str(self.kit / "site.key"),
+            "--isolation", "process", "--host", "127.0.0.1", "--port", str(port),
+            "--superexec-auth-secret-file", str(secret),
+        ]  # fmt: skip
+        worker = [sys.executable, "-m", "cotempo.engines.flower.site.worker", str(self.kit), f"127.0.0.1:{port}"]
+        environment = {**os.environ, "FLWR_HOME": str(self.home / "flower")}
+        processes = [subprocess.Popen(command, env=environment) for command in (node, worker)]
+        try:
+            while all(process.poll() is None for process in processes):
+                time.sleep(0.05)
+        finally:
+            for process in processes:
+                process.kill()
+                process.wait()
+
+
+if __name__ == "__main__":
+    SiteDaemon(sys.argv[1]).run_forever()

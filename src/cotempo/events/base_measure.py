@@ -1,0 +1,367 @@
+"""The base measure: stages that a method of events can put before its own.
+
+Clients answer, stage by stage, with the span of their windows (``span``), totals and a histogram of gaps
+(``describe``); for the curve of time with counts in cells (``count``) and the held-out likelihood of levels
+(``level``); for Hawkes and renewal processes with the sums of expectation-maximisation (``base``); and with the
+held-out likelihood of each candidate (``choose``). All but the span are sums. ``recount``, ``relevel`` and ``rebase``
+learn the same again from everything, once nothing has to be held out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from cotempo.events.curves.levels import SETTINGS, STRENGTHS, cross_validate, find_level
+from cotempo.events.curves.timeline import Timeline, choose_curve, profile
+from cotempo.events.gain import process_likelihood
+from cotempo.events.records.design import FeatureDesign, dispersion
+from cotempo.events.records.history import WHOLE, unroll
+from cotempo.events.records.record import FOLDS, Record
+from cotempo.events.records.summary import OCTAVES, Summary, gap_histogram, gap_quantiles, rounded_span
+from cotempo.federation import Answers, Expect, Message, Question, Spec
+from cotempo.typing import Floats
+
+if TYPE_CHECKING:
+    from cotempo.events.fedpp import FedPP
+
+NONE = np.zeros(0)
+STAGES = ("span", "describe", "count", "level", "base", "choose")
+AGAIN = ("recount", "relevel", "rebase")
+CANDIDATES = ("poisson", "curve", "hawkes", "renewal")
+# Base measures that are learned in many exchanges, and how many they get once the choice is made.
+ITERATED, REFINED = ("hawkes", "renewal"), 5
+# Exchanges in which the levels of clients and the curve find each other, and the strength of levels meanwhile.
+PASSES, FIRST_STRENGTH = 3, 2.0
+# Stretches over which the misfit of the curve is measured.
+STRETCHES = 20
+# Nats by which deviations from the curve must be better than none: they are among several that are tried.
+MARGIN = 3.0
+# The weight of Poisson's dispersion against that of the sequences, in degrees of freedom.
+POISSON_FREEDOM = 5.0
+
+
+@dataclass(frozen=True)
+class BaseMeasure:
+    """What the server knows before a method's own stages.
+
+    Parameters
+    ----------
+    stage, step
+        The stage of the run, and how many exchanges of it are over.
+    span
+        First start and last end of the clients' windows.
+    design
+        How records are read; its `base` and `parameters` are the base measure.
+    timeline
+        The curve of time.
+    candidates
+        Parameters of the base measures to choose from.
+    """
+
+    stage: str
+    step: int
+    span: Floats
+    design: FeatureDesign
+    timeline: Timeline
+    candidates: Mapping[str, Floats]
+
+
+S = TypeVar("S", bound=BaseMeasure)
+
+
+def first_design(method: FedPP) -> FeatureDesign:
+    """Return the design before anything is known."""
+    return FeatureDesign(NONE, method.period or 0.0, method.cells, "poisson", NONE, NONE, NONE)
+
+
+def open_measure(method: FedPP) -> BaseMeasure:
+    """Return the measure before anyone was asked; an agreed window makes the first stage unnecessary."""
+    span = np.array(method.window) if method.window else np.array([np.inf, -np.inf])
+    line = Timeline(np.zeros((2, 0, 0)), np.zeros((0, 0)), "flat", 1.0, np.array([2.0, 1.0, 0.0]), 1.0)
+    return BaseMeasure("describe" if method.window else "span", 0, span, first_design(method), line, {})
+
+
+def advance(method: FedPP, state: S) -> S:
+    """Return the state at the next stage that this run needs."""
+    later = method.phases[method.phases.index(state.stage) + 1 :]
+    return replace(state, step=0, stage=next((stage for stage in later if method.needs(state, stage)), "done"))
+
+
+# What is sent to clients, and how they read it.
+
+
+def design_fields(design: FeatureDesign) -> dict[str, Any]:
+    """Return the fields of a message from which `read_design` makes the base measure."""
+    return {"summary": design.summary, "base": design.base, "parameters": design.parameters}
+
+
+def curve_fields(line: Timeline) -> dict[str, Any]:
+    """Return the fields of a message that hold the curve of time."""
+    return {"curves": line.curves, "temper": line.temper, "own": line.own, "effect": line.effect}
+
+
+def read_design(method: FedPP, common: Message) -> FeatureDesign:
+    """At a client: return the design that the server sent."""
+    names = [name for name in ("summary", "base", "parameters", "centre", "whiten") if name in common]
+    return replace(first_design(method), **{name: common[name] for name in names})
+
+
+def measure_message(state: BaseMeasure) -> Message:
+    """Return what clients need to know at one of these stages."""
+    if state.stage == "span":
+        return Message()
+    if state.stage == "describe":
+        return Message({"span": state.span})
+    known = design_fields(state.design)
+    if state.stage in ("count", "recount"):
+        return Message({**known, "curve": state.timeline.curves[-1]})
+    if state.stage in ("level", "relevel"):
+        return Message({**known, **curve_fields(state.timeline)})
+    return Message({**known, **{f"of {name}": value for name, value in state.candidates.items()}})
+
+
+# What clients answer.
+
+
+def answer_span(record: Record) -> Message:
+    """Send the ends of the windows, rounded outwards."""
+    first, last = rounded_span(record)
+    return Message({"start": first, "end": last})
+
+
+def answer_describe(record: Record, span: Floats) -> Message:
+    """Send totals and the histogram of the gaps."""
+    return Message({"totals": np.array([record.events, record.exposure]), "gaps": gap_histogram(record, span)})
+
+
+def answer_measure(method: FedPP, question: Question, record: Record) -> Message:
+    """At a client: answer one of these stages; what is held out counts only where everything is learned again."""
+    common, phase = question.common, question.phase
+    if phase == "span":
+        return answer_span(record)
+    part = record if phase in AGAIN else record.hold_out().part(held=False).whole()
+    if phase == "describe":
+        return answer_describe(part, common["span"])
+    design = read_design(method, common)
+    if phase in ("count", "recount"):
+        return _answer_count(design, common["curve"], part)
+    if phase in ("level", "relevel"):
+        return Message({"log_likelihood": _cross_validate_levels(design, common, part)})
+    if phase == "choose":
+        return _answer_choice(method, design, common, part.hold_out())
+    train = part if phase == "rebase" else part.hold_out().part(held=False)
+    unrolled = unroll(train, design.decays, WHOLE)
+    return Message(
+        {
+            f"of {name}": design.process(name).statistics(unrolled, train, common[f"of {name}"])
+            for name in _iterated(method, phase, common["base"])
+        }
+    )
+
+
+def cells_of(design: FeatureDesign, record: Record) -> Floats:
+    """Return events and exposure in cells of time, ``(2, cells)``."""
+    process = design.process("curve")
+    return process.statistics(unroll(record, process.decays, WHOLE), record, NONE).reshape(2, -1)
+
+
+def _folds(design: FeatureDesign, record: Record) -> tuple[Floats, Floats]:
+    """Return events and exposure of each fold and cell, ``(folds, cells)`` each."""
+    events, exposure = np.stack([cells_of(design, part) for part in record.deal()], axis=1)
+    return events, exposure
+
+
+def _answer_count(design: FeatureDesign, curve: Floats, record: Record) -> Message:
+    """Send counts, exposure weighted by the own level, and how far stretches and sequences are from Poisson's."""
+    events, exposure = _folds(design, record)
+    seen, watched = events.sum(axis=0), exposure.sum(axis=0)
+    level = find_level(curve, seen, watched, FIRST_STRENGTH)
+    stretch = np.arange(len(curve)) * STRETCHES // len(curve)
+    observed, expected = (np.bincount(stretch, part, STRETCHES) for part in (seen, level * curve * watched))
+    return Message(
+        {
+            "events": events, "exposure": level * exposure,
+            "spread": np.array([((observed - expected) ** 2).sum(), expected.sum()]),
+            "dispersion": dispersion(record, design.process("curve"), curve),
+        }
+    )  # fmt: skip
+
+
+def _cross_validate_levels(design: FeatureDesign, common: Message, record: Record) -> Floats:
+    """Return held-out log-likelihoods by setting, ``(2, settings)``: of sequences, or in the second row of a single
+    one's blocks, which say nothing about how sequences vary."""
+    found = np.zeros((2, len(SETTINGS)))
+    single = len(np.unique(record.window_sequence)) < 2
+    found[int(single)] = cross_validate(common["curves"][:-1], *_folds(design, record), common["temper"])
+    return found
+
+
+def _answer_choice(method: FedPP, design: FeatureDesign, common: Message, record: Record) -> Message:
+    """Send the held-out log-likelihood of each base measure, at the client's own level."""
+    train, held = record.part(held=False), record.part(held=True)
+    seen, unseen = unroll(train, design.decays, WHOLE), unroll(held, design.decays, WHOLE)
+    fields = {}
+    for name in method.candidates:
+        process, parameters = design.process(name), common[f"of {name}"]
+        level = (train.events + 2) / (process.mass(seen, parameters).sum() + 2)
+        fields[f"of {name}"] = np.array([process_likelihood(process, parameters, unseen, float(level))[0]])
+    return Message(fields)
+
+
+def _iterated(method: FedPP, stage: str, base: str) -> tuple[str, ...]:
+    """Return the base measures that are being learned by expectation-maximisation."""
+    return (base,) if stage == "rebase" else tuple(name for name in method.candidates if name in ITERATED)
+
+
+# What the server makes of the answers.
+
+
+def absorb_span(answers: Answers) -> Floats:
+    """Return the span that holds all clients' windows."""
+    first = min(answers[name]["start"] for name in answers.names)
+    return np.array([first, max(answers[name]["end"] for name in answers.names)])
+
+
+def absorb_describe(answers: Answers, span: Floats) -> Summary:
+    """Return the totals of all clients, and quantiles of their gaps."""
+    events, exposure = answers.sum["totals"].tolist()
+    gaps = gap_quantiles(answers.sum["gaps"], exposure / (events + 1), span)
+    return Summary(events, exposure, float(span[0]), float(span[1]), gaps)
+
+
+def absorb_measure(method: FedPP, state: S, answers: Answers) -> tuple[S, dict[str, float]]:
+    """At the server: return the state after one of these stages, and what is worth watching."""
+    if state.stage == "span":
+        return advance(method, replace(state, span=absorb_span(answers))), {}
+    makers = {
+        "describe": _absorb_describe, "count": _absorb_count, "level": _absorb_level, "base": _absorb_base,
+        "choose": _absorb_choice, "recount": _absorb_count, "relevel": _absorb_level, "rebase": _absorb_base,
+    }  # fmt: skip
+    return makers[state.stage](method, state, answers)
+
+
+def _absorb_describe(method: FedPP, state: S, answers: Answers) -> tuple[S, dict[str, float]]:
+    summary = absorb_describe(answers, state.span)
+    rate = max(summary.events, 0.5) / summary.exposure
+    design = replace(state.design, summary=summary.to_array(), parameters=np.array([rate]))
+    line = replace(state.timeline, curves=np.full((1, method.cells), rate))
+    starts = {name: design.process(name).start() for name in method.candidates}
+    state = replace(state, design=design, timeline=line, candidates=starts)
+    return advance(method, state), {"events": summary.events}
+
+
+def _absorb_count(method: FedPP, state: S, answers: Answers) -> tuple[S, dict[str, float]]:
+    events, exposure = answers.sum["events"], answers.sum["exposure"]
+    effect = design_effect(answers.sum["dispersion"])
+    line = replace(state.timeline, sums=np.stack([events, exposure]), effect=effect)
+    if state.step + 1 < PASSES:
+        line = replace(line, curves=profile(events.sum(axis=0), exposure.sum(axis=0))[None])
+        return replace(state, timeline=line, step=state.step + 1), {}
+    misfit, expected = answers.sum["spread"].tolist()
+    spread = max(1.0, misfit / expected) if expected > 0 else 1.0
+    smoother, temper, curves, scores = choose_curve(events, exposure, spread)
+    state = replace(state, timeline=replace(line, curves=curves, smoother=smoother, temper=temper))
+    again = state.stage == "recount"
+    if "curve" in method.candidates:
+        # While base measures compete, the curve knows no more of the events they are judged on than they do.
+        state = replace(state, candidates={**state.candidates, "curve": curves[-1 if again else -2]})
+    if again and state.design.base == "curve":
+        state = replace(state, design=replace(state.design, parameters=curves[-1]))
+    found = {f"held-out {name} over flat": value for name, value in scores.items()}
+    return advance(method, state), {"dispersion": spread, "temper": temper, **found}
+
+
+def _known(sums: Floats) -> Floats:
+    """Return what sequences say; what blocks of single ones say only where no client has two."""
+    return np.asarray(sums[0] if sums[0].any() else sums[1])
+
+
+def design_effect(sums: Floats) -> float:
+    """Return the design effect, shrunk to Poisson's: that of few sequences is well above 1 by chance."""
+    misfit, expected, freedom = _known(sums).tolist()
+    return max(1.0, (freedom * misfit / expected + POISSON_FREEDOM) / (freedom + POISSON_FREEDOM)) if expected else 1.0
+
+
+def _absorb_level(method: FedPP, state: S, answers: Answers) -> tuple[S, dict[str, float]]:
+    scores = _known(answers.sum["log_likelihood"]).copy()
+    scores[len(STRENGTHS) :] -= MARGIN
+    own = SETTINGS[int(np.argmax(scores))]
+    state = replace(state, timeline=replace(state.timeline, own=np.array(own)))
+    metrics = {"strength of the common level": own.strength, "variance of deviations": own.variance}
+    return advance(method, state), metrics
+
+
+def _absorb_base(method: FedPP, state: S, answers: Answers) -> tuple[S, dict[str, float]]:
+    again = state.stage == "rebase"
+    better = {
+        name: state.design.process(name).update(state.candidates[name], answers.sum[f"of {name}"])
+        for name in _iterated(method, state.stage, state.design.base)
+    }
+    state = replace(state, candidates={**state.candidates, **better}, step=state.step + 1)
+    if again:
+        state = replace(state, design=replace(state.design, parameters=better[state.design.base]))
+    return (advance(method, state) if state.step == (REFINED if again else method.base_rounds) else state), {}
+
+
+def _absorb_choice(method: FedPP, state: S, answers: Answers) -> tuple[S, dict[str, float]]:
+    scores = {name: float(answers.sum[f"of {name}"][0]) for name in method.candidates}
+    best = max(scores, key=lambda name: scores[name])
+    # The curve has since learned from all that is not held out.
+    parameters = state.timeline.curves[-1] if best == "curve" else state.candidates[best]
+    state = replace(state, design=replace(state.design, base=best, parameters=parameters))
+    return advance(method, state), {f"held-out {name}": value for name, value in scores.items()}
+
+
+# What valid answers look like.
+
+
+def expect_span() -> Expect:
+    """Expect two times of each client."""
+    words = "first start and last end of your windows, rounded outwards"
+    return Expect({name: Spec((), "float", description=words) for name in ("start", "end")})
+
+
+def expect_describe() -> Expect:
+    """Expect totals and a histogram, as sums."""
+    gaps = "how many gaps between your events are of each length"
+    fields = {
+        "totals": Spec((2,), low=0, description="your number of events and your exposure"),
+        "gaps": Spec((len(OCTAVES) - 1,), low=0, description=gaps),
+    }
+    return Expect(fields, sums=True)
+
+
+def expect_measure(method: FedPP, state: BaseMeasure, phase: str) -> Expect:
+    """Return what valid answers look like at one of these stages; all but the span are sums."""
+    if phase == "span":
+        return expect_span()
+    if phase == "describe":
+        return expect_describe()
+    if phase in ("count", "recount"):
+        size = (FOLDS, method.cells)
+        fields = {
+            "events": Spec(size, low=0, description="how many events you have in each cell of time"),
+            "exposure": Spec(size, low=0, description="how long you watched each cell of time, times your level"),
+            "spread": Spec((2,), low=0, description="squared misfit and expected events over coarse stretches"),
+            "dispersion": dispersion_spec(),
+        }
+    elif phase in ("level", "relevel"):
+        words = "held-out log-likelihood of your events by strength of the common level and size of deviations"
+        fields = {"log_likelihood": Spec((2, len(SETTINGS)), description=words)}
+    elif phase == "choose":
+        words = "held-out log-likelihood of base measures"
+        fields = {f"of {name}": Spec((1,), description=words) for name in method.candidates}
+    else:
+        names = _iterated(method, phase, state.design.base)
+        sizes = {name: len(state.candidates[name]) * (1 if name == "renewal" else 2) for name in names}
+        fields = {f"of {name}": Spec((size,), description="sums for the base measures") for name, size in sizes.items()}
+    return Expect(fields, sums=True)
+
+
+def dispersion_spec() -> Spec:
+    """Return what the sums of `dispersion` look like."""
+    return Spec((2, 3), low=0, description="how much counts of your sequences, or blocks of a single one, vary")

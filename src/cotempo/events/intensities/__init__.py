@@ -1,0 +1,1 @@
+"""Intensities that a model returns: over time, given the history, and by type of event."""

@@ -1,0 +1,281 @@
+"""Results of FedPP, and the intensities of clients that they give: over time, or given the history."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from cotempo.data import Events
+from cotempo.errors import DataError, Problem
+from cotempo.events.curves.levels import OwnRate
+from cotempo.events.curves.timeline import CurvePosterior
+from cotempo.events.diagnostics import rescaling_test
+from cotempo.events.fedpp import PriorMemory, SharedPrior
+from cotempo.events.intensities.encoder_intensity import EncoderIntensity
+from cotempo.events.intensities.given_history import IntensityGivenHistory
+from cotempo.events.intensities.over_time import Band, DrawnIntensity, IntensityOverTime
+from cotempo.events.processes.base import RateProfile
+from cotempo.events.records.design import FINE, even_pieces
+from cotempo.events.records.encoder_inputs import HISTORY
+from cotempo.events.records.grid import Grid
+from cotempo.events.records.history import WHOLE, look_back, unroll, waits
+from cotempo.events.records.record import Record, as_events
+from cotempo.events.records.summary import Summary
+from cotempo.events.shared_function.client import curve_rate, inform, likelihood, relative_mean
+from cotempo.events.shared_function.state import FunctionMemory, FunctionState, gather, no_rows, to_torch
+from cotempo.federation import Fitted
+from cotempo.typing import Floats
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from torch import Tensor
+
+    from cotempo.events.cox.posterior import Posterior
+
+
+class FittedFedPP(Fitted):
+    """The result of FedPP; index it by a client's name."""
+
+    def figures(self, truth: Any = None) -> Mapping[str, Figure]:
+        """Draw intensities of the first clients, how well they fit what was held out, and whether joining helped."""
+        from cotempo.events.plots import plot_benefit, plot_intensities, plot_quantiles
+
+        figures = {}
+        known = [name for name in self.names if name in self.outcome.memories][:4]
+        curves = {name: model for name in known if isinstance(model := self[name], IntensityOverTime)}
+        if curves:
+            figures["Intensity with its 95 % band"] = plot_intensities(curves, truth)
+        tests = {name: rescaling_test([waits]) for name in known if len(waits := self.held_waits(name))}
+        if tests:
+            figures["Waits between held-out events on the model's clock"] = plot_quantiles(tests)
+        if self.benefit:
+            figures["Held-out gain, alone and together"] = plot_benefit(self.benefit)
+        return figures
+
+    def held_waits(self, client: str) -> Floats:
+        """Return waits between held-out events on the model's clock; none where nothing was held out."""
+        return np.zeros(0)
+
+
+class FittedSharedFunction(FittedFedPP):
+    """The result of FedPP where clients share a curve or a function."""
+
+    def __getitem__(self, client: str) -> SharedCurve | HistoryIntensity:
+        """Return a client's intensity: over time, or one that needs a history.
+
+        A client whose memory is not here, because it lies at its own place, gets the shared function at the level
+        all clients have together.
+        """
+        super().__getitem__(client)
+        return make_intensity(self.state, complete(self.state, self.outcome.memories.get(client)))
+
+    def held_waits(self, client: str) -> Floats:
+        """Return waits between held-out events on the model's clock; none where nothing was held out."""
+        found: Floats = self.outcome.memories[client].waits.get(self.state.kept, np.zeros(0))
+        return found
+
+
+class FittedPriors(FittedFedPP):
+    """The result of FedPP as published, where clients share a prior over kernels."""
+
+    method: SharedPrior
+
+    def __getitem__(self, client: str) -> KernelCurve | EncoderIntensity:
+        """Return a client's intensity: over time, or one that needs a history."""
+        super().__getitem__(client)
+        memory = self.outcome.memories.get(client)
+        if memory is None or not len(memory.values):
+            raise DataError([Problem("the client never took part, and its kernel stays at its place", client)])
+        if self.method.kernel in HISTORY:
+            return EncoderIntensity(self.method, self.state, memory)
+        return KernelCurve(self.method, memory)
+
+
+class KernelCurve(IntensityOverTime):
+    """A client's intensity over time where a prior over kernels is shared."""
+
+    def __init__(self, method: SharedPrior, memory: PriorMemory):
+        self.method, self.memory = method, memory
+        self.grid = Grid(float(memory.span[0]), float(memory.span[1]), method.cells)
+        self.reference = max(float(memory.seen[0]), 0.5) / float(memory.seen[1])
+
+    @property
+    def ceiling(self) -> float:
+        """The expected rate m: the sigmoid never exceeds 1."""
+        return float(self.memory.shape[0] / self.memory.rate[0])
+
+    def _posterior(self, times: Floats) -> Posterior:
+        """Return what is believed at the mean of the kernel's posterior."""
+        import torch
+
+        from cotempo.events.cox.kernels import make_kernel
+        from cotempo.events.cox.posterior import Posterior
+
+        at = torch.from_numpy(self.grid.scale(times) / 50 - 1)[:, None]
+        inducing = torch.linspace(-1, 1, self.method.inducing, dtype=torch.float64)[:, None]
+        kernel = make_kernel(self.method.kernel, torch.from_numpy(np.array(self.memory.mean)), at, inducing)
+        return Posterior.from_memory(self.memory, kernel, 0)
+
+    def mean(self, times: Floats) -> Floats:
+        """Return the posterior mean."""
+        return self._posterior(times).relative().mean
+
+    def band(self, times: Floats, level: float) -> Band:
+        """Return a band by the joint information in (v, log m)."""
+        return Band.from_logarithm(*self._posterior(times).relative(), level)
+
+    def draw(self, times: Floats, draws: int, rng: np.random.Generator) -> Floats:
+        """Draw from the joint normal of (v, log m)."""
+        return self._posterior(times).draw(draws, rng)
+
+
+def make_intensity(state: FunctionState, memory: FunctionMemory) -> SharedCurve | HistoryIntensity:
+    """Return a client's intensity by the model that was kept."""
+    return SharedCurve(state, memory) if state.kept == "curve" else HistoryIntensity(state, memory)
+
+
+def complete(state: FunctionState, memory: FunctionMemory | None) -> FunctionMemory:
+    """Return a client's memory, completed where it was not asked last; without one, what all have together."""
+    if memory is None:
+        summary = Summary.from_array(state.design.summary)
+        seen = np.array([summary.events, summary.exposure])
+        memory = FunctionMemory(np.zeros((2, 0)), no_rows(), np.zeros(0), 0.0, 0.0, np.zeros((0, 0)), seen, {})
+    if state.kept == "curve":
+        return memory if memory.cells.size else replace(memory, cells=np.zeros((2, state.design.cells)))
+    return memory if len(memory.information) else inform(state, memory)
+
+
+class SharedCurve(DrawnIntensity):
+    """A client's intensity over time: the shared curve at the client's level, with its deviation."""
+
+    def __init__(self, state: FunctionState, memory: FunctionMemory):
+        self.state, self.memory = state, memory
+        self.grid = Grid(float(state.span[0]), float(state.span[1]), state.design.cells)
+        self.reference = max(float(memory.seen[0]), 0.5) / float(memory.seen[1])
+
+    @cached_property
+    def _kept(self) -> OwnRate:
+        return curve_rate(self.state, self.memory)
+
+    @cached_property
+    def _curve(self) -> CurvePosterior:
+        return CurvePosterior(self.state.timeline)
+
+    def drawn(self, times: Floats) -> Floats:
+        """Return draws of the client's rate, ``(draws, times)``."""
+        cell = self._profile.place(times)
+        drawn = self._curve.draws(self._profile.share(times), cell)
+        noise = np.random.default_rng(1).standard_normal((len(drawn), 1))
+        own = self._kept.rate / self.state.timeline.curves[-1]
+        return np.asarray(drawn * own[cell] * self._balance * np.exp(noise * np.sqrt(self._kept.variance[cell])))
+
+    @cached_property
+    def _balance(self) -> Floats:
+        """How much higher the level is given each draw of the curve than given its mean, ``(draws, 1)``.
+
+        The client's own events fix the product of level and curve: what a draw has more of, its level has less.
+        """
+        strength = float(self.state.timeline.own[0])
+        if np.isinf(strength):
+            return np.ones((1, 1))
+        cells = np.arange(self.state.design.cells)
+        drawn = self._curve.draws((cells + 0.5) / len(cells), cells) / self.state.timeline.curves[-1]
+        mass = self.memory.cells[1] * self._kept.rate
+        return np.asarray((strength + mass.sum()) / (strength + drawn @ mass))[:, None]
+
+    @property
+    def ceiling(self) -> float:
+        """A bound on the rate: within a cell it changes little."""
+        return float(1.5 * self._kept.rate.max())
+
+    @property
+    def _profile(self) -> RateProfile:
+        summary = Summary.from_array(self.state.design.summary)
+        period = self.state.design.period or summary.end - summary.start
+        return RateProfile(summary, period, self.state.design.cells)
+
+    def mean(self, times: Floats) -> Floats:
+        """Return the curve at the client's level, with its deviation."""
+        cell = self._profile.place(times)
+        own = self._kept.rate / self.state.timeline.curves[-1]
+        return np.asarray(self._curve.mean(self._profile.share(times), cell) * own[cell])
+
+    def score(self, events: Events | ArrayLike, window: tuple[float, float] | None = None) -> Mapping[str, float]:
+        """Return as every curve, and `gain_over_pooled`, over the rate of all clients together."""
+        table = as_events(events, window)
+        gains = likelihood(self.state, self.memory, Record.of(table))
+        return {**super().score(table), **gains}
+
+    def rescale_record(self, record: Record) -> list[Floats]:
+        """Return waiting times of a record."""
+        unrolled = unroll(record, np.zeros(0), WHOLE)
+        return waits(unrolled, self._profile.mass(unrolled, self._kept.rate))
+
+
+class HistoryIntensity(IntensityGivenHistory):
+    """A client's intensity given the events before, by the shared function."""
+
+    def __init__(self, state: FunctionState, memory: FunctionMemory):
+        self.state, self.memory = state, memory
+        self.origin = float(state.span[0])
+
+    @cached_property
+    def _root(self) -> Tensor:
+        """Root of the joint precision in (v, log m): the client's own, and of v what the prior and the others say."""
+        import torch
+
+        from cotempo.events.shared_function.updates import about_shared
+
+        own = torch.from_numpy(np.array(self.memory.information))
+        others = torch.from_numpy(np.array(self.state.curvature)) - about_shared(own)
+        values, vectors = torch.linalg.eigh((others + others.mT) / 2)
+        # A client that was not in the sum would take away what is not there.
+        others = (vectors * values.clamp_min(0.0)) @ vectors.mT
+        joint = own.clone()
+        joint[:-1, :-1] += others + torch.eye(len(others), dtype=own.dtype)
+        root: Tensor = torch.linalg.cholesky((joint + joint.mT) / 2)
+        return root
+
+    def posterior(self, features: Floats) -> Posterior:
+        """Return what is believed of m times the sigmoid at features."""
+        import torch
+
+        from cotempo.events.cox.posterior import Posterior
+        from cotempo.events.shared_function.updates import function_at
+
+        with torch.no_grad():
+            at = function_at(gather([no_rows(features)], everything=True), *to_torch(self.state))
+        level = torch.tensor(self.memory.shape / self.memory.rate, dtype=torch.float64)
+        return Posterior(at.basis[0], at.residual[0], at.centre[0], at.spread[0], self._root, level)
+
+    def given(
+        self, times: Floats, history: Floats, start: float, marks: tuple[str, ...]
+    ) -> tuple[Floats, Floats, Floats]:
+        """Return the base measure times what the function makes of it."""
+        design = self.state.design
+        unrolled = look_back(times, history, start, design.decays)
+        base = np.exp(design.log_base(unrolled))
+        features = design.features(unrolled.time, unrolled.elapsed, unrolled.recency)
+        mean, centre, deviation = self.posterior(features).relative()
+        return base * mean, np.log(base) + centre, deviation
+
+    def score_record(self, record: Record) -> Mapping[str, float]:
+        """Return the scores of a record."""
+        return likelihood(self.state, self.memory, record)
+
+    def rescale(self, events: Events | ArrayLike, window: tuple[float, float] | None = None) -> list[Floats]:
+        """Return waiting times on the clock of the model, per sequence: unit exponentials where the model is right."""
+        return self.rescale_record(self.read(events, window))
+
+    def rescale_record(self, record: Record) -> list[Floats]:
+        """Return the waiting times of a record."""
+        design = self.state.design
+        unrolled = unroll(record, design.decays, FINE)
+        mass, elapsed, time, recency = even_pieces(unrolled, design.base_mass(unrolled))
+        rows = no_rows(design.features(time, elapsed, recency))
+        return waits(unrolled, mass * relative_mean(self.state, self.memory, rows))

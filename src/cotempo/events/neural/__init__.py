@@ -1,0 +1,1 @@
+"""Neural point processes by federated averaging, the baseline from deep learning."""

@@ -1,0 +1,260 @@
+"""FedPointProcess: processes of few parameters, learned from sums. A richer model must beat these."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+from pydantic import Field, model_validator
+
+from cotempo.data import Events, Table, make_events
+from cotempo.events import base_measure
+from cotempo.events.gain import benefits, gains, process_likelihood
+from cotempo.events.intensities.given_history import IntensityGivenHistory
+from cotempo.events.processes import make_process
+from cotempo.events.processes.base import PointProcess
+from cotempo.events.records.history import WHOLE, look_back, unroll, waits
+from cotempo.events.records.record import Record, read_record
+from cotempo.events.records.summary import Summary
+from cotempo.events.unused import refuse_unused
+from cotempo.federation import (
+    Answers,
+    Ask,
+    Benefit,
+    Expect,
+    Fitted,
+    Message,
+    Method,
+    Metrics,
+    Outcome,
+    Question,
+    Rng,
+    Roster,
+    Spec,
+    register,
+)
+from cotempo.typing import Floats
+
+OVER_TIME = ("profile", "histogram", "density", "steps")
+ONE_SHOT = ("poisson", *OVER_TIME)
+
+
+@dataclass(frozen=True)
+class ProcessState:
+    """What the server keeps: the span, the summary and the parameters, each empty until known; then each client's
+    held-out gain alone and together, where they compare."""
+
+    step: int
+    span: Floats
+    summary: Floats
+    parameters: Floats
+    compared: Mapping[str, Floats]
+
+
+@dataclass(frozen=True)
+class ProcessMemory:
+    """What a client keeps: its events, its exposure, and the mass of the process on them."""
+
+    events: float
+    exposure: float
+    mass: float
+
+
+@register()
+class FedPointProcess(Method):
+    """A point process of few parameters, learned from sums over clients.
+
+    Examples
+    --------
+    >>> clients, truth = make_events(clients=3, kind="hawkes")
+    >>> fitted = FedPointProcess(process="hawkes1").fit(clients)
+    >>> fitted["client-0"].score(clients["client-0"])["gain"] > 0
+    True
+    """
+
+    kind: ClassVar[str] = "events"
+    phases: ClassVar[tuple[str, ...]] = ("span", "describe", "learn", "level")
+    State: ClassVar[type] = ProcessState
+    Memory: ClassVar[type | None] = ProcessMemory
+
+    process: Literal["poisson", "profile", "histogram", "density", "steps", "hawkes", "hawkes1", "renewal"] = Field(
+        "poisson",
+        description="``'poisson'``; a rate over the period, or over the complete span: ``'profile'`` (48 equal parts), "
+        "``'histogram'`` (as many as AIC asks for), ``'density'`` (a kernel estimate) or ``'steps'`` (Bayesian change "
+        "points); ``'hawkes'`` (five decays), ``'hawkes1'`` (one) or ``'renewal'`` (a mixture of log-normals)",
+    )
+    level: Literal["own", "pooled"] = Field(
+        "own", description="whether each client scales the intensity to its own number of events, or all share a level"
+    )
+    rounds: int = Field(30, ge=1, description="steps of expectation-maximisation, where the process needs them")
+    period: float | None = Field(None, gt=0, description="the period of a rate over time")
+    compare: bool = Field(
+        False, description="whether a fifth is held out, to see whether joining helped; the rest is learned from"
+    )
+
+    @model_validator(mode="after")
+    def _parameters_fit(self) -> FedPointProcess:
+        if self.process in ONE_SHOT:
+            refuse_unused(self, ["rounds"], f"the process is learned at once, as process={self.process!r} is")
+        if self.process not in OVER_TIME:
+            refuse_unused(self, ["period"], f"the rate has no time of day, as with process={self.process!r}")
+        return self
+
+    @classmethod
+    def example(cls) -> tuple[Method, dict[str, Table], None]:
+        """Return a small instance for the contract."""
+        clients, _ = make_events(clients=4, sequences=4, length=5.0, seed=0)
+        return cls(process="hawkes1", rounds=2), dict(clients), None
+
+    def prepare(self, table: Table) -> Record:
+        """Read events and windows as arrays."""
+        record = read_record(table)
+        return record.hold_out() if self.compare else record
+
+    def begin(self, prepared: Record, rng: Rng) -> ProcessMemory:
+        """Return a memory that does not know the mass yet."""
+        known = prepared.part(held=False)
+        return ProcessMemory(known.events, known.exposure, 0.0)
+
+    def open(self, roster: Roster, public: Table | None, rng: Rng) -> ProcessState:
+        """Begin with nothing known."""
+        return ProcessState(0, np.zeros(0), np.zeros(0), np.zeros(0), {})
+
+    @property
+    def steps(self) -> int:
+        """How many steps the process takes."""
+        return 1 if self.process in ONE_SHOT else self.rounds
+
+    def make(self, summary: Floats) -> PointProcess:
+        """Return the process, given what is known of all clients."""
+        return make_process(self.process, Summary.from_array(summary), self.period)
+
+    def ask(self, state: ProcessState, cohort: Sequence[str], rng: Rng) -> Ask | None:
+        """Ask for span, gaps, steps, and at last each client's level."""
+        if not len(state.span):
+            return Ask("span", cohort, ends_round=False)
+        if not len(state.summary):
+            return Ask("describe", cohort, Message({"span": state.span}), ends_round=False)
+        if state.step > self.steps:
+            return None
+        known = Message({"summary": state.summary, "parameters": state.parameters})
+        return Ask("learn" if state.step < self.steps else "level", cohort, known)
+
+    def answer(
+        self, question: Question, prepared: Record, memory: ProcessMemory, rng: Rng
+    ) -> tuple[Message, ProcessMemory | None]:
+        """Answer by sums, and nothing but sums once the span is known."""
+        if question.phase == "span":
+            return base_measure.answer_span(prepared), None
+        known = prepared.part(held=False)
+        if question.phase == "describe":
+            return base_measure.answer_describe(known, question.common["span"]), None
+        process, parameters = self.make(question.common["summary"]), question.common["parameters"]
+        unrolled = unroll(known, process.decays, WHOLE)
+        if question.phase == "learn":
+            return Message({"sums": process.statistics(unrolled, known, parameters)}), None
+        fit, mass = process_likelihood(process, parameters, unrolled, 1.0)
+        kept = replace(memory, mass=mass)
+        return Message({"fit": fit, **self._compare(question.common, prepared, kept)}), kept
+
+    def _compare(self, common: Message, prepared: Record, memory: ProcessMemory) -> dict[str, float]:
+        """Return gain per held-out event together, and of the same process learned from the own events alone."""
+        if not self.compare:
+            return {}
+        known, held = prepared.part(held=False), prepared.part(held=True)
+        process = self.make(common["summary"])
+        own, unrolled = process.start(), unroll(known, process.decays, WHOLE)
+        for _ in range(self.steps):
+            own = process.update(own, process.statistics(unrolled, known, own))
+        alone = replace(memory, mass=float(process.mass(unrolled, own).sum()))
+        state = ProcessState(0, np.zeros(0), common["summary"], common["parameters"], {})
+        return {
+            name: ProcessIntensity(self, replace(state, parameters=parameters), kept).score_record(held)["gain"]
+            for name, parameters, kept in (("alone", own, alone), ("together", common["parameters"], memory))
+        }
+
+    def absorb(
+        self, state: ProcessState, answers: Answers, public: Table | None, rng: Rng
+    ) -> tuple[ProcessState, Metrics]:
+        """Make better parameters of the total."""
+        if not len(state.span):
+            return replace(state, span=base_measure.absorb_span(answers)), {}
+        if not len(state.summary):
+            found = base_measure.absorb_describe(answers, state.span)
+            summary = found.to_array()
+            return replace(state, summary=summary, parameters=self.make(summary).start()), {"events": found.events}
+        if state.step == self.steps:
+            if not self.compare:
+                return replace(state, step=state.step + 1), {"fit": float(answers.sum["fit"])}
+            fields = ("alone", "together")
+            compared = {name: np.array([answers[name][field] for field in fields]) for name in answers.names}
+            return replace(state, step=state.step + 1, compared=compared), {}
+        better = self.make(state.summary).update(state.parameters, answers.sum["sums"])
+        moved = float(np.abs(better - state.parameters).max())
+        return replace(state, step=state.step + 1, parameters=better), {"moved": moved}
+
+    def expects(self, state: ProcessState, phase: str) -> Expect:
+        """Say what valid answers look like; all but the span are sums."""
+        if phase == "span":
+            return base_measure.expect_span()
+        if phase == "describe":
+            return base_measure.expect_describe()
+        if phase == "level":
+            fields = {"fit": Spec((), "float", description="log-likelihood of your events")}
+            words = "gain per event held out, alone and together"
+            names = ("alone", "together") if self.compare else ()
+            return Expect({**fields, **{n: Spec((), "float", description=words) for n in names}}, sums=not self.compare)
+        size = len(state.parameters) * (1 if self.process == "renewal" else 2)
+        return Expect({"sums": Spec((size,), description="sums for the parameters of the process")}, sums=True)
+
+    def benefit(self, state: ProcessState) -> Mapping[str, Benefit]:
+        """Return the gain per event on what was held out, alone and together."""
+        return benefits(state.compared)
+
+    def result(self, outcome: Outcome) -> FittedPointProcess:
+        """Return each client's process."""
+        return FittedPointProcess(outcome)
+
+
+class FittedPointProcess(Fitted):
+    """The result of FedPointProcess; index it by a client's name."""
+
+    def __getitem__(self, client: str) -> ProcessIntensity:
+        """Return a client's process, at its own level or at the pooled one."""
+        super().__getitem__(client)
+        return ProcessIntensity(self.method, self.state, self.outcome.memories.get(client))
+
+
+class ProcessIntensity(IntensityGivenHistory):
+    """A client's process; its few parameters are point estimates, so that the ends of a band are the mean."""
+
+    def __init__(self, method: Any, state: ProcessState, memory: ProcessMemory | None):
+        self._process: PointProcess = method.make(state.summary)
+        self._parameters, self._summary = state.parameters, Summary.from_array(state.summary)
+        self._memory, self.origin = memory, self._summary.start
+        own = memory is not None and method.level == "own"
+        self.level = (memory.events + 0.5) / (memory.mass + 0.5) if own and memory is not None else 1.0
+
+    def given(
+        self, times: Floats, history: Floats, start: float, marks: tuple[str, ...]
+    ) -> tuple[Floats, Floats, Floats]:
+        """Return the process at the client's level."""
+        unrolled = look_back(times, history, start, self._process.decays)
+        centre = np.log(self.level) + self._process.log_rate(unrolled, self._parameters)
+        return np.exp(centre), centre, np.zeros(len(times))
+
+    def score_record(self, record: Record) -> dict[str, float]:
+        """Return the score of a record."""
+        unrolled = unroll(record, self._process.decays, WHOLE)
+        found, mass = process_likelihood(self._process, self._parameters, unrolled, self.level)
+        pooled = (self._summary.events, self._summary.exposure)
+        own = pooled if self._memory is None else (self._memory.events, self._memory.exposure)
+        return gains(found, mass, record.events, record.exposure, {"gain": own, "gain_over_pooled": pooled})
+
+    def rescale(self, events: Events | ArrayLike, window: tuple[float, float] | None = None) -> list[Floats]:
+        """Return waiting times on the model's clock, per sequence: unit exponentials where the model is right."""
+        unrolled = unroll(self.read(events, window), self._process.decays, WHOLE)
+        return waits(unrolled, self.level * self._process.mass(unrolled, self._parameters))

@@ -1,0 +1,184 @@
+"""Record: a client's events as arrays, with tied times joined and windows cut into parts to learn from and hold out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cotempo.data import Events, Table
+from cotempo.errors import DataError, ParameterError, Problem
+from cotempo.typing import Floats
+
+FOLDS = 5
+# Blocks of each fold that a window is cut into where there are too few windows to deal out.
+BLOCKS = 5
+
+
+@dataclass(frozen=True)
+class Record:
+    """Events and windows of one client.
+
+    Parameters
+    ----------
+    time, count, sequence, held
+        Each distinct time of a sequence, how many events it has, the number of its sequence, and whether it is held
+        out, ``(times,)``; sorted by sequence and time.
+    size
+        How many events each time has as history, whether they count or not, ``(times,)``.
+    start, end, window_sequence, window_held
+        The windows, ``(windows,)``; a sequence that was cut has two.
+    origin
+        When each sequence began to be watched, ``(sequences,)``.
+    types
+        How many events of each type each time has, ``(times, types)``; no column where types are left out.
+    """
+
+    time: Floats
+    count: Floats
+    sequence: NDArray[np.int64]
+    held: NDArray[np.bool_]
+    size: Floats
+    start: Floats
+    end: Floats
+    window_sequence: NDArray[np.int64]
+    window_held: NDArray[np.bool_]
+    origin: Floats
+    types: Floats
+
+    @classmethod
+    def of(cls, events: Events, *, condition: bool = True, marks: bool = False) -> Record:
+        """Read a table; nothing is held out yet. With `marks`, types are counted.
+
+        With `condition`, the first event of a sequence is history and not counted when it stands exactly at the
+        window's start: a window that begins with its first event was opened by it.
+        """
+        number = np.searchsorted(events.names, events.sequence)
+        new = np.ones(len(number), dtype=bool)
+        new[1:] = (np.diff(number) > 0) | (np.diff(events.time) > 0)
+        first = np.flatnonzero(new)
+        size = np.diff(np.append(first, len(number))).astype(np.float64)
+        count = size
+        time, sequence = events.time[first], number[first]
+        if condition:
+            opening = np.append(True, np.diff(sequence) > 0)[: len(sequence)] & (time == events.start[sequence])
+            count = count - opening
+        windows = len(events.names)
+        types = np.zeros((len(time), len(events.marks) if marks else 0))
+        if marks:
+            np.add.at(types, (np.cumsum(new) - 1, events.mark), 1.0)
+        return cls(
+            time, count, sequence, np.zeros(len(time), dtype=bool), size, np.array(events.start),
+            np.array(events.end), np.arange(windows), np.zeros(windows, dtype=bool), np.array(events.start), types,
+        )  # fmt: skip
+
+    @property
+    def events(self) -> float:
+        """The number of events that count."""
+        return float(self.count.sum())
+
+    @property
+    def exposure(self) -> float:
+        """The total length of the windows."""
+        return float((self.end - self.start).sum())
+
+    def hold_out(self, folds: int = FOLDS, fold: int = -1) -> Record:
+        """Mark a fold as held out, the last by default: complete sequences, or of a single one short blocks.
+
+        Blocks alternate over the window, so that a function of time is judged between times it saw. With fewer
+        sequences than folds there are as many folds as sequences.
+
+        Examples
+        --------
+        >>> record = Record.of(Events.from_arrays([[1.0, 1.9]], windows=(0, 2))).hold_out(2)
+        >>> len(record.start), record.window_held[:4].tolist(), record.held.tolist()
+        (10, [False, True, False, True], [False, True])
+        """
+        cut, number = self._deal(folds)
+        return cut._hold(number == (number.max(initial=0) if fold < 0 else fold))
+
+    def deal(self, folds: int = FOLDS) -> list[Record]:
+        """Return the parts of a cross-validation; with fewer sequences than folds, but not one, the first are empty."""
+        cut, number = self._deal(folds)
+        return [cut._hold(number == fold).part(held=True) for fold in range(folds)]
+
+    def _deal(self, folds: int) -> tuple[Record, NDArray[np.intp]]:
+        """Return the record, cut where it must be, and the fold of each window."""
+        sequences, rank = np.unique(self.window_sequence, return_inverse=True)
+        if len(sequences) > 1:
+            # Few sequences fill the last folds, so that the last one is never empty.
+            return self, rank % folds + max(folds - len(sequences), 0)
+        cut = self if len(self.start) >= folds else self._cut(folds * BLOCKS)
+        return cut, np.arange(len(cut.start)) % folds
+
+    def _hold(self, windows: NDArray[np.bool_]) -> Record:
+        """Mark windows as held out, and the times in them."""
+        return replace(self, held=windows[self._window_of_times()], window_held=windows)
+
+    def _cut(self, pieces: int) -> Record:
+        """Cut every window into equal pieces."""
+        share = np.linspace(0.0, 1.0, pieces + 1)
+        edges = self.start[:, None] + (self.end - self.start)[:, None] * share
+        edges[:, -1] = self.end
+        return replace(
+            self,
+            start=edges[:, :-1].ravel(),
+            end=edges[:, 1:].ravel(),
+            window_sequence=np.repeat(self.window_sequence, pieces),
+            window_held=np.repeat(self.window_held, pieces),
+        )
+
+    def _window_of_times(self) -> NDArray[np.intp]:
+        """Return the window each time lies in, ``(times,)``; an edge belongs to the window it ends."""
+        windows = len(self.start)
+        sequence = np.concatenate([self.sequence, self.window_sequence])
+        order = np.lexsort((np.arange(len(sequence)), np.concatenate([self.time, self.start]), sequence))
+        opened = np.cumsum(order >= len(self.time)) - 1
+        place = np.empty(len(sequence), dtype=np.intp)
+        place[order] = opened
+        by_start = np.lexsort((self.start, self.window_sequence))
+        first = np.searchsorted(self.window_sequence[by_start], self.sequence)
+        return by_start[np.clip(place[: len(self.time)], first, max(windows - 1, 0))] if windows else place[:0]
+
+    def part(self, *, held: bool) -> Record:
+        """Return the part learned from or held out; all events stay as history, those of the other part count 0."""
+        windows = self.window_held == held
+        return replace(
+            self,
+            count=np.where(self.held == held, self.count, 0.0),
+            start=self.start[windows],
+            end=self.end[windows],
+            window_sequence=self.window_sequence[windows],
+            window_held=self.window_held[windows],
+        )
+
+    def whole(self) -> Record:
+        """Forget what was held out."""
+        return replace(self, held=np.zeros_like(self.held), window_held=np.zeros_like(self.window_held))
+
+
+def read_record(table: Table, *, condition: bool = True, marks: bool = False) -> Record:
+    """Read a client's table as `Record.of` does; refuse one without a watched sequence."""
+    assert isinstance(table, Events)  # a method's `check` saw the schema
+    if not len(table.names):
+        raise DataError([Problem("there must be at least one watched sequence, there is none; pass its window")])
+    return Record.of(table, condition=condition, marks=marks)
+
+
+def as_events(events: Events | ArrayLike, window: tuple[float, float] | None = None) -> Events:
+    """Return a table as it is, and plain sorted times as a table of one sequence.
+
+    Examples
+    --------
+    >>> as_events([1.0, 2.5], window=(0.0, 4.0))
+    Events(2 rows, 1 sequence, 4 exposed, unmarked)
+    """
+    if isinstance(events, Events):
+        if window is not None:
+            raise ParameterError("a table of events knows its windows; pass window= only with plain times")
+        return events
+    times = np.asarray(events, dtype=np.float64)
+    if times.ndim != 1:
+        raise DataError(f"times must be one row of numbers, got an array with {times.ndim} dimensions")
+    return Events.from_arrays([times], None if window is None else np.asarray([window], dtype=np.float64))

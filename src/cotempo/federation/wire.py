@@ -1,0 +1,117 @@
+"""Questions and replies as bytes and back, and messages in a form their owners can read."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from cotempo.errors import MessageError
+from cotempo.federation.exchange import Expect, Failure, Question, Reply
+from cotempo.federation.message import Message
+from cotempo.storage.tree import TreeError, decode, encode
+
+
+def question_to_bytes(question: Question) -> bytes:
+    """Serialise a question; the first eight bytes are `keep`, which may differ in a resumed run."""
+    tree = {
+        "run": question.run, "step": question.step, "round": question.round, "phase": question.phase,
+        "client": question.client, "base": question.base, "common": question.common.to_tree(),
+        "own": question.own.to_tree(),
+    }  # fmt: skip
+    return question.keep.to_bytes(8, "big", signed=True) + encode(tree)
+
+
+def identify_question(data: bytes, common: bytes = b"") -> str:
+    """Return the hash of a question's bytes without `keep`, and of `common` if it travels separately."""
+    digest = hashlib.sha256(memoryview(data)[8:])
+    digest.update(common)
+    return digest.hexdigest()
+
+
+def question_from_bytes(data: bytes) -> Question:
+    """Read what `question_to_bytes` wrote; raise `MessageError` if the bytes are no question."""
+    kinds = {"run": str, "step": int, "round": int, "phase": str, "client": str, "base": int}
+    tree = _checked(_decode(data[8:]), kinds, "common", "own")
+    common, own = Message.from_tree(tree.pop("common")), Message.from_tree(tree.pop("own"))
+    return Question(**tree, keep=int.from_bytes(data[:8], "big", signed=True), common=common, own=own)
+
+
+def reply_to_bytes(reply: Reply) -> bytes:
+    """Serialise a reply; the client's exception is not part of it."""
+    failure = reply.failure
+    tree = {
+        "client": reply.client, "step": reply.step, "version": reply.version,
+        "message": None if reply.message is None else reply.message.to_tree(),
+        "failure": None if failure is None else {
+            "client": failure.client, "step": failure.step, "phase": failure.phase,
+            "kind": failure.kind, "detail": failure.detail,
+        },
+    }  # fmt: skip
+    return encode(tree)
+
+
+def reply_from_bytes(data: bytes) -> Reply:
+    """Read what `reply_to_bytes` wrote; raise `MessageError` if the bytes are no reply."""
+    tree = _checked(_decode(data), {"client": str, "step": int, "version": int}, "message", "failure")
+    message = None if tree["message"] is None else Message.from_tree(tree["message"])
+    failure = tree["failure"]
+    if failure is not None:
+        kinds = {"client": str, "step": int, "phase": str, "kind": str, "detail": str}
+        failure = Failure(**_checked(failure, kinds))
+    if (message is None) == (failure is None):
+        raise MessageError("a reply must hold either a message or a failure")
+    return Reply(tree["client"], tree["step"], tree["version"], message, failure)
+
+
+def parse_reply(question: Question, data: bytes, limit: int = 2**31) -> Reply:
+    """Read what came back for a question; bytes that are no reply become a failure of the asked client."""
+    try:
+        if len(data) > limit:
+            raise MessageError(f"a reply must be at most {limit} bytes, got {len(data)}")
+        reply = reply_from_bytes(data)
+        if reply.client != question.client:
+            raise MessageError("a client must answer in its own name")
+        return reply
+    except MessageError as error:
+        return question.fail("MessageError", str(error))
+
+
+def summarize_message(question: Question, message: Message, expect: Expect) -> dict[str, Any]:
+    """Return what a client sent, field by field, in a form its owner can read."""
+    fields = {
+        name: {"description": expect.fields[name].description if name in expect.fields else "", **_summary(value)}
+        for name, value in message.items()
+    }
+    return {
+        "client": question.client, "step": question.step, "round": question.round, "phase": question.phase,
+        "bytes": message.nbytes, "weight": message.weight, "summed": expect.sums, "fields": fields,
+    }  # fmt: skip
+
+
+def _summary(value: Any) -> dict[str, Any]:
+    """Return an array's size, range and first values; a scalar as it is."""
+    if not isinstance(value, np.ndarray):
+        return {"value": value[:200] if isinstance(value, str) else value}
+    summary: dict[str, Any] = {"shape": list(value.shape), "dtype": str(value.dtype), "bytes": value.nbytes}
+    if value.size:
+        summary |= {"smallest": value.min().item(), "largest": value.max().item(), "first": value.ravel()[:3].tolist()}
+    return summary
+
+
+def _decode(data: bytes) -> Any:
+    try:
+        return decode(data)
+    except TreeError as error:
+        raise MessageError(str(error)) from error
+
+
+def _checked(tree: Any, kinds: Mapping[str, type], *others: str) -> dict[str, Any]:
+    if not isinstance(tree, dict) or set(tree) != {*kinds, *others}:
+        raise MessageError(f"{', '.join([*kinds, *others])} must be there, and nothing else")
+    for key, kind in kinds.items():
+        if type(tree[key]) is not kind:
+            raise MessageError(f"{key} must be {kind.__name__}, got {type(tree[key]).__name__}")
+    return dict(tree)

@@ -1,0 +1,431 @@
+"""`TrialThenFit`: the stages around the rounds of FDBNL and PFDBNL, whose algorithms stand in their own files.
+
+    centre    clients send counts and column sums; only totals are used
+    spread    clients send sums of squares about the common centre; only totals are used
+    trial     learn on the first four fifths of every client's rows, one network for each candidate sparsity
+    compare   clients send how well these predict their last fifth, beside what they learn in a trial of their own
+    final     learn on all rows, with the sparsity that predicted best
+
+So nobody needs the truth to choose the sparsity, and every client knows whether joining helped it. All candidates are
+learned in the same rounds: arrays have a leading axis of candidates, of length one where the sparsity is given.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import log, sqrt
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from cotempo.data import Schema, Series, Table
+from cotempo.errors import DataError, Problem
+from cotempo.federation import Answers, Ask, Benefit, Expect, Message, Method, Metrics, Question, Rng, Roster, Spec
+from cotempo.networks.admm.acyclicity import prune
+from cotempo.networks.arrays import BoolArray, FloatArray, Indices
+from cotempo.networks.moments import METRIC, Gram, check_table, cut_transitions, log_densities, unbiased, varying
+from cotempo.networks.network import Network
+
+STAGES = ("trial", "final")
+MINIMUM_TRANSITIONS = 2
+CYCLE_TOLERANCE = 1e-5  # of h(W), when a stage ends
+SPARSITIES = (0.2, 0.28, 0.4, 0.56, 0.7)
+TIE = 1e-7  # nats a row: candidates that lead to the same network differ by rounding only
+Sparsity = Annotated[float, Field(ge=0)] | Literal["auto"]
+#: What both methods' preset `paper` sets, as in the papers' text.
+PAPER: Mapping[str, Any] = {
+    "threshold": 0.3,
+    "threshold_across": 0.3,
+    "weighting": "clients",
+    "centred": False,
+    "scaled": False,
+    "partial_rounds": False,
+    "cycle_growth": 1.6,
+}
+
+
+@dataclass(frozen=True)
+class SplitRows:
+    """A client's transitions, `held_out` of them at the end, and their Gram in each stage."""
+
+    rows: FloatArray
+    held_out: int
+    grams: Mapping[str, Gram]
+    variables: int
+
+    @property
+    def judged(self) -> FloatArray:
+        """The held-out transitions."""
+        return self.rows[len(self.rows) - self.held_out :]
+
+    @property
+    def sums(self) -> FloatArray:
+        """Column sums in each stage, `(2, side)`."""
+        return np.stack([self.rows[: int(gram.rows)].sum(axis=0) for gram in self.grams.values()])
+
+    @property
+    def varying(self) -> BoolArray:
+        """Whether each variable varies in the rows before the held-out ones; one that does not is not judged."""
+        return varying(self.rows[: int(self.grams["trial"].rows), : self.variables])
+
+    def only(self, kept: Indices) -> SplitRows:
+        """Return the same of some variables."""
+        if len(kept) == self.variables:
+            return self
+        columns = np.concatenate([kept + start for start in range(0, self.rows.shape[1], self.variables)])
+        grams = {stage: gram.only(columns) for stage, gram in self.grams.items()}
+        return SplitRows(self.rows.take(columns, axis=1), self.held_out, grams, len(kept))
+
+
+def split_rows(table: Series, lags: int) -> SplitRows:
+    """Cut a table into transitions, the last fifth held out; too few are refused."""
+    check_table(table)
+    rows = cut_transitions(table, lags).values
+    if len(rows) < MINIMUM_TRANSITIONS:
+        must = (
+            f"at least {MINIMUM_TRANSITIONS} stretches of {lags + 1} rows in a row without a missing cell are needed, "
+            f"there are {len(rows)}; give the client more rows or learn fewer lags"
+        )
+        raise DataError([Problem(must)])
+    # A transition shares cells with the `lags` before it: those are in neither part.
+    seen = len(rows) - max(1, len(rows) // 5) - lags
+    held_out = max(1, len(rows) // 5) if seen >= 3 else 0
+    grams = {"trial": Gram.of_rows(rows[:seen] if held_out else rows), "final": Gram.of_rows(rows)}
+    return SplitRows(rows, held_out, grams, len(table.features))
+
+
+@dataclass(frozen=True)
+class TrialState:
+    """State of the server.
+
+    `candidates` is `(candidates, 2 or 3)`, lambda_W, lambda_A and PFDBNL's coupling of each; `shared` is their
+    Z = [W; A], `(candidates, side, variables)`; `variance` the pooled residual variance of each variable, `(candidates,
+    variables)`; `penalties` is `(candidates, 3)`. `mean` and `scale` are `(2, side)` and `rows` is `(2,)`, one row a
+    stage.
+    """
+
+    clients: tuple[str, ...]
+    variables: tuple[str, ...]
+    stage: str
+    candidates: FloatArray
+    shared: FloatArray
+    mean: FloatArray
+    scale: FloatArray
+    rows: FloatArray
+    variance: FloatArray
+    penalties: FloatArray
+    refitting: bool = False
+    round: float = 0.0
+    comparisons: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+    def begin(self, stage: str, candidates: FloatArray) -> TrialState:
+        """Return the state at the beginning of a stage: Z and the multiplier at zero, for each candidate."""
+        _, side, count = self.shared.shape
+        return replace(
+            self, stage=stage, candidates=candidates, shared=np.zeros((len(candidates), side, count)), round=0.0,
+            penalties=np.tile([0.0, 1.0, 1.0], (len(candidates), 1)), variance=np.ones((len(candidates), count)),
+        )  # fmt: skip
+
+
+class TrialThenFit(Method):
+    """The parts that FDBNL and PFDBNL have in common: everything but their rounds."""
+
+    kind: ClassVar[str] = "series"
+    phases: ClassVar[tuple[str, ...]] = ("centre", "spread", "solve", "compare")
+    State: ClassVar[type] = TrialState
+    #: Parameters that can be chosen automatically, in the order of the columns of `TrialState.candidates`.
+    tuned: ClassVar[tuple[str, ...]] = ("lambda_within", "lambda_across")
+
+    lags: int = Field(1, ge=0, le=50, description="How many past time steps can act; 0 learns a static network.")
+    lambda_within: Sparsity = Field(
+        "auto",
+        description="Sparsity of the edges within a time step, per average squared loss. ``auto`` learns with several "
+        "values on the first four fifths of every client's rows, in the same rounds, and takes the sparsest that "
+        "predicts the last fifths as well as the best one does, within one standard error.",
+    )
+    lambda_across: Sparsity = Field("auto", description="Sparsity of the edges across time steps, likewise.")
+    threshold: float = Field(0.15, ge=0, description="Weights below it are no edges within a time step.")
+    threshold_across: float = Field(0.1, ge=0, description="Weights below it are no edges across time steps.")
+    weighting: Literal["rows", "clients"] = Field(
+        "rows",
+        description="``rows``: a client counts as many times as it has rows. ``clients``: every client counts once, "
+        "and FDBNL's sparsity is not scaled by their number, as in the papers' text.",
+    )
+    centred: bool = Field(True, description="Subtract the pooled mean; in PFDBNL each client subtracts its own.")
+    scaled: bool = Field(
+        True,
+        description="Divide every column by its pooled standard deviation, so that units do not matter. Where all "
+        "columns are measured in one unit and their noise is of similar size, ``False`` finds far more directions: the "
+        "squared loss then prefers the right ones.",
+    )
+    rounds: int = Field(100, ge=1, description="Limit on the rounds of a stage.")
+    partial_rounds: bool = Field(
+        True,
+        description="Count a round in which half of the clients take part as half a round, not as a full one.",
+    )
+    tolerance: float = Field(
+        0.01, gt=0, description="A stage ends when the residuals are below it, and h(W) below 1e-5."
+    )
+    cycle_growth: float = Field(2.0, ge=1, description="Factor of rho_1 each round, phi_1 of the paper.")
+    iterations: int = Field(
+        10, ge=1, description="Iterations of L-BFGS-B in one round; the next round continues from there."
+    )
+    compare: bool = Field(
+        True,
+        description="Hold out the last fifth of every client's rows first, to measure whether joining helped: what is "
+        "learned together against what the same method learns from the client's own rows.",
+    )
+
+    # Written by the two methods.
+
+    @abstractmethod
+    def _solve(
+        self, common: Message, prepared: Sequence[SplitRows], memories: Sequence[Any]
+    ) -> list[tuple[Message, Any]]:
+        """At a client: take a step of ADMM."""
+
+    @abstractmethod
+    def _held_out_density(self, common: Message, prepared: SplitRows, memory: Any) -> FloatArray | None:
+        """At a client: log-densities of its held-out rows under each candidate, `(candidates, rows, variables)`."""
+
+    @abstractmethod
+    def _step(self, state: TrialState, answers: Answers, share: float) -> tuple[TrialState, Metrics, bool]:
+        """At the server: take a step of ADMM that counts as `share` of a round; return whether it was the last."""
+
+    @abstractmethod
+    def _solve_fields(self, state: TrialState) -> Mapping[str, Spec]:
+        """Return the fields a client sends in a step of ADMM."""
+
+    def _alone(self, candidates: FloatArray) -> FloatArray:
+        """Return the candidates that differ for a client alone; by default all do."""
+        return candidates
+
+    def _centre(self, mean: FloatArray, prepared: SplitRows) -> FloatArray:
+        """At a client: return the centre of its rows in both stages; by default the pooled mean."""
+        return mean
+
+    # At a client.
+
+    def prepare(self, table: Table) -> SplitRows:
+        """Cut the table into transitions and sum them up."""
+        assert isinstance(table, Series)  # `check` saw the schema
+        return split_rows(table, self.lags)
+
+    def answer(self, question: Question, prepared: SplitRows, memory: Any, rng: Rng) -> tuple[Message, Any]:
+        """Send moments, a step of ADMM, or how well networks predict the held-out rows."""
+        common, grams = question.common, prepared.grams.values()
+        if question.phase == "centre":
+            return Message({"rows": np.array([gram.rows for gram in grams]), "sums": prepared.sums}), None
+        if question.phase == "spread":
+            about = zip(grams, self._centre(common["mean"], prepared), strict=True)
+            squares = [gram.gram.diagonal() + gram.rows * (gram.mean - centre) ** 2 for gram, centre in about]
+            return Message({"squares": np.stack(squares)}), None
+        if question.phase == "solve":
+            return self._solve(common, [prepared], [memory])[0]
+        return self._compare(common, prepared, memory), None
+
+    def answer_all(
+        self, questions: Sequence[Question], prepared: Sequence[SplitRows], memories: Sequence[Any], rngs: Sequence[Rng]
+    ) -> list[tuple[Message, Any]]:
+        """Take all clients' steps at once."""
+        if questions[0].phase == "solve":
+            return self._solve(questions[0].common, prepared, memories)
+        return super().answer_all(questions, prepared, memories, rngs)
+
+    def _compare(self, common: Message, prepared: SplitRows, memory: Any) -> Message:
+        judged = prepared.held_out > 0 and bool(prepared.varying.any())
+        densities = self._held_out_density(common, prepared, memory) if judged else None
+        if densities is None:
+            empty = np.zeros(len(common["variance"]))
+            return Message({"alone": 0.0, "together": empty, "products": np.outer(empty, empty), "rows": 0})
+        together = summarise(densities[:, :, prepared.varying])
+        alone = self._learn_alone(prepared) if self.compare else together
+        return Message({**together, "alone": float(alone["together"][choose_candidate([alone])])})
+
+    def _learn_alone(self, prepared: SplitRows) -> dict[str, Any]:
+        """Go through the trial as the only client; return how well each candidate predicts the held-out rows."""
+        own, rng, memory = prepared.only(np.flatnonzero(prepared.varying)), Rng("alone"), None
+        names = tuple(str(index) for index in range(own.variables))
+        state = self.open(Roster({"alone": Schema(self.kind, names, "")}), None, rng)
+        while state.stage in ("centre", "spread", "trial"):
+            asked = self.ask(state, ("alone",), rng)
+            assert asked is not None  # it is not finished
+            question = Question("", 0, 0, asked.phase, "alone", 0, 0, asked.common, Message())
+            sent, memory = self.answer(question, own, memory, rng)
+            total = Message({name: sent.weight * sent[name] for name in sent}, weight=sent.weight)
+            before, (state, _) = state, self.absorb(state, Answers(("alone",), total), None, rng)
+            if before.stage == "spread":
+                state = state.begin("trial", self._alone(state.candidates))
+        densities = self._held_out_density(Message(self._common(state)), own, memory)
+        assert densities is not None  # it took part in the trial
+        return summarise(densities)
+
+    def _densities(
+        self, judged: FloatArray, found: Iterable[tuple[FloatArray, FloatArray]], mean: FloatArray, scale: FloatArray,
+        rows: float,
+    ) -> FloatArray:  # fmt: skip
+        """Return log-densities of rows under each candidate's Z and mean squared residuals, both of scaled data."""
+        densities = []
+        for weights, squares in found:
+            network = self._network(weights, scale=scale)
+            variance = scale[: len(squares)] ** 2 * unbiased(squares, rows, network)
+            densities.append(log_densities(judged, network, mean, variance))
+        return np.array(densities)
+
+    # At the server.
+
+    def open(self, roster: Roster, public: Table | None, rng: Rng) -> TrialState:
+        """Start with Z at zero."""
+        names = roster.schema.columns
+        count, side = len(names), (self.lags + 1) * len(names)
+        return TrialState(
+            roster.names, names, "centre", np.zeros((1, 2)), np.zeros((1, side, count)), np.zeros((2, side)),
+            np.ones((2, side)), np.ones(2), np.ones((1, count)), np.zeros((1, 3)),
+        )  # fmt: skip
+
+    def ask(self, state: TrialState, cohort: Sequence[str], rng: Rng) -> Ask | None:
+        """Ask for moments once; then for rounds of ADMM on each stage, with the comparison in between.
+
+        Only the rounds of ADMM are a cohort's: moments and comparisons are one message each, from everyone.
+        """
+        if state.stage == "finished":
+            return None
+        if state.stage in STAGES:
+            return Ask("solve", cohort, Message(self._common(state)))
+        everyone = sorted({*state.clients, *cohort})  # moments and the choice must not rest on one round's cohort
+        common = self._common(state) if state.stage == "compare" else {}
+        if state.stage == "spread":
+            common = {"mean": state.mean}
+        return Ask(state.stage, everyone, Message(common), ends_round=False)
+
+    def _common(self, state: TrialState) -> dict[str, Any]:
+        index = STAGES.index(state.stage) if state.stage in STAGES else 0
+        common = {"shared": state.shared, "mean": state.mean[index], "scale": state.scale[index]}
+        if state.stage in STAGES:
+            return {**common, "stage": state.stage, "penalties": state.penalties, "candidates": state.candidates}
+        return {**common, "variance": state.variance, "rows": state.rows[0]}
+
+    def absorb(self, state: TrialState, answers: Answers, public: Table | None, rng: Rng) -> tuple[TrialState, Metrics]:
+        """Pool the moments, take the server's step, or choose the candidate that predicted best."""
+        if state.stage == "centre":
+            rows, sums = answers.sum["rows"], answers.sum["sums"]
+            mean = sums / rows[:, None] if self.centred else np.zeros_like(sums)
+            return replace(state, stage="spread", rows=rows, mean=mean), {}
+        if state.stage == "spread":
+            return self._pool(state, answers.sum["squares"], len(answers.names)), {}
+        if state.stage == "compare":
+            return self._choose(state, answers)
+        share = min(1.0, len(answers.names) / len(state.clients)) if self.partial_rounds else 1.0
+        stepped, metrics, last = self._step(state, answers, share)
+        stepped = replace(stepped, round=state.round + share)
+        if not last and stepped.round < self.rounds:
+            return stepped, metrics
+        if getattr(self, "refit", False) and not state.refitting:
+            return self._begin_refit(stepped), metrics
+        following = {"trial": "compare", "final": "finished"}[state.stage]
+        return replace(stepped, stage=following, refitting=False, round=0.0), metrics
+
+    def _begin_refit(self, state: TrialState) -> TrialState:
+        """Keep the edges found; learn their weights again, without the sparsity that shrank them."""
+        count = len(state.variables)
+        kept = [self._network(weights) for weights in state.shared]
+        shared = np.stack([np.vstack([one.within, one.across.reshape(-1, count)]) for one in kept])
+        penalties = np.tile([0.0, 0.0, 1.0], (len(shared), 1))
+        return replace(state, refitting=True, shared=shared, penalties=penalties, round=0.0)
+
+    def _pool(self, state: TrialState, squares: FloatArray, clients: int) -> TrialState:
+        spread = np.sqrt(squares / state.rows[:, None])
+        spread = np.where(spread > 0, spread, 1.0)
+        # With unscaled data, divide all columns by one number, so that automatic values do not depend on the unit, yet
+        # the columns' variances still carry information about the order of the variables.
+        automatic = "auto" in (getattr(self, name) for name in self.tuned) and not self.scaled
+        unit = float((spread[1, : len(state.variables)] ** 2).mean()) if automatic else 1.0
+        state = replace(state, scale=spread if self.scaled else np.full_like(spread, sqrt(unit)))
+        # Sampling noise makes an effect of about this size where there is none.
+        noise_level = sqrt(log(max(spread.shape[1], 2)) / state.rows[1])
+        candidates = self._candidates(noise_level, unit, clients)
+        return state.begin("trial" if len(candidates) > 1 or self.compare else "final", candidates)
+
+    def _candidates(self, noise_level: float, unit: float, clients: int) -> FloatArray:
+        """Return pairs of lambda_W and lambda_A, sparsest last; automatic ones are shares of the noise level."""
+        given = (self.lambda_within, self.lambda_across)
+        shares = SPARSITIES if "auto" in given else SPARSITIES[:1]
+        return np.array([[noise_level * share if one == "auto" else one / unit for one in given] for share in shares])
+
+    def _choose(self, state: TrialState, answers: Answers) -> tuple[TrialState, Metrics]:
+        judged = {name: answers[name] for name in answers.names if answers[name]["rows"] > 0}
+        best = choose_candidate(list(judged.values())) if judged else len(state.candidates) // 2
+        comparisons = {name: (one["alone"], float(one["together"][best])) for name, one in judged.items()}
+        gain = float(np.mean([together - alone for alone, together in comparisons.values()] or [0.0]))
+        unit = 1.0 if self.scaled else state.scale[1, 0] ** 2
+        metrics = dict(zip(self.tuned, (unit * state.candidates[best]).tolist(), strict=True))
+        if self.compare:
+            state, metrics = replace(state, comparisons=comparisons), {"gain": gain, **metrics}
+        # From zero again: started from the trial's graph, the search would keep that graph's mistakes.
+        return state.begin("final", state.candidates[best : best + 1]), metrics
+
+    def expects(self, state: TrialState, phase: str) -> Expect:
+        """Expect sums only, except for a client's own comparison."""
+        candidates, side, _ = state.shared.shape
+        if phase == "centre":
+            about = "how many complete rows you have, for the trial and in all"
+            rows = Spec((2,), low=1, high=1e12, description=about)
+            sums = Spec((2, side), description="the sum of each column over those rows")
+            return Expect({"rows": rows, "sums": sums}, sums=True)
+        if phase == "spread":
+            about = "the sum of squares of each column about the common mean"
+            return Expect({"squares": Spec((2, side), low=0, description=about)}, sums=True)
+        if phase == "solve":
+            return Expect(self._solve_fields(state), sums=True, weight=(1, 1e12))
+        fields = {
+            "alone": Spec((), "float", description="how well the network you learn alone predicts your held-out rows"),
+            "together": Spec((candidates,), description="how well the networks learned together predict them"),
+            "products": Spec((candidates, candidates), description="mean products of these numbers over rows"),
+            "rows": Spec((), "int", low=0, high=1e12, description="how many rows you held out"),
+        }
+        return Expect(fields)
+
+    def benefit(self, state: TrialState) -> Mapping[str, Benefit]:
+        """Return the log-density of each client's held-out rows, alone and together."""
+        return {name: Benefit(METRIC, *both, higher_is_better=True) for name, both in state.comparisons.items()}
+
+    def _network(self, weights: FloatArray, variables: Sequence[str] = (), scale: FloatArray | None = None) -> Network:
+        """Return Z as a network in the data's units: drop small weights, then whatever still closes a cycle."""
+        count = weights.shape[1]
+        within = prune(weights[:count], self.threshold)
+        across = np.where(np.abs(weights[count:]) >= self.threshold_across, weights[count:], 0.0)
+        if scale is not None:
+            units = scale[None, :count] / scale[:, None]
+            within, across = within * units[:count], across * units[count:]
+        return Network(within, across.reshape(self.lags, count, count), tuple(variables))
+
+
+def summarise(densities: FloatArray) -> dict[str, Any]:
+    """Return what `choose_candidate` needs of a client, from `(candidates, rows, variables)` log-densities."""
+    density = densities.sum(axis=2)
+    rows = density.shape[1]
+    return {"together": density.mean(axis=1), "products": density @ density.T / rows, "rows": rows}
+
+
+def choose_candidate(comparisons: Sequence[Mapping[str, Any]]) -> int:
+    """Return the last candidate (the sparsest) within one standard error of the best.
+
+    It is the standard error of the difference to the best over held-out rows: rows that are hard for all candidates
+    do not show which is better.
+
+    Parameters
+    ----------
+    comparisons
+        Of each client, `rows`, `together`, the mean log-density of its held-out rows under each candidate, and
+        `products`, the mean of ``density_i density_j``.
+    """
+    rows = sum(one["rows"] for one in comparisons)
+    mean = sum(one["rows"] * one["together"] for one in comparisons) / rows
+    products = sum(one["rows"] * one["products"] for one in comparisons) / rows
+    best = int(np.argmax(mean))
+    squares = products.diagonal() - 2 * products[best] + products[best, best]
+    spread = np.sqrt(np.maximum(squares - (mean - mean[best]) ** 2, 0.0) / rows)
+    return int(np.flatnonzero(mean >= mean[best] - spread - TIE)[-1])

@@ -1,0 +1,1 @@
+"""Pictures of a network: time slices, matrices, and edges marked against the truth."""

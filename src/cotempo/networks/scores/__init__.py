@@ -1,0 +1,1 @@
+"""Scores by which EdgeRanking ranks edges, all computed from summed moments."""

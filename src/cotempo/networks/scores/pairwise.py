@@ -1,0 +1,125 @@
+"""Scores of pairs of variables: `granger`, partial correlations and `skewness_direction`.
+
+Every score is ``(variables, variables)``, ``[source, target]``; its diagonal means nothing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cotempo.networks.arrays import FloatArray
+
+#: Added to variances, as a share: it keeps the Gram of pasts that are copies of each other invertible.
+COLLINEAR = 1e-10
+
+
+def granger(scatter: FloatArray, rows: float, lags: int) -> FloatArray:
+    """Return the F statistic of the source's past in a regression of the target on its own past and the source's.
+
+    ``F = (rss_own - rss_both) / lags / (rss_both / (rows - 2 lags - 1))``, from the centred Gram of
+    ``[x_t, x_{t-1}, ..., x_{t-p}]``.
+
+    References
+    ----------
+    Granger (1969), Investigating causal relations by econometric models and cross-spectral methods.
+    """
+    count = len(scatter) // (lags + 1)
+    freedom = rows - 2 * lags - 1
+    pasts = count + np.arange(count)[:, None] + count * np.arange(lags)  # (variables, lags)
+    scores = np.zeros((count, count))
+    scatter = scatter + COLLINEAR * np.diag(scatter.diagonal())
+    for target in range(count):
+        own = pasts[target]
+        left = scatter - scatter[:, own] @ np.linalg.solve(scatter[np.ix_(own, own)], scatter[own])
+        variance = left[pasts[:, :, None], pasts[:, None, :]]
+        variance[target] = np.eye(lags)  # the target has nothing to add to itself
+        covariance = left[target, pasts]
+        solved = np.linalg.solve(variance, covariance[:, :, None])[:, :, 0]
+        explained = (covariance * solved).sum(axis=1)
+        explained[target] = 0.0
+        scores[:, target] = explained / lags / (np.maximum(left[target, target] - explained, 1e-300) / freedom)
+    return scores
+
+
+def partial_correlations(scatter: FloatArray, shrinkage: float = 0.0) -> FloatArray:
+    """Return ``-P_ik / sqrt(P_ii P_kk)`` with P the inverse of the correlation matrix.
+
+    `shrinkage`, a share of the identity mixed into the correlations, must be above 0 where rows are fewer than columns.
+
+    Examples
+    --------
+    >>> partial_correlations(np.array([[4.0, 1.0], [1.0, 1.0]])).round(3).tolist()
+    [[-1.0, 0.5], [0.5, -1.0]]
+    """
+    precision = np.linalg.inv(correlations(scatter, shrinkage))
+    spread = np.sqrt(precision.diagonal())
+    partial: FloatArray = -precision / np.outer(spread, spread)
+    return partial
+
+
+def within_partial(scatter: FloatArray, shrinkage: float = 0.0) -> FloatArray:
+    """Return the absolute partial correlation of two variables given all others, inside one time step."""
+    return np.abs(partial_correlations(scatter, shrinkage))
+
+
+def lagged_partial(scatter: FloatArray, variables: int, shrinkage: float = 0.0) -> FloatArray:
+    """Return the absolute partial correlation of source's past and target given everybody's past, the largest lag's.
+
+    For a target y and pasts with inverse correlation P and regression weights b it is
+    ``|b_i| / sqrt(b_i^2 + P_ii s)`` with s the residual variance: the other targets are not conditioned on.
+    """
+    correlation = correlations(scatter, shrinkage)
+    past = slice(variables, len(correlation))
+    precision = np.linalg.inv(correlation[past, past])
+    weights = precision @ correlation[past, :variables]
+    residual = 1.0 - (correlation[past, :variables] * weights).sum(axis=0)
+    unexplained = precision.diagonal()[:, None] * np.maximum(residual, 1e-300)
+    partial = np.abs(weights) / np.sqrt(weights**2 + unexplained)
+    scores: FloatArray = partial.reshape(-1, variables, variables).max(axis=0)
+    return scores
+
+
+def skewness_direction(scatter: FloatArray, thirds: FloatArray, rows: float) -> FloatArray:
+    """Return ``sqrt(n) r_ij (E[x_i^2 x_j] - E[x_i x_j^2])``, positive where i drives j.
+
+    Variables are standardised, and turned round where their skewness is negative. A cause is more skewed than what it
+    causes, because noise is added on the way. `thirds` are ``sum_t x_i^2 x_j`` about the mean.
+
+    References
+    ----------
+    Hyvarinen and Smith (2013), Pairwise likelihood ratios for estimation of non-Gaussian structural equation models.
+    """
+    scale = np.sqrt(scatter.diagonal() / rows)
+    standard = thirds / rows / (scale[:, None] ** 2 * scale[None, :])
+    sign = np.where(standard.diagonal() < 0, -1.0, 1.0)
+    standard = standard * sign[None, :]
+    correlation = correlations(scatter) * np.outer(sign, sign)
+    direction: FloatArray = np.sqrt(rows) * correlation * (standard - standard.T)
+    return direction
+
+
+def within_skewness(scatter: FloatArray, thirds: FloatArray, rows: float, shrinkage: float = 0.0) -> FloatArray:
+    """Return ``|partial correlation| (1 + tanh(skewness direction) / 2)``.
+
+    Partial correlations find the pair, the skewness turns it. The form was devised on NetSim, its truth in view.
+    """
+    return within_partial(scatter, shrinkage) * (1.0 + 0.5 * np.tanh(skewness_direction(scatter, thirds, rows)))
+
+
+def central_thirds(thirds: FloatArray, gram: FloatArray, sums: FloatArray, rows: float) -> FloatArray:
+    """Turn ``sum x_i^2 x_j`` into the same about the mean.
+
+    ``sum (x_i - m_i)^2 (x_j - m_j) = T_ij - 2 m_i G_ij - m_j G_ii + 2 n m_i^2 m_j``
+    """
+    mean = sums / rows
+    moved: FloatArray = (
+        thirds - 2.0 * mean[:, None] * gram - np.outer(gram.diagonal(), mean) + 2.0 * rows * np.outer(mean**2, mean)
+    )
+    return moved
+
+
+def correlations(scatter: FloatArray, shrinkage: float = 0.0) -> FloatArray:
+    """Return the correlation matrix, mixed with the identity."""
+    scale = np.sqrt(scatter.diagonal())
+    mixed: FloatArray = (1.0 - shrinkage) * scatter / np.outer(scale, scale) + shrinkage * np.eye(len(scatter))
+    return mixed

@@ -1,0 +1,150 @@
+"""`Evidence`: how well a set of parents explains one variable, from a single Gram matrix.
+
+With n rows, K the summed Gram of ``z_t = [x_t, x_{t-1}, ..., x_{t-p}]`` and S the parents of variable j, the noise
+variance of j has the prior InverseGamma(a, b) and is integrated out:
+
+    score(j, S) = -(a + n/2) log(b + rss/2) - price(S),      rss = K_jj - K_jS (K_SS + I/v)^-1 K_Sj
+
+    penalty:  v = infinity,  price(S) = |S| (log n + 2 gamma log m) / 2
+    bayes:    slopes ~ N(0, v variance_j),  price(S) = log det(I + v K_SS) / 2 - sum over S of log(q / (1 - q))
+
+The prior (a, b) is common to all variables and refitted, so that large a means equal noise variances and small a means
+free ones. Under `bayes` the edge densities q (one for the slice, one for the lags) and v are refitted too.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg.lapack import dpotrf, dtrtri
+from scipy.special import gammaln
+
+from cotempo.networks.arrays import FloatArray
+
+Parents = tuple[int, ...]
+
+#: A candidate whose variance given the chosen parents falls below this share of its own is a copy of them.
+COLLINEAR = 1e-9
+
+
+class ParentProfile(NamedTuple):
+    """Score of a variable with chosen parents, and the gain for adding each column and for dropping each parent.
+
+    `adding`, `(side,)`, is minus infinity for the parents and the variable itself.
+    """
+
+    score: float
+    adding: FloatArray
+    dropping: FloatArray
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The score of a variable's parents under one choice of hyperparameters.
+
+    Attributes
+    ----------
+    gram : (side, side)
+        K, summed over rows and centred; side = (lags + 1) variables.
+    rows : float
+        n; a fraction where rows are borrowed.
+    variables : int
+        d.
+    shape, scale : float
+        a and b.
+    price : (side,)
+        Price of each candidate: the penalty, or minus the log odds of its edge.
+    precision : float
+        1/v, zero for least squares.
+    """
+
+    gram: FloatArray
+    rows: float
+    variables: int
+    shape: float
+    scale: float
+    price: FloatArray
+    precision: float = 0.0
+    _ridged: FloatArray = field(init=False, repr=False)
+    _diagonal: FloatArray = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_ridged", self.gram + self.precision * np.eye(len(self.gram)))
+        object.__setattr__(self, "_diagonal", self._ridged.diagonal().copy())
+
+    def profile(self, node: int, parents: Parents) -> ParentProfile:
+        """Score `parents` of `node`, and every set that differs from them by one.
+
+        With K_SS = L L' and R = L^-1 K_S., the candidates' variances and covariances given S are
+        ``diag K - sum R^2`` and ``K_j. - R_j' R``, so that all candidates cost O(m |S|^2) together.
+        """
+        index = np.array(parents, dtype=np.intp)
+        block = self._ridged.take(index, 0)
+        inverse = _inverse_factor(block.take(index, 1))
+        rows = inverse @ block
+        own = rows[:, node]
+        variance = self._diagonal - np.einsum("ij,ij->j", rows, rows)
+        variance = np.maximum(variance, COLLINEAR * self._diagonal)
+        covariance = self.gram[node] - own @ rows
+        spread = 2.0 * self.scale + max(float(covariance[node]), 0.0)
+        power = self.shape + self.rows / 2.0
+        freed = np.minimum(covariance * covariance / variance / spread, 1.0 - COLLINEAR)
+        adding = -power * np.log1p(-freed) - self.price
+        slopes = own @ inverse
+        rest = 1.0 / np.einsum("ij,ij->j", inverse, inverse)
+        dropping = self.price.take(index) - power * np.log1p(slopes * slopes * rest / spread)
+        score = -power * math.log(spread / 2.0) - float(self.price.take(index).sum())
+        if self.precision:
+            adding -= 0.5 * np.log(variance / self.precision)
+            dropping += 0.5 * np.log(rest / self.precision)
+            score += float(np.log(inverse.diagonal()).sum()) + 0.5 * len(parents) * math.log(self.precision)
+        adding[index] = -np.inf
+        adding[node] = -np.inf
+        return ParentProfile(score, adding, dropping)
+
+    def without_shrinkage(self) -> Evidence:
+        """Return the same with slopes by least squares."""
+        return replace(self, precision=0.0)
+
+    def residual(self, node: int, parents: Parents) -> float:
+        """Return the (ridge-penalised) residual sum of squares of `node` on `parents`."""
+        slopes = self.slopes(node, parents)
+        return max(float(self.gram[node, node] - self.gram[node, list(parents)] @ slopes), 0.0)
+
+    def slopes(self, node: int, parents: Parents) -> FloatArray:
+        """Return the slopes of `node` on `parents`, in the order of `parents`."""
+        index = list(parents)
+        solved = np.linalg.lstsq(self._ridged[np.ix_(index, index)], self.gram[index, node])[0]
+        return np.asarray(solved, dtype=np.float64)
+
+    def total(self, parents: list[Parents]) -> float:
+        """Return the evidence of a graph, normalised so that different hyperparameters compare.
+
+        ``sum_j score(j, S_j) + a log b - log Gamma(a) + log Gamma(a + n/2)`` and, under `bayes`, the log probability
+        of the absent edges.
+        """
+        constant = self.shape * math.log(self.scale) - gammaln(self.shape) + gammaln(self.shape + self.rows / 2.0)
+        total = sum(self.profile(node, chosen).score + float(constant) for node, chosen in enumerate(parents))
+        if self.precision:
+            total += float(_absent(self.price, self.variables))
+        return total
+
+
+def _absent(price: FloatArray, variables: int) -> float:
+    """Return the log probability that no candidate is an edge; inside the slice a pair has one chance, not two."""
+    nothing = -np.log1p(np.exp(-price))
+    return float(nothing[:variables].sum() * (variables - 1) / 2.0 + nothing[variables:].sum() * variables)
+
+
+def _inverse_factor(block: FloatArray) -> FloatArray:
+    """Return the inverse of the Cholesky factor; a singular block is nudged off zero first."""
+    if not len(block):
+        return block
+    factor, failed = dpotrf(block, lower=1)
+    if failed:
+        factor, _ = dpotrf(block + COLLINEAR * np.diag(block.diagonal()), lower=1)
+    inverse: FloatArray = dtrtri(factor, lower=1)[0]
+    return inverse

@@ -1,0 +1,241 @@
+"""`learn_order`: OneRound's search for the order of the variables and their parents, from one summed Gram matrix.
+
+    for start in {free:  a = .5, min-pivot order of the scaled innovations,
+                  equal: a = 50, min-pivot order of the innovations as they are}:
+        repeat at most `passes` times:
+            sweep until no gain: each variable tried at all positions, the best kept        (`sweeps`)
+            go to another order of the same graph and sweep again, until `restarts` of them bring no gain
+            refit the hyperparameters                                                       (`hyperparameters`)
+    keep the start with the higher evidence and repeat, now exchanging parents as well (`parents`) and beginning from
+    random orders too
+    with few rows, average over the graphs around the one found                             (`posterior`)
+
+Whether noise variances are equal, which identifies directions, is no option: their spread is learned with the graph.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from cotempo.errors import ParameterError, nearest
+from cotempo.networks.admm.acyclicity import random_topological
+from cotempo.networks.arrays import FloatArray
+from cotempo.networks.moments import DIGITS
+from cotempo.networks.search.evidence import Evidence, Parents
+from cotempo.networks.search.hyperparameters import refit
+from cotempo.networks.search.parents import LEAST_GAIN, ParentSearch
+from cotempo.networks.search.posterior import average_graphs
+from cotempo.networks.search.prior_knowledge import Constraints, PriorKnowledge, arrange
+from cotempo.networks.search.search_result import SearchResult, describe, in_units
+from cotempo.networks.search.sweeps import Ordered
+
+EVIDENCES = ("auto", "penalty", "bayes")
+
+#: Below this many rows per log m the penalty misses weak edges; above, the Bayesian evidence takes too many.
+ROWS_PER_LOG_SIDE = 50.0
+
+#: Strength of the extended information criterion's penalty.
+GAMMA = 1.0
+
+#: Random orders tried, times variables.
+RANDOM_STARTS_TIMES_VARIABLES = 40
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """Options of `learn_order`.
+
+    Attributes
+    ----------
+    evidence : {"auto", "penalty", "bayes"}
+        `auto` takes the Bayesian one below ``50 log(side)`` rows.
+    restarts : int
+        Further orders of the same graph tried without gain before a search ends.
+    passes : int
+        Limit on refits of the hyperparameters.
+    averaged : bool
+        Under the Bayesian evidence, keep the edges that are likely on average over graphs, not those of the single
+        most likely graph; slower.
+    scaled : bool
+        Search with every column divided by its standard deviation, so that units do not matter; weights and variances
+        come back in the Gram's units, the score does not.
+    quick : bool
+        Climb from the free start only, without restarts: a quarter of the time. Some directions are lost by it,
+        hardly any of how well the network predicts.
+    """
+
+    evidence: str = "auto"
+    restarts: int = 1
+    passes: int = 4
+    averaged: bool = True
+    scaled: bool = False
+    quick: bool = False
+
+
+class Graph(NamedTuple):
+    """A graph that follows an order, and the evidence with its most likely hyperparameters."""
+
+    evidence: Evidence
+    parents: list[Parents]
+    order: list[int]
+
+
+def learn_order(
+    gram: FloatArray,
+    rows: float,
+    knowledge: PriorKnowledge,
+    rng: np.random.Generator,
+    options: SearchOptions | None = None,
+) -> SearchResult:
+    """Learn a network from one summed Gram matrix.
+
+    Parameters
+    ----------
+    gram : (side, side)
+        Centred and summed over rows, of ``[x_t, x_{t-1}, ..., x_{t-p}]``; side = (lags + 1) variables. A column of
+        zeros, of what does not vary, has no edges.
+    rows : float
+        Number of rows summed.
+    knowledge : PriorKnowledge
+    rng : numpy.random.Generator
+        Decides in which order moves are tried.
+    options : SearchOptions
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> first = rng.normal(size=500)
+    >>> rows = np.column_stack([first, 0.8 * first + rng.normal(size=500)])
+    >>> learn_order(rows.T @ rows, 500, PriorKnowledge.empty(2, 0), rng).within.round(1).tolist()
+    [[0.0, 0.8], [0.0, 0.0]]
+    """
+    options, variables = options or SearchOptions(), knowledge.variables
+    _check(gram, rows, (knowledge.lags + 1) * variables, options.evidence)
+    spread = gram.diagonal()
+    # As wide as the others and independent of them, what does not vary is searched like all else.
+    gram = gram + np.diag(np.where(spread > 0, 0.0, spread.mean() or rows))
+    unit = np.sqrt(gram.diagonal() / rows) if options.scaled else np.ones(len(gram))
+    if options.scaled:
+        gram = rows * np.round(gram / (rows * np.outer(unit, unit)), DIGITS)
+    constraints = knowledge.constraints()
+    few = rows < ROWS_PER_LOG_SIDE * math.log(len(gram))
+    bayes = options.evidence == "bayes" or (options.evidence == "auto" and few)
+    restarts, passes = 0 if options.quick else options.restarts, options.passes
+    graphs = []
+    for shape, free in ((0.5, True),) if options.quick else ((0.5, True), (50.0, False)):
+        order = arrange(minimum_pivots(gram, variables, free)[0], constraints.required)
+        first = first_evidence(gram, rows, variables, shape, bayes)
+        graphs.append(search_orders(first, constraints, order, rng, restarts, passes))
+    best = max(graphs, key=lambda graph: graph.evidence.total(graph.parents))
+    if not options.quick:
+        best = search_orders(best.evidence, constraints, best.order, rng, restarts, passes, best.parents, thorough=True)
+    if options.quick or not (bayes and options.averaged):
+        return in_units(describe(best.evidence, best.parents, best.order, constraints), unit)
+    likely = average_graphs(best.evidence, constraints, best.parents, rng)
+    return in_units(describe(best.evidence, likely, random_topological(likely, rng), constraints), unit)
+
+
+def search_orders(
+    evidence: Evidence,
+    constraints: Constraints,
+    order: list[int],
+    rng: np.random.Generator,
+    restarts: int,
+    passes: int,
+    parents: list[Parents] | None = None,
+    thorough: bool = False,
+) -> Graph:
+    """Alternate between searching orders and refitting hyperparameters, until the graph stays the same.
+
+    Begin from an order and parents, by default the required ones. `thorough` exchanges parents and begins from random
+    orders too; for `restarts` and `passes` see `SearchOptions`.
+    """
+    graph = Graph(evidence, parents if parents is not None else constraints.required, order)
+    for turn in range(passes):
+        found = Ordered(ParentSearch(graph.evidence, constraints), graph.order, graph.parents)
+        found.climb_with_restarts(rng, restarts, thorough)
+        if thorough and turn == 0:
+            found = _from_elsewhere(found, constraints, rng, restarts)
+        same = found.parents == graph.parents
+        graph = Graph(refit(graph.evidence, found.parents), found.parents, found.order)
+        if same:
+            break
+    return graph
+
+
+def _from_elsewhere(found: Ordered, constraints: Constraints, rng: np.random.Generator, restarts: int) -> Ordered:
+    """Climb from random orders too; from more of them the fewer variables there are, for small graphs cost nothing."""
+    best = found
+    for _ in range(restarts + RANDOM_STARTS_TIMES_VARIABLES // len(found.order)):
+        order = arrange(rng.permutation(len(found.order)).tolist(), constraints.required)
+        other = Ordered(found.search, order)
+        other.climb_with_restarts(rng, restarts=1, thorough=True)
+        if other.score > best.score + LEAST_GAIN:
+            best = other
+    return best
+
+
+def minimum_pivots(gram: FloatArray, variables: int, scaled: bool) -> tuple[list[int], FloatArray]:
+    """Order variables by taking, each time, the one with the least variance given the lags and those taken.
+
+    With equal noise variances this is the true order in the limit of many rows; `scaled` innovations, to variance 1,
+    make it a guess that does not depend on units. The order comes with these variances, summed over rows.
+
+    References
+    ----------
+    W. Chen, M. Drton, Y. S. Wang. "On causal discovery with an equal-variance assumption". Biometrika 2019.
+    """
+    left = _innovations(gram, variables)
+    if scaled:
+        spread = np.sqrt(left.diagonal())
+        left = left / np.outer(spread, spread)
+    order: list[int] = []
+    pivots = np.empty(variables)
+    smallest = 1e-6 * left.diagonal()
+    for place in range(variables):
+        remaining = left.diagonal().copy()
+        remaining[order] = np.inf
+        chosen = int(remaining.argmin())
+        pivots[place] = max(remaining[chosen], smallest[chosen])
+        left = left - np.outer(left[:, chosen], left[chosen]) / pivots[place]
+        order.append(chosen)
+    return order, pivots
+
+
+def _innovations(gram: FloatArray, variables: int) -> FloatArray:
+    """Return the Gram of what the lags leave unexplained; a slight ridge keeps short series solvable."""
+    now, past = gram[:variables, :variables], gram[variables:, variables:]
+    if not len(past):
+        return now
+    mixed = gram[variables:, :variables]
+    ridge = 1e-6 * np.diag(past.diagonal())
+    left: FloatArray = now - mixed.T @ np.linalg.solve(past + ridge, mixed)
+    return left
+
+
+def first_evidence(gram: FloatArray, rows: float, variables: int, shape: float, bayes: bool) -> Evidence:
+    """Return the evidence to begin with, before its hyperparameters are refitted.
+
+    Under `bayes` an edge has odds 1 to d and slopes a standard deviation of half their noise's.
+    """
+    side = len(gram)
+    scale = shape * float(minimum_pivots(gram, variables, scaled=False)[1].mean()) / rows
+    if bayes:
+        return Evidence(gram, rows, variables, shape, scale, np.full(side, math.log(variables)), precision=4.0)
+    price = (math.log(rows) + 2.0 * GAMMA * math.log(side)) / 2.0
+    return Evidence(gram, rows, variables, shape, scale, np.full(side, price))
+
+
+def _check(gram: FloatArray, rows: float, side: int, evidence: str) -> None:
+    if gram.shape != (side, side):
+        raise ParameterError(f"gram must have side (lags + 1) variables = {side}, got shape {gram.shape}")
+    if not np.allclose(gram, gram.T) or (gram.diagonal() < 0).any():
+        raise ParameterError("gram must be symmetric, with no number below 0 on its diagonal")
+    if not rows > 1:
+        raise ParameterError(f"rows must be above 1, got {rows}")
+    if evidence not in EVIDENCES:
+        raise ParameterError(f"evidence must be one of {EVIDENCES}, got {evidence!r}{nearest(evidence, EVIDENCES)}")

@@ -1,0 +1,168 @@
+"""`PriorKnowledge`: edges that are forbidden or required, and variables that come first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cotempo.errors import ParameterError, nearest
+from cotempo.networks.arrays import BoolArray, Indices
+from cotempo.networks.search.evidence import Parents
+
+
+class Constraints(NamedTuple):
+    """What a search over parents may do.
+
+    Attributes
+    ----------
+    allowed : (variables, side) bool
+        Whether each column of the joint Gram may be a parent of each variable.
+    required : list of tuple of int
+        The columns that must be parents of each variable.
+    """
+
+    allowed: BoolArray
+    required: list[Parents]
+
+
+@dataclass(frozen=True)
+class PriorKnowledge:
+    """What is known about edges beforehand.
+
+    Attributes
+    ----------
+    forbidden, required : (lags + 1, variables, variables) bool
+        ``[lag, source, target]``.
+    tiers : tuple of int, optional
+        One number per variable: inside the slice, no edge leads from a higher tier to a lower one.
+    """
+
+    forbidden: BoolArray
+    required: BoolArray
+    tiers: tuple[int, ...] | None = None
+
+    @classmethod
+    def empty(cls, variables: int, lags: int) -> PriorKnowledge:
+        """Return no knowledge at all."""
+        return cls(*np.zeros((2, lags + 1, variables, variables), np.bool_))
+
+    @classmethod
+    def read(
+        cls,
+        names: tuple[str, ...],
+        lags: int,
+        forbidden: Sequence[tuple[Any, ...]],
+        required: Sequence[tuple[Any, ...]],
+        tiers: Sequence[Sequence[str]],
+    ) -> PriorKnowledge:
+        """Read `(source, target)` or `(source, target, lag)` and groups of names; refuse what cannot hold.
+
+        Examples
+        --------
+        >>> PriorKnowledge.read(("a", "b"), 1, [("a", "b")], [("b", "a", 1)], []).required[1].tolist()
+        [[False, False], [True, False]]
+        """
+        marks = (_marks(names, lags, forbidden, "forbidden"), _marks(names, lags, required, "required"))
+        knowledge = cls(*marks, _levels(names, tiers))
+        knowledge.constraints()
+        return knowledge
+
+    @property
+    def variables(self) -> int:
+        """How many variables there are."""
+        return int(self.forbidden.shape[1])
+
+    @property
+    def lags(self) -> int:
+        """How many lags there are."""
+        return len(self.forbidden) - 1
+
+    def without(self, unseen: BoolArray | None) -> PriorKnowledge:
+        """Forbid edges between columns that were never seen together, `unseen` being `(side, side)`."""
+        if unseen is None:
+            return self
+        pairs = unseen[:, : self.variables].reshape(self.forbidden.shape)
+        return replace(self, forbidden=self.forbidden | pairs)
+
+    def only(self, held: Indices) -> PriorKnowledge:
+        """Return the same of some variables."""
+        inside = np.ix_(np.arange(self.lags + 1), held, held)
+        tiers = None if self.tiers is None else tuple(self.tiers[index] for index in held)
+        return PriorKnowledge(self.forbidden[inside], self.required[inside], tiers)
+
+    def constraints(self) -> Constraints:
+        """Join forbidden edges, required edges and tiers; raise `ParameterError` where they contradict each other.
+
+        Examples
+        --------
+        >>> from dataclasses import replace
+        >>> knowledge = replace(PriorKnowledge.empty(3, 0), tiers=(0, 0, 1))
+        >>> knowledge.constraints().allowed.astype(int).tolist()
+        [[0, 1, 0], [1, 0, 0], [1, 1, 0]]
+        """
+        count = self.variables
+        allowed = ~self.forbidden.reshape(-1, count).T.copy()
+        allowed[np.arange(count), np.arange(count)] = False
+        if self.tiers is not None:
+            level = np.asarray(self.tiers)
+            if level.shape != (count,):
+                raise ParameterError(f"tiers must have one number per variable, {count}, got shape {level.shape}")
+            allowed[:, :count] &= level[None, :] <= level[:, None]
+        needed = self.required.reshape(-1, count).T
+        clash = np.argwhere(needed & ~allowed)
+        if len(clash):
+            target, column = clash[0].tolist()
+            lag, source = divmod(column, count)
+            raise ParameterError(
+                f"a required edge must be allowed; {source}{f' at lag {lag}' if lag else ''} -> {target} is forbidden, "
+                "a loop, or leads to a lower tier: remove one of the two"
+            )
+        parents = [tuple(np.flatnonzero(row).tolist()) for row in needed]
+        arrange(list(range(count)), parents)
+        return Constraints(allowed, parents)
+
+
+def arrange(order: Sequence[int], required: list[Parents]) -> list[int]:
+    """Return `order` changed as little as needed for required parents to come before their children."""
+    variables, waiting = len(order), list(order)
+    placed: list[int] = []
+    while waiting:
+        free = [v for v in waiting if all(p >= variables or p in placed for p in required[v])]
+        if not free:
+            raise ParameterError(
+                f"required edges must not make a cycle; those among variables {sorted(waiting)} do: remove one"
+            )
+        placed.append(free[0])
+        waiting.remove(free[0])
+    return placed
+
+
+def _marks(names: tuple[str, ...], lags: int, edges: Sequence[tuple[Any, ...]], word: str) -> BoolArray:
+    marks = np.zeros((lags + 1, len(names), len(names)), np.bool_)
+    for edge in edges:
+        if len(edge) not in (2, 3):
+            raise ParameterError(f"{word}: an edge must be (source, target) or (source, target, lag), got {edge!r}")
+        source, target, lag = (*edge, 0)[:3]
+        if not isinstance(lag, int) or not 0 <= lag <= lags:
+            raise ParameterError(f"{word}: the lag must be a whole number from 0 to {lags}, got {edge!r}")
+        marks[lag, _place(names, source, word), _place(names, target, word)] = True
+    return marks
+
+
+def _levels(names: tuple[str, ...], tiers: Sequence[Sequence[str]]) -> tuple[int, ...] | None:
+    if not tiers:
+        return None
+    level = {_place(names, name, "tiers"): number for number, group in enumerate(tiers) for name in group}
+    missing = [name for index, name in enumerate(names) if index not in level]
+    if missing:
+        raise ParameterError(f"tiers must name every variable, {missing[0]!r} is in none")
+    return tuple(level[index] for index in range(len(names)))
+
+
+def _place(names: tuple[str, ...], name: Any, word: str) -> int:
+    if name not in names:
+        raise ParameterError(f"{word}: there is no variable {name!r}{nearest(str(name), names)}")
+    return names.index(name)

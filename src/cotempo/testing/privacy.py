@@ -1,0 +1,107 @@
+"""Checks on what crosses: nothing raw of a client, and no message that is not what was expected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cotempo.data import Table
+from cotempo.federation.exchange import Question, Reply
+from cotempo.federation.message import Message
+from cotempo.federation.method import Method
+from cotempo.runs.folder import RunFolder
+from cotempo.storage.tree import digest
+from cotempo.testing.contract import Clients, check, exchanges, steps_of
+from cotempo.testing.engines import Faulty, direct
+
+
+@check
+def nothing_raw_crosses(method: Method, clients: Clients, public: Table | None, folder: Path) -> None:
+    """No marker value, raw row or text of a client is in a message, a metric, a failure or a log."""
+    marked, secrets = plant_markers(clients)
+    seen: list[Message] = []
+
+    def listen(question: Question, reply: Reply) -> Reply:
+        if reply.message is not None:
+            seen.append(reply.message)
+        return reply
+
+    run = RunFolder.create(folder / "run", {"name": "contract"}, {})
+    steps_of(method, Faulty(direct(method, marked), tamper=listen), public, recorder=run)
+    run.close()
+    for message in seen:
+        for name, value in message.items():
+            for secret in secrets:
+                assert not _holds(value, secret), f"field {name!r} of a message holds a raw value of a client"
+    logs = "".join(path.read_text() for path in run.path.glob("*.*") if path.suffix in (".jsonl", ".log"))
+    for secret in secrets:
+        assert str(secret) not in logs, "a log holds a raw value of a client"
+
+
+def plant_markers(clients: Clients) -> tuple[dict[str, Table], list[Any]]:
+    """Clients, and what must not be found anywhere: rows of many-digit numbers planted within range, times, texts."""
+    planted = {name: table.with_markers(number) for number, (name, table) in enumerate(sorted(clients.items()))}
+    secrets = [secret for _, own in planted.values() for secret in own]
+    return {name: table for name, (table, _) in planted.items()}, secrets
+
+
+def _holds(value: Any, secret: Any) -> bool:
+    if isinstance(secret, str):
+        return isinstance(value, str) and secret in value
+    if isinstance(value, np.ndarray):
+        return value.dtype.kind == "f" and bool((np.isclose(value, secret, rtol=1e-12, atol=0)).any())
+    return isinstance(value, float) and value == secret
+
+
+@check
+def bad_messages_are_left_out(method: Method, clients: Clients, public: Table | None, folder: Path) -> None:
+    """A message that is not what was expected costs its sender that step, names the field, and nothing else."""
+    victim = sorted(clients)[0]
+    first, *_ = exchanges(steps_of(method, direct(method, clients), public))
+
+    def at_first(question: Question) -> bool:
+        return question.client == victim and question.step == first
+
+    silent = Faulty(direct(method, clients), deliver=lambda question: not at_first(question))
+    unasked = steps_of(method, silent, public, most=first + 2)
+    for name, spoil in CORRUPTIONS.items():
+
+        def tamper(question: Question, reply: Reply, spoil: Any = spoil) -> Reply:
+            if at_first(question) and reply.message is not None:
+                return replace(reply, message=spoil(reply.message))
+            return reply
+
+        steps = steps_of(method, Faulty(direct(method, clients), tamper=tamper), public, most=first + 2)
+        failures = steps[first - 1].answers.failures
+        assert len(failures) == 1, f"{name}: {len(failures)} clients were left out, it must be one"
+        (failure,) = failures
+        assert failure.client == victim, f"{name}: the failure names the wrong client"
+        assert failure.kind == "MessageError", f"{name}: was not refused as a message"
+        assert digest(steps[-1].state) == digest(unasked[-1].state), f"{name}: the refused message left a trace"
+
+
+def _spoil_first(change: Callable[[Any], Any]) -> Callable[[Message], Message]:
+    def spoil(message: Message) -> Message:
+        # A field with something in it, where there is one: nothing is wrong with an empty one times NaN.
+        name = next((name for name, value in message.items() if np.size(value)), next(iter(message)))
+        value = message[name] if np.size(message[name]) else np.zeros(1)
+        return Message({**message, name: change(value)}, weight=message.weight)
+
+    return spoil
+
+
+CORRUPTIONS: dict[str, Callable[[Message], Message]] = {
+    "NaN": _spoil_first(lambda value: value * np.nan),
+    "infinite": _spoil_first(lambda value: np.full(np.shape(value), np.inf) if np.ndim(value) else np.inf),
+    "wrong shape": _spoil_first(lambda value: np.zeros((*np.shape(value), 2))),
+    "wrong dtype": _spoil_first(lambda value: np.zeros(np.shape(value), np.int8)),
+    "missing field": lambda message: Message(dict(list(message.items())[1:]), weight=message.weight),
+    "extra field": lambda message: Message({**message, "extra": 1.0}, weight=message.weight),
+    "negative weight": lambda message: Message(message, weight=-1.0),
+    "NaN weight": lambda message: Message(message, weight=float("nan")),
+    "gigantic weight": lambda message: Message(message, weight=1e300),
+}

@@ -1,0 +1,53 @@
+"""Processes in the background are found again, stopped with all they started, and never mistaken for others."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from cotempo.engines.flower.processes import Backoff, Daemon, process_start_time, wait_until
+from cotempo.errors import EngineError
+
+PARENT = "import subprocess, sys; subprocess.Popen([sys.executable, '-c', 'input()'], stdin=subprocess.PIPE).wait()"
+
+
+def children(pid: int) -> list[int]:
+    return [child.pid for child in psutil.Process(pid).children()]
+
+
+def test_it_is_found_again_and_stopped_with_its_children(tmp_path: Path) -> None:
+    process = Daemon(tmp_path, "server").start([sys.executable, "-c", PARENT])
+    again = Daemon(tmp_path, "server")
+    assert again.pid == process.pid
+    assert wait_until(lambda: bool(children(process.pid)), 30)
+    (child,) = children(process.pid)
+    with pytest.raises(EngineError, match="must not run twice"):
+        again.start(["true"])
+    assert again.stop()
+    process.wait()
+    assert wait_until(lambda: process_start_time(child) is None, 30)
+    assert again.pid is None
+    assert not again.stop()
+
+
+def test_a_pid_that_belongs_to_another_process_now_does_not_count(tmp_path: Path) -> None:
+    daemon = Daemon(tmp_path, "server")
+    daemon.write_pid(os.getpid())
+    assert daemon.pid == os.getpid()
+    daemon.pid_file.write_text(f"{os.getpid()} {(process_start_time(os.getpid()) or 0) + 1}")
+    assert daemon.pid is None
+    daemon.pid_file.write_text("nonsense")
+    assert daemon.pid is None
+
+
+def test_pauses_grow_to_the_longest_and_begin_again() -> None:
+    backoff = Backoff(0.1, 3.0)
+    pauses = [backoff.next() for _ in range(100)]
+    assert pauses == sorted(pauses)
+    assert (pauses[0], pauses[-1]) == (0.1, 3.0)
+    backoff.reset()
+    assert backoff.next() == 0.1

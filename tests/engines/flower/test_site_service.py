@@ -1,0 +1,213 @@
+"""A site's service: what it allows, what it keeps, what it says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import walking
+
+import cotempo as ct
+from cotempo.data import Schema, write_clients
+from cotempo.engines.flower.protocol import Part, Parts, Verb, WireSchema
+from cotempo.engines.flower.site.service import SiteService
+from cotempo.engines.flower.site.settings import SiteSettings
+from cotempo.errors import MessageError, ParameterError
+from cotempo.federation import EMPTY, Message, Question
+from cotempo.federation.wire import question_to_bytes, reply_from_bytes
+
+RUN = "0123456789abcdef" * 2
+INVITATION: dict[str, Any] = {
+    "run": RUN, "seed": 3, "method": "Walking", "clients": 3,
+    "parameters": walking.Walking().model_dump(mode="json"),
+}  # fmt: skip
+
+
+def make_service(folder: Path, **settings: Any) -> SiteService:
+    table = ct.Series.from_arrays(np.arange(40.0).reshape(20, 2))
+    folder.mkdir(parents=True, exist_ok=True)
+    if not (folder / "data.csv").exists():
+        write_clients({"ash": table}, folder / "data.csv")
+    known = {"name": "ash", "server": "h:1", "data": str(folder / "data.csv"), "methods": ("Walking",), **settings}
+    return SiteService(SiteSettings(**known), folder / "home")
+
+
+def ask(service: SiteService, step: int = 1, mean: float = 0.0, base: int = 0) -> Parts:
+    question = Question(RUN, step, step, "walk", "ash", base, 0, EMPTY, EMPTY)
+    common = Message({"mean": np.full(8, mean)}).to_bytes()
+    return service.handle(Verb.ASK, {Part.QUESTION: question_to_bytes(question), Part.COMMON: common})
+
+
+def invite(**changes: Any) -> bytes:
+    return json.dumps({**INVITATION, **changes}).encode()
+
+
+def join(service: SiteService, **changes: Any) -> Parts:
+    return service.handle(Verb.JOIN, {Part.INVITATION: invite(**changes)})
+
+
+def why(parts: Parts) -> str:
+    return parts[Part.REFUSED].decode()
+
+
+def test_it_says_what_its_table_looks_like(tmp_path: Path) -> None:
+    schema = WireSchema.from_bytes(join(make_service(tmp_path))[Part.SCHEMA])
+    assert Schema(**schema.model_dump()) == ct.Series.from_arrays(np.zeros((2, 2))).schema
+
+
+def test_a_method_that_is_not_approved_is_refused(tmp_path: Path) -> None:
+    assert why(join(make_service(tmp_path, methods=("FDBNL",)))) == "this site approves FDBNL, not Walking"
+    assert "no method" in why(join(make_service(tmp_path, methods=())))
+
+
+@pytest.mark.parametrize(
+    ("policy", "must"),
+    [
+        ({"minimum_rows": 21}, "once its table has 21 rows"),
+        ({"minimum_clients": 4}, "at least 4 clients, there are 3"),
+    ],
+)
+def test_the_policy_holds(tmp_path: Path, policy: dict[str, Any], must: str) -> None:
+    assert must in why(join(make_service(tmp_path, privacy=policy)))
+    assert not (tmp_path / "home" / "runs").exists()
+
+
+def test_a_policy_that_is_met_lets_in(tmp_path: Path) -> None:
+    service = make_service(tmp_path, privacy={"minimum_rows": 20, "minimum_clients": 3})
+    assert Part.SCHEMA in join(service)
+
+
+def test_a_run_it_was_not_invited_to_gets_nothing(tmp_path: Path) -> None:
+    assert "not invited" in why(ask(make_service(tmp_path)))
+
+
+def test_the_same_question_gets_the_stored_answer_also_after_a_restart(tmp_path: Path) -> None:
+    service = make_service(tmp_path)
+    join(service)
+    first = ask(service)[Part.REPLY]
+    assert ask(service)[Part.REPLY] == first
+    again = make_service(tmp_path)
+    assert ask(again)[Part.REPLY] == first
+    other = reply_from_bytes(ask(again, mean=1.0)[Part.REPLY])
+    assert other.failure is not None
+    assert "another content" in other.failure.detail
+
+
+def test_memory_is_found_again_after_a_restart(tmp_path: Path) -> None:
+    straight, broken = make_service(tmp_path / "a"), make_service(tmp_path / "b")
+    for service in (straight, broken):
+        join(service)
+        ask(service)
+    wanted = reply_from_bytes(ask(straight, step=2, base=1)[Part.REPLY]).message
+    found = reply_from_bytes(ask(make_service(tmp_path / "b"), step=2, base=1)[Part.REPLY]).message
+    assert found is not None
+    assert found == wanted
+
+
+def test_a_table_that_changed_is_refused(tmp_path: Path) -> None:
+    join(make_service(tmp_path))
+    write_clients({"ash": ct.Series.from_arrays(np.ones((20, 2)))}, tmp_path / "data.csv")
+    assert "has changed" in why(join(make_service(tmp_path)))
+
+
+@pytest.mark.parametrize(
+    "change", [{"seed": 4}, {"parameters": {"rounds": 9}}, {"method": "FedMean", "parameters": {}}]
+)
+def test_a_run_cannot_change_its_mind(tmp_path: Path, change: dict[str, Any]) -> None:
+    service = make_service(tmp_path, methods=("Walking", "FedMean"))
+    join(service)
+    assert "begun with" in why(join(service, **change))
+    assert Part.SCHEMA in join(service)
+
+
+def test_a_site_may_hold_a_table_of_each_kind(tmp_path: Path) -> None:
+    make_service(tmp_path)  # writes the table
+    sources = {"series": str(tmp_path / "data.csv")}
+    service = make_service(tmp_path, data=sources, methods=("Walking", "FedPP"))
+    assert Part.SCHEMA in join(service)
+    events = {"run": "f" * 32, "method": "FedPP", "parameters": {}}
+    assert why(join(service, **events)) == "this site has no table of events"
+
+
+def test_windows_beside_the_events_are_read(tmp_path: Path) -> None:
+    clients, _ = ct.make_events(clients=1, sequences=3, seed=2)
+    (table,) = clients.values()
+    write_clients({"ash": table}, tmp_path / "stays.csv")
+    service = make_service(tmp_path, data={"events": str(tmp_path / "stays.csv")})
+    assert service.read_table("events").fingerprint() == table.fingerprint()
+
+
+def test_errors_leave_by_class_name_only(tmp_path: Path) -> None:
+    (tmp_path / "data.csv").write_text("time,x\n0,secret-4711\n1,2\n")
+    parts = join(make_service(tmp_path))
+    assert parts == {Part.FAILED: b"DataError"}
+    assert "DataError" in (tmp_path / "home" / "site.log").read_text()
+
+
+@pytest.mark.parametrize(
+    ("verb", "parts"),
+    [
+        (Verb.WHO, {}),
+        (Verb.JOIN, {}),
+        (Verb.JOIN, {Part.INVITATION: b"[]"}),
+        (Verb.JOIN, {Part.INVITATION: b"\xff"}),
+        (Verb.JOIN, {Part.INVITATION: invite(run="../../etc")}),
+        (Verb.JOIN, {Part.INVITATION: invite(method="NoSuch")}),
+        (Verb.JOIN, {Part.INVITATION: invite(parameters={"rounds": "many"})}),
+        (Verb.ASK, {Part.QUESTION: b"", Part.COMMON: b""}),
+        (Verb.RESULT, {Part.REFERENCE: json.dumps({"run": RUN, "version": 0}).encode(), Part.STATE: b"junk"}),
+    ],
+)
+def test_nonsense_is_answered_and_costs_nothing(tmp_path: Path, verb: Verb, parts: Parts) -> None:
+    answer = make_service(tmp_path).handle(verb, parts)
+    assert answer.keys() <= {Part.FAILED, Part.REFUSED}
+    assert not (tmp_path / "home" / "runs").exists()
+
+
+def test_what_left_is_written_down(tmp_path: Path) -> None:
+    service = make_service(tmp_path)
+    join(service)
+    ask(service)
+    lines = (tmp_path / "home" / "runs" / RUN / "messages.jsonl").read_text().splitlines()
+    record = json.loads(lines[0])
+    assert (record["client"], record["step"], record["phase"]) == ("ash", 1, "walk")
+    assert record["fields"]["position"]["shape"] == [8]
+
+
+def test_a_site_may_have_a_secret_seed(tmp_path: Path) -> None:
+    own, shared = make_service(tmp_path / "a", random={"seed": 99}), make_service(tmp_path / "b")
+    for service in (own, shared):
+        join(service)
+    assert ask(own)[Part.REPLY] != ask(shared)[Part.REPLY]
+
+
+@pytest.mark.parametrize(
+    ("text", "must"),
+    [
+        ('name = "a"', "server"),
+        ('name="a"\nserver="h:1"\ndata="d"\nmethods=[]\nmetods=1', "did you mean 'methods'"),
+        ('name="a"\nserver="h:1"\ndata="d"\nmethods=[]\n[privacy]\nminimum_row=1', "did you mean 'minimum_rows'"),
+        ('name="a"\nserver="h:1"\ndata="d"\nmethods=[]\n[privacy]\nminimum_rows=-1', "greater than or equal to 0"),
+    ],
+)
+def test_a_wrong_site_file_is_refused_in_plain_words(tmp_path: Path, text: str, must: str) -> None:
+    (tmp_path / "site.toml").write_text(text)
+    with pytest.raises(ParameterError, match=must):
+        SiteSettings.from_kit(tmp_path)
+
+
+def test_a_schema_from_elsewhere_is_checked() -> None:
+    for data in (b'{"kind": "series", "columns": [1], "unit": ""}', b"{}", b"junk"):
+        with pytest.raises(MessageError):
+            WireSchema.from_bytes(data)
+
+
+def test_a_gpu_is_used_only_where_the_site_allows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parameters = {**INVITATION["parameters"], "device": "cuda"}
+    assert why(join(make_service(tmp_path), parameters=parameters)) == "this site computes on cpu, not on cuda"
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    allowed = make_service(tmp_path, devices=("cpu", "cuda"))
+    assert "has no GPU" in why(join(allowed, parameters=parameters))
