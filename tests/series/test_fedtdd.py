@@ -21,7 +21,7 @@ from cotempo.testing import CHECKS
 QUICK = (
     "batched_equals_looped",
     "nothing_raw_crosses",
-    "comers_and_goers_cost_only_themselves",
+    "churn_costs_only_the_affected",
     "verbs_change_nothing_they_are_given",
 )
 
