@@ -35,7 +35,7 @@ OTHERS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "FedTDD, paper": (
         "FedTDD",
-        {"preset": "paper", "imputer_steps": 0, "token_steps": 0, "start_steps": 0, "last_steps": 0},
+        {"preset": "paper", "corrector_steps": 0, "token_steps": 0, "start_steps": 0, "last_steps": 0},
     ),
     "FedPointProcess, renewal": ("FedPointProcess", {"process": "renewal", "compare": True}),
     "FedAvg, compare": ("FedAvg", {"compare": True, "test": 0.3}),

@@ -114,6 +114,6 @@ def test_generated_windows_are_judged_on_the_cpu_unless_asked(seemingly_a_gpu: N
     from cotempo.series.metrics import ContextFID, discriminative, predictive
 
     real: Any = np.random.default_rng(0).normal(size=(20, 8, 1))
-    assert ContextFID(real, steps=1).score(real) >= 0
+    assert ContextFID.of(real, steps=1).score(real) >= 0
     assert discriminative(real, real, steps=1) >= 0
     assert predictive(real, real, steps=1) >= 0

@@ -21,8 +21,8 @@ from setting import WINDOW, load
 from cotempo.data import Series, hide, mask_rows
 from cotempo.federation import Rng
 from cotempo.series import SeriesDiffusion, interpolate
-from cotempo.series.guided import GuidedFiller
-from cotempo.series.windows import Rows
+from cotempo.series.fedtdd import GuidedFiller
+from cotempo.series.windows import SeriesRows
 
 GUIDED = {"sampler": "ddim", "sampler_steps": 200, "warm_start": 1.0}
 WARM = {"sampler": "ddim", "sampler_steps": 25, "warm_start": 0.3}
@@ -39,7 +39,7 @@ def main() -> None:
     cut = int(0.8 * len(rows))
     sizes = SeriesDiffusion(imputer_steps=given.steps, steps=given.steps, device=given.device)
     model = sizes.fit(Series.from_arrays(rows[:cut]))
-    model.sizes = sizes = sizes.model_copy(update={"device": "cpu"})  # trained where it is fast, measured on one thread
+    model.settings = sizes = sizes.model_copy(update={"device": "cpu"})  # trained where it is fast
     half = (rows[:cut].max(axis=0) - rows[:cut].min(axis=0)) / 2
     starts = np.linspace(cut, len(rows) - WINDOW, given.windows).astype(int)
     table = Series.from_arrays([rows[k : k + WINDOW] for k in starts])
@@ -49,8 +49,10 @@ def main() -> None:
     fillers = {
         "linear interpolation": lambda: interpolate(holes).values,
         "imputer": lambda: model.impute(holes).values,
-        "200 guided steps": lambda: guided.rows(Rows.of(holes), sizes.model_copy(update=GUIDED)),
-        "25 guided steps from the interpolant": lambda: guided.rows(Rows.of(holes), sizes.model_copy(update=WARM)),
+        "200 guided steps": lambda: guided.rows(SeriesRows.of(holes), sizes.model_copy(update=GUIDED)),
+        "25 guided steps from the interpolant": lambda: guided.rows(
+            SeriesRows.of(holes), sizes.model_copy(update=WARM)
+        ),
     }
     found = []
     for name, fill in fillers.items():

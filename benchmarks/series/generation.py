@@ -26,9 +26,9 @@ from results import write_results
 from setting import NAMES, WINDOW, Setting, make_setting
 
 from cotempo.series import FedTDD, interpolate
-from cotempo.series.baselines import train_central, train_local
+from cotempo.series.baselines.alone import train_central, train_local
 from cotempo.series.metrics import ContextFID, correlational, discriminative_all, predictive_all
-from cotempo.series.windows import Rows
+from cotempo.series.windows import SeriesRows
 
 TABLES = {
     "2": {}, "3": {"common": 0.25}, "5": {"public": 0.25}, "6": {"split": 0.25}, "7": {"imbalanced": True}, "8": {},
@@ -45,7 +45,7 @@ SIZES = {
     "paper": dict(zip(COLUMNS, (10, 1, 5, 7500, 5000, 10_000, 600, 200, 1000, FULL), strict=True)),
 }
 ALPHA = {"stocks": 1.0, "etth": 0.1, "mujoco": 0.1, "energy": 0.5, "fmri": 0.1}
-PAPER = {"preset": "paper", "imputer_steps": 0, "token_steps": 0}
+PAPER = {"preset": "paper", "token_steps": 0}
 FEDERATED = {
     "Pre-trained": {"alpha": 0.0},
     "FedTDD": {"alpha": 0.1},
@@ -78,7 +78,7 @@ def options(method: str, data: str, size: dict) -> dict:
     changes = FEDERATED.get(method, {})
     if "preset" in changes:
         return {**common, "later_steps": size["later"], "alpha": ALPHA[data], **changes}
-    ours = {"imputer_steps": size["imputer"], "start_steps": size["first"] + later, "later_steps": size["later"] // 2}
+    ours = {"corrector_steps": size["imputer"], "start_steps": size["first"] + later, "later_steps": size["later"] // 2}
     return {**common, **ours, "last_steps": later - later // 2, **changes}
 
 
@@ -94,18 +94,18 @@ def train_method(method: str, setting: Setting, data: str, size: dict, seed: int
             "withheld": sum(fitted.withheld.values()),
         }
     if method in FILLS:
-        steps = model.backbone_steps
+        steps = model.local_steps
         return {"models": train_local(setting.clients, model, steps, fill=FILLS[method], seed=seed)}
     owners = setting.owners.values()
     tables = {str(k): owner.whole if method == "Centralized*" else owner.series for k, owner in enumerate(owners)}
     public = setting.public if method == "Centralized" else next(iter(tables.values()))
-    central = train_central(tables, public, model, model.backbone_steps, seed=seed)
+    central = train_central(tables, public, model, model.local_steps, seed=seed)
     return {"models": dict.fromkeys(setting.clients, central)}
 
 
 def windows_of(series, features, length: int) -> np.ndarray:
     columns = [series.features.index(name) for name in features]
-    return Rows.of(series).windows(length)[:, :, columns]
+    return SeriesRows.of(series).windows(length)[:, :, columns]
 
 
 class Contest:

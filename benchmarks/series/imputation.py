@@ -31,7 +31,7 @@ SIZES = {
         "rates": (4e-3,),
         "contexts": (32,),
         "single": {"imputer_steps": 3, "steps": 1},
-        "federated": {"pretrain_steps": 3, "imputer_steps": 2, "batch": 8},
+        "federated": {"pretrain_steps": 3, "corrector_steps": 2, "batch": 8},
         "seeds": 1,
     },
     "ties": {  # networks as good as untrained: what the closed forms do by themselves
@@ -40,7 +40,7 @@ SIZES = {
         "single": {"imputer_steps": 1, "steps": 1},
         "federated": {
             "pretrain_steps": 1,
-            "imputer_steps": 0,
+            "corrector_steps": 0,
             "batch": 8,
             "imputer_width": 8,
             "imputer_layers": 1,
@@ -55,14 +55,14 @@ SIZES = {
         "rates": (4e-3,),
         "contexts": (32,),
         "single": {"steps": 1},
-        "federated": {"pretrain_steps": 500, "imputer_steps": 0, "batch": 64, "imputer_width": 48},
+        "federated": {"pretrain_steps": 500, "corrector_steps": 0, "batch": 64, "imputer_width": 48},
         "seeds": 3,
     },
     "gpu": {
         "rates": (1e-3, 2e-3, 4e-3),
         "contexts": (24, 32, 48),
         "single": {"steps": 1},
-        "federated": {"imputer_steps": 400, "batch": 64, "chunk": 500},
+        "federated": {"corrector_steps": 400, "batch": 64, "chunk": 500},
         "seeds": 5,
     },
 }

@@ -137,10 +137,10 @@ def learn(method: str, name: str, train: np.ndarray, seed: int, device: str) -> 
     elif method == "saits":
         import torch
 
-        from cotempo.series.peers import train_peer
+        from cotempo.series.baselines.pypots import train_saits
 
         torch.manual_seed(seed)
-        model = train_peer("saits", Series.from_arrays(train), epochs=60)
+        model = train_saits(Series.from_arrays(train), epochs=60)
     else:
         window = {"window": int(rest)} if (rest := method.removeprefix("moments")) else {}
         model = ct.SeriesMoments(**window).fit(Series.from_arrays(train))

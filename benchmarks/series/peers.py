@@ -24,11 +24,11 @@ from setting import WINDOW, load
 
 from cotempo.data import Series
 from cotempo.series import SeriesDiffusion, interpolate
-from cotempo.series.peers import train_peer
+from cotempo.series.baselines.pypots import train_saits
 
 
-def compare(seed: int, steps: int, names: list[str]) -> list[dict]:
-    """Train ours, then each peer for as many CPU seconds."""
+def compare(seed: int, steps: int) -> list[dict]:
+    """Train ours, then SAITS for as many CPU seconds."""
     rows, _ = load("etth")
     cut = int(0.8 * len(rows))
     half = (rows[:cut].max(axis=0) - rows[:cut].min(axis=0)) / 2
@@ -37,17 +37,16 @@ def compare(seed: int, steps: int, names: list[str]) -> list[dict]:
     model = SeriesDiffusion(imputer_steps=steps, steps=1).fit(train, seed=seed)
     seconds = {"ours": time.process_time() - began, "linear": 0.0}
     fillers = {"ours": model.impute, "linear": interpolate}
-    for name in names:
-        torch.manual_seed(seed)
-        taken = []
-        for epochs in (1, 2):
-            began = time.process_time()
-            train_peer(name, train, epochs=epochs)
-            taken.append(time.process_time() - began)
+    torch.manual_seed(seed)
+    taken = []
+    for epochs in (1, 2):
         began = time.process_time()
-        peer = train_peer(name, train, epochs=max(1, round(seconds["ours"] / (taken[1] - taken[0]))))
-        seconds[name] = time.process_time() - began
-        fillers[name] = peer.impute
+        train_saits(train, epochs=epochs)
+        taken.append(time.process_time() - began)
+    began = time.process_time()
+    peer = train_saits(train, epochs=max(1, round(seconds["ours"] / (taken[1] - taken[0]))))
+    seconds["saits"] = time.process_time() - began
+    fillers["saits"] = peer.impute
     found = []
     for mask_name, mask in MASKS:
         errors = errors_of(fillers, test, mask, seed, half)
@@ -62,7 +61,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", nargs="*", type=int, default=[0, 1, 2])
     parser.add_argument("--steps", type=int, default=3000)
-    parser.add_argument("--methods", nargs="*", default=["saits"])
     parser.add_argument("--parts", type=Path, help="write a part for each seed here instead of the result file")
     parser.add_argument("--collect", type=Path)
     given = parser.parse_args()
@@ -72,7 +70,7 @@ def main() -> None:
     else:
         parts = []
         for seed in given.seeds:
-            parts.append(compare(seed, given.steps, given.methods))
+            parts.append(compare(seed, given.steps))
             if given.parts:
                 (given.parts / f"series-peers-{seed}.json").write_text(json.dumps(parts[-1]))
     if not given.parts:

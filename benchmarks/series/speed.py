@@ -18,28 +18,26 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from results import write_results
 
 from cotempo.federation import Rng
-from cotempo.series import layers
-from cotempo.series.learned import Learned
-from cotempo.series.noise import Noise
-from cotempo.series.settings import Sizes
-from cotempo.series.tasks import Denoising
-from cotempo.series.training import Material, train
+from cotempo.series.nn import layers
+from cotempo.series.nn.parameters import NetworkState
+from cotempo.series.nn.training import TrainingWindows, train
+from cotempo.series.settings import SeriesSettings
 
 FEATURES = 6
 
 
 def step_milliseconds(clients: int, steps: int, device: str) -> float:
     """Of one step: the difference of two runs, so that what is done once does not count."""
-    sizes = Sizes(batch=128, device=device)
-    task = Denoising(sizes.backbone(), Noise(500))
-    materials = [Material.plain(np.random.default_rng(0).standard_normal((300, 24, FEATURES)))] * clients
+    sizes = SeriesSettings(batch=128, device=device)
+    task = sizes.denoising()
+    datasets = [TrainingWindows.plain(np.random.default_rng(0).standard_normal((300, 24, FEATURES)))] * clients
     rngs = [Rng(0, str(k)) for k in range(clients)]
-    fresh = [Learned.fresh(task.leaves(FEATURES), rng("backbone"), "float32") for rng in rngs]
+    fresh = [NetworkState.fresh(task.specs(FEATURES), rng("backbone"), "float32") for rng in rngs]
     clock = time.perf_counter if device == "cuda" else time.process_time
     taken = []
     for count in (max(4, min(120, steps)), steps, 2 * steps):
         began = clock()
-        train(task, fresh, materials, count, sizes.schedule(2 * steps), rngs)
+        train(task, fresh, datasets, count, sizes.schedule(2 * steps), rngs)
         taken.append(clock() - began)
     return 1e3 * (taken[2] - taken[1]) / steps
 

@@ -7,16 +7,16 @@ import numpy as np
 import cotempo as ct
 from cotempo.data import Series
 from cotempo.federation import Rng
-from cotempo.series.corrected import Corrected, hide, hide_and_fill
-from cotempo.series.filling import Filler, Tied
-from cotempo.series.learned import Learned
+from cotempo.series.filling.corrected import CorrectedStage, hide, hide_and_fill
+from cotempo.series.filling.factor_models import FactorModels
+from cotempo.series.filling.stages import FactorStage, Filler
+from cotempo.series.moments.windowed import learn
+from cotempo.series.nn.parameters import NetworkState
 from cotempo.series.scale import Scale
-from cotempo.series.settings import Sizes
-from cotempo.series.ties import Ties
-from cotempo.series.windowed import learn
-from cotempo.series.windows import Rows
+from cotempo.series.settings import SeriesSettings
+from cotempo.series.windows import SeriesRows
 
-SIZES = Sizes(window=12, imputer_width=8, imputer_layers=1)
+SIZES = SeriesSettings(window=12, imputer_width=8, imputer_layers=1)
 
 
 def swinging(rows: int, seed: int = 0) -> np.ndarray:
@@ -29,29 +29,29 @@ def swinging(rows: int, seed: int = 0) -> np.ndarray:
     return found
 
 
-def make_base(values: np.ndarray) -> tuple[Rows, Filler, Ties]:
+def make_base(values: np.ndarray) -> tuple[SeriesRows, Filler, FactorModels]:
     """Scaled rows, and a filler by their window moments."""
     scale = Scale.of(values)
-    rows = Rows(scale.apply(values), (len(values),))
-    ties = Ties.of(rows, scale)
-    return rows, Filler.closed(scale, (learn(rows, 16)[0], Tied(ties)), trusted="moments"), ties
+    rows = SeriesRows(scale.apply(values), (len(values),))
+    factors = FactorModels.of(rows, scale)
+    return rows, Filler.closed(scale, (learn(rows, 16)[0], FactorStage(factors)), trusted="moments"), factors
 
 
 def test_untrained_it_is_what_it_corrects():
-    rows, base, ties = make_base(swinging(300))
-    fresh = Learned.fresh(SIZES.imputer().leaves(3), Rng(0, "test")("imputer"), "float64").average
+    rows, base, factors = make_base(swinging(300))
+    fresh = NetworkState.fresh(SIZES.imputer().specs(3), Rng(0, "test")("imputer"), "float64").average
     sizes, stream = SIZES.model_copy(update={"precision": "float64"}), np.random.default_rng(0)
     holes = rows.with_values(np.where(hide(rows, 16, stream), np.nan, rows.values))
-    stage = Corrected(base, ties, fresh)
+    stage = CorrectedStage(base, factors, fresh)
     fillings = stage.fill(holes, sizes)
-    assert stage.names == ("moments", "ties", "correction")
+    assert stage.names == ("moments", "factors", "correction")
     assert np.allclose(fillings[-1], base.scaled(holes, sizes))
     assert np.allclose(fillings[:-1], base.fillings(holes, sizes)[0][1:])
 
 
 def test_gaps_to_learn_from_are_of_several_lengths_and_filled_in_whole_rows():
-    rows, base, ties = make_base(swinging(600))
-    given = hide_and_fill(rows, 6, lambda holes: base.scaled(holes, SIZES), ties, SIZES, np.random.default_rng(0))
+    rows, base, factors = make_base(swinging(600))
+    given = hide_and_fill(rows, 6, lambda holes: base.scaled(holes, SIZES), factors, SIZES, np.random.default_rng(0))
     assert given.windows.shape == (6 * (600 - SIZES.reach + 1), SIZES.reach, 3)
     assert not (given.left & given.mask).any()
     assert (given.left | given.mask).all()

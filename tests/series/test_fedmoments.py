@@ -11,9 +11,9 @@ import cotempo as ct
 from cotempo.data import Series, hide, mask_cells
 from cotempo.errors import CotempoError
 from cotempo.series import interpolate
-from cotempo.series.choosing import split
-from cotempo.series.moments import find_units, sum_units
-from cotempo.series.windows import Rows
+from cotempo.series.moments.model_choice import split
+from cotempo.series.moments.moments import find_units, sum_units
+from cotempo.series.windows import SeriesRows
 
 NAMES = ("a", "b", "c")
 
@@ -130,7 +130,7 @@ def test_a_client_among_itself_gains_nothing(missing: float, sweeps: int):
 
 def test_a_client_that_sets_all_its_rows_apart_is_not_compared():
     clients = tables(parts(20, rows=110))
-    apart = {name for name, table in clients.items() if not len(split(Rows.of(table))[0].values)}
+    apart = {name for name, table in clients.items() if not len(split(SeriesRows.of(table))[0].values)}
     assert apart
     fitted = ct.FedMoments(window=6).fit(clients, progress=False)
     assert not apart & set(fitted.benefit)
@@ -162,9 +162,9 @@ def test_a_saved_result_fills_the_same(tmp_path):
 
 def test_units_are_sums():
     values = parts(3)
-    every = [sum_units(Rows(part, (len(part),))) for part in values.values()]
+    every = [sum_units(SeriesRows(part, (len(part),))) for part in values.values()]
     total = {name: sum(each[name] for each in every) for name in every[0]}
-    pooled = Rows(np.concatenate(list(values.values())), (130,) * 3)
+    pooled = SeriesRows(np.concatenate(list(values.values())), (130,) * 3)
     assert np.allclose(find_units(**total).step, find_units(**sum_units(pooled)).step)
 
 
@@ -179,7 +179,8 @@ def test_a_stage_of_fed_tdd():
     clients["client-1"] = replace(few, features=NAMES[:2], values=few.values[:, :2])
     method = ct.FedTDD(
         common=NAMES[:2], rounds=1, window=12, width=4, heads=1, encoders=1, decoders=1, imputer_width=4,
-        imputer_layers=1, pretrain_steps=1, token_steps=0, start_steps=0, imputer_steps=1, first_steps=1, later_steps=0,
+        imputer_layers=1, pretrain_steps=1, token_steps=0, start_steps=0, corrector_steps=1, first_steps=1,
+        later_steps=0,
         last_steps=0,
     )  # fmt: skip
     fitted = method.fit(clients, public=public, progress=False)

@@ -11,16 +11,17 @@ import cotempo as ct
 from cotempo.data import Series, hide, make_series
 from cotempo.errors import DataError, ParameterError, SchemaError
 from cotempo.federation import Rng
-from cotempo.series import FedTDD, interpolate, training
-from cotempo.series.owned import make_filler, set_apart, started
-from cotempo.series.parameters import narrow
-from cotempo.series.tasks import Denoising
+from cotempo.series import FedTDD, interpolate
+from cotempo.series.fedtdd import set_apart, warm_started
+from cotempo.series.nn import training
+from cotempo.series.nn.losses import Denoising
+from cotempo.series.nn.parameters import narrow
 from cotempo.testing import CHECKS
 
 QUICK = (
     "batched_equals_looped",
     "nothing_raw_crosses",
-    "comers_and_goers_cost_only_themselves",
+    "churn_costs_only_the_affected",
     "verbs_change_nothing_they_are_given",
 )
 
@@ -28,7 +29,14 @@ QUICK = (
 @pytest.fixture(scope="module")
 def printed(federation):
     method, clients, public = federation
-    changes = {"preset": "paper", "rounds": 2, "later_steps": 1, "imputer_steps": 0, "token_steps": 0, "alpha": 0.5}
+    changes = {
+        "distiller": "diffusion",
+        "rounds": 2,
+        "later_steps": 1,
+        "alpha": 0.5,
+        "corrector_steps": 0,
+        "token_steps": 0,
+    }
     return FedTDD(**{**method.model_dump(), **changes}), clients, public
 
 
@@ -61,7 +69,7 @@ def test_what_only_diffusion_models_learn_from_does_not_change_fillings(change, 
     other = FedTDD(**{**method.model_dump(), **change}).fit(clients, public=public)
     table = clients["client-0"]
     assert np.array_equal(other["client-0"].impute(table).values, fitted["client-0"].impute(table).values)
-    before, after = (found.outcome.memories["client-0"].backbone.weights for found in (fitted, other))
+    before, after = (found.outcome.memories["client-0"].local_imputer.weights for found in (fitted, other))
     assert not np.array_equal(before, after)
 
 
@@ -70,10 +78,10 @@ def test_windows_set_apart_are_learned_from_only_after_the_last_release(federati
     counts = []
     train = training.train
 
-    def spy(task, learned, materials, *rest):
-        if isinstance(task, Denoising) and len(materials) == len(clients):
-            counts.append([len(material.windows) for material in materials])
-        return train(task, learned, materials, *rest)
+    def spy(task, learned, datasets, *rest):
+        if isinstance(task, Denoising) and len(datasets) == len(clients):
+            counts.append([len(dataset.windows) for dataset in datasets])
+        return train(task, learned, datasets, *rest)
 
     monkeypatch.setattr(training, "train", spy)
     method.fit(clients, public=public)
@@ -86,20 +94,20 @@ def test_windows_set_apart_are_learned_from_only_after_the_last_release(federati
 def test_a_diffusion_model_starts_from_public_weights_where_features_are_common(federation):
     method, clients, _ = federation
     owned = method.prepare(clients["client-0"])
-    fresh = method.begin(owned, Rng(0, "client")).backbone
-    few, own = (method.backbone().leaves(count) for count in (2, owned.rows.values.shape[1]))
+    fresh = method.begin(owned, Rng(0, "client")).local_imputer
+    few, own = (method.backbone().specs(count) for count in (2, owned.rows.values.shape[1]))
     start = np.arange(1.0, 1 + sum(leaf.size for leaf in few.values()))
-    made = started(method, owned, fresh, start)
+    made = warm_started(method, owned, fresh, start)
     assert np.array_equal(narrow(made.weights, few, own), start)
     assert set(made.weights) - set(start) <= set(fresh.weights)
     assert np.array_equal(made.average, made.weights)
     trained = replace(fresh, steps=1)
-    assert started(method, owned, trained, start) is trained
+    assert warm_started(method, owned, trained, start) is trained
 
 
 def test_every_client_is_told_the_distiller_once(federation, monkeypatch):
     method, clients, public = federation
-    quiet = FedTDD(**{**method.model_dump(), "alpha": 0.0, "first_steps": 3, "imputer_steps": 2, "chunk": 1})
+    quiet = FedTDD(**{**method.model_dump(), "alpha": 0.0, "first_steps": 3, "corrector_steps": 2, "chunk": 1})
     asked, ask = [], FedTDD.ask
     monkeypatch.setattr(FedTDD, "ask", lambda *given: asked.append(ask(*given)) or asked[-1])
     quiet.fit(clients, public=public)
@@ -116,10 +124,25 @@ def test_nothing_is_released_by_default(federation):
     assert FedTDD(common=("x0",), preset="paper").alpha == 1
     quiet = FedTDD(**{**method.model_dump(), "alpha": 0.0, "rounds": 2})
     assert "share" not in {line.phase for line in quiet.plan()}
-    assert all(line.whole for line in quiet.plan() if line.phase == "learn")
+    assert all(line.all_windows for line in quiet.plan() if line.phase == "train")
     fitted = quiet.fit(clients, public=public)
     assert len(fitted.state.bank) == 0
     assert not fitted.withheld
+
+
+def test_a_preset_is_a_set_of_values_and_nothing_else(federation):
+    method, clients, public = federation
+    named, given = FedTDD(common=("x0",), preset="paper"), FedTDD(common=("x0",), **FedTDD.presets["paper"])
+    assert named.model_dump(exclude={"preset"}) == given.model_dump(exclude={"preset"})
+    assert [*named.plan()] == [*given.plan()]
+    small = {key: getattr(method, key) for key in method.model_fields_set}
+    small |= dict.fromkeys(("corrector_steps", "token_steps", "start_steps", "last_steps"), 0)
+    values = {**FedTDD.presets["paper"], **small}
+    first, second = (made.fit(clients, public=public) for made in (FedTDD(**small, preset="paper"), FedTDD(**values)))
+    memories = (found.outcome.memories["client-0"] for found in (first, second))
+    before, after = (memory.local_imputer.average for memory in memories)
+    assert np.array_equal(before, after)
+    assert np.array_equal(first.state.distiller.average, second.state.distiller.average)
 
 
 def test_draws_of_the_printed_loop_differ_by_client_step_and_seed(printed):
@@ -131,7 +154,7 @@ def test_draws_of_the_printed_loop_differ_by_client_step_and_seed(printed):
     assert not np.array_equal(first[gone], model.impute(table, seed=1).values[gone])
     owned, memory = method.prepare(table), fitted.outcome.memories["client-0"]
     fillings = [
-        make_filler(method, memory, rng).rows(owned.rows, method)
+        method.strategy.filler(memory, rng).rows(owned.rows, method)
         for rng in (Rng(0, "a", 1), Rng(0, "a", 1), Rng(0, "a", 2), Rng(0, "b", 1), Rng(1, "a", 1))
     ]
     assert np.array_equal(fillings[0], fillings[1])
@@ -151,10 +174,10 @@ def test_the_plan_is_the_algorithm(federation):
     longer = FedTDD(**{**method.model_dump(), "rounds": 2, "pretrain_steps": 5, "chunk": 2, "later_steps": 1})
     phases = [line.phase for line in longer.plan()]
     assert phases == [
-        "join", "sums", "distil", "distil", "distil", "imputer", "fill", "learn", "share", "distil",
-        "fill", "learn", "share", "distil", "learn", "score",
+        "join", "sums", "distil", "distil", "distil", "correct", "impute", "train", "share", "distil",
+        "impute", "train", "share", "distil", "train", "score",
     ]  # fmt: skip
-    assert [line.whole for line in longer.plan() if line.phase == "learn"] == [False, False, True]
+    assert [line.all_windows for line in longer.plan() if line.phase == "train"] == [False, False, True]
     assert [line.steps for line in longer.plan()][2:5] == [2, 2, 1]
 
 
@@ -204,7 +227,7 @@ def test_bad_clients_are_refused_by_name(federation):
         method.fit({**clients, "client-0": table.select(np.arange(3))}, public=public)
     with pytest.raises(DataError, match=r"client client-0.*at least 20 rows, here over 16"):
         method.fit({**clients, "client-0": table.select(np.arange(20))}, public=public)
-    printed = FedTDD(**{**method.model_dump(), "preset": "paper", "imputer_steps": 0, "token_steps": 0})
+    printed = FedTDD(**{**method.model_dump(), "distiller": "diffusion", "corrector_steps": 0, "token_steps": 0})
     printed.prepare(table.select(np.arange(20)))
     lacking = table.values.copy()
     lacking[:, 2] = np.nan
@@ -220,8 +243,8 @@ def test_the_public_series_must_be_there_and_fit(federation):
         method.fit(clients, public=Series(("x0", "y"), public.sequence, public.time, public.values[:, :2]))
     with pytest.raises(ParameterError, match="common"):
         FedTDD()
-    with pytest.raises(ParameterError, match=r"imputers are not part of preset='paper', got imputer_steps=5"):
-        FedTDD(common=("x0",), preset="paper", imputer_steps=5)
+    with pytest.raises(ParameterError, match=r"must be 0 with distiller='diffusion', got corrector_steps=5"):
+        FedTDD(common=("x0",), preset="paper", corrector_steps=5)
 
 
 def test_scales_that_differ_by_a_million(federation):
@@ -242,7 +265,7 @@ def test_the_teacher_helps_clients_with_few_rows():
     public = long[last]
     method = FedTDD(
         common=("x0", "x1", "x2"), window=12, imputer_width=32, imputer_layers=2, width=8, pretrain_steps=250, batch=32,
-        imputer_steps=20, start_steps=0, first_steps=1, last_steps=0, rounds=1, alpha=0.0,
+        corrector_steps=20, start_steps=0, first_steps=1, last_steps=0, rounds=1, alpha=0.0,
     )  # fmt: skip
     fitted = method.fit(made, public=public)
     ours, line = [], []

@@ -3,13 +3,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cotempo.series.filling import Filler
-from cotempo.series.gaps import BESIDE, EMPTY, KINDS, LONG_BESIDE, LONG_EMPTY, UNSEEN, kinds_of
-from cotempo.series.gates import Trial, choose_gates, fair_error, prove, take_best, weigh
+from cotempo.series.filling.gaps import BESIDE, EMPTY, KINDS, LONG_BESIDE, LONG_EMPTY, UNSEEN, kinds_of
+from cotempo.series.filling.gates import Trial, choose_gates, cross_fitted_error, prove, take_best, weigh
+from cotempo.series.filling.stages import Filler
 from cotempo.series.release import membership, nearest_distance, release
 from cotempo.series.scale import Scale
-from cotempo.series.settings import Sizes
-from cotempo.series.windows import Rows
+from cotempo.series.settings import SeriesSettings
+from cotempo.series.windows import SeriesRows
 
 
 class Guessed:
@@ -18,7 +18,7 @@ class Guessed:
     def __init__(self, *numbers: float, names: tuple[str, ...] = ("teacher", "own")):
         self.numbers, self.names = numbers, names
 
-    def fill(self, rows: Rows, sizes: Sizes) -> np.ndarray:
+    def fill(self, rows: SeriesRows, sizes: SeriesSettings) -> np.ndarray:
         return np.stack([np.full(rows.values.shape, number) for number in self.numbers])
 
 
@@ -56,19 +56,19 @@ def test_a_gated_error_is_never_far_above_interpolation():
     cells = np.arange(4000)
     fillings = stream.normal(size=(3, 4000)) * np.array([1.0, 1.5, 2.0])[:, None]
     trial = Trial(np.zeros(4000), fillings, cells % 2, cells // 2 % 2, cells // 4, cells // 4 % 2)
-    assert fair_error(TWO, trial) < 1.02 * np.abs(fillings[0]).mean()
+    assert cross_fitted_error(TWO, trial) < 1.02 * np.abs(fillings[0]).mean()
 
 
 def test_of_closed_forms_the_best_is_taken_and_what_is_trusted_stands_where_nothing_was_tried():
     values = np.sin(np.arange(200.0))[:, None] * [1.0, 0.5]
-    rows, sizes, scale = Rows(values, (200,)), Sizes(window=8), Scale.of(values)
+    rows, sizes, scale = SeriesRows(values, (200,)), SeriesSettings(window=8), Scale.of(values)
 
     class Known(Guessed):
-        def fill(self, rows: Rows, sizes: Sizes) -> np.ndarray:
+        def fill(self, rows: SeriesRows, sizes: SeriesSettings) -> np.ndarray:
             truth = np.tile(scale.apply(values), (len(rows.values) // 200, 1))
             return np.stack([truth + number for number in self.numbers])
 
-    def gates(worse: float, better: float, rows: Rows) -> np.ndarray:
+    def gates(worse: float, better: float, rows: SeriesRows) -> np.ndarray:
         stages = (Known(worse, better, names=("first", "second")),)
         filler = Filler.closed(scale, stages, trusted="second")
         return take_best(filler, rows, sizes, np.random.default_rng(0)).gates
@@ -77,16 +77,16 @@ def test_of_closed_forms_the_best_is_taken_and_what_is_trusted_stands_where_noth
     assert gates(0.1, 0.01, rows)[:, tried].tolist() == [[[1, 1]] * 2] * 2
     assert gates(0.01, 0.1, rows)[:, tried, 1].tolist() == [[0, 0]] * 2
     assert (gates(9.0, 9.0, rows)[:, tried] == 0).all()
-    nothing = Rows(values[:0], ())
+    nothing = SeriesRows(values[:0], ())
     assert (gates(9.0, 9.0, nothing) == [0, 1]).all()
 
 
 def test_a_filler_followed_by_other_stages_fills_as_before_until_they_are_let_in():
     base = Filler(SCALE, (Guessed(4.0, 2.0),), TWO.gates + np.array([1.0, 0.5]), 1)
     longer = base.followed_by(Guessed(4.0, 2.0, 9.0, names=("teacher", "own", "third")))
-    rows = Rows(np.array([[0.1, np.nan], [np.nan, 0.2], [0.3, 0.4]]), (3,))
+    rows = SeriesRows(np.array([[0.1, np.nan], [np.nan, 0.2], [0.3, 0.4]]), (3,))
     assert longer.names == ("teacher", "own", "third")
-    np.testing.assert_array_equal(longer.rows(rows, Sizes()), base.rows(rows, Sizes()))
+    np.testing.assert_array_equal(longer.rows(rows, SeriesSettings()), base.rows(rows, SeriesSettings()))
 
 
 def sure_gains(*given) -> np.ndarray:
@@ -125,12 +125,12 @@ def test_a_stage_is_let_in_where_held_out_rows_prove_it():
     stream = np.random.default_rng(2)
     values = np.column_stack([1e-2 * stream.normal(size=1200), np.linspace(-1, 1, 1200)])
     filler, halves = prove(
-        Filler.closed(SCALE, (Guessed(0.0, names=("zero",)),)), Rows(values, (600, 600)), Sizes(), stream
+        Filler.closed(SCALE, (Guessed(0.0, names=("zero",)),)), SeriesRows(values, (600, 600)), SeriesSettings(), stream
     )
     assert filler.gates[0, :3, 0].all()
     assert not filler.gates[1, :4].any()
     holes = np.where(stream.random((1200, 2)) < 0.3, np.nan, values)
-    filled = filler.rows(Rows(holes, (600, 600)), Sizes())
+    filled = filler.rows(SeriesRows(holes, (600, 600)), SeriesSettings())
     assert np.abs(filled - values)[np.isnan(holes)].max() < 6e-2
     assert len(halves) == 2
 
@@ -139,7 +139,7 @@ def test_kinds_of_gaps():
     values = np.ones((200, 2))
     values[3] = values[20:40] = np.nan
     values[50, 0] = values[60:80, 0] = values[100:, 1] = np.nan
-    kinds = kinds_of(Rows(values, (200,)), 32)
+    kinds = kinds_of(SeriesRows(values, (200,)), 32)
     assert KINDS == 5
     assert [kinds[3, 0], kinds[50, 0], kinds[30, 0], kinds[70, 0]] == [EMPTY, BESIDE, LONG_EMPTY, LONG_BESIDE]
     assert [kinds[101, 1], kinds[199, 1]] == [LONG_BESIDE, UNSEEN]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from cotempo.data import Series
 from cotempo.series import carry_forward, interpolate
-from cotempo.series.interpolation import interpolate_windows
+from cotempo.series.nn.first_guess import first_guess
 
 
 @given(st.integers(0, 1000), st.integers(1, 20))
@@ -15,8 +15,9 @@ from cotempo.series.interpolation import interpolate_windows
 def test_windows_are_interpolated_as_numpy_does(seed, length):
     stream = np.random.default_rng(seed)
     values, seen = stream.normal(size=(length, 2)), stream.random((length, 2)) < 0.5
-    given_values = torch.tensor(np.where(seen, values, 0.0))[None]
-    line, back, forth = interpolate_windows(given_values, torch.tensor(seen)[None], torch.full((1, 1, 2), 9.0).double())
+    windows, mask = (torch.tensor(part)[None, None] for part in (np.where(seen, values, 0.0), seen))
+    found = first_guess(windows, mask, torch.full((1, 2), 9.0).double())
+    line, back, forth = found.guess[0], found.back[0], found.forth[0]
     for column in range(2):
         places = np.flatnonzero(seen[:, column])
         if len(places):

@@ -10,25 +10,14 @@ from scipy.linalg import sqrtm
 from cotempo.series.metrics import (
     ContextFID,
     correlational,
-    crps,
     discriminative,
     discriminative_all,
     frechet,
     predictive,
     predictive_all,
 )
-from cotempo.series.metrics.recurrent import WIDTH, read, reader_leaves
-from cotempo.series.parameters import draw, views
-
-
-def test_crps_is_the_mean_over_pairs():
-    stream = np.random.default_rng(0)
-    truth, draws = stream.normal(size=(4, 2)), stream.normal(size=(6, 4, 2))
-    gone = np.ones((4, 2), dtype=bool)
-    pairs = np.mean([np.abs(draws[i] - draws[j]) for i in range(6) for j in range(6) if i != j], axis=0)
-    expected = (np.abs(draws - truth).mean(axis=0) - pairs / 2).mean()
-    assert crps(truth, draws, gone) == pytest.approx(expected)
-    assert crps(truth, draws[:1], gone) == pytest.approx(np.abs(draws[0] - truth).mean())
+from cotempo.series.metrics.recurrent import WIDTH, read, reader_specs
+from cotempo.series.nn.parameters import draw, views
 
 
 def test_correlational_is_the_sum_over_pairs():
@@ -50,7 +39,7 @@ def test_frechet_is_the_formula():
 def test_context_fid_orders_generators():
     stream = np.random.default_rng(0)
     real, same = stream.normal(size=(2, 150, 12, 2)).cumsum(axis=2)
-    judge = ContextFID(real, steps=10)
+    judge = ContextFID.of(real, steps=10)
     near, far = judge.score(same), judge.score(same[:, ::-1] * 1.5)
     assert near < far
     assert 0 <= judge.floor() < far
@@ -80,7 +69,7 @@ def test_clients_judged_together_get_what_they_would_get_alone():
     reals = [stream.normal(size=(count, 8, features)).cumsum(axis=1) for count, features in ((40, 2), (30, 3))]
     fakes = [real[::-1] * 1.3 + 0.1 for real in reals]
     together = [judge.score(fake) for judge, fake in zip(ContextFID.of_all(reals, steps=5), fakes, strict=True)]
-    alone = [ContextFID(real, steps=5).score(fake) for real, fake in zip(reals, fakes, strict=True)]
+    alone = [ContextFID.of(real, steps=5).score(fake) for real, fake in zip(reals, fakes, strict=True)]
     assert together == pytest.approx(alone, rel=1e-3)
     for every, one in ((discriminative_all, discriminative), (predictive_all, predictive)):
         alone = [one(real, fake, steps=5) for real, fake in zip(reals, fakes, strict=True)]
@@ -90,8 +79,8 @@ def test_clients_judged_together_get_what_they_would_get_alone():
 def test_the_gated_layers_are_those_of_torch():
     """Against `torch.nn.GRU` with the same weights."""
     stream = np.random.default_rng(0)
-    leaves = reader_leaves(3)
-    weights = views(torch.tensor(draw(leaves, stream, "float64"))[None], leaves)
+    specs = reader_specs(3)
+    weights = views(torch.tensor(draw(specs, stream, "float64"))[None], specs)
     peer = torch.nn.GRU(3, WIDTH, num_layers=2, batch_first=True).double()
 
     def turned(part):

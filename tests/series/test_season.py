@@ -12,8 +12,8 @@ from cotempo.data import Series, hide, mask_rows
 from cotempo.errors import DataError
 from cotempo.series import SeriesDiffusion, interpolate
 from cotempo.series.season import find_season
-from cotempo.series.settings import Sizes
-from cotempo.series.windows import Rows
+from cotempo.series.settings import SeriesSettings
+from cotempo.series.windows import SeriesRows
 
 HOUR = {"h": 1.0, "s": 3600.0}
 SMALL = {"imputer_width": 8, "imputer_layers": 1, "imputer_steps": 2, "steps": 1, "batch": 16}
@@ -39,9 +39,9 @@ def pieces(values: np.ndarray, seed: int, unit: str = "h") -> Series:
 @pytest.mark.parametrize("unit", ["h", "s"])
 def test_the_cycle_of_scattered_sequences_is_found(unit):
     values, cycle = waves(3000)
-    rows = Rows.of(pieces(values, 1, unit))
+    rows = SeriesRows.of(pieces(values, 1, unit))
     kept, held = rows.split(0.3, 12)
-    season = find_season(kept, held, Sizes(window=12), np.random.default_rng(0))
+    season = find_season(kept, held, SeriesSettings(window=12), np.random.default_rng(0))
     assert len(season.levels) == 24
     found = season.at(3600 * (np.arange(24.0) + 5))
     np.testing.assert_allclose(found[:, 0] - found[:, 0].mean(), cycle[:24] - cycle[:24].mean(), atol=0.12)
@@ -50,13 +50,15 @@ def test_the_cycle_of_scattered_sequences_is_found(unit):
 
 def test_trends_and_noise_are_no_seasons():
     stream = np.random.default_rng(2)
-    assert not find_season(*Rows.of(Series.from_arrays(waves(900)[0])).split(0.3, 12), Sizes(), stream).levels.any()
+    assert not find_season(
+        *SeriesRows.of(Series.from_arrays(waves(900)[0])).split(0.3, 12), SeriesSettings(), stream
+    ).levels.any()
     for values in (
         np.arange(900.0)[:, None] + stream.normal(size=(900, 1)),
         stream.normal(size=(900, 2)).cumsum(axis=0),
     ):
-        kept, held = Rows.of(Series.from_arrays(values, unit="h")).split(0.3, 12)
-        assert not find_season(kept, held, Sizes(window=12), stream).levels.any()
+        kept, held = SeriesRows.of(Series.from_arrays(values, unit="h")).split(0.3, 12)
+        assert not find_season(kept, held, SeriesSettings(window=12), stream).levels.any()
 
 
 def test_short_sequences_are_filled_by_the_clock():
@@ -78,8 +80,8 @@ def test_short_sequences_are_filled_by_the_clock():
 def test_rows_may_be_stamped_anywhere_in_a_step(offset):
     """Rows at hh:30 keep 24 places a day, in learning and in filling."""
     values, cycle = waves(3000)
-    rows = Rows(values, (3000,), 3600 * (np.arange(3000) + offset))
-    season = find_season(*rows.split(0.3, 12), Sizes(window=12), np.random.default_rng(0))
+    rows = SeriesRows(values, (3000,), 3600 * (np.arange(3000) + offset))
+    season = find_season(*rows.split(0.3, 12), SeriesSettings(window=12), np.random.default_rng(0))
     assert len(season.levels) == 24
     found = season.at(rows.clock[:48])[:, 0]
     np.testing.assert_allclose(found - found.mean(), cycle[:48] - cycle[:48].mean(), atol=0.12)

@@ -130,7 +130,7 @@ SMALL = {"window": 12, "width": 8, "imputer_width": 8, "imputer_steps": 1, "step
 
 
 def test_a_stage_of_series_diffusion():
-    """Networks that learned nothing are not let in; the moments are."""
+    """NetworkStage that learned nothing are not let in; the moments are."""
     values = daily(1500)
     model = ct.SeriesDiffusion(**SMALL).fit(Series.from_arrays(values[:1000]))
     moments = ct.SeriesMoments().fit(Series.from_arrays(values[:1000]))

@@ -89,7 +89,7 @@ def test_where_no_rows_are_left_to_prove_it_on_nothing_of_a_client_is_let_in():
     method = FedTDD(
         common=("x0",), rounds=1, window=24, width=4, heads=1, encoders=1, decoders=1, imputer_width=8,
         imputer_layers=1, diffusion_steps=4, sampler_steps=2, batch=16, pretrain_steps=1, token_steps=0, start_steps=0,
-        imputer_steps=40, first_steps=1, last_steps=0,
+        corrector_steps=40, first_steps=1, last_steps=0,
     )  # fmt: skip
     few, many = cut(walks[: 4 * 44], [44] * 4), cut(walks[4 * 44 :], [44] * 6)
     public = Series.from_arrays(walks[:, :1])
@@ -97,5 +97,5 @@ def test_where_no_rows_are_left_to_prove_it_on_nothing_of_a_client_is_let_in():
     holes, _ = hide(few, mask_rows(few.values.shape, 0.3, 0))
     np.testing.assert_allclose(fitted["few"].impute(holes).values[:, 1], interpolate(holes).values[:, 1], atol=1e-9)
     assert set(fitted.benefit) == {"many"}
-    printed = FedTDD(**{**method.model_dump(), "preset": "paper", "imputer_steps": 0})
+    printed = FedTDD(**{**method.model_dump(), "distiller": "diffusion", "corrector_steps": 0})
     assert set(printed.fit({"few": few, "many": many}, public=public, progress=False).benefit) == {"many"}

@@ -10,38 +10,38 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 
 from cotempo.federation import Rng
-from cotempo.series.backbone import Backbone, strongest
-from cotempo.series.hiding import Chances, draw_chances, hidden
-from cotempo.series.imputer import Imputer
-from cotempo.series.layers import _attend
-from cotempo.series.learned import Learned, Schedule
-from cotempo.series.noise import Noise
-from cotempo.series.parameters import narrow, views, widen
-from cotempo.series.samplers import Walk
-from cotempo.series.tasks import Denoising, Filling, first_guess
-from cotempo.series.ties import Ties
-from cotempo.series.training import Material, train
+from cotempo.series.filling.factor_models import FactorModels
+from cotempo.series.filling.masking import MaskDraws, draw_masks, hidden
+from cotempo.series.nn.backbone import Backbone, top_frequencies
+from cotempo.series.nn.first_guess import first_guess
+from cotempo.series.nn.imputer import Imputer
+from cotempo.series.nn.layers import _attend
+from cotempo.series.nn.losses import Denoising, Filling
+from cotempo.series.nn.noise import NoiseSchedule
+from cotempo.series.nn.parameters import NetworkState, Schedule, narrow, views, widen
+from cotempo.series.nn.samplers import Sampler
+from cotempo.series.nn.training import TrainingWindows, train
 
 
-def make_material(features: int, count: int, seed: int) -> Material:
+def make_material(features: int, count: int, seed: int) -> TrainingWindows:
     stream = np.random.default_rng(seed)
     windows = stream.normal(size=(count, 8, features)).cumsum(axis=1) * 0.2
     mask = stream.random(windows.shape) < 0.8
-    return Material(windows, mask, Ties.none(features), np.arange(features) < 2)
+    return TrainingWindows(windows, mask, FactorModels.none(features), np.arange(features) < 2)
 
 
 @pytest.mark.parametrize(("precision", "tolerance"), [("float64", 1e-9), ("float32", 1e-5)])
-@pytest.mark.parametrize("task", [Filling(Imputer(8, 8, 2, 2)), Denoising(Backbone(8, 8, 1, 1, 2), Noise(20))])
+@pytest.mark.parametrize("task", [Filling(Imputer(8, 8, 2, 2)), Denoising(Backbone(8, 8, 1, 1, 2), NoiseSchedule(20))])
 def test_stacked_equals_separate(task, precision, tolerance):
     """Weights in float64; in float32 losses, as Adam makes whole steps of gradients that are zero but for rounding."""
-    materials = [make_material(3, 12, 0), make_material(5, 20, 1), make_material(2, 9, 2)]
+    datasets = [make_material(3, 12, 0), make_material(5, 20, 1), make_material(2, 9, 2)]
     rngs = [Rng(0, str(k)) for k in range(3)]
-    leaves = [task.leaves(material.features) for material in materials]
-    fresh = [Learned.fresh(own, rng("i"), precision) for own, rng in zip(leaves, rngs, strict=True)]
+    specs = [task.specs(dataset.features) for dataset in datasets]
+    fresh = [NetworkState.fresh(own, rng("i"), precision) for own, rng in zip(specs, rngs, strict=True)]
     schedule = Schedule(batch=6, warm=1, horizon=8)
-    together, losses = train(task, fresh, materials, 8, schedule, rngs)
-    for k, (learned, material, rng) in enumerate(zip(fresh, materials, rngs, strict=True)):
-        (alone,), (loss,) = train(task, [learned], [material], 8, schedule, [rng])
+    together, losses = train(task, fresh, datasets, 8, schedule, rngs)
+    for k, (learned, dataset, rng) in enumerate(zip(fresh, datasets, rngs, strict=True)):
+        (alone,), (loss,) = train(task, [learned], [dataset], 8, schedule, [rng])
         assert losses[k] == pytest.approx(loss, abs=tolerance)
         if precision == "float64":
             np.testing.assert_allclose(together[k].weights, alone.weights, atol=tolerance)
@@ -50,9 +50,9 @@ def test_stacked_equals_separate(task, precision, tolerance):
 
 
 def test_padding_is_undone():
-    leaves, wide = Backbone(8, 8).leaves(2), Backbone(8, 8).leaves(5)
-    flat = Learned.fresh(leaves, Rng(0)("x"), "float64").weights
-    assert np.array_equal(narrow(widen(flat, leaves, wide), leaves, wide), flat)
+    specs, wide = Backbone(8, 8).specs(2), Backbone(8, 8).specs(5)
+    flat = NetworkState.fresh(specs, Rng(0)("x"), "float64").weights
+    assert np.array_equal(narrow(widen(flat, specs, wide), specs, wide), flat)
 
 
 @pytest.mark.parametrize("masked", [False, True])
@@ -64,18 +64,18 @@ def test_attention_written_out_is_the_library_s(masked):
 
 def test_an_untrained_imputer_is_its_guess():
     imputer = Imputer(6, 8, 1, 2)
-    weights = torch.tensor(Learned.fresh(imputer.leaves(2), Rng(0)("x"), "float64").weights[None])
+    weights = torch.tensor(NetworkState.fresh(imputer.specs(2), Rng(0)("x"), "float64").weights[None])
     values = torch.randn(1, 3, 6, 2, dtype=torch.float64)
     seen = torch.rand(1, 3, 6, 2) < 0.6
     given = first_guess(torch.where(seen, values, 0.0), seen, torch.zeros(1, 2, dtype=torch.float64))
-    filled = imputer(views(weights, imputer.leaves(2)), given, torch.ones(1, 2, dtype=torch.float64))
+    filled = imputer(views(weights, imputer.specs(2)), given, torch.ones(1, 2, dtype=torch.float64))
     torch.testing.assert_close(filled, given.guess)
 
 
 def test_levels_beyond_those_learned_from_change_nothing():
     imputer = Imputer(6, 8, 1, 2)
-    leaves = imputer.leaves(2)
-    weights = views(torch.randn(1, sum(leaf.size for leaf in leaves.values()), dtype=torch.float64), leaves)
+    specs = imputer.specs(2)
+    weights = views(torch.randn(1, sum(leaf.size for leaf in specs.values()), dtype=torch.float64), specs)
     values, spread = torch.rand(1, 3, 6, 2, dtype=torch.float64), torch.ones(1, 2, dtype=torch.float64)
     seen = torch.rand(1, 3, 6, 2) < 0.6
     corrections = []
@@ -90,7 +90,7 @@ def test_levels_beyond_those_learned_from_change_nothing():
 
 def test_only_seen_cells_are_hidden_and_about_as_many_as_said():
     generator = torch.Generator().manual_seed(0)
-    chances = Chances(**draw_chances(generator, (1, 2000), 24, 3, 4, torch.float32))
+    chances = MaskDraws(**draw_masks(generator, (1, 2000), 24, 3, 4, torch.float32))
     exists = torch.tensor([[True, True, True, False]])
     seen = (torch.rand(1, 2000, 24, 4, generator=generator) < 0.7) & exists[:, None, None]
     found = hidden(chances, seen, exists & torch.tensor([True, False, False, False]), exists)
@@ -101,7 +101,7 @@ def test_only_seen_cells_are_hidden_and_about_as_many_as_said():
 
 
 def test_the_schedule_of_noise():
-    noise = Noise(100)
+    noise = NoiseSchedule(100)
     assert noise.kept[0] > 0.99
     assert noise.kept[-1] < 1e-3
     assert (noise.kept.diff() < 0).all()
@@ -114,7 +114,7 @@ def test_the_schedule_of_noise():
 @pytest.mark.parametrize("kind", ["ddpm", "ddim", "dpm"])
 def test_samplers_find_a_normal_law(kind):
     """With the exact denoiser of N(2, 0.5^2) every sampler must return that law."""
-    noise, mean, deviation = Noise(200), 2.0, 0.5
+    noise, mean, deviation = NoiseSchedule(200), 2.0, 0.5
 
     def denoise(x, time):
         kept = float(noise.kept[time])
@@ -123,14 +123,14 @@ def test_samplers_find_a_normal_law(kind):
 
     generator = torch.Generator().manual_seed(0)
     start = torch.randn(1, 4000, 1, 1, generator=generator, dtype=torch.float64)
-    drawn = Walk(noise, kind, 50).sample(denoise, start, generator)
+    drawn = Sampler(noise, kind, 50).sample(denoise, start, generator)
     assert float(drawn.mean()) == pytest.approx(mean, abs=0.05)
     assert float(drawn.std()) == pytest.approx(deviation, rel=0.1)
 
 
 def test_infill_keeps_what_was_measured_and_follows_it():
     """Two cells that correlate: given the first, draws of the second follow the conditional law."""
-    noise, covariance = Noise(200), torch.tensor([[1.0, 0.8], [0.8, 1.0]], dtype=torch.float64)
+    noise, covariance = NoiseSchedule(200), torch.tensor([[1.0, 0.8], [0.8, 1.0]], dtype=torch.float64)
 
     def denoise(x, time):
         kept = float(noise.kept[time])
@@ -142,14 +142,18 @@ def test_infill_keeps_what_was_measured_and_follows_it():
     guess[:, :, 0] = 1.0
     seen = torch.zeros(1, 2000, 2, 1, dtype=torch.bool)
     seen[:, :, 0] = True
-    drawn = Walk(noise, "ddpm").infill(denoise, guess, seen, generator, start=1.0)
+    drawn = Sampler(noise, "ddpm").infill(denoise, guess, seen, generator, start=1.0)
     assert (drawn[:, :, 0] == 1.0).all()
     assert 0.5 < float(drawn[0, :, 1].mean()) < 0.9
 
 
 def test_guided_draws_follow_what_was_measured():
     """Two cells that correlate, as above, in [-1, 1]; and how many steps are taken, as published."""
-    noise, covariance, calls = Noise(100), 0.04 * torch.tensor([[1.0, 0.9], [0.9, 1.0]], dtype=torch.float64), []
+    noise, covariance, calls = (
+        NoiseSchedule(100),
+        0.04 * torch.tensor([[1.0, 0.9], [0.9, 1.0]], dtype=torch.float64),
+        [],
+    )
 
     def denoise(x, time):
         calls.append(time)
@@ -159,7 +163,7 @@ def test_guided_draws_follow_what_was_measured():
 
     guess, seen = (torch.zeros(1, 2000, 2, 1, dtype=kind) for kind in (torch.float64, torch.bool))
     guess[:, :, 0], seen[:, :, 0] = 0.3, True
-    drawn = Walk(noise, "ddpm", 100, 0.05).infill(denoise, guess, seen, torch.Generator().manual_seed(0), start=1.0)
+    drawn = Sampler(noise, "ddpm", 100, 0.05).infill(denoise, guess, seen, torch.Generator().manual_seed(0), start=1.0)
     assert (drawn[:, :, 0] == 0.3).all()
     assert 0.2 < float(drawn[0, :, 1].mean()) < 0.35
     assert [calls.count(time) for time in (95, 80, 50, 5, 2, 0)] == [4, 3, 2, 2, 1, 1]
@@ -168,10 +172,12 @@ def test_guided_draws_follow_what_was_measured():
 def test_guided_draws_stay_in_the_range_learned_from():
     guess, seen = torch.zeros(1, 4, 3, 1), torch.zeros(1, 4, 3, 1, dtype=torch.bool)
     generator = torch.Generator().manual_seed(0)
-    drawn = Walk(Noise(20), "ddpm", 20, 0.05).infill(lambda x, time: x * 0 + 5.0, guess, seen, generator, start=1.0)
+    drawn = Sampler(NoiseSchedule(20), "ddpm", 20, 0.05).infill(
+        lambda x, time: x * 0 + 5.0, guess, seen, generator, start=1.0
+    )
     assert (drawn == 1.0).all()
 
 
 def test_the_strongest_season_of_a_wave_is_the_wave():
     wave = torch.sin(2 * math.pi * 3 * torch.arange(24.0) / 24)[None, None, :, None]
-    torch.testing.assert_close(strongest(wave + 5), wave, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(top_frequencies(wave + 5), wave, atol=1e-5, rtol=1e-5)

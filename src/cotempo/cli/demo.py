@@ -41,7 +41,7 @@ def series(progress: bool | None) -> Demo:
     few = {name: clients[name].select(np.arange(160)) for name in owners}
     method = ct.FedTDD(
         common=common, window=12, width=16, imputer_width=32, imputer_layers=2, pretrain_steps=300, start_steps=60,
-        imputer_steps=60, first_steps=60, later_steps=20, last_steps=20, batch=32, diffusion_steps=100,
+        corrector_steps=60, first_steps=60, later_steps=20, last_steps=20, batch=32, diffusion_steps=100,
         sampler_steps=10,
     )  # fmt: skip
     fitted = method.fit(few, public=shared, seed=0, progress=progress)

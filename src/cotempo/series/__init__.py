@@ -3,10 +3,8 @@
 from cotempo.series.diffusion import SeriesDiffusion
 from cotempo.series.fedmoments import FedMoments, FittedMoments
 from cotempo.series.fedtdd import FedTDD
-from cotempo.series.fitted import FittedFedTDD
-from cotempo.series.imputed import Imputed
-from cotempo.series.interpolation import carry_forward, interpolate
-from cotempo.series.owner import SeriesModel
+from cotempo.series.filling.interpolation import carry_forward, interpolate
+from cotempo.series.fitted import FittedFedTDD, Imputed, SeriesModel
 from cotempo.series.seriesmoments import MomentsModel, SeriesMoments
 
 __all__ = [

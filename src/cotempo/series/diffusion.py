@@ -1,4 +1,4 @@
-"""SeriesDiffusion: one owner's series, filled and generated without anybody else."""
+"""SeriesDiffusion: impute and generate the series of a single owner."""
 
 from __future__ import annotations
 
@@ -7,46 +7,40 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from cotempo.data import Series, read_series
-from cotempo.errors import DataError, ParameterError, Problem
+from cotempo.errors import DataError, Problem
 from cotempo.federation import Rng
-from cotempo.series.calibration import calibrate
-from cotempo.series.corrected import Corrected, passes, train_imputers
-from cotempo.series.filling import Filler, Networks, Tied
-from cotempo.series.gates import prove, take_best
-from cotempo.series.learned import Learned
-from cotempo.series.owner import SeriesModel
-from cotempo.series.roughness import find_errors, roughen
+from cotempo.series.filling.calibration import calibrate
+from cotempo.series.filling.corrected import CorrectedStage, passes, train_imputers
+from cotempo.series.filling.factor_models import FactorModels
+from cotempo.series.filling.gates import prove, take_best
+from cotempo.series.filling.residual_noise import add_imputation_errors, imputation_errors
+from cotempo.series.filling.stages import FactorStage, Filler, NetworkStage
+from cotempo.series.fitted import SeriesModel
+from cotempo.series.moments.windowed import learn, usual_window
+from cotempo.series.nn.parameters import NetworkState
 from cotempo.series.scale import Scale
 from cotempo.series.season import find_season
-from cotempo.series.settings import Sizes
-from cotempo.series.ties import Ties
-from cotempo.series.windowed import learn, usual_window
-from cotempo.series.windows import Rows, need_rows, windows_of
-from cotempo.settings import explain
+from cotempo.series.settings import SeriesSettings
+from cotempo.series.windows import SeriesRows, need_rows, windows_of
 
-HELD, LEAST, MOST = 2000, 0.05, 0.2
+HELD_ROWS, LEAST_HELD, MOST_HELD = 2000, 0.05, 0.2
 
 
-class SeriesDiffusion(Sizes):
+class SeriesDiffusion(SeriesSettings):
     """Fill and generate one owner's series.
 
     Gaps are filled by a Gaussian process of window moments (`SeriesMoments`), in seconds. Two networks are trained: an
-    imputer that goes beyond it where it can, and a diffusion model of windows with a trend, a season and a rest
-    (Diffusion-TS). Missing values in the training data are fine, and so are many short
-    sequences; where all are shorter than the window, the longest is the window. About 2,000 rows, at most a fifth, are
-    set apart: the end of long pieces, whole ones of short. On them the imputer's training is stopped, every stage of
-    filling must prove that it is better than the one before, and intervals are calibrated.
+    imputer that goes beyond it where it can, and a diffusion model of windows with a trend, a season and a residual
+    (Diffusion-TS). Missing values in the training data are fine, and so are many short sequences; where all are shorter
+    than the window, the longest is the window. About 2,000 rows, at most a fifth, are held out. On them the imputer's
+    training is stopped, every stage of filling must prove better than the one before, and intervals are calibrated.
 
-    Parameters
+    References
     ----------
-    imputer_steps, steps
-        Training steps of the imputer and of the diffusion model, at most: no row is gone through more than about 40
-        times, and the imputer stops when 750 steps brought nothing.
-
-    Other parameters are those of `Sizes`.
+    Yuan and Qiao, "Diffusion-TS: interpretable diffusion for general time series generation", ICLR 2024.
 
     Examples
     --------
@@ -59,52 +53,48 @@ class SeriesDiffusion(Sizes):
     Series(24 rows, 3 sequences, features x0, x1, x2, x3)
     """
 
-    imputer_steps: int = Field(3000, ge=1)
-    steps: int = Field(1500, ge=1)
-
-    def __init__(self, **parameters: Any):
-        try:
-            super().__init__(**parameters)
-        except ValidationError as error:
-            raise ParameterError(explain(error, type(self))) from None
+    imputer_steps: int = Field(
+        3000, ge=1, description="Training steps of the imputer, at most; it stops when 750 steps brought nothing."
+    )
+    steps: int = Field(1500, ge=1, description="Those of the diffusion model; no row is seen more than about 40 times.")
 
     def fit(self, series: Any, *, seed: int = 0) -> SeriesModel:
         """Learn from a table or any dataframe of one client, and return the fitted model."""
         table = as_series(series)
-        rows = Rows.of(table)
+        rows = SeriesRows.of(table)
         need_rows(rows)
         refuse_unseen(table)
-        sizes = self.model_copy(update={"window": min(self.window, max(rows.lengths))})
+        settings = self.model_copy(update={"window": min(self.window, max(rows.lengths))})
         rng, whole = Rng(seed, "series"), Scale.of(rows.values)
 
-        kept, held = rows.split(min(max(HELD / len(rows.values), LEAST), MOST), sizes.window)
-        season = find_season(kept, held, sizes, rng("season"))
+        kept, held = rows.split(min(max(HELD_ROWS / len(rows.values), LEAST_HELD), MOST_HELD), settings.window)
+        season = find_season(kept, held, settings, rng("season"))
         scale = Scale.of(season.remove(rows).values)
         bare = replace(Filler.closed(scale), season=season)
         scaled, unseen = bare.inner(kept), bare.inner(held)
-        ties = Ties.of(scaled, scale)
-        window = usual_window(len(table.features), 4 * sizes.window)
+        factors = FactorModels.of(scaled, scale)
+        window = usual_window(len(table.features), 4 * settings.window)
         moments, _, _ = learn(scaled, window)
-        base = replace(Filler.closed(scale, (Tied(ties), moments), trusted="moments"), season=season)
-        base = take_best(base, held, sizes, rng("base"))
-        correction, own = train_imputers(sizes, base, scaled, unseen, ties, rng)
-        corrected, networks = Corrected(base, ties, correction), Networks(ties, None, own)
-        filler, halves = prove(base.followed_by(corrected, networks), held, sizes, rng("gates"))
+        base = Filler.closed(scale, (FactorStage(factors), moments), trusted="moments")
+        base = take_best(replace(base, season=season), held, settings, rng("base"))
+        correction, own = train_imputers(settings, base, scaled, unseen, factors, rng)
+        corrected, networks = CorrectedStage(base, factors, correction), NetworkStage(factors, None, own)
+        filler, halves = prove(base.followed_by(corrected, networks), held, settings, rng("gates"))
         # What is proven is learned again, from the rows set apart, too.
         latest, _, _ = learn(bare.inner(rows), window)
-        corrected = replace(corrected, base=replace(base, stages=(Tied(ties), latest)))
+        corrected = replace(corrected, base=replace(base, stages=(FactorStage(factors), latest)))
         filler = replace(filler, stages=(corrected, networks))
         missing = np.isnan(rows.values)
-        errors = find_errors(filler, rows, sizes, rng("errors")) if missing.any() else rows.values[:0]
-        filled = roughen(filler.rows(rows, sizes), missing, errors, rng("roughness"))
-        weights = train_backbone(sizes, Rows(whole.apply(filled), rows.lengths), rng)
-        calibration = calibrate(sizes, tuple(zip(halves[::-1], held.halves(), strict=True)), rng("calibration"))
+        errors = imputation_errors(filler, rows, settings, rng("errors")) if missing.any() else rows.values[:0]
+        filled = add_imputation_errors(filler.rows(rows, settings), missing, errors, rng("roughness"))
+        weights = train_backbone(settings, SeriesRows(whole.apply(filled), rows.lengths), rng)
+        calibration = calibrate(settings, tuple(zip(halves[::-1], held.halves(), strict=True)), rng("calibration"))
         order = np.arange(len(table.features))
-        return SeriesModel(sizes, table.features, order, filler, weights, whole, calibration)
+        return SeriesModel(settings, table.features, order, filler, weights, whole, calibration)
 
 
 def as_series(value: Any) -> Series:
-    """A table as it is, or a dataframe of one client read."""
+    """Return a table as it is, or read a dataframe of one client."""
     if isinstance(value, Series):
         return value
     tables = read_series(value)
@@ -121,13 +111,11 @@ def refuse_unseen(table: Series) -> None:
         raise DataError([Problem(must, column=table.features[k]) for k in np.flatnonzero(unseen)])
 
 
-def train_backbone(sizes: SeriesDiffusion, filled: Rows, rng: Rng) -> NDArray[Any]:
+def train_backbone(settings: SeriesDiffusion, filled: SeriesRows, rng: Rng) -> NDArray[Any]:
     """Train a diffusion model on filled rows, scaled."""
-    from cotempo.series.noise import Noise
-    from cotempo.series.tasks import Denoising
-    from cotempo.series.training import Material, train
+    from cotempo.series.nn.training import TrainingWindows, train_one
 
-    task = Denoising(sizes.backbone(), Noise(sizes.diffusion_steps))
-    material, steps = Material.plain(windows_of(filled, sizes.window)), passes(sizes.steps, filled, sizes)
-    learned = Learned.fresh(task.leaves(material.features), rng("backbone"), sizes.precision)
-    return train(task, [learned], [material], steps, sizes.schedule(steps), [rng])[0][0].average
+    task, dataset = settings.denoising(), TrainingWindows.plain(windows_of(filled, settings.window))
+    steps = passes(settings.steps, filled, settings)
+    learned = NetworkState.fresh(task.specs(dataset.features), rng("backbone"), settings.precision)
+    return train_one(task, learned, dataset, steps, settings.schedule(steps), rng)[0].average

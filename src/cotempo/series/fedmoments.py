@@ -1,10 +1,11 @@
 """FedMoments: one Gaussian process for all owners of series, from one round of sums.
 
-centre     clients send counts and sums, and products of steps; only totals are used        (common units, a start)
-moments    clients send sums of window moments; only totals are used       (again, where cells are missing, with
-           the gaps filled by what the totals say)
-choose     clients say how well each prior fills hidden cells; only totals are used
-compare    each client says how well hidden cells are filled alone and together, and calibrates its intervals
+centre     clients send counts and sums, and products of steps: common units, and random walks to start from
+moments    clients send sums of window moments; where cells are missing again, with gaps filled by the totals
+choose     clients send errors of each prior on hidden cells
+compare    each client reports errors on hidden cells alone and together, and calibrates its intervals
+
+Of the first three only totals are used.
 """
 
 from __future__ import annotations
@@ -36,8 +37,9 @@ from cotempo.federation import (
     Spec,
     register,
 )
-from cotempo.series.calibration import Calibration
-from cotempo.series.choosing import (
+from cotempo.series.filling.calibration import Calibration
+from cotempo.series.moments.gaussian import Gaussian
+from cotempo.series.moments.model_choice import (
     PRIORS,
     USUAL,
     calibrate,
@@ -49,24 +51,22 @@ from cotempo.series.choosing import (
     spread_of,
     try_priors,
 )
-from cotempo.series.gaussian import Gaussian
-from cotempo.series.moments import Moments, Units, find_units, sum_units
-from cotempo.series.seriesmoments import MomentsModel
-from cotempo.series.windowed import first_guess, sum_filled, usual_window, windows_of_sweeps
-from cotempo.series.windows import Rows, need_many
+from cotempo.series.moments.moments import Units, WindowMoments, find_units, sum_units
+from cotempo.series.moments.windowed import first_guess, sum_filled, usual_window, windows_of_sweeps
+from cotempo.series.seriesmoments import SWEEPS, WINDOW, MomentsModel
+from cotempo.series.windows import Floats, SeriesRows, need_many
 
-Floats = NDArray[np.float64]
 SUMS = ("centre", "moments", "choose")
 PARTS = "in four fifths of your rows and in all"
 
 
 @dataclass(frozen=True)
 class MomentsState:
-    """What the server keeps: units, and the sums.
+    """The server's state: units, and sums.
 
-    `products` and `counts`, as `Moments.pack` has them, are first of the rows to learn from, then of all rows, and so
-    are `pairs` and `steps` of `sum_units`: what is judged on the rows set apart knows nothing of them but units.
-    `sweep` is how often moments were summed, and `prior` which of `PRIORS` was chosen.
+    `products` and `counts` (as `WindowMoments.pack` returns them) and `pairs` and `steps` (as of `sum_units`) have two
+    parts: of the rows to learn from, which are judged on the others, and of all rows. `sweep` is how often moments were
+    summed, and `prior` which of `PRIORS` was chosen.
     """
 
     features: tuple[str, ...]
@@ -81,28 +81,28 @@ class MomentsState:
     prior: int = USUAL
     errors: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
-    def moments(self, *, trial: bool = False) -> Moments:
-        """The sums over all rows, or over those to learn from."""
+    def moments(self, *, trial: bool = False) -> WindowMoments:
+        """Return the sums over all rows, or over those to learn from."""
         part = 0 if trial else 1
-        return Moments.unpack(self.products[part], self.counts[part])
+        return WindowMoments.unpack(self.products[part], self.counts[part])
 
 
 @dataclass(frozen=True)
-class Prepared:
+class NamedRows:
     """A client's rows, and the names of their features."""
 
-    rows: Rows
+    rows: SeriesRows
     features: tuple[str, ...]
 
     @property
     def seen(self) -> NDArray[np.intp]:
-        """Which features were measured."""
+        """Return which features were measured."""
         return np.flatnonzero(~np.isnan(self.rows.values).all(axis=0))
 
-    def among(self, names: Sequence[str]) -> tuple[Rows, NDArray[np.intp]]:
-        """Rows of the features that were measured, and where these stand among some names."""
+    def among(self, names: Sequence[str]) -> tuple[SeriesRows, NDArray[np.intp]]:
+        """Return rows of the measured features, and their positions among `names`."""
         own = np.array([names.index(self.features[column]) for column in self.seen], dtype=np.intp)
-        return Rows(self.rows.values[:, self.seen], self.rows.lengths), own
+        return SeriesRows(self.rows.values[:, self.seen], self.rows.lengths), own
 
 
 @register()
@@ -111,13 +111,6 @@ class FedMoments(Method):
 
     The federated `SeriesMoments`: sums of window moments add up to those of all clients' rows together. Clients may
     have different features; what two features have to do with each other is learned from the clients that have both.
-
-    Parameters
-    ----------
-    window, sweeps
-        As in `SeriesMoments`.
-    minimum_rows
-        A client with fewer rows is refused, unless it has none: sums of a few rows tell the rows.
 
     Examples
     --------
@@ -132,13 +125,17 @@ class FedMoments(Method):
     State: ClassVar[type] = MomentsState
     Memory: ClassVar[type | None] = Calibration
 
-    window: int | None = Field(None, ge=4)
-    sweeps: int = Field(1, ge=0)
-    minimum_rows: int = Field(20, ge=1)
+    window: int | None = WINDOW
+    sweeps: int = SWEEPS
+    minimum_rows: int = Field(
+        20,
+        ge=1,
+        description="A client with fewer rows is refused, unless it has none: sums would reveal them.",
+    )
 
     @classmethod
     def example(cls) -> tuple[FedMoments, dict[str, Table], None]:
-        """A small case for the contract suite: three clients, one of them with a feature less."""
+        """Return a very small instance: three clients, one of them with a feature less."""
         made, _ = make_series(clients=3, length=40, features=3, missing=0.2, seed=0)
         clients: dict[str, Table] = dict(made)
         last = made["client-2"]
@@ -147,19 +144,19 @@ class FedMoments(Method):
 
     # At a client.
 
-    def prepare(self, table: Table) -> Prepared:
+    def prepare(self, table: Table) -> NamedRows:
         """Cut the pieces, and refuse a few rows."""
         assert isinstance(table, Series)  # `check` saw the schema
-        rows = Rows.of(table)
+        rows = SeriesRows.of(table)
         need_many(rows, self.minimum_rows)
-        return Prepared(rows, table.features)
+        return NamedRows(rows, table.features)
 
-    def begin(self, prepared: Prepared, rng: Rng) -> Calibration:
-        """No intervals yet."""
+    def begin(self, prepared: NamedRows, rng: Rng) -> Calibration:
+        """Start without intervals."""
         return Calibration.none(len(prepared.features))
 
     def answer(
-        self, question: Question, prepared: Prepared, memory: Calibration, rng: Rng
+        self, question: Question, prepared: NamedRows, memory: Calibration, rng: Rng
     ) -> tuple[Message, Calibration | None]:
         """Send sums, or what the process is worth here."""
         if question.phase != "compare":
@@ -169,39 +166,30 @@ class FedMoments(Method):
     # At the server.
 
     def check(self, roster: Roster) -> None:
-        """Clients may have different features, but the same unit of time."""
-        problems = [
-            Problem(f"the table must hold series, it holds {schema.kind}", client=name)
-            for name, schema in roster.schemas.items()
-            if schema.kind != self.kind
-        ]
-        units = sorted({str(schema.unit) for schema in roster.schemas.values()})
-        if len(units) > 1:
-            problems.append(Problem(f"the unit of time must be the same at all clients, it is one of {units}"))
-        if problems:
-            raise SchemaError(problems)
+        """Require the same unit of time of all clients; features may differ."""
+        check_series(roster)
 
     def open(self, roster: Roster, public: Table | None, rng: Rng) -> MomentsState:
-        """The features are those any client has."""
+        """Start with the features that any client has."""
         names = tuple(dict.fromkeys(column for name in roster.names for column in roster.schemas[name].columns))
         count = len(names)
         units = Units(np.zeros(count), np.ones(count))
         return MomentsState(names, "centre", units, np.zeros((2, count, count)), np.zeros((2, count, count)))
 
     def ask(self, state: MomentsState, cohort: Sequence[str], rng: Rng) -> Ask | None:
-        """One round of a few steps."""
+        """Ask for the next sums; all are one round."""
         if state.phase == "finished":
             return None
-        told: dict[str, Any] = {"features": json.dumps(state.features)}
+        sent: dict[str, Any] = {"features": json.dumps(state.features)}
         if state.phase != "centre":
-            told |= {"centre": state.units.centre, "step": state.units.step}
+            sent |= {"centre": state.units.centre, "step": state.units.step}
         if state.phase == "moments":
-            told |= {"pairs": state.pairs, "steps": state.steps, "window": self._windows(state)[state.sweep]}
+            sent |= {"pairs": state.pairs, "steps": state.steps, "window": self._windows(state)[state.sweep]}
         if state.sweep:
-            told |= {"products": state.products, "counts": state.counts}
+            sent |= {"products": state.products, "counts": state.counts}
         if state.phase == "compare":
-            told["prior"] = state.prior
-        return Ask(state.phase, cohort, Message(told), ends_round=state.phase == "compare")
+            sent["prior"] = state.prior
+        return Ask(state.phase, cohort, Message(sent), ends_round=state.phase == "compare")
 
     def absorb(
         self, state: MomentsState, answers: Answers, public: Table | None, rng: Rng
@@ -232,59 +220,43 @@ class FedMoments(Method):
         return windows_of_sweeps(window, self.sweeps if state.incomplete else 0)
 
     def expects(self, state: MomentsState, phase: str) -> Expect:
-        """Everything but what a client says of its own gain is needed only as a sum."""
+        """Expect sums; only a client's own gain is needed by itself."""
         count = len(state.features)
+
+        def counts(shape: tuple[int, ...], about: str) -> Spec:
+            return Spec(shape, low=0, high=1e12, description=about)
+
         if phase == "centre":
-            return Expect(
-                {
-                    "counts": Spec((count,), low=0, high=1e12, description="how many values you have of each feature"),
-                    "sums": Spec((count,), description="their sums"),
-                    "pairs": Spec(
-                        (2, count, count), low=0, high=1e12, description=f"how often two features moved {PARTS}"
-                    ),
-                    "steps": Spec((2, count, count), description="sums of products of these moves"),
-                    "incomplete": Spec((), "float", 0, 1, description="whether any of your cells is missing"),
-                },
-                sums=True,
-            )
-        if phase == "moments":
+            fields = {
+                "counts": counts((count,), "how many values you have of each feature"),
+                "sums": Spec((count,), description="their sums"),
+                "pairs": counts((2, count, count), f"how often two features moved {PARTS}"),
+                "steps": Spec((2, count, count), description="sums of products of these moves"),
+                "incomplete": Spec((), "float", 0, 1, description="whether any of your cells is missing"),
+            }
+        elif phase == "moments":
             side = count * self._windows(state)[min(state.sweep, len(self._windows(state)) - 1)]
             about = f"sums over windows of products of two features at each two distances in time, {PARTS}"
-            counted = f"how many windows have both of two features, {PARTS}"
-            return Expect(
-                {
-                    "products": Spec((2, side * (side + 1) // 2), description=about),
-                    "counts": Spec((2, count, count), low=0, high=1e12, description=counted),
-                },
-                sums=True,
-            )
-        if phase == "choose":
-            about = "sums of errors on measured cells hidden for the purpose, for each way of learning and kind of gap"
-            return Expect(
-                {
-                    "errors": Spec((len(PRIORS), 3), low=0, description=about),
-                    "cells": Spec((3,), low=0, high=1e12, description="how many cells were hidden"),
-                },
-                sums=True,
-            )
-        error = "mean absolute error on measured cells hidden for the purpose, in deviations,"
-        return Expect(
-            {
-                "alone": Spec((), "float", low=0, description=f"{error} of what you can do by yourself"),
-                "together": Spec((), "float", low=0, description=f"{error} with what was learned together"),
-                "cells": Spec((), "int", low=0, description="how many cells were hidden"),
+            fields = {
+                "products": Spec((2, side * (side + 1) // 2), description=about),
+                "counts": counts((2, count, count), f"how many windows have both of two features, {PARTS}"),
             }
-        )
+        elif phase == "choose":
+            about = "sums of errors on measured cells hidden for the purpose, for each way of learning and kind of gap"
+            fields = {
+                "errors": Spec((len(PRIORS), 3), low=0, description=about),
+                "cells": counts((3,), "how many cells were hidden"),
+            }
+        else:
+            return expect_errors("in deviations", "how many cells were hidden")
+        return Expect(fields, sums=True)
 
     def benefit(self, state: MomentsState) -> Mapping[str, Benefit]:
-        """Error of filling hidden cells, alone and together."""
-        return {
-            name: Benefit("error of filling hidden cells", alone, together, higher_is_better=False)
-            for name, (alone, together) in state.errors.items()
-        }
+        """Compare the error of filling hidden cells, alone and together."""
+        return compare_errors(state.errors)
 
     def result(self, outcome: Outcome) -> FittedMoments:
-        """One process, for all features and for those of each client."""
+        """Return one process, for all features and for those of each client."""
         return FittedMoments(outcome)
 
 
@@ -292,7 +264,7 @@ class FittedMoments(Fitted):
     """What FedMoments found: ``fitted[client]`` fills, samples and forecasts that client's series."""
 
     def __getitem__(self, client: str) -> MomentsModel:
-        """The process of one client's features, with its calibration where that is in this process."""
+        """Return the process of one client's features, with its calibration if its memory is here."""
         super().__getitem__(client)
         found = self.outcome.memories.get(client)
         names = self.outcome.schemas[client].columns
@@ -302,7 +274,7 @@ class FittedMoments(Fitted):
 
     @property
     def model(self) -> MomentsModel:
-        """The process of all features."""
+        """Return the process of all features."""
         return self._model(self.state.features, Calibration.none(len(self.state.features)))
 
     def _model(self, names: Sequence[str], calibration: Calibration) -> MomentsModel:
@@ -314,31 +286,68 @@ class FittedMoments(Fitted):
         return MomentsModel(tuple(names), order, state.units.take(columns), process, calibration, len(moments.products))
 
 
-def contribute(phase: str, told: Message, prepared: Prepared) -> Message:
-    """What a client adds to the totals."""
-    names = json.loads(told["features"])
+def check_series(roster: Roster, common: Sequence[str] = ()) -> None:
+    """Raise `SchemaError` unless all tables hold series with the common features and the same unit of time."""
+    problems = []
+    for name in roster.names:
+        schema = roster.schemas[name]
+        if schema.kind != "series":
+            problems.append(Problem(f"the table must hold series, got {schema.kind}", client=name))
+            continue
+        must = "every client must have this common feature; a column of missing values will do"
+        problems += [Problem(must, client=name, column=column) for column in common if column not in schema.columns]
+        if schema.unit != roster.schema.unit:
+            must = f"the unit of time must be {roster.schema.unit!r} as at {roster.names[0]}, got {schema.unit!r}"
+            problems.append(Problem(must, client=name))
+    if problems:
+        raise SchemaError(problems)
+
+
+def expect_errors(units: str, cells: str) -> Expect:
+    """Expect a client's errors on hidden cells, alone and together."""
+    error = f"mean absolute error on measured cells hidden for the purpose, {units},"
+    return Expect(
+        {
+            "alone": Spec((), "float", low=0, description=f"{error} of what you can do by yourself"),
+            "together": Spec((), "float", low=0, description=f"{error} with what was learned together"),
+            "cells": Spec((), "int", low=0, description=cells),
+        }
+    )
+
+
+def compare_errors(errors: Mapping[str, tuple[float, float]]) -> Mapping[str, Benefit]:
+    """Return what joining brought each client."""
+    return {
+        name: Benefit("error of filling hidden cells", alone, together, higher_is_better=False)
+        for name, (alone, together) in errors.items()
+    }
+
+
+def contribute(phase: str, sent: Message, prepared: NamedRows) -> Message:
+    """Return what a client adds to the totals."""
+    names = json.loads(sent["features"])
     rows, own = prepared.among(names)
     if phase == "centre":
         return Message(_centre(rows, own, len(names)))
-    units = Units(told["centre"], told["step"]).take(own)
+    units = Units(sent["centre"], sent["step"]).take(own)
     kept, held = (units.rows(part) for part in split(rows))
     if phase == "moments":
-        return Message(_sums(kept, held, told, units, own, len(names)))
-    return Message(try_priors(Moments.unpack(told["products"][0], told["counts"][0]).take(own), held))
+        return Message(_sums(kept, held, sent, units, own, len(names)))
+    return Message(try_priors(WindowMoments.unpack(sent["products"][0], sent["counts"][0]).take(own), held))
 
 
-def _compare(told: Message, prepared: Prepared, sweeps: int) -> tuple[Message, Calibration]:
+def _compare(sent: Message, prepared: NamedRows, sweeps: int) -> tuple[Message, Calibration]:
     """Fill hidden cells alone and together, and calibrate."""
-    rows, own = prepared.among(json.loads(told["features"]))
-    units, (kept, held) = Units(told["centre"], told["step"]).take(own), split(rows)
+    rows, own = prepared.among(json.loads(sent["features"]))
+    units, (kept, held) = Units(sent["centre"], sent["step"]).take(own), split(rows)
     held = units.rows(held)
-    first, ends = Moments.unpack(told["products"][0], told["counts"][0]).take(own), shorten(held)
+    first, ends = WindowMoments.unpack(sent["products"][0], sent["counts"][0]).take(own), shorten(held)
     targets = [mask & ~np.isnan(ends.values) for mask in hidings(ends)] if len(ends.values) else []
     cells = int(sum(target.sum() for target in targets))
     nothing = Message({"alone": 0.0, "together": 0.0, "cells": 0})
     if not cells:
         return nothing, Calibration.none(len(prepared.features))
-    model = Gaussian.of(first, PRIORS[told["prior"]])
+    model = Gaussian.of(first, PRIORS[sent["prior"]])
     calibration = calibrate(model, units, held, len(first.products)).embed(prepared.seen, len(prepared.features))
     if not len(kept.values):
         return nothing, calibration
@@ -351,25 +360,27 @@ def _compare(told: Message, prepared: Prepared, sweeps: int) -> tuple[Message, C
     return Message({"alone": errors[0], "together": errors[1], "cells": cells}), calibration
 
 
-def _centre(rows: Rows, own: NDArray[np.intp], count: int) -> dict[str, Any]:
-    """Sums for units and first guesses, among all features."""
-    wide = Rows(np.full((len(rows.values), count), np.nan), rows.lengths)
+def _centre(rows: SeriesRows, own: NDArray[np.intp], count: int) -> dict[str, Any]:
+    """Return the sums for units and for random walks, among all features."""
+    wide = SeriesRows(np.full((len(rows.values), count), np.nan), rows.lengths)
     wide.values[:, own] = rows.values
     first, whole = (sum_units(part) for part in (split(wide)[0], wide))
     both = {name: np.stack([first[name], whole[name]]) for name in ("pairs", "steps")}
     return {**whole, **both, "incomplete": float(np.isnan(rows.values).any())}
 
 
-def _sums(kept: Rows, held: Rows, told: Message, units: Units, own: NDArray[np.intp], count: int) -> dict[str, Floats]:
-    """Moments of the rows to learn from and of all rows, gaps as the totals so far of either fill them."""
-    models, window = [], told["window"]
-    parts = [Moments.none(window, count)] * 2
+def _sums(
+    kept: SeriesRows, held: SeriesRows, sent: Message, units: Units, own: NDArray[np.intp], count: int
+) -> dict[str, Floats]:
+    """Return moments of the rows to learn from and of all rows, gaps filled by the totals so far of either."""
+    models, window = [], sent["window"]
+    parts = [WindowMoments.none(window, count)] * 2
     for part in range(2 if len(own) else 0):
-        if "products" in told:
-            pooled = Moments.unpack(told["products"][part], told["counts"][part])
+        if "products" in sent:
+            pooled = WindowMoments.unpack(sent["products"][part], sent["counts"][part])
             models.append(Gaussian.of(pooled.take(own), PRIORS[USUAL]))
         else:
-            models.append(first_guess(units, *(told[name][part][np.ix_(own, own)] for name in ("pairs", "steps"))))
+            models.append(first_guess(units, *(sent[name][part][np.ix_(own, own)] for name in ("pairs", "steps"))))
     if models:
         first = models[0].expect(kept, window)
         again = models[1].expect(kept, window) if np.isnan(kept.values).any() else first

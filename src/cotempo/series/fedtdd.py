@@ -1,26 +1,27 @@
-"""FedTDD: owners of misaligned series fill and generate together; sums and, if asked for, synthetic windows leave them.
+"""FedTDD: owners of misaligned series impute and generate together; the printed loop, from top to bottom.
 
-`FedTDD.plan` is the paper's Algorithm 1, line by line; `absorb` is the coordinator's part of it and
-`cotempo.series.client` the clients'.
+`FedTDD.plan` has the lines of the paper's Algorithm 1. `DiffusionDistiller.train` is lines 1 and 16; `receive`,
+`impute`, `train_local_imputers` and `share` are the clients' lines 4 to 10, and `FedTDD.expand` is lines 12 to 15. Our
+default differs by another `Distiller`, in `cotempo.series.fedtdd_conditional`.
 
-References
-----------
-"Federated time series generation on feature and temporally misaligned data", the FedTDD paper.
+In the paper's words, the global *distiller* D models the common features at the coordinator, and a *local imputer* U is
+a client's diffusion model of all its features. Our default also has *correctors*, networks that correct a filling.
 """
 
 from __future__ import annotations
 
-import json
+import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from cotempo.data import Series, Table, make_series
-from cotempo.errors import ParameterError
+from cotempo.errors import DataError, ParameterError, Problem
 from cotempo.federation import (
     Answers,
     Ask,
@@ -33,36 +34,57 @@ from cotempo.federation import (
     Question,
     Rng,
     Roster,
+    Spec,
     register,
 )
-from cotempo.series import client, crossing, distiller, owned
-from cotempo.series.fedmoments import SUMS, FedMoments, MomentsState, Prepared, contribute
+from cotempo.series.fedmoments import (
+    SUMS,
+    FedMoments,
+    MomentsState,
+    NamedRows,
+    check_series,
+    compare_errors,
+    contribute,
+    expect_errors,
+)
+from cotempo.series.filling.calibration import Calibration, calibrate
+from cotempo.series.filling.factor_models import FactorModels
+from cotempo.series.filling.gaps import KINDS
+from cotempo.series.filling.interpolation import interpolate_rows
+from cotempo.series.filling.residual_noise import add_imputation_errors, imputation_errors
+from cotempo.series.filling.stages import Fills, TeacherWeights
 from cotempo.series.fitted import FittedFedTDD
-from cotempo.series.learned import Learned
-from cotempo.series.owned import ClientMemory, Owned
+from cotempo.series.moments.windowed import MomentsStage, usual_window
+from cotempo.series.nn.parameters import NetworkState, ParameterSpecs, Schedule, widen
+from cotempo.series.release import release
 from cotempo.series.scale import Scale
-from cotempo.series.settings import Sizes
-from cotempo.series.ties import Ties
-from cotempo.series.windowed import usual_window
-from cotempo.series.windows import Rows
+from cotempo.series.settings import SeriesSettings
+from cotempo.series.windows import Cover, Floats, SeriesRows, need_many, need_rows, windows_of
+
+if TYPE_CHECKING:
+    from cotempo.series.nn.training import TrainingWindows
+
+Reply = tuple[Message, "ClientMemory | None"]
+Calibrated = Sequence[tuple[Fills, SeriesRows]]
+HELD_OUT, EVERY = 0.2, 3
 
 
 @dataclass(frozen=True)
 class FedTDDState:
-    """What the coordinator keeps.
+    """The coordinator's state.
 
-    `distiller` goes on learning, `best` is its best so far, which clients are told, `tokens` the imputer that knows no
-    feature by name, and `start` where clients' diffusion models start. `bank` holds the synthetic windows that clients
-    released, `place` is how much of the plan is done, and `informed` are the clients that were told what `best` is now;
-    the rest is what clients said of themselves.
+    `distiller` goes on learning and `best` is its best so far, which clients receive; `tokens` is the token imputer,
+    and `start` the initial weights of local imputers. `bank` holds the synthetic windows that clients released, `place`
+    is how much of the plan is done, and `informed` are the clients that received the present `best`; the rest is what
+    clients reported.
     """
 
     scale: Scale
-    ties: Ties
-    distiller: Learned
-    best: Learned
-    tokens: Learned
-    start: Learned
+    factors: FactorModels
+    distiller: NetworkState
+    best: NetworkState
+    tokens: NetworkState
+    start: NetworkState
     bank: NDArray[Any]
     moments: MomentsState
     place: int = 0
@@ -74,59 +96,121 @@ class FedTDDState:
 
 
 @dataclass(frozen=True)
+class ClientData:
+    """A client's series, common features first: all rows, those to train on, those held out, and their own scale."""
+
+    rows: SeriesRows
+    trained: SeriesRows
+    held: SeriesRows
+    scale: Scale
+    features: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ClientMemory:
+    """A client's memory.
+
+    `teacher` is what the coordinator sent last; `scale` (for filling), `generator_scale` (for U), `factors` and
+    `moments` (the process of all clients' window moments; none as published) follow from it. `corrector` corrects the
+    filling of the distiller, `corrector_alone` does without it, to compare with, and `local_imputer` is U. `gates` are
+    as of `Filler`, `filled` are the rows with gaps filled, and `errors` as `imputation_errors` returns them.
+    """
+
+    teacher: TeacherWeights | None
+    corrector: NetworkState
+    corrector_alone: NetworkState
+    local_imputer: NetworkState
+    gates: Floats
+    filled: Floats
+    errors: Floats
+    scale: Scale
+    generator_scale: Scale
+    factors: FactorModels
+    calibration: Calibration
+    moments: MomentsStage | None = None
+
+    @property
+    def taught(self) -> TeacherWeights:
+        """Return what the coordinator sent; every client receives it with its first question."""
+        assert self.teacher is not None
+        return self.teacher
+
+
+@dataclass(frozen=True)
 class Line:
-    """One line of the algorithm: what is done, in which round, in how many steps, and whether on all windows."""
+    """One line of the algorithm: a phase, in which round, in how many steps, and whether on all windows."""
 
     phase: str
     round: int
     steps: int = 0
-    whole: bool = False
+    all_windows: bool = False
+
+
+@dataclass(frozen=True)
+class Distiller(ABC):
+    """The model D of the common features: how it is trained, and how clients impute with it.
+
+    `sums_moments` says whether window moments of all clients are summed first, and `public_units` whether local
+    imputers have the units of the public series.
+    """
+
+    method: FedTDD
+    sums_moments: ClassVar[bool] = False
+    public_units: ClassVar[bool] = True
+
+    @abstractmethod
+    def specs(self) -> ParameterSpecs:
+        """Return the parameters of the network."""
+
+    @abstractmethod
+    def train(self, state: FedTDDState, rows: SeriesRows, steps: int, rng: Rng) -> tuple[FedTDDState, Metrics]:
+        """Train on public rows and on what clients released (lines 1 and 16)."""
+
+    def lesson(self, state: FedTDDState) -> dict[str, Any]:
+        """Return what clients receive besides the weights (line 4)."""
+        return {}
+
+    def receive(self, lesson: Message, data: ClientData, memory: ClientMemory) -> ClientMemory:
+        """Remember what else was sent."""
+        return memory
+
+    def choose(self, data: ClientData, memory: ClientMemory, rng: Rng) -> ClientMemory:
+        """Choose how far to trust each imputer, where there are several."""
+        return memory
+
+    @abstractmethod
+    def filler(self, memory: ClientMemory, rng: Rng) -> Fills:
+        """Make what fills a client's gaps (lines 5 to 7)."""
+
+    @abstractmethod
+    def counts(self, missing: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return which cells the local imputer learns: the mask of equations (4) to (6)."""
+
+    @abstractmethod
+    def compare(self, data: ClientData, memory: ClientMemory, rng: Rng) -> tuple[float, float, Calibrated]:
+        """Return errors on hidden cells, alone and together, and fillers with the rows to calibrate them on."""
 
 
 @register("fed-tdd")
-class FedTDD(Sizes, Method):
-    r"""Fill gaps and generate series at many owners who share some features.
+class FedTDD(SeriesSettings, Method):
+    r"""Impute and generate series at many owners who share some features.
+
+    The preset ``paper`` is the printed loop: a diffusion model of the common features (the distiller) imputes them by
+    guided sampling, a client's diffusion model (its local imputer) imputes the others, and the distiller is fine-tuned
+    on public data and on synthetic windows that clients release: in round :math:`r` of :math:`R`
+    :math:`n_r = \lceil \tfrac{r}{R} \alpha L \rceil` of each client with :math:`L` windows, except those too near to
+    real ones.
 
     The preset ``cotempo`` trains two imputers on public data, one of the common features and one of tokens that fills
-    any feature. Clients use them frozen and correct them by an imputer of their own, each where that helps. Clients'
+    any feature. Clients use them frozen and correct them by a network of their own, each where that helps. Clients'
     diffusion models start from one of the public data and learn from filled windows. Nothing is released unless asked
-    for (`alpha`); then some windows are set apart until the last release, so that what a released window tells of those
-    trained on can be measured.
-    The preset ``paper`` is the printed loop: a diffusion model of the common features (the distiller) fills them by
-    guided sampling, and is fine-tuned on public data and what clients release.
+    for (`alpha`); then some windows are set apart until the last release, so that what a released window reveals of
+    those trained on can be measured.
 
-    In round :math:`r` of :math:`R` every client releases :math:`n_r = \lceil \alpha \tfrac{r}{R} L \rceil` synthetic
-    windows of the common features, for its :math:`L` windows; those too near to real ones are withheld.
-
-    Parameters
+    References
     ----------
-    common
-        Names of the features all clients and the public series have.
-    rounds
-        :math:`R`.
-    pretrain_steps, token_steps, start_steps
-        Training steps of the distiller, and of the imputer of tokens and of the model that clients' diffusion models
-        start from (at most as many; 0: none).
-    imputer_steps, first_steps, later_steps, last_steps
-        Training steps of a client's imputer, and of its diffusion model in the first round, in each later one, and at
-        last, when nothing of it will leave any more, on all windows.
-    alpha
-        Share of synthetic windows that clients release in the last round; with 0, the default, none are ever made for
-        release and the distiller is never fine-tuned. The preset ``paper`` has 1.
-    growth
-        How that share comes about: ``"linear"`` with the rounds, ``"constant"`` from the first round on, or ``"none"``,
-        where nothing is released and the distiller is fine-tuned on public windows only.
-    rough
-        Whether diffusion models learn from fillings with errors added, drawn from those of measurements hidden for the
-        purpose: a filling by itself is smoother than what it stands for.
-    guidance
-        Size of the steps of guided sampling (preset ``paper``).
-    minimum_rows
-        As in `FedMoments`, for the rows that imputers are trained on; the preset ``paper`` sums nothing.
-    chunk
-        Training steps between checkpoints.
-
-    Other parameters are those of `Sizes`.
+    "Federated time series generation on feature and temporally misaligned data", the FedTDD paper.
+    Yuan and Qiao, "Diffusion-TS: interpretable diffusion for general time series generation", ICLR 2024.
 
     Examples
     --------
@@ -137,113 +221,132 @@ class FedTDD(Sizes, Method):
     """
 
     kind: ClassVar[str] = "series"
-    phases: ClassVar[tuple[str, ...]] = ("join", *SUMS, "distil", "imputer", "fill", "learn", "share", "score")
+    phases: ClassVar[tuple[str, ...]] = ("join", *SUMS, "distil", "correct", "impute", "train", "share", "score")
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "cotempo": {},
         "paper": {
-            "rounds": 5, "pretrain_steps": 10_000, "token_steps": 0, "start_steps": 0, "imputer_steps": 0,
-            "first_steps": 7500, "later_steps": 5000, "last_steps": 0, "alpha": 1.0, "rough": False, "rate": 8e-4,
-            "sampler": "ddpm", "warm_start": 1.0,
+            "distiller": "diffusion", "rounds": 5, "pretrain_steps": 10_000, "token_steps": 0, "start_steps": 0,
+            "corrector_steps": 0, "first_steps": 7500, "later_steps": 5000, "last_steps": 0, "alpha": 1.0,
+            "rough": False, "rate": 8e-4, "sampler": "ddpm", "warm_start": 1.0,
         },
     }  # fmt: skip
     State: ClassVar[type] = FedTDDState
     Memory: ClassVar[type | None] = ClientMemory
 
-    common: tuple[str, ...] = Field(min_length=1)
-    rounds: int = Field(2, ge=1)
-    pretrain_steps: int = Field(10_000, ge=1)
-    token_steps: int = Field(4000, ge=0)
-    start_steps: int = Field(2000, ge=0)
-    imputer_steps: int = Field(600, ge=0)
-    first_steps: int = Field(1000, ge=1)
-    later_steps: int = Field(500, ge=0)
-    last_steps: int = Field(500, ge=0)
-    alpha: float = Field(0.0, ge=0, le=1)
-    growth: Literal["linear", "constant", "none"] = "linear"
-    rough: bool = True
-    guidance: float = Field(0.05, ge=0)
-    minimum_rows: int = Field(20, ge=1)
-    chunk: int = Field(250, ge=1)
+    common: tuple[str, ...] = Field(min_length=1, description="Features that all clients and the public series have.")
+    distiller: Literal["diffusion", "conditional"] = Field(
+        "conditional", description="The paper's diffusion model, or imputers trained on hidden cells."
+    )
+    rounds: int = Field(2, ge=1, description="Rounds :math:`R`.")
+    pretrain_steps: int = Field(10_000, ge=1, description="Training steps of the distiller.")
+    token_steps: int = Field(4000, ge=0, description="Those of the token imputer, at most as many; 0: none.")
+    start_steps: int = Field(
+        2000, ge=0, description="Those of the model that local imputers start from, at most as many; 0: none."
+    )
+    corrector_steps: int = Field(600, ge=0, description="Training steps of a client's corrector.")
+    first_steps: int = Field(1000, ge=1, description="Training steps of a local imputer in the first round.")
+    later_steps: int = Field(500, ge=0, description="Those in each later round.")
+    last_steps: int = Field(500, ge=0, description="Those on all windows, after the last release.")
+    alpha: float = Field(
+        0.0, ge=0, le=1, description="Share of windows released in the last round; with 0 D is never fine-tuned."
+    )
+    growth: Literal["linear", "constant", "none"] = Field(
+        "linear",
+        description='Growth of that share: ``"linear"`` with the rounds, ``"constant"``, or ``"none"``, where nothing '
+        "is released and the distiller is fine-tuned on public windows only.",
+    )
+    rough: bool = Field(
+        True, description="Whether local imputers learn from fillings with errors like those on hidden measurements."
+    )
+    guidance: float = Field(0.05, ge=0, description=r"Step size :math:`\eta` of guided sampling, equation (23).")
+    minimum_rows: int = Field(20, ge=1, description="As in `FedMoments`, for the rows that correctors are trained on.")
+    chunk: int = Field(250, ge=1, description="Training steps between checkpoints.")
 
     @model_validator(mode="after")
-    def _steps_fit(self) -> FedTDD:
-        given = {name: getattr(self, name) for name in ("imputer_steps", "token_steps") if getattr(self, name)}
-        if self.preset == "paper" and given:
+    def _check_steps(self) -> FedTDD:
+        given = {name: getattr(self, name) for name in ("corrector_steps", "token_steps") if getattr(self, name)}
+        if self.distiller == "diffusion" and given:
             text = ", ".join(f"{name}={value}" for name, value in given.items())
-            raise ParameterError(f"imputers are not part of preset='paper', got {text}; leave that out or give 0")
+            must = "corrector_steps and token_steps must be 0 with distiller='diffusion'"
+            raise ParameterError(f"{must}, got {text}")
         return self
 
     def plan(self) -> Iterator[Line]:
-        """Algorithm 1."""
+        """Yield the lines of Algorithm 1, training in chunks."""
         yield Line("join", 1)
-        if self.has_moments:
+        if self.strategy.sums_moments:
             yield Line("sums", 1)
-        yield from self._chunks("distil", 1, self.pretrain_steps)
-        for number in range(1, self.rounds + 1):
+        yield from self._chunks("distil", 1, self.pretrain_steps)  # line 1
+        for number in range(1, self.rounds + 1):  # line 2
             if number == 1:
-                yield from self._chunks("imputer", 1, self.imputer_steps)
-            yield Line("fill", number)
+                yield from self._chunks("correct", 1, self.corrector_steps)
+            yield Line("impute", number)  # lines 4 to 7
             steps = self.first_steps if number == 1 else self.later_steps
-            yield from self._chunks("learn", number, steps, whole=not self.releases)
+            yield from self._chunks("train", number, steps, all_windows=not self.releases)  # line 8
             if self.releases:
-                yield Line("share", number)
-            yield from self._chunks("distil", number, self.tuning_steps)
-        yield from self._chunks("learn", self.rounds, self.last_steps, whole=True)
+                yield Line("share", number)  # lines 9 to 15
+            yield from self._chunks("distil", number, self.tuning_steps)  # line 16
+        yield from self._chunks("train", self.rounds, self.last_steps, all_windows=True)
         yield Line("score", self.rounds)
+
+    def _chunks(self, phase: str, number: int, steps: int, *, all_windows: bool = False) -> Iterator[Line]:
+        for first in range(0, steps, self.chunk):
+            yield Line(phase, number, min(self.chunk, steps - first), all_windows)
+
+    @property
+    def strategy(self) -> Distiller:
+        """Return the distiller that was chosen."""
+        from cotempo.series.fedtdd_conditional import ConditionalDistiller
+
+        return {"diffusion": DiffusionDistiller, "conditional": ConditionalDistiller}[self.distiller](self)
 
     @property
     def tuning_steps(self) -> int:
-        """Steps of fine-tuning after each round, at a tenth of the rate."""
+        """Return the steps of fine-tuning after each round, at a tenth of the rate."""
         return max(1, self.pretrain_steps // 10) if self.alpha else 0
 
     @property
     def releases(self) -> bool:
-        """Whether synthetic windows leave clients."""
+        """Return whether synthetic windows leave clients."""
         return self.alpha > 0 and self.growth != "none"
 
-    @property
-    def has_moments(self) -> bool:
-        """Whether window moments of all clients are summed first."""
-        return self.preset == "cotempo"
-
-    def moments(self, features: int) -> FedMoments:
-        """The method that sums window moments, as a part of this one."""
-        return FedMoments(window=usual_window(features, 4 * self.window))
-
-    @property
-    def has_tokens(self) -> bool:
-        """Whether the imputer of tokens is used."""
-        return self.preset == "cotempo" and self.token_steps > 0
-
     def share_at(self, number: int) -> float:
-        """Share of synthetic windows released in a round."""
+        r"""Return the share :math:`\tfrac{r}{R} \alpha` of windows released in a round (line 13)."""
         return self.alpha * {"linear": number / self.rounds, "constant": 1.0, "none": 0.0}[self.growth]
 
     @property
-    def backbone_steps(self) -> int:
-        """Steps of a client's diffusion model in all."""
+    def local_steps(self) -> int:
+        """Return the steps of a local imputer in all."""
         return self.first_steps + (self.rounds - 1) * self.later_steps + self.last_steps
 
-    def _chunks(self, phase: str, number: int, steps: int, *, whole: bool = False) -> Iterator[Line]:
-        for first in range(0, steps, self.chunk):
-            yield Line(phase, number, min(self.chunk, steps - first), whole)
+    def moments(self, features: int) -> FedMoments:
+        """Make the method that sums window moments, as a part of this one."""
+        return FedMoments(window=usual_window(features, 4 * self.window))
+
+    def inner_order(self, features: Sequence[str]) -> list[str]:
+        """Return a client's features, the common ones first."""
+        return [*self.common, *(name for name in features if name not in self.common)]
 
     # The coordinator.
 
+    def check(self, roster: Roster) -> None:
+        """Require all common features of every client, and the same unit of time; other features may differ."""
+        check_series(roster, self.common)
+
     def open(self, roster: Roster, public: Table | None, rng: Rng) -> FedTDDState:
-        """Scale the common features by the public series."""
-        rows = distiller.public_rows(self, public)
+        """Scale the common features by the public series, and draw initial weights."""
+        rows = public_rows(self, public)
         scale = Scale.of(rows.values)
-        learned = Learned.fresh(distiller.leaves(self), rng("distiller"), self.precision)
-        ties = Ties.of(Rows(scale.apply(rows.values), rows.lengths), scale)
-        tokens = Learned.fresh(self.token_imputer().leaves(0), rng("tokens"), self.precision)
-        start = Learned.fresh(self.backbone().leaves(len(self.common)), rng("start"), self.precision)
+        distiller = NetworkState.fresh(self.strategy.specs(), rng("distiller"), self.precision)
+        factors = FactorModels.of(SeriesRows(scale.apply(rows.values), rows.lengths), scale)
+        tokens = NetworkState.fresh(self.token_imputer().specs(0), rng("tokens"), self.precision)
+        start = NetworkState.fresh(self.backbone().specs(len(self.common)), rng("start"), self.precision)
         bank = np.zeros((0, self.window, len(self.common)), self.precision)
         moments = self.moments(1).open(roster, public, rng)
-        return FedTDDState(scale, ties, learned, learned, tokens, start, bank, moments)
+        return FedTDDState(scale, factors, distiller, distiller, tokens, start, bank, moments)
 
     def ask(self, state: FedTDDState, cohort: Sequence[str], rng: Rng) -> Ask | None:
-        """The next line of the plan; whoever does not know the distiller yet is told it, too."""
+        """Ask the next line of the plan; clients that lack the present distiller receive it, too."""
         line, *later = [*list(self.plan())[state.place :], None]
         if line is None:
             return None
@@ -253,27 +356,21 @@ class FedTDD(Sizes, Method):
             return None if asked is None else replace(asked, ends_round=False)
         if line.phase in ("join", "distil"):
             return Ask(line.phase, cohort if line.phase == "join" else (), ends_round=ends)
-        told = {"steps": line.steps, "share": self.share_at(line.round), "whole": line.whole}
+        common = {"steps": line.steps, "share": self.share_at(line.round), "all_windows": line.all_windows}
         lesson = self._lesson(state)
         new = {name: lesson for name in cohort if name not in state.informed}
-        return Ask(line.phase, cohort, Message(told), new, ends_round=ends)
+        return Ask(line.phase, cohort, Message(common), new, ends_round=ends)
 
     def _lesson(self, state: FedTDDState) -> Message:
-        """What stems from public data: the distiller with its scale and ties, the tokens, and where to start."""
-        told: dict[str, Any] = {
+        """Return what clients receive in line 4: the distiller with its scale and factor models, and a start."""
+        parts: dict[str, Any] = {
             "distiller": state.best.average, "low": state.scale.low, "high": state.scale.high,
-            "centre": state.scale.centre, "spread": state.scale.spread, "left": state.ties.spread,
-            "levels": state.ties.levels, "moves": state.ties.moves,
+            "centre": state.scale.centre, "spread": state.scale.spread, "left": state.factors.spread,
+            "level_factors": state.factors.level_factors, "move_factors": state.factors.move_factors,
         }  # fmt: skip
-        if self.has_tokens:
-            told["tokens"] = state.tokens.average
         if self.start_steps:
-            told["start"] = state.start.average
-        if self.has_moments:
-            told |= {"features": json.dumps(state.moments.features), "prior": state.moments.prior}
-            told |= {"products": state.moments.products[1], "counts": state.moments.counts[1]}
-            told |= {"middle": state.moments.units.centre, "step": state.moments.units.step}
-        return Message(told)
+            parts["start"] = state.start.average
+        return Message(parts | self.strategy.lesson(state))
 
     def absorb(
         self, state: FedTDDState, answers: Answers, public: Table | None, rng: Rng
@@ -282,122 +379,421 @@ class FedTDD(Sizes, Method):
         line = list(self.plan())[state.place]
         if line.phase == "sums":
             return self._sum_up(state, answers, public, rng)
-        state = replace(state, place=state.place + 1)
-        told = {name: answers[name] for name in answers.names}
+        state, sent = replace(state, place=state.place + 1), {name: answers[name] for name in answers.names}
         if line.phase == "distil":
-            return distiller.train(self, replace(state, informed=()), public, line.steps, rng)
+            return self._distil(replace(state, informed=()), public_rows(self, public), line.steps, rng)
         if line.phase == "join":
-            return replace(state, windows={name: told[name]["windows"] for name in told}), {"clients": float(len(told))}
-        state = replace(state, informed=tuple(sorted({*state.informed, *told})))
-        if line.phase in ("imputer", "learn"):
-            return state, {f"{line.phase} loss": _mean([told[name]["loss"] for name in told])}
-        if line.phase == "fill":
-            return state, {"missing": _mean([told[name]["missing"] for name in told])}
+            return replace(state, windows={name: sent[name]["windows"] for name in sent}), {"clients": float(len(sent))}
+        state = replace(state, informed=tuple(sorted({*state.informed, *sent})))
+        if line.phase in ("correct", "train"):
+            name = "corrector loss" if line.phase == "correct" else "local imputer loss"
+            return state, {name: _mean([reply["loss"] for reply in sent.values()])}
+        if line.phase == "impute":
+            return state, {"missing": _mean([reply["missing"] for reply in sent.values()])}
         if line.phase == "share":
-            return self._expand(state, told)
-        errors = {name: (told[name]["alone"], told[name]["together"]) for name in told if told[name]["cells"]}
+            return self.expand(state, sent)
+        errors = {name: (reply["alone"], reply["together"]) for name, reply in sent.items() if reply["cells"]}
         gain = _mean([alone - together for alone, together in errors.values()])
         return replace(state, errors={**state.errors, **errors}), {"gain": gain}
 
     def _sum_up(
         self, state: FedTDDState, answers: Answers, public: Table | None, rng: Rng
     ) -> tuple[FedTDDState, Metrics]:
-        """Add the public series to the clients' sums, as one owner more."""
+        """Add the public series to the clients' sums of window moments, as one more owner."""
         inner, phase = self.moments(len(state.moments.features)), state.moments.phase
         asked = inner.ask(state.moments, answers.names, rng)
         assert asked is not None
-        rows = distiller.public_rows(self, public)
-        own, total = contribute(phase, asked.common, Prepared(rows, self.common)), answers.sum
+        own = contribute(phase, asked.common, NamedRows(public_rows(self, public), self.common))
+        total = answers.sum
         both = Message({name: total[name] + own[name] for name in own}, weight=total.weight + 1)
         moments, metrics = inner.absorb(state.moments, replace(answers, total=both), public, rng)
         return replace(state, moments=moments, place=state.place + (moments.phase not in SUMS)), metrics
 
-    def _expand(self, state: FedTDDState, told: Mapping[str, Message]) -> tuple[FedTDDState, Metrics]:
-        """Expand the public data by what clients released, and count what they withheld."""
-        bank = np.concatenate([state.bank, *(told[name]["windows"] for name in told)])
-        withheld = {**state.withheld, **{name: state.withheld.get(name, 0) + told[name]["withheld"] for name in told}}
-        membership = {**state.membership, **{name: told[name]["membership"] for name in told}}
+    def _distil(self, state: FedTDDState, rows: SeriesRows, steps: int, rng: Rng) -> tuple[FedTDDState, Metrics]:
+        """Train the distiller (lines 1 and 16), and the model that local imputers start from."""
+        from cotempo.series.nn.training import train_one
+
+        state, metrics = self.strategy.train(state, rows, steps, rng)
+        total = min(self.start_steps, self.pretrain_steps)
+        steps = min(steps, total - state.start.steps)
+        if steps > 0:
+            dataset = _as_clients(self, state, rows)
+            start, _ = train_one(self.denoising(), state.start, dataset, steps, self.schedule(total), rng)
+            state = replace(state, start=start)
+        return state, metrics
+
+    def distiller_schedule(self, network: NetworkState, rate: float) -> Schedule:
+        """Make the schedule of the distiller, a tenth of the rate for fine-tuning."""
+        # Past its horizon a schedule stays at a twentieth of its rate: twice the rate makes the tenth.
+        tuning = network.steps >= self.pretrain_steps
+        return self.schedule(self.pretrain_steps, (2 if tuning else 1) * rate)
+
+    def expand(self, state: FedTDDState, sent: Mapping[str, Message]) -> tuple[FedTDDState, Metrics]:
+        """Expand the public data by what clients released (lines 12 to 15), and count what they withheld."""
+        bank = np.concatenate([state.bank, *(reply["windows"] for reply in sent.values())])
+        withheld = {name: state.withheld.get(name, 0) + reply["withheld"] for name, reply in sent.items()}
+        membership = {name: reply["membership"] for name, reply in sent.items()}
         metrics = {
             "released": float(len(bank) - len(state.bank)),
-            "withheld": float(sum(told[name]["withheld"] for name in told)),
-            "membership": _mean([told[name]["membership"] for name in told]),
+            "withheld": float(sum(reply["withheld"] for reply in sent.values())),
+            "membership": _mean(list(membership.values())),
         }
+        withheld, membership = {**state.withheld, **withheld}, {**state.membership, **membership}
         return replace(state, bank=bank, withheld=withheld, membership=membership), metrics
 
     # The clients.
 
-    def prepare(self, table: Table) -> Owned:
-        """Cut a client's series into pieces, common features first."""
+    def prepare(self, table: Table) -> ClientData:
+        """Cut a client's series into pieces, common features first, and refuse what cannot be learned from."""
         assert isinstance(table, Series)  # `check` saw the schema
-        return owned.prepare(self, table)
+        absent = [name for name in self.common if name not in table.features]
+        if absent:
+            must = "every client must have this common feature; a column of missing values will do"
+            raise DataError([Problem(must, column=name) for name in absent])
+        if np.isnan(table.values).all():
+            raise DataError("at least one cell must be measured, all are missing; leave this client out")
+        must = "an exclusive feature must be measured at least once, all its cells are missing; leave the column out"
+        problems = [
+            Problem(must, column=name)
+            for column, name in enumerate(table.features)
+            if name not in self.common and np.isnan(table.values[:, column]).all()
+        ]
+        if problems:
+            raise DataError(problems)
+        names, found = self.inner_order(table.features), SeriesRows.of(table)
+        rows = SeriesRows(found.values[:, [table.features.index(name) for name in names]], found.lengths)
+        need_rows(rows)
+        trained, held = rows.split(HELD_OUT, self.window)
+        if self.strategy.sums_moments:
+            need_many(trained, self.minimum_rows)
+        return ClientData(rows, trained, held, Scale.of(rows.values), tuple(names))
 
-    def begin(self, prepared: Owned, rng: Rng) -> ClientMemory:
-        """Untrained networks."""
-        return owned.begin(self, prepared, rng)
+    def begin(self, prepared: ClientData, rng: Rng) -> ClientMemory:
+        """Draw initial weights."""
+        features, scale = prepared.rows.values.shape[1], prepared.scale
+        corrector = NetworkState.fresh(self.imputer().specs(features), rng("imputer"), self.precision)
+        local = NetworkState.fresh(self.backbone().specs(features), rng("backbone"), self.precision)
+        empty, closed = np.zeros((0, features)), np.zeros((0, KINDS, 0))
+        factors, calibration = FactorModels.none(features), Calibration.none(features)
+        return ClientMemory(
+            None, corrector, corrector, local, closed, empty, empty, scale, scale, factors, calibration
+        )  # fmt: skip
 
-    def answer(
-        self, question: Question, prepared: Owned, memory: ClientMemory, rng: Rng
-    ) -> tuple[Message, ClientMemory | None]:
-        """As one of a cohort of one."""
+    def answer(self, question: Question, prepared: ClientData, memory: ClientMemory, rng: Rng) -> Reply:
+        """Answer as one of a cohort of one."""
         return self.answer_all([question], [prepared], [memory], [rng])[0]
 
     def answer_all(
         self,
         questions: Sequence[Question],
-        prepared: Sequence[Owned],
+        prepared: Sequence[ClientData],
         memories: Sequence[ClientMemory],
         rngs: Sequence[Rng],
-    ) -> list[tuple[Message, ClientMemory | None]]:
-        """Training runs as one stacked model; the rest client by client."""
+    ) -> list[Reply]:
+        """Train in one stacked model; do the rest client by client."""
         phase = questions[0].phase
+        if phase == "join":
+            return [(Message({"windows": len(data.rows.starts(self.window))}), None) for data in prepared]
         if phase in SUMS:
             return [
-                (contribute(phase, q.common, Prepared(owner.trained, owner.features)), None)
-                for q, owner in zip(questions, prepared, strict=True)
+                (contribute(phase, question.common, NamedRows(data.trained, data.features)), None)
+                for question, data in zip(questions, prepared, strict=True)
             ]
-        if phase in ("imputer", "learn"):
-            work = client.train_imputers if phase == "imputer" else client.train_backbones
-            return work(self, questions, prepared, memories, rngs)
-        each = {"join": client.join, "fill": client.fill, "share": client.share, "score": client.score}[phase]
-        return [each(self, *given) for given in zip(questions, prepared, memories, rngs, strict=True)]
+        memories = [receive(self, *given) for given in zip(questions, prepared, memories, strict=True)]
+        if phase == "train":
+            return train_local_imputers(self, questions, prepared, memories, rngs)
+        if phase == "correct":
+            from cotempo.series.fedtdd_conditional import train_correctors
+
+            return train_correctors(self, questions[0].common["steps"], prepared, memories, rngs)
+        work = {"impute": impute, "share": share, "score": score}[phase]
+        return [work(self, *given) for given in zip(questions, prepared, memories, rngs, strict=True)]
 
     def expects(self, state: FedTDDState, phase: str) -> Expect:
-        """Counts, losses, sums of window moments, and synthetic windows of the common features."""
+        """Expect counts, losses, sums of window moments, and synthetic windows of the common features."""
         if phase in SUMS:
             return self.moments(len(state.moments.features)).expects(state.moments, phase)
-        return crossing.expects(self, phase)
-
-    def check(self, roster: Roster) -> None:
-        """Clients may have different features, but all of the common ones, and the same unit of time."""
-        crossing.check(self, roster)
+        if phase == "join":
+            return Expect({"windows": Spec((), "int", low=0, description="how many windows your series have")})
+        if phase == "impute":
+            return Expect({"missing": Spec((), "float", 0, 1, description="share of your cells that are missing")})
+        if phase == "share":
+            about = "synthetic windows of the common features, none of them near to a real one"
+            score = "how well they tell who was trained on; 0.5: not at all"
+            return Expect(
+                {
+                    "windows": Spec((None, *state.bank.shape[1:]), self.precision, -100, 100, description=about),
+                    "withheld": Spec((), "int", low=0, description="how many synthetic windows stay with you"),
+                    "membership": Spec((), "float", 0, 1, description=score),
+                }
+            )
+        if phase == "score":
+            return expect_errors("in units of half the range", "how many measured cells were set apart")
+        return Expect({"loss": Spec((), "float", low=0, description="the training loss of your model")})
 
     def benefit(self, state: FedTDDState) -> Mapping[str, Benefit]:
-        """Error of filling hidden cells, alone and together."""
-        return {
-            name: Benefit("error of filling hidden cells", alone, together, higher_is_better=False)
-            for name, (alone, together) in state.errors.items()
-        }
+        """Compare the error of filling hidden cells, alone and together."""
+        return compare_errors(state.errors)
 
     def result(self, outcome: Outcome) -> FittedFedTDD:
-        """One model per client."""
+        """Return one model per client."""
         return FittedFedTDD(outcome)
 
     @classmethod
     def example(cls) -> tuple[FedTDD, dict[str, Table], Table]:
-        """A very small instance for trying things out: three clients, one of them with a feature less."""
+        """Return a very small instance: three clients, one of them with a feature less."""
         made, _ = make_series(clients=4, length=40, features=3, missing=0.2, seed=0)
         *names, last = sorted(made)
         clients: dict[str, Table] = {name: made[name] for name in names}
         few = made[names[1]]
         clients[names[1]] = Series(few.features[:2], few.sequence, few.time, few.values[:, :2])
-        public = made[last]
         method = cls(
             common=("x0", "x1"), rounds=1, window=4, context=6, width=4, heads=1, encoders=1, decoders=1,
             imputer_width=4, imputer_layers=1, diffusion_steps=4, sampler_steps=2, batch=4, pretrain_steps=2,
-            token_steps=1, start_steps=1, imputer_steps=1, first_steps=1, last_steps=1, alpha=0.2,
+            token_steps=1, start_steps=1, corrector_steps=1, first_steps=1, last_steps=1, alpha=0.2,
             precision="float64",
         )  # fmt: skip
-        return method, clients, public
+        return method, clients, made[last]
+
+
+def public_rows(method: FedTDD, public: Table | None) -> SeriesRows:
+    """Return the common features of the public series."""
+    if not isinstance(public, Series):
+        given = "none" if public is None else f"a table of {public.kind}"
+        raise DataError(f"public must be a series with the common features, got {given}; pass public=")
+    missing = [name for name in method.common if name not in public.features]
+    if missing:
+        raise DataError([Problem("the public series must have every common feature", column=name) for name in missing])
+    rows = SeriesRows.of(public)
+    taken = SeriesRows(rows.values[:, [public.features.index(name) for name in method.common]], rows.lengths)
+    need_rows(taken)
+    unseen = np.isnan(taken.values).all(axis=0)
+    if unseen.any():
+        must = "the public series must measure every common feature, this one is all missing"
+        raise DataError([Problem(must, column=method.common[k]) for k in np.flatnonzero(unseen)])
+    return taken
+
+
+def public_windows(state: FedTDDState, windows: Floats) -> TrainingWindows:
+    """Return scaled windows of the common features to train on; missing cells do not count."""
+    from cotempo.series.nn.training import TrainingWindows
+
+    seen, every = ~np.isnan(windows), np.ones(windows.shape[2], dtype=bool)
+    return TrainingWindows(np.where(seen, windows, state.scale.centre), seen, state.factors, every)
+
+
+def _as_clients(method: FedTDD, state: FedTDDState, rows: SeriesRows) -> TrainingWindows:
+    """Return public windows as clients have theirs: dealt out in order of time, each part in a scale of its own."""
+    windows = windows_of(rows, method.window)
+    usual = float(np.median([count for count in state.windows.values() if count] or [len(windows)]))
+    parts = np.array_split(windows, min(max(1, round(len(windows) / usual)), len(windows)))
+    scaled = [Scale.of(part.reshape(-1, part.shape[2])).apply(part) for part in parts]
+    return public_windows(state, np.concatenate(scaled))
+
+
+class DiffusionDistiller(Distiller):
+    """The paper's distiller: a diffusion model of the common features that imputes them by guided sampling."""
+
+    def specs(self) -> ParameterSpecs:
+        """Return the parameters of the backbone."""
+        return self.method.backbone().specs(len(self.method.common))
+
+    def train(self, state: FedTDDState, rows: SeriesRows, steps: int, rng: Rng) -> tuple[FedTDDState, Metrics]:
+        """Train D on public and released windows by equations (1) to (3) (lines 1 and 16)."""
+        from cotempo.series.nn.training import train_one
+
+        method = self.method
+        scaled = SeriesRows(state.scale.apply(rows.values), rows.lengths)
+        windows = public_windows(state, np.concatenate([windows_of(scaled, method.window), state.bank]))
+        schedule = method.distiller_schedule(state.distiller, method.rate)
+        found, loss = train_one(method.denoising(), state.distiller, windows, steps, schedule, rng)
+        return replace(state, distiller=found, best=found), {"distiller loss": loss}
+
+    def filler(self, memory: ClientMemory, rng: Rng) -> Fills:
+        """Sample from D and, once it is trained, from U."""
+        own = memory.local_imputer.average if memory.local_imputer.steps else None
+        weights = memory.taught.weights
+        return GuidedFiller(memory.scale, len(self.method.common), weights, own, self.method.guidance, rng)
+
+    def counts(self, missing: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return all common and the measured exclusive cells."""
+        return ~missing | (np.arange(missing.shape[1]) < len(self.method.common))
+
+    def compare(self, data: ClientData, memory: ClientMemory, rng: Rng) -> tuple[float, float, Calibrated]:
+        """Compare with interpolation on a fifth of the held-out rows, hidden for the purpose."""
+        filler, rows, scale, stream = self.filler(memory, rng), data.held, memory.scale, rng("owning")
+        hidden = np.broadcast_to(stream.random((len(rows.values), 1)) < 0.2, rows.values.shape) & ~np.isnan(rows.values)
+        errors = 0.0, 0.0
+        if hidden.any():
+            left = SeriesRows(np.where(hidden, np.nan, rows.values), rows.lengths)
+            truth = scale.apply(rows.values)[hidden]
+            lines = interpolate_rows(SeriesRows(scale.apply(left.values), left.lengths), scale.centre)[hidden]
+            filled = scale.apply(filler.rows(left, self.method))[hidden]
+            errors = float(np.abs(lines - truth).mean()), float(np.abs(filled - truth).mean())
+        return *errors, [(filler, rows)]
+
+
+@dataclass(frozen=True)
+class GuidedFiller:
+    """Guided sampling from two diffusion models (lines 5 to 7; equation 23).
+
+    `distiller` and `own` are weights of D over the common and of U over all features; without `own`, exclusive features
+    are interpolated. Draws stem from `rng`, that of this owner, step and run.
+    """
+
+    scale: Scale
+    common: int
+    distiller: NDArray[Any]
+    own: NDArray[Any] | None
+    guidance: float
+    rng: Rng
+
+    def seeded(self, seed: int) -> GuidedFiller:
+        """Draw with another seed."""
+        return replace(self, rng=Rng(*self.rng.key, seed))
+
+    def rows(self, rows: SeriesRows, settings: SeriesSettings) -> Floats:
+        """Fill rows, in the units of the data."""
+        from cotempo.series.nn.samplers import draw_around
+
+        seen = ~np.isnan(rows.values)
+        if seen.all() or not len(seen):
+            return rows.values
+        scaled = interpolate_rows(SeriesRows(self.scale.apply(rows.values), rows.lengths), self.scale.centre)
+        cover = Cover(rows, settings.window, settings.window)
+        windows, known = cover.take(scaled), cover.take(seen)
+        known &= cover.inside[..., None]
+        count, rngs = self.common, [Rng(*self.rng.key, part) for part in ("common", "exclusive")]
+        windows[..., :count] = draw_around(  # line 5
+            settings, self.distiller, windows[..., :count], known[..., :count], 1, rngs[0], self.guidance
+        )[0]
+        known[..., :count] = True
+        if self.own is not None and not known.all():  # line 6
+            windows = draw_around(settings, self.own, windows, known, 1, rngs[1], self.guidance)[0]
+        return np.where(seen, rows.values, self.scale.undo(cover.blend(windows)))  # line 7
+
+
+def receive(method: FedTDD, question: Question, data: ClientData, memory: ClientMemory) -> ClientMemory:
+    """Receive the global distiller, if the question brings it, and what follows from it (line 4)."""
+    lesson = question.own
+    if "distiller" not in lesson:
+        return memory
+    public = Scale(lesson["low"], lesson["high"], lesson["centre"], lesson["spread"])
+    factors = FactorModels(lesson["centre"], lesson["left"], lesson["level_factors"], lesson["move_factors"])
+    # Common features in public units, so that the distiller's are the client's; the others in its own.
+    scale = data.scale.replace(np.arange(len(public.low)), public)
+    unseen = np.isnan(data.rows.values[:, : len(public.low)]).all(axis=0)
+    columns = np.flatnonzero(unseen | method.strategy.public_units)
+    memory = replace(
+        memory,
+        teacher=TeacherWeights(lesson["distiller"], public, factors, lesson.get("tokens")),
+        local_imputer=warm_started(method, data, memory.local_imputer, lesson.get("start")),
+        scale=scale,
+        generator_scale=data.scale.replace(columns, public.take(columns)),
+        factors=_own_factors(data, scale),
+    )
+    return method.strategy.receive(lesson, data, memory)
+
+
+def _own_factors(data: ClientData, scale: Scale) -> FactorModels:
+    """Fit factor models of all features to the rows to train on; none where no rows are held out to prove them."""
+    if not len(data.held.values):
+        return FactorModels.none(len(scale.low))
+    return FactorModels.of(SeriesRows(scale.apply(data.trained.values), data.trained.lengths), scale)
+
+
+def warm_started(method: FedTDD, data: ClientData, network: NetworkState, start: NDArray[Any] | None) -> NetworkState:
+    """Put the coordinator's weights into an untrained local imputer where those know the features."""
+    if start is None or network.steps:
+        return network
+    own, common = (method.backbone().specs(count) for count in (data.rows.values.shape[1], len(method.common)))
+    known = widen(np.ones_like(start), common, own) > 0
+    weights = np.where(known, widen(start, common, own), network.weights).astype(method.precision)
+    return replace(network, weights=weights, average=weights)
+
+
+def impute(method: FedTDD, question: Question, data: ClientData, memory: ClientMemory, rng: Rng) -> Reply:
+    """Impute common features with D (line 5) and exclusive ones with U (line 6), and combine them (line 7)."""
+    memory = method.strategy.choose(data, memory, rng)
+    filler = method.strategy.filler(memory, rng)
+    errors = imputation_errors(filler, data.rows, method, rng("errors")) if method.rough else memory.errors
+    memory = replace(memory, filled=filler.rows(data.rows, method), errors=errors)
+    return Message({"missing": float(np.isnan(data.rows.values).mean())}), memory
+
+
+def _filled(method: FedTDD, data: ClientData, memory: ClientMemory, rng: Rng) -> SeriesRows:
+    """Return the rows as last imputed; impute them if that was lost on the way."""
+    filled = memory.filled if len(memory.filled) else method.strategy.filler(memory, rng).rows(data.rows, method)
+    return SeriesRows(filled, data.rows.lengths)
+
+
+def set_apart(method: FedTDD, rows: SeriesRows) -> tuple[SeriesRows, SeriesRows]:
+    """Split rows: what U learns from while its windows are released, and the end of every third piece."""
+    return rows.split(HELD_OUT, method.window, EVERY)
+
+
+def train_local_imputers(
+    method: FedTDD, questions: Sequence[Question], owners: Sequence[ClientData], memories: Sequence[ClientMemory],
+    rngs: Sequence[Rng],
+) -> list[Reply]:  # fmt: skip
+    """Train the local imputers U by equations (4) to (6), stacked (line 8)."""
+    from cotempo.series.nn.training import train
+
+    given = zip(questions, owners, memories, rngs, strict=True)
+    datasets = [_filled_windows(method, *each) for each in given]
+    steps, schedule = questions[0].common["steps"], method.schedule(method.local_steps)
+    networks = [memory.local_imputer for memory in memories]
+    trained, losses = train(method.denoising(), networks, datasets, steps, schedule, rngs)
+    return [
+        (Message({"loss": float(losses[k])}), replace(memory, local_imputer=trained[k]))
+        for k, memory in enumerate(memories)
+    ]
+
+
+def _filled_windows(
+    method: FedTDD, question: Question, data: ClientData, memory: ClientMemory, rng: Rng
+) -> TrainingWindows:
+    """Return filled windows, and which of their cells count."""
+    from cotempo.series.nn.training import TrainingWindows
+
+    missing = np.isnan(data.rows.values)
+    filled = _filled(method, data, memory, rng)
+    counts = SeriesRows(method.strategy.counts(missing).astype(np.float64), data.rows.lengths)
+    if method.rough:
+        rough = add_imputation_errors(filled.values, missing, memory.errors, rng("roughness"))
+        filled = replace(filled, values=rough)
+    if not question.common["all_windows"]:
+        filled, counts = (set_apart(method, part)[0] for part in (filled, counts))
+    windows = memory.generator_scale.apply(windows_of(filled, method.window))
+    features, mask = windows.shape[2], windows_of(counts, method.window) > 0
+    common = np.arange(features) < len(method.common)
+    return TrainingWindows(np.nan_to_num(windows), mask, FactorModels.none(features), common)
+
+
+def share(method: FedTDD, question: Question, data: ClientData, memory: ClientMemory, rng: Rng) -> Reply:
+    """Generate windows (line 9) and send their common features (line 10), but for those too near to real ones."""
+    from cotempo.series.nn.samplers import draw_windows
+
+    count = math.ceil(question.common["share"] * len(data.rows.starts(method.window)))
+    common, public = len(method.common), memory.taught.scale
+    empty = np.zeros((0, method.window, common), method.precision)
+    if count == 0:
+        return Message({"windows": empty, "withheld": 0, "membership": 0.5}), memory
+    drawn = draw_windows(method, memory.local_imputer.average, len(memory.scale.low), count, rng)
+    real = (part.windows(method.window) for part in set_apart(method, _filled(method, data, memory, rng)))
+    parts = (memory.generator_scale.undo(drawn), *real)
+    synthetic, trained, held = (public.apply(part[..., :common]).clip(-100, 100) for part in parts)
+    gate = release(synthetic, trained, held)
+    sent = synthetic[gate.kept].astype(method.precision)
+    return Message({"windows": sent, "withheld": gate.withheld, "membership": gate.membership}), memory
+
+
+def score(method: FedTDD, question: Question, data: ClientData, memory: ClientMemory, rng: Rng) -> Reply:
+    """Report how well hidden cells are filled, alone and together, and calibrate intervals on held-out rows."""
+    alone, together, parts = method.strategy.compare(data, memory, rng)
+    calibration = calibrate(method, parts, rng("calibration"))
+    cells = int((~np.isnan(data.held.values)).sum())
+    return Message({"alone": alone, "together": together, "cells": cells}), replace(memory, calibration=calibration)
 
 
 def _mean(values: Sequence[float]) -> float:

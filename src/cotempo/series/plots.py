@@ -1,19 +1,14 @@
-"""Pictures: windows, overlays of real and generated ones, gaps with bands, and the parts of a series."""
+"""Figures: generated windows, and gaps as they were filled."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping
-from typing import Literal
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 from cotempo.data import Series
-from cotempo.errors import ParameterError
-from cotempo.series.imputed import Imputed
-from cotempo.series.windows import Rows
+from cotempo.series.fitted import Imputed
+from cotempo.series.windows import SeriesRows
 
 REAL, MADE, GAP = "#1f5fa8", "#c8553d", "#777777"
 MOST_FEATURES = 8
@@ -29,45 +24,16 @@ def plot_samples(synthetic: Series, real: Series | None = None, count: int = 20)
     4
     """
     features = synthetic.features[:MOST_FEATURES]
-    length = min(Rows.of(synthetic).lengths)
+    length = min(SeriesRows.of(synthetic).lengths)
     tables = {"generated": (synthetic, MADE), **({} if real is None else {"real": (real, REAL)})}
     figure = Figure(figsize=(2.4 * len(features), 2.0 * len(tables)), layout="constrained")
     panels = figure.subplots(len(tables), len(features), squeeze=False, sharey="col")
     for row, (name, (table, colour)) in zip(panels, tables.items(), strict=True):
         for axes, feature in zip(row, features, strict=True):
             column = table.features.index(feature)
-            windows = Rows.of(table).windows(length)[..., column]
+            windows = SeriesRows.of(table).windows(length)[..., column]
             axes.plot(windows[:: max(1, len(windows) // count)].T, color=colour, alpha=0.35, linewidth=0.8)
             _tidy(axes, f"{feature}, {name}")
-    return figure
-
-
-def plot_overlay(
-    real: NDArray[np.float64], synthetic: NDArray[np.float64], kind: Literal["pca", "tsne", "density"] = "pca"
-) -> Figure:
-    """Lay generated windows over real ones, both ``(windows, length, features)``, in the plane or as densities.
-
-    Examples
-    --------
-    >>> windows = np.random.default_rng(0).normal(size=(20, 6, 2))
-    >>> len(plot_overlay(windows, windows).axes)
-    1
-    """
-    if kind not in ("pca", "tsne", "density"):
-        raise ParameterError(f"kind must be 'pca', 'tsne' or 'density', got {kind!r}")
-    figure = Figure(figsize=(4.2, 3.6), layout="constrained")
-    axes = figure.subplots()
-    if kind == "density":
-        bins = np.linspace(min(real.min(), synthetic.min()), max(real.max(), synthetic.max()), 60)
-        for windows, colour, name in ((real, REAL, "real"), (synthetic, MADE, "generated")):
-            axes.hist(windows.ravel(), bins.tolist(), density=True, histtype="step", color=colour, label=name)
-        _tidy(axes, "values", "density of all cells")
-    else:
-        first, second = _plane(real, synthetic, kind)
-        axes.scatter(first[:, 0], first[:, 1], s=7, color=REAL, alpha=0.5, label="real", linewidths=0)
-        axes.scatter(second[:, 0], second[:, 1], s=7, color=MADE, alpha=0.5, label="generated", linewidths=0)
-        _tidy(axes, f"windows, {'principal components' if kind == 'pca' else 't-SNE'}")
-    axes.legend(frameon=False, fontsize=8)
     return figure
 
 
@@ -104,45 +70,7 @@ def plot_gaps(series: Series, imputed: Imputed, truth: Series | None = None) -> 
     return figure
 
 
-def plot_parts(parts: Mapping[str, Series], feature: str | None = None) -> Figure:
-    """Draw what `SeriesModel.decompose` found for one feature of the first sequence.
-
-    Examples
-    --------
-    >>> series = Series.from_arrays([[0.0], [1.0]])
-    >>> len(plot_parts({"trend": series, "season": series, "residual": series}).axes)
-    4
-    """
-    first = next(iter(parts.values()))
-    name = feature or first.features[0]
-    column, rows = first.features.index(name), first.sequence == first.sequence[0]
-    figure = Figure(figsize=(8, 1.5 * (len(parts) + 1)), layout="constrained")
-    panels = figure.subplots(len(parts) + 1, sharex=True)
-    lines = {name: sum(part.values for part in parts.values()), **{key: part.values for key, part in parts.items()}}
-    for axes, (title, values) in zip(panels, lines.items(), strict=True):
-        axes.plot(first.time[rows], np.asarray(values)[rows, column], color=REAL, linewidth=0.9)
-        _tidy(axes, title)
-    return figure
-
-
-def _plane(
-    real: NDArray[np.float64], synthetic: NDArray[np.float64], kind: str
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Both sets of windows in the plane; t-SNE places them together."""
-    from sklearn.decomposition import PCA
-    from sklearn.manifold import TSNE
-
-    first, second = real.reshape(len(real), -1), synthetic.reshape(len(synthetic), -1)
-    if kind == "pca":
-        plane = PCA(2, random_state=0).fit(first)
-        return plane.transform(first), plane.transform(second)
-    both = np.concatenate([first, second])
-    placed = TSNE(2, perplexity=min(30, (len(both) - 1) / 3), random_state=0).fit_transform(both)
-    return placed[: len(first)], placed[len(first) :]
-
-
-def _tidy(axes: Axes, title: str, label: str = "") -> None:
+def _tidy(axes: Axes, title: str) -> None:
     axes.set_title(title, fontsize=9)
-    axes.set_ylabel(label, fontsize=8)
     axes.tick_params(labelsize=7)
     axes.spines[["top", "right"]].set_visible(False)

@@ -1,4 +1,4 @@
-"""The release gate: no synthetic window leaves its owner if it lies too near to a real one."""
+"""Release gate: no synthetic window leaves its owner if it is too near to a real one."""
 
 from __future__ import annotations
 
@@ -9,23 +9,16 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 QUANTILES = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75)
-MOST = 0.55
-MOST_MEMBERS = 2000
+MOST_MEMBERSHIP = 0.55
+MOST_WINDOWS = 2000
 
 
 @dataclass(frozen=True)
 class Release:
-    """What may leave, and why.
+    """Which synthetic windows may leave, and the distance to the nearest real window below which one is withheld.
 
-    Attributes
-    ----------
-    kept
-        Which synthetic windows may leave, ``(windows,)``.
-    threshold
-        The distance to the nearest real window below which a window is withheld.
-    membership
-        How well distances to the released windows tell training windows from others, as an AUC; 0.5 is not at all.
-        Cross-fitted: of each half of the real windows with the threshold that the other half asks for.
+    `membership` is the AUC of telling training windows from others by distances to released ones; 0.5 is chance. It is
+    cross-fitted: of each half of the real windows with the threshold that the other half asks for.
     """
 
     kept: NDArray[np.bool_]
@@ -34,7 +27,7 @@ class Release:
 
     @property
     def withheld(self) -> int:
-        """How many windows stay."""
+        """Return how many windows stay."""
         return int((~self.kept).sum())
 
 
@@ -43,7 +36,7 @@ def release(synthetic: Floats, trained: Floats, others: Floats) -> Release:
 
     A window is withheld if it is nearer to a real window than 99 % of those not trained on are to those trained on.
     Where what is left still tells who was trained on (a membership score above .55), 95 % take the place of 99 %, then
-    90, 75, 50 and 25 %; and where that does not help either, nothing leaves.
+    90, 75, 50 and 25 %; and where that does not help either, nothing specs.
 
     Parameters
     ----------
@@ -62,16 +55,16 @@ def release(synthetic: Floats, trained: Floats, others: Floats) -> Release:
     half = len(trained) // 2
     usual = nearest_distance(others, trained) if len(others) else nearest_distance(trained[half:], trained[:half])
     near = nearest_distance(synthetic, np.concatenate([trained, others]))
-    # Beyond the last of these nothing is, so that nothing leaves.
+    # Beyond the last of these nothing is, so that nothing specs.
     thresholds = [*(float(np.quantile(usual, q)) if len(usual) else 0.0 for q in QUANTILES), np.inf]
     parts = [(trained, others), *zip(*(np.array_split(part, 2) for part in (trained, others)), strict=True)]
     scores = np.array([[membership(synthetic[near > t], *part) for part in parts] for t in thresholds])
-    whole, first, second = (int(np.argmax(column <= MOST)) for column in scores.T)
+    whole, first, second = (int(np.argmax(column <= MOST_MEMBERSHIP)) for column in scores.T)
     return Release(near > thresholds[whole], thresholds[whole], float(scores[second, 1] + scores[first, 2]) / 2)
 
 
 def membership(released: Floats, trained: Floats, others: Floats) -> float:
-    r"""AUC of an attack that calls a window a member if a released one is near.
+    r"""Return the AUC of an attack that calls a window a member if a released one is near.
 
     .. math:: P(d(x, R) < d(x', R)) + \tfrac12 P(d(x, R) = d(x', R))
 
@@ -86,7 +79,7 @@ def membership(released: Floats, trained: Floats, others: Floats) -> float:
 
 
 def nearest_distance(windows: Floats, among: Floats) -> Floats:
-    """Root mean square distance of each window to the nearest of others, ``(windows,)``; infinite where none are."""
+    """Return the root mean square distance of each window to the nearest of others, ``(windows,)``."""
     found = np.full(len(windows), np.inf)
     if not len(among):
         return found
@@ -100,4 +93,4 @@ def nearest_distance(windows: Floats, among: Floats) -> Floats:
 
 
 def _thinned(windows: Floats) -> Floats:
-    return windows[:: max(1, len(windows) // MOST_MEMBERS)]
+    return windows[:: max(1, len(windows) // MOST_WINDOWS)]

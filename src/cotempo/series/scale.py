@@ -1,4 +1,4 @@
-"""Scales: every feature to [-1, 1], the common ones by the public data, so that all clients speak of the same units."""
+"""Scale: every feature to [-1, 1], the common ones by the public data, so that all clients have the same units."""
 
 from __future__ import annotations
 
@@ -52,26 +52,20 @@ class Scale:
         return cls(low, high, centre, np.where(spread > 1e-6, spread, 1.0))
 
     def apply(self, values: Floats) -> Floats:
-        """To [-1, 1]; values outside the measured range land outside it."""
+        """Scale to [-1, 1]; values outside the measured range land outside it."""
         return np.asarray(2 * (values - self.low) / (self.high - self.low) - 1)
 
     def undo(self, values: Floats) -> Floats:
-        """Back to the units of the data."""
+        """Convert back to the units of the data."""
         return np.asarray((np.asarray(values, dtype=np.float64) + 1) / 2 * (self.high - self.low) + self.low)
 
     def take(self, columns: NDArray[np.intp]) -> Scale:
-        """The scale of some of the features."""
-        return Scale(self.low[columns], self.high[columns], self.centre[columns], self.spread[columns])
+        """Return the scale of some of the features."""
+        return Scale(**{name: part[columns] for name, part in vars(self).items()})
 
     def replace(self, columns: NDArray[np.intp], other: Scale) -> Scale:
-        """This scale with another one's in some columns."""
-        parts = []
-        for mine, theirs in zip(
-            (self.low, self.high, self.centre, self.spread),
-            (other.low, other.high, other.centre, other.spread),
-            strict=True,
-        ):
-            merged = mine.copy()
-            merged[columns] = theirs
-            parts.append(merged)
-        return Scale(*parts)
+        """Return this scale with another one's in some columns."""
+        found = Scale(**{name: part.copy() for name, part in vars(self).items()})
+        for name, part in vars(other).items():
+            getattr(found, name)[columns] = part
+        return found

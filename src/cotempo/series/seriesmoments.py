@@ -1,4 +1,4 @@
-"""SeriesMoments: one owner's series, filled in seconds by a Gaussian process fitted to window moments."""
+"""SeriesMoments: impute one owner's series in seconds by a Gaussian process fitted to window moments."""
 
 from __future__ import annotations
 
@@ -6,39 +6,37 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
-from cotempo.data import Series
-from cotempo.data.tables import numbered
-from cotempo.errors import ParameterError
 from cotempo.federation import Rng
-from cotempo.series.calibration import Calibration
-from cotempo.series.choosing import calibrate
 from cotempo.series.diffusion import as_series, refuse_unseen
-from cotempo.series.gaussian import Gaussian
-from cotempo.series.imputed import Owner, put_back
-from cotempo.series.moments import Units, sum_units
-from cotempo.series.windowed import learn, usual_window
-from cotempo.series.windows import Rows
-from cotempo.settings import explain
+from cotempo.series.filling.calibration import Calibration
+from cotempo.series.fitted import FittedSeries
+from cotempo.series.moments.gaussian import Gaussian
+from cotempo.series.moments.model_choice import calibrate
+from cotempo.series.moments.moments import Units, sum_units
+from cotempo.series.moments.windowed import learn, usual_window
+from cotempo.series.windows import Floats, SeriesRows
+from cotempo.settings import Settings
 
-Floats = NDArray[np.float64]
+WINDOW = Field(
+    None, ge=4, description="Rows of a window; when left out as many as make 680 cells, at least 4 and at most 97."
+)
+SWEEPS = Field(
+    1,
+    ge=0,
+    description="How often missing training cells are filled by what was learned, in short windows, before "
+    "they are summed (expectation-maximisation); none where nothing is missing.",
+)
 
 
-class SeriesMoments(BaseModel):
+class SeriesMoments(Settings):
     """Fill one owner's series by the conditional mean of a Gaussian process, fitted to sums of window moments.
 
     The process has the moments of windows of a few rows (`Gaussian`), drawn to a random walk, whose conditional mean
     is linear interpolation. How far it is drawn is chosen on a fifth of the rows, set apart for the purpose, and so
-    are the widths of intervals. Missing values in the training data are fine, and so are many short sequences.
-
-    Parameters
-    ----------
-    window
-        Rows of a window; when left out as many as make 680 cells, at least 4 and at most 97 or the longest sequence.
-    sweeps
-        How often missing training cells are filled anew by what was learned, in short windows, before they are summed
-        (expectation-maximisation); none where nothing is missing.
+    are the widths of intervals. Missing values in the training data are fine, and so are many short
+    sequences.
 
     Examples
     --------
@@ -51,22 +49,14 @@ class SeriesMoments(BaseModel):
     Series(24 rows, 3 sequences, features x0, x1, x2, x3)
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    window: int | None = Field(None, ge=4)
-    sweeps: int = Field(1, ge=0)
-
-    def __init__(self, **parameters: Any):
-        try:
-            super().__init__(**parameters)
-        except ValidationError as error:
-            raise ParameterError(explain(error, type(self))) from None
+    window: int | None = WINDOW
+    sweeps: int = SWEEPS
 
     def fit(self, series: Any, *, seed: int = 0) -> MomentsModel:
         """Learn from a table or any dataframe of one client, and return the fitted model; `seed` changes nothing."""
         table = as_series(series)
         refuse_unseen(table)
-        rows = Rows.of(table)
+        rows = SeriesRows.of(table)
         moving = int(np.count_nonzero(sum_units(rows)["steps"].diagonal()))
         window = self.window or usual_window(max(moving, 1), max(rows.lengths))
         stage, trial, held = learn(rows, window, self.sweeps)
@@ -76,18 +66,8 @@ class SeriesMoments(BaseModel):
         )
 
 
-class MomentsModel(Owner):
-    """A fitted Gaussian process of an owner's series.
-
-    Attributes
-    ----------
-    features
-        Names of the features, in the order of the owner's table.
-    process
-        The process, in `units`.
-    calibration
-        How wide intervals are.
-    """
+class MomentsModel(FittedSeries):
+    """A fitted Gaussian process of an owner's series; `process` is in `units`."""
 
     def __init__(
         self,
@@ -103,7 +83,7 @@ class MomentsModel(Owner):
         self.process = process
         self.calibration = calibration
 
-    def _impute(self, rows: Rows, draws: int, level: float, seed: int) -> tuple[Floats, ...]:
+    def _impute(self, rows: SeriesRows, draws: int, level: float, seed: int) -> tuple[Floats, ...]:
         inner, missing = self.units.rows(rows), np.isnan(rows.values)
 
         def back(*parts: Floats) -> tuple[Floats, ...]:
@@ -116,13 +96,8 @@ class MomentsModel(Owner):
         drawn = self.process.draw(inner, draws, Rng(seed, "impute")("draws"))
         return back(filled, filled - width, filled + width, drawn)
 
-    def sample(self, count: int, *, seed: int = 0) -> Series:
-        """Draw `count` synthetic windows; each is a sequence of its own."""
-        if count < 1:
-            raise ParameterError(f"count must be at least 1, got {count}")
+    def _sample(self, count: int, seed: int) -> Floats:
         features, window = len(self.features), self.window
         root = np.linalg.cholesky(self.process.precision(window))
         noise = Rng(seed, "sample")("draws").standard_normal((window * features, count))
-        values = self.units.undo(np.linalg.solve(root.T, noise).T.reshape(count * window, features))
-        time = np.tile(np.arange(window, dtype=np.float64), count)
-        return Series(self.features, np.repeat(numbered(count), window), time, put_back(values, self.order))
+        return self.units.undo(np.linalg.solve(root.T, noise).T.reshape(count * window, features))

@@ -1,4 +1,4 @@
-"""Windows of a series: never across a gap, a sequence or a split; and the way back from windows to rows."""
+"""Rows in contiguous pieces and windows of them, never across a gap, a sequence or a split; and the way back."""
 
 from __future__ import annotations
 
@@ -14,23 +14,17 @@ from cotempo.errors import DataError
 
 Floats = NDArray[np.float64]
 SHORTEST = 4
-FEWEST = 5
+FEWEST_PIECES = 5
 PLACES = 8
 SECONDS = {"s": 1.0, "h": 3600.0, "D": 86400.0}
 
 
 @dataclass(frozen=True)
-class Rows:
-    """Rows of a series in contiguous pieces, one after the other.
+class SeriesRows:
+    """Rows of a series in contiguous pieces, one after the other, ``(rows, features)``, NaN where missing.
 
-    Attributes
-    ----------
-    values
-        ``(rows, features)``, NaN where missing.
-    lengths
-        How many rows each piece has.
-    clock
-        When each row was measured, in seconds since 1970, ``(rows,)``; empty where time is a plain number.
+    `lengths` says how many rows each piece has, and `clock` when each row was measured, in seconds since 1970; it is
+    empty where time is a plain number.
     """
 
     values: Floats
@@ -38,32 +32,32 @@ class Rows:
     clock: Floats = field(default_factory=lambda: np.zeros(0))
 
     @classmethod
-    def of(cls, series: Series) -> Rows:
-        """The pieces of a table."""
+    def of(cls, series: Series) -> SeriesRows:
+        """Cut a table into its pieces."""
         pieces = [values for _, values in series.pieces()]
         values = np.concatenate([np.zeros((0, len(series.features))), *pieces])
         clock = SECONDS[series.unit] * series.time if series.unit in SECONDS else np.zeros(0)
         return cls(values, tuple(map(len, pieces)), clock)
 
-    def with_values(self, values: Floats, copies: int = 1) -> Rows:
-        """Other values in the same rows, or in so many copies of them one after the other."""
-        return Rows(values, self.lengths * copies, np.tile(self.clock, copies))
+    def with_values(self, values: Floats, copies: int = 1) -> SeriesRows:
+        """Return other values in the same rows, or in so many copies of them one after the other."""
+        return SeriesRows(values, self.lengths * copies, np.tile(self.clock, copies))
 
     @property
     def bounds(self) -> list[tuple[int, int]]:
-        """First row and end of each piece."""
+        """Return the first row and the end of each piece."""
         return list(pairwise(np.cumsum((0, *self.lengths)).tolist()))
 
-    def starts(self, length: int, stride: int = 1) -> NDArray[np.int64]:
-        """Where the windows begin: every `stride` rows, inside one piece each."""
-        found = [np.arange(first, end - length + 1, stride) for first, end in self.bounds if end - first >= length]
+    def starts(self, length: int) -> NDArray[np.int64]:
+        """Return where windows begin, inside one piece each."""
+        found = [np.arange(first, end - length + 1) for first, end in self.bounds if end - first >= length]
         return np.concatenate([np.zeros(0, dtype=np.int64), *found]).astype(np.int64)
 
-    def windows(self, length: int, stride: int = 1) -> Floats:
-        """The windows themselves, ``(windows, length, features)``."""
-        return np.asarray(self.values[self.starts(length, stride)[:, None] + np.arange(length)])
+    def windows(self, length: int) -> Floats:
+        """Return the windows themselves, ``(windows, length, features)``."""
+        return np.asarray(self.values[self.starts(length)[:, None] + np.arange(length)])
 
-    def split(self, share: float, length: int, every: int = 1) -> tuple[Rows, Rows]:
+    def split(self, share: float, length: int, every: int = 1) -> tuple[SeriesRows, SeriesRows]:
         """Set apart about `share` of the rows, to judge on what is learned from the others.
 
         Of a piece whose share is a whole window, its end; of shorter pieces, where there are five or more, whole ones,
@@ -74,7 +68,7 @@ class Rows:
         long = share * sizes >= length
         cuts = np.where(long, np.round(share * sizes), 0).astype(np.intp)
         short = np.flatnonzero(~long)
-        if len(short) >= FEWEST:
+        if len(short) >= FEWEST_PIECES:
             count = max(1, round(share * len(short) / every))
             chosen = short[((np.arange(count) + 0.5) * len(short) / count).astype(np.intp)]
             cuts[chosen], short = sizes[chosen], short[:0]
@@ -84,22 +78,22 @@ class Rows:
         borders = [(first, end - cut, end) for (first, end), cut in zip(self.bounds, cuts.tolist(), strict=True)]
         return self._joined([part[:2] for part in borders]), self._joined([part[1:] for part in borders])
 
-    def halves(self) -> tuple[Rows, Rows]:
-        """The first and the second half of the rows; a piece that lies across the middle is cut."""
+    def halves(self) -> tuple[SeriesRows, SeriesRows]:
+        """Return the first and the second half of the rows; a piece that lies across the middle is cut."""
         middle = len(self.values) // 2
         early = [(first, min(end, middle)) for first, end in self.bounds]
         late = [(max(first, middle), end) for first, end in self.bounds]
         return self._joined(early), self._joined(late)
 
-    def _joined(self, spans: list[tuple[int, int]]) -> Rows:
-        """The rows of some spans, each a piece; those that end before they begin are left out."""
+    def _joined(self, spans: list[tuple[int, int]]) -> SeriesRows:
+        """Return the rows of some spans, each a piece; those that end before they begin are left out."""
         spans = [(first, end) for first, end in spans if first < end]
         index = np.concatenate([np.zeros(0, dtype=np.intp), *(np.arange(first, end) for first, end in spans)])
         clock = self.clock[index] if len(self.clock) else self.clock
-        return Rows(self.values[index], tuple(end - first for first, end in spans), clock)
+        return SeriesRows(self.values[index], tuple(end - first for first, end in spans), clock)
 
 
-def need_rows(rows: Rows) -> None:
+def need_rows(rows: SeriesRows) -> None:
     """Raise `DataError` unless a piece has the rows of the shortest window."""
     longest = max(rows.lengths, default=0)
     if longest < SHORTEST:
@@ -108,7 +102,7 @@ def need_rows(rows: Rows) -> None:
         )
 
 
-def need_many(rows: Rows, minimum: int) -> None:
+def need_many(rows: SeriesRows, minimum: int) -> None:
     """Raise `DataError` where some rows were measured, but fewer than `minimum`: their sums would tell them."""
     count = int((~np.isnan(rows.values)).any(axis=1).sum())
     if 0 < count < minimum:
@@ -118,8 +112,8 @@ def need_many(rows: Rows, minimum: int) -> None:
         )
 
 
-def windows_of(rows: Rows, length: int) -> Floats:
-    """All windows of a length, ``(windows, length, features)``.
+def windows_of(rows: SeriesRows, length: int) -> Floats:
+    """Return all windows of a length, ``(windows, length, features)``.
 
     A piece shorter than that is seen at several places of a window whose other rows are missing.
     """
@@ -129,16 +123,11 @@ def windows_of(rows: Rows, length: int) -> Floats:
 class Cover:
     """Windows that cover every row of some pieces, and the way back.
 
-    Parameters
-    ----------
-    stride
-        Rows between windows of a piece; the last one ends with the piece.
-    shift
-        Rows between the windows of a piece that is shorter than they are: the first ends with it, the last begins with
-        it. As many as `stride` when left out.
+    Windows are `stride` rows apart, and the last one ends with the piece. Of a piece that is shorter than they are, the
+    first ends with it, the last begins with it, and they are `shift` rows apart (`stride` when left out).
     """
 
-    def __init__(self, rows: Rows, length: int, stride: int, shift: int | None = None):
+    def __init__(self, rows: SeriesRows, length: int, stride: int, shift: int | None = None):
         starts, pieces = [], []
         for piece, (first, end) in enumerate(rows.bounds):
             low, high = sorted((first, end - length))
@@ -157,15 +146,15 @@ class Cover:
         np.add.at(self.total, self.index, self.weight)
 
     def take(self, values: NDArray[Any]) -> NDArray[Any]:
-        """The windows of rows ``(rows, ...)``; beyond a short piece its first and last rows are repeated."""
+        """Return the windows of rows ``(rows, ...)``; beyond a short piece its first and last rows are repeated."""
         return np.asarray(values[self.index])
 
     def windows(self, values: Floats) -> Floats:
-        """As `take`, with missing rows beyond a short piece."""
+        """Return the same as `take`, with missing rows beyond a short piece."""
         return np.where(self.inside[..., None], self.take(values), np.nan)
 
     def blend(self, windows: Floats) -> Floats:
-        """Rows of windows, a cell counting more the farther it is from a window's edge."""
+        """Blend windows to rows, a cell counting more the farther it is from a window's edge."""
         heavy = (self.weight[..., None] * windows).reshape(self.index.size, -1)
         index, count = self.index.ravel(), len(self.total)
         sums = [np.bincount(index, column, minlength=count) for column in heavy.T]

@@ -9,7 +9,7 @@ Floats = NDArray[np.float64]
 
 
 def correlational(real: Floats, synthetic: Floats) -> float:
-    r"""Distance of the correlation matrices of two sets of windows ``(windows, length, features)``.
+    r"""Return the distance of the correlation matrices of two sets of windows ``(windows, length, features)``.
 
     .. math:: \tfrac{1}{10} \sum_{i, j} |\rho_{ij} - \hat\rho_{ij}|
 

@@ -18,19 +18,22 @@ from torch.nn import functional
 
 from cotempo.devices import Device, find_device
 from cotempo.federation import Rng
-from cotempo.series.layers import Weights, linear, linear_leaves
 from cotempo.series.metrics.stacked import Stack, train_stack
-from cotempo.series.parameters import Leaf, Leaves
+from cotempo.series.nn.layers import Weights, linear, linear_specs
+from cotempo.series.nn.parameters import ParameterSpec, ParameterSpecs
 
 WIDTH, OUTPUTS, DEPTH, BATCH = 32, 32, 4, 32
 
 
-def encoder_leaves(features: int) -> Leaves:
-    """The weights: an input layer, dilated convolutions over three places, an output layer."""
-    found = {"input.weight": Leaf((features, WIDTH), 1 / sqrt(features), 0), "input.bias": Leaf((WIDTH,))}
+def encoder_specs(features: int) -> ParameterSpecs:
+    """Return the weights: an input layer, dilated convolutions over three places, an output layer."""
+    found = {
+        "input.weight": ParameterSpec((features, WIDTH), 1 / sqrt(features), 0),
+        "input.bias": ParameterSpec((WIDTH,)),
+    }
     for layer in range(DEPTH):
-        found |= linear_leaves(f"{layer}", 3 * WIDTH, WIDTH)
-    return {**found, **linear_leaves("output", WIDTH, OUTPUTS)}
+        found |= linear_specs(f"{layer}", 3 * WIDTH, WIDTH)
+    return {**found, **linear_specs("output", WIDTH, OUTPUTS)}
 
 
 def encode(weights: Weights, windows: Tensor, hidden: Tensor | None = None) -> Tensor:
@@ -49,7 +52,7 @@ def encode(weights: Weights, windows: Tensor, hidden: Tensor | None = None) -> T
 
 @torch.no_grad()
 def embed(weights: Weights, each: Sequence[NDArray[np.float64]]) -> list[NDArray[np.float64]]:
-    """One vector per window of each client: the largest value over time."""
+    """Embed each client's windows: the maximum over time."""
     windows = Stack.of(each, next(iter(weights.values())).device).windows
     parts = [encode(weights, windows[:, k : k + 1024]).amax(2) for k in range(0, windows.shape[1], 1024)]
     found = torch.cat(parts, dim=1).double().cpu().numpy()
@@ -71,18 +74,18 @@ def train_encoders(each: Sequence[NDArray[np.float64]], steps: int, rng: Rng, de
         two = encode(weights, batch[:, :, left:end], hidden[None, 1, :, left:end])[:, :, : right - left]
         return hierarchical_loss(one, two)
 
-    return train_stack(encoder_leaves, [own.shape[2] for own in each], loss, steps, 1e-3, rng, place)
+    return train_stack(encoder_specs, [own.shape[2] for own in each], loss, steps, 1e-3, rng, place)
 
 
 def _overlap(length: int, stream: torch.Generator) -> tuple[int, int]:
-    """A random stretch of at least half the window that both views share."""
+    """Draw a stretch of at least half the window that both views share."""
     size = int(torch.randint(max(2, length // 2), length + 1, (1,), generator=stream))
     left = int(torch.randint(0, length - size + 1, (1,), generator=stream))
     return left, left + size
 
 
 def hierarchical_loss(one: Tensor, two: Tensor) -> Tensor:
-    """Mean over ever coarser times of the contrast between windows and between times, ``[clients]``."""
+    """Return the mean contrast between windows and between times over ever coarser times, ``[clients]``."""
     losses = []
     while True:
         losses.append((_contrast(one.transpose(1, 2), two.transpose(1, 2)) + _contrast(one, two)) / 2)
@@ -93,13 +96,13 @@ def hierarchical_loss(one: Tensor, two: Tensor) -> Tensor:
 
 
 def _coarser(x: Tensor) -> Tensor:
-    """The larger of every two neighbours in time."""
+    """Return the larger of every two neighbours in time."""
     half = x.shape[2] // 2
     return torch.maximum(x[:, :, 0 : 2 * half : 2], x[:, :, 1 : 2 * half : 2])
 
 
 def _contrast(one: Tensor, two: Tensor) -> Tensor:
-    """Cross-entropy of finding, among all items of the third axis in both views, the same item in the other view."""
+    """Return the cross-entropy of finding, among all items of the third axis, the same item in the other view."""
     count = one.shape[2]
     if count == 1:
         return one.new_zeros(len(one))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,13 +14,13 @@ from cotempo.devices import Device
 from cotempo.federation import Rng
 
 if TYPE_CHECKING:
-    from cotempo.series.layers import Weights
+    from cotempo.series.nn.layers import Weights
 
 Floats = NDArray[np.float64]
 
 
 def frechet(first: Floats, second: Floats) -> float:
-    r"""Fréchet distance of two clouds of points ``(points, dimensions)``, each taken as normal.
+    r"""Return the Fréchet distance of two clouds of points ``(points, dimensions)``, each taken as normal.
 
     .. math:: |\mu_1 - \mu_2|^2 + \operatorname{tr}\left(C_1 + C_2 - 2 (C_1 C_2)^{1/2}\right)
 
@@ -35,74 +36,61 @@ def frechet(first: Floats, second: Floats) -> float:
     return float(max(shift @ shift + np.trace(one + two - 2 * root), 0.0))
 
 
+@dataclass(frozen=True)
 class ContextFID:
     """Score generated windows against real ones by an encoder trained on the real ones (TS2Vec).
 
-    Parameters
-    ----------
-    real
-        Windows ``(windows, length, features)``.
-    steps
-        Training steps of the encoder.
-    device
-        Where the encoder is computed: ``"cpu"``, or ``"cuda"`` for a GPU.
-
-    Attributes
-    ----------
-    mean, deviation
-        By which windows are standardised, ``(features,)``.
+    `mean` and `deviation` standardise windows, ``(features,)``; `real` are the real windows as encoded.
 
     Examples
     --------
     >>> real = np.random.default_rng(0).normal(size=(40, 12, 2)).cumsum(axis=1)
-    >>> judge = ContextFID(real, steps=2)
+    >>> judge = ContextFID.of(real, steps=2)
     >>> judge.score(real) < judge.score(-real + 5)
     True
     """
 
     mean: Floats
     deviation: Floats
-    _real: Floats
-    _rng: Rng
-    _weights: Weights
+    real: Floats
+    weights: Weights
+    rng: Rng
 
-    def __init__(self, real: Floats, *, steps: int = 200, seed: int = 0, device: Device = "cpu"):
-        self.__dict__ = ContextFID.of_all([real], steps=steps, seed=seed, device=device)[0].__dict__
+    @classmethod
+    def of(cls, real: Floats, *, steps: int = 200, seed: int = 0, device: Device = "cpu") -> ContextFID:
+        """Train an encoder on windows ``(windows, length, features)`` for so many steps."""
+        return cls.of_all([real], steps=steps, seed=seed, device=device)[0]
 
     @classmethod
     def of_all(
         cls, reals: Sequence[Floats], *, steps: int = 200, seed: int = 0, device: Device = "cpu"
     ) -> list[ContextFID]:
-        """A judge for each of several clients, their encoders trained in one stack."""
+        """Train an encoder for each of several clients, in one stack."""
         from cotempo.series.metrics.encoder import embed, train_encoders
 
         means = [real.mean(axis=(0, 1)) for real in reals]
         deviations = [np.maximum(real.std(axis=(0, 1)), 1e-6) for real in reals]
         scaled = [(real - mean) / size for real, mean, size in zip(reals, means, deviations, strict=True)]
-        rng, judges = Rng(seed, "context-fid"), []
+        rng = Rng(seed, "context-fid")
         weights = train_encoders(scaled, steps, rng, device)
-        for k, (mean, deviation, clouds) in enumerate(zip(means, deviations, embed(weights, scaled), strict=True)):
-            judge = cls.__new__(cls)
-            judge.mean, judge.deviation, judge._real, judge._rng = mean, deviation, clouds, rng
-            judge._weights = narrowed(weights, k, len(mean))
-            judges.append(judge)
-        return judges
+        found = zip(means, deviations, embed(weights, scaled), strict=True)
+        return [cls(*parts, narrowed(weights, k, len(parts[0])), rng) for k, parts in enumerate(found)]
 
     def score(self, synthetic: Floats) -> float:
-        """The distance of generated windows to the real ones; 0 is best."""
+        """Return the distance of generated windows to the real ones; 0 is best."""
         from cotempo.series.metrics.encoder import embed
 
-        (cloud,) = embed(self._weights, [(synthetic - self.mean) / self.deviation])
-        return frechet(self._real, cloud)
+        (cloud,) = embed(self.weights, [(synthetic - self.mean) / self.deviation])
+        return frechet(self.real, cloud)
 
     def floor(self) -> float:
-        """The distance between two random halves of the real windows: what a perfect generator would score."""
-        order = self._rng("floor").permutation(len(self._real))
+        """Return the distance between random halves of the real windows: what a perfect generator would score."""
+        order = self.rng("floor").permutation(len(self.real))
         half = len(order) // 2
-        return frechet(self._real[order[:half]], self._real[order[half:]])
+        return frechet(self.real[order[:half]], self.real[order[half:]])
 
 
 def narrowed(weights: Weights, client: int, features: int) -> Weights:
-    """The encoder of one client of a stack, without the padding of its features."""
+    """Return the encoder of one client of a stack, without the padding of its features."""
     own = {name: part[client : client + 1] for name, part in weights.items()}
     return {**own, "input.weight": own["input.weight"][:, :features]}

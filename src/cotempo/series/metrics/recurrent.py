@@ -13,30 +13,33 @@ from torch.nn import functional
 
 from cotempo.devices import Device, find_device
 from cotempo.federation import Rng
-from cotempo.series.layers import Weights, linear, linear_leaves
 from cotempo.series.metrics.stacked import Stack, train_stack
-from cotempo.series.parameters import Leaf, Leaves
+from cotempo.series.nn.layers import Weights, linear, linear_specs
+from cotempo.series.nn.parameters import ParameterSpec, ParameterSpecs
 
 Floats = NDArray[np.float64]
 BATCH, WIDTH, RATE = 128, 24, 3e-3
 
 
-def reader_leaves(features: int) -> Leaves:
-    """The weights of two GRU layers and a read-out of a yes or no and of the next row."""
-    found: dict[str, Leaf] = {}
+def reader_specs(features: int) -> ParameterSpecs:
+    """Return the weights of two GRU layers and a read-out of a yes or no and of the next row."""
+    found: dict[str, ParameterSpec] = {}
     for layer, inputs in enumerate((features, WIDTH)):
         axis = 0 if layer == 0 else None
         found |= {
-            f"{layer}.input.weight": Leaf((inputs, 3 * WIDTH), 1 / sqrt(3 * WIDTH), axis),
-            f"{layer}.input.bias": Leaf((3 * WIDTH,)),
-            **linear_leaves(f"{layer}.state", WIDTH, 3 * WIDTH, gain=0.6),
+            f"{layer}.input.weight": ParameterSpec((inputs, 3 * WIDTH), 1 / sqrt(3 * WIDTH), axis),
+            f"{layer}.input.bias": ParameterSpec((3 * WIDTH,)),
+            **linear_specs(f"{layer}.state", WIDTH, 3 * WIDTH, gain=0.6),
         }
-    next_row = {"next.weight": Leaf((WIDTH, features), 0.6 / sqrt(WIDTH), 1), "next.bias": Leaf((features,), 0.0, 0)}
-    return {**found, **linear_leaves("answer", WIDTH, 1, gain=0.6), **next_row}
+    next_row = {
+        "next.weight": ParameterSpec((WIDTH, features), 0.6 / sqrt(WIDTH), 1),
+        "next.bias": ParameterSpec((features,), 0.0, 0),
+    }
+    return {**found, **linear_specs("answer", WIDTH, 1, gain=0.6), **next_row}
 
 
 def read(weights: Weights, windows: Tensor) -> Tensor:
-    r"""The state of two gated recurrent layers at every time, ``[clients, windows, length, width]``.
+    r"""Return the state of two gated recurrent layers at every time, ``[clients, windows, length, width]``.
 
     .. math:: h_t = (1 - z) \odot \tanh(W x_t + r \odot U h_{t - 1}) + z \odot h_{t - 1}
 
@@ -59,7 +62,7 @@ def read(weights: Weights, windows: Tensor) -> Tensor:
 def discriminative(
     real: Floats, synthetic: Floats, *, steps: int = 500, seed: int = 0, device: Device = "cpu"
 ) -> float:
-    """How far the accuracy of telling real from generated windows is from chance, on a fifth held out; 0 is best.
+    """Return how far a classifier's accuracy on real and generated windows is from chance, on a fifth held out.
 
     Real values are scaled to [0, 1], so that the units of the features do not matter.
 
@@ -75,7 +78,7 @@ def discriminative(
 def discriminative_all(
     reals: Sequence[Floats], synthetics: Sequence[Floats], *, steps: int = 500, seed: int = 0, device: Device = "cpu"
 ) -> list[float]:
-    """`discriminative` of several clients, their networks trained in one stack."""
+    """Return `discriminative` of several clients, their networks trained in one stack."""
     place, rng, both, cuts = find_device(device), Rng(seed, "discriminative"), [], []
     for pair in zip(reals, synthetics, strict=True):
         count = min(map(len, pair))
@@ -92,7 +95,7 @@ def discriminative_all(
         return losses.mean(1)
 
     features = [real.shape[2] for real in reals]
-    weights = train_stack(reader_leaves, features, loss, steps, RATE, rng, place)
+    weights = train_stack(reader_specs, features, loss, steps, RATE, rng, place)
     tests = [[part[cut:] if cut < len(part) else part for part in pair] for pair, cut in zip(both, cuts, strict=True)]
     found = [_answers(weights, [test[k] for test in tests]) for k in (0, 1)]
     shares = [((yes > 0).mean(), (no <= 0).mean()) for yes, no in zip(*found, strict=True)]
@@ -107,7 +110,7 @@ def _answers(weights: Weights, each: Sequence[Floats]) -> list[Floats]:
 
 
 def predictive(real: Floats, synthetic: Floats, *, steps: int = 500, seed: int = 0, device: Device = "cpu") -> float:
-    """Mean absolute error on real windows of a next-row predictor trained on generated ones, scaled to [0, 1].
+    """Return the error on real windows of a next-row predictor trained on generated ones, scaled to [0, 1].
 
     Examples
     --------
@@ -121,7 +124,7 @@ def predictive(real: Floats, synthetic: Floats, *, steps: int = 500, seed: int =
 def predictive_all(
     reals: Sequence[Floats], synthetics: Sequence[Floats], *, steps: int = 500, seed: int = 0, device: Device = "cpu"
 ) -> list[float]:
-    """`predictive` of several clients, their networks trained in one stack."""
+    """Return `predictive` of several clients, their networks trained in one stack."""
     pairs = [_to_unit(*pair) for pair in zip(reals, synthetics, strict=True)]
     place = find_device(device)
     stack, features = Stack.of([made for _, made in pairs], place), [real.shape[2] for real in reals]
@@ -135,7 +138,7 @@ def predictive_all(
         error = (ahead - batch[:, :, 1:]).abs() * exists
         return error.sum((1, 2, 3)) / (exists.sum((1, 2, 3)) * ahead.shape[1] * ahead.shape[2])
 
-    weights = train_stack(reader_leaves, features, loss, steps, RATE, Rng(seed, "predictive"), place)
+    weights = train_stack(reader_specs, features, loss, steps, RATE, Rng(seed, "predictive"), place)
     with torch.no_grad():
         known = Stack.of([real for real, _ in pairs], place).windows
         ahead = linear(weights, "next", read(weights, known[:, :, :-1]))
@@ -144,7 +147,7 @@ def predictive_all(
 
 
 def _to_unit(real: Floats, synthetic: Floats) -> tuple[Floats, Floats]:
-    """Both scaled so that the real values lie in [0, 1]."""
+    """Scale both so that the real values lie in [0, 1]."""
     low, high = real.min(axis=(0, 1)), real.max(axis=(0, 1))
     room = np.where(high - low > 1e-12, high - low, 1.0)
     return (real - low) / room, (synthetic - low) / room

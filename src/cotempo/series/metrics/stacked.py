@@ -1,4 +1,4 @@
-"""Training of the judges of many clients in one stack: each sees its own windows, all share the random numbers."""
+"""Stacked training of the judges of many clients: each sees its own windows, all share random numbers."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cotempo.federation import Rng
-from cotempo.series.layers import Weights
-from cotempo.series.parameters import Leaves, draw, stack, views
+from cotempo.series.nn.layers import Weights
+from cotempo.series.nn.parameters import ParameterSpecs, draw, stack, views
 
 Floats = NDArray[np.float64]
 
@@ -38,20 +38,20 @@ class Stack:
         return cls(torch.tensor(padded, device=device), counts)
 
     def pick(self, chances: Tensor) -> Tensor:
-        """Which windows uniform numbers ``[batch]`` mean for each client, ``[clients, batch]``."""
+        """Turn uniform numbers ``[batch]`` into each client's windows, ``[clients, batch]``."""
         return (chances.to(self.counts.device) * self.counts[:, None]).long()
 
     def take(self, index: Tensor) -> Tensor:
-        """Windows ``[clients, batch, length, features]``."""
+        """Return windows ``[clients, batch, length, features]``."""
         return self.windows[torch.arange(len(index), device=index.device)[:, None], index]
 
 
 def train_stack(
-    leaves: Callable[[int], Leaves], features: Sequence[int], loss: Callable[[Weights, torch.Generator], Tensor],
+    specs: Callable[[int], ParameterSpecs], features: Sequence[int], loss: Callable[[Weights, torch.Generator], Tensor],
     steps: int, rate: float, rng: Rng, device: torch.device,
 ) -> Weights:  # fmt: skip
     """Minimise the sum of the clients' losses ``[clients]`` by Adam; a client in a stack learns what it would alone."""
-    each, widest = [leaves(count) for count in features], leaves(max(features))
+    each, widest = [specs(count) for count in features], specs(max(features))
     flats = [draw(own, rng("weights")) for own in each]
     flat = torch.tensor(stack(flats, each, widest), device=device, requires_grad=True)
     optimiser, stream = torch.optim.Adam([flat], lr=rate), rng.torch("batches")

@@ -1,0 +1,1 @@
+"""Baselines: every owner alone, all data in one place, and imputers of PyPOTS."""

@@ -1,0 +1,1 @@
+"""Imputation in stages: interpolation, factor models and networks, each as far as held-out measurements support it."""

@@ -1,0 +1,166 @@
+"""Calibration: conformal intervals around fillings, from measurements hidden for the purpose."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import norm
+
+from cotempo.series.filling.factor_models import deviations_from_line
+from cotempo.series.filling.gaps import LONG, steps_around
+from cotempo.series.filling.stages import Fills
+from cotempo.series.settings import SeriesSettings
+from cotempo.series.windows import Cover, Floats, SeriesRows
+
+LEVELS = np.arange(1, 200) / 200
+SHARES = (0.3, 0.5)
+FEWEST_CELLS = 100
+KINDS = 3
+SHRINKAGE = 4  # measurements at which the pace counts half
+CONSTANT_SHARE = 1e-9  # of the largest value: what moves less is constant
+
+
+@dataclass(frozen=True)
+class Calibration:
+    r"""Conformal intervals around fillings.
+
+    .. math:: \hat x \pm r_p \, e \, v \sqrt{\frac{b\,c}{b + c}}
+
+    with the mean error :math:`e` of a feature, the steps :math:`b` and :math:`c` to its measurements before and after,
+    how much faster than usual it moves around there, :math:`v`, and the quantile :math:`r_p` of errors in these units
+    over hidden cells. Where cells to fill are like the hidden ones, a share :math:`p` of them lies inside. Each of the
+    `kinds` of cells has errors and quantiles of its own.
+
+    `usual` is how far a feature usually deviates from the line through its neighbours, ``(features,)``. `errors` has
+    :math:`e` in units of the data, ``(kinds, features)``, 0 where too few cells could be hidden or the feature was
+    constant: there a normal law with the deviation of the draws stands in. `ratios` has :math:`r_p` for the levels
+    .005, .01, ..., .995, ``(kinds, features, levels)``.
+
+    References
+    ----------
+    Lei et al., "Distribution-free predictive inference for regression", JASA 2018.
+    """
+
+    usual: Floats
+    errors: Floats
+    ratios: Floats
+
+    @classmethod
+    def none(cls, features: int) -> Calibration:
+        """Return intervals that know nothing."""
+        return cls(np.ones(features), np.zeros((KINDS, features)), np.zeros((KINDS, features, len(LEVELS))))
+
+    def embed(self, columns: NDArray[np.intp], features: int) -> Calibration:
+        """Embed among more features, of which nothing is known."""
+        found = Calibration.none(features)
+        found.usual[columns], found.errors[:, columns], found.ratios[:, columns] = self.usual, self.errors, self.ratios
+        return found
+
+    @classmethod
+    def of(cls, rows: SeriesRows, filled: Floats, truth: Floats, length: int) -> Calibration:
+        """Calibrate on rows with missing cells, how they were filled, and the truth."""
+        found = cls.none(truth.shape[1])
+        missing = np.isnan(rows.values)
+        moved = np.abs(deviations_from_line(rows))
+        usual = np.nansum(moved, axis=0) / np.maximum((~np.isnan(moved)).sum(axis=0), 1)
+        still = usual <= CONSTANT_SHARE * np.where(missing, 0.0, np.abs(rows.values)).max(axis=0, initial=0.0)
+        usual = np.where(still, 1.0, usual)
+        hidden = missing & ~np.isnan(truth) & ~still
+        units = np.where(hidden, np.abs(filled - truth), 0.0) / _stretch(rows, usual, length)
+        for kind in range(KINDS):
+            chosen = hidden & (kinds(rows) == kind)
+            count = chosen.sum(axis=0)
+            errors = np.where(chosen, units, 0.0).sum(axis=0) / np.maximum(count, 1)
+            chosen &= errors > 0
+            if chosen.sum() < FEWEST_CELLS:
+                continue
+            relative = units / np.where(errors > 0, errors, 1.0)
+            found.errors[kind] = errors
+            found.ratios[kind] = _quantiles(relative[chosen])
+            for column in np.flatnonzero(chosen.sum(axis=0) >= FEWEST_CELLS):
+                found.ratios[kind, column] = _quantiles(relative[chosen[:, column], column])
+        return cls(usual, found.errors, found.ratios)
+
+    def widths(self, rows: SeriesRows, deviation: Floats, levels: tuple[float, ...], length: int) -> Floats:
+        """Return half the width of each missing cell's interval, 0 elsewhere, ``(levels, rows, features)``.
+
+        `deviation` is that of the draws, ``(rows, features)``; all in units of the data.
+        """
+        missing = np.isnan(rows.values)
+        kind, columns = kinds(rows), np.arange(missing.shape[1])
+        unit = self.errors[kind, columns] * _stretch(rows, self.usual, length)
+        found = []
+        for level in levels:
+            place = np.clip(level * (len(LEVELS) + 1) - 1, 0, len(LEVELS) - 1)
+            low, share = int(place), place - int(place)
+            ratio = (1 - share) * self.ratios[..., low] + share * self.ratios[..., min(low + 1, len(LEVELS) - 1)]
+            normal = norm.ppf((1 + level) / 2) * deviation
+            found.append(np.where(unit > 0, ratio[kind, columns] * unit, normal) * missing)
+        return np.stack(found)
+
+
+def _quantiles(ratios: Floats) -> Floats:
+    # One hidden cell more than there are makes the quantile cover at least its level.
+    ranks = np.minimum(LEVELS * (len(ratios) + 1) / len(ratios), 1.0)
+    return np.quantile(ratios, ranks, method="higher")
+
+
+def kinds(rows: SeriesRows) -> NDArray[np.intp]:
+    """Return 0 in rows where nothing was seen, 1 in the others, and 2 in long gaps, ``(rows, features)``."""
+    missing, (back, forth) = np.isnan(rows.values), steps_around(rows)
+    near = np.broadcast_to(~missing.all(axis=1, keepdims=True), missing.shape).astype(np.intp)
+    return np.where(back + forth > LONG, 2, near)
+
+
+def _stretch(rows: SeriesRows, usual: Floats, length: int) -> Floats:
+    """Return the scale of each cell's error: by its gap, up to half a window, and by the feature's pace."""
+    back, forth = steps_around(rows)
+    walk = (back * forth / (back + forth)).clip(max=max(length / 2, 1.0))
+    return np.asarray(np.sqrt(walk) * _pace(rows, usual, length))
+
+
+def _pace(rows: SeriesRows, usual: Floats, length: int) -> Floats:
+    """Estimate how much faster than usual each feature moves around each row, shrunk to 1."""
+    cover = Cover(rows, 2 * length, max(1, length // 2))
+    moves = cover.windows(np.abs(deviations_from_line(rows)))
+    count = (~np.isnan(moves)).sum(axis=1, keepdims=True)
+    pace = np.nansum(moves, axis=1, keepdims=True) / np.maximum(count, 1) / usual
+    pace = np.where(count > 0, pace, 1.0).clip(0.1, 1e3) ** (count / (count + SHRINKAGE))
+    return cover.blend(np.broadcast_to(pace, moves.shape))
+
+
+def calibrate(
+    settings: SeriesSettings, parts: Sequence[tuple[Fills, SeriesRows]], stream: np.random.Generator
+) -> Calibration:
+    """Hide measured rows, cells and long gaps, and compare what is filled in with what was measured.
+
+    Of several parts each has a filler of its own, so that nobody is judged on rows that shaped its gates.
+    """
+    found = [_try_out(settings, filler, rows, stream) for filler, rows in parts if len(rows.values)]
+    if not found:
+        return Calibration.none(parts[0][1].values.shape[1])
+    lengths = sum((hidden.lengths for hidden, _, _ in found), ())
+    left, filled, truth = (np.concatenate(part) for part in zip(*((h.values, f, t) for h, f, t in found), strict=True))
+    return Calibration.of(SeriesRows(left, lengths), filled, truth, settings.window)
+
+
+def _try_out(
+    settings: SeriesSettings, filler: Fills, rows: SeriesRows, stream: np.random.Generator
+) -> tuple[SeriesRows, Floats, Floats]:
+    """Return rows with cells hidden, how they were filled, and the truth."""
+    left = [np.where(gone, np.nan, rows.values) for gone in _hidings(rows.values.shape, settings.window, stream)]
+    hidden = rows.with_values(np.concatenate(left), len(left))
+    return hidden, filler.rows(hidden, settings), np.tile(rows.values, (len(left), 1))
+
+
+def _hidings(shape: tuple[int, int], window: int, stream: np.random.Generator) -> Iterator[NDArray[np.bool_]]:
+    """Yield what to hide: rows, cells, and half a window in every two of all or of half of the features."""
+    for share in SHARES:
+        yield stream.random((shape[0], 1)) < share
+        yield stream.random(shape) < share
+    for half in (False, True):
+        gap = (np.arange(shape[0]) + stream.integers(2 * window)) % (2 * window) < max(1, window // 2)
+        yield gap[:, None] & (stream.random(shape[1]) < 0.5 if half else True)

@@ -1,0 +1,184 @@
+"""Filler: imputation in stages, interpolation first, then each stage as far as its gate lets it in.
+
+A stage is anything with `names` and `fill`, as `Stage` has them; to add one, put it into `Filler.stages`. Its gates are
+chosen with those of all others by `cotempo.series.filling.gates.choose_gates`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cotempo.series.filling.factor_models import FactorModels
+from cotempo.series.filling.gaps import KINDS, kinds_of
+from cotempo.series.filling.interpolation import interpolate_rows
+from cotempo.series.scale import Scale
+from cotempo.series.settings import SeriesSettings
+from cotempo.series.windows import Cover, Floats, SeriesRows
+
+if TYPE_CHECKING:
+    from cotempo.series.season import Season
+
+MOST_WINDOWS = 512
+
+
+class Stage(Protocol):
+    """Anything that fills rows, in one or several ways."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return a name for each of its fillings."""
+
+    def fill(self, rows: SeriesRows, settings: SeriesSettings) -> Floats:
+        """Fill scaled rows, ``(names, rows, features)``; only missing cells are looked at."""
+
+
+class Fills(Protocol):
+    """Anything that fills rows in the units of the data."""
+
+    def rows(self, rows: SeriesRows, settings: SeriesSettings) -> Floats:
+        """Fill rows, in the units of the data."""
+
+    def seeded(self, seed: int) -> Fills:
+        """Return the same with another seed, where fillings are drawn."""
+
+
+@dataclass(frozen=True)
+class Filler:
+    r"""An imputer of an owner's rows, in stages.
+
+    .. math:: f_0 = g_0, \qquad f_k = (1 - a_k) f_{k - 1} + a_k g_k
+
+    with the interpolant :math:`g_0`, the fillings :math:`g_k` of the stages in their order, and gates :math:`a_k` in
+    [0, 1].
+
+    `gates` has :math:`a` for each feature, kind of gap and filling, ``(features, kinds, fillings)``. The first `common`
+    features have their gates chosen together, and so have the others. `season` is removed first and added back last.
+    """
+
+    scale: Scale
+    stages: tuple[Stage, ...]
+    gates: Floats
+    common: int
+    season: Season | None = None
+
+    @classmethod
+    def closed(
+        cls, scale: Scale, stages: tuple[Stage, ...] = (), common: int | None = None, trusted: str | None = None
+    ) -> Filler:
+        """Make a filler with all gates closed, but for the filling named `trusted`: it interpolates, if none is."""
+        features, names = len(scale.low), [name for stage in stages for name in stage.names]
+        gates = np.zeros((features, KINDS, len(names))) + np.array([name == trusted for name in names])
+        return cls(scale, stages, gates, features if common is None else common)
+
+    def followed_by(self, *stages: Stage) -> Filler:
+        """Return a filler of `stages` whose first fillings are those of this one; gates of the others are closed."""
+        names = [name for stage in stages for name in stage.names]
+        closed = np.zeros((*self.gates.shape[:2], len(names) - self.gates.shape[2]))
+        return replace(self, stages=stages, gates=np.concatenate([self.gates, closed], axis=-1))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the fillings after interpolation."""
+        return tuple(name for stage in self.stages for name in stage.names)
+
+    def rows(self, rows: SeriesRows, settings: SeriesSettings) -> Floats:
+        """Fill rows, in the units of the data."""
+        if not np.isnan(rows.values).any():
+            return rows.values
+        filled = self.scale.undo(self.scaled(self.inner(rows), settings))
+        level = 0.0 if self.season is None else self.season.at(rows.clock)
+        return np.where(np.isnan(rows.values), filled + level, rows.values)
+
+    def seeded(self, seed: int) -> Filler:
+        """Return itself: nothing is drawn."""
+        return self
+
+    def inner(self, rows: SeriesRows) -> SeriesRows:
+        """Return rows as stages see them: without the season, and scaled."""
+        bare = rows if self.season is None else self.season.remove(rows)
+        return bare.with_values(self.scale.apply(bare.values))
+
+    def scaled(self, rows: SeriesRows, settings: SeriesSettings) -> Floats:
+        """Fill rows that are as stages see them."""
+        return self.mix(*self.fillings(rows, settings))
+
+    def mix(self, fillings: Floats, kinds: NDArray[np.intp]) -> Floats:
+        """Blend `fillings` by the gates, ``(rows, features)``."""
+        return blend(fillings, self.gates[np.arange(kinds.shape[1]), kinds])
+
+    def fillings(self, rows: SeriesRows, settings: SeriesSettings) -> tuple[Floats, NDArray[np.intp]]:
+        """Return all fillings of scaled rows, ``(1 + fillings, rows, features)``, and `kinds_of` the rows."""
+        lines = interpolate_rows(rows, self.scale.centre)[None]
+        found = np.concatenate([lines, *(stage.fill(rows, settings) for stage in self.stages)])
+        return np.where(np.isnan(rows.values), found, lines), kinds_of(rows, settings.reach)
+
+
+def blend(fillings: Floats, gates: Floats) -> Floats:
+    """Blend fillings ``(1 + n, ...)`` one after the other by gates ``(..., n)``."""
+    found = fillings[0]
+    for place, filling in enumerate(fillings[1:]):
+        found = found + gates[..., place] * (filling - found)
+    return np.asarray(found)
+
+
+def in_windows(rows: SeriesRows, settings: SeriesSettings, fill: Callable[[Floats], Floats]) -> Floats:
+    """Fill rows by what fills windows ``(windows, reach, features)``, which overlap by three quarters."""
+    cover = Cover(rows, settings.reach, max(1, settings.reach // 4))
+    windows = cover.windows(rows.values)
+    parts = [fill(windows[k : k + MOST_WINDOWS]) for k in range(0, len(windows), MOST_WINDOWS)]
+    return np.stack([cover.blend(filling) for filling in np.concatenate(parts, axis=1)])
+
+
+def _fill_by_networks(rows: SeriesRows, settings: SeriesSettings, *given: Any) -> Floats:
+    from cotempo.series.nn.teacher import fill_windows
+
+    return in_windows(rows, settings, lambda windows: fill_windows(settings, windows, *given))
+
+
+@dataclass(frozen=True)
+class FactorStage:
+    """A stage: factor models of the features measured in the same row."""
+
+    factors: FactorModels
+    names: tuple[str, ...] = ("factors",)
+
+    def fill(self, rows: SeriesRows, settings: SeriesSettings) -> Floats:
+        """Relate features in windows."""
+        return _fill_by_networks(rows, settings, self.factors, None, None)
+
+
+@dataclass(frozen=True)
+class TeacherWeights:
+    """The teacher at rest: its weights, scale and factor models of the common features, and its token imputer."""
+
+    weights: NDArray[Any]
+    scale: Scale
+    factors: FactorModels
+    tokens: NDArray[Any] | None = None
+
+
+@dataclass(frozen=True)
+class NetworkStage:
+    """A stage: imputers, each a correction of the one before, the first a correction of factor models.
+
+    The teacher corrects the common features, which it knows by name; its token imputer corrects any feature, and so
+    does the owner's corrector `own`. Without `own`, its filling is that of the stage before it.
+    """
+
+    factors: FactorModels
+    teacher: TeacherWeights | None
+    own: NDArray[Any] | None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return a name for each imputer."""
+        return ("own",) if self.teacher is None else ("teacher", "tokens", "own")
+
+    def fill(self, rows: SeriesRows, settings: SeriesSettings) -> Floats:
+        """Correct windows by one imputer after the other."""
+        return _fill_by_networks(rows, settings, self.factors, self.teacher, self.own)[-len(self.names) :]

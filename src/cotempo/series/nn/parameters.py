@@ -1,0 +1,127 @@
+"""Parameters of many equal networks: flat vectors at rest, stacked tensors ``[networks, ...]`` in use.
+
+Networks may differ in their number of features. They are padded to the widest; padding sees zeros, so it gets no
+gradient, and cropping it gives what each network would have learned alone. This module does without torch, so that
+importing a method is quick.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cotempo.devices import Device
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Flat = NDArray[np.floating]
+
+
+@dataclass(frozen=True)
+class ParameterSpec:
+    """One weight: its shape, the deviation of its initial values (0: zeros), and which axis counts features, if any."""
+
+    shape: tuple[int, ...]
+    deviation: float = 0.0
+    feature_axis: int | None = None
+
+    @property
+    def size(self) -> int:
+        """Return how many numbers it holds."""
+        return prod(self.shape)
+
+
+ParameterSpecs = Mapping[str, ParameterSpec]
+
+
+@dataclass(frozen=True)
+class NetworkState:
+    """A network at rest with Adam's moments, all vectors ``(numbers,)``; `average` (of the weights) predicts."""
+
+    weights: NDArray[Any]
+    average: NDArray[Any]
+    first: NDArray[Any]
+    second: NDArray[Any]
+    steps: int = 0
+
+    @classmethod
+    def fresh(cls, specs: ParameterSpecs, stream: np.random.Generator, dtype: str) -> NetworkState:
+        """Draw the initial weights."""
+        weights = draw(specs, stream, dtype)
+        zeros = np.zeros_like(weights)
+        return cls(weights, weights, zeros, zeros)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Hyperparameters of training.
+
+    The learning rate rises to `rate` over `warm` steps, and a cosine brings it down to a twentieth at `horizon`.
+    Gradients are clipped at the norm `clip`; `average` is the decay of the exponential moving average of weights.
+    """
+
+    batch: int = 64
+    rate: float = 8e-4
+    warm: int = 500
+    horizon: int = 10_000
+    clip: float = 1.0
+    betas: tuple[float, float] = (0.9, 0.96)
+    average: float = 0.995
+    device: Device = "cpu"
+
+    def rate_at(self, steps: Tensor) -> Tensor:
+        """Return the learning rate after so many steps."""
+        warm = ((steps + 1) / max(self.warm, 1)).clamp(max=1)
+        done = (steps - self.warm) / max(self.horizon - self.warm, 1)
+        return self.rate * warm * (0.05 + 0.95 * ((1 + (math.pi * done.clamp(0, 1)).cos()) / 2))
+
+
+def draw(specs: ParameterSpecs, stream: np.random.Generator, dtype: str = "float32") -> Flat:
+    """Draw initial weights, as one vector."""
+    parts = [stream.standard_normal(spec.size) * spec.deviation for spec in specs.values()]
+    return np.concatenate(parts).astype(dtype)
+
+
+def views(flat: Tensor, specs: ParameterSpecs) -> dict[str, Tensor]:
+    """Return weights by name, ``[networks, *shape]``, of stacked vectors ``[networks, numbers]``."""
+    parts: tuple[Tensor, ...] = flat.split_with_sizes([spec.size for spec in specs.values()], dim=1)
+    return {name: part.reshape(len(flat), *spec.shape) for (name, spec), part in zip(specs.items(), parts, strict=True)}
+
+
+def widen(flat: Flat, specs: ParameterSpecs, wide: ParameterSpecs) -> Flat:
+    """Pad a vector of weights with zeros to a network of more features."""
+    parts, place = [], 0
+    for name, spec in specs.items():
+        part = flat[place : place + spec.size].reshape(spec.shape)
+        place += spec.size
+        if spec.feature_axis is not None:
+            room = [(0, 0)] * part.ndim
+            room[spec.feature_axis] = (0, wide[name].shape[spec.feature_axis] - spec.shape[spec.feature_axis])
+            part = np.pad(part, room)
+        parts.append(part.ravel())
+    return np.concatenate(parts)
+
+
+def narrow(flat: Flat, specs: ParameterSpecs, wide: ParameterSpecs) -> Flat:
+    """Undo `widen`."""
+    parts, place = [], 0
+    for name, spec in specs.items():
+        size = wide[name].size
+        part = flat[place : place + size].reshape(wide[name].shape)
+        place += size
+        if spec.feature_axis is not None:
+            part = part.take(range(spec.shape[spec.feature_axis]), axis=spec.feature_axis)
+        parts.append(part.ravel())
+    return np.concatenate(parts)
+
+
+def stack(flats: Sequence[Flat], specs: Sequence[ParameterSpecs], wide: ParameterSpecs) -> Flat:
+    """Stack vectors of several networks, each padded to the widest, ``(networks, numbers)``."""
+    return np.stack([widen(flat, own, wide) for flat, own in zip(flats, specs, strict=True)])

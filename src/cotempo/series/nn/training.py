@@ -1,0 +1,244 @@
+"""Stacked training of many networks: Adam, clipping and averaging on flat vectors, one row a network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from cotempo.devices import find_device
+from cotempo.federation import Rng
+from cotempo.series.filling.factor_models import FactorModels
+from cotempo.series.nn.layers import Weights
+from cotempo.series.nn.parameters import NetworkState, ParameterSpecs, Schedule, narrow, stack, views
+
+Tensors = dict[str, Tensor]
+Lead = tuple[int, int]
+BLOCK = 50
+WINDOWED = ("windows", "mask", "guess", "left")
+
+
+@dataclass(frozen=True)
+class TrainingWindows:
+    """What a network learns from: finite windows, and the `mask` of cells that count, ``(windows, length, features)``.
+
+    `factors` are models of the features, and `common` says which of them are common, ``(features,)``. For what corrects
+    guesses, `guess` has one of every cell and `left` says which cells it knows, both as `mask`.
+    """
+
+    windows: NDArray[np.float64]
+    mask: NDArray[np.bool_]
+    factors: FactorModels
+    common: NDArray[np.bool_]
+    guess: NDArray[np.float64] | None = None
+    left: NDArray[np.bool_] | None = None
+
+    @classmethod
+    def plain(cls, windows: NDArray[np.float64], factors: FactorModels | None = None) -> TrainingWindows:
+        """Make windows of one owner; cells that are NaN do not count."""
+        features = windows.shape[2]
+        whole = np.ones(features, dtype=bool)
+        return cls(np.nan_to_num(windows), ~np.isnan(windows), factors or FactorModels.none(features), whole)
+
+    def parts(self) -> dict[str, Any]:
+        """Return the arrays with an entry for each window."""
+        return {name: part for name in WINDOWED if (part := getattr(self, name)) is not None}
+
+    def thin(self, most: int) -> TrainingWindows:
+        """Return evenly spread windows, at most so many."""
+        step = max(1, -(-len(self.windows) // most))
+        return replace(self, **{name: part[::step] for name, part in self.parts().items()})
+
+    @property
+    def features(self) -> int:
+        """Return how many features there are."""
+        return int(self.windows.shape[2])
+
+
+class Task(Protocol):
+    """A network and its loss."""
+
+    def specs(self, features: int) -> ParameterSpecs:
+        """Return the parameters of a network of so many features."""
+
+    def draw(self, dataset: TrainingWindows, wide: int, lead: Lead, generator: torch.Generator) -> Tensors:
+        """Draw random numbers for ``(steps, batch)`` windows, padded to `wide` features."""
+
+    def loss(self, weights: Weights, fixed: Tensors, batch: Tensors) -> Tensor:
+        """Return the loss of each network, ``[networks]``."""
+
+
+def train(
+    task: Task, learned: Sequence[NetworkState], datasets: Sequence[TrainingWindows], steps: int, schedule: Schedule,
+    rngs: Sequence[Rng],
+) -> tuple[list[NetworkState], NDArray[np.float64]]:  # fmt: skip
+    """Take `steps` steps with each network on its own dataset, all in one stack; return them and their mean losses.
+
+    A network trained in a stack agrees with the same network trained alone within rounding: each draws from its own
+    random stream.
+    """
+    place, dtype = find_device(schedule.device), getattr(torch, str(learned[0].weights.dtype))
+    wide = max(dataset.features for dataset in datasets)
+    specs = [task.specs(dataset.features) for dataset in datasets]
+    widest = task.specs(wide)
+    flats = [
+        torch.tensor(stack([getattr(item, name) for item in learned], specs, widest), device=place)
+        for name in ("weights", "average", "first", "second")
+    ]
+    fixed = load(datasets, wide, place, dtype)
+    generators = [rng.torch("batches", schedule.device) for rng in rngs]
+    counts = torch.tensor([item.steps for item in learned], device=place, dtype=dtype)[:, None]
+    step = _step(task, widest, flats, counts, fixed, schedule)
+    runner = CudaGraphStep(step) if place.type == "cuda" and steps >= 2 * BLOCK else step
+    losses = torch.zeros(len(learned), device=place, dtype=dtype)
+    for done in range(0, steps, BLOCK):
+        size = min(BLOCK, steps - done)
+        draws = [
+            {
+                "windows": _indices(dataset, (size, schedule.batch), generator),
+                **task.draw(dataset, wide, (size, schedule.batch), generator),
+            }
+            for dataset, generator in zip(datasets, generators, strict=True)
+        ]
+        block = {name: torch.stack([draw[name] for draw in draws]) for name in draws[0]}
+        for index in range(size):
+            losses += runner({name: values[:, index] for name, values in block.items()})
+    rows = [flat.cpu().numpy() for flat in flats]
+    made = []
+    for k, item in enumerate(learned):
+        weights, average, first, second = (narrow(flat[k], specs[k], widest) for flat in rows)
+        made.append(NetworkState(weights, average, first, second, item.steps + steps))
+    return made, (losses / max(steps, 1)).double().cpu().numpy()
+
+
+def train_one(
+    task: Task, network: NetworkState, dataset: TrainingWindows, steps: int, schedule: Schedule, rng: Rng
+) -> tuple[NetworkState, float]:
+    """Train a single network; return it and its mean loss."""
+    (found,), (loss,) = train(task, [network], [dataset], steps, schedule, [rng])
+    return found, float(loss)
+
+
+@torch.no_grad()
+def judge(task: Task, learned: NetworkState, dataset: TrainingWindows, schedule: Schedule) -> float:
+    """Return the mean loss of averaged weights over all windows, with the same random numbers every time."""
+    place, generator = find_device(schedule.device), Rng(0, "judge").torch("batches", schedule.device)
+    flat = torch.tensor(learned.average[None], device=place)
+    fixed = load([dataset], dataset.features, place, flat.dtype)
+    losses = []
+    for first in range(0, len(dataset.windows), schedule.batch):
+        chosen = torch.arange(first, min(first + schedule.batch, len(dataset.windows)), device=place)
+        draws = task.draw(dataset, dataset.features, (1, len(chosen)), generator)
+        given = {"windows": chosen[None], **draws}
+        losses.append(float(task.loss(views(flat, task.specs(dataset.features)), fixed, given)) * len(chosen))
+    return sum(losses) / len(dataset.windows)
+
+
+def _indices(dataset: TrainingWindows, lead: tuple[int, int], generator: torch.Generator) -> Tensor:
+    """Draw which windows to train on."""
+    picks = torch.rand(*lead, generator=generator, device=generator.device, dtype=torch.float64)
+    return (picks * len(dataset.windows)).long()
+
+
+def load(datasets: Sequence[TrainingWindows], wide: int, place: torch.device, dtype: torch.dtype) -> Tensors:
+    """Stack datasets, padded to the most windows and the most features."""
+    most = max(len(dataset.windows) for dataset in datasets)
+    length = datasets[0].windows.shape[1]
+    common, found = np.zeros((len(datasets), wide), dtype=bool), {}
+    for k, dataset in enumerate(datasets):
+        common[k, : dataset.features] = dataset.common
+    for name, first in datasets[0].parts().items():
+        kind = torch.bool if first.dtype == bool else dtype
+        found[name] = torch.zeros((len(datasets), most, length, wide), dtype=kind)
+        for room, dataset in zip(found[name], datasets, strict=True):
+            part = dataset.parts()[name]
+            room[: len(part), :, : part.shape[2]] = torch.from_numpy(part)
+    factors = stack_factor_models([dataset.factors for dataset in datasets], wide, place, dtype)
+    return {
+        **{name: values.to(place) for name, values in found.items()},
+        **factors,
+        "common": torch.tensor(common, device=place),
+        "exists": factors["spread"] > 0,
+        "network": torch.arange(len(datasets), device=place)[:, None],
+    }
+
+
+def stack_factor_models(factors: Sequence[FactorModels], wide: int, place: torch.device, dtype: torch.dtype) -> Tensors:
+    """Stack factors, padded to the most features; padding has no spread."""
+    found = {}
+    for name in ("centre", "spread", "level_factors", "move_factors"):
+        first = getattr(factors[0], name)
+        stacked = np.zeros((len(factors), wide, *first.shape[1:]))
+        if first.ndim == 2:
+            stacked[..., -1] = 1.0
+        for k, own in enumerate(factors):
+            stacked[k, : len(own.centre)] = getattr(own, name)
+        found[name] = torch.tensor(stacked, device=place, dtype=dtype)
+    return found
+
+
+Step = Callable[[Tensors], Tensor]
+
+
+def _step(
+    task: Task, specs: ParameterSpecs, flats: list[Tensor], counts: Tensor, fixed: Tensors, schedule: Schedule
+) -> Step:
+    """Make a step of Adam on a batch; it changes the vectors in place."""
+    weights, average, first, second = flats
+    slow, fast = schedule.betas
+
+    def step(batch: Tensors) -> Tensor:
+        leaf = weights.detach().requires_grad_()
+        loss = task.loss(views(leaf, specs), fixed, batch)
+        (gradient,) = torch.autograd.grad(loss.sum(), leaf)
+        norm = gradient.norm(dim=1, keepdim=True)
+        gradient = gradient * (schedule.clip / norm.clamp(min=schedule.clip))
+        rate = schedule.rate_at(counts)
+        counts.add_(1)
+        first.lerp_(gradient, 1 - slow)
+        second.lerp_(gradient * gradient, 1 - fast)
+        size = (second / (1 - fast**counts)).sqrt_().add_(1e-8)
+        weights.sub_(rate * (first / (1 - slow**counts)) / size)
+        # Early weights are noise: the average forgets them faster than its final pace.
+        average.lerp_(weights, (1 / (1 + counts / 10)).clamp(min=1 - schedule.average).expand_as(average))
+        return loss.detach()
+
+    return step
+
+
+class CudaGraphStep:
+    """A step recorded once as a CUDA graph and replayed: without it launching kernels takes most of the time."""
+
+    def __init__(self, step: Step):
+        self.step = step
+        self.calls = 0
+        self.graph: torch.cuda.CUDAGraph | None = None
+        self.batch: dict[str, Tensor] = {}
+        self.loss = torch.zeros(0)
+
+    def __call__(self, batch: Tensors) -> Tensor:
+        """Run the first steps plainly, on a side stream as recording demands, then replay."""
+        if self.graph is not None:
+            for name, values in batch.items():
+                self.batch[name].copy_(values)
+            self.graph.replay()
+            return self.loss
+        self.calls += 1
+        if self.calls <= 3:
+            side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(side):
+                loss = self.step(batch)
+            torch.cuda.current_stream().wait_stream(side)
+            return loss
+        self.batch = {name: values.clone() for name, values in batch.items()}
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self.loss = self.step(self.batch)
+        self.graph.replay()
+        return self.loss

@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cotempo.series.baselines.alone import train_central, train_local
+from cotempo.series.plots import plot_gaps, plot_samples
+
+
+@pytest.mark.parametrize("fill", ["zero", "linear", "rough"])
+def test_every_owner_gets_a_model_of_its_own(small, federation, fill):
+    _, clients, _ = federation
+    models = train_local(clients, small, 2, fill=fill)
+    for name, table in clients.items():
+        assert models[name].sample(2).features == table.features
+
+
+def test_what_stands_in_gaps_is_learned_from(small, federation):
+    _, clients, _ = federation
+    drawn = [
+        train_local(clients, small, 2, fill=fill)["client-0"].sample(2).values for fill in ("zero", "linear", "rough")
+    ]
+    assert not any(np.array_equal(drawn[k], drawn[k - 1]) for k in range(3))
+
+
+def test_all_data_in_one_place(small, federation):
+    _, clients, public = federation
+    model = train_central(clients, public, small, 2)
+    assert model.sample(3).features == ("x0", "x1", "x2")
+
+
+def test_pictures_show_what_they_are_given(model, table):
+    drawn = model.sample(6)
+    assert len(plot_samples(drawn, table).axes) == 6
+    assert len(plot_gaps(table, model.impute(table, draws=3), truth=table).axes) == 3
+    assert len(model.impute(table, draws=3).plot(table).axes) == 3
