@@ -106,7 +106,7 @@ def crowds(rng: np.random.Generator, sequences: int = 6) -> list[NDArray[np.floa
     return drawn
 
 
-class Forecaster(learners.FedAvg):
+class Forecaster(learners.FedAvgLearner):
     """A small network that tells the next row from the last four; federated averaging of its parameters."""
 
     kind: ClassVar[str] = "series"

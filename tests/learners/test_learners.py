@@ -78,7 +78,7 @@ def run(algorithm: type[learners.Learner], **options: Any) -> tuple[Any, dict[st
 @pytest.mark.parametrize("name", ["Local", "Ditto", "FedALA", "APPLE"])
 def test_personal_learners_find_each_clients_slopes(name: str) -> None:
     options = {"Ditto": {"proximity": 0.01}}.get(name, {})
-    _, memories = run(getattr(learners, name), **options)
+    _, memories = run(getattr(learners, f"{name}Learner"), **options)
     for client, slope in SLOPES.items():
         np.testing.assert_allclose(memories[client].best, slope, atol=0.3)
 
@@ -86,31 +86,31 @@ def test_personal_learners_find_each_clients_slopes(name: str) -> None:
 @pytest.mark.parametrize("name", ["FedAvg", "FedProx", "PerFedAvg"])
 def test_common_learners_agree_where_clients_do(name: str) -> None:
     same = clients()
-    method = family(getattr(learners, name))(rounds=40, learning_rate=0.05, weight_decay=0.0)
+    method = family(getattr(learners, f"{name}Learner"))(rounds=40, learning_rate=0.05, weight_decay=0.0)
     *_, last = drive(method, direct(method, {"a": same["a"], "b": same["b"]}), seed=0)
     np.testing.assert_allclose(last.state.weights, SLOPES["a"], atol=0.2)
     assert all(benefit.together > 0.8 for benefit in method.benefit(last.state).values())
 
 
 def test_fedavg_is_the_mean_weighted_by_rows() -> None:
-    state, _ = run(learners.FedAvg, rounds=1, compare=False)
-    method = family(learners.FedAvg)(rounds=1, learning_rate=0.05, weight_decay=0.0)
+    state, _ = run(learners.FedAvgLearner, rounds=1, compare=False)
+    method = family(learners.FedAvgLearner)(rounds=1, learning_rate=0.05, weight_decay=0.0)
     assert state.weights.shape == (2,)
     assert method.sums
-    local, memories = run(learners.Local, rounds=1, compare=False)
+    local, memories = run(learners.LocalLearner, rounds=1, compare=False)
     mean = np.mean([memory.personal for memory in memories.values()], axis=0)
     np.testing.assert_allclose(state.weights, mean, atol=1e-6)
     np.testing.assert_array_equal(local.weights, local.first)
 
 
 def test_a_strong_proximity_holds_the_model() -> None:
-    free, _ = run(learners.FedAvg, rounds=3, compare=False)
-    held, _ = run(learners.FedProx, rounds=3, compare=False, proximity=100.0)
+    free, _ = run(learners.FedAvgLearner, rounds=3, compare=False)
+    held, _ = run(learners.FedProxLearner, rounds=3, compare=False, proximity=100.0)
     assert np.abs(held.weights - held.first).max() < np.abs(free.weights - free.first).max()
 
 
 def test_sfl_sends_like_clients_like_models() -> None:
-    state, memories = run(learners.SFL, layers=1, proximity=0.0)
+    state, memories = run(learners.SFLLearner, layers=1, proximity=0.0)
     graph = relation_graph(np.stack(list(state.models.values())), 1)
     np.testing.assert_allclose(graph.sum(axis=1), 1)
     assert graph[0, 1] > graph[0, 2]
@@ -118,19 +118,19 @@ def test_sfl_sends_like_clients_like_models() -> None:
 
 
 def test_fedala_mixes_between_the_two_models() -> None:
-    _, memories = run(learners.FedALA, rounds=4, tensors=1)
+    _, memories = run(learners.FedALALearner, rounds=4, tensors=1)
     for memory in memories.values():
         assert ((memory.mixing >= 0) & (memory.mixing <= 1)).all()
 
 
 def test_apple_relates_to_all_clients() -> None:
-    _, memories = run(learners.APPLE, rounds=4)
+    _, memories = run(learners.APPLELearner, rounds=4)
     assert {memory.mixing.shape for memory in memories.values()} == {(3,)}
 
 
 def test_a_restarted_local_goes_nowhere() -> None:
-    _, restarted = run(learners.Local, restart=True, rounds=8, compare=False)
-    _, proper = run(learners.Local, rounds=8, compare=False)
+    _, restarted = run(learners.LocalLearner, restart=True, rounds=8, compare=False)
+    _, proper = run(learners.LocalLearner, rounds=8, compare=False)
     assert restarted["a"].best_score < proper["a"].best_score
 
 
@@ -151,7 +151,7 @@ class Logarithmic(Regression):
     unknown: ClassVar[str] = ""
 
 
-@pytest.mark.parametrize("algorithm", [learners.FedAvg, learners.SFL])
+@pytest.mark.parametrize("algorithm", [learners.FedAvgLearner, learners.SFLLearner])
 @pytest.mark.parametrize("unknown", ["", "validation", "test"])
 def test_scores_may_have_any_unit_or_be_unknown(algorithm: type[learners.Learner], unknown: str) -> None:
     cls = type("Family", (Logarithmic, algorithm), {"__module__": __name__, "unknown": unknown})

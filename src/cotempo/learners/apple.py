@@ -20,7 +20,7 @@ from cotempo.learners.training import gradient_at
 from cotempo.typing import Singles
 
 
-class APPLE(Learner):
+class APPLELearner(Learner):
     """The personal model is ``sum_j p_j core_j``; its loss moves the own core and the relations p.
 
     Relations are held near equal shares by ``pull_r * mu / 2 |p - 1/K|^2``; the pull falls to zero over the first

@@ -13,13 +13,13 @@ from typing import Any
 from pydantic import Field
 
 from cotempo.federation import Message, Rng
-from cotempo.learners.fedavg import FedAvg
+from cotempo.learners.fedavg import FedAvgLearner
 from cotempo.learners.state import Trained
 from cotempo.learners.training import proximal_penalty, to_vector, train_epochs
 from cotempo.typing import Singles
 
 
-class Ditto(FedAvg):
+class DittoLearner(FedAvgLearner):
     """The common model is FedAvg's; each client also trains ``L_k(v) + proximity / 2 |v - theta_server|^2``."""
 
     proximity: float = Field(0.1, ge=0, description="Strength of the proximal penalty.")

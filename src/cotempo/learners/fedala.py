@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import torch
 
 
-class FedALA(Learner):
+class FedALALearner(Learner):
     """Training starts from ``theta_own + (theta_server - theta_own) * W`` with W learned in [0, 1] by its gradient."""
 
     tensors: int = Field(

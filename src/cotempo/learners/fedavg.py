@@ -15,7 +15,7 @@ from cotempo.learners.state import Penalty, Trained
 from cotempo.learners.training import to_vector, train_epochs
 
 
-class FedAvg(Learner):
+class FedAvgLearner(Learner):
     """Every client trains the server's model; the server takes the mean, ``theta <- sum_k N_k / N theta_k``."""
 
     def train_client(self, received: Message, data: Any, memory: Any, rng: Rng) -> Trained:

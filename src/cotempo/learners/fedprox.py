@@ -10,12 +10,12 @@ from __future__ import annotations
 from pydantic import Field
 
 from cotempo.federation import Message
-from cotempo.learners.fedavg import FedAvg
+from cotempo.learners.fedavg import FedAvgLearner
 from cotempo.learners.state import Penalty
 from cotempo.learners.training import proximal_penalty
 
 
-class FedProx(FedAvg):
+class FedProxLearner(FedAvgLearner):
     """Clients minimise ``L_k(theta) + proximity / 2 |theta - theta_server|^2``."""
 
     proximity: float = Field(0.1, ge=0, description="Strength of the proximal penalty.")

@@ -15,7 +15,7 @@ from cotempo.learners.training import to_vector, train_epochs
 from cotempo.typing import Singles
 
 
-class Local(Learner):
+class LocalLearner(Learner):
     """Clients train alone; nothing but scores is sent."""
 
     restart: bool = Field(

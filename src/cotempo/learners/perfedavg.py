@@ -20,7 +20,7 @@ from cotempo.learners.training import from_vector, gradient_at, to_vector, train
 from cotempo.typing import Singles
 
 
-class PerFedAvg(Learner):
+class PerFedAvgLearner(Learner):
     """Each step moves along ``grad L(theta - inner_rate * grad L(theta; B); B')`` with two batches B and B'."""
 
     inner_rate: float = Field(1e-2, gt=0, description="Step size of the inner gradient.")

@@ -14,13 +14,13 @@ import numpy as np
 from pydantic import Field
 
 from cotempo.federation import EMPTY, Answers, Message
-from cotempo.learners.fedavg import FedAvg
+from cotempo.learners.fedavg import FedAvgLearner
 from cotempo.learners.state import Penalty
 from cotempo.learners.training import proximal_penalty
 from cotempo.typing import Floats, Singles
 
 
-class SFL(FedAvg):
+class SFLLearner(FedAvgLearner):
     """Client k is sent ``sum_j (A^layers)_kj theta_j``, where ``A`` is a softmax of minus the models' distances.
 
     Distances are Euclidean, in units of their mean; local training stays near what was sent.

@@ -1,6 +1,6 @@
 """`Local`, `FedAvg` and six more: the learners that DAMe is compared with, on the same graph model.
 
-Each algorithm and its reference are those of the class of the same name in `cotempo.learners`.
+Each algorithm and its reference are those of its learner in `cotempo.learners`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from cotempo.social.graph_model.learner import EventLearner
 
 
 @register()
-class Local(EventLearner, learners.Local):
+class Local(EventLearner, learners.LocalLearner):
     """Train a graph model at every client alone.
 
     Examples
@@ -25,35 +25,35 @@ class Local(EventLearner, learners.Local):
 
 
 @register()
-class FedAvg(EventLearner, learners.FedAvg):
+class FedAvg(EventLearner, learners.FedAvgLearner):
     """Average the clients' graph models."""
 
 
 @register()
-class FedProx(EventLearner, learners.FedProx):
+class FedProx(EventLearner, learners.FedProxLearner):
     """Average graph models that stay near the server's."""
 
 
 @register("Per-FedAvg")
-class PerFedAvg(EventLearner, learners.PerFedAvg):
+class PerFedAvg(EventLearner, learners.PerFedAvgLearner):
     """Learn a common graph model that is fine-tuned at each client."""
 
 
 @register()
-class Ditto(EventLearner, learners.Ditto):
+class Ditto(EventLearner, learners.DittoLearner):
     """Learn a personal graph model beside the common one."""
 
 
 @register()
-class SFL(EventLearner, learners.SFL):
+class SFL(EventLearner, learners.SFLLearner):
     """Mix graph models along a graph of clients."""
 
 
 @register()
-class APPLE(EventLearner, learners.APPLE):
+class APPLE(EventLearner, learners.APPLELearner):
     """Mix the graph models of all clients at each client."""
 
 
 @register()
-class FedALA(EventLearner, learners.FedALA):
+class FedALA(EventLearner, learners.FedALALearner):
     """Mix the client's own and the common graph model, parameter by parameter."""

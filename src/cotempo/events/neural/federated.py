@@ -16,7 +16,7 @@ from cotempo.events.intensities.given_history import IntensityGivenHistory
 from cotempo.events.records.gaps import Gaps, log_likelihood_parts, make_gaps
 from cotempo.events.records.record import Record, read_record
 from cotempo.federation import Fitted, Method, Outcome, Rng, Roster, register
-from cotempo.learners import FedAvg
+from cotempo.learners import FedAvgLearner
 from cotempo.learners.state import LearnerMemory
 from cotempo.typing import Floats
 
@@ -46,7 +46,7 @@ class NeuralData:
 
 
 @register("fed-neural")
-class FedNeural(FedAvg):
+class FedNeural(FedAvgLearner):
     """A neural intensity given the events before; the server's model is the mean of the clients'.
 
     Clients count time in their own mean gaps, so that one model serves all levels of activity.
