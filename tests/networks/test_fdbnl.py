@@ -6,7 +6,7 @@ import pytest
 import cotempo as ct
 from cotempo.errors import DataError, ParameterError
 from cotempo.federation.registry import find_method
-from cotempo.networks.admm.trial import SPARSITIES, choose_candidate
+from cotempo.networks.admm.trial_then_fit import SPARSITIES, choose_candidate
 from cotempo.networks.fdbnl import FDBNL
 
 

@@ -19,7 +19,7 @@ import cotempo
 from cotempo import data
 from cotempo.cli import deploy
 from cotempo.cli.output import Json, Quiet, describe_message, describe_messages, describe_result, emit
-from cotempo.data.arguments import check_choice
+from cotempo.data.argument_checks import check_choice
 from cotempo.errors import CotempoError, DataError, EngineError, ParameterError, QuorumError, RunError
 from cotempo.federation.fitted import load
 from cotempo.runs.experiment import Experiment, generators, load_clients, load_truth

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from cotempo.data.arguments import Seed, as_generator, check_count, check_number
+from cotempo.data.argument_checks import Seed, as_generator, check_count, check_number
 from cotempo.data.series import Series
 from cotempo.errors import ParameterError
 

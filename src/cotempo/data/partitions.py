@@ -7,7 +7,7 @@ from typing import Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cotempo.data.arguments import Seed, as_generator, check_choice, check_count, check_number
+from cotempo.data.argument_checks import Seed, as_generator, check_choice, check_count, check_number
 from cotempo.data.tables import Table, client_names
 from cotempo.errors import ParameterError
 

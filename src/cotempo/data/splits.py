@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cotempo.data.arguments import Seed, as_generator
+from cotempo.data.argument_checks import Seed, as_generator
 from cotempo.data.tables import Table, part_bounds
 from cotempo.errors import ParameterError
 

@@ -15,7 +15,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cotempo.data.arguments import check_choice
+from cotempo.data.argument_checks import check_choice
 from cotempo.data.html import html_table
 
 if TYPE_CHECKING:

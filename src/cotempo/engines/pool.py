@@ -17,9 +17,9 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from cotempo.data import Table
-from cotempo.engines.hosted import HostedClients, pack_clients
 from cotempo.engines.local import LocalEngine
 from cotempo.engines.settings import InProcessSettings
+from cotempo.engines.worker_clients import HostedClients, pack_clients
 from cotempo.errors import CotempoError
 from cotempo.federation.exchange import Question, Reply
 from cotempo.federation.method import Memory, Method

@@ -17,7 +17,7 @@ import numpy as np
 
 from cotempo.events.curves.levels import SETTINGS, STRENGTHS, cross_validate, find_level
 from cotempo.events.curves.timeline import Timeline, choose_curve, profile
-from cotempo.events.gain import process_likelihood
+from cotempo.events.likelihood_gain import process_likelihood
 from cotempo.events.records.design import FeatureDesign, dispersion
 from cotempo.events.records.history import WHOLE, unroll
 from cotempo.events.records.record import FOLDS, Record

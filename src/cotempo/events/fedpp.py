@@ -26,7 +26,7 @@ from cotempo.events.curves.timeline import CELLS, LEAST_CELLS
 from cotempo.events.records.design import FeatureDesign
 from cotempo.events.records.encoder_inputs import HISTORY
 from cotempo.events.records.record import Record, read_record
-from cotempo.events.unused import refuse_unused
+from cotempo.events.refused_options import refuse_unused
 from cotempo.federation import (
     Answers,
     Ask,

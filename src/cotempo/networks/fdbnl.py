@@ -18,7 +18,8 @@ client's own step and from its dual's. The server's step is left with
 so it needs only the weighted mean of ``Z_k + dual_k / rho_2`` and the total weight: clients send that array with
 their weight beside it, and a sum that hides the single clients is enough.
 
-This file is Algorithm 1 in the paper's order; the stages around its rounds stand in `cotempo.networks.admm.trial`.
+This file is Algorithm 1 in the paper's order; the stages around its rounds are in
+`cotempo.networks.admm.trial_then_fit`.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from cotempo.data import Series
 from cotempo.federation import Answers, Message, Method, Metrics, Outcome, Spec, register
 from cotempo.networks.admm.acyclicity import acyclicity
 from cotempo.networks.admm.penalties import LARGEST_CYCLE_PENALTY, Penalties, soft_threshold
-from cotempo.networks.admm.trial import CYCLE_TOLERANCE, PAPER, SplitRows, TrialState, TrialThenFit
+from cotempo.networks.admm.trial_then_fit import CYCLE_TOLERANCE, PAPER, SplitRows, TrialState, TrialThenFit
 from cotempo.networks.arrays import FloatArray
 from cotempo.networks.data.generate import make_networks
 from cotempo.networks.fitted import FittedNetwork

@@ -18,7 +18,7 @@ from cotempo.federation import Fitted, Outcome, Rng
 from cotempo.networks.arrays import BoolArray, FloatArray
 from cotempo.networks.metrics import area_under_roc, average_precision, score_network
 from cotempo.networks.network import Network, edge_frame
-from cotempo.networks.search.confidence import Confidence, edge_confidence
+from cotempo.networks.search.edge_confidence import Confidence, edge_confidence
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -5,7 +5,7 @@ With Z = [W; A] the common weights, Z_k a client's own and T_k (the paper's W~_k
     min  sum_k l_k(Z_k) + mu |Z_k - T_k|^2 + lambda_W |W_k|_1 + lambda_A |A_k|_1   subject to  h(W_k) = 0,  T_k = Z.
 
 A client's own Z_k stays in its memory; what it sends is needed only as a sum. This file is Algorithm 2 in the paper's
-order; the stages around its rounds stand in `cotempo.networks.admm.trial`.
+order; the stages around its rounds stand in `cotempo.networks.admm.trial_then_fit`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from cotempo.federation import Answers, Message, Method, Metrics, Outcome, Spec,
 from cotempo.networks.admm.acyclicity import acyclicity
 from cotempo.networks.admm.dynotears import penalised_step
 from cotempo.networks.admm.penalties import Penalties
-from cotempo.networks.admm.trial import CYCLE_TOLERANCE, PAPER, SplitRows, TrialState, TrialThenFit
+from cotempo.networks.admm.trial_then_fit import CYCLE_TOLERANCE, PAPER, SplitRows, TrialState, TrialThenFit
 from cotempo.networks.arrays import FloatArray
 from cotempo.networks.data.generate import make_networks
 from cotempo.networks.fdbnl import dual_step, penalty_step

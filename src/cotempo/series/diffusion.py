@@ -13,13 +13,13 @@ from cotempo.data import Series, read_series
 from cotempo.errors import DataError, Problem
 from cotempo.federation import Rng
 from cotempo.series.filling.calibration import calibrate
-from cotempo.series.filling.corrected import CorrectedStage, passes, train_imputers
+from cotempo.series.filling.correction_stage import CorrectedStage, passes, train_imputers
 from cotempo.series.filling.factor_models import FactorModels
 from cotempo.series.filling.gates import prove, take_best
 from cotempo.series.filling.residual_noise import add_imputation_errors, imputation_errors
 from cotempo.series.filling.stages import FactorStage, Filler, NetworkStage
 from cotempo.series.fitted import SeriesModel
-from cotempo.series.moments.windowed import learn, usual_window
+from cotempo.series.moments.stage import learn, usual_window
 from cotempo.series.nn.parameters import NetworkState
 from cotempo.series.scale import Scale
 from cotempo.series.season import find_season

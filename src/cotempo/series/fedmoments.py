@@ -52,7 +52,7 @@ from cotempo.series.moments.model_choice import (
     try_priors,
 )
 from cotempo.series.moments.moments import Units, WindowMoments, find_units, sum_units
-from cotempo.series.moments.windowed import first_guess, sum_filled, usual_window, windows_of_sweeps
+from cotempo.series.moments.stage import first_guess, sum_filled, usual_window, windows_of_sweeps
 from cotempo.series.seriesmoments import SWEEPS, WINDOW, MomentsModel
 from cotempo.series.windows import Floats, SeriesRows, need_many
 

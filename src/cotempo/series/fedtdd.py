@@ -54,7 +54,7 @@ from cotempo.series.filling.interpolation import interpolate_rows
 from cotempo.series.filling.residual_noise import add_imputation_errors, imputation_errors
 from cotempo.series.filling.stages import Fills, TeacherWeights
 from cotempo.series.fitted import FittedFedTDD
-from cotempo.series.moments.windowed import MomentsStage, usual_window
+from cotempo.series.moments.stage import MomentsStage, usual_window
 from cotempo.series.nn.parameters import NetworkState, ParameterSpecs, Schedule, widen
 from cotempo.series.release import release
 from cotempo.series.scale import Scale

@@ -15,7 +15,7 @@ from cotempo.series.fitted import FittedSeries
 from cotempo.series.moments.gaussian import Gaussian
 from cotempo.series.moments.model_choice import calibrate
 from cotempo.series.moments.moments import Units, sum_units
-from cotempo.series.moments.windowed import learn, usual_window
+from cotempo.series.moments.stage import learn, usual_window
 from cotempo.series.windows import Floats, SeriesRows
 from cotempo.settings import Settings
 

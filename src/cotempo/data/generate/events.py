@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cotempo.data.arguments import as_generator, check_choice, check_count, check_number
+from cotempo.data.argument_checks import as_generator, check_choice, check_count, check_number
 from cotempo.data.events import Events
 from cotempo.data.tables import GENERATORS, client_names, numbered
 from cotempo.errors import ParameterError, nearest

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cotempo.data.arguments import as_generator, check_choice, check_count, check_number
+from cotempo.data.argument_checks import as_generator, check_choice, check_count, check_number
 from cotempo.data.generate.vocabulary import LANGUAGES, MOST_WORDS, proper_name, word
 from cotempo.data.posts import Posts
 from cotempo.data.tables import GENERATORS, client_names, numbered

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cotempo.data.arguments import as_generator, check_count, check_number
+from cotempo.data.argument_checks import as_generator, check_count, check_number
 from cotempo.data.masks import hide, mask_cells
 from cotempo.data.series import Series
 from cotempo.data.tables import GENERATORS, client_names

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as compute
 from numpy.typing import NDArray
 
-from cotempo.data.arguments import check_choice
+from cotempo.data.argument_checks import check_choice
 from cotempo.data.problems import Problems, client_name_error, quote
 from cotempo.data.read.columns import decoded, is_text, null_at, null_if_missing_word, to_floats, uncastable_rows
 from cotempo.data.tables import UNITS

@@ -25,9 +25,9 @@ from cotempo.engines.flower.patches import run_simulation
 from cotempo.engines.flower.processes import wait_until
 from cotempo.engines.flower.protocol import Part, Parts, Verb
 from cotempo.engines.flower.transport import pack, unpack
-from cotempo.engines.hosted import HostedClients, pack_clients
 from cotempo.engines.local import LocalEngine
 from cotempo.engines.settings import SimulationSettings
+from cotempo.engines.worker_clients import HostedClients, pack_clients
 from cotempo.errors import EngineError
 from cotempo.federation.exchange import Question, Reply
 from cotempo.federation.method import Method

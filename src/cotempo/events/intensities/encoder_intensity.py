@@ -10,10 +10,10 @@ from numpy.typing import ArrayLike
 
 from cotempo.data import Events
 from cotempo.events.fedpp import PriorMemory, PriorState, SharedPrior
-from cotempo.events.gain import gains, seen_likelihood
 from cotempo.events.intensities.given_history import IntensityGivenHistory
 from cotempo.events.intensities.marks import add_types, as_history, by_type, gain_of_marks
 from cotempo.events.intensities.over_time import Band
+from cotempo.events.likelihood_gain import gains, seen_likelihood
 from cotempo.events.records.encoder_inputs import EncoderInputs, inputs_at_times, inputs_of_record
 from cotempo.events.records.history import SPIKES, WHOLE, look_back, unroll, waits
 from cotempo.events.records.record import Record, as_events

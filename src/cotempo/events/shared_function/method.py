@@ -19,9 +19,10 @@ from cotempo.data import Table
 from cotempo.events import base_measure
 from cotempo.events.base_measure import AGAIN, STAGES
 from cotempo.events.fedpp import FedPP
-from cotempo.events.gain import benefits
+from cotempo.events.likelihood_gain import benefits
 from cotempo.events.records.design import DIMENSIONS, place_inducing, whitening
 from cotempo.events.records.record import Record
+from cotempo.events.refused_options import refuse_unused
 from cotempo.events.shared_function import client
 from cotempo.events.shared_function.state import (
     FunctionMemory,
@@ -31,7 +32,6 @@ from cotempo.events.shared_function.state import (
     first_state,
     without_function,
 )
-from cotempo.events.unused import refuse_unused
 from cotempo.federation import Answers, Ask, Benefit, Expect, Message, Outcome, Question, Rng, Roster, Spec, Staleness
 from cotempo.typing import Floats
 

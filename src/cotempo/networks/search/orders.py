@@ -26,9 +26,9 @@ from cotempo.networks.admm.acyclicity import random_topological
 from cotempo.networks.arrays import FloatArray
 from cotempo.networks.moments import DIGITS
 from cotempo.networks.search.evidence import Evidence, Parents
+from cotempo.networks.search.graph_average import average_graphs
 from cotempo.networks.search.hyperparameters import refit
 from cotempo.networks.search.parents import LEAST_GAIN, ParentSearch
-from cotempo.networks.search.posterior import average_graphs
 from cotempo.networks.search.prior_knowledge import Constraints, PriorKnowledge, arrange
 from cotempo.networks.search.search_result import SearchResult, describe, in_units
 from cotempo.networks.search.sweeps import Ordered

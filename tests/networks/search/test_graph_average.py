@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cotempo.networks.search.evidence import Evidence
-from cotempo.networks.search.posterior import GraphChain, likely_graph
+from cotempo.networks.search.graph_average import GraphChain, likely_graph
 from cotempo.networks.search.prior_knowledge import PriorKnowledge
 
 
