@@ -38,6 +38,12 @@ def test_every_equation_is_where_the_docs_say(family: str) -> None:
     assert not missing
 
 
+def test_the_files_that_the_architecture_names_are_there() -> None:
+    named = set(re.findall(r"`((?:\w+/)+(?:\w+\.py)?)`", (DOCS / "architecture.md").read_text()))
+    assert {"federation/rounds.py", "runs/run.py"} <= named
+    assert not [name for name in named if not ((SOURCE / name).exists() or (DOCS.parent / name).exists())]
+
+
 def test_the_diagram_is_that_of_the_imports(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(DOCS))
     import diagram
