@@ -30,13 +30,13 @@ class EngineSettings(Settings):
 
     name: str
     threads: int = Field(
-        1,
+        default=1,
         ge=1,
         description="Threads each process may use, at most as many as there are cores; sites across organisations "
         "use one.",
     )
     deadline: float | None = Field(
-        None,
+        default=None,
         gt=0,
         allow_inf_nan=False,
         description="Seconds a client may take for an answer; not for direct calls, which cannot be interrupted.",
@@ -73,10 +73,12 @@ class InProcessSettings(EngineSettings):
 
     name: str = "inprocess"
     workers: int = Field(
-        0, ge=0, description="Processes to spread the clients over; with 0, they are called directly in this process."
+        default=0,
+        ge=0,
+        description="Processes to spread the clients over; with 0, they are called directly in this process.",
     )
     batched: bool | None = Field(
-        None,
+        default=None,
         description="Whether methods that can answer for a whole cohort at once do so: by default with direct calls, "
         "the only ones where they can. Batched and looped runs agree within rounding, not in bits.",
     )
@@ -109,7 +111,7 @@ class SimulationSettings(EngineSettings):
     """Many clients on one machine or a Ray cluster, by Flower's simulation."""
 
     name: str = "flower-simulation"
-    workers: int = Field(0, ge=0, description="Ray actors to spread the clients over; with 0, one per core.")
+    workers: int = Field(default=0, ge=0, description="Ray actors to spread the clients over; with 0, one per core.")
 
     def open(
         self, method: Method, tables: Mapping[str, Table], *, seed: int, run: str, shields: Sequence[Shield]
@@ -126,12 +128,12 @@ class FlowerSettings(EngineSettings):
     is_remote: ClassVar[bool] = True
 
     name: str = "flower"
-    server: str | None = Field(None, description="The server's folder, as `cotempo provision` made it.")
+    server: str | None = Field(default=None, description="The server's folder, as `cotempo provision` made it.")
     participants: tuple[str, ...] = Field(
-        (), description="The sites that take part; all that were provisioned by default."
+        default=(), description="The sites that take part; all that were provisioned by default."
     )
     share_result: bool = Field(
-        False, description="Send the final state to the sites, so that each can use its own model there."
+        default=False, description="Send the final state to the sites, so that each can use its own model there."
     )
 
     def open(

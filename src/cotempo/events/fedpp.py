@@ -83,20 +83,23 @@ class FedPP(Method):
     kind: ClassVar[str] = "events"
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"cotempo": {}, "paper": {"share": "kernel"}}
 
-    share: Literal["function", "kernel"] = Field("function", description="what clients share: see above")
-    kernel: str = Field("auto", description="what the intensity depends on")
-    rounds: int = Field(30, ge=1, description="rounds of learning a function of history, or kernels")
+    share: Literal["function", "kernel"] = Field(default="function", description="what clients share: see above")
+    kernel: str = Field(default="auto", description="what the intensity depends on")
+    rounds: int = Field(default=30, ge=1, description="rounds of learning a function of history, or kernels")
     base: Literal["auto", "poisson", "curve", "hawkes", "renewal"] = Field(
-        "auto",
+        default="auto",
         description="base measure of functions of history: ``'auto'`` for the one with the best held-out likelihood, "
         "or its name, ``'curve'`` being the curve of time",
     )
-    base_rounds: int = Field(25, ge=1, description="exchanges in which Hawkes and renewal processes are learned")
-    inducing: int = Field(50, ge=2, description="number of inducing points of a function")
-    cells: int = Field(CELLS, ge=20, description="cells of time in which events are counted")
-    period: float | None = Field(None, gt=0, description="period of time where there is one, such as a day")
+    base_rounds: int = Field(
+        default=25, ge=1, description="exchanges in which Hawkes and renewal processes are learned"
+    )
+    inducing: int = Field(default=50, ge=2, description="number of inducing points of a function")
+    cells: int = Field(default=CELLS, ge=20, description="cells of time in which events are counted")
+    period: float | None = Field(default=None, gt=0, description="period of time where there is one, such as a day")
     window: tuple[float, float] | None = Field(
-        None, description="start and end of time at all clients; without it clients send theirs, rounded outwards"
+        default=None,
+        description="start and end of time at all clients; without it clients send theirs, rounded outwards",
     )
 
     def __new__(cls, **parameters: Any) -> FedPP:
@@ -222,23 +225,24 @@ class SharedPrior(FedPP):
     State: ClassVar[type] = PriorState
     Memory: ClassVar[type | None] = PriorMemory
 
-    share: Literal["kernel"] = Field("kernel", description="a prior over kernel weights")
+    share: Literal["kernel"] = Field(default="kernel", description="a prior over kernel weights")
     kernel: Literal["time", "deep", "history", "lstm", "attention"] = Field(
-        "deep",
+        default="deep",
         description="what the intensity depends on: ``'time'``, ``'deep'`` (a small Bayesian network of time), or the "
         "events before, by ``'history'`` (time since the last event, decayed counts and time), ``'lstm'`` or "
         "``'attention'`` (two layers of width 32)",
     )
-    rounds: int = Field(40, ge=1, description="rounds of learning")
-    cells: int = Field(400, ge=20, description="cells of time in which events are counted")
+    rounds: int = Field(default=40, ge=1, description="rounds of learning")
+    cells: int = Field(default=400, ge=20, description="cells of time in which events are counted")
     marks: bool = Field(
-        False, description="whether each type of events has its own intensity, and encoders see types; for histories"
+        default=False,
+        description="whether each type of events has its own intensity, and encoders see types; for histories",
     )
-    aggregation: Literal["kl", "wasserstein", "fedavg", "mmd"] = Field("kl", description="the divergence")
-    epochs: int = Field(5, ge=1, description="local epochs a round")
-    learning_rate: float = Field(0.05, gt=0, description="Adam's step")
-    batch: int | None = Field(None, ge=1, description="sequences per local epoch; all by default")
-    device: Device = Field("cpu", description="where clients train: ``'cpu'``, or ``'cuda'`` for a GPU")
+    aggregation: Literal["kl", "wasserstein", "fedavg", "mmd"] = Field(default="kl", description="the divergence")
+    epochs: int = Field(default=5, ge=1, description="local epochs a round")
+    learning_rate: float = Field(default=0.05, gt=0, description="Adam's step")
+    batch: int | None = Field(default=None, ge=1, description="sequences per local epoch; all by default")
+    device: Device = Field(default="cpu", description="where clients train: ``'cpu'``, or ``'cuda'`` for a GPU")
 
     @model_validator(mode="after")
     def _parameters_fit(self) -> SharedPrior:

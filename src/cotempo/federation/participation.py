@@ -20,10 +20,10 @@ class Participation(Settings):
     """
 
     size: int | None = Field(
-        None, ge=1, description="How many clients take part; `None`, or more than there are, for everyone."
+        default=None, ge=1, description="How many clients take part; `None`, or more than there are, for everyone."
     )
     period: int = Field(
-        1, ge=1, description="For how many rounds a cohort stays fixed (the straggling period of FedPP)."
+        default=1, ge=1, description="For how many rounds a cohort stays fixed (the straggling period of FedPP)."
     )
 
     def __init__(self, size: int | None = None, period: int = 1):

@@ -29,8 +29,8 @@ class APPLELearner(Learner):
 
     sums: ClassVar[bool] = False
 
-    relation_rate: float = Field(1e-2, gt=0, description="Step size of the relations.")
-    mu: float = Field(0.1, ge=0, description="How strongly relations are held at first.")
+    relation_rate: float = Field(default=1e-2, gt=0, description="Step size of the relations.")
+    mu: float = Field(default=0.1, ge=0, description="How strongly relations are held at first.")
 
     def own_message(self, state: Any, client: str) -> Message:
         """All cores, the client's own first; others in the order they came, so that relations keep their meaning."""

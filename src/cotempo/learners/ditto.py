@@ -22,7 +22,7 @@ from cotempo.typing import Singles
 class DittoLearner(FedAvgLearner):
     """The common model is FedAvg's; each client also trains ``L_k(v) + proximity / 2 |v - theta_server|^2``."""
 
-    proximity: float = Field(0.1, ge=0, description="Strength of the proximal penalty.")
+    proximity: float = Field(default=0.1, ge=0, description="Strength of the proximal penalty.")
 
     def train_client(self, received: Message, data: Any, memory: Any, rng: Rng) -> Trained:
         """Train the common model to send, and the personal one to keep."""

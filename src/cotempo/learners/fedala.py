@@ -27,13 +27,17 @@ class FedALALearner(Learner):
     """Training starts from ``theta_own + (theta_server - theta_own) * W`` with W learned in [0, 1] by its gradient."""
 
     tensors: int = Field(
-        4, ge=1, description="How many of the model's last parameter tensors are mixed; others are the server's."
+        default=4,
+        ge=1,
+        description="How many of the model's last parameter tensors are mixed; others are the server's.",
     )
-    mixing_rate: float = Field(1.0, gt=0, description="Step size of W.")
+    mixing_rate: float = Field(default=1.0, gt=0, description="Step size of W.")
     mixing_epochs: int = Field(
-        10, ge=1, description="Passes over the batches to learn W in the second round, the first to mix; later, one."
+        default=10,
+        ge=1,
+        description="Passes over the batches to learn W in the second round, the first to mix; later, one.",
     )
-    patience: int = Field(3, ge=1, description="Passes without a lower loss after which learning W stops.")
+    patience: int = Field(default=3, ge=1, description="Passes without a lower loss after which learning W stops.")
 
     def train_client(self, received: Message, data: Any, memory: Any, rng: Rng) -> Trained:
         """Mix, then train on."""

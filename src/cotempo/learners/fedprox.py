@@ -18,7 +18,7 @@ from cotempo.learners.training import proximal_penalty
 class FedProxLearner(FedAvgLearner):
     """Clients minimise ``L_k(theta) + proximity / 2 |theta - theta_server|^2``."""
 
-    proximity: float = Field(0.1, ge=0, description="Strength of the proximal penalty.")
+    proximity: float = Field(default=0.1, ge=0, description="Strength of the proximal penalty.")
 
     def penalty(self, received: Message) -> Penalty | None:
         """The distance from the server's model."""

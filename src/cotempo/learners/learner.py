@@ -48,15 +48,15 @@ class Learner(Method):
     State: ClassVar[type] = LearnerState
     sums: ClassVar[bool] = True
 
-    rounds: int = Field(50, ge=1, description="Rounds of the federation.")
-    epochs: int = Field(1, ge=1, description="Passes over a client's own rows in each round.")
-    learning_rate: float = Field(1e-3, gt=0, description="Step size of Adam, which starts again every round.")
-    weight_decay: float = Field(1e-4, ge=0, description="Weight decay of Adam.")
+    rounds: int = Field(default=50, ge=1, description="Rounds of the federation.")
+    epochs: int = Field(default=1, ge=1, description="Passes over a client's own rows in each round.")
+    learning_rate: float = Field(default=1e-3, gt=0, description="Step size of Adam, which starts again every round.")
+    weight_decay: float = Field(default=1e-4, ge=0, description="Weight decay of Adam.")
     keep: Literal["best", "last"] = Field(
-        "best", description="Which model a client ends with: its best by validation, or its last."
+        default="best", description="Which model a client ends with: its best by validation, or its last."
     )
-    compare: bool = Field(True, description="Train a model alone for as long at the end, and compare.")
-    device: Device = Field("cpu", description="Where networks are computed; `cuda` is a GPU.")
+    compare: bool = Field(default=True, description="Train a model alone for as long at the end, and compare.")
+    device: Device = Field(default="cpu", description="Where networks are computed; `cuda` is a GPU.")
 
     # What a family writes.
 

@@ -19,7 +19,8 @@ class LocalLearner(Learner):
     """Clients train alone; nothing but scores is sent."""
 
     restart: bool = Field(
-        False, description="Start every round from the first model again, as a published comparison did by accident."
+        default=False,
+        description="Start every round from the first model again, as a published comparison did by accident.",
     )
 
     def train_client(self, received: Message, data: Any, memory: Any, rng: Rng) -> Trained:

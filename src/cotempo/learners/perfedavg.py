@@ -23,7 +23,7 @@ from cotempo.typing import Singles
 class PerFedAvgLearner(Learner):
     """Each step moves along ``grad L(theta - inner_rate * grad L(theta; B); B')`` with two batches B and B'."""
 
-    inner_rate: float = Field(1e-2, gt=0, description="Step size of the inner gradient.")
+    inner_rate: float = Field(default=1e-2, gt=0, description="Step size of the inner gradient.")
 
     def train_client(self, received: Message, data: Any, memory: Any, rng: Rng) -> Trained:
         """Train for what one more step will make of the model."""

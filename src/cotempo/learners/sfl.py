@@ -28,8 +28,8 @@ class SFLLearner(FedAvgLearner):
 
     sums: ClassVar[bool] = False
 
-    layers: int = Field(2, ge=1, description="How often models are mixed along the graph.")
-    proximity: float = Field(0.1, ge=0, description="Strength of the proximal penalty.")
+    layers: int = Field(default=2, ge=1, description="How often models are mixed along the graph.")
+    proximity: float = Field(default=0.1, ge=0, description="Strength of the proximal penalty.")
 
     def own_message(self, state: Any, client: str) -> Message:
         """The client's mixture instead of the mean."""

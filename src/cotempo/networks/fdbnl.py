@@ -81,9 +81,10 @@ class FDBNL(TrialThenFit):
         "paper": {**PAPER, "lambda_within": 0.5, "lambda_across": 0.5, "consensus_growth": 1.1, "refit": False},
     }
 
-    consensus_growth: float = Field(1.05, ge=1, description="Factor of rho_2 each round, phi_2 of the paper.")
+    consensus_growth: float = Field(default=1.05, ge=1, description="Factor of rho_2 each round, phi_2 of the paper.")
     refit: bool = Field(
-        True, description="Learn the weights of the edges found once more, without the sparsity that shrank them."
+        default=True,
+        description="Learn the weights of the edges found once more, without the sparsity that shrank them.",
     )
 
     @classmethod

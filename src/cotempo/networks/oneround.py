@@ -176,39 +176,42 @@ class OneRound(Method):
     State: ClassVar[type] = OneRoundState
     Memory: ClassVar[type | None] = OneRoundMemory
 
-    lags: int = Field(1, ge=0, le=50, description="How many past time steps can act; 0 learns a static network.")
+    lags: int = Field(
+        default=1, ge=0, le=50, description="How many past time steps can act; 0 learns a static network."
+    )
     minimum_rows: int = Field(
-        5, ge=1, description="A client with fewer rows is refused: a Gram of a few rows reveals the rows."
+        default=5, ge=1, description="A client with fewer rows is refused: a Gram of a few rows reveals the rows."
     )
     half_life: float | None = Field(
-        None, gt=0, description="The time after which the weight of a row halves, for structure that drifts."
+        default=None, gt=0, description="The time after which the weight of a row halves, for structure that drifts."
     )
     personal: bool = Field(
-        False,
+        default=False,
         description="Give every client a network of its own, ``fitted[client].network``, learned from its rows and "
         "borrowed ones of the others. How much is borrowed is chosen by how well it predicts, summed over clients.",
     )
     forbidden: tuple[tuple[Any, ...], ...] = Field(
-        (),
+        default=(),
         description="Edges that must not exist: (source, target) within a time step, (source, target, lag) across.",
     )
-    required: tuple[tuple[Any, ...], ...] = Field((), description="Edges that must exist, likewise.")
+    required: tuple[tuple[Any, ...], ...] = Field(default=(), description="Edges that must exist, likewise.")
     tiers: tuple[tuple[str, ...], ...] = Field(
-        (), description="Groups of variables; within a time step no edge leads from a later group to an earlier one."
+        default=(),
+        description="Groups of variables; within a time step no edge leads from a later group to an earlier one.",
     )
     evidence: str = Field(
-        "auto",
+        default="auto",
         pattern="^(auto|penalty|bayes)$",
         description="``auto`` takes the Bayesian evidence where rows are few, the penalised one where they are many.",
     )
-    restarts: int = Field(1, ge=0, description="Further orders tried without gain before the search ends.")
+    restarts: int = Field(default=1, ge=0, description="Further orders tried without gain before the search ends.")
     scaled: bool = Field(
-        True,
+        default=True,
         description="Divide every column by its standard deviation first, so that units do not matter. Where all "
         "columns are measured in one unit and noise is of similar size, ``False`` finds more directions.",
     )
     compare: bool = Field(
-        True,
+        default=True,
         description="Hold out the last fifth of every client's rows first, to measure whether joining helped: the "
         "network of everyone's rows against the one that the same search finds in the client's own.",
     )

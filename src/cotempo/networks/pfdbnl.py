@@ -86,13 +86,15 @@ class PFDBNL(TrialThenFit):
     tuned: ClassVar[tuple[str, ...]] = ("lambda_within", "lambda_across", "coupling")
 
     coupling: Annotated[float, Field(gt=0)] | Literal["auto"] = Field(
-        "auto",
+        default="auto",
         description="How strongly a client's own weights are pulled to the common ones, mu of the paper, per average "
         "squared loss. ``auto`` chooses it with the sparsity, by how well clients' own networks predict.",
     )
-    tolerance: float = Field(0.02, gt=0, description="A stage ends when the largest change is below it, and h too.")
-    consensus_growth: float = Field(1.1, ge=1, description="Factor of rho_2 each round, phi_2 of the paper.")
-    passes: int = Field(1, ge=1, description="Passes of L-BFGS-B over a client's own problem in one round.")
+    tolerance: float = Field(
+        default=0.02, gt=0, description="A stage ends when the largest change is below it, and h too."
+    )
+    consensus_growth: float = Field(default=1.1, ge=1, description="Factor of rho_2 each round, phi_2 of the paper.")
+    passes: int = Field(default=1, ge=1, description="Passes of L-BFGS-B over a client's own problem in one round.")
 
     @classmethod
     def example(cls) -> tuple[Method, dict[str, Series], None]:

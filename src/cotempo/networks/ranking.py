@@ -151,38 +151,40 @@ class EdgeRanking(Method):
     phases: ClassVar[tuple[str, ...]] = ("levels", "spread", "histogram", "moments")
     State: ClassVar[type] = RankingState
 
-    score: Score = Field("auto", description="What edges are ranked by, see above.")
+    score: Score = Field(default="auto", description="What edges are ranked by, see above.")
     lags: Annotated[int, Field(ge=1, le=50)] | Literal["auto"] = Field(
-        "auto",
+        default="auto",
         description="How many past time steps act, for ``granger``, ``lagged`` and ``fourier``; ``auto`` takes 1, 2, 3 "
         "or 5, what predicts held-out blocks best. ``parent_sets`` looks back one step, the score ``auto`` as far as "
         "its candidates do.",
     )
     copula: bool = Field(
-        False,
+        default=False,
         description="Take every column for a rising function of a hidden Gaussian, and rank by the hidden "
         "correlations: for binary, counted and skewed columns. With ``granger``, ``lagged`` and ``within``.",
     )
     shrinkage: float = Field(
-        0.0,
+        default=0.0,
         ge=0,
         lt=1,
         description="Share of the identity mixed into correlations before they are inverted, for partial correlations; "
         "needed where rows are fewer than columns.",
     )
     perturbed_until: float | None = Field(
-        None,
+        default=None,
         description="The time at which an experimental perturbation ends, for ``parent_sets``: rows before and after "
         "are centred apart, and those after are used alone as well.",
     )
     candidates: tuple[str, ...] = Field(
-        tuple(CANDIDATES),
+        default=tuple(CANDIDATES),
         description="What the score ``auto`` chooses from. Candidates that would make too many columns, or leave a "
         "client with few rows, are left out; the ranking's ``left_out`` lists them with the reason.",
     )
-    features: int = Field(12, ge=1, le=200, description="How many Fourier features a variable has.")
+    features: int = Field(default=12, ge=1, le=200, description="How many Fourier features a variable has.")
     minimum_rows: int = Field(
-        10, ge=1, description="A client with fewer complete rows is refused, because sums over a few rows reveal them."
+        default=10,
+        ge=1,
+        description="A client with fewer complete rows is refused, because sums over a few rows reveal them.",
     )
 
     @field_validator("copula")

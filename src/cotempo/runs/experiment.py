@@ -44,12 +44,12 @@ class DataSettings(Settings):
 class Experiment(Settings):
     """What is run on what."""
 
-    name: str = Field("run", pattern=r"^[\w][\w .-]*$", max_length=100)
-    seed: int = Field(0, ge=0)
+    name: str = Field(default="run", pattern=r"^[\w][\w .-]*$", max_length=100)
+    seed: int = Field(default=0, ge=0)
     method: str
-    rounds: int | None = Field(None, ge=1)
+    rounds: int | None = Field(default=None, ge=1)
     cohort: Participation = Participation()
-    quorum: float = Field(0.5, ge=0, le=1, allow_inf_nan=False)
+    quorum: float = Field(default=0.5, ge=0, le=1, allow_inf_nan=False)
     data: DataSettings | None = None
     engine: SerializeAsAny[EngineSettings] = InProcessSettings()
     parameters: dict[str, Any] = Field(default_factory=dict)

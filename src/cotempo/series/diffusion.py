@@ -54,9 +54,13 @@ class SeriesDiffusion(SeriesSettings):
     """
 
     imputer_steps: int = Field(
-        3000, ge=1, description="Training steps of the imputer, at most; it stops when 750 steps brought nothing."
+        default=3000,
+        ge=1,
+        description="Training steps of the imputer, at most; it stops when 750 steps brought nothing.",
     )
-    steps: int = Field(1500, ge=1, description="Those of the diffusion model; no row is seen more than about 40 times.")
+    steps: int = Field(
+        default=1500, ge=1, description="Those of the diffusion model; no row is seen more than about 40 times."
+    )
 
     def fit(self, series: Any, *, seed: int = 0) -> SeriesModel:
         """Learn from a table or any dataframe of one client, and return the fitted model."""

@@ -128,7 +128,7 @@ class FedMoments(Method):
     window: int | None = WINDOW
     sweeps: int = SWEEPS
     minimum_rows: int = Field(
-        20,
+        default=20,
         ge=1,
         description="A client with fewer rows is refused, unless it has none: sums would reveal them.",
     )

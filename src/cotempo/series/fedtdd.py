@@ -235,32 +235,40 @@ class FedTDD(SeriesSettings, Method):
 
     common: tuple[str, ...] = Field(min_length=1, description="Features that all clients and the public series have.")
     distiller: Literal["diffusion", "conditional"] = Field(
-        "conditional", description="The paper's diffusion model, or imputers trained on hidden cells."
+        default="conditional", description="The paper's diffusion model, or imputers trained on hidden cells."
     )
-    rounds: int = Field(2, ge=1, description="Rounds :math:`R`.")
-    pretrain_steps: int = Field(10_000, ge=1, description="Training steps of the distiller.")
-    token_steps: int = Field(4000, ge=0, description="Those of the token imputer, at most as many; 0: none.")
+    rounds: int = Field(default=2, ge=1, description="Rounds :math:`R`.")
+    pretrain_steps: int = Field(default=10_000, ge=1, description="Training steps of the distiller.")
+    token_steps: int = Field(default=4000, ge=0, description="Those of the token imputer, at most as many; 0: none.")
     start_steps: int = Field(
-        2000, ge=0, description="Those of the model that local imputers start from, at most as many; 0: none."
+        default=2000, ge=0, description="Those of the model that local imputers start from, at most as many; 0: none."
     )
-    corrector_steps: int = Field(600, ge=0, description="Training steps of a client's corrector.")
-    first_steps: int = Field(1000, ge=1, description="Training steps of a local imputer in the first round.")
-    later_steps: int = Field(500, ge=0, description="Those in each later round.")
-    last_steps: int = Field(500, ge=0, description="Those on all windows, after the last release.")
+    corrector_steps: int = Field(default=600, ge=0, description="Training steps of a client's corrector.")
+    first_steps: int = Field(default=1000, ge=1, description="Training steps of a local imputer in the first round.")
+    later_steps: int = Field(default=500, ge=0, description="Those in each later round.")
+    last_steps: int = Field(default=500, ge=0, description="Those on all windows, after the last release.")
     alpha: float = Field(
-        0.0, ge=0, le=1, description="Share of windows released in the last round; with 0 D is never fine-tuned."
+        default=0.0,
+        ge=0,
+        le=1,
+        description="Share of windows released in the last round; with 0 D is never fine-tuned.",
     )
     growth: Literal["linear", "constant", "none"] = Field(
-        "linear",
+        default="linear",
         description='Growth of that share: ``"linear"`` with the rounds, ``"constant"``, or ``"none"``, where nothing '
         "is released and the distiller is fine-tuned on public windows only.",
     )
     rough: bool = Field(
-        True, description="Whether local imputers learn from fillings with errors like those on hidden measurements."
+        default=True,
+        description="Whether local imputers learn from fillings with errors like those on hidden measurements.",
     )
-    guidance: float = Field(0.05, ge=0, description=r"Step size :math:`\eta` of guided sampling, equation (23).")
-    minimum_rows: int = Field(20, ge=1, description="As in `FedMoments`, for the rows that correctors are trained on.")
-    chunk: int = Field(250, ge=1, description="Training steps between checkpoints.")
+    guidance: float = Field(
+        default=0.05, ge=0, description=r"Step size :math:`\eta` of guided sampling, equation (23)."
+    )
+    minimum_rows: int = Field(
+        default=20, ge=1, description="As in `FedMoments`, for the rows that correctors are trained on."
+    )
+    chunk: int = Field(default=250, ge=1, description="Training steps between checkpoints.")
 
     @model_validator(mode="after")
     def _check_steps(self) -> FedTDD:

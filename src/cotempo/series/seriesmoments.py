@@ -20,10 +20,12 @@ from cotempo.series.windows import Floats, SeriesRows
 from cotempo.settings import Settings
 
 WINDOW = Field(
-    None, ge=4, description="Rows of a window; when left out as many as make 680 cells, at least 4 and at most 97."
+    default=None,
+    ge=4,
+    description="Rows of a window; when left out as many as make 680 cells, at least 4 and at most 97.",
 )
 SWEEPS = Field(
-    1,
+    default=1,
     ge=0,
     description="How often missing training cells are filled by what was learned, in short windows, before "
     "they are summed (expectation-maximisation); none where nothing is missing.",

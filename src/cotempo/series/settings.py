@@ -21,27 +21,31 @@ if TYPE_CHECKING:
 class SeriesSettings(Settings):
     """Sizes of the networks and how they are trained."""
 
-    window: int = Field(24, ge=4, description="Rows in a generated window.")
+    window: int = Field(default=24, ge=4, description="Rows in a generated window.")
     context: int | None = Field(
-        None, ge=4, description="Rows an imputer sees at once; a third more than the window when left out."
+        default=None, ge=4, description="Rows an imputer sees at once; a third more than the window when left out."
     )
-    width: int = Field(64, ge=4, description="Width of the diffusion backbone.")
-    encoders: int = Field(2, ge=1, description="Its encoder layers.")
-    decoders: int = Field(2, ge=1, description="Its decoder layers.")
-    heads: int = Field(4, ge=1, description="Attention heads of all networks.")
-    imputer_width: int = Field(64, ge=4, description="Width of the imputers.")
-    imputer_layers: int = Field(3, ge=1, description="Layers of the imputers.")
-    imputer_rate: float = Field(4e-3, gt=0, description="Largest learning rate of the imputers.")
-    diffusion_steps: int = Field(500, ge=2, description="Steps of the noise schedule.")
-    sampler: Literal["ddpm", "ddim", "dpm"] = Field("dpm", description='Sampler of windows; ``"dpm"`` is DPM-Solver++.')
-    sampler_steps: int = Field(25, ge=2, description="Steps of DDIM and DPM-Solver++; DDPM takes all.")
+    width: int = Field(default=64, ge=4, description="Width of the diffusion backbone.")
+    encoders: int = Field(default=2, ge=1, description="Its encoder layers.")
+    decoders: int = Field(default=2, ge=1, description="Its decoder layers.")
+    heads: int = Field(default=4, ge=1, description="Attention heads of all networks.")
+    imputer_width: int = Field(default=64, ge=4, description="Width of the imputers.")
+    imputer_layers: int = Field(default=3, ge=1, description="Layers of the imputers.")
+    imputer_rate: float = Field(default=4e-3, gt=0, description="Largest learning rate of the imputers.")
+    diffusion_steps: int = Field(default=500, ge=2, description="Steps of the noise schedule.")
+    sampler: Literal["ddpm", "ddim", "dpm"] = Field(
+        default="dpm", description='Sampler of windows; ``"dpm"`` is DPM-Solver++.'
+    )
+    sampler_steps: int = Field(default=25, ge=2, description="Steps of DDIM and DPM-Solver++; DDPM takes all.")
     warm_start: float = Field(
-        0.5, gt=0, le=1, description="Share of the schedule's noise from which draws around a filling start."
+        default=0.5, gt=0, le=1, description="Share of the schedule's noise from which draws around a filling start."
     )
-    batch: int = Field(128, ge=2, description="Windows in a training step.")
-    rate: float = Field(4e-3, gt=0, description="Largest learning rate of diffusion models.")
-    precision: Literal["float32", "float64"] = Field("float32", description="Precision of all networks.")
-    device: Device = Field("cpu", description='Where networks are computed: ``"cpu"``, or ``"cuda"`` for a GPU.')
+    batch: int = Field(default=128, ge=2, description="Windows in a training step.")
+    rate: float = Field(default=4e-3, gt=0, description="Largest learning rate of diffusion models.")
+    precision: Literal["float32", "float64"] = Field(default="float32", description="Precision of all networks.")
+    device: Device = Field(
+        default="cpu", description='Where networks are computed: ``"cpu"``, or ``"cuda"`` for a GPU.'
+    )
 
     @property
     def reach(self) -> int:

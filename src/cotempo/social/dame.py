@@ -47,21 +47,21 @@ class DAMe(EventLearner):
     }
     sums: ClassVar[bool] = False
 
-    alpha: float = Field(0.6, ge=0, lt=1, description="Least local weight BOLA may choose.")
-    probes: int = Field(10, ge=1, description="Weights BOLA tries.")
+    alpha: float = Field(default=0.6, ge=0, lt=1, description="Least local weight BOLA may choose.")
+    probes: int = Field(default=10, ge=1, description="Weights BOLA tries.")
     cautious: bool = Field(
-        True,
+        default=True,
         description="Keep the own model unless a mixture is better by more than the search's deviation; otherwise "
         "take the weight with the highest score, as published.",
     )
     similarity: Literal["paper", "centred"] = Field(
-        "centred",
+        default="centred",
         description="``centred`` subtracts the median, which isolates a client unlike the others; ``paper`` does not.",
     )
-    bola: bool = Field(True, description="Search the local weight; otherwise it is `alpha`.")
-    sega: bool = Field(True, description="Group the clients; otherwise all are one group, weighted by posts.")
+    bola: bool = Field(default=True, description="Search the local weight; otherwise it is `alpha`.")
+    sega: bool = Field(default=True, description="Group the clients; otherwise all are one group, weighted by posts.")
     glecc: bool = Field(
-        False,
+        default=False,
         description="Add the constraint, as published. On real posts it cost a little NMI and half as much time again.",
     )
 

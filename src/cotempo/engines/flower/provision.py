@@ -34,15 +34,17 @@ class Federation(Settings):
     """A consortium: who coordinates, where, and who takes part."""
 
     name: str = Field(pattern=NAME, description="The consortium's name.")
-    address: str = Field("127.0.0.1:9443", description="Where sites reach the server, ``host:port``.")
+    address: str = Field(default="127.0.0.1:9443", description="Where sites reach the server, ``host:port``.")
     listen: str = Field(
-        "127.0.0.1",
+        default="127.0.0.1",
         description="The network interface the server listens on; by default this machine only. ``0.0.0.0`` is all.",
     )
     sites: tuple[str, ...] = Field(min_length=1, description="One name per site, its client's name in every run.")
-    methods: tuple[str, ...] = Field((), description="What a kit proposes to allow; the site has the last word.")
+    methods: tuple[str, ...] = Field(
+        default=(), description="What a kit proposes to allow; the site has the last word."
+    )
     share_seed: bool = Field(
-        False,
+        default=False,
         description="Let all sites draw random numbers from the run's seed, so that a run can be repeated bit for bit; "
         "by default each has its own secret seed.",
     )

@@ -64,13 +64,13 @@ class FedNeural(FedAvgLearner):
     Memory: ClassVar[type | None] = NeuralMemory
 
     model: Literal["mlp", "rmtpp", "sahp", "thp", "nhp"] = Field(
-        "mlp",
+        default="mlp",
         description="``'mlp'`` (a perceptron of elapsed time, last gaps and time), or one of easy-tpp's (extra "
         "`baselines`): ``'rmtpp'``, ``'sahp'``, ``'thp'``, ``'nhp'``",
     )
-    learning_rate: float = Field(5e-3, gt=0, description="Adam's step")
-    batch: int = Field(16, ge=1, description="sequences a step of training takes")
-    period: float | None = Field(None, gt=0, description="period of time where there is one, such as a day")
+    learning_rate: float = Field(default=5e-3, gt=0, description="Adam's step")
+    batch: int = Field(default=16, ge=1, description="sequences a step of training takes")
+    period: float | None = Field(default=None, gt=0, description="period of time where there is one, such as a day")
 
     @classmethod
     def example(cls) -> tuple[Method, dict[str, Table], None]:

@@ -81,18 +81,20 @@ class FedPointProcess(Method):
     Memory: ClassVar[type | None] = ProcessMemory
 
     process: Literal["poisson", "profile", "histogram", "density", "steps", "hawkes", "hawkes1", "renewal"] = Field(
-        "poisson",
+        default="poisson",
         description="``'poisson'``; a rate over the period, or over the complete span: ``'profile'`` (48 equal parts), "
         "``'histogram'`` (as many as AIC asks for), ``'density'`` (a kernel estimate) or ``'steps'`` (Bayesian change "
         "points); ``'hawkes'`` (five decays), ``'hawkes1'`` (one) or ``'renewal'`` (a mixture of log-normals)",
     )
     level: Literal["own", "pooled"] = Field(
-        "own", description="whether each client scales the intensity to its own number of events, or all share a level"
+        default="own",
+        description="whether each client scales the intensity to its own number of events, or all share a level",
     )
-    rounds: int = Field(30, ge=1, description="steps of expectation-maximisation, where the process needs them")
-    period: float | None = Field(None, gt=0, description="the period of a rate over time")
+    rounds: int = Field(default=30, ge=1, description="steps of expectation-maximisation, where the process needs them")
+    period: float | None = Field(default=None, gt=0, description="the period of a rate over time")
     compare: bool = Field(
-        False, description="whether a fifth is held out, to see whether joining helped; the rest is learned from"
+        default=False,
+        description="whether a fifth is held out, to see whether joining helped; the rest is learned from",
     )
 
     @model_validator(mode="after")

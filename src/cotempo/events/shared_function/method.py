@@ -54,14 +54,18 @@ class SharedFunction(FedPP):
     State: ClassVar[type] = FunctionState
     Memory: ClassVar[type | None] = FunctionMemory
 
-    share: Literal["function"] = Field("function", description="a curve of time or a function of history")
+    share: Literal["function"] = Field(default="function", description="a curve of time or a function of history")
     kernel: Literal["auto", "time", "history"] = Field(
-        "auto",
+        default="auto",
         description="what the intensity depends on: ``'time'``, ``'history'`` (time since the last event, decayed "
         "counts and time), or ``'auto'``, the one with the better held-out likelihood summed over clients",
     )
-    refit_rounds: int = Field(5, ge=0, description="further rounds that include what was held out for comparison")
-    compare: bool = Field(True, description="whether each client also learns alone, to see whether joining helped it")
+    refit_rounds: int = Field(
+        default=5, ge=0, description="further rounds that include what was held out for comparison"
+    )
+    compare: bool = Field(
+        default=True, description="whether each client also learns alone, to see whether joining helped it"
+    )
 
     @model_validator(mode="after")
     def _parameters_fit(self) -> SharedFunction:

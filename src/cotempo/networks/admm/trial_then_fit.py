@@ -139,42 +139,46 @@ class TrialThenFit(Method):
     #: Parameters that can be chosen automatically, in the order of the columns of `TrialState.candidates`.
     tuned: ClassVar[tuple[str, ...]] = ("lambda_within", "lambda_across")
 
-    lags: int = Field(1, ge=0, le=50, description="How many past time steps can act; 0 learns a static network.")
+    lags: int = Field(
+        default=1, ge=0, le=50, description="How many past time steps can act; 0 learns a static network."
+    )
     lambda_within: Sparsity = Field(
-        "auto",
+        default="auto",
         description="Sparsity of the edges within a time step, per average squared loss. ``auto`` learns with several "
         "values on the first four fifths of every client's rows, in the same rounds, and takes the sparsest that "
         "predicts the last fifths as well as the best one does, within one standard error.",
     )
-    lambda_across: Sparsity = Field("auto", description="Sparsity of the edges across time steps, likewise.")
-    threshold: float = Field(0.15, ge=0, description="Weights below it are no edges within a time step.")
-    threshold_across: float = Field(0.1, ge=0, description="Weights below it are no edges across time steps.")
+    lambda_across: Sparsity = Field(default="auto", description="Sparsity of the edges across time steps, likewise.")
+    threshold: float = Field(default=0.15, ge=0, description="Weights below it are no edges within a time step.")
+    threshold_across: float = Field(default=0.1, ge=0, description="Weights below it are no edges across time steps.")
     weighting: Literal["rows", "clients"] = Field(
-        "rows",
+        default="rows",
         description="``rows``: a client counts as many times as it has rows. ``clients``: every client counts once, "
         "and FDBNL's sparsity is not scaled by their number, as in the papers' text.",
     )
-    centred: bool = Field(True, description="Subtract the pooled mean; in PFDBNL each client subtracts its own.")
+    centred: bool = Field(
+        default=True, description="Subtract the pooled mean; in PFDBNL each client subtracts its own."
+    )
     scaled: bool = Field(
-        True,
+        default=True,
         description="Divide every column by its pooled standard deviation, so that units do not matter. Where all "
         "columns are measured in one unit and their noise is of similar size, ``False`` finds far more directions: the "
         "squared loss then prefers the right ones.",
     )
-    rounds: int = Field(100, ge=1, description="Limit on the rounds of a stage.")
+    rounds: int = Field(default=100, ge=1, description="Limit on the rounds of a stage.")
     partial_rounds: bool = Field(
-        True,
+        default=True,
         description="Count a round in which half of the clients take part as half a round, not as a full one.",
     )
     tolerance: float = Field(
-        0.01, gt=0, description="A stage ends when the residuals are below it, and h(W) below 1e-5."
+        default=0.01, gt=0, description="A stage ends when the residuals are below it, and h(W) below 1e-5."
     )
-    cycle_growth: float = Field(2.0, ge=1, description="Factor of rho_1 each round, phi_1 of the paper.")
+    cycle_growth: float = Field(default=2.0, ge=1, description="Factor of rho_1 each round, phi_1 of the paper.")
     iterations: int = Field(
-        10, ge=1, description="Iterations of L-BFGS-B in one round; the next round continues from there."
+        default=10, ge=1, description="Iterations of L-BFGS-B in one round; the next round continues from there."
     )
     compare: bool = Field(
-        True,
+        default=True,
         description="Hold out the last fifth of every client's rows first, to measure whether joining helped: what is "
         "learned together against what the same method learns from the client's own rows.",
     )

@@ -77,33 +77,36 @@ class EventDetector(Method):
     State: ClassVar[type] = DetectorState
     Memory: ClassVar[type | None] = DetectorMemory
 
-    dimension: int = Field(70, ge=2, description="Length of a post's vector.")
-    buckets: int = Field(2**15, ge=16, description="Length of the hashed n-gram counts, or of pretrained vectors.")
+    dimension: int = Field(default=70, ge=2, description="Length of a post's vector.")
+    buckets: int = Field(
+        default=2**15, ge=16, description="Length of the hashed n-gram counts, or of pretrained vectors."
+    )
     encoder: Annotated[str, AfterValidator(_check_encoder)] = Field(
-        "shared",
+        default="shared",
         description="``shared``: n-grams with weights from a sum over clients; ``multilingual``, ``onnx:PATH`` or "
         "``sentence:MODEL``: a pretrained model at every client.",
     )
     events: int | None = Field(
-        None, ge=1, description="Number of events at a client without labels; found by `unknown` unless given."
+        default=None, ge=1, description="Number of events at a client without labels; found by `unknown` unless given."
     )
     unknown: Literal["hdbscan", "entropy"] = Field(
-        "hdbscan", description="Group by density, or by structural entropy of the graph of posts that share attributes."
+        default="hdbscan",
+        description="Group by density, or by structural entropy of the graph of posts that share attributes.",
     )
-    smallest: int = Field(8, ge=2, description="The fewest posts that make an event.")
+    smallest: int = Field(default=8, ge=2, description="The fewest posts that make an event.")
     time: Literal["auto", "use", "ignore"] = Field(
-        "auto",
+        default="auto",
         description="Whether times separate events; ``auto``: whatever names more of the client's left-out labelled "
         "posts correctly; without labels times are ignored.",
     )
     duration: float | None = Field(
-        None,
+        default=None,
         gt=0,
         description="Typical distance in time of a post from the middle of its event, in the table's unit; learned "
         "from labelled posts unless given.",
     )
-    compare: bool = Field(True, description="Measure on a fifth of the labelled posts what joining was worth.")
-    patience: int = Field(7, ge=1, description="Windows without a post after which an event retires.")
+    compare: bool = Field(default=True, description="Measure on a fifth of the labelled posts what joining was worth.")
+    patience: int = Field(default=7, ge=1, description="Windows without a post after which an event retires.")
 
     @model_validator(mode="after")
     def _enough_buckets(self) -> Self:

@@ -49,22 +49,28 @@ class EventLearner(Learner):
     Memory: ClassVar[type | None] = EventMemory
     metric: ClassVar[str] = "NMI on held-out posts"
 
-    epochs: int = Field(2, ge=1, description="Passes over a client's training posts in a round.")
-    learning_rate: float = Field(3e-3, gt=0, description="Learning rate of Adam, which restarts every round.")
-    dimension: int = Field(200, ge=2, description="Length of a post's vector.")
-    buckets: int = Field(2**15, ge=16, description="Length of the hashed n-gram counts, or of pretrained vectors.")
+    epochs: int = Field(default=2, ge=1, description="Passes over a client's training posts in a round.")
+    learning_rate: float = Field(default=3e-3, gt=0, description="Learning rate of Adam, which restarts every round.")
+    dimension: int = Field(default=200, ge=2, description="Length of a post's vector.")
+    buckets: int = Field(
+        default=2**15, ge=16, description="Length of the hashed n-gram counts, or of pretrained vectors."
+    )
     encoder: Annotated[str, AfterValidator(check_encoder)] = Field(
-        "shared", description="Text encoder, as in `EventDetector`, or ``hashed``: a random basis that sums nothing."
+        default="shared",
+        description="Text encoder, as in `EventDetector`, or ``hashed``: a random basis that sums nothing.",
     )
     time: Literal["date", "scaled", "ignore"] = Field(
-        "date", description="Time as published (nearly invisible to the model), in standard units, or not at all."
+        default="date",
+        description="Time as published (nearly invisible to the model), in standard units, or not at all.",
     )
-    hidden: int = Field(48, ge=1, description="Width of a head of the first layer.")
-    heads: int = Field(4, ge=1, description="Heads of the first layer.")
-    outputs: int = Field(32, ge=1, description="Length of the vectors learned.")
-    batch: int = Field(128, ge=4, description="Posts in a batch.")
-    validation: float = Field(0.1, ge=0, lt=1, description="Share of the labelled posts that models are chosen on.")
-    test: float = Field(0.2, ge=0, lt=1, description="Share of the labelled posts that models are compared on.")
+    hidden: int = Field(default=48, ge=1, description="Width of a head of the first layer.")
+    heads: int = Field(default=4, ge=1, description="Heads of the first layer.")
+    outputs: int = Field(default=32, ge=1, description="Length of the vectors learned.")
+    batch: int = Field(default=128, ge=4, description="Posts in a batch.")
+    validation: float = Field(
+        default=0.1, ge=0, lt=1, description="Share of the labelled posts that models are chosen on."
+    )
+    test: float = Field(default=0.2, ge=0, lt=1, description="Share of the labelled posts that models are compared on.")
 
     # The learner's hooks.
 

@@ -15,14 +15,14 @@ from cotempo.settings import Settings, read_toml
 class SitePolicy(Settings):
     """What a site demands of a run before it takes part."""
 
-    minimum_rows: int = Field(0, ge=0)
-    minimum_clients: int = Field(2, ge=1)
+    minimum_rows: int = Field(default=0, ge=0)
+    minimum_clients: int = Field(default=2, ge=1)
 
 
 class SiteRandomness(Settings):
     """Where a site's random draws come from: its own secret number, or (None) the run's seed."""
 
-    seed: int | None = Field(None, ge=0)
+    seed: int | None = Field(default=None, ge=0)
 
 
 class SiteSettings(Settings):
