@@ -14,10 +14,10 @@ from pydantic import BaseModel, ConfigDict, Field
 import cotempo as ct
 from cotempo.networks.admm.acyclicity import prune
 from cotempo.networks.admm.dynotears import dynotears
-from cotempo.networks.arrays import FloatArray
 from cotempo.networks.metrics import score_network
 from cotempo.networks.moments import Gram, check_table, cut_transitions
 from cotempo.networks.network import Network
+from cotempo.typing import Floats
 
 
 class Baseline(BaseModel):
@@ -44,17 +44,17 @@ class Baseline(BaseModel):
     threshold_across: float = Field(0.1, ge=0)
     centred: bool = True
 
-    def _learn(self, table_rows: FloatArray) -> FloatArray:
+    def _learn(self, table_rows: Floats) -> Floats:
         gram = Gram.of_rows(table_rows)
         mean = gram.mean if self.centred else np.zeros_like(gram.mean)
         count = len(mean) // (self.lags + 1)
         return dynotears(gram.per_row(mean), count, (self.lambda_within, self.lambda_across))
 
-    def learn_each(self, clients: Mapping[str, ct.Series]) -> dict[str, FloatArray]:
+    def learn_each(self, clients: Mapping[str, ct.Series]) -> dict[str, Floats]:
         """Return every client's Z = [W; A], learned alone; `fit` takes it, to learn it once for several baselines."""
         return {name: self._learn(rows) for name, rows in read_rows(clients, self.lags).items()}
 
-    def _network(self, weights: FloatArray, variables: tuple[str, ...], *, acyclic: bool = True) -> Network:
+    def _network(self, weights: Floats, variables: tuple[str, ...], *, acyclic: bool = True) -> Network:
         count = len(variables)
         within = weights[:count]
         within = prune(within, self.threshold) if acyclic else _cut(within, self.threshold)
@@ -72,9 +72,7 @@ class Local(Baseline):
     ['client-0', 'client-1']
     """
 
-    def fit(
-        self, clients: Mapping[str, ct.Series], learned: Mapping[str, FloatArray] | None = None
-    ) -> dict[str, Network]:
+    def fit(self, clients: Mapping[str, ct.Series], learned: Mapping[str, Floats] | None = None) -> dict[str, Network]:
         """Return one network per client."""
         found = learned or self.learn_each(clients)
         return {name: self._network(weights, clients[name].features) for name, weights in found.items()}
@@ -83,7 +81,7 @@ class Local(Baseline):
 class Ave(Baseline):
     """The mean of the clients' weights, then the threshold; as in the papers it may have cycles."""
 
-    def fit(self, clients: Mapping[str, ct.Series], learned: Mapping[str, FloatArray] | None = None) -> Network:
+    def fit(self, clients: Mapping[str, ct.Series], learned: Mapping[str, Floats] | None = None) -> Network:
         """Return the averaged network."""
         found = learned or self.learn_each(clients)
         names = next(iter(clients.values())).features
@@ -94,7 +92,7 @@ class Best(Baseline):
     """The network of the client that is nearest to the truth, which must be known: a bound, not a method."""
 
     def fit(
-        self, clients: Mapping[str, ct.Series], truth: Network, learned: Mapping[str, FloatArray] | None = None
+        self, clients: Mapping[str, ct.Series], truth: Network, learned: Mapping[str, Floats] | None = None
     ) -> Network:
         """Return the best of the clients' networks."""
         local = Local(**self.model_dump()).fit(clients, learned)
@@ -110,12 +108,12 @@ class Alldata(Baseline):
         return self._network(self._learn(rows), next(iter(clients.values())).features)
 
 
-def read_rows(clients: Mapping[str, ct.Series], lags: int) -> dict[str, FloatArray]:
+def read_rows(clients: Mapping[str, ct.Series], lags: int) -> dict[str, Floats]:
     """Return every client's complete transitions; refuse tables that nothing can be learned from."""
     for table in clients.values():
         check_table(table)
     return {name: cut_transitions(table, lags).values for name, table in sorted(clients.items())}
 
 
-def _cut(weights: FloatArray, threshold: float) -> FloatArray:
+def _cut(weights: Floats, threshold: float) -> Floats:
     return np.where(np.abs(weights) >= threshold, weights, 0.0)

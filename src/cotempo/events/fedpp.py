@@ -173,8 +173,9 @@ class FedPP(Method):
         """Return a table as a record."""
         return read_record(table)
 
+    # Concrete, so that type checkers let people call FedPP(...), which always makes one of the two subclasses.
     def _of_a_subclass(self, *_: Any, **__: Any) -> Any:
-        raise NotImplementedError("FedPP(...) gives `SharedFunction` or `SharedPrior`, which have this verb")
+        raise TypeError("FedPP(...) makes a `SharedFunction` or a `SharedPrior`, which define this verb")
 
     open = ask = answer = absorb = expects = _of_a_subclass  # type: ignore[pydantic-field]
 

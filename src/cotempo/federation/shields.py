@@ -49,7 +49,7 @@ class Shield:
 
     def answer(self, question: Question) -> Message:
         """At a client: answer a question of one of the shield's `phases` in place of the method."""
-        raise NotImplementedError
+        raise MessageError(f"a shield must answer in each of its phases, {type(self).__name__} does not")
 
 
 class Validator(Shield):

@@ -37,9 +37,9 @@ from cotempo.federation import Answers, Message, Method, Metrics, Outcome, Spec,
 from cotempo.networks.admm.acyclicity import acyclicity
 from cotempo.networks.admm.penalties import LARGEST_CYCLE_PENALTY, Penalties, soft_threshold
 from cotempo.networks.admm.trial_then_fit import CYCLE_TOLERANCE, PAPER, SplitRows, TrialState, TrialThenFit
-from cotempo.networks.arrays import FloatArray
 from cotempo.networks.data.generate import make_networks
 from cotempo.networks.fitted import FittedNetwork
+from cotempo.typing import Floats
 
 
 @dataclass(frozen=True)
@@ -50,10 +50,10 @@ class FDBNLMemory:
     """
 
     stage: str
-    values: FloatArray
-    vectors: FloatArray
-    dual: FloatArray
-    local: FloatArray
+    values: Floats
+    vectors: Floats
+    dual: Floats
+    local: Floats
     penalty: float
 
 
@@ -133,7 +133,7 @@ class FDBNL(TrialThenFit):
         spectrum = decompose(gram, shared.shape[-1])
         return FDBNLMemory(stage, spectrum.values, spectrum.vectors, np.zeros_like(shared), shared, 0.0)
 
-    def _held_out_density(self, common: Message, prepared: SplitRows, memory: FDBNLMemory | None) -> FloatArray:
+    def _held_out_density(self, common: Message, prepared: SplitRows, memory: FDBNLMemory | None) -> Floats:
         found = zip(common["shared"], common["variance"], strict=True)
         return self._densities(prepared.judged, found, common["mean"], common["scale"], common["rows"])
 
@@ -188,18 +188,18 @@ class Spectrum(NamedTuple):
     Like every client's array here it may have a leading axis of clients: then all of them step at once.
     """
 
-    values: FloatArray
-    vectors: FloatArray
+    values: Floats
+    vectors: Floats
     variables: int
 
 
-def decompose(gram: FloatArray, variables: int) -> Spectrum:
+def decompose(gram: Floats, variables: int) -> Spectrum:
     """Decompose the joint Gram, of side ``(lags + 1) variables``, that `Gram.per_row` returns."""
     values, vectors = np.linalg.eigh(gram)
     return Spectrum(np.maximum(values, 0.0), vectors, variables)
 
 
-def client_step(spectrum: Spectrum, dual: FloatArray, shared: FloatArray, penalty: float) -> FloatArray:
+def client_step(spectrum: Spectrum, dual: Floats, shared: Floats, penalty: float) -> Floats:
     """Solve a client's problem (2) in closed form.
 
     The paper's two formulas for B_k and D_k are the two blocks of one solution,
@@ -221,12 +221,12 @@ def client_step(spectrum: Spectrum, dual: FloatArray, shared: FloatArray, penalt
     return vectors @ ((explained + rotation @ (penalty * shared - dual)) / (values + penalty))
 
 
-def residual_variance(spectrum: Spectrum, shared: FloatArray) -> FloatArray:
+def residual_variance(spectrum: Spectrum, shared: Floats) -> Floats:
     """Return the mean square of each variable's residual under Z: the diagonal of E'GE with E = [I; 0] - Z."""
     error = -shared
     error[..., : spectrum.variables, :] += np.eye(spectrum.variables)
     rotated = np.swapaxes(spectrum.vectors, -1, -2) @ error
-    variance: FloatArray = (spectrum.values[..., :, None] * rotated**2).sum(axis=-2)
+    variance: Floats = (spectrum.values[..., :, None] * rotated**2).sum(axis=-2)
     return variance
 
 
@@ -234,13 +234,13 @@ def residual_variance(spectrum: Spectrum, shared: FloatArray) -> FloatArray:
 
 
 def server_step(
-    mean: FloatArray,
-    previous: FloatArray,
+    mean: Floats,
+    previous: Floats,
     penalties: Penalties,
     total_weight: float,
     sparsity: tuple[float, float],
     iterations: int = 10,
-) -> FloatArray:
+) -> Floats:
     """Solve the server's problem (3).
 
     h touches W only, so the two parts separate: A is a soft threshold at ``lambda_A / (total rho_2)``, exactly,
@@ -277,8 +277,8 @@ def server_step(
 
 
 def within_step(
-    mean: FloatArray, start: FloatArray, sparsity: float, penalty: float, cycle: Penalties, iterations: int = 10
-) -> FloatArray:
+    mean: Floats, start: Floats, sparsity: float, penalty: float, cycle: Penalties, iterations: int = 10
+) -> Floats:
     """Minimise ``alpha h(W) + rho_1/2 h(W)^2 + lambda |W|_1 + penalty/2 |W - mean|^2`` over W with a zero diagonal.
 
     The paper writes W = W+ - W- and hands twice d^2 bounded numbers to L-BFGS. Half of them are known
@@ -306,7 +306,7 @@ def within_step(
     ceiling, signs = np.abs(reach.ravel()[active]), np.sign(reach.ravel()[active])
     magnitudes = np.zeros_like(reach)
 
-    def objective(candidate: FloatArray) -> tuple[float, FloatArray]:
+    def objective(candidate: Floats) -> tuple[float, Floats]:
         magnitudes.ravel()[active] = candidate
         cycles, gradient = acyclicity(magnitudes)
         gap = candidate - ceiling
@@ -329,7 +329,7 @@ def within_step(
 # Equation (4).
 
 
-def dual_step(dual: FloatArray, local: FloatArray, shared: FloatArray, penalty: float | FloatArray) -> FloatArray:
+def dual_step(dual: Floats, local: Floats, shared: Floats, penalty: float | Floats) -> Floats:
     """Return ``dual_k + rho_2 (Z_k - Z)``, the client's multiplier after the server's new Z, equation (4)."""
     return dual + penalty * (local - shared)
 
@@ -368,7 +368,7 @@ class Residuals(NamedTuple):
         return self.cycles <= CYCLE_TOLERANCE and max(self.primal, self.change) <= tolerance
 
 
-def residuals(shared: FloatArray, previous: FloatArray, mean_square_gap: float) -> Residuals:
+def residuals(shared: Floats, previous: Floats, mean_square_gap: float) -> Residuals:
     """Measure a round at the server, from the new and the last Z and the weighted mean of ``|Z_k - previous|^2``.
 
     A client measures its gap against the Z it was sent, because it sees the new one only a round later; gap and

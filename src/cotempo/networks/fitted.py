@@ -15,10 +15,10 @@ from cotempo.data import Series
 from cotempo.data.tables import Framed, FrameKind
 from cotempo.errors import DataError, Problem
 from cotempo.federation import Fitted, Outcome, Rng
-from cotempo.networks.arrays import BoolArray, FloatArray
 from cotempo.networks.metrics import area_under_roc, average_precision, score_network
 from cotempo.networks.network import Network, edge_frame
 from cotempo.networks.search.edge_confidence import Confidence, edge_confidence
+from cotempo.typing import Bools, Floats
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -86,7 +86,7 @@ class FittedOneRound(FittedPersonal):
     state: OneRoundState
 
     @property
-    def undirected(self) -> BoolArray:
+    def undirected(self) -> Bools:
         """Edges (symmetric) whose direction the data leave open, `(variables, variables)`."""
         return self.state.as_shown(self.state.undirected)
 
@@ -171,7 +171,7 @@ class Ranking(Framed):
     {'auroc': 1.0, 'aupr': 1.0}
     """
 
-    scores: FloatArray
+    scores: Floats
     variables: tuple[str, ...]
     score: str
     choice: str = ""
@@ -212,7 +212,7 @@ class Ranking(Framed):
         return {"auroc": area_under_roc(scores, labels), "aupr": average_precision(scores, labels)}
 
     @property
-    def _off_diagonal(self) -> BoolArray:
+    def _off_diagonal(self) -> Bools:
         return ~np.eye(len(self.variables), dtype=np.bool_)
 
     def plot(self) -> Figure:
@@ -251,7 +251,7 @@ class FittedRanking(Fitted):
         return {"Edges by rank": self.ranking.plot()}
 
 
-def edges_of(truth: Network | NDArray[Any]) -> BoolArray:
+def edges_of(truth: Network | NDArray[Any]) -> Bools:
     """Return which variable drives which, at whatever lag, ``[source, target]``.
 
     Examples

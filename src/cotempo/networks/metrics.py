@@ -8,8 +8,8 @@ import numpy as np
 from scipy.stats import rankdata
 
 from cotempo.errors import DataError
-from cotempo.networks.arrays import BoolArray, FloatArray
 from cotempo.networks.network import Network
+from cotempo.typing import Bools, Floats
 
 
 def score_network(found: Network | Mapping[str, Network], truth: Network | Mapping[str, Network]) -> dict[str, float]:
@@ -54,7 +54,7 @@ def score_network(found: Network | Mapping[str, Network], truth: Network | Mappi
     return {name: _mean_of_defined([score[name] for score in scores]) for name in scores[0]}
 
 
-def area_under_roc(scores: FloatArray, labels: BoolArray) -> float:
+def area_under_roc(scores: Floats, labels: Bools) -> float:
     """Return the chance that a true edge outranks a false one, ties counting half.
 
     Examples
@@ -69,7 +69,7 @@ def area_under_roc(scores: FloatArray, labels: BoolArray) -> float:
     return (rank_sum - positives * (positives + 1) / 2) / (positives * negatives)
 
 
-def average_precision(scores: FloatArray, labels: BoolArray) -> float:
+def average_precision(scores: Floats, labels: Bools) -> float:
     """Return ``sum_n (recall_n - recall_{n-1}) precision_n`` over the distinct scores, highest first.
 
     Examples
@@ -114,12 +114,12 @@ def _score_one(found: Network, truth: Network) -> dict[str, float]:
     }
 
 
-def _reversed(found: BoolArray, truth: BoolArray) -> int:
+def _reversed(found: Bools, truth: Bools) -> int:
     only_forward = truth & ~truth.T
     return int((only_forward & found.T & ~found).sum())
 
 
-def _counts(prefix: str, found: BoolArray, truth: BoolArray, reversed_edges: int) -> dict[str, float]:
+def _counts(prefix: str, found: Bools, truth: Bools, reversed_edges: int) -> dict[str, float]:
     right, extra, missing = int((found & truth).sum()), int((found & ~truth).sum()), int((truth & ~found).sum())
     return {
         f"{prefix}shd": float(extra + missing - reversed_edges),
@@ -130,7 +130,7 @@ def _counts(prefix: str, found: BoolArray, truth: BoolArray, reversed_edges: int
     }
 
 
-def _areas(prefix: str, suffix: str, weights: FloatArray, truth: BoolArray, cells: BoolArray) -> dict[str, float]:
+def _areas(prefix: str, suffix: str, weights: Floats, truth: Bools, cells: Bools) -> dict[str, float]:
     scores, labels = np.abs(weights[cells]), truth[cells]
     return {
         f"{prefix}auroc{suffix}": area_under_roc(scores, labels),

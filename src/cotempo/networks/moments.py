@@ -14,8 +14,8 @@ import numpy as np
 
 from cotempo.data import Series
 from cotempo.errors import DataError, Problem
-from cotempo.networks.arrays import BoolArray, FloatArray, Indices
 from cotempo.networks.network import Network
+from cotempo.typing import Bools, Floats, Indices
 
 #: Digits of a scaled Gram. Units leave traces in the last ones, and between two graphs that are equally good such a
 #: trace would decide.
@@ -34,23 +34,23 @@ METRIC = "log-density of held-out rows, nats per row"
 class Transitions(NamedTuple):
     """A client's transitions, `(rows, side)` with NaN for missing cells, and the weight of each."""
 
-    values: FloatArray
-    weights: FloatArray
+    values: Floats
+    weights: Floats
 
 
-def lagged(piece: FloatArray, lags: int) -> FloatArray:
+def lagged(piece: Floats, lags: int) -> Floats:
     """Return one row per time step, with NaN where a lag reaches back before the piece."""
     padded = np.vstack([np.full((lags, piece.shape[1]), np.nan), piece])
     return np.hstack([padded[lags - lag : lags - lag + len(piece)] for lag in range(lags + 1)])
 
 
-def complete(rows: FloatArray) -> FloatArray:
+def complete(rows: Floats) -> Floats:
     """Return the rows without a missing cell."""
-    kept: FloatArray = rows[~np.isnan(rows).any(axis=1)]
+    kept: Floats = rows[~np.isnan(rows).any(axis=1)]
     return kept
 
 
-def transitions(piece: FloatArray, lags: int) -> FloatArray:
+def transitions(piece: Floats, lags: int) -> Floats:
     """Return the complete rows ``[x_t, x_{t-1}, ..., x_{t-p}]`` of one contiguous piece.
 
     Examples
@@ -96,7 +96,7 @@ def check_table(table: Series) -> None:
         raise DataError(problems)
 
 
-def varying(rows: FloatArray) -> BoolArray:
+def varying(rows: Floats) -> Bools:
     """Say whether each column varies by more than rounding; missing cells do not count.
 
     Examples
@@ -121,9 +121,9 @@ class Sums(NamedTuple):
     all pairs have the same; `products` is the upper triangle row by row, `(..., pairs)`.
     """
 
-    counts: FloatArray
-    sums: FloatArray
-    products: FloatArray
+    counts: Floats
+    sums: Floats
+    products: Floats
 
     def part(self, index: int) -> Sums:
         """Return one of several parts."""
@@ -135,7 +135,7 @@ class Sums(NamedTuple):
 
 
 def sum_products(
-    values: FloatArray, weights: FloatArray | None = None, centre: FloatArray | float = 0.0, *, pairwise: bool = False
+    values: Floats, weights: Floats | None = None, centre: Floats | float = 0.0, *, pairwise: bool = False
 ) -> Sums:
     """Sum transitions about a centre; `pairwise` counts the rows of each pair of columns.
 
@@ -167,12 +167,12 @@ def embed(sums: Sums, own: Indices, side: int) -> Sums:
     return Sums(pack(counts), total, pack(products))
 
 
-def pack(matrix: FloatArray) -> FloatArray:
+def pack(matrix: Floats) -> Floats:
     """Return the upper triangle of a symmetric matrix, row by row: half the bytes."""
     return matrix[np.triu_indices(len(matrix))]
 
 
-def unpack(triangle: FloatArray, side: int) -> FloatArray:
+def unpack(triangle: Floats, side: int) -> Floats:
     """Undo `pack`, for `(..., pairs)`.
 
     Examples
@@ -209,14 +209,14 @@ class Gram(NamedTuple):
         The most negative eigenvalue of the correlation matrix before `make_semidefinite`; 0 where nothing was repaired.
     """
 
-    gram: FloatArray
+    gram: Floats
     rows: float
-    mean: FloatArray
-    unseen: BoolArray | None = None
+    mean: Floats
+    unseen: Bools | None = None
     repaired: float = 0.0
 
     @classmethod
-    def of_rows(cls, rows: FloatArray) -> Gram:
+    def of_rows(cls, rows: Floats) -> Gram:
         """Return the Gram of complete rows.
 
         Examples
@@ -234,7 +234,7 @@ class Gram(NamedTuple):
         unseen = None if self.unseen is None else self.unseen[inside]
         return Gram(self.gram[inside], self.rows, self.mean[columns], unseen, self.repaired)
 
-    def per_row(self, mean: FloatArray, scale: FloatArray | None = None) -> FloatArray:
+    def per_row(self, mean: Floats, scale: Floats | None = None) -> Floats:
         """Return the Gram per row about another mean, ``gram / n + (m - mean)(m - mean)'`` with the own mean m.
 
         FDBNL's clients are centred by the POOLED mean: each one's own mean would remove differences between clients
@@ -279,14 +279,14 @@ def assemble(sums: Sums, least: float = ROUNDING) -> Gram:
     return Gram(rows * covariance, rows, mean, unseen, repaired)
 
 
-def _without_constants(products: FloatArray, of_means: FloatArray, least: float) -> FloatArray:
+def _without_constants(products: Floats, of_means: Floats, least: float) -> Floats:
     """Return products about the mean, zero for columns that vary by rounding only."""
     gram = products - of_means
     varies = gram.diagonal() > least * of_means.diagonal()
     return np.where(np.outer(varies, varies), gram, 0.0)
 
 
-def make_semidefinite(covariance: FloatArray, below: float = 0.0, floor: float = 1e-3) -> tuple[FloatArray, float]:
+def make_semidefinite(covariance: Floats, below: float = 0.0, floor: float = 1e-3) -> tuple[Floats, float]:
     """Repair a matrix whose correlations have an eigenvalue `below`: raise such to `floor`, keep the variances.
 
     Return it with the smallest eigenvalue before the repair; 0 where none was needed.
@@ -303,7 +303,7 @@ def make_semidefinite(covariance: FloatArray, below: float = 0.0, floor: float =
 # Held-out rows under a network.
 
 
-def log_densities(rows: FloatArray, network: Network, mean: FloatArray, variance: FloatArray) -> FloatArray:
+def log_densities(rows: Floats, network: Network, mean: Floats, variance: Floats) -> Floats:
     """Return the log-density of each variable's structural residual in each row, `(rows, variables)`.
 
     W has no cycles, so the change of variables has determinant one, and their sum is the log-density of the row.
@@ -312,12 +312,12 @@ def log_densities(rows: FloatArray, network: Network, mean: FloatArray, variance
     centred, count = rows - mean, len(variance)
     past = centred[:, count:] @ network.across.reshape(-1, count)
     error = centred[:, :count] - centred[:, :count] @ network.within - past
-    density: FloatArray = -0.5 * (np.log(2 * np.pi * variance) + error**2 / variance)
+    density: Floats = -0.5 * (np.log(2 * np.pi * variance) + error**2 / variance)
     return density
 
 
-def unbiased(squares: FloatArray, rows: float, network: Network) -> FloatArray:
+def unbiased(squares: Floats, rows: float, network: Network) -> Floats:
     """Return residual variances from mean squares of scaled data, `(variables,)`: one row less for each parent."""
     parents = np.count_nonzero(network.within, axis=0) + np.count_nonzero(network.across, axis=(0, 1))
-    variance: FloatArray = np.maximum(squares, LEAST_NOISE) * rows / np.maximum(rows - 1 - parents, 1)
+    variance: Floats = np.maximum(squares, LEAST_NOISE) * rows / np.maximum(rows - 1 - parents, 1)
     return variance

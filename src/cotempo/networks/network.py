@@ -14,8 +14,8 @@ from cotempo.data import numbered
 from cotempo.data.tables import FRAME_KINDS, Framed, FrameKind
 from cotempo.errors import DataError, ParameterError, nearest
 from cotempo.networks.admm.acyclicity import edges_on_cycles
-from cotempo.networks.arrays import FloatArray
 from cotempo.networks.data.svar import simulate_svar, spectral_radius
+from cotempo.typing import Floats
 
 if TYPE_CHECKING:
     import networkx
@@ -46,8 +46,8 @@ class Network(Framed):
     True
     """
 
-    within: FloatArray
-    across: FloatArray
+    within: Floats
+    across: Floats
     variables: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -81,7 +81,7 @@ class Network(Framed):
         return spectral_radius(self.within, self.across) < 1.0
 
     @property
-    def stacked(self) -> FloatArray:
+    def stacked(self) -> Floats:
         """All weights as one array, ``(1 + lags, variables, variables)``, lag 0 first."""
         return np.concatenate([self.within[None], self.across])
 
@@ -122,7 +122,7 @@ class Network(Framed):
 
         return plot_slices(self, ax=ax, truth=truth)
 
-    def forecast(self, history: ArrayLike, steps: int) -> FloatArray:
+    def forecast(self, history: ArrayLike, steps: int) -> Floats:
         """Return the expected next steps, ``x_t' = (sum_i x_{t-i}' A_i) (I - W)^-1`` applied again and again.
 
         Parameters
@@ -153,7 +153,7 @@ class Network(Framed):
 
     def simulate(
         self, steps: int, rng: np.random.Generator, noise: float | ArrayLike = 1.0, burn_in: int = 200
-    ) -> FloatArray:
+    ) -> Floats:
         """Draw a series from the network with Gaussian noise.
 
         Parameters
@@ -202,7 +202,7 @@ def variable_names(count: int) -> tuple[str, ...]:
     return tuple(f"x{number}" for number in numbered(count))
 
 
-def _read_only(values: ArrayLike) -> FloatArray:
+def _read_only(values: ArrayLike) -> Floats:
     array = np.array(values, dtype=np.float64, order="C")
     array.setflags(write=False)
     return array

@@ -39,7 +39,6 @@ from cotempo.federation import (
     Staleness,
     register,
 )
-from cotempo.networks.arrays import BoolArray, FloatArray, Indices
 from cotempo.networks.data.generate import make_networks
 from cotempo.networks.fitted import FittedOneRound
 from cotempo.networks.moments import (
@@ -63,6 +62,7 @@ from cotempo.networks.search.orders import SearchOptions, learn_order
 from cotempo.networks.search.personal import SHARES, learn_personal, score_shares
 from cotempo.networks.search.prior_knowledge import PriorKnowledge
 from cotempo.networks.search.search_result import SearchResult
+from cotempo.typing import Bools, Floats, Indices
 
 #: A client with fewer rows before the held-out ones is not compared.
 LEAST_SEEN = 3
@@ -78,15 +78,15 @@ class OneRoundState:
 
     variables: tuple[str, ...]
     phase: str
-    centre: FloatArray
+    centre: Floats
     pairwise: bool = False
-    counts: FloatArray = field(default_factory=lambda: np.zeros((2, 1)))
-    sums: FloatArray = field(default_factory=lambda: np.zeros((2, 0)))
-    products: FloatArray = field(default_factory=lambda: np.zeros((2, 0)))
-    within: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
-    across: FloatArray = field(default_factory=lambda: np.zeros((0, 0, 0)))
-    variance: FloatArray = field(default_factory=lambda: np.zeros(0))
-    undirected: BoolArray = field(default_factory=lambda: np.zeros((0, 0), np.bool_))
+    counts: Floats = field(default_factory=lambda: np.zeros((2, 1)))
+    sums: Floats = field(default_factory=lambda: np.zeros((2, 0)))
+    products: Floats = field(default_factory=lambda: np.zeros((2, 0)))
+    within: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+    across: Floats = field(default_factory=lambda: np.zeros((0, 0, 0)))
+    variance: Floats = field(default_factory=lambda: np.zeros(0))
+    undirected: Bools = field(default_factory=lambda: np.zeros((0, 0), np.bool_))
     score: float = 0.0
     share: float = 0.0
     comparisons: Mapping[str, tuple[float, float]] = field(default_factory=dict)
@@ -111,8 +111,8 @@ class OneRoundState:
 class OneRoundMemory:
     """A client's own network, which never leaves it."""
 
-    within: FloatArray
-    across: FloatArray
+    within: Floats
+    across: Floats
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class OwnRows(NamedTuple):
     rows: Transitions
     held: Indices
     seen: int
-    judged: FloatArray
+    judged: Floats
 
     @property
     def blocks(self) -> int:
@@ -145,7 +145,7 @@ class OwnRows(NamedTuple):
         """Return the places of its columns among those of all clients' `variables`."""
         return np.concatenate([self.held + lag * variables for lag in range(self.blocks)])
 
-    def sum_products(self, centre: FloatArray, *, pairwise: bool, split: bool) -> Sums:
+    def sum_products(self, centre: Floats, *, pairwise: bool, split: bool) -> Sums:
         """Return sums among the columns of all clients, `split` into before the held-out fifth and the rest."""
         about, (values, weights) = np.tile(centre[self.held], self.blocks), self.rows
         cuts = (slice(None, self.seen), slice(self.seen, None)) if split else (slice(None),)
@@ -476,7 +476,7 @@ def repairs(state: OneRoundState, gram: Gram) -> list[str]:
     return lines
 
 
-def semidefinite(products: FloatArray) -> str | None:
+def semidefinite(products: Floats) -> str | None:
     """Rule: each packed matrix of products is one that real rows can have."""
     side = int((np.sqrt(8 * products.shape[1] + 1) - 1) / 2)
     for values in np.linalg.eigvalsh(unpack(products, side)):

@@ -23,12 +23,12 @@ from cotempo.networks.admm.acyclicity import acyclicity
 from cotempo.networks.admm.dynotears import penalised_step
 from cotempo.networks.admm.penalties import Penalties
 from cotempo.networks.admm.trial_then_fit import CYCLE_TOLERANCE, PAPER, SplitRows, TrialState, TrialThenFit
-from cotempo.networks.arrays import FloatArray
 from cotempo.networks.data.generate import make_networks
 from cotempo.networks.fdbnl import dual_step, penalty_step
 from cotempo.networks.fitted import FittedPersonal
 from cotempo.networks.moments import Gram
 from cotempo.networks.network import Network
+from cotempo.typing import Floats
 
 COUPLINGS = (0.0125, 0.05, 0.2, 0.8, 3.2)
 #: Shares of the noise level for lambda_W and lambda_A. A DAG leaves out half of the slice's pairs, so W needs less.
@@ -43,9 +43,9 @@ class PFDBNLMemory:
     """
 
     stage: str
-    own: FloatArray
-    tied: FloatArray
-    dual: FloatArray
+    own: Floats
+    tied: Floats
+    dual: Floats
     penalty: float
 
 
@@ -142,22 +142,22 @@ class PFDBNL(TrialThenFit):
         )
         return message, PFDBNLMemory(stage, own, tied, dual, consensus)
 
-    def _alone(self, candidates: FloatArray) -> FloatArray:
+    def _alone(self, candidates: Floats) -> Floats:
         """Return one coupling: a client alone has nobody to be tied to."""
-        once: FloatArray = candidates[candidates[:, 2] == candidates[0, 2]]
+        once: Floats = candidates[candidates[:, 2] == candidates[0, 2]]
         return once
 
-    def _centre(self, mean: FloatArray, prepared: SplitRows) -> FloatArray:
+    def _centre(self, mean: Floats, prepared: SplitRows) -> Floats:
         return np.stack([gram.mean for gram in prepared.grams.values()]) if self.centred else mean
 
-    def _own_mean(self, gram: Gram) -> FloatArray:
+    def _own_mean(self, gram: Gram) -> Floats:
         """Return the client's own mean, because its network is its own as well."""
         return gram.mean if self.centred else np.zeros_like(gram.mean)
 
-    def _per_row(self, gram: Gram, scale: FloatArray) -> FloatArray:
+    def _per_row(self, gram: Gram, scale: Floats) -> Floats:
         return gram.per_row(self._own_mean(gram), scale)
 
-    def _held_out_density(self, common: Message, prepared: SplitRows, memory: PFDBNLMemory | None) -> FloatArray | None:
+    def _held_out_density(self, common: Message, prepared: SplitRows, memory: PFDBNLMemory | None) -> Floats | None:
         if memory is None or memory.stage != "trial":
             return None
         scale, gram = common["scale"], prepared.grams["trial"]
@@ -167,7 +167,7 @@ class PFDBNL(TrialThenFit):
 
     # At the server.
 
-    def _candidates(self, noise_level: float, unit: float, clients: int) -> FloatArray:
+    def _candidates(self, noise_level: float, unit: float, clients: int) -> Floats:
         """Return triples of lambda_W, lambda_A and coupling, weakest coupling first.
 
         A client's network rests on more rows than its own and fewer than all: the noise level is taken in between.
@@ -224,15 +224,15 @@ class PFDBNL(TrialThenFit):
 
 
 def own_step(
-    gram: FloatArray,
-    tied: FloatArray,
-    start: FloatArray,
+    gram: Floats,
+    tied: Floats,
+    start: Floats,
     coupling: float,
     sparsity: tuple[float, float],
     penalties: Penalties,
     iterations: int = 100,
     passes: int = 20,
-) -> FloatArray:
+) -> Floats:
     """Solve a client's problem (10): its squared loss, ``mu |Z_k - T_k|^2``, sparsity and its own acyclicity.
 
     The pull to T_k only adds ``2 mu`` to the Gram's diagonal and ``2 mu T_k`` to what it is matched with.
@@ -249,17 +249,15 @@ def own_step(
     return penalised_step(quadratic, linear, start, sparsity, penalties, iterations, passes)
 
 
-def tied_step(
-    own: FloatArray, shared: FloatArray, dual: FloatArray, coupling: float | FloatArray, consensus: float
-) -> FloatArray:
+def tied_step(own: Floats, shared: Floats, dual: Floats, coupling: float | Floats, consensus: float) -> Floats:
     """Solve a client's problem (11): ``T_k = (2 mu Z_k + rho_2 Z - dual_k) / (2 mu + rho_2)``."""
     return (2.0 * coupling * own + consensus * shared - dual) / (2.0 * coupling + consensus)
 
 
-def residual_squares(gram: FloatArray, network: Network) -> FloatArray:
+def residual_squares(gram: Floats, network: Network) -> Floats:
     """Return the mean square of each variable's residual, from the Gram per row."""
     count = len(network.variables)
     weights = np.vstack([network.within, network.across.reshape(-1, count)])
     error = np.vstack([np.eye(count), np.zeros((len(weights) - count, count))]) - weights
-    squares: FloatArray = np.maximum(np.einsum("ij,ik,kj->j", error, gram, error), 0.0)
+    squares: Floats = np.maximum(np.einsum("ij,ik,kj->j", error, gram, error), 0.0)
     return squares

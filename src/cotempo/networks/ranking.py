@@ -34,7 +34,6 @@ from cotempo.federation import (
     Spec,
     register,
 )
-from cotempo.networks.arrays import BoolArray, FloatArray, Indices
 from cotempo.networks.data.generate import make_networks
 from cotempo.networks.fitted import FittedRanking, Ranking
 from cotempo.networks.moments import Sums, assemble, complete, stack_sums, sum_products, unpack, varying
@@ -42,6 +41,7 @@ from cotempo.networks.scores import copula, pairwise
 from cotempo.networks.scores.features import Column, JointRows, draw_waves
 from cotempo.networks.scores.model_choice import CANDIDATES, FLAT, choose, choose_lags, standard_blocks, wald
 from cotempo.networks.scores.parent_sets import centrings, parent_sets
+from cotempo.typing import Bools, Floats, Indices
 
 Score = Literal["auto", "granger", "lagged", "within", "skewness", "within_skewness", "parent_sets", "fourier"]
 
@@ -97,14 +97,14 @@ class RankingState:
 
     variables: tuple[str, ...]
     stage: str
-    mean: FloatArray
-    scale: FloatArray
-    waves: FloatArray
-    counts: FloatArray
-    scores: FloatArray
+    mean: Floats
+    scale: Floats
+    waves: Floats
+    counts: Floats
+    scores: Floats
     kept: Indices
     candidates: tuple[str, ...]
-    cells: FloatArray
+    cells: Floats
     choice: str = ""
     likelihoods: Mapping[str, float] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
@@ -114,8 +114,8 @@ class RankingState:
 class SeriesPieces:
     """A client's contiguous stretches: times and values of each."""
 
-    times: tuple[FloatArray, ...]
-    values: tuple[FloatArray, ...]
+    times: tuple[Floats, ...]
+    values: tuple[Floats, ...]
 
     def complete(self, lags: int) -> int:
         """Return how many rows have no missing cell, now or at any of so many lags."""
@@ -253,7 +253,7 @@ class EdgeRanking(Method):
         thirds = {"thirds": (rows**2).T @ rows} if self.score in _THIRDS else {}
         return Message({**sums._asdict(), **thirds}), None
 
-    def _levels(self, prepared: SeriesPieces, cells: FloatArray) -> dict[str, FloatArray]:
+    def _levels(self, prepared: SeriesPieces, cells: Floats) -> dict[str, Floats]:
         """Return counts and sums, what identifies constant columns, and at which lags few rows are left."""
         seen, sums = (~np.isnan(cells)).sum(axis=0).astype(np.float64), np.nansum(cells, axis=0)
         rows = [prepared.complete(lags) for lags in self._reaches]
@@ -283,7 +283,7 @@ class EdgeRanking(Method):
         given = 1 if self.lags == "auto" else self.lags
         return [{"granger": given, "lagged": given, "fourier": given, "parent_sets": 1}.get(self.score, 0)]
 
-    def _design(self, variables: int, candidates: Sequence[str], waves: FloatArray | None = None) -> JointRows:
+    def _design(self, variables: int, candidates: Sequence[str], waves: Floats | None = None) -> JointRows:
         kinds = {kind for name in candidates for kind in CANDIDATES[name][1]}
         lags = max((CANDIDATES[name][0] for name in candidates), default=self._reaches[0])
         waves = waves if self.score == "fourier" else None
@@ -387,7 +387,7 @@ class EdgeRanking(Method):
         ranked = replace(state, stage="finished", scores=scores, choice=choice, likelihoods=likelihoods, left_out=words)
         return ranked, {"rows": float(pooled.counts[0, 0])}
 
-    def _flat_features(self, state: RankingState, columns: Sequence[Column], flat: BoolArray) -> list[str]:
+    def _flat_features(self, state: RankingState, columns: Sequence[Column], flat: Bools) -> list[str]:
         """Name features that do not vary though their variables do."""
         if self.score not in ("auto", "fourier"):
             return []
@@ -408,7 +408,7 @@ class EdgeRanking(Method):
                 "perturbed_until"
             )
 
-    def _scores(self, state: RankingState, pooled: Sums, total: Message, lags: int) -> FloatArray:
+    def _scores(self, state: RankingState, pooled: Sums, total: Message, lags: int) -> Floats:
         """Return the score of each pair, `(kept, kept)`."""
         if self.score == "parent_sets":
             # The sums about the phases' means have no further mean to subtract.
@@ -472,7 +472,7 @@ class EdgeRanking(Method):
         return FittedRanking(outcome, ranking)
 
 
-def scatter(sums: Sums) -> FloatArray:
+def scatter(sums: Sums) -> Floats:
     """Return the Gram about its mean; a constant column is given variance one and no covariance."""
     gram = assemble(sums, FLAT)
     around = gram.gram

@@ -54,7 +54,8 @@ from cotempo.series.moments.model_choice import (
 from cotempo.series.moments.moments import Units, WindowMoments, find_units, sum_units
 from cotempo.series.moments.stage import first_guess, sum_filled, usual_window, windows_of_sweeps
 from cotempo.series.seriesmoments import SWEEPS, WINDOW, MomentsModel
-from cotempo.series.windows import Floats, SeriesRows, need_many
+from cotempo.series.windows import SeriesRows, need_many
+from cotempo.typing import Floats
 
 SUMS = ("centre", "moments", "choose")
 PARTS = "in four fifths of your rows and in all"

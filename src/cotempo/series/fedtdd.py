@@ -59,7 +59,8 @@ from cotempo.series.nn.parameters import NetworkState, ParameterSpecs, Schedule,
 from cotempo.series.release import release
 from cotempo.series.scale import Scale
 from cotempo.series.settings import SeriesSettings
-from cotempo.series.windows import Cover, Floats, SeriesRows, need_many, need_rows, windows_of
+from cotempo.series.windows import Cover, SeriesRows, need_many, need_rows, windows_of
+from cotempo.typing import Floats
 
 if TYPE_CHECKING:
     from cotempo.series.nn.training import TrainingWindows

@@ -18,7 +18,8 @@ from cotempo.series.filling.calibration import LEVELS, Calibration
 from cotempo.series.filling.stages import Fills
 from cotempo.series.scale import Scale
 from cotempo.series.settings import SeriesSettings
-from cotempo.series.windows import Cover, Floats, SeriesRows
+from cotempo.series.windows import Cover, SeriesRows
+from cotempo.typing import Floats
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from cotempo.typing import Floats
+
 QUANTILES = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75)
 MOST_MEMBERSHIP = 0.55
 MOST_WINDOWS = 2000

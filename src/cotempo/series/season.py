@@ -14,7 +14,8 @@ from cotempo.series.filling.interpolation import interpolate_rows
 from cotempo.series.filling.stages import Filler
 from cotempo.series.scale import Scale
 from cotempo.series.settings import SeriesSettings
-from cotempo.series.windows import Floats, SeriesRows
+from cotempo.series.windows import SeriesRows
+from cotempo.typing import Floats
 
 LONGEST_PERIOD, FEWEST_CYCLES = 400, 20
 LEAST_EXPLAINED, NEARLY_MOST = 0.02, 0.95

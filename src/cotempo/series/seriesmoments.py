@@ -16,8 +16,9 @@ from cotempo.series.moments.gaussian import Gaussian
 from cotempo.series.moments.model_choice import calibrate
 from cotempo.series.moments.moments import Units, sum_units
 from cotempo.series.moments.stage import learn, usual_window
-from cotempo.series.windows import Floats, SeriesRows
+from cotempo.series.windows import SeriesRows
 from cotempo.settings import Settings
+from cotempo.typing import Floats
 
 WINDOW = Field(
     default=None,

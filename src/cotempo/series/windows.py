@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from cotempo.data import Series
 from cotempo.errors import DataError
+from cotempo.typing import Floats
 
-Floats = NDArray[np.float64]
 SHORTEST = 4
 FEWEST_PIECES = 5
 PLACES = 8

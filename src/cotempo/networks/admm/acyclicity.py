@@ -9,10 +9,10 @@ from math import factorial, frexp, sqrt
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
-from cotempo.networks.arrays import BoolArray, FloatArray, Indices
+from cotempo.typing import Bools, Floats, Indices
 
 
-def exponential_less_identity(matrix: FloatArray) -> FloatArray:
+def exponential_less_identity(matrix: Floats) -> Floats:
     """Return ``exp(S) - I`` of a small matrix without negative entries.
 
     S is halved until its norm is below 1/4, where Taylor's polynomial of degree 8 is right to 4e-11; the
@@ -43,7 +43,7 @@ def exponential_less_identity(matrix: FloatArray) -> FloatArray:
     return result
 
 
-def acyclicity(within: FloatArray) -> tuple[float, FloatArray]:
+def acyclicity(within: Floats) -> tuple[float, Floats]:
     """Return h(W) = tr exp(W o W) - d, which is zero exactly for acyclic W, and its gradient.
 
     The gradient is ``2 W o exp(W o W)'``.
@@ -72,7 +72,7 @@ def acyclicity(within: FloatArray) -> tuple[float, FloatArray]:
     return value, within * growth.T
 
 
-def edges_on_cycles(within: FloatArray) -> BoolArray:
+def edges_on_cycles(within: Floats) -> Bools:
     """Mark the edges that lie on some cycle: those whose two ends can reach each other.
 
     Examples
@@ -85,7 +85,7 @@ def edges_on_cycles(within: FloatArray) -> BoolArray:
     return np.asarray(edges & (component[:, None] == component[None, :]), dtype=np.bool_)
 
 
-def prune(within: FloatArray, threshold: float) -> FloatArray:
+def prune(within: Floats, threshold: float) -> Floats:
     """Drop weights below the threshold, then the weakest edge on a cycle until no cycle is left.
 
     An optimiser stops at a small h, not at zero, so the second part is what makes the result a DAG for certain.
@@ -112,7 +112,7 @@ def prune(within: FloatArray, threshold: float) -> FloatArray:
     return kept
 
 
-def _closing(within: FloatArray, weakest: Indices) -> int:
+def _closing(within: Floats, weakest: Indices) -> int:
     """Return how many of the weakest edges on cycles can be dropped at once, as if one by one.
 
     As long as stronger edges hold a strong component together, the weaker ones inside it all lie on cycles; so the

@@ -19,7 +19,7 @@ from scipy.optimize import Bounds, minimize
 
 from cotempo.networks.admm.acyclicity import acyclicity
 from cotempo.networks.admm.penalties import LARGEST_CYCLE_PENALTY, Penalties
-from cotempo.networks.arrays import FloatArray
+from cotempo.typing import Floats
 
 ROUNDS = 20
 CYCLE_GROWTH = 10.0  # of rho_1, each round
@@ -27,14 +27,14 @@ NO_CYCLE = 1e-8  # h(W) below which the rounds end
 
 
 def penalised_step(
-    quadratic: FloatArray,
-    linear: FloatArray,
-    start: FloatArray,
+    quadratic: Floats,
+    linear: Floats,
+    start: Floats,
     sparsity: tuple[float, float],
     penalties: Penalties,
     iterations: int = 100,
     passes: int = 20,
-) -> FloatArray:
+) -> Floats:
     """Minimise the objective above over Z with a zero diagonal of W, from a start.
 
     The papers write Z = Z+ - Z- and hand twice as many bounded numbers to L-BFGS. Most of them stay at zero. Here a
@@ -79,21 +79,21 @@ def penalised_step(
 
 
 def _solve_orthant(
-    quadratic: FloatArray,
-    linear: FloatArray,
-    start: FloatArray,
-    signs: FloatArray,
-    weight: FloatArray,
+    quadratic: Floats,
+    linear: Floats,
+    start: Floats,
+    signs: Floats,
+    weight: Floats,
     penalties: Penalties,
     iterations: int,
-) -> tuple[FloatArray, float]:
+) -> tuple[Floats, float]:
     """Minimise over weights of the given signs; those with sign 0 are zero."""
     variables = linear.shape[1]
     active = np.flatnonzero(signs)
     sign, price = signs.ravel()[active], weight.ravel()[active]
     candidate = np.zeros_like(linear)
 
-    def objective(magnitudes: FloatArray) -> tuple[float, FloatArray]:
+    def objective(magnitudes: Floats) -> tuple[float, Floats]:
         candidate.ravel()[active] = sign * magnitudes
         cycles, cycle_slope = acyclicity(candidate[:variables])
         image = quadratic @ candidate - linear
@@ -115,7 +115,7 @@ def _solve_orthant(
     return found, float(solved.fun)
 
 
-def dynotears(gram: FloatArray, variables: int, sparsity: tuple[float, float] = (0.05, 0.05)) -> FloatArray:
+def dynotears(gram: Floats, variables: int, sparsity: tuple[float, float] = (0.05, 0.05)) -> Floats:
     """Learn Z = [W; A] from a Gram per row: the penalty on cycles grows until none is left.
 
     Parameters

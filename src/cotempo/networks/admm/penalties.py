@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cotempo.networks.arrays import FloatArray
+from cotempo.typing import Floats
 
 LARGEST_CYCLE_PENALTY = 1e16  # beyond it, rho_1 h(W)^2 drowns everything else in rounding
 
@@ -19,7 +19,7 @@ class Penalties(NamedTuple):
     consensus: float = 1.0
 
 
-def soft_threshold(values: FloatArray, threshold: float) -> FloatArray:
+def soft_threshold(values: Floats, threshold: float) -> Floats:
     """Shrink every value towards zero by the threshold: the minimiser of ``threshold |z| + (z - value)^2 / 2``.
 
     Examples

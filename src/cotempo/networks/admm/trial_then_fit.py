@@ -25,9 +25,9 @@ from cotempo.data import Schema, Series, Table
 from cotempo.errors import DataError, Problem
 from cotempo.federation import Answers, Ask, Benefit, Expect, Message, Method, Metrics, Question, Rng, Roster, Spec
 from cotempo.networks.admm.acyclicity import prune
-from cotempo.networks.arrays import BoolArray, FloatArray, Indices
 from cotempo.networks.moments import METRIC, Gram, check_table, cut_transitions, log_densities, unbiased, varying
 from cotempo.networks.network import Network
+from cotempo.typing import Bools, Floats, Indices
 
 STAGES = ("trial", "final")
 MINIMUM_TRANSITIONS = 2
@@ -51,23 +51,23 @@ PAPER: Mapping[str, Any] = {
 class SplitRows:
     """A client's transitions, `held_out` of them at the end, and their Gram in each stage."""
 
-    rows: FloatArray
+    rows: Floats
     held_out: int
     grams: Mapping[str, Gram]
     variables: int
 
     @property
-    def judged(self) -> FloatArray:
+    def judged(self) -> Floats:
         """The held-out transitions."""
         return self.rows[len(self.rows) - self.held_out :]
 
     @property
-    def sums(self) -> FloatArray:
+    def sums(self) -> Floats:
         """Column sums in each stage, `(2, side)`."""
         return np.stack([self.rows[: int(gram.rows)].sum(axis=0) for gram in self.grams.values()])
 
     @property
-    def varying(self) -> BoolArray:
+    def varying(self) -> Bools:
         """Whether each variable varies in the rows before the held-out ones; one that does not is not judged."""
         return varying(self.rows[: int(self.grams["trial"].rows), : self.variables])
 
@@ -110,18 +110,18 @@ class TrialState:
     clients: tuple[str, ...]
     variables: tuple[str, ...]
     stage: str
-    candidates: FloatArray
-    shared: FloatArray
-    mean: FloatArray
-    scale: FloatArray
-    rows: FloatArray
-    variance: FloatArray
-    penalties: FloatArray
+    candidates: Floats
+    shared: Floats
+    mean: Floats
+    scale: Floats
+    rows: Floats
+    variance: Floats
+    penalties: Floats
     refitting: bool = False
     round: float = 0.0
     comparisons: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
-    def begin(self, stage: str, candidates: FloatArray) -> TrialState:
+    def begin(self, stage: str, candidates: Floats) -> TrialState:
         """Return the state at the beginning of a stage: Z and the multiplier at zero, for each candidate."""
         _, side, count = self.shared.shape
         return replace(
@@ -192,7 +192,7 @@ class TrialThenFit(Method):
         """At a client: take a step of ADMM."""
 
     @abstractmethod
-    def _held_out_density(self, common: Message, prepared: SplitRows, memory: Any) -> FloatArray | None:
+    def _held_out_density(self, common: Message, prepared: SplitRows, memory: Any) -> Floats | None:
         """At a client: log-densities of its held-out rows under each candidate, `(candidates, rows, variables)`."""
 
     @abstractmethod
@@ -203,11 +203,11 @@ class TrialThenFit(Method):
     def _solve_fields(self, state: TrialState) -> Mapping[str, Spec]:
         """Return the fields a client sends in a step of ADMM."""
 
-    def _alone(self, candidates: FloatArray) -> FloatArray:
+    def _alone(self, candidates: Floats) -> Floats:
         """Return the candidates that differ for a client alone; by default all do."""
         return candidates
 
-    def _centre(self, mean: FloatArray, prepared: SplitRows) -> FloatArray:
+    def _centre(self, mean: Floats, prepared: SplitRows) -> Floats:
         """At a client: return the centre of its rows in both stages; by default the pooled mean."""
         return mean
 
@@ -268,9 +268,9 @@ class TrialThenFit(Method):
         return summarise(densities)
 
     def _densities(
-        self, judged: FloatArray, found: Iterable[tuple[FloatArray, FloatArray]], mean: FloatArray, scale: FloatArray,
+        self, judged: Floats, found: Iterable[tuple[Floats, Floats]], mean: Floats, scale: Floats,
         rows: float,
-    ) -> FloatArray:  # fmt: skip
+    ) -> Floats:  # fmt: skip
         """Return log-densities of rows under each candidate's Z and mean squared residuals, both of scaled data."""
         densities = []
         for weights, squares in found:
@@ -340,7 +340,7 @@ class TrialThenFit(Method):
         penalties = np.tile([0.0, 0.0, 1.0], (len(shared), 1))
         return replace(state, refitting=True, shared=shared, penalties=penalties, round=0.0)
 
-    def _pool(self, state: TrialState, squares: FloatArray, clients: int) -> TrialState:
+    def _pool(self, state: TrialState, squares: Floats, clients: int) -> TrialState:
         spread = np.sqrt(squares / state.rows[:, None])
         spread = np.where(spread > 0, spread, 1.0)
         # With unscaled data, divide all columns by one number, so that automatic values do not depend on the unit, yet
@@ -353,7 +353,7 @@ class TrialThenFit(Method):
         candidates = self._candidates(noise_level, unit, clients)
         return state.begin("trial" if len(candidates) > 1 or self.compare else "final", candidates)
 
-    def _candidates(self, noise_level: float, unit: float, clients: int) -> FloatArray:
+    def _candidates(self, noise_level: float, unit: float, clients: int) -> Floats:
         """Return pairs of lambda_W and lambda_A, sparsest last; automatic ones are shares of the noise level."""
         given = (self.lambda_within, self.lambda_across)
         shares = SPARSITIES if "auto" in given else SPARSITIES[:1]
@@ -396,7 +396,7 @@ class TrialThenFit(Method):
         """Return the log-density of each client's held-out rows, alone and together."""
         return {name: Benefit(METRIC, *both, higher_is_better=True) for name, both in state.comparisons.items()}
 
-    def _network(self, weights: FloatArray, variables: Sequence[str] = (), scale: FloatArray | None = None) -> Network:
+    def _network(self, weights: Floats, variables: Sequence[str] = (), scale: Floats | None = None) -> Network:
         """Return Z as a network in the data's units: drop small weights, then whatever still closes a cycle."""
         count = weights.shape[1]
         within = prune(weights[:count], self.threshold)
@@ -407,7 +407,7 @@ class TrialThenFit(Method):
         return Network(within, across.reshape(self.lags, count, count), tuple(variables))
 
 
-def summarise(densities: FloatArray) -> dict[str, Any]:
+def summarise(densities: Floats) -> dict[str, Any]:
     """Return what `choose_candidate` needs of a client, from `(candidates, rows, variables)` log-densities."""
     density = densities.sum(axis=2)
     rows = density.shape[1]

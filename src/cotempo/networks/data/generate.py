@@ -8,15 +8,15 @@ import numpy as np
 
 from cotempo.data import Series, numbered
 from cotempo.errors import ParameterError, nearest
-from cotempo.networks.arrays import FloatArray
 from cotempo.networks.data.structure import Recipe, draw_network, draw_relatives
 from cotempo.networks.data.svar import simulate_svar
 from cotempo.networks.network import Network, variable_names
+from cotempo.typing import Floats
 
 _BURN_IN = 200
 _NOISES = ("equal", "unequal")
 _DISTRIBUTIONS = ("gaussian", "laplace", "uniform", "exponential")
-_EFFECTS: dict[str, Callable[[FloatArray], FloatArray]] = {
+_EFFECTS: dict[str, Callable[[Floats], Floats]] = {
     "cosine": lambda past: 2**0.5 * np.cos(2.0 * past),
     "saturating": lambda past: 1.5 * np.tanh(past),
 }
@@ -90,7 +90,7 @@ def make_networks(
     parts = [len(part) for part in np.array_split(np.arange(samples), clients)]
     names = [f"client-{number}" for number in numbered(clients)]
 
-    def draw(network: Network, transitions: int, rng: np.random.Generator) -> tuple[FloatArray, Network]:
+    def draw(network: Network, transitions: int, rng: np.random.Generator) -> tuple[Floats, Network]:
         shocks = draw_noise(rng, (_BURN_IN + transitions + lags, variables), distribution) * spread
         values = simulate_svar(network.within, network.across, shocks, effect=_EFFECTS.get(nonlinear))[_BURN_IN:]
         return _standardise(values, network) if standardised else (values, network)
@@ -115,7 +115,7 @@ def make_networks(
     return drawn, truth
 
 
-def draw_noise(rng: np.random.Generator, shape: tuple[int, ...], distribution: str) -> FloatArray:
+def draw_noise(rng: np.random.Generator, shape: tuple[int, ...], distribution: str) -> Floats:
     """Draw noise with mean 0 and variance 1.
 
     Examples
@@ -132,14 +132,14 @@ def draw_noise(rng: np.random.Generator, shape: tuple[int, ...], distribution: s
     return rng.normal(size=shape)
 
 
-def _standardise(values: FloatArray, network: Network) -> tuple[FloatArray, Network]:
+def _standardise(values: Floats, network: Network) -> tuple[Floats, Network]:
     """Divide by the standard deviations s; ``W_ij`` then becomes ``W_ij s_i / s_j``."""
     scale = values.std(axis=0)
     factor = scale[:, None] / scale[None, :]
     return values / scale, Network(network.within * factor, network.across * factor, network.variables)
 
 
-def _make_holes(values: FloatArray, missing: float, rng: np.random.Generator) -> FloatArray:
+def _make_holes(values: Floats, missing: float, rng: np.random.Generator) -> Floats:
     return np.where(rng.random(values.shape) < missing, np.nan, values) if missing > 0 else values
 
 

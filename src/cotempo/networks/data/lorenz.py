@@ -6,8 +6,8 @@ import numpy as np
 
 from cotempo.data import Series, numbered
 from cotempo.errors import ParameterError
-from cotempo.networks.arrays import FloatArray
 from cotempo.networks.network import Network, variable_names
+from cotempo.typing import Floats
 
 _BURN_IN = 1000  # sampled steps
 _LONGEST_STEP = 0.01  # of the integration
@@ -75,14 +75,14 @@ def make_lorenz96(
     return drawn, Network(np.zeros((variables, variables)), np.asarray(across)[None], features)
 
 
-def _integrate(start: FloatArray, force: float, step: float, count: int) -> FloatArray:
+def _integrate(start: Floats, force: float, step: float, count: int) -> Floats:
     pieces = int(np.ceil(step / _LONGEST_STEP))
     width = step / pieces
     ring = np.arange(len(start))
     before, two_before, after = np.roll(ring, 1), np.roll(ring, 2), np.roll(ring, -1)
 
-    def slope(x: FloatArray) -> FloatArray:
-        found: FloatArray = (x[after] - x[two_before]) * x[before] - x + force
+    def slope(x: Floats) -> Floats:
+        found: Floats = (x[after] - x[two_before]) * x[before] - x + force
         return found
 
     path = np.empty((count, len(start)))

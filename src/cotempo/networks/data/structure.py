@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike
 
 from cotempo.errors import ParameterError
 from cotempo.networks.admm.acyclicity import random_topological
-from cotempo.networks.arrays import BoolArray, FloatArray
 from cotempo.networks.data.svar import spectral_radius
 from cotempo.networks.network import Network
+from cotempo.typing import Bools, Floats
 
 # 0.95 to the power of a burn-in of 200 steps is 3e-5: what is left of an arbitrary start cannot be seen.
 _LARGEST_RADIUS = 0.95
@@ -64,7 +64,7 @@ def draw_relatives(recipe: Recipe, clients: int, shared: float, rng: np.random.G
     return [_draw_relative(recipe, common, stacked, stream) for stream in rng.spawn(clients)]
 
 
-def _draw_relative(recipe: Recipe, common: FloatArray, ancestor: FloatArray, rng: np.random.Generator) -> Network:
+def _draw_relative(recipe: Recipe, common: Floats, ancestor: Floats, rng: np.random.Generator) -> Network:
     structure = common != 0
     for lag, (fixed, whole) in enumerate(zip(common, ancestor, strict=True)):
         free = fixed == 0
@@ -78,7 +78,7 @@ def _draw_relative(recipe: Recipe, common: FloatArray, ancestor: FloatArray, rng
 
 
 def _weigh(
-    recipe: Recipe, within: BoolArray, across: BoolArray, rng: np.random.Generator, common: FloatArray | None = None
+    recipe: Recipe, within: Bools, across: Bools, rng: np.random.Generator, common: Floats | None = None
 ) -> Network:
     structure = np.concatenate([within[None], across])
     decay = recipe.decay ** -np.maximum(np.arange(recipe.lags + 1) - 1.0, 0.0)
@@ -95,6 +95,6 @@ def _weigh(
     )
 
 
-def _earlier(order: ArrayLike) -> BoolArray:
+def _earlier(order: ArrayLike) -> Bools:
     position = np.argsort(order)
     return np.asarray(position[:, None] < position[None, :], dtype=np.bool_)

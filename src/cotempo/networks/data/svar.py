@@ -9,16 +9,16 @@ from collections.abc import Callable
 
 import numpy as np
 
-from cotempo.networks.arrays import FloatArray
+from cotempo.typing import Floats
 
 
 def simulate_svar(
-    within: FloatArray,
-    across: FloatArray,
-    shocks: FloatArray,
-    history: FloatArray | None = None,
-    effect: Callable[[FloatArray], FloatArray] | None = None,
-) -> FloatArray:
+    within: Floats,
+    across: Floats,
+    shocks: Floats,
+    history: Floats | None = None,
+    effect: Callable[[Floats], Floats] | None = None,
+) -> Floats:
     """Run the recursion forward, one row of shocks at a time.
 
     Parameters
@@ -59,7 +59,7 @@ def simulate_svar(
     return values[lags:]
 
 
-def spectral_radius(within: FloatArray, across: FloatArray) -> float:
+def spectral_radius(within: Floats, across: Floats) -> float:
     """Return the largest modulus among the eigenvalues of the companion matrix; below 1 the process is stable.
 
     Examples

@@ -9,9 +9,9 @@ from matplotlib.figure import Figure, SubFigure
 from matplotlib.image import AxesImage
 from numpy.typing import NDArray
 
-from cotempo.networks.arrays import FloatArray
 from cotempo.networks.network import Network
 from cotempo.networks.plots.slices import STATUSES, edge_status, legend_handles, plot_slices
+from cotempo.typing import Floats
 
 _MOST_VARIABLES_AS_SLICES = 20
 
@@ -82,7 +82,7 @@ def _fill_matrices(part: Figure | SubFigure, networks: dict[str, Network], statu
     part.colorbar(image, ax=panels, label="weight", shrink=0.5, aspect=30)
 
 
-def _draw_matrix(axes: Axes, weights: FloatArray, names: tuple[str, ...], limit: float) -> AxesImage:
+def _draw_matrix(axes: Axes, weights: Floats, names: tuple[str, ...], limit: float) -> AxesImage:
     image = axes.imshow(weights, cmap="RdBu_r", norm=Normalize(-limit, limit), interpolation="nearest")
     count = len(names)
     size = min(8.0, max(4.0, 270 / count))

@@ -17,8 +17,8 @@ import math
 import numpy as np
 from scipy.stats import norm
 
-from cotempo.networks.arrays import FloatArray
 from cotempo.networks.moments import make_semidefinite
+from cotempo.typing import Floats
 
 BINS = 512
 _REACH = 50.0  # standard deviations
@@ -29,13 +29,13 @@ _HALVINGS = 40
 _LEAST_EIGENVALUE = 0.01
 
 
-def edges() -> FloatArray:
+def edges() -> Floats:
     """Return the inner bin edges on standardised values, dense in the middle, ``(BINS - 1,)``."""
     inner = np.linspace(-1.0, 1.0, BINS + 1)[1:-1]
     return np.sinh(_CROWDING * inner) / math.sinh(_CROWDING) * _REACH
 
 
-def histogram(values: FloatArray) -> FloatArray:
+def histogram(values: Floats) -> Floats:
     """Count standardised values, `(rows, variables)`, by bin, `(variables, BINS)`; missing ones are left out."""
     bins = np.searchsorted(edges(), values)
     seen = ~np.isnan(values)
@@ -44,7 +44,7 @@ def histogram(values: FloatArray) -> FloatArray:
     ).astype(np.float64)
 
 
-def hidden_scores(values: FloatArray, counts: FloatArray) -> FloatArray:
+def hidden_scores(values: Floats, counts: Floats) -> Floats:
     """Replace standardised values by the mean of the hidden Gaussian in their bin; missing stays missing.
 
     `counts`, `(variables, BINS)`, are the histograms summed over clients.
@@ -54,7 +54,7 @@ def hidden_scores(values: FloatArray, counts: FloatArray) -> FloatArray:
     return np.where(np.isnan(values), np.nan, found)
 
 
-def hidden_correlations(scatter: FloatArray, counts: FloatArray) -> FloatArray:
+def hidden_correlations(scatter: Floats, counts: Floats) -> Floats:
     """Return the correlation matrix of the hidden Gaussians, from the centred Gram of hidden scores now and at lags.
 
     Solved pair by pair, the matrix need not be positive definite: eigenvalues below .01 are raised to it.
@@ -75,14 +75,14 @@ def hidden_correlations(scatter: FloatArray, counts: FloatArray) -> FloatArray:
     return make_semidefinite(solved, below=_LEAST_EIGENVALUE, floor=_LEAST_EIGENVALUE)[0]
 
 
-def _implied(correlation: FloatArray, weights: FloatArray) -> FloatArray:
+def _implied(correlation: Floats, weights: Floats) -> Floats:
     total = np.zeros_like(correlation)
     for term in weights.T[::-1]:
         total = (total + np.outer(term, term)) * correlation
     return total
 
 
-def _thresholds(counts: FloatArray) -> FloatArray:
+def _thresholds(counts: Floats) -> Floats:
     """Return the bins' edges on the hidden Gaussian, ``(variables, BINS + 1)``."""
     shares = np.cumsum(counts, axis=1) / counts.sum(axis=1, keepdims=True)
     inner = norm.ppf(np.clip(shares[:, :-1], 0.0, 1.0))
@@ -90,13 +90,13 @@ def _thresholds(counts: FloatArray) -> FloatArray:
     return np.hstack([-ends, inner, ends])
 
 
-def _bin_means(counts: FloatArray) -> FloatArray:
+def _bin_means(counts: Floats) -> Floats:
     density = norm.pdf(_thresholds(counts))
     share = counts / counts.sum(axis=1, keepdims=True)
     return np.where(share > 0, (density[:, :-1] - density[:, 1:]) / np.where(share > 0, share, 1.0), 0.0)
 
 
-def _hermite_weights(counts: FloatArray) -> FloatArray:
+def _hermite_weights(counts: Floats) -> Floats:
     """Return a_k for k = 1, 2, ..., ``(variables, terms)``.
 
     The integral of He_k against the density over a bin is ``[-He_{k-1} density]`` at its ends.

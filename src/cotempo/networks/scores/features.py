@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cotempo.networks.arrays import FloatArray, Indices
+from cotempo.typing import Floats, Indices
 
 
 class Column(NamedTuple):
@@ -48,7 +48,7 @@ class JointRows:
     lags: int
     squares: bool = False
     products: bool = False
-    waves: FloatArray | None = None
+    waves: Floats | None = None
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -69,7 +69,7 @@ class JointRows:
         first, second = np.triu_indices(self.variables, 1)
         return first, second
 
-    def rows(self, piece: FloatArray) -> FloatArray:
+    def rows(self, piece: Floats) -> Floats:
         """Return the joint rows of one contiguous piece, `(times - lags, columns)`; NaN where a cell is missing."""
         count = max(len(piece) - self.lags, 0)
         shifted = [piece[self.lags - lag : self.lags - lag + count] for lag in range(self.lags + 1)]
@@ -84,7 +84,7 @@ class JointRows:
         return np.hstack(blocks)
 
 
-def draw_waves(count: int, rng: np.random.Generator) -> FloatArray:
+def draw_waves(count: int, rng: np.random.Generator) -> Floats:
     """Draw frequencies and phases, whose features approximate the mean of two Gaussian kernels on standardised values.
 
     The kernels have length 1 and 1/2: one alone misses effects that turn round within a standard deviation.

@@ -21,11 +21,11 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import gammaln
 
-from cotempo.networks.arrays import BoolArray, FloatArray, Indices
 from cotempo.networks.moments import Sums, unpack
 from cotempo.networks.scores.features import Column
 from cotempo.networks.search.evidence import Evidence, Parents
 from cotempo.networks.search.parents import Neighbourhood, climb, neighbourhood
+from cotempo.typing import Bools, Floats, Indices
 
 #: Candidate features by name: how many lags, and which kinds of columns.
 CANDIDATES: dict[str, tuple[int, tuple[str, ...]]] = {
@@ -49,7 +49,7 @@ class Choice(NamedTuple):
     """The candidate that predicts best, such as ``"products, ridge"``, and all predictive log-likelihoods."""
 
     name: str
-    scores: FloatArray
+    scores: Floats
     likelihoods: dict[str, float]
 
 
@@ -59,9 +59,9 @@ class Blocks(NamedTuple):
     The targets are the first columns. `flat` columns do not vary but for rounding.
     """
 
-    grams: FloatArray
-    rows: FloatArray
-    flat: BoolArray
+    grams: Floats
+    rows: Floats
+    flat: Bools
 
     def select(self, columns: Sequence[Column], lags: int, kinds: Sequence[str]) -> Regressions:
         """Return the regressions of all targets on the columns of some kinds."""
@@ -74,10 +74,10 @@ class Blocks(NamedTuple):
 class Regressions(NamedTuple):
     """Regressions of all targets on the `chosen` columns; `uses[i, j]` is whether column j is made of variable i."""
 
-    blocks: FloatArray
-    rows: FloatArray
+    blocks: Floats
+    rows: Floats
     chosen: Indices
-    uses: BoolArray
+    uses: Bools
 
     @property
     def variables(self) -> int:
@@ -85,12 +85,12 @@ class Regressions(NamedTuple):
         return len(self.uses)
 
     @property
-    def total(self) -> tuple[FloatArray, float]:
+    def total(self) -> tuple[Floats, float]:
         """The Gram of all blocks, and their rows."""
         return self.blocks.sum(axis=0), float(self.rows.sum())
 
     @property
-    def allowed(self) -> BoolArray:
+    def allowed(self) -> Bools:
         """Whether each column is one of the features."""
         allowed = np.zeros(self.uses.shape[1], dtype=np.bool_)
         allowed[self.chosen] = True
@@ -135,9 +135,9 @@ def choose_lags(
 class RidgeSpectrum(NamedTuple):
     """The features' Gram as ``U diag(values) U'``, with ``U' Z' y`` and ``y'y`` of every target."""
 
-    values: FloatArray
-    rotated: FloatArray
-    spread: FloatArray
+    values: Floats
+    rotated: Floats
+    spread: Floats
 
     def evidence(self, rows: float, strength: float) -> float:
         """Return the log evidence of all targets together, slopes ~ N(0, strength variance)."""
@@ -164,7 +164,7 @@ def predict_ridge(problem: Regressions) -> float:
     return total
 
 
-def wald(problem: Regressions) -> FloatArray:
+def wald(problem: Regressions) -> Floats:
     """Return every source's Wald statistic, ``b_g' V_g^-1 b_g / variance`` over its features g."""
     gram, rows = problem.total
     strength = _decompose(gram, problem).best_strength(rows)
@@ -181,7 +181,7 @@ def wald(problem: Regressions) -> FloatArray:
     return scores
 
 
-def _decompose(gram: FloatArray, problem: Regressions) -> RidgeSpectrum:
+def _decompose(gram: Floats, problem: Regressions) -> RidgeSpectrum:
     chosen, count = problem.chosen, problem.variables
     values, vectors = np.linalg.eigh(gram[np.ix_(chosen, chosen)])
     return RidgeSpectrum(np.maximum(values, 0.0), vectors.T @ gram[chosen, :count], gram.diagonal()[:count])
@@ -207,7 +207,7 @@ def predict_sparse(problem: Regressions) -> float:
     return float(total)
 
 
-def evidence_lost(problem: Regressions) -> FloatArray:
+def evidence_lost(problem: Regressions) -> Floats:
     """Return for every source the evidence a target loses without its features; negative where it would not pay."""
     evidence, allowed = _evidence(*problem.total, problem), problem.allowed
     scores = np.empty((problem.variables, problem.variables))
@@ -222,10 +222,10 @@ def evidence_lost(problem: Regressions) -> FloatArray:
     return scores
 
 
-def _climb(evidence: Evidence, target: int, allowed: BoolArray, start: Parents = ()) -> Neighbourhood:
+def _climb(evidence: Evidence, target: int, allowed: Bools, start: Parents = ()) -> Neighbourhood:
     return climb(lambda parents: neighbourhood(evidence, target, parents), allowed, start)
 
 
-def _evidence(gram: FloatArray, rows: float, problem: Regressions) -> Evidence:
+def _evidence(gram: Floats, rows: float, problem: Regressions) -> Evidence:
     price = np.full(len(gram), math.log(max(len(problem.chosen), 1)))
     return Evidence(gram, rows, problem.variables, _SHAPE, _SCALE, price, precision=1.0)

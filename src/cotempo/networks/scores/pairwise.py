@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from cotempo.networks.arrays import FloatArray
+from cotempo.typing import Floats
 
 #: Added to variances, as a share: it keeps the Gram of pasts that are copies of each other invertible.
 COLLINEAR = 1e-10
 
 
-def granger(scatter: FloatArray, rows: float, lags: int) -> FloatArray:
+def granger(scatter: Floats, rows: float, lags: int) -> Floats:
     """Return the F statistic of the source's past in a regression of the target on its own past and the source's.
 
     ``F = (rss_own - rss_both) / lags / (rss_both / (rows - 2 lags - 1))``, from the centred Gram of
@@ -41,7 +41,7 @@ def granger(scatter: FloatArray, rows: float, lags: int) -> FloatArray:
     return scores
 
 
-def partial_correlations(scatter: FloatArray, shrinkage: float = 0.0) -> FloatArray:
+def partial_correlations(scatter: Floats, shrinkage: float = 0.0) -> Floats:
     """Return ``-P_ik / sqrt(P_ii P_kk)`` with P the inverse of the correlation matrix.
 
     `shrinkage`, a share of the identity mixed into the correlations, must be above 0 where rows are fewer than columns.
@@ -53,16 +53,16 @@ def partial_correlations(scatter: FloatArray, shrinkage: float = 0.0) -> FloatAr
     """
     precision = np.linalg.inv(correlations(scatter, shrinkage))
     spread = np.sqrt(precision.diagonal())
-    partial: FloatArray = -precision / np.outer(spread, spread)
+    partial: Floats = -precision / np.outer(spread, spread)
     return partial
 
 
-def within_partial(scatter: FloatArray, shrinkage: float = 0.0) -> FloatArray:
+def within_partial(scatter: Floats, shrinkage: float = 0.0) -> Floats:
     """Return the absolute partial correlation of two variables given all others, inside one time step."""
     return np.abs(partial_correlations(scatter, shrinkage))
 
 
-def lagged_partial(scatter: FloatArray, variables: int, shrinkage: float = 0.0) -> FloatArray:
+def lagged_partial(scatter: Floats, variables: int, shrinkage: float = 0.0) -> Floats:
     """Return the absolute partial correlation of source's past and target given everybody's past, the largest lag's.
 
     For a target y and pasts with inverse correlation P and regression weights b it is
@@ -75,11 +75,11 @@ def lagged_partial(scatter: FloatArray, variables: int, shrinkage: float = 0.0) 
     residual = 1.0 - (correlation[past, :variables] * weights).sum(axis=0)
     unexplained = precision.diagonal()[:, None] * np.maximum(residual, 1e-300)
     partial = np.abs(weights) / np.sqrt(weights**2 + unexplained)
-    scores: FloatArray = partial.reshape(-1, variables, variables).max(axis=0)
+    scores: Floats = partial.reshape(-1, variables, variables).max(axis=0)
     return scores
 
 
-def skewness_direction(scatter: FloatArray, thirds: FloatArray, rows: float) -> FloatArray:
+def skewness_direction(scatter: Floats, thirds: Floats, rows: float) -> Floats:
     """Return ``sqrt(n) r_ij (E[x_i^2 x_j] - E[x_i x_j^2])``, positive where i drives j.
 
     Variables are standardised, and turned round where their skewness is negative. A cause is more skewed than what it
@@ -94,11 +94,11 @@ def skewness_direction(scatter: FloatArray, thirds: FloatArray, rows: float) -> 
     sign = np.where(standard.diagonal() < 0, -1.0, 1.0)
     standard = standard * sign[None, :]
     correlation = correlations(scatter) * np.outer(sign, sign)
-    direction: FloatArray = np.sqrt(rows) * correlation * (standard - standard.T)
+    direction: Floats = np.sqrt(rows) * correlation * (standard - standard.T)
     return direction
 
 
-def within_skewness(scatter: FloatArray, thirds: FloatArray, rows: float, shrinkage: float = 0.0) -> FloatArray:
+def within_skewness(scatter: Floats, thirds: Floats, rows: float, shrinkage: float = 0.0) -> Floats:
     """Return ``|partial correlation| (1 + tanh(skewness direction) / 2)``.
 
     Partial correlations find the pair, the skewness turns it. The form was devised on NetSim, its truth in view.
@@ -106,20 +106,20 @@ def within_skewness(scatter: FloatArray, thirds: FloatArray, rows: float, shrink
     return within_partial(scatter, shrinkage) * (1.0 + 0.5 * np.tanh(skewness_direction(scatter, thirds, rows)))
 
 
-def central_thirds(thirds: FloatArray, gram: FloatArray, sums: FloatArray, rows: float) -> FloatArray:
+def central_thirds(thirds: Floats, gram: Floats, sums: Floats, rows: float) -> Floats:
     """Turn ``sum x_i^2 x_j`` into the same about the mean.
 
     ``sum (x_i - m_i)^2 (x_j - m_j) = T_ij - 2 m_i G_ij - m_j G_ii + 2 n m_i^2 m_j``
     """
     mean = sums / rows
-    moved: FloatArray = (
+    moved: Floats = (
         thirds - 2.0 * mean[:, None] * gram - np.outer(gram.diagonal(), mean) + 2.0 * rows * np.outer(mean**2, mean)
     )
     return moved
 
 
-def correlations(scatter: FloatArray, shrinkage: float = 0.0) -> FloatArray:
+def correlations(scatter: Floats, shrinkage: float = 0.0) -> Floats:
     """Return the correlation matrix, mixed with the identity."""
     scale = np.sqrt(scatter.diagonal())
-    mixed: FloatArray = (1.0 - shrinkage) * scatter / np.outer(scale, scale) + shrinkage * np.eye(len(scatter))
+    mixed: Floats = (1.0 - shrinkage) * scatter / np.outer(scale, scale) + shrinkage * np.eye(len(scatter))
     return mixed

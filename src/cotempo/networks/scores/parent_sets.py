@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cotempo.networks.arrays import FloatArray
 from cotempo.networks.moments import Sums, complete, stack_sums, sum_products
+from cotempo.typing import Floats
 
 _SHAPE = 0.5
 _SCALE = 0.5
@@ -36,12 +36,12 @@ class Evidences(NamedTuple):
     It is minus infinity where two sources are one, or a source is the target.
     """
 
-    none: FloatArray
-    one: FloatArray
-    two: FloatArray
+    none: Floats
+    one: Floats
+    two: Floats
 
 
-def parent_sets(centrings: Sequence[tuple[FloatArray, float]]) -> FloatArray:
+def parent_sets(centrings: Sequence[tuple[Floats, float]]) -> Floats:
     """Return the log odds that a source is a parent, ``[source, target]``, summed over centrings.
 
     Parameters
@@ -53,11 +53,11 @@ def parent_sets(centrings: Sequence[tuple[FloatArray, float]]) -> FloatArray:
     -----
     Memory grows with the third power of the number of variables: 8 MB a centring at 100 variables.
     """
-    total: FloatArray = sum(log_odds(evidences(scatter, freedom)) for scatter, freedom in centrings)  # type: ignore[assignment]
+    total: Floats = sum(log_odds(evidences(scatter, freedom)) for scatter, freedom in centrings)  # type: ignore[assignment]
     return total
 
 
-def centrings(pieces: Sequence[FloatArray], times: Sequence[FloatArray], perturbed_until: float | None = None) -> Sums:
+def centrings(pieces: Sequence[Floats], times: Sequence[Floats], perturbed_until: float | None = None) -> Sums:
     """Sum complete rows three ways: all of them, about the mean of their piece and phase, and after the perturbation.
 
     Rows of the contiguous pieces up to the time `perturbed_until` are the first phase, later ones the relaxation.
@@ -76,7 +76,7 @@ def centrings(pieces: Sequence[FloatArray], times: Sequence[FloatArray], perturb
     return sums
 
 
-def evidences(scatter: FloatArray, freedom: float) -> Evidences:
+def evidences(scatter: Floats, freedom: float) -> Evidences:
     """Return the log evidence of all parent sets of at most two sources beside the own past."""
     count = len(scatter) // 2
     scale = np.sqrt(scatter.diagonal() / freedom)
@@ -94,12 +94,10 @@ def evidences(scatter: FloatArray, freedom: float) -> Evidences:
     return Evidences(none, one, two)
 
 
-def _of_target(
-    spread: float, slopes: FloatArray, gram: FloatArray, freedom: float
-) -> tuple[float, FloatArray, FloatArray]:
+def _of_target(spread: float, slopes: Floats, gram: Floats, freedom: float) -> tuple[float, Floats, Floats]:
     ridged = gram.diagonal() + 1.0
 
-    def evidence(explained: FloatArray | float, determinant: FloatArray | float) -> FloatArray:
+    def evidence(explained: Floats | float, determinant: Floats | float) -> Floats:
         rest = _SCALE + np.maximum(spread - explained, 0.0) / 2.0
         return np.asarray(-0.5 * np.log(determinant) - (_SHAPE + freedom / 2.0) * np.log(rest))
 
@@ -110,7 +108,7 @@ def _of_target(
     return float(evidence(0.0, 1.0)), evidence(squares / ridged, ridged), evidence(crossed / determinant, determinant)
 
 
-def log_odds(found: Evidences) -> FloatArray:
+def log_odds(found: Evidences) -> Floats:
     """Refit the chance of every source by EM, and return the log odds of its edges."""
     count = len(found.none)
     largest = np.maximum(np.maximum(found.none, found.one.max(axis=1)), found.two.max(axis=(1, 2)))
@@ -125,16 +123,16 @@ def log_odds(found: Evidences) -> FloatArray:
         prior = _PSEUDO_TARGETS * chance.mean()
         chance = np.clip((parents.sum(axis=1) + prior) / (count - 1 + _PSEUDO_TARGETS), _LOWEST, _HIGHEST)
         parents = _posterior(weights, chance)
-    logits: FloatArray = np.log(parents) - np.log1p(-parents)
+    logits: Floats = np.log(parents) - np.log1p(-parents)
     return logits
 
 
-def _posterior(weights: Evidences, chance: FloatArray) -> FloatArray:
+def _posterior(weights: Evidences, chance: Floats) -> Floats:
     """Return the probability ``[source, target]`` that a source is a parent, given every source's prior."""
     odds = chance / (1.0 - chance)
     alone = weights.one * odds
     in_pairs = (weights.two @ odds) * odds
     # Every pair holds two sources: summed over sources it is there twice.
     total = weights.none + alone.sum(axis=1) + in_pairs.sum(axis=1) / 2.0
-    chances: FloatArray = np.clip((alone + in_pairs) / total[:, None], _ALMOST_NEVER, _ALMOST_SURE).T
+    chances: Floats = np.clip((alone + in_pairs) / total[:, None], _ALMOST_NEVER, _ALMOST_SURE).T
     return chances

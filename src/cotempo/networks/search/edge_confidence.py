@@ -12,17 +12,17 @@ from typing import NamedTuple
 import numpy as np
 
 from cotempo.errors import ParameterError
-from cotempo.networks.arrays import FloatArray
 from cotempo.networks.search.parents import ParentSearch
 from cotempo.networks.search.search_result import SearchResult, edge_matrix, undirected_edges
 from cotempo.networks.search.sweeps import Ordered
+from cotempo.typing import Floats
 
 
 class Confidence(NamedTuple):
     """Probability of each edge, ``[source, target]``: (variables, variables) and (lags, variables, variables)."""
 
-    within: FloatArray
-    across: FloatArray
+    within: Floats
+    across: Floats
 
 
 def edge_confidence(found: SearchResult, rng: np.random.Generator, draws: int = 100) -> Confidence:
@@ -52,7 +52,7 @@ def edge_confidence(found: SearchResult, rng: np.random.Generator, draws: int = 
     return Confidence(seen[:count], seen[count:].reshape(-1, count, count))
 
 
-def draw_wishart(gram: FloatArray, rows: float, rng: np.random.Generator) -> FloatArray:
+def draw_wishart(gram: Floats, rows: float, rng: np.random.Generator) -> Floats:
     """Draw the Gram of n new rows, ``R A A' R' / n`` with ``K = R R'``.
 
     A is Bartlett's factor: below the diagonal standard normal, on it chi with n, n - 1, ... degrees of freedom. Fewer
@@ -67,11 +67,11 @@ def draw_wishart(gram: FloatArray, rows: float, rng: np.random.Generator) -> Flo
     else:
         factor = rng.normal(size=(side, max(round(rows), 1)))
     drawn = root @ factor
-    again: FloatArray = drawn @ drawn.T / rows
+    again: Floats = drawn @ drawn.T / rows
     return again
 
 
-def _searched_again(found: SearchResult, rng: np.random.Generator) -> FloatArray:
+def _searched_again(found: SearchResult, rng: np.random.Generator) -> Floats:
     """Return the edges of one draw's graph, (side, variables), halved where their direction is open."""
     gram = draw_wishart(found.evidence.gram, found.evidence.rows, rng)
     evidence = replace(found.evidence, gram=gram)

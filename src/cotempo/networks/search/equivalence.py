@@ -14,17 +14,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cotempo.networks.arrays import BoolArray
+from cotempo.typing import Bools
 
 
 class Pattern(NamedTuple):
     """A partly directed graph over the slice (first) and the lags; `undirected` is symmetric, both are (side, side)."""
 
-    directed: BoolArray
-    undirected: BoolArray
+    directed: Bools
+    undirected: Bools
 
 
-def complete_pattern(within: BoolArray, across: BoolArray, fixed: BoolArray | None = None) -> Pattern:
+def complete_pattern(within: Bools, across: Bools, fixed: Bools | None = None) -> Pattern:
     """Return the pattern of all graphs equivalent to the given one.
 
     Parameters
@@ -53,7 +53,7 @@ def complete_pattern(within: BoolArray, across: BoolArray, fixed: BoolArray | No
     return _close(Pattern(known, open_ | open_.T))
 
 
-def reversed_member(pattern: Pattern, within: BoolArray, source: int, target: int) -> BoolArray:
+def reversed_member(pattern: Pattern, within: Bools, source: int, target: int) -> Bools:
     """Return the within edges of an equivalent graph that has ``target -> source``, like `within` where it can be.
 
     ``source - target`` must be an undirected edge of the pattern of `within`.
@@ -89,7 +89,7 @@ def _close(pattern: Pattern) -> Pattern:
         undirected &= ~(known | known.T)
 
 
-def _directed_by_pairs(directed: BoolArray, undirected: BoolArray, apart: BoolArray, source: int, target: int) -> bool:
+def _directed_by_pairs(directed: Bools, undirected: Bools, apart: Bools, source: int, target: int) -> bool:
     """Apply Meek's third and fourth rule to one edge ``source - target``."""
     between = undirected[source] & directed[:, target]
     if apart[np.ix_(between, between)].any():
@@ -99,10 +99,10 @@ def _directed_by_pairs(directed: BoolArray, undirected: BoolArray, apart: BoolAr
     return bool(directed[np.ix_(first, joined)].any())
 
 
-def _unjoined(joined: BoolArray) -> BoolArray:
+def _unjoined(joined: Bools) -> Bools:
     return ~joined & ~np.eye(len(joined), dtype=np.bool_)
 
 
-def _product(left: BoolArray, right: BoolArray) -> BoolArray:
+def _product(left: Bools, right: Bools) -> Bools:
     """Return the Boolean matrix product, through floats because those are multiplied fast."""
     return np.asarray(left.astype(np.float32) @ right.astype(np.float32) > 0, dtype=np.bool_)

@@ -22,7 +22,7 @@ import numpy as np
 from scipy.linalg.lapack import dpotrf, dtrtri
 from scipy.special import gammaln
 
-from cotempo.networks.arrays import FloatArray
+from cotempo.typing import Floats
 
 Parents = tuple[int, ...]
 
@@ -37,8 +37,8 @@ class ParentProfile(NamedTuple):
     """
 
     score: float
-    adding: FloatArray
-    dropping: FloatArray
+    adding: Floats
+    dropping: Floats
 
 
 @dataclass(frozen=True)
@@ -61,15 +61,15 @@ class Evidence:
         1/v, zero for least squares.
     """
 
-    gram: FloatArray
+    gram: Floats
     rows: float
     variables: int
     shape: float
     scale: float
-    price: FloatArray
+    price: Floats
     precision: float = 0.0
-    _ridged: FloatArray = field(init=False, repr=False)
-    _diagonal: FloatArray = field(init=False, repr=False)
+    _ridged: Floats = field(init=False, repr=False)
+    _diagonal: Floats = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_ridged", self.gram + self.precision * np.eye(len(self.gram)))
@@ -114,7 +114,7 @@ class Evidence:
         slopes = self.slopes(node, parents)
         return max(float(self.gram[node, node] - self.gram[node, list(parents)] @ slopes), 0.0)
 
-    def slopes(self, node: int, parents: Parents) -> FloatArray:
+    def slopes(self, node: int, parents: Parents) -> Floats:
         """Return the slopes of `node` on `parents`, in the order of `parents`."""
         index = list(parents)
         solved = np.linalg.lstsq(self._ridged[np.ix_(index, index)], self.gram[index, node])[0]
@@ -133,18 +133,18 @@ class Evidence:
         return total
 
 
-def _absent(price: FloatArray, variables: int) -> float:
+def _absent(price: Floats, variables: int) -> float:
     """Return the log probability that no candidate is an edge; inside the slice a pair has one chance, not two."""
     nothing = -np.log1p(np.exp(-price))
     return float(nothing[:variables].sum() * (variables - 1) / 2.0 + nothing[variables:].sum() * variables)
 
 
-def _inverse_factor(block: FloatArray) -> FloatArray:
+def _inverse_factor(block: Floats) -> Floats:
     """Return the inverse of the Cholesky factor; a singular block is nudged off zero first."""
     if not len(block):
         return block
     factor, failed = dpotrf(block, lower=1)
     if failed:
         factor, _ = dpotrf(block + COLLINEAR * np.diag(block.diagonal()), lower=1)
-    inverse: FloatArray = dtrtri(factor, lower=1)[0]
+    inverse: Floats = dtrtri(factor, lower=1)[0]
     return inverse

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from cotempo.networks.arrays import FloatArray
 from cotempo.networks.search.evidence import Evidence, Parents
 from cotempo.networks.search.prior_knowledge import Constraints
+from cotempo.typing import Floats
 
 #: Share of moves that try to reverse an edge, not to add or drop one.
 REVERSALS = 0.3
@@ -28,7 +28,7 @@ class GraphChain:
         self.parents = list(parents)
         self._profiles: dict[tuple[int, Parents], tuple[float, list[float]]] = {}
 
-    def probabilities(self, rng: np.random.Generator, steps: int) -> FloatArray:
+    def probabilities(self, rng: np.random.Generator, steps: int) -> Floats:
         """Return the share of time each edge is there, (side, variables); the first fifth does not count."""
         count, side = self.evidence.variables, len(self.evidence.gram)
         total = np.zeros((side, count))
@@ -92,7 +92,7 @@ class GraphChain:
         return False
 
 
-def likely_graph(probabilities: FloatArray, required: list[Parents]) -> list[Parents]:
+def likely_graph(probabilities: Floats, required: list[Parents]) -> list[Parents]:
     """Return the edges more likely than not, of (side, variables), the likeliest first, none that closes a cycle."""
     count = probabilities.shape[1]
     parents = [set(chosen) for chosen in required]

@@ -9,8 +9,8 @@ import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import digamma, gammaln
 
-from cotempo.networks.arrays import FloatArray
 from cotempo.networks.search.evidence import Evidence, Parents
+from cotempo.typing import Floats
 
 #: Few rows say little about how dense a graph is, and the best graph is sparser than the truth: the density of the
 #: slice is pulled towards this many neighbours, as if that had been seen in `PULL` pairs for each variable.
@@ -62,7 +62,7 @@ def _log_odds(edges: float, candidates: float) -> float:
     return math.log(edges / (candidates - edges))
 
 
-def fit_variances(residuals: FloatArray, rows: FloatArray, largest: float) -> tuple[float, float]:
+def fit_variances(residuals: Floats, rows: Floats, largest: float) -> tuple[float, float]:
     """Return the (a, b) that make residual sums of squares rss_j over n rows each most likely.
 
     Maximise ``sum_j a log b - log Gamma(a) + log Gamma(a + n/2) - (a + n/2) log(b + rss_j/2)``, over log a and
@@ -71,7 +71,7 @@ def fit_variances(residuals: FloatArray, rows: FloatArray, largest: float) -> tu
     half = np.maximum(residuals, np.finfo(float).tiny) / 2.0
     level = float(np.exp(np.mean(np.log(half / rows * 2.0))))
 
-    def negative(point: FloatArray) -> tuple[float, FloatArray]:
+    def negative(point: Floats) -> tuple[float, Floats]:
         a = math.exp(point[0])
         b = a * level * math.exp(point[1])
         power, sums = a + rows / 2.0, b + half

@@ -23,7 +23,6 @@ import numpy as np
 
 from cotempo.errors import ParameterError, nearest
 from cotempo.networks.admm.acyclicity import random_topological
-from cotempo.networks.arrays import FloatArray
 from cotempo.networks.moments import DIGITS
 from cotempo.networks.search.evidence import Evidence, Parents
 from cotempo.networks.search.graph_average import average_graphs
@@ -32,6 +31,7 @@ from cotempo.networks.search.parents import LEAST_GAIN, ParentSearch
 from cotempo.networks.search.prior_knowledge import Constraints, PriorKnowledge, arrange
 from cotempo.networks.search.search_result import SearchResult, describe, in_units
 from cotempo.networks.search.sweeps import Ordered
+from cotempo.typing import Floats
 
 EVIDENCES = ("auto", "penalty", "bayes")
 
@@ -85,7 +85,7 @@ class Graph(NamedTuple):
 
 
 def learn_order(
-    gram: FloatArray,
+    gram: Floats,
     rows: float,
     knowledge: PriorKnowledge,
     rng: np.random.Generator,
@@ -179,7 +179,7 @@ def _from_elsewhere(found: Ordered, constraints: Constraints, rng: np.random.Gen
     return best
 
 
-def minimum_pivots(gram: FloatArray, variables: int, scaled: bool) -> tuple[list[int], FloatArray]:
+def minimum_pivots(gram: Floats, variables: int, scaled: bool) -> tuple[list[int], Floats]:
     """Order variables by taking, each time, the one with the least variance given the lags and those taken.
 
     With equal noise variances this is the true order in the limit of many rows; `scaled` innovations, to variance 1,
@@ -206,18 +206,18 @@ def minimum_pivots(gram: FloatArray, variables: int, scaled: bool) -> tuple[list
     return order, pivots
 
 
-def _innovations(gram: FloatArray, variables: int) -> FloatArray:
+def _innovations(gram: Floats, variables: int) -> Floats:
     """Return the Gram of what the lags leave unexplained; a slight ridge keeps short series solvable."""
     now, past = gram[:variables, :variables], gram[variables:, variables:]
     if not len(past):
         return now
     mixed = gram[variables:, :variables]
     ridge = 1e-6 * np.diag(past.diagonal())
-    left: FloatArray = now - mixed.T @ np.linalg.solve(past + ridge, mixed)
+    left: Floats = now - mixed.T @ np.linalg.solve(past + ridge, mixed)
     return left
 
 
-def first_evidence(gram: FloatArray, rows: float, variables: int, shape: float, bayes: bool) -> Evidence:
+def first_evidence(gram: Floats, rows: float, variables: int, shape: float, bayes: bool) -> Evidence:
     """Return the evidence to begin with, before its hyperparameters are refitted.
 
     Under `bayes` an edge has odds 1 to d and slopes a standard deviation of half their noise's.
@@ -230,7 +230,7 @@ def first_evidence(gram: FloatArray, rows: float, variables: int, shape: float, 
     return Evidence(gram, rows, variables, shape, scale, np.full(side, price))
 
 
-def _check(gram: FloatArray, rows: float, side: int, evidence: str) -> None:
+def _check(gram: Floats, rows: float, side: int, evidence: str) -> None:
     if gram.shape != (side, side):
         raise ParameterError(f"gram must have side (lags + 1) variables = {side}, got shape {gram.shape}")
     if not np.allclose(gram, gram.T) or (gram.diagonal() < 0).any():

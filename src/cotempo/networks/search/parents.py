@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cotempo.networks.arrays import BoolArray, FloatArray
 from cotempo.networks.search.evidence import Evidence, Parents
 from cotempo.networks.search.prior_knowledge import Constraints
+from cotempo.typing import Bools, Floats
 
 #: A step must gain more than this, so that rounding cannot make a search run in circles.
 LEAST_GAIN = 1e-7
@@ -31,7 +31,7 @@ class Neighbourhood(NamedTuple):
 
     score: float
     parents: Parents
-    adding: FloatArray
+    adding: Floats
     drop_gain: float
     dropped: Parents
 
@@ -45,7 +45,7 @@ def neighbourhood(evidence: Evidence, node: int, parents: Parents, required: Par
     return Neighbourhood(score, parents, adding, best, parents[:place] + parents[place + 1 :])
 
 
-def climb(look: Callable[[Parents], Neighbourhood], candidates: BoolArray, parents: Parents) -> Neighbourhood:
+def climb(look: Callable[[Parents], Neighbourhood], candidates: Bools, parents: Parents) -> Neighbourhood:
     """Add or drop the parent that gains most, until none gains."""
     while True:
         now = look(parents)
@@ -75,7 +75,7 @@ class ParentSearch:
         self._near: dict[tuple[int, Parents], Neighbourhood] = {}
         self._swapped: set[tuple[int, int]] = set()
 
-    def fit(self, node: int, before: BoolArray, key: int, start: Parents) -> Fit:
+    def fit(self, node: int, before: Bools, key: int, start: Parents) -> Fit:
         """Return parents of `node` among the variables `before` it, whose bits are `key`, and all lags."""
         known = self._known.get((node, key))
         if known is None:
@@ -84,7 +84,7 @@ class ParentSearch:
             known = self._known[node, key] = self._climb(node, self._candidates(node, before), start)
         return known
 
-    def swap_parents(self, node: int, before: BoolArray, key: int, fit: Fit) -> Fit:
+    def swap_parents(self, node: int, before: Bools, key: int, fit: Fit) -> Fit:
         """Return a better fit, if one is found by forbidding one parent at a time and then allowing it again.
 
         Single steps stop where two parents would have to be exchanged; forbidding one forces the exchange. It takes
@@ -105,12 +105,12 @@ class ParentSearch:
             self._known[node, key] = best
         return best
 
-    def _candidates(self, node: int, before: BoolArray) -> BoolArray:
-        candidates: BoolArray = self.allowed[node].copy()
+    def _candidates(self, node: int, before: Bools) -> Bools:
+        candidates: Bools = self.allowed[node].copy()
         candidates[: len(before)] &= before
         return candidates
 
-    def _climb(self, node: int, candidates: BoolArray, start: Parents) -> Fit:
+    def _climb(self, node: int, candidates: Bools, start: Parents) -> Fit:
         found = climb(lambda parents: self._look(node, parents), candidates, start)
         count = len(self.allowed)
         improving = np.flatnonzero(self.allowed[node, :count] & (found.adding[:count] > LEAST_GAIN))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from cotempo.networks.arrays import FloatArray
 from cotempo.networks.moments import Gram, log_densities, varying
 from cotempo.networks.network import Network
 from cotempo.networks.search.orders import SearchOptions, learn_order
 from cotempo.networks.search.prior_knowledge import PriorKnowledge
 from cotempo.networks.search.search_result import SearchResult
+from cotempo.typing import Floats
 
 #: Rows borrowed from the others per own row; the last borrows all of them.
 SHARES = np.array([0.0, 0.5, 1.0, 2.0, np.inf])
@@ -33,8 +33,8 @@ def learn_personal(
 
 
 def score_shares(
-    rows: FloatArray, others: Gram, knowledge: PriorKnowledge, rng: np.random.Generator, *, scaled: bool = True
-) -> FloatArray:
+    rows: Floats, others: Gram, knowledge: PriorKnowledge, rng: np.random.Generator, *, scaled: bool = True
+) -> Floats:
     """Score each share by the log-density of held-out blocks of rows, in nats per row, `(shares,)`."""
     options = SearchOptions("bayes", restarts=0, averaged=False, scaled=scaled)
     scores = np.zeros(len(SHARES))

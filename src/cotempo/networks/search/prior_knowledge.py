@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cotempo.errors import ParameterError, nearest
-from cotempo.networks.arrays import BoolArray, Indices
 from cotempo.networks.search.evidence import Parents
+from cotempo.typing import Bools, Indices
 
 
 class Constraints(NamedTuple):
@@ -24,7 +24,7 @@ class Constraints(NamedTuple):
         The columns that must be parents of each variable.
     """
 
-    allowed: BoolArray
+    allowed: Bools
     required: list[Parents]
 
 
@@ -40,8 +40,8 @@ class PriorKnowledge:
         One number per variable: inside the slice, no edge leads from a higher tier to a lower one.
     """
 
-    forbidden: BoolArray
-    required: BoolArray
+    forbidden: Bools
+    required: Bools
     tiers: tuple[int, ...] | None = None
 
     @classmethod
@@ -80,7 +80,7 @@ class PriorKnowledge:
         """How many lags there are."""
         return len(self.forbidden) - 1
 
-    def without(self, unseen: BoolArray | None) -> PriorKnowledge:
+    def without(self, unseen: Bools | None) -> PriorKnowledge:
         """Forbid edges between columns that were never seen together, `unseen` being `(side, side)`."""
         if unseen is None:
             return self
@@ -140,7 +140,7 @@ def arrange(order: Sequence[int], required: list[Parents]) -> list[int]:
     return placed
 
 
-def _marks(names: tuple[str, ...], lags: int, edges: Sequence[tuple[Any, ...]], word: str) -> BoolArray:
+def _marks(names: tuple[str, ...], lags: int, edges: Sequence[tuple[Any, ...]], word: str) -> Bools:
     marks = np.zeros((lags + 1, len(names), len(names)), np.bool_)
     for edge in edges:
         if len(edge) not in (2, 3):

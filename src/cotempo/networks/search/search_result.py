@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cotempo.networks.arrays import BoolArray, FloatArray
 from cotempo.networks.search.equivalence import complete_pattern, reversed_member
 from cotempo.networks.search.evidence import COLLINEAR, Evidence, Parents
 from cotempo.networks.search.prior_knowledge import Constraints
+from cotempo.typing import Bools, Floats
 
 #: Log evidence by which one direction must win to be reported: odds of 20 to 1.
 LOG_ODDS_DIRECTED = math.log(20.0)
@@ -24,11 +24,11 @@ class SearchResult(NamedTuple):
     direction the data leave open: an equivalent graph has them reversed, and is at most 20 times less likely.
     """
 
-    within: FloatArray
-    across: FloatArray
-    variance: FloatArray
+    within: Floats
+    across: Floats
+    variance: Floats
     score: float
-    undirected: BoolArray
+    undirected: Bools
     order: list[int]
     parents: list[Parents]
     evidence: Evidence
@@ -59,7 +59,7 @@ def describe(evidence: Evidence, parents: list[Parents], order: list[int], const
     )
 
 
-def in_units(found: SearchResult, unit: FloatArray) -> SearchResult:
+def in_units(found: SearchResult, unit: Floats) -> SearchResult:
     """Bring weights and variances back from columns that were divided by `unit`, `(side,)`."""
     count = len(found.variance)
     ratio = (unit[None, :count] / unit[:, None]).reshape(-1, count, count)
@@ -68,7 +68,7 @@ def in_units(found: SearchResult, unit: FloatArray) -> SearchResult:
     )
 
 
-def undirected_edges(evidence: Evidence, parents: list[Parents], constraints: Constraints) -> BoolArray:
+def undirected_edges(evidence: Evidence, parents: list[Parents], constraints: Constraints) -> Bools:
     """Return the edges (symmetric) that may as well be reversed.
 
     The equivalence class shows which edges the independences leave open; noise variances that are nearly equal, which
@@ -88,7 +88,7 @@ def undirected_edges(evidence: Evidence, parents: list[Parents], constraints: Co
     return undirected
 
 
-def edge_matrix(parents: list[Parents], side: int) -> BoolArray:
+def edge_matrix(parents: list[Parents], side: int) -> Bools:
     """Return the edges of a graph, ``[source, target]``, `(side, variables)`."""
     edges = np.zeros((side, len(parents)), dtype=np.bool_)
     for node, chosen in enumerate(parents):
@@ -96,7 +96,7 @@ def edge_matrix(parents: list[Parents], side: int) -> BoolArray:
     return edges
 
 
-def _loss(evidence: Evidence, parents: list[Parents], other: BoolArray) -> float:
+def _loss(evidence: Evidence, parents: list[Parents], other: Bools) -> float:
     """Return how much score is lost when the slice's edges become `other`."""
     count, loss = evidence.variables, 0.0
     for node, chosen in enumerate(parents):

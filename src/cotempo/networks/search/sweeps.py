@@ -11,9 +11,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from cotempo.networks.admm.acyclicity import random_topological
-from cotempo.networks.arrays import Indices
 from cotempo.networks.search.evidence import Parents
 from cotempo.networks.search.parents import LEAST_GAIN, Fit, ParentSearch
+from cotempo.typing import Indices
 
 #: One step of a walk: the position reached, the neighbour whose parents changed (or none), and the mover's own fit.
 Step = tuple[int, tuple[int, Fit] | None, Fit]

@@ -13,7 +13,8 @@ from cotempo.series.filling.factor_models import deviations_from_line
 from cotempo.series.filling.gaps import LONG, steps_around
 from cotempo.series.filling.stages import Fills
 from cotempo.series.settings import SeriesSettings
-from cotempo.series.windows import Cover, Floats, SeriesRows
+from cotempo.series.windows import Cover, SeriesRows
+from cotempo.typing import Floats
 
 LEVELS = np.arange(1, 200) / 200
 SHARES = (0.3, 0.5)

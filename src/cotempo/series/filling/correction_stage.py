@@ -15,7 +15,8 @@ from cotempo.series.filling.factor_models import FactorModels
 from cotempo.series.filling.stages import Filler, in_windows
 from cotempo.series.nn.parameters import NetworkState
 from cotempo.series.settings import SeriesSettings
-from cotempo.series.windows import Cover, Floats, SeriesRows, windows_of
+from cotempo.series.windows import Cover, SeriesRows, windows_of
+from cotempo.typing import Floats
 
 if TYPE_CHECKING:
     from cotempo.series.diffusion import SeriesDiffusion

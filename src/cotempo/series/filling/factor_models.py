@@ -8,7 +8,8 @@ import numpy as np
 
 from cotempo.series.filling.interpolation import neighbours
 from cotempo.series.scale import Scale
-from cotempo.series.windows import Floats, SeriesRows
+from cotempo.series.windows import SeriesRows
+from cotempo.typing import Floats
 
 FACTORS = 6
 VARIANCE_FLOOR = 1e-4

@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cotempo.series.filling.interpolation import neighbours
-from cotempo.series.windows import Cover, Floats, SeriesRows
+from cotempo.series.windows import Cover, SeriesRows
+from cotempo.typing import Floats
 
 EMPTY, BESIDE, LONG_EMPTY, LONG_BESIDE, UNSEEN = range(5)
 KINDS = 5

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from cotempo.series.filling.gaps import BESIDE, EMPTY, KINDS, LONG_BESIDE, LONG_EMPTY, UNSEEN
 from cotempo.series.filling.stages import Filler, blend
 from cotempo.series.settings import SeriesSettings
-from cotempo.series.windows import Floats, SeriesRows
+from cotempo.series.windows import SeriesRows
+from cotempo.typing import Floats
 
 CHOICES = (1.0, 0.5, 0.0)
 LEAST_HIDDEN, USUAL_MISSING = 0.2, 0.5

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cotempo.data import Series
-from cotempo.series.windows import Floats, SeriesRows
+from cotempo.series.windows import SeriesRows
+from cotempo.typing import Floats
 
 
 def interpolate(series: Series) -> Series:

@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from cotempo.series.filling.stages import Fills
 from cotempo.series.settings import SeriesSettings
-from cotempo.series.windows import Floats, SeriesRows
+from cotempo.series.windows import SeriesRows
+from cotempo.typing import Floats
 
 HIDDEN_SHARE = 0.25
 DRAWS = 3

@@ -18,7 +18,8 @@ from cotempo.series.filling.gaps import KINDS, kinds_of
 from cotempo.series.filling.interpolation import interpolate_rows
 from cotempo.series.scale import Scale
 from cotempo.series.settings import SeriesSettings
-from cotempo.series.windows import Cover, Floats, SeriesRows
+from cotempo.series.windows import Cover, SeriesRows
+from cotempo.typing import Floats
 
 if TYPE_CHECKING:
     from cotempo.series.season import Season

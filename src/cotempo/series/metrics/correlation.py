@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from cotempo.typing import Floats
 
 
 def correlational(real: Floats, synthetic: Floats) -> float:

@@ -7,16 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import sqrtm
 
 from cotempo.devices import Device
 from cotempo.federation import Rng
+from cotempo.typing import Floats
 
 if TYPE_CHECKING:
     from cotempo.series.nn.layers import Weights
-
-Floats = NDArray[np.float64]
 
 
 def frechet(first: Floats, second: Floats) -> float:

@@ -7,7 +7,6 @@ from math import sqrt
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
@@ -16,8 +15,8 @@ from cotempo.federation import Rng
 from cotempo.series.metrics.stacked import Stack, train_stack
 from cotempo.series.nn.layers import Weights, linear, linear_specs
 from cotempo.series.nn.parameters import ParameterSpec, ParameterSpecs
+from cotempo.typing import Floats
 
-Floats = NDArray[np.float64]
 BATCH, WIDTH, RATE = 128, 24, 3e-3
 
 

@@ -7,14 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from cotempo.federation import Rng
 from cotempo.series.nn.layers import Weights
 from cotempo.series.nn.parameters import ParameterSpecs, draw, stack, views
-
-Floats = NDArray[np.float64]
+from cotempo.typing import Floats
 
 
 @dataclass(frozen=True)

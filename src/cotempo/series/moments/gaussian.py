@@ -13,7 +13,8 @@ from scipy.linalg import cho_solve, cholesky, solve_triangular
 from scipy.linalg.lapack import dpotri
 
 from cotempo.series.moments.moments import WindowMoments, sum_spreads, sum_windows
-from cotempo.series.windows import Floats, SeriesRows
+from cotempo.series.windows import SeriesRows
+from cotempo.typing import Floats
 
 LONGEST_STRETCH, SHORTEST_STRETCH = 128, 24
 EIGENVALUE_FLOOR = 1e-2

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from cotempo.series.filling.calibration import Calibration
 from cotempo.series.moments.gaussian import CONSTANT_VARIANCE, Gaussian, WalkPrior
 from cotempo.series.moments.moments import Units, WindowMoments
-from cotempo.series.windows import Floats, SeriesRows
+from cotempo.series.windows import SeriesRows
+from cotempo.typing import Floats
 
 PRIORS: tuple[WalkPrior | None, ...] = (
     None,

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cotempo.series.filling.interpolation import neighbours
-from cotempo.series.windows import Floats, SeriesRows
+from cotempo.series.windows import SeriesRows
+from cotempo.typing import Floats
 
 BATCH = 4096
 

@@ -11,7 +11,8 @@ from cotempo.series.moments.gaussian import Gaussian
 from cotempo.series.moments.model_choice import PRIORS, USUAL, choose, split, try_priors
 from cotempo.series.moments.moments import Units, WindowMoments, find_units, sum_units, sum_windows
 from cotempo.series.settings import SeriesSettings
-from cotempo.series.windows import Floats, SeriesRows
+from cotempo.series.windows import SeriesRows
+from cotempo.typing import Floats
 
 CELLS, FEWEST_ROWS, MOST_ROWS = 680, 4, 97
 SWEEP_DIVISOR = 4

@@ -16,12 +16,12 @@ from cotempo.devices import find_device
 from cotempo.series.nn.backbone import Parts
 from cotempo.series.nn.noise import NoiseSchedule
 from cotempo.series.nn.parameters import views
+from cotempo.typing import Floats
 
 if TYPE_CHECKING:
     from cotempo.federation import Rng
     from cotempo.series.settings import SeriesSettings
 
-Floats = NDArray[np.float64]
 Denoise = Callable[[Tensor, int], Tensor]
 MOST_WINDOWS = 512
 # From which share of the noise on how many guided steps of which size are taken; and the paper's gamma.

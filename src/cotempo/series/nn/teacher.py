@@ -19,12 +19,11 @@ from cotempo.series.nn.layers import Weights
 from cotempo.series.nn.parameters import views
 from cotempo.series.nn.token_imputer import TokenImputer
 from cotempo.series.nn.training import stack_factor_models
+from cotempo.typing import Floats
 
 if TYPE_CHECKING:
     from cotempo.series.filling.stages import TeacherWeights
     from cotempo.series.settings import SeriesSettings
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
