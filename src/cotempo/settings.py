@@ -3,8 +3,6 @@
 Methods, experiments, engines and sites all declare their parameters as fields of a `Settings` class.
 """
 
-from __future__ import annotations
-
 import inspect
 import re
 import tomllib

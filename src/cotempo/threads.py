@@ -1,7 +1,5 @@
 """Explicit thread counts: on a busy machine a second thread can be slower than one, and it changes the bits."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Names for the arrays that annotations speak of."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """`run_demo`: one method of each family on generated data with a known truth, in one report."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

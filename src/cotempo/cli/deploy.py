@@ -1,7 +1,5 @@
 """`cotempo provision`, `cotempo server` and `cotempo client`: a consortium, its server and its sites."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

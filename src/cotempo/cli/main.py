@@ -5,8 +5,6 @@ Exit codes: 0 done; 1 an unexpected error; 2 wrong usage or parameters; 3 someth
 6 an engine, a server or a site cannot be reached or refuses; 130 interrupted.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

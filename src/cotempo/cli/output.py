@@ -1,7 +1,5 @@
 """`emit` and the texts of results and messages: lines for people, one JSON object for machines."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict

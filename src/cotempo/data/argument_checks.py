@@ -1,7 +1,5 @@
 """Argument checks that splits, partitions, masks and generators share."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 import numpy as np

@@ -1,7 +1,5 @@
 """`Description`: what clients hold, in plain words, as plain data, and as a dataframe."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass

@@ -1,7 +1,5 @@
 """`html_table`: a small self-contained table, for notebooks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from html import escape
 

@@ -1,7 +1,5 @@
 """Masks that hide cells of a series, so that imputed values can be compared with the truth."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """`partition`: one table divided among clients, from identically distributed to one label each."""
 
-from __future__ import annotations
-
 from typing import Literal, TypeVar
 
 import numpy as np

@@ -1,7 +1,5 @@
 """`Posts`: short texts with a time, an author, tags, and the event they are about."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """`Problems`: everything wrong with a source, raised as one error."""
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Sequence
 

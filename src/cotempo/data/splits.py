@@ -1,7 +1,5 @@
 """Splits into disjoint parts: by time inside every sequence, or by complete sequences."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, TypeVar

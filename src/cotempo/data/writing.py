@@ -1,7 +1,5 @@
 """`write_clients`: the tables of all clients as one tidy file, which the readers read back."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`InProcess`, the default engine: clients are called directly, or as one batch if the method can answer so."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """`LocalEngine`: the base of every engine whose clients are on this machine."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 

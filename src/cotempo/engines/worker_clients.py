@@ -4,8 +4,6 @@ What is pickled here is written and read by processes of the same user on the sa
 elsewhere.
 """
 
-from __future__ import annotations
-
 import pickle
 import traceback
 from collections.abc import Mapping

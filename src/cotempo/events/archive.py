@@ -1,7 +1,5 @@
 """Read event sequences from an npz archive: times, offsets, and what else is known of each sequence."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Diagnostics of a fitted intensity: time rescaling and coverage."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Gains: log-likelihoods of events in nats per event over homogeneous Poisson processes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Refusal of parameters that mean nothing where they are given."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from cotempo.errors import ParameterError

@@ -1,7 +1,5 @@
 """`Engine`: what the loop needs of the place where clients run."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 

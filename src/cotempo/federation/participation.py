@@ -1,7 +1,5 @@
 """`Participation`: who takes part in a round."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from pydantic import Field

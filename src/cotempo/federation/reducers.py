@@ -1,7 +1,5 @@
 """`Reducer`: how the replies of a step become answers; the plain one lists them or adds them up in name order."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 

@@ -1,7 +1,5 @@
 """Methods by name, so that experiment files, saved results and the contract suite find them."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Callable
 from typing import TypeVar

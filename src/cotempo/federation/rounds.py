@@ -1,7 +1,5 @@
 """`rounds`: the one loop. Progress bars, logs and reports all listen to the steps it yields."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

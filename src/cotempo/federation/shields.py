@@ -1,7 +1,5 @@
 """`Shield`: something applied around every message; `Validator`, the first of them, guards a method's state."""
 
-from __future__ import annotations
-
 import math
 import sys
 

@@ -12,8 +12,6 @@ method says, phase by phase, in `staleness`:
 Other phases wait for everyone asked, as `rounds` does.
 """
 
-from __future__ import annotations
-
 import heapq
 import math
 import statistics

@@ -1,7 +1,5 @@
 """`Site`: one client, with its prepared data and versioned memory, and the one way it answers on every engine."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Questions and replies as bytes and back, and messages in a form their owners can read."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from typing import Any

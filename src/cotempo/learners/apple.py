@@ -5,8 +5,6 @@ References
 Luo and Wu, Adapt to adaptation: learning personalization for cross-silo federated learning, IJCAI 2022.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, ClassVar
 

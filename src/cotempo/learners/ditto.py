@@ -5,8 +5,6 @@ References
 Li et al., Ditto: fair and robust federated learning through personalization, ICML 2021.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -5,8 +5,6 @@ References
 McMahan et al., Communication-efficient learning of deep networks from decentralized data, AISTATS 2017.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from cotempo.federation import Message, Rng

@@ -5,8 +5,6 @@ References
 Li et al., Federated optimization in heterogeneous networks, MLSys 2020.
 """
 
-from __future__ import annotations
-
 from pydantic import Field
 
 from cotempo.federation import Message

@@ -1,7 +1,5 @@
 """Local: every client trains alone. The baseline that any federation has to beat."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

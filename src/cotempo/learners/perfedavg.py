@@ -6,8 +6,6 @@ Fallah et al., Personalized federated learning with theoretical guarantees: a mo
 NeurIPS 2020; the first-order variant.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

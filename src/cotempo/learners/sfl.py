@@ -5,8 +5,6 @@ References
 Chen et al., Personalized federated learning with a graph, IJCAI 2022.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, ClassVar
 

@@ -22,8 +22,6 @@ This file is Algorithm 1 in the paper's order; the stages around its rounds are 
 `cotempo.networks.admm.trial_then_fit`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple

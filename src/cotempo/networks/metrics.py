@@ -1,7 +1,5 @@
 """`score_network`: the distance of a learned network from the true one."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

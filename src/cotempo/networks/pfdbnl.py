@@ -8,8 +8,6 @@ A client's own Z_k stays in its memory; what it sends is needed only as a sum. T
 order; the stages around its rounds stand in `cotempo.networks.admm.trial_then_fit`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal

@@ -8,8 +8,6 @@
 Only sums over clients are used in any of them. `rank_edges` is the short way to a `Ranking`.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

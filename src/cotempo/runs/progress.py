@@ -1,7 +1,5 @@
 """`show`: a progress bar that listens to the loop."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from rich.console import Console

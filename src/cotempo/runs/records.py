@@ -1,7 +1,5 @@
 """Records of a run as plain values: steps and failures for its log, and the environment it ran in."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import json
 import platform

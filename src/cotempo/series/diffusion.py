@@ -1,7 +1,5 @@
 """SeriesDiffusion: impute and generate the series of a single owner."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

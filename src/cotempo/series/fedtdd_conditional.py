@@ -5,8 +5,6 @@ them frozen, after factor models and the window moments of all clients, and befo
 chosen on measurements hidden for the purpose, let each in where it is better.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Figures: generated windows, and gaps as they were filled."""
 
-from __future__ import annotations
-
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure

@@ -1,7 +1,5 @@
 """Release gate: no synthetic window leaves its owner if it is too near to a real one."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Season: a cycle by the clock that is removed before filling and added back after it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

@@ -3,8 +3,6 @@
 Each algorithm and its reference are those of its learner in `cotempo.learners`.
 """
 
-from __future__ import annotations
-
 from cotempo import learners
 from cotempo.federation import register
 from cotempo.social.graph_model.learner import EventLearner

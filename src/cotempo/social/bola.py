@@ -5,8 +5,6 @@ References
 Frazier, A tutorial on Bayesian optimization, arXiv:1807.02811 (2018).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """`group_known` and `group_unknown`: vectors grouped into events; `cluster_scores` compares groupings."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

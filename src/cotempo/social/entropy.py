@@ -9,8 +9,6 @@ References
 Li and Pan, Structural information and dynamical complexity of networks, IEEE Trans. Inf. Theory 62 (2016).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """`find_keywords` and `remove_keywords`: the words a data set was collected by, which reveal the event."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping

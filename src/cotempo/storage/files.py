@@ -1,7 +1,5 @@
 """Files that are either whole or not there: written beside, flushed, renamed; a hash tells when one is damaged."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`Store`: where a client keeps versions of its memory; in RAM or in a folder."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol

@@ -4,8 +4,6 @@ A tree is made of arrays, torch tensors, plain scalars, text-keyed mappings, tup
 States, memories, messages and checkpoints are trees, so one small codec carries them all.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json

@@ -4,8 +4,6 @@ Each check takes a method, clients, a public table or `None`, and an empty folde
 checks themselves are in `determinism`, `faults` and `privacy`.
 """
 
-from __future__ import annotations
-
 import itertools
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Checks that a method gives the same whatever runs it, and changes nothing it is given."""
 
-from __future__ import annotations
-
 import random
 import warnings
 from collections.abc import Sequence

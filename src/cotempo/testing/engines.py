@@ -1,7 +1,5 @@
 """Engines that misbehave on purpose."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 

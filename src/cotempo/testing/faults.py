@@ -1,7 +1,5 @@
 """Checks that kills, losses, duplicates and churn cost only what they must."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Checks on what crosses: nothing raw of a client, and no message that is not what was expected."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`Watched`: a method whose verbs are watched for changed inputs, and the comparison of trees."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from collections.abc import Callable, Iterable, Mapping

@@ -1,7 +1,5 @@
 """`make_events`: Poisson and Hawkes processes with a known intensity."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

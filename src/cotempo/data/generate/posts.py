@@ -1,7 +1,5 @@
 """`make_posts`: posts in several languages about events that some clients share."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """`make_series`: Gaussian series with latent factors and a known distribution."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

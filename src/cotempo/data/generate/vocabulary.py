@@ -1,7 +1,5 @@
 """Invented words in several scripts, so that posts need no corpus and offend nobody."""
 
-from __future__ import annotations
-
 SYLLABLES = {
     "en": ("ba", "ter", "lo", "sing", "ma", "ving", "ro", "den", "wes", "ly", "ford", "ness"),
     "fr": ("bou", "lé", "ran", "çon", "vil", "eau", "ché", "mar", "tie", "rou", "dé", "gnon"),

@@ -1,7 +1,5 @@
 """Conversions of Arrow columns: text to numbers, and words for missing values to nulls."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Read CSV, plain or gzipped, as text; cells are converted later, where their rows can be named."""
 
-from __future__ import annotations
-
 import codecs
 import contextlib
 import csv

@@ -1,7 +1,5 @@
 """`Grouped`: the rows of a sheet by client and sequence, in order of time."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Read Parquet, with its size checked before anything is expanded."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pyarrow as pa

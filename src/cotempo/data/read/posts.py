@@ -1,7 +1,5 @@
 """`read_posts`: ``client, time, text, author, hashtags, mentions, event``, and any further columns."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

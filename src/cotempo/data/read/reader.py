@@ -1,7 +1,5 @@
 """`read_sheets`: the loop that all readers share; `detect_kind`: which reader a source needs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, TypeVar
 

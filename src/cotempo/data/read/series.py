@@ -1,7 +1,5 @@
 """`read_series`: ``client, sequence, time`` and one column per feature."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """`Sheet`: the columns of one file or dataframe, converted on request; what does not convert is noted with its row."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property

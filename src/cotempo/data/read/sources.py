@@ -1,7 +1,5 @@
 """`load`: the sheets of a path, a folder or a dataframe, one sheet per file."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

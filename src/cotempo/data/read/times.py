@@ -1,7 +1,5 @@
 """`to_times`: a column as times; plain numbers stay, timestamps become float64 since 1970-01-01 UTC."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """`windows_of`: the observation window of each sequence, from columns, a second table, or the events themselves."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any

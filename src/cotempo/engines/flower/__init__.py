@@ -16,8 +16,6 @@ came over the wire is ever run.
 ===============  =====================================================================================
 """
 
-from __future__ import annotations
-
 import os
 from importlib.util import find_spec
 

@@ -1,7 +1,5 @@
 """`Daemon`, a background process with a pid file and a log, and the helpers that all our processes share."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

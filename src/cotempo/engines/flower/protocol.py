@@ -1,7 +1,5 @@
 """The wire protocol between coordinator and sites: a message is a `Verb` and bytes by `Part`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Self

@@ -4,8 +4,6 @@ As in the pool, memories stay here and travel with the question, so a checkpoint
 tables are written to a file once, which every Ray actor reads and keeps in memory.
 """
 
-from __future__ import annotations
-
 import logging
 import tempfile
 import threading

@@ -4,8 +4,6 @@ Flower serves sites and operators on one port and authenticates sites only. `Ope
 secret on every other path, so that nobody who can reach the port can start a run or admit a site.
 """
 
-from __future__ import annotations
-
 import hmac
 import sys
 from pathlib import Path

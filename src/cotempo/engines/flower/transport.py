@@ -5,8 +5,6 @@ hops. Large parts travel as Flower arrays, which are cut into chunks and stored 
 uploaded once, and hundreds of megabytes pass.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -4,8 +4,6 @@ Inducing values are whitened: :math:`u = L v` with :math:`K_{zz} = L L^\top`, so
 :math:`f(x) = \psi(x)^\top v` with the basis :math:`\psi(x) = L^{-1} k_z(x)`.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

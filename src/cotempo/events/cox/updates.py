@@ -5,8 +5,6 @@ The intensity is :math:`\lambda(x) = m\,\sigma(\nu + f(x))`, :math:`f = \psi^\to
 Everything takes leading batch dimensions, so that a cohort of clients is one batch.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -5,8 +5,6 @@ exactly zero with a small chance (a dead time). With conjugate segments the evid
 pairs of cells, by one pass forward and one back.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Dead times: stretches without events where there should have been many."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from cotempo.typing import Floats, Indices

@@ -1,7 +1,5 @@
 """A histogram as a Bayesian model: equal bins with a Gamma rate each, their number by the evidence."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

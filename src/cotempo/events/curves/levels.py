@@ -6,8 +6,6 @@ coarse cells. Strength, length and amplitude are the same for all clients: those
 summed over them.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Shapes of a rate over time: smooth curves, levels that jump and histograms, averaged by their evidence."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

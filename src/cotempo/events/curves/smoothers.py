@@ -3,8 +3,6 @@
 Counts and exposures may be sums over sequences and over clients.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -6,8 +6,6 @@ exposure of cell j. Clients send both for each of a few folds, so the server can
 summed over clients: which estimate, and how strongly bursts beyond Poisson's are tempered.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

@@ -10,8 +10,6 @@ Newton costs no more than a Cholesky factor, and the evidence (Laplace's approxi
 compared.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """IntensityGivenHistory: bands, the next event and samples of any intensity given the events before."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 

@@ -3,8 +3,6 @@
 Each has one verb, `rate`: the intensity at times `ahead` of the start of each gap.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from types import SimpleNamespace
 from typing import Any

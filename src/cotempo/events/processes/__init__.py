@@ -1,7 +1,5 @@
 """The simple processes by name."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from cotempo.errors import ParameterError, nearest

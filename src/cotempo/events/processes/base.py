@@ -4,8 +4,6 @@ A process gives four verbs on unrolled records: `statistics` (sums a client send
 their total), `log_rate` (at events) and `mass` (the intensity's integral over cells).
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass

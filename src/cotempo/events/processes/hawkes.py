@@ -1,7 +1,5 @@
 """Hawkes processes, in which events excite further events."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

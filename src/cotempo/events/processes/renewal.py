@@ -1,7 +1,5 @@
 """Renewal processes, in which only the time since the last event matters."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

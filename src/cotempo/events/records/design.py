@@ -1,7 +1,5 @@
 """Features of history: how they are made of a record (`FeatureDesign`), and a client's rows of them (`FeatureRows`)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

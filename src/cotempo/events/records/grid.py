@@ -1,7 +1,5 @@
 """Grid: equal cells of time in which events and exposure are counted, so that cost does not grow with events."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

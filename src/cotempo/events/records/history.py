@@ -1,7 +1,5 @@
 """History: time since the last event and decayed counts, at every event and in cells between events."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -10,8 +10,6 @@ and the server has :math:`\Sigma^{-1} = I + \sum_c S_c`, :math:`\mu = \Sigma \su
 dimension of clients.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

@@ -1,7 +1,5 @@
 """`acyclicity`, ``h(W) = tr exp(W o W) - d``: how far a weighted graph is from having no cycles."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Sequence
 from math import factorial, frexp, sqrt

@@ -12,8 +12,6 @@ References
 Pamfil et al., DYNOTEARS: Structure Learning from Time-Series Data, AISTATS 2020.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.optimize import Bounds, minimize
 

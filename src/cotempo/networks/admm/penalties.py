@@ -1,7 +1,5 @@
 """`Penalties` of the augmented Lagrangians, and the soft threshold that a sparsity penalty leads to."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

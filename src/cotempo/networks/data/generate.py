@@ -1,7 +1,5 @@
 """`make_networks`: random networks and series drawn from them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

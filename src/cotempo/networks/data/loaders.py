@@ -5,8 +5,6 @@ Both are read from ``.npz`` files of plain arrays. `read_dream4` wants ``ts (net
 and ``sim{1,2,3}_net (subjects, nodes, nodes)``. Adjacency is ``[source, target]``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

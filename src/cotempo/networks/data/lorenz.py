@@ -1,7 +1,5 @@
 """`make_lorenz96`: a chaotic ring of variables whose effects are products, the usual test of nonlinear networks."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from cotempo.data import Series, numbered

@@ -1,7 +1,5 @@
 """`draw_network`: Erdos-Renyi graphs with weights, redrawn until the process they describe is stable."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

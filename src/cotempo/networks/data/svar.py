@@ -3,8 +3,6 @@
 x_t' = x_t' W + sum_i x_{t-i}' A_i + u_t'   so   x_t' = (sum_i x_{t-i}' A_i + u_t') (I - W)^-1
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """`plot_networks`: time slices and matrices of a network, found beside true."""
 
-from __future__ import annotations
-
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import Normalize

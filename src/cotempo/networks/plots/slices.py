@@ -1,7 +1,5 @@
 """`plot_slices`: one column of variables per time step, with arrows into the newest."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -10,8 +10,6 @@ which rises in the hidden correlation r and is solved for it. Two binary columns
 fine ones that of the normal scores; the kind of a column need not be given.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

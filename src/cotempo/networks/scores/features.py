@@ -1,7 +1,5 @@
 """`JointRows`: a target and the columns that may explain it, the same at every client, so that moments add up."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

@@ -3,8 +3,6 @@
 Every score is ``(variables, variables)``, ``[source, target]``; its diagonal means nothing.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from cotempo.typing import Floats

@@ -11,8 +11,6 @@ The design was devised on DREAM4, its gold standard in view, and is frozen since
 its figures on DREAM4 are no promise for other data.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

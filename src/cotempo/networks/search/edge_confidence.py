@@ -4,8 +4,6 @@ Of n Gaussian rows with the covariance found, the Gram is ``Wishart(n, K / n)``.
 itself, so that confidence costs no further message.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import NamedTuple
 

@@ -8,8 +8,6 @@ References
 C. Meek. "Causal inference and causal explanation with background knowledge". UAI 1995.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

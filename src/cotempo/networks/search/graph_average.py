@@ -4,8 +4,6 @@ An edge is kept when most of the probability lies on graphs that have it. Of all
 edges away from the truth, a reversed edge counting as two.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from cotempo.networks.search.evidence import Evidence, Parents

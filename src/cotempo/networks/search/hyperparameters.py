@@ -1,7 +1,5 @@
 """`refit`: the hyperparameters of the evidence that make one graph most likely, empirical Bayes."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

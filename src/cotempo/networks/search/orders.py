@@ -13,8 +13,6 @@
 Whether noise variances are equal, which identifies directions, is no option: their spread is learned with the graph.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -4,8 +4,6 @@ Neighbouring orders ask for the same variable with nearly the same predecessors,
 predecessors and the steps from a set of parents are cached.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """`learn_personal`: a client's own network, with rows borrowed from the others."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from cotempo.networks.moments import Gram, log_densities, varying

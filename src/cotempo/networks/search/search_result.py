@@ -1,7 +1,5 @@
 """`SearchResult` of a search over orders: weights, noise variances and the edges without a direction."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -4,8 +4,6 @@ Moving v past one neighbour w changes only two sets of predecessors, v's and w's
 a parent or gains a candidate that would improve it, so walking v through all positions costs a handful of fits.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

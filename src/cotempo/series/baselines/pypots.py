@@ -5,8 +5,6 @@ References
 Du et al., "SAITS: self-attention-based imputation for time series", Expert Systems with Applications 2023.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any

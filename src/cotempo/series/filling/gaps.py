@@ -1,7 +1,5 @@
 """Kinds of gaps: by how far the next measurements are, and by whether other features were measured in the row."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

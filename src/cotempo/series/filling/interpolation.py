@@ -1,7 +1,5 @@
 """Linear interpolation and last observation carried forward: the baselines of every imputer."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

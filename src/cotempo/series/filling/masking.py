@@ -1,7 +1,5 @@
 """Masks for training: cells to hide, so that an imputer learns from the kinds of gaps it will meet."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

@@ -1,7 +1,5 @@
 """Residual noise added to fillings, because a conditional mean is smoother than what it stands for."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,7 +1,5 @@
 """The correlational score: whether features of generated windows go together as those of real ones do."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from cotempo.typing import Floats

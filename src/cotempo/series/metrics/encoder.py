@@ -5,8 +5,6 @@ References
 Yue et al., "TS2Vec: towards universal representation of time series", AAAI 2022.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import sqrt
 

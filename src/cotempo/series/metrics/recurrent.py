@@ -1,7 +1,5 @@
 """Discriminative and predictive scores, both by a two-layer recurrent network, for many clients at once."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import sqrt
 

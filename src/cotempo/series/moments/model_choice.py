@@ -1,7 +1,5 @@
 """Choice of the prior of window moments by errors on hidden measurements, and calibration on the same."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from zlib import crc32
 

@@ -1,7 +1,5 @@
 """MomentsStage: filling by the Gaussian process of an owner's window moments."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

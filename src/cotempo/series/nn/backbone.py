@@ -1,7 +1,5 @@
 """Backbone: the denoising transformer of Diffusion-TS, whose output is a trend, a season and a residual."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

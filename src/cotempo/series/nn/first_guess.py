@@ -1,7 +1,5 @@
 """First guesses of missing cells in windows: linear interpolation, then the factor models of `FactorModels`."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Imputer: a residual transformer that corrects a first guess, cell by cell."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

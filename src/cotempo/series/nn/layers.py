@@ -1,7 +1,5 @@
 """Layers of many networks at once: every weight has a leading axis, one entry per network."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 

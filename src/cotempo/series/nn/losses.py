@@ -1,7 +1,5 @@
 """Losses that networks are trained with: of filling hidden cells, of correcting a guess, and of denoising windows."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import torch

@@ -1,7 +1,5 @@
 """NoiseSchedule: the cosine schedule of noise, and the weight of each step in the loss."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """TokenImputer: one imputer for any features, with a token for each feature and row."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from torch import Tensor

@@ -1,7 +1,5 @@
 """`Detection`, which every `detect` of this family returns: the event of each post with a confidence."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

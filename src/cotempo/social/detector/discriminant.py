@@ -1,7 +1,5 @@
 """`whitening` by the covariance of posts inside events, centres of events, and distances."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from cotempo.typing import Array, Floats, Indices

@@ -4,8 +4,6 @@ A linear classifier of few posts hardly learns words that it saw once or twice; 
 either.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Self
 

@@ -1,7 +1,5 @@
 """`CachedEncoder`: vectors of texts kept on disk by the hash of the text, for slow encoders."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Sequence

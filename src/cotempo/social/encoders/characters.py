@@ -4,8 +4,6 @@ Two sums over clients make it. Document frequencies give every n-gram its weight
 gives a basis that all clients share. Neither holds a text, and both can be summed securely.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache

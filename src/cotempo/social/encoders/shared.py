@@ -1,7 +1,5 @@
 """`SharedEncoder`: the encoder that clients make by two sums, in phases that any method can put before its own."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 

@@ -5,8 +5,6 @@ References
 Velickovic et al., Graph attention networks, ICLR 2018.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

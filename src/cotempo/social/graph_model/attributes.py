@@ -1,7 +1,5 @@
 """`extract_attributes`: authors, mentions, hashtags, linked sites and names that posts have in common."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections import Counter

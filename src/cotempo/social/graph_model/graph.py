@@ -1,7 +1,5 @@
 """`join_posts`: the sparse graph of posts that share attributes, with capped hubs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`triplet_loss` over pairs inside a batch, and `event_constraint` (GLECC). Imports torch: import it late."""
 
-from __future__ import annotations
-
 import torch
 
 MOST_PAIRS = 20_000

@@ -1,7 +1,5 @@
 """`Block`: the edges that bring a batch its neighbours, sampled from a CSR graph without a dense matrix."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

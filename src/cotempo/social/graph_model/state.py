@@ -1,7 +1,5 @@
 """`EventState` and `EventMemory`: what the server and a client of a graph learner keep between rounds."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """`Flower`, the engine: clients are sites, and an exchange is one list of messages on Flower's grid."""
 
-from __future__ import annotations
-
 import dataclasses
 import warnings
 from collections.abc import Iterator, Mapping, Sequence

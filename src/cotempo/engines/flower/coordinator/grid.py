@@ -1,7 +1,5 @@
 """`send`: one exchange on Flower's grid, a list of messages out and answers as they arrive."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Mapping
 

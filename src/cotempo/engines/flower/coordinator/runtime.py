@@ -4,8 +4,6 @@ Flower would install the app it was sent and start a process for it. In its isol
 others, and here the running process takes the task. Flower insists on an app, so we send an empty one.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress

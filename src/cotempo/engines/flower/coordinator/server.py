@@ -1,7 +1,5 @@
 """`Server`: the coordinator's server, Flower's SuperLink, run from a provisioned folder."""
 
-from __future__ import annotations
-
 import sys
 import time
 from pathlib import Path

@@ -4,8 +4,6 @@ It checks the site, joins, and watches over two processes: `node`, Flower's Supe
 `worker`, which answers. When one of them dies it restarts both; the server notices the lost answer and asks again.
 """
 
-from __future__ import annotations
-
 import email.utils
 import http.client
 import os

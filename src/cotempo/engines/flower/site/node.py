@@ -5,8 +5,6 @@ messages would spend nearly all their time on that. `main` polls fast while a ru
 seconds while nothing happens.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import threading

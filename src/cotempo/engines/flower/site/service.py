@@ -1,7 +1,5 @@
 """`SiteService`: what a site answers to each verb of the protocol, within its own policy; without Flower."""
 
-from __future__ import annotations
-
 import dataclasses
 import importlib
 import json

@@ -4,8 +4,6 @@ Flower would start a process for each message; in its isolation mode `process` i
 running worker takes the task. What only operators need stays out: a site starts in half the time without it.
 """
 
-from __future__ import annotations
-
 from contextlib import suppress
 from pathlib import Path
 from typing import Any

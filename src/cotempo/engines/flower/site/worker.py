@@ -3,8 +3,6 @@
 It lives as long as the site is joined, so the table, its preprocessing and the methods stay in memory.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from pathlib import Path
