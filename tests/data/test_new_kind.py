@@ -78,13 +78,12 @@ def read_counts(source: Any, *, client: str = "client", unit: str = "s") -> dict
     return found
 
 
-def _read_sheet(sheet: Sheet) -> tuple[dict[str, Counts], bool | None]:
-    if not (sheet.require("time") and sheet.require("count") and sheet.require_rows()):
-        return {}, None
-    times, counts, unit = to_times(sheet, "time"), sheet.numbers("count"), sheet.reading.unit
+def _read_sheet(sheet: Sheet) -> dict[str, Counts]:
+    sheet.require("time", "count")
+    times, counts = to_times(sheet, "time"), sheet.numbers("count")
+    sheet.problems.raise_any()
     rows = {name: np.flatnonzero(sheet.clients.codes == code) for code, name in enumerate(sheet.clients.names)}
-    stamp = unit if times.stamped else ""
-    return {name: Counts(times.values[own], counts[own], stamp) for name, own in rows.items()}, times.stamped
+    return {name: Counts(times.values[own], counts[own], times.unit) for name, own in rows.items()}
 
 
 def make_counts(clients: int = 3, rows: int = 20, *, seed: int = 0) -> tuple[dict[str, Counts], float]:

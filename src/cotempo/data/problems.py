@@ -1,7 +1,9 @@
 """`Problems`: everything wrong with a source, raised as one error."""
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 
 from cotempo.errors import DataError, Problem
 
@@ -9,25 +11,23 @@ LONGEST_NAME = 100
 
 
 class Problems:
-    """A growing list of problems; `raise_any` raises them together.
-
-    Examples
-    --------
-    >>> problems = Problems()
-    >>> problems.add("a table must have at least one row", client="north")
-    >>> problems.found[0].client
-    'north'
-    """
+    """A growing list of problems; `raise_any` raises them together."""
 
     def __init__(self) -> None:
         self.found: list[Problem] = []
 
-    def __len__(self) -> int:
-        return len(self.found)
-
     def add(self, must: str, *, client: str | None = None, column: str | None = None, row: int | None = None) -> None:
         """Note one problem."""
         self.found.append(Problem(must, client, column, row))
+
+    @contextmanager
+    def collect(self, client: str | None = None, prefix: str = "") -> Iterator[None]:
+        """Note the problems of a `DataError` raised inside and go on; those that name no client get this one."""
+        try:
+            yield
+        except DataError as error:
+            for problem in error.problems:
+                self.found.append(replace(problem, must=prefix + problem.must, client=problem.client or client))
 
     def raise_any(self) -> None:
         """Raise one `DataError` with all problems, if there are any."""
@@ -45,13 +45,6 @@ def client_name_error(name: str) -> str | None:
     r"""Return what must hold for a client's name, or None if the name is valid.
 
     Names of clients become names of folders and appear in reports: path separators and control characters are refused.
-
-    Examples
-    --------
-    >>> client_name_error("hospital-3") is None
-    True
-    >>> client_name_error("../secret")
-    "a client's name must not begin with '.', got '../secret'; rename the client"
     """
     rule = None
     if not name.strip():

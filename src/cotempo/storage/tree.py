@@ -127,11 +127,12 @@ def decode(data: bytes, *types: type) -> Any:
     {'x': array([0, 1, 2]), 'name': 'a'}
     """
     with _reading():
+        skeleton = _read_skeleton(data)
         arrays = {
             name: own(np.frombuffer(info["data"], _DTYPES[info["dtype"]]).reshape(info["shape"]))
             for name, info in safetensors.deserialize(data)  # type: ignore[no-untyped-call]
         }
-        return _build(_read_skeleton(data), arrays, _classes(types))
+        return _build(skeleton, arrays, _classes(types))
 
 
 @contextmanager
