@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from cotempo.data.description import ClientDescription
 from cotempo.data.problems import Problems, duplicates
-from cotempo.data.tables import Schema, Table, as_names, numbered, own, pluralize, runs_of
+from cotempo.data.tables import Schema, Table, as_names, numbered, pluralize, runs_of
 from cotempo.errors import DataError
+from cotempo.typing import Floats, Integers
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -39,22 +40,20 @@ class Events(Table):
     """
 
     sequence: NDArray[np.str_]
-    time: NDArray[np.float64]
-    mark: NDArray[np.int64]
+    time: Floats
+    mark: Integers
     marks: tuple[str, ...]
     names: NDArray[np.str_]
-    start: NDArray[np.float64]
-    end: NDArray[np.float64]
+    start: Floats
+    end: Floats
     unit: str = ""
     kind: ClassVar[str] = "events"
     columns_are: ClassVar[str] = "marks"
+    row_fields: ClassVar[tuple[str, ...]] = ("sequence", "time", "mark")
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "marks", as_names(self.marks))
-        for name, dtype in (("sequence", np.str_), ("names", np.str_), ("mark", np.int64)):
-            object.__setattr__(self, name, own(getattr(self, name), dtype))
-        for name in ("time", "start", "end"):
-            object.__setattr__(self, name, own(getattr(self, name), np.float64))
+        self._own(sequence=np.str_, time=np.float64, mark=np.int64, names=np.str_, start=np.float64, end=np.float64)
         _check(self)
 
     @classmethod
@@ -102,7 +101,7 @@ class Events(Table):
         pairs = zip(self.start.tolist(), self.end.tolist(), strict=True)
         return dict(zip(self.names.tolist(), pairs, strict=True))
 
-    def sequences(self) -> Iterator[tuple[str, NDArray[np.float64], NDArray[np.int64], float, float]]:
+    def sequences(self) -> Iterator[tuple[str, Floats, Integers, float, float]]:
         """Yield ``(name, times, mark codes, start, end)`` of each sequence, also of those without events."""
         first = np.searchsorted(self.sequence, self.names, side="left")
         last = np.searchsorted(self.sequence, self.names, side="right")
@@ -126,14 +125,14 @@ class Events(Table):
         """Return whether there are no columns but those of events."""
         return columns <= {"sequence", "time", "mark", "start", "end"}
 
-    def split_by_time(self, shares: NDArray[np.float64]) -> tuple[Self, ...]:
+    def split_by_time(self, shares: Floats) -> tuple[Self, ...]:
         """Cut every window at fractions of its length; an event at a cut belongs to the later part."""
         length = (self.end - self.start)[:, None]
         cuts = np.column_stack([self.start, self.start[:, None] + length * np.cumsum(shares[:-1]), self.end])
         inner = cuts[np.searchsorted(self.names, self.sequence), 1:-1]
         part_of = (self.time[:, None] >= inner).sum(axis=1)
         return tuple(
-            replace(self, **self._rows(part_of == part), start=cuts[:, part], end=cuts[:, part + 1])
+            replace(self, **self._picked(part_of == part), start=cuts[:, part], end=cuts[:, part + 1])
             for part in range(len(shares))
         )
 
@@ -152,7 +151,7 @@ class Events(Table):
         """Return the sequences at these positions, in the order of the table."""
         kept = np.sort(np.asarray(units, dtype=np.intp))
         names, start, end = self.names[kept], self.start[kept], self.end[kept]
-        return replace(self, **self._rows(np.isin(self.sequence, names)), names=names, start=start, end=end)
+        return replace(self, **self._picked(np.isin(self.sequence, names)), names=names, start=start, end=end)
 
     def describe(self, client: str = "client") -> ClientDescription:
         """Return sizes, marks and time, with a warning for quiet sequences, tied events and unused marks."""
@@ -173,9 +172,6 @@ class Events(Table):
         """Return the table as it is, and all times that are not whole numbers."""
         return self, [time for time in self.time.tolist() if not time.is_integer()]
 
-    def _rows(self, chosen: NDArray[np.bool_]) -> dict[str, Any]:
-        return {"sequence": self.sequence[chosen], "time": self.time[chosen], "mark": self.mark[chosen]}
-
     def __repr__(self) -> str:
         marked = f"marks {', '.join(self.marks)}" if self.marks else "unmarked"
         exposed = f"{float((self.end - self.start).sum()):g} {self.unit}".rstrip()
@@ -184,20 +180,14 @@ class Events(Table):
 
 
 def order_marks(marks: set[str]) -> tuple[str, ...]:
-    """Return marks sorted, as numbers if all are whole numbers.
-
-    Examples
-    --------
-    >>> order_marks({"10", "9"}), order_marks({"b", "a"})
-    (('9', '10'), ('a', 'b'))
-    """
+    """Return marks sorted, as numbers if all are whole numbers."""
     whole = all(mark.isascii() and mark.isdigit() for mark in marks)
     return tuple(sorted(marks, key=lambda mark: (int(mark) if whole else 0, mark)))
 
 
 def _codes(
     marks: Sequence[Sequence[object]] | None, mark_names: Sequence[str] | None, sizes: list[int]
-) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+) -> tuple[Integers, tuple[str, ...]]:
     if marks is None:
         return np.zeros(sum(sizes), dtype=np.int64), ()
     if [len(part) for part in marks] != sizes:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from cotempo.data.argument_checks import Seed, as_generator, check_count, check_number
+from cotempo.data.argument_checks import Seed, as_generator, check_counts, check_number
 from cotempo.data.series import Series
 from cotempo.errors import ParameterError
 
@@ -82,8 +82,7 @@ def _draw(shape: tuple[int, int], rate: float, rng: Seed, *, features: int | Non
     """Return a mask of `shape` that repeats a random one of ``(rows, features)``."""
     if len(shape) != 2:
         raise ParameterError(f"shape must be (rows, features), got {shape!r}")
-    check_count("rows", shape[0])
-    check_count("features", shape[1])
+    check_counts(rows=shape[0], features=shape[1])
     check_number("rate", rate, 0, 1)
     found = np.zeros((shape[0], features or shape[1]), dtype=np.bool_)
     found.flat[as_generator(rng).permutation(found.size)[: round(rate * found.size)]] = True

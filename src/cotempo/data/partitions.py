@@ -5,7 +5,7 @@ from typing import Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cotempo.data.argument_checks import Seed, as_generator, check_choice, check_count, check_number
+from cotempo.data.argument_checks import Seed, as_generator, check_choice, check_counts, check_number
 from cotempo.data.tables import Table, client_names
 from cotempo.errors import ParameterError
 
@@ -54,7 +54,7 @@ def partition(
     >>> [len(own.names) for own in partition(events, 2).values()]
     [2, 2]
     """
-    check_count("clients", clients)
+    check_counts(clients=clients)
     check_number("alpha", alpha, 0, open_low=True)
     check_choice("how", how, HOW)
     generator = as_generator(rng)

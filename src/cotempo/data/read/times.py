@@ -64,7 +64,7 @@ def _parse(sheet: Sheet, column: str) -> tuple[pa.ChunkedArray, Indices]:
     except pa.ArrowException:
         tidy = compute.replace_substring_regex(texts, r"\s*(UTC|GMT)$", "Z")
         tidy = compute.replace_substring_regex(tidy, r"\s+([+-]\d\d:?\d\d)$", r"\1")
-        # Arrow reads no text without an offset as a time in UTC: give one to those that have none, and an hour to dates.
+        # Arrow reads a time in UTC only with an offset, and no offset without an hour: add what is missing.
         tidy = compute.replace_substring_regex(tidy, r"^(\d{4}-\d\d-\d\d)$", r"\1T00")
         zoned = compute.match_substring_regex(tidy, ZONE)
         stamps = compute.if_else(zoned, tidy, compute.replace_substring_regex(tidy, "$", "Z"))
