@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cotempo.data.description import ClientDescription
 from cotempo.data.problems import Problems, duplicates
-from cotempo.data.tables import Schema, Table, as_names, numbered, pluralize, runs_of
+from cotempo.data.tables import Schema, Table, numbered, pluralize, runs_of
 from cotempo.errors import DataError
 from cotempo.typing import Floats, Integers
 
@@ -52,7 +52,7 @@ class Events(Table):
     row_fields: ClassVar[tuple[str, ...]] = ("sequence", "time", "mark")
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "marks", as_names(self.marks))
+        object.__setattr__(self, "marks", tuple(map(str, self.marks)))
         self._own(sequence=np.str_, time=np.float64, mark=np.int64, names=np.str_, start=np.float64, end=np.float64)
         _check(self)
 
@@ -82,13 +82,14 @@ class Events(Table):
             The unit of `times`.
         """
         parts = [np.asarray(part, dtype=np.float64) for part in times]
+        sizes = [len(part) for part in parts]
         names = np.array(numbered(len(parts)), dtype=np.str_)
         if windows is None:
             windows = np.array([[part[0], part[-1]] if len(part) else [0.0, 0.0] for part in parts])
         start, end = np.broadcast_to(np.asarray(windows, dtype=np.float64), (len(parts), 2)).T
-        codes, vocabulary = _codes(marks, mark_names, [len(part) for part in parts])
+        codes, vocabulary = _codes(marks, mark_names, sizes)
         joined = np.concatenate([np.zeros(0), *parts])
-        return cls(np.repeat(names, [len(part) for part in parts]), joined, codes, vocabulary, names, start, end, unit)
+        return cls(np.repeat(names, sizes), joined, codes, vocabulary, names, start, end, unit)
 
     @property
     def schema(self) -> Schema:
@@ -193,7 +194,7 @@ def _codes(
     if [len(part) for part in marks] != sizes:
         raise DataError("marks must have one entry for each event, in every sequence")
     flat = [str(mark) for part in marks for mark in part]
-    vocabulary = as_names(mark_names) if mark_names is not None else order_marks(set(flat))
+    vocabulary = tuple(map(str, mark_names)) if mark_names is not None else order_marks(set(flat))
     code = {name: index for index, name in enumerate(vocabulary)}
     unknown = sorted(set(flat) - set(code))
     if unknown:

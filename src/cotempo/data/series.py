@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cotempo.data.description import ClientDescription
 from cotempo.data.problems import Problems, duplicates
-from cotempo.data.tables import Schema, Table, as_names, numbered, part_bounds, pluralize, runs_of
+from cotempo.data.tables import Schema, Table, numbered, part_bounds, pluralize, runs_of
 from cotempo.errors import DataError
 from cotempo.typing import Floats, Indices
 
@@ -52,7 +52,7 @@ class Series(Table):
     row_fields: ClassVar[tuple[str, ...]] = ("sequence", "time", "values")
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "features", as_names(self.features))
+        object.__setattr__(self, "features", tuple(map(str, self.features)))
         self._own(sequence=np.str_, time=np.float64, values=np.float64)
         _check(self)
 
@@ -78,7 +78,10 @@ class Series(Table):
             The unit of `time`.
         """
         several = isinstance(values, list | tuple) and len(values) > 0 and all(np.ndim(part) == 2 for part in values)
-        parts = [np.asarray(part, dtype=np.float64) for part in values] if several else [_matrix(values)]  # type: ignore[union-attr]
+        parts = [np.asarray(part, dtype=np.float64) for part in (values if several else [values])]  # type: ignore[union-attr]
+        if parts[0].ndim != 2:
+            got = f"{parts[0].ndim} dimensions; pass values[:, None] for one feature"
+            raise DataError(f"values must be (rows, features), got {got}")
         if time is None:
             times = [np.arange(len(part), dtype=np.float64) for part in parts]
         else:
@@ -172,15 +175,6 @@ def gaps(time: Floats) -> Indices:
     """Return the positions that follow a gap: a step over 1.5 times the median step."""
     steps = np.diff(time)
     return np.flatnonzero(steps > GAP * np.median(steps)) + 1 if len(steps) else np.zeros(0, dtype=np.intp)
-
-
-def _matrix(values: Any) -> Floats:
-    array = np.asarray(values, dtype=np.float64)
-    if array.ndim != 2:
-        raise DataError(
-            f"values must be (rows, features), got {array.ndim} dimensions; pass values[:, None] for one feature"
-        )
-    return array
 
 
 def _check(series: Series) -> None:

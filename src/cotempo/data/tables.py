@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
@@ -157,7 +157,9 @@ class Table(Framed):
     def _own(self, **dtypes: Any) -> None:
         """Replace fields by contiguous, read-only copies."""
         for name, dtype in dtypes.items():
-            object.__setattr__(self, name, own(getattr(self, name), dtype))
+            array = np.array(getattr(self, name), dtype=dtype, order="C")
+            array.flags.writeable = False
+            object.__setattr__(self, name, array)
 
     def _picked(self, rows: ArrayLike) -> dict[str, Any]:
         """Return the chosen rows of every row-wise field, by name."""
@@ -170,13 +172,7 @@ class Table(Framed):
         return html_table(type(self).__name__, rows, notes=found.warnings)
 
     def to_frame(self, kind: FrameKind = "pandas") -> Any:
-        """Return the table as a tidy dataframe.
-
-        Parameters
-        ----------
-        kind
-            ``"pandas"``, ``"polars"`` or ``"pyarrow"``; the library must be installed.
-        """
+        """Return the table as a tidy dataframe of ``"pandas"``, ``"polars"`` or ``"pyarrow"``, whichever is installed."""
         return make_frame(self.columns(), kind)
 
     def fingerprint(self) -> str:
@@ -203,13 +199,6 @@ def make_frame(columns: Mapping[str, Any], kind: FrameKind = "pandas") -> Any:
     return nw.from_dict(plain, backend=kind).to_native()
 
 
-def own(values: ArrayLike, dtype: Any) -> NDArray[Any]:
-    """Return a contiguous, read-only copy."""
-    array = np.array(values, dtype=dtype, order="C")
-    array.flags.writeable = False
-    return array
-
-
 def runs_of(sequence: NDArray[np.str_]) -> Iterator[tuple[str, slice]]:
     """Yield each name and the slice of its rows; rows of a name must be adjacent."""
     bounds = np.flatnonzero(np.r_[True, sequence[1:] != sequence[:-1], True]) if len(sequence) else ()
@@ -223,13 +212,7 @@ def part_bounds(shares: Floats, count: int) -> Indices:
 
 
 def numbered(count: int) -> list[str]:
-    """Return zero-padded numbers as text, which sort as numbers do.
-
-    Examples
-    --------
-    >>> numbered(11)[1:3]
-    ['01', '02']
-    """
+    """Return zero-padded numbers as text, which sort as numbers do."""
     width = len(str(max(count - 1, 0)))
     return [f"{number:0{width}d}" for number in range(count)]
 
@@ -242,11 +225,6 @@ def client_names(count: int) -> list[str]:
 def pluralize(number: int, word: str) -> str:
     """Return a number with its noun in the right form: 1 row, 2,000 rows."""
     return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
-
-
-def as_names(names: Sequence[object]) -> tuple[str, ...]:
-    """Return names as a tuple of text."""
-    return tuple(str(name) for name in names)
 
 
 def _pick(values: Any, rows: Indices) -> Any:

@@ -26,38 +26,23 @@ def too_large(path: Path, limit: int) -> DataError:
     return DataError(f"{quote(path.name)} must not expand beyond {limit:,} bytes; split it, or raise limit=")
 
 
-class CappedStream(io.RawIOBase):
-    """A CSV's decompressed bytes, of which no more than `limit` may come.
-
-    A few kilobytes of gzip can expand to gigabytes, so that bytes are counted while they are decompressed.
-    """
+class CappedGzip(gzip.GzipFile):
+    """A gzip file that expands to `limit` bytes at most: a few kilobytes can hold gigabytes."""
 
     def __init__(self, path: Path, limit: int) -> None:
-        zipped = path.name.lower().endswith(".gz")
-        self._stream: BinaryIO | gzip.GzipFile = gzip.GzipFile(path, "rb") if zipped else path.open("rb")
-        self._path, self._limit, self._count = path, limit, 0
+        super().__init__(path, "rb")
+        self._path, self._limit = path, limit
 
-    def readable(self) -> bool:
-        """Return True: this stream is for reading."""
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        """Fill a buffer, counting."""
-        part = self._stream.read(min(len(buffer), BLOCK))
-        self._count += len(part)
-        if self._count > self._limit:
+    def read(self, size: int | None = -1) -> bytes:
+        """Read, counting what comes out."""
+        part = super().read(size)
+        if self.tell() > self._limit:
             raise too_large(self._path, self._limit)
-        buffer[: len(part)] = part
-        return len(part)
-
-    def close(self) -> None:
-        """Close the stream underneath, too."""
-        self._stream.close()
-        super().close()
+        return part
 
 
-def _open(path: Path, limit: int) -> BinaryIO:
-    return io.BufferedReader(CappedStream(path, limit), BLOCK)
+def _open(path: Path, limit: int) -> BinaryIO | CappedGzip:
+    return CappedGzip(path, limit) if path.name.lower().endswith(".gz") else path.open("rb")
 
 
 def read_header(path: Path, limit: int) -> list[str]:
@@ -90,7 +75,7 @@ def read_csv(path: Path, limit: int) -> pa.Table:
         raise DataError(_reason(path, error)) from error
 
 
-def _parse(stream: BinaryIO, names: list[str], handler: object = None) -> pa.Table:
+def _parse(stream: BinaryIO | CappedGzip, names: list[str], handler: object = None) -> pa.Table:
     # Rows are numbered by one thread only; Latin-1 reads any bytes, so that ragged rows are found whatever they hold.
     encoding = "utf-8" if handler is None else "latin-1"
     return arrow_csv.read_csv(

@@ -93,7 +93,7 @@ class Sheet:
     def clients(self) -> Keys:
         """The client of each row; invalid names are noted."""
         column = self.reading.client
-        keys = self.keys(column) if column in self.columns else Keys((self.client,), np.zeros(self.rows, np.intp))
+        keys = self.keys(column, self.client)
         for code, name in enumerate(keys.names):
             if self.one_client and name != self.client:
                 wrong: str | None = f"every row of this file must belong to client {self.client!r}, got {quote(name)}"
@@ -106,10 +106,10 @@ class Sheet:
                 self.note(wrong, column, row)
         return keys
 
-    def keys(self, column: str) -> Keys:
-        """Return a column of names as keys; every row must have one. Without the column all rows are named ``0``."""
+    def keys(self, column: str, default: str = "0") -> Keys:
+        """Return a column of names as keys; every row must have one. Without the column all have the default."""
         if column not in self.columns:
-            return Keys(("0",), np.zeros(self.rows, dtype=np.intp))
+            return Keys((default,), np.zeros(self.rows, dtype=np.intp))
         encoded = self.text(column).combine_chunks().dictionary_encode()
         names = [str(name) for name in encoded.dictionary.to_pylist()]
         found = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.intp)
