@@ -49,18 +49,9 @@ class ClientDescription:
 
 @dataclass(frozen=True)
 class Description(Framed):
-    """What all clients hold together.
+    """What all clients hold together; kind, columns and unit are those of the first.
 
-    Attributes
-    ----------
-    kind, columns, unit
-        As in `Schema`, of the first client.
-    rows
-        Rows of all clients.
-    clients
-        One entry per client.
-    warnings
-        What is allowed but worth a look, clients that disagree first.
+    Warnings name what is allowed but worth a look, clients that disagree first.
     """
 
     kind: str

@@ -1,7 +1,5 @@
 """`Events`: times and marks of events, and the windows in which they were observed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
@@ -64,7 +62,7 @@ class Events(Table):
         marks: Sequence[Sequence[object]] | None = None,
         mark_names: Sequence[str] | None = None,
         unit: str = "",
-    ) -> Events:
+    ) -> Self:
         """Build a table from a list of sorted arrays of times, one per sequence.
 
         Parameters

@@ -11,7 +11,7 @@ from cotempo.typing import Bools, Floats
 
 
 def mask_cells(shape: tuple[int, int], rate: float, rng: Seed) -> Bools:
-    """Return a mask that hides single cells.
+    """Return a mask that hides single cells: ``(rows, features)``, True where a cell is hidden.
 
     Parameters
     ----------
@@ -21,11 +21,6 @@ def mask_cells(shape: tuple[int, int], rate: float, rng: Seed) -> Bools:
         Share of the cells to hide; the nearest whole number of them is hidden.
     rng
         A random generator or a seed.
-
-    Returns
-    -------
-    array of bool
-        True where a cell is hidden, ``(rows, features)``.
 
     Examples
     --------

@@ -1,6 +1,7 @@
 """`Problems`: everything wrong with a source, raised as one error."""
 
 import unicodedata
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -46,20 +47,17 @@ def client_name_error(name: str) -> str | None:
 
     Names of clients become names of folders and appear in reports: path separators and control characters are refused.
     """
-    rule = None
-    if not name.strip():
-        rule = "must not be empty"
-    elif len(name) > LONGEST_NAME:
-        rule = f"must have at most {LONGEST_NAME} characters"
-    elif name.startswith("."):
-        rule = "must not begin with '.'"
-    elif "/" in name or "\\" in name:
-        rule = "must not hold '/' or '\\'"
-    elif any(unicodedata.category(letter) in {"Cc", "Cf", "Cs", "Zl", "Zp"} for letter in name):
-        rule = "must not hold control characters"
-    return None if rule is None else f"a client's name {rule}, got {quote(name)}; rename the client"
+    rules = {
+        "must not be empty": name.strip(),
+        f"must have at most {LONGEST_NAME} characters": len(name) <= LONGEST_NAME,
+        "must not begin with '.'": not name.startswith("."),
+        "must not hold '/' or '\\'": not {"/", "\\"} & set(name),
+        "must not hold control characters": not {"Cc", "Cf", "Cs", "Zl", "Zp"} & set(map(unicodedata.category, name)),
+    }
+    broken = [rule for rule, holds in rules.items() if not holds]
+    return f"a client's name {broken[0]}, got {quote(name)}; rename the client" if broken else None
 
 
 def duplicates(names: Sequence[str]) -> list[str]:
     """Return the names that occur more than once, in order of appearance."""
-    return [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    return [name for name, count in Counter(names).items() if count > 1]

@@ -1,7 +1,5 @@
 """`Series`: values of several features over time, with missing cells."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
@@ -63,7 +61,7 @@ class Series(Table):
         time: ArrayLike | Sequence[ArrayLike] | None = None,
         features: Sequence[str] | None = None,
         unit: str = "",
-    ) -> Series:
+    ) -> Self:
         """Build a table from one ``(rows, features)`` array, or from a list of them: several sequences.
 
         Parameters
@@ -181,10 +179,8 @@ def _check(series: Series) -> None:
     problems = Problems()
     rows, features = len(series.time), len(series.features)
     if series.values.shape != (rows, features) or series.sequence.shape != (rows,):
-        raise DataError(
-            f"values must be (rows, features) = ({rows}, {features}) and sequence ({rows},), "
-            f"got {series.values.shape} and {series.sequence.shape}"
-        )
+        got = f"{series.values.shape} and {series.sequence.shape}"
+        raise DataError(f"values must be (rows, features) = ({rows}, {features}) and sequence ({rows},), got {got}")
     for name in duplicates(series.features):
         problems.add("feature names must differ; rename one of them", column=name)
     if features == 0:
@@ -194,7 +190,7 @@ def _check(series: Series) -> None:
     if np.isinf(series.values).any():
         problems.add("values must be finite, or NaN where they are missing")
     names = [name for name, _ in runs_of(series.sequence)]
-    if len(set(names)) != len(names) or names != sorted(names):
+    if names != sorted(set(names)):
         problems.add("rows must be sorted by the name of their sequence", column="sequence")
     for name, part in runs_of(series.sequence):
         if (np.diff(series.time[part]) <= 0).any():

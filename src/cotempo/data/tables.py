@@ -172,7 +172,7 @@ class Table(Framed):
         return html_table(type(self).__name__, rows, notes=found.warnings)
 
     def to_frame(self, kind: FrameKind = "pandas") -> Any:
-        """Return the table as a tidy dataframe of ``"pandas"``, ``"polars"`` or ``"pyarrow"``, whichever is installed."""
+        """Return the table as a tidy dataframe: ``"pandas"``, ``"polars"`` or ``"pyarrow"``, if it is installed."""
         return make_frame(self.columns(), kind)
 
     def fingerprint(self) -> str:

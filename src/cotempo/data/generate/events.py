@@ -75,6 +75,8 @@ def make_events(
 ) -> tuple[dict[str, Events], EventsTruth]:
     """Generate events with a known intensity; clients share its shape and have their own rates.
 
+    Returns the table of each client, and the truth.
+
     Parameters
     ----------
     clients, sequences
@@ -91,10 +93,6 @@ def make_events(
         The expected number of events that one event triggers.
     seed
         Equal seeds give equal events.
-
-    Returns
-    -------
-    dict of Events, EventsTruth
 
     Examples
     --------

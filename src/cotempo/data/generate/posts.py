@@ -37,23 +37,11 @@ def word(language: str, concept: int) -> str:
 
 @dataclass(frozen=True)
 class LatentEvent:
-    """An event behind the posts: who posts about it, when it begins, and its words.
+    """An event behind the posts; its tag, a name and an account in the texts are spelt the same in all languages."""
 
-    Attributes
-    ----------
-    clients
-        Names of the clients that post about it; more than one when it is shared.
-    onset
-        When it begins, in days; the rate of posts about it decays exponentially.
-    concepts
-        Its topics; each language has its own word for a concept.
-    hashtag, entity, account
-        Spelt the same in all languages: its tag, a name in the texts, an account that is mentioned.
-    """
-
-    clients: tuple[str, ...]
-    onset: float
-    concepts: tuple[int, ...]
+    clients: tuple[str, ...]  # that post about it; more than one when it is shared
+    onset: float  # in days; the rate of posts about it decays exponentially
+    concepts: tuple[int, ...]  # each language has its own word for a concept
     hashtag: str
     entity: str
     account: str

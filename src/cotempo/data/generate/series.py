@@ -84,7 +84,8 @@ def make_series(
 ) -> tuple[dict[str, Series], SeriesTruth]:
     """Generate series at times 0, 1, 2, ... with a known distribution.
 
-    A few latent autoregressive factors load on all features, which are therefore correlated.
+    A few latent autoregressive factors load on all features, which are therefore correlated. Returns the table of each
+    client, and the truth.
 
     Parameters
     ----------
@@ -98,10 +99,6 @@ def make_series(
         Share of cells to hide.
     seed
         Equal seeds give equal series.
-
-    Returns
-    -------
-    dict of Series, SeriesTruth
 
     Examples
     --------
@@ -129,10 +126,8 @@ GENERATORS["series"] = make_series
 
 def _draw(truth: SeriesTruth, length: int, rng: np.random.Generator) -> Floats:
     features, factors = truth.loadings.shape
-    shocks = rng.standard_normal((length, factors))
-    shocks[1:] *= np.sqrt(1 - truth.persistence**2)  # the first row is drawn from the stationary distribution
-    state = np.zeros_like(shocks)
-    state[0] = shocks[0]
+    state = rng.standard_normal((length, factors))
+    state[1:] *= np.sqrt(1 - truth.persistence**2)  # the first row is drawn from the stationary distribution
     for row in range(1, length):
-        state[row] = truth.persistence * state[row - 1] + shocks[row]
+        state[row] += truth.persistence * state[row - 1]
     return np.asarray(state @ truth.loadings.T + truth.noise * rng.standard_normal((length, features)))

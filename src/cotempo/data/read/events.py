@@ -79,7 +79,7 @@ def read_events(
     table = None if windows is None else read_windows(windows, reading)
     found = read_sheets(source, reading, lambda sheet: _read_sheet(sheet, table))
     if table is not None:
-        found = {name: table.silent(name) for name in table.bounds if name} | found
+        found |= {name: table.silent(name) for name in table.bounds if name and name not in found}
     vocabulary = _vocabulary(found, marks, reading.problems)
     reading.problems.raise_any()
     return {name: _recode(found[name], vocabulary) for name in sorted(found)}
@@ -144,8 +144,7 @@ def _read_sheet(sheet: Sheet, table: WindowTable | None) -> dict[str, Events]:
         return {sheet.client: table.silent(sheet.client)} if table.of(sheet.client) else {}
     sheet.require("time")
     grouped = group_rows(sheet)
-    unmarked = Keys((), np.zeros(sheet.rows, dtype=np.intp))
-    marks = sheet.keys("mark") if "mark" in sheet.columns else unmarked
+    marks = sheet.keys("mark") if "mark" in sheet.columns else Keys((), np.zeros(sheet.rows, dtype=np.intp))
     if table is not None and table.unit != grouped.times.unit:
         sheet.note("windows table: start and end must be numbers or timestamps as the times of the events are")
     sheet.problems.raise_any()
@@ -169,26 +168,26 @@ def _build(sequence: ArrayLike, time: ArrayLike, marks: Keys, windows: Mapping[s
 
 def _windows(grouped: Grouped, table: WindowTable | None) -> Floats:
     """Return start and end of each group, ``(groups, 2)``; note what is wrong with them."""
-    problems, time = grouped.sheet.problems, grouped.sorted_times
-    in_columns = bool({"start", "end"} & set(grouped.sheet.columns))
+    sheet, time = grouped.sheet, grouped.times.values
+    in_columns = bool({"start", "end"} & set(sheet.columns))
     if in_columns:
         bounds = _from_columns(grouped)
     else:
-        bounds = np.column_stack([time[grouped.first], time[np.append(grouped.first[1:], len(time)) - 1]])
+        last = np.append(grouped.first[1:], len(time)) - 1
+        bounds = time[grouped.order[np.column_stack([grouped.first, last])]]
     if table is not None:
         bounds = _from_table(grouped, table, bounds if in_columns else None)
     for group in np.flatnonzero(bounds[:, 1] <= bounds[:, 0]).tolist():
         client, sequence = grouped.owner(group)
         if in_columns or table is not None:
-            problems.add(_late_end(sequence, bounds[group]), client=client, column="end")
+            sheet.problems.add(_late_end(sequence, bounds[group]), client=client, column="end")
         else:
             must = f"sequence {sequence!r} must have a window, as all its events are at one time; give start and end"
-            problems.add(must, client=client, column="time")
+            sheet.problems.add(must, client=client, column="time")
     limits = bounds[grouped.group]
     outside = np.flatnonzero((time < limits[:, 0]) | (time > limits[:, 1]))
-    by_row = dict(zip(grouped.order[outside].tolist(), limits[outside].tolist(), strict=True))
     must = "must lie in its window {}, got {:.17g}"
-    grouped.note(outside, lambda row: must.format(by_row[row], grouped.times.values[row]), "time")
+    sheet.note_rows(outside, lambda row: must.format(limits[row].tolist(), time[row]), "time")
     return bounds
 
 
@@ -200,10 +199,9 @@ def _from_columns(grouped: Grouped) -> Floats:
             if bound.unit != grouped.times.unit:
                 sheet.note("must be numbers where time is numbers, timestamps where time is timestamps", name)
                 continue
-            values = bound.values[grouped.order]
-            found[:, index] = values[grouped.first]
-            changed = np.flatnonzero((values != found[grouped.group, index]) & np.isfinite(values))
-            grouped.note(changed, "must be the same in all rows of a sequence", name)
+            found[:, index] = bound.values[grouped.order[grouped.first]]
+            changed = (bound.values != found[grouped.group, index]) & np.isfinite(bound.values)
+            sheet.note_rows(np.flatnonzero(changed), "must be the same in all rows of a sequence", name)
     sheet.require("start", "end")
     return found
 
@@ -231,9 +229,8 @@ def _late_end(sequence: str, bounds: Sequence[float]) -> str:
 
 def _vocabulary(found: Mapping[str, Events], marks: Sequence[str] | None, problems: Problems) -> tuple[str, ...]:
     """Return all marks, the same for every client; note clients that have none where others do."""
-    used = {
-        name: {table.marks[code] for code in set(table.mark.tolist())} for name, table in found.items() if table.marks
-    }
+    marked = {name: table for name, table in found.items() if table.marks}
+    used = {name: {table.marks[code] for code in np.unique(table.mark)} for name, table in marked.items()}
     for name, table in found.items():
         if (used or marks is not None) and not table.marks and table.rows:
             problems.add("must be there, as other clients have it, or marks= is given", client=name, column="mark")
@@ -249,5 +246,6 @@ def _recode(table: Events, vocabulary: tuple[str, ...]) -> Events:
     """Return the table with the marks of all clients."""
     if table.marks == vocabulary:
         return table
-    codes = np.array([vocabulary.index(mark) for mark in table.marks], dtype=np.int64)
+    code = {mark: code for code, mark in enumerate(vocabulary)}
+    codes = np.array([code[mark] for mark in table.marks], dtype=np.int64)
     return replace(table, marks=vocabulary, mark=codes[table.mark])

@@ -22,7 +22,7 @@ def read_posts(source: Any, *, client: str = "client", unit: str = "s", limit: i
     ----------
     source, client, unit, limit
         As in `read_events`: a file, a folder with one file per client or a dataframe; the column that holds the
-        client; the unit of timestamps; the most bytes one file may expand to.
+        client; the unit of timestamps; the most bytes one file may expand to. Errors are as there.
 
     Returns
     -------
@@ -30,11 +30,6 @@ def read_posts(source: Any, *, client: str = "client", unit: str = "s", limit: i
         Sorted by time, posts without one last, equal times as in the source. ``hashtags`` and ``mentions`` may be
         space-separated text or lists; their leading ``#`` and ``@`` are dropped. A post without ``event`` is
         unlabelled. Columns with other names are kept in ``extra``.
-
-    Raises
-    ------
-    DataError
-        With all problems at once; rows are numbered as in `read_events`.
 
     Examples
     --------

@@ -13,7 +13,7 @@ from cotempo.data.read.sources import column_names, load, split_source
 from cotempo.data.read.times import Times, to_times
 from cotempo.data.tables import KINDS
 from cotempo.errors import DataError
-from cotempo.typing import Floats, Indices
+from cotempo.typing import Indices
 
 Part = TypeVar("Part")
 
@@ -54,12 +54,7 @@ class Grouped:
     times: Times
     order: Indices  # positions of rows in the sheet, sorted by client, sequence and time, (rows,)
     first: Indices  # where each group begins in `order`, (groups,)
-    group: Indices  # the group of each sorted row, (rows,)
-
-    @property
-    def sorted_times(self) -> Floats:
-        """Times in sorted order, ``(rows,)``."""
-        return self.times.values[self.order]
+    group: Indices  # the group of each row of the sheet, (rows,)
 
     @property
     def sequence(self) -> NDArray[np.str_]:
@@ -80,10 +75,6 @@ class Grouped:
         for code, name in enumerate(clients.names):
             yield name, self.order[bounds[code] : bounds[code + 1]], range(groups[code], groups[code + 1])
 
-    def note(self, positions: Indices, must: str | Callable[[int], str], column: str) -> None:
-        """Note a problem at sorted rows; `must` is given the position of the row in the sheet."""
-        self.sheet.note_rows(np.sort(self.order[positions]), must, column)
-
 
 def group_rows(sheet: Sheet) -> Grouped:
     """Sort the rows of a sheet by client, sequence and time."""
@@ -92,7 +83,9 @@ def group_rows(sheet: Sheet) -> Grouped:
     owner, name = clients.codes[order], sequences.codes[order]
     begins = np.ones(len(order), dtype=bool)
     begins[1:] = (owner[1:] != owner[:-1]) | (name[1:] != name[:-1])
-    return Grouped(sheet, sequences, times, order, np.flatnonzero(begins), np.cumsum(begins) - 1)
+    group = np.empty(len(order), dtype=np.intp)
+    group[order] = np.cumsum(begins) - 1
+    return Grouped(sheet, sequences, times, order, np.flatnonzero(begins), group)
 
 
 def detect_kind(source: Any) -> str:

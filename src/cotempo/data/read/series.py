@@ -20,18 +20,13 @@ def read_series(source: Any, *, client: str = "client", unit: str = "s", limit: 
     ----------
     source, client, unit, limit
         As in `read_events`: a file, a folder with one file per client or a dataframe; the column that holds the
-        client; the unit of timestamps; the most bytes one file may expand to.
+        client; the unit of timestamps; the most bytes one file may expand to. Errors are as there.
 
     Returns
     -------
     dict of Series
         Every column besides `client`, ``sequence`` and ``time`` is a feature. Rows are sorted by sequence and time;
         without a column ``sequence`` a client has one sequence, ``0``.
-
-    Raises
-    ------
-    DataError
-        With all problems at once; rows are numbered as in `read_events`.
 
     Examples
     --------
@@ -76,10 +71,11 @@ def _reorder(table: Series, features: tuple[str, ...]) -> Series:
 
 
 def _refuse_repeated_times(grouped: Grouped) -> None:
-    repeated = np.flatnonzero((np.diff(grouped.group) == 0) & (np.diff(grouped.sorted_times) == 0)) + 1
-    twin = dict(zip(grouped.order[repeated].tolist(), grouped.order[repeated - 1].tolist(), strict=True))
+    order, sheet = grouped.order, grouped.sheet
+    repeated = (np.diff(grouped.group[order]) == 0) & (np.diff(grouped.times.values[order]) == 0)
+    twin = dict(zip(order[1:][repeated].tolist(), order[:-1][repeated].tolist(), strict=True))
     must = "must differ inside a sequence, got the time of row {} again"
-    grouped.note(repeated, lambda row: must.format(twin[row] + grouped.sheet.first_row), "time")
+    sheet.note_rows(np.array(sorted(twin), np.intp), lambda row: must.format(twin[row] + sheet.first_row), "time")
 
 
 def _refuse_empty_features(found: Mapping[str, Series], problems: Problems) -> None:

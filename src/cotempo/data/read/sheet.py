@@ -41,11 +41,6 @@ class Keys:
     names: tuple[str, ...]
     codes: Indices
 
-    def name(self, row: int) -> str | None:
-        """Return the name of a row, None where it is missing."""
-        code = int(self.codes[row])
-        return self.names[code] if code >= 0 else None
-
 
 @dataclass(frozen=True)
 class Sheet:
@@ -72,7 +67,8 @@ class Sheet:
         # A rule can be broken in millions of rows: list the first and count the rest, to bound the memory.
         for row in rows[:MOST_ROWS_PER_RULE].tolist():
             # The column of clients itself cannot name the client.
-            client = self.clients.name(row) if column != self.reading.client else None
+            code = self.clients.codes[row] if column != self.reading.client else -1
+            client = self.clients.names[code] if code >= 0 else None
             text = must if isinstance(must, str) else must(row)
             self.problems.add(text, client=client, column=column, row=row + self.first_row)
         if len(rows) > MOST_ROWS_PER_RULE:
@@ -95,13 +91,11 @@ class Sheet:
         column = self.reading.client
         keys = self.keys(column, self.client)
         for code, name in enumerate(keys.names):
+            wrong = client_name_error(name)
             if self.one_client and name != self.client:
-                wrong: str | None = f"every row of this file must belong to client {self.client!r}, got {quote(name)}"
-            else:
-                wrong = client_name_error(name)
+                wrong = f"every row of this file must belong to client {self.client!r}, got {quote(name)}"
             if wrong:
-                rows = np.flatnonzero(keys.codes == code)[:1]
-                row = int(rows[0]) + self.first_row if len(rows) and column in self.columns else None
+                row = int(np.argmax(keys.codes == code)) + self.first_row if column in self.columns else None
                 # The text holds the name escaped: raw, it could write on a terminal.
                 self.note(wrong, column, row)
         return keys
