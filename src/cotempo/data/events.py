@@ -97,8 +97,7 @@ class Events(Table):
     @property
     def windows(self) -> dict[str, tuple[float, float]]:
         """``(start, end)`` of each sequence, by name."""
-        pairs = zip(self.start.tolist(), self.end.tolist(), strict=True)
-        return dict(zip(self.names.tolist(), pairs, strict=True))
+        return {name: (start, end) for name, _, _, start, end in self.sequences()}
 
     def sequences(self) -> Iterator[tuple[str, Floats, Integers, float, float]]:
         """Yield ``(name, times, mark codes, start, end)`` of each sequence, also of those without events."""
@@ -143,8 +142,8 @@ class Events(Table):
         """Return the most frequent mark of each sequence, empty text for one without events; None if unmarked."""
         if not self.marks:
             return None
-        codes = [np.bincount(mark, minlength=1).argmax() if len(mark) else -1 for _, _, mark, _, _ in self.sequences()]
-        return np.array(["" if code < 0 else self.marks[code] for code in codes], dtype=np.str_)
+        marks = [mark for _, _, mark, _, _ in self.sequences()]
+        return np.array([self.marks[np.bincount(mark).argmax()] if len(mark) else "" for mark in marks], dtype=np.str_)
 
     def take(self, units: ArrayLike) -> Self:
         """Return the sequences at these positions, in the order of the table."""
@@ -220,8 +219,8 @@ def _check(events: Events) -> None:
         problems.add("rows must be sorted by their sequence, and every sequence must have a window", column="sequence")
     for name, start, end in zip(events.names.tolist(), events.start.tolist(), events.end.tolist(), strict=True):
         if not (np.isfinite(start) and np.isfinite(end) and start < end):
-            must = f"the window of sequence {name!r} must end after its start, got [{start:g}, {end:g}]; pass windows="
-            problems.add(must)
+            window = f"the window of sequence {name!r} must end after its start"
+            problems.add(f"{window}, got [{start:g}, {end:g}]; pass windows=", column="end")
     problems.raise_any()
     for name, times, _, start, end in events.sequences():
         if len(times) and (times[0] < start or times[-1] > end):
