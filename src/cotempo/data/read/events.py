@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -77,10 +77,11 @@ def read_events(
     """
     reading = Reading(client, unit, limit)
     table = None if windows is None else read_windows(windows, reading)
-    found = read_sheets(source, reading, lambda sheet: _read_sheet(sheet, table))
+    used: dict[str, set[str]] = {}
+    found = read_sheets(source, reading, lambda sheet: _read_sheet(sheet, table, used))
     if table is not None:
         found |= {name: table.silent(name) for name in table.bounds if name and name not in found}
-    vocabulary = _vocabulary(found, marks, reading.problems)
+    vocabulary = _vocabulary(used, marks, reading.problems)
     reading.problems.raise_any()
     return {name: _recode(found[name], vocabulary) for name in sorted(found)}
 
@@ -134,7 +135,8 @@ def _read_window_sheet(sheet: Sheet) -> dict[str, dict[str, Bounds]]:
     return found
 
 
-def _read_sheet(sheet: Sheet, table: WindowTable | None) -> dict[str, Events]:
+def _read_sheet(sheet: Sheet, table: WindowTable | None, used: dict[str, set[str]]) -> dict[str, Events]:
+    """Return the events of each client; note in `used` the marks of each, also if its windows are wrong."""
     known = (sheet.reading.client, *KNOWN)
     for name in sheet.columns:
         if name not in known:
@@ -148,6 +150,8 @@ def _read_sheet(sheet: Sheet, table: WindowTable | None) -> dict[str, Events]:
     if table is not None and table.unit != grouped.times.unit:
         sheet.note("windows table: start and end must be numbers or timestamps as the times of the events are")
     sheet.problems.raise_any()
+    for name, rows, _ in grouped.by_client():
+        used[name] = {marks.names[code] for code in np.unique(marks.codes[rows])} if marks.names else set()
     bounds = _windows(grouped, table)
     sheet.problems.raise_any()
     sequence, times = grouped.sequence, grouped.times
@@ -227,19 +231,15 @@ def _late_end(sequence: str, bounds: Sequence[float]) -> str:
     return f"the window of sequence {sequence!r} must end after its start, got [{bounds[0]:g}, {bounds[1]:g}]"
 
 
-def _vocabulary(found: Mapping[str, Events], marks: Sequence[str] | None, problems: Problems) -> tuple[str, ...]:
+def _vocabulary(used: Mapping[str, Set[str]], marks: Sequence[str] | None, problems: Problems) -> tuple[str, ...]:
     """Return all marks, the same for every client; note clients that have none where others do."""
-    marked = {name: table for name, table in found.items() if table.marks}
-    used = {name: {table.marks[code] for code in np.unique(table.mark)} for name, table in marked.items()}
-    for name, table in found.items():
-        if (used or marks is not None) and not table.marks and table.rows:
-            problems.add("must be there, as other clients have it, or marks= is given", client=name, column="mark")
-    if marks is None:
-        return order_marks(set().union(*used.values()))
+    known = order_marks(set().union(*used.values())) if marks is None else tuple(str(mark) for mark in marks)
     for name, own in used.items():
-        for mark in sorted(own - set(marks)):
-            problems.add(f"must be one of marks=, got {quote(mark)}{nearest(mark, marks)}", client=name, column="mark")
-    return tuple(str(mark) for mark in marks)
+        if known and not own:
+            problems.add("must be there, as other clients have it, or marks= is given", client=name, column="mark")
+        for mark in sorted(own - set(known)):
+            problems.add(f"must be one of marks=, got {quote(mark)}{nearest(mark, known)}", client=name, column="mark")
+    return known
 
 
 def _recode(table: Events, vocabulary: tuple[str, ...]) -> Events:

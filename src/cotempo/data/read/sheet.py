@@ -147,7 +147,7 @@ class Sheet:
         whole = _cast(texts, kind)
         if whole is not None:
             return whole, np.zeros(0, dtype=np.intp)
-        # Arrow only says that there is one.
+        # Arrow says that a text cannot be cast, but not which one.
         distinct = compute.unique(texts.drop_null())
         wrong = [text for text in distinct.to_pylist() if _cast(pa.array([text], distinct.type), kind) is None]
         found = compute.is_in(texts, value_set=pa.array(wrong, distinct.type))
