@@ -44,8 +44,8 @@ def start_server(folder: Folder, quiet: Quiet = False, as_json: Json = False) ->
     place = Server(folder)
     place.start()
     where = f"{place.federation.listen}:{place.federation.port}"
-    lines = [f"Server running on {where} as process {place.daemon.pid}; log: {place.daemon.log}"]
-    emit(lines, {"address": where, "process": place.daemon.pid}, quiet=quiet, as_json=as_json)
+    lines = [f"Server running on {where} as process {place.pid}; log: {place.log_file}"]
+    emit(lines, {"address": where, "process": place.pid}, quiet=quiet, as_json=as_json)
 
 
 @server.command(name="status")
@@ -54,12 +54,12 @@ def server_status(folder: Folder, quiet: Quiet = False, as_json: Json = False) -
     from cotempo.engines.flower.coordinator.server import Server
 
     place = Server(folder)
-    if place.daemon.pid is None:
+    if place.pid is None:
         raise EngineError(f"the server is not running; start it with: cotempo server start {folder}")
     sites = place.sites()
     width = max(map(len, sites), default=0)
-    lines = [f"Server running as process {place.daemon.pid}", *(f"  {name:{width}}  {sites[name]}" for name in sites)]
-    emit(lines, {"process": place.daemon.pid, "sites": sites}, quiet=quiet, as_json=as_json)
+    lines = [f"Server running as process {place.pid}", *(f"  {name:{width}}  {sites[name]}" for name in sites)]
+    emit(lines, {"process": place.pid, "sites": sites}, quiet=quiet, as_json=as_json)
 
 
 @server.command(name="admit")
@@ -109,8 +109,8 @@ def start_client(
         emit([f"{site.settings.name} joins {site.settings.server}"], {}, quiet=quiet, as_json=False)
         site.run_forever()
     site.start()
-    lines = [f"{site.settings.name} joins as process {site.daemon.pid}; log: {site.home / 'site.log'}"]
-    emit(lines, {"process": site.daemon.pid}, quiet=quiet, as_json=as_json)
+    lines = [f"{site.settings.name} joins as process {site.pid}; log: {site.home / 'site.log'}"]
+    emit(lines, {"process": site.pid}, quiet=quiet, as_json=as_json)
 
 
 @client.command(name="stop")

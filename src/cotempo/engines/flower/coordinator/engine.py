@@ -5,12 +5,11 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 
 from cotempo.data import Schema
-from cotempo.engines.flower.coordinator.grid import send
 from cotempo.engines.flower.coordinator.runtime import ServerTask
 from cotempo.engines.flower.coordinator.server import Server
 from cotempo.engines.flower.processes import wait_until
 from cotempo.engines.flower.protocol import Invitation, Part, Parts, ResultReference, Verb, WireSchema, failure_in
-from cotempo.engines.flower.transport import translate_http_errors
+from cotempo.engines.flower.transport import send, translate_http_errors
 from cotempo.engines.settings import FlowerSettings
 from cotempo.errors import EngineError, ParameterError
 from cotempo.federation.exchange import Question, Reply
@@ -25,15 +24,9 @@ ANSWER_SECONDS = 3600.0
 
 
 class Flower:
-    """Sites across organisations.
+    """Sites across organisations, which find their memory again by the identity of a `run`.
 
-    Parameters
-    ----------
-    settings
-        Where the server's folder is, who takes part, and whether sites get the result: they can then see what the
-        final state holds of others.
-    run
-        The run's identity, by which sites find their memory again.
+    With `settings.share_result` they see the final state, and what it holds of others.
     """
 
     def __init__(self, method: Method, settings: FlowerSettings, *, run: str, seed: int):
@@ -63,12 +56,14 @@ class Flower:
             return {node.name: node.node_id for node in self.task.grid.get_nodes()}
 
     def _wait_for_sites(self) -> None:
-        wait_until(lambda: len(self.names()) == len(self.wanted), JOIN_SECONDS)
-        if missing := set(self.wanted) - set(self.names()):
+        if not wait_until(lambda: not self._missing(), JOIN_SECONDS):
             raise EngineError(
-                f"all sites that take part must be joined, {', '.join(sorted(missing))} did not within "
-                f"{JOIN_SECONDS:g} s; start them, or name those that take part: [engine] participants"
+                f"all sites that take part must be joined, {self._missing()} did not within {JOIN_SECONDS:g} s; start "
+                "them, or name those that take part: [engine] participants"
             )
+
+    def _missing(self) -> str:
+        return ", ".join(sorted({*self.wanted} - {*self.names()}))
 
     def names(self) -> tuple[str, ...]:
         """Return the sites that are online; once the run is finished, also those that were in it."""
@@ -134,8 +129,8 @@ class Flower:
             for _ in self._send(Verb.RESULT, parts):
                 pass
         self._is_finished = True
-        if missing := set(self.wanted) - set(self.names()):
-            warnings.warn(f"away at the end, and not named in the result: {', '.join(sorted(missing))}", stacklevel=2)
+        if missing := self._missing():
+            warnings.warn(f"away at the end, and not named in the result: {missing}", stacklevel=2)
 
     def close(self) -> None:
         """End the Flower run."""

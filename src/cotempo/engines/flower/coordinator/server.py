@@ -1,5 +1,9 @@
-"""`Server`: the coordinator's server, Flower's SuperLink, run from a provisioned folder."""
+"""`Server`: the coordinator's server, Flower's SuperLink, run from a provisioned folder.
 
+Its process is python -m cotempo.engines.flower.coordinator.server OPERATOR_FILE [flags of flower-superlink].
+"""
+
+import hmac
 import sys
 import time
 from pathlib import Path
@@ -10,15 +14,17 @@ from filelock import FileLock
 from flwr.proto.control_pb2 import ListNodesRequest, RegisterNodeRequest, UnregisterNodeRequest
 from flwr.supercore.control import ControlHttpClient
 
-from cotempo.engines.flower.coordinator.runtime import control
+from cotempo.engines.flower.coordinator.runtime import HEADER, control
+from cotempo.engines.flower.patches import superlink_config
 from cotempo.engines.flower.processes import Daemon
 from cotempo.engines.flower.provision import Federation
 from cotempo.errors import EngineError
 
 START_SECONDS = 60.0
+SITE_PATHS = "/v1/fleet/"
 
 
-class Server:
+class Server(Daemon):
     """A provisioned server's folder.
 
     ==================  =======================================================================
@@ -33,6 +39,8 @@ class Server:
 
     def __init__(self, folder: str | Path):
         self.folder = Path(folder).resolve()
+        self.state = self.folder / "state"
+        super().__init__(self.state, "server")
         path = self.folder / "federation.toml"
         if not path.is_file():
             raise EngineError(
@@ -40,7 +48,6 @@ class Server:
                 "cotempo provision"
             )
         self.federation = Federation.from_file(path)
-        self.daemon = Daemon(self.folder / "state", "server")
 
     @property
     def local_address(self) -> str:
@@ -56,31 +63,25 @@ class Server:
     def start(self) -> None:
         """Start the server in the background, wait until it answers, and admit the sites."""
         command = [
-            sys.executable, "-m", "cotempo.engines.flower.superlink", str(self.folder / "operator"),
+            sys.executable, "-m", "cotempo.engines.flower.coordinator.server", str(self.folder / "operator"),
             "--ssl-certfile", str(self.folder / "server.crt"), "--ssl-keyfile", str(self.folder / "server.key"),
             "--ssl-ca-certfile", str(self.folder / "ca.crt"),
             "--host", self.federation.listen, "--port", str(self.federation.port),
-            "--database", str(self.daemon.folder / "flower.db"),
+            "--database", str(self.state / "flower.db"),
             "--enable-supernode-auth", "--isolation", "process", "--disable-runtime-dependency-installation",
         ]  # fmt: skip
-        process = self.daemon.start(command, FLWR_HOME=str(self.daemon.folder / "flower"))
+        process = self.launch(command, FLWR_HOME=str(self.state / "flower"))
         until = time.monotonic() + START_SECONDS
         while True:
             try:
-                self.sync_sites()
-                return
+                return self.sync_sites()
             except EngineError as error:
                 if process.poll() is not None or time.monotonic() > until:
-                    self.daemon.stop()
+                    self.stop()
                     raise EngineError(
-                        f"the server did not start: {error}\nthe end of its log, {self.daemon.log}:\n"
-                        f"{self.daemon.tail()}"
+                        f"the server did not start: {error}\nthe end of its log, {self.log_file}:\n{self.tail()}"
                     ) from error
             time.sleep(0.1)
-
-    def stop(self) -> bool:
-        """Stop the server; return whether it was running."""
-        return self.daemon.stop()
 
     def sync_sites(self) -> None:
         """Admit exactly the sites whose keys are in the folder."""
@@ -100,10 +101,53 @@ class Server:
 
     def exclusive(self) -> FileLock:
         """Return the lock by which one operator at a time begins a run."""
-        self.daemon.folder.mkdir(parents=True, exist_ok=True)
-        return FileLock(self.daemon.folder / "lock")
+        self.state.mkdir(parents=True, exist_ok=True)
+        return FileLock(self.state / "lock")
 
 
 def _list_nodes(client: ControlHttpClient) -> dict[str, Any]:
     nodes = client.ListNodes(ListNodesRequest()).nodes_info
     return {node.name: node for node in nodes if not node.unregistered_at}
+
+
+class OperatorAuth:
+    """ASGI middleware that demands the operator's secret on every path that is not for sites.
+
+    Flower serves sites and operators on one port and authenticates sites only: without this, anybody who can reach the
+    port could start a run or admit a site.
+    """
+
+    def __init__(self, app: Any, secret: bytes):
+        self.app = app
+        self.secret = secret
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Pass a request on, or refuse it."""
+        if scope["type"] == "http" and not scope["path"].startswith(SITE_PATHS):
+            given = dict(scope["headers"]).get(HEADER.encode(), b"")
+            if not hmac.compare_digest(given, self.secret):
+                await send({"type": "http.response.start", "status": 403, "headers": []})
+                await send({"type": "http.response.body", "body": b"operators only"})
+                return
+        await self.app(scope, receive, send)
+
+
+def main() -> None:
+    """Serve until stopped."""
+    import uvicorn
+    from flwr.supercore.http_logging import get_uvicorn_log_config
+    from flwr.superlink.cli.flower_superlink import SuperLinkLifespan
+    from flwr.superlink.main import create_app
+
+    secret = Path(sys.argv.pop(1)).read_bytes().strip()
+    config = superlink_config()
+    app = create_app(config, SuperLinkLifespan)
+    app.add_middleware(OperatorAuth, secret=secret)
+    uvicorn.run(
+        app, host=config.host, port=config.port, workers=1, log_config=get_uvicorn_log_config(30),
+        ssl_keyfile=config.ssl_keyfile, ssl_certfile=config.ssl_certfile,
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
