@@ -150,7 +150,7 @@ def test_errors_leave_by_class_name_only(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("verb", "parts"),
     [
-        (Verb.WHO, {}),
+        (Verb.ANSWER, {}),
         (Verb.JOIN, {}),
         (Verb.JOIN, {Part.INVITATION: b"[]"}),
         (Verb.JOIN, {Part.INVITATION: b"\xff"}),

@@ -16,7 +16,6 @@ class Verb(StrEnum):
     JOIN = "join"  # an invitation for a schema
     ASK = "ask"  # a question and the common message of all questions for a reply; in the simulation also the memory
     RESULT = "result"  # a reference and the final state for nothing
-    WHO = "who"  # nothing for a client's number; only in the simulation, whose nodes have no names
     ANSWER = "answer"  # on everything that comes back
 
 
@@ -31,7 +30,6 @@ class Part(StrEnum):
     REPLY = "reply"
     REFERENCE = "reference"
     STATE = "state"
-    CLIENT = "client"
     REFUSED = "refused"  # instead of the wanted part: why the site does not take part
     FAILED = "failed"  # instead of the wanted part: the class name of an error at the site
     LOST = "lost"  # instead of the wanted part: why no answer arrived, from the coordinator itself

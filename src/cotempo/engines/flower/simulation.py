@@ -7,7 +7,7 @@ tables are written to a file once, which every Ray actor reads and keeps in memo
 import logging
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from flwr.serverapp import Grid, ServerApp
 
 from cotempo.engines.flower.patches import run_simulation
 from cotempo.engines.flower.processes import wait_until
-from cotempo.engines.flower.protocol import Part, Parts, Verb
+from cotempo.engines.flower.protocol import Part, Verb
 from cotempo.engines.flower.transport import pack, send, unpack
 from cotempo.engines.local import HostedClients, LocalEngine
 from cotempo.engines.settings import SimulationSettings
@@ -39,25 +39,23 @@ class FlowerSimulation(LocalEngine):
     grid: Grid
 
     def start(self) -> None:
-        """Start Flower's simulation in a thread, and find out which node is which client."""
+        """Start Flower's simulation in a thread, and wait for its nodes."""
         self.folder = tempfile.TemporaryDirectory(prefix="cotempo-")
         packed = Path(self.folder.name) / "clients"
         packed.write_bytes(self.pack_clients(self.sites))
         self._done = threading.Event()
         self._died: BaseException | None = None
+        self._start_seconds = START_SECONDS  # added to the first deadline: the actors may still be starting
         ray: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
         if self.settings.workers:
             ray["num_cpus"] = self.settings.workers
         backend = {"init_args": ray, "client_resources": {"num_cpus": 1, "num_gpus": 0.0}}
-        arguments = virtual_clients(str(packed), self.settings.threads), backend
-        self._thread = threading.Thread(target=self._simulate, args=arguments, daemon=True)
+        app = virtual_clients(str(packed), self.settings.threads)
+        self._thread = threading.Thread(target=self._simulate, args=(app, backend), daemon=True)
         self._thread.start()
         if not wait_until(self._is_started, START_SECONDS):
             raise EngineError(f"Flower's simulation must start within {START_SECONDS:g} s, it did not")
-        # The nodes' ids are drawn at random, so each is asked who it is.
-        answers = self._send(Verb.WHO, {node: {} for node in self.grid.get_node_ids()}, START_SECONDS)
-        names = list(self.sites)
-        self._nodes = {names[int(parts[Part.CLIENT])]: node for node, parts in answers}
+        self._nodes = dict(zip(self.sites, self.grid.get_node_ids(), strict=True))  # every node can be any client
 
     def _simulate(self, app: ClientApp, backend: dict[str, Any]) -> None:
         """Run Flower's simulation; the function that it calls hands the grid over and waits for the end."""
@@ -81,24 +79,21 @@ class FlowerSimulation(LocalEngine):
         self._require_alive()
         return hasattr(self, "grid") and len(list(self.grid.get_node_ids())) >= len(self.sites)
 
-    def _send(self, verb: Verb, parts: Mapping[int, Parts], deadline: float) -> Iterator[tuple[int, Parts]]:
-        """Send, and yield answers; a failure that is not a client's own ends the run, which can be resumed."""
-        for node, answer in send(self.grid, verb, parts, deadline, self._require_alive):
-            if Part.LOST in answer:
-                raise EngineError(
-                    f"every worker of Flower's simulation must live, one died ({answer[Part.LOST].decode()}); is there "
-                    "memory for all of them? Fewer workers need less. With a run folder, resume the run"
-                )
-            yield node, answer
-
     def compute(self, questions: Sequence[Question]) -> Iterator[Reply]:
-        """Ask all, and yield replies as they arrive."""
+        """Ask all, and yield replies as they arrive; a worker that dies ends the run, which can be resumed."""
         asked = {self._nodes[question.client]: question for question in questions}
         parts = {
             node: {Part.QUESTION: question_to_bytes(question), Part.MEMORY: self.memory_bytes(question)}
             for node, question in asked.items()
         }
-        for node, answer in self._send(Verb.ASK, parts, self.settings.deadline or ANSWER_SECONDS):
+        deadline = (self.settings.deadline or ANSWER_SECONDS) + self._start_seconds
+        for node, answer in send(self.grid, Verb.ASK, parts, deadline, self._require_alive):
+            self._start_seconds = 0.0
+            if Part.LOST in answer:
+                raise EngineError(
+                    f"every worker of Flower's simulation must live, one died ({answer[Part.LOST].decode()}); is there "
+                    "memory for all of them? Fewer workers need less. With a run folder, resume the run"
+                )
             yield self.accept(asked[node], parse_reply(asked[node], answer[Part.REPLY]), answer[Part.MEMORY])
 
     def close(self) -> None:
@@ -123,12 +118,8 @@ def virtual_clients(packed: str, threads: int) -> ClientApp:
     def answer(message: FlowerMessage, context: Context) -> FlowerMessage:
         from cotempo.engines.flower.simulation import hosted_clients
 
-        verb, parts = unpack(message)
-        if verb == Verb.WHO:
-            answer = {Part.CLIENT: str(context.node_config["partition-id"]).encode()}
-        else:
-            reply, memory, _ = hosted_clients(packed, threads).answer(parts[Part.QUESTION], parts[Part.MEMORY])
-            answer = {Part.REPLY: reply, Part.MEMORY: memory}
-        return FlowerMessage(pack(Verb.ANSWER, answer), reply_to=message)
+        _, parts = unpack(message)
+        reply, memory, _ = hosted_clients(packed, threads).answer(parts[Part.QUESTION], parts[Part.MEMORY])
+        return FlowerMessage(pack(Verb.ANSWER, {Part.REPLY: reply, Part.MEMORY: memory}), reply_to=message)
 
     return app

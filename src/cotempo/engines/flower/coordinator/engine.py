@@ -56,10 +56,11 @@ class Flower:
             return {node.name: node.node_id for node in self.task.grid.get_nodes()}
 
     def _wait_for_sites(self) -> None:
-        if not wait_until(lambda: not self._missing(), JOIN_SECONDS):
+        wait_until(lambda: not self._missing(), JOIN_SECONDS)
+        if missing := self._missing():
             raise EngineError(
-                f"all sites that take part must be joined, {self._missing()} did not within {JOIN_SECONDS:g} s; start "
-                "them, or name those that take part: [engine] participants"
+                f"all sites that take part must be joined, {missing} did not within {JOIN_SECONDS:g} s; start them, or "
+                "name those that take part: [engine] participants"
             )
 
     def _missing(self) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from pydantic import Field
 
 from cotempo.data import READERS, detect_kind
+from cotempo.data.argument_checks import check_choice
 from cotempo.devices import Device
 from cotempo.errors import EngineError, ParameterError
 from cotempo.settings import Settings, read_toml
@@ -48,8 +49,8 @@ class SiteSettings(Settings):
             raise ParameterError(f"{path}: data must name your table; fill it in")
         if isinstance(settings.data, str):
             return settings.model_copy(update={"data": str((kit / settings.data).resolve())})
-        if unknown := [kind for kind in settings.data if kind not in READERS]:
-            raise ParameterError(f"{path}: data: a kind must be one of {', '.join(READERS)}, got {unknown[0]!r}")
+        for kind in settings.data:
+            check_choice(f"{path}: data: a kind", kind, READERS)
         found = {kind: str((kit / source).resolve()) for kind, source in settings.data.items()}
         return settings.model_copy(update={"data": found})
 
