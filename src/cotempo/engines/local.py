@@ -8,12 +8,11 @@ import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 
-from cotempo.data import Schema, Table
-from cotempo.engines.settings import EngineSettings
+from cotempo.data import Schema
+from cotempo.engines.settings import EngineSettings, Shields, Tables
 from cotempo.errors import DataError, ParameterError, Problem
 from cotempo.federation.exchange import Question, Reply
 from cotempo.federation.method import Memory, Method, State
-from cotempo.federation.shields import Shield
 from cotempo.federation.site import Site
 from cotempo.federation.wire import question_from_bytes, reply_to_bytes
 from cotempo.storage.store import RamStore
@@ -30,11 +29,11 @@ class LocalEngine(ABC):
     def __init__(
         self,
         method: Method,
-        tables: Mapping[str, Table],
+        tables: Tables,
         settings: EngineSettings | None = None,
         *,
         seed: int,
-        shields: Sequence[Shield] = (),
+        shields: Shields = (),
     ):
         self.settings = settings
         self.method = method

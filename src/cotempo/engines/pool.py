@@ -21,7 +21,6 @@ from cotempo.federation.exchange import Question, Reply
 from cotempo.federation.wire import question_to_bytes, reply_from_bytes
 from cotempo.threads import set_threads
 
-READY = b"ready"
 START_SECONDS = 60.0  # added to the first deadline of a worker, which may still be starting
 
 
@@ -59,18 +58,13 @@ class Worker:
             self.connection.send(parts)
         self.asked_at = time.monotonic() + (0 if self.is_ready else START_SECONDS)
 
-    def wait_ready(self) -> bool:
-        """Read the message that the process is ready; from then on a deadline counts."""
-        try:
-            self.is_ready = self.connection.recv_bytes() == READY
-        except (EOFError, OSError):
-            return False
-        self.asked_at = time.monotonic()
-        return self.is_ready
-
-    def receive(self) -> tuple[Reply, bytes]:
-        """Read the answer to the last question, and the new memory."""
-        reply_bytes, memory, trace = self.connection.recv()
+    def receive(self) -> tuple[Reply, bytes] | None:
+        """Read the answer to the last question and the new memory; `None` if the process has just become ready."""
+        received = self.connection.recv()
+        if received is None:
+            self.is_ready, self.asked_at = True, time.monotonic()  # from now on a deadline counts
+            return None
+        reply_bytes, memory, trace = received
         reply = reply_from_bytes(reply_bytes)
         return dataclasses.replace(reply, cause=WorkerError(trace)) if trace else reply, memory
 
@@ -122,8 +116,9 @@ class Pool(LocalEngine):
             ready = set(wait([worker.connection for worker in asked], self._timeout(asked)))
             for worker, question in list(asked.items()):
                 if worker.connection in ready:
-                    if worker.is_ready or not worker.wait_ready():
-                        yield self._receive(worker, asked.pop(worker))
+                    if (reply := self._receive(worker, question)) is not None:
+                        del asked[worker]
+                        yield reply
                 elif self._timeout([worker]) == 0:
                     del asked[worker]
                     worker.restart()
@@ -135,13 +130,13 @@ class Pool(LocalEngine):
             return None
         return max(0.0, min(worker.asked_at for worker in asked) + self.settings.deadline - time.monotonic())
 
-    def _receive(self, worker: Worker, question: Question) -> Reply:
+    def _receive(self, worker: Worker, question: Question) -> Reply | None:
         try:
-            reply, memory = worker.receive()
+            received = worker.receive()
         except (EOFError, OSError):
             worker.restart()
             return question.fail("WorkerDied", "its worker process died")
-        return self.accept(question, reply, memory)
+        return None if received is None else self.accept(question, *received)
 
     def close(self) -> None:
         """Stop the workers."""
@@ -154,7 +149,7 @@ def worker_main(descriptor: int, threads: int) -> None:
     set_threads(threads)
     connection = Connection(descriptor)
     clients = HostedClients(connection.recv_bytes())
-    connection.send_bytes(READY)
+    connection.send(None)  # ready
     while True:
         try:
             connection.send(clients.answer(*connection.recv()))

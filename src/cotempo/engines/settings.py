@@ -3,32 +3,28 @@
 Each engine declares its options in a subclass, which opens it; an option of another engine is refused.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
+from cotempo.data import Table
 from cotempo.data.argument_checks import check_choice
 from cotempo.errors import ParameterError
+from cotempo.federation.engine import Engine
+from cotempo.federation.method import Method
+from cotempo.federation.shields import Shield
 from cotempo.settings import Settings
 
-if TYPE_CHECKING:
-    from cotempo.data import Table
-    from cotempo.federation.engine import Engine
-    from cotempo.federation.method import Method
-    from cotempo.federation.shields import Shield
-
-    Tables = Mapping[str, Table]
-    Shields = Sequence[Shield]
+Tables = Mapping[str, Table]
+Shields = Sequence[Shield]
 
 
 class EngineSettings(Settings):
     """Where clients run."""
 
-    engines: ClassVar[dict[str, type[EngineSettings]]] = {}
+    engines: ClassVar["dict[str, type[EngineSettings]]"] = {}
     is_remote: ClassVar[bool] = False  # whether clients hold their own tables, so that none is read here
 
     name: str
@@ -64,16 +60,14 @@ class InProcessSettings(EngineSettings):
     workers: int = Field(default=0, ge=0, description="Worker processes for the clients; 0 calls them directly.")
     batched: bool | None = Field(
         default=None,
-        description="Whether methods that can answer for a whole cohort at once do so: by default with direct calls, "
-        "the only ones where they can. Batched and looped runs agree within rounding, not in bits.",
+        description="Whether methods that can answer for a whole cohort at once do so; by default, but only in direct "
+        "calls. Batched and looped runs agree within rounding, not in bits.",
     )
 
     @model_validator(mode="after")
     def _agree(self) -> Self:
         if self.workers and self.batched:
-            raise ValueError(
-                f"batched must be left out with workers: a batch is one call here, got workers={self.workers}"
-            )
+            raise ValueError(f"batched must be left out with workers: a batch is one call, got workers={self.workers}")
         return self
 
     def open(self, method: Method, tables: Tables, *, seed: int, run: str, shields: Shields) -> Engine:
@@ -141,8 +135,7 @@ def engine_settings(name: str | EngineSettings = "inprocess", **options: Any) ->
         return name
     kind = engine_type(name)
     for option in {*options} - {*kind.model_fields}:
-        owners = [owner for owner, other in EngineSettings.engines.items() if option in other.model_fields]
-        if owners:
+        if owners := [owner for owner, other in EngineSettings.engines.items() if option in other.model_fields]:
             raise ParameterError(f"the engine {name} has no option {option!r}, which is for {' and '.join(owners)}")
     return kind.read(options, "[engine]")
 

@@ -86,14 +86,8 @@ class ResultReference(_Content):
 
 def failure_in(answer: Parts, wanted: Part) -> tuple[str, str] | None:
     """Return the kind and the detail of a failure, `None` if the wanted part arrived."""
-    if Part.LOST in answer:
-        return "Lost", _text(answer[Part.LOST])
-    if Part.REFUSED in answer:
-        return "Refused", _text(answer[Part.REFUSED])
-    if Part.FAILED in answer:
-        return _text(answer[Part.FAILED]), ""
+    for part, kind in ((Part.LOST, "Lost"), (Part.REFUSED, "Refused"), (Part.FAILED, "")):
+        if part in answer:
+            text = sanitize(answer[part].decode(errors="replace"))
+            return (kind, text) if kind else (text, "")
     return None if wanted in answer else ("MessageError", f"the answer has no part {wanted!r}")
-
-
-def _text(data: bytes) -> str:
-    return sanitize(data.decode(errors="replace"))

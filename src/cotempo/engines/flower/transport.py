@@ -19,7 +19,7 @@ from flwr.common.constant import ErrorCode
 from cotempo.engines.flower.patches import poll_contents_faster
 from cotempo.engines.flower.processes import Backoff
 from cotempo.engines.flower.protocol import Part, Parts, Verb
-from cotempo.errors import CotempoError, EngineError, MessageError
+from cotempo.errors import EngineError, MessageError
 
 if TYPE_CHECKING:
     from flwr.serverapp import Grid
@@ -46,7 +46,9 @@ def pack(verb: Verb, parts: Parts) -> RecordDict:
 
 
 def unpack(message: Message) -> tuple[Verb, Parts]:
-    """Read what `pack` made; raise `MessageError` for anything else."""
+    """Read what `pack` made; raise `MessageError` for anything else, also for a message that failed on its way."""
+    if message.has_error():
+        raise MessageError(f"Flower's error {message.error.code}")
     try:
         small = message.content["small"]
         version, verb = small["version"], Verb(str(small["verb"]))
@@ -90,20 +92,17 @@ def send(
             if is_away and now < given_up.setdefault(node, now + AWAY_SECONDS):
                 due[node] = now + RETRY_SECONDS
             else:
-                yield node, _read(message)
+                yield node, _parts_or_lost(message)
         if answers:
             polls.reset()
         if due or waiting:
             time.sleep(max(polls.next(), POLL_SECONDS_EACH * len(waiting)))
 
 
-def _read(message: Message) -> Parts:
-    """Return the parts of an answer; the one part `lost` if it failed on its way."""
-    if message.has_error():
-        return {Part.LOST: f"Flower's error {message.error.code}".encode()}
+def _parts_or_lost(message: Message) -> Parts:
     try:
         return unpack(message)[1]
-    except CotempoError as error:
+    except MessageError as error:
         return {Part.LOST: str(error).encode()}
 
 

@@ -1,11 +1,16 @@
 """`Server`: the coordinator's server, Flower's SuperLink, run from a provisioned folder.
 
-Its process is python -m cotempo.engines.flower.coordinator.server OPERATOR_FILE [flags of flower-superlink].
+Its process is python -m cotempo.engines.flower.coordinator.server OPERATOR_FILE [flags of flower-superlink]. Flower
+serves sites and operators on one port and authenticates sites only, so operators show a secret of ours: otherwise
+anybody who can reach the port could start a run or admit a site.
 """
 
 import hmac
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +18,30 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat,
 from filelock import FileLock
 from flwr.proto.control_pb2 import ListNodesRequest, RegisterNodeRequest, UnregisterNodeRequest
 from flwr.supercore.control import ControlHttpClient
+from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
+from flwr.supercore.interceptors.http.utils import add_headers
 
-from cotempo.engines.flower.coordinator.runtime import HEADER, control
 from cotempo.engines.flower.patches import superlink_config
 from cotempo.engines.flower.processes import Daemon
 from cotempo.engines.flower.provision import Federation
+from cotempo.engines.flower.transport import translate_http_errors
 from cotempo.errors import EngineError
 
 START_SECONDS = 60.0
 SITE_PATHS = "/v1/fleet/"
+HEADER = "x-cotempo-operator"
+
+
+@dataclass(frozen=True)
+class OperatorSecret:
+    """An interceptor that sends the operator's secret with every request."""
+
+    secret: str
+
+    def intercept(self, context: Any, call_next: Any) -> Any:
+        """Add the header."""
+        add_headers(context.request, {HEADER: self.secret})
+        return call_next(context)
 
 
 class Server(Daemon):
@@ -43,17 +63,11 @@ class Server(Daemon):
         super().__init__(self.state, "server")
         path = self.folder / "federation.toml"
         if not path.is_file():
-            raise EngineError(
-                f"{self.folder} must be a server's folder, it holds no federation.toml; create one with: "
-                "cotempo provision"
-            )
+            raise EngineError(f"{folder} must be a server's folder, with a federation.toml; see cotempo provision")
         self.federation = Federation.from_file(path)
-
-    @property
-    def local_address(self) -> str:
-        """Where this machine reaches the server."""
+        self.authority = (self.folder / "ca.crt").read_bytes()
         listen = self.federation.listen
-        return f"{'127.0.0.1' if listen in ('0.0.0.0', '::') else listen}:{self.federation.port}"
+        self.local_address = f"{'127.0.0.1' if listen in ('0.0.0.0', '::') else listen}:{self.federation.port}"
 
     @property
     def site_names(self) -> list[str]:
@@ -83,9 +97,21 @@ class Server(Daemon):
                     ) from error
             time.sleep(0.1)
 
+    def connect(self, kind: Any, *interceptors: Any, **options: Any) -> Any:
+        """Return a Flower client of a kind, with the operator's secret."""
+        secret = OperatorSecret((self.folder / "operator").read_text())
+        shown = [RuntimeVersionHttpInterceptor(component_name="flwr CLI"), secret, *interceptors]
+        return kind.from_server_address(self.local_address, False, self.authority, shown, **options)
+
+    @contextmanager
+    def control(self) -> Iterator[ControlHttpClient]:
+        """Open Flower's control interface."""
+        with translate_http_errors(self.local_address), self.connect(ControlHttpClient) as client:
+            yield client
+
     def sync_sites(self) -> None:
         """Admit exactly the sites whose keys are in the folder."""
-        with control(self.local_address, self.folder) as client:
+        with self.control() as client:
             nodes = _list_nodes(client)
             for name in nodes.keys() - set(self.site_names):
                 client.UnregisterNode(UnregisterNodeRequest(node_id=nodes[name].node_id))
@@ -96,7 +122,7 @@ class Server(Daemon):
 
     def sites(self) -> dict[str, str]:
         """Return every site that may join, with Flower's word for its state: `online`, `offline` or `registered`."""
-        with control(self.local_address, self.folder) as client:
+        with self.control() as client:
             return {name: node.status for name, node in _list_nodes(client).items()}
 
     def exclusive(self) -> FileLock:
@@ -110,16 +136,12 @@ def _list_nodes(client: ControlHttpClient) -> dict[str, Any]:
     return {node.name: node for node in nodes if not node.unregistered_at}
 
 
+@dataclass(frozen=True)
 class OperatorAuth:
-    """ASGI middleware that demands the operator's secret on every path that is not for sites.
+    """ASGI middleware that demands the operator's secret on every path that is not for sites."""
 
-    Flower serves sites and operators on one port and authenticates sites only: without this, anybody who can reach the
-    port could start a run or admit a site.
-    """
-
-    def __init__(self, app: Any, secret: bytes):
-        self.app = app
-        self.secret = secret
+    app: Any
+    secret: bytes
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Pass a request on, or refuse it."""

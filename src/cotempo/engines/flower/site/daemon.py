@@ -17,10 +17,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
-from cotempo.data import describe
+from cotempo.data import describe, detect_kind
 from cotempo.engines.flower.processes import Daemon, free_port
-from cotempo.engines.flower.site.service import SiteService
-from cotempo.engines.flower.site.settings import SiteSettings
+from cotempo.engines.flower.site.service import SiteService, SiteSettings
 from cotempo.errors import CotempoError, EngineError
 from cotempo.federation.registry import find_method
 from cotempo.storage.files import write_whole
@@ -48,18 +47,15 @@ class SiteDaemon(Daemon):
 
     def check(self) -> Iterator[HealthCheck]:
         """Check the data, the methods, the connection with its clocks, and the key."""
-        for name, check in (
-            ("data", self._check_data), ("methods", self._check_methods), ("server", self._check_server),
-            ("key", self._check_key),
-        ):  # fmt: skip
+        for name in ("data", "methods", "server", "key"):
             try:
-                yield HealthCheck(name, True, check())
+                yield HealthCheck(name, True, getattr(self, f"_check_{name}")())
             except (CotempoError, OSError) as error:
                 yield HealthCheck(name, False, str(error))
 
     def _check_data(self) -> str:
-        service = SiteService(self.settings, self.home)
-        tables = [service.read_table(kind) for kind in self.settings.sources]
+        service, data = SiteService(self.settings, self.home), self.settings.data
+        tables = [service.read_table(kind) for kind in ([detect_kind(data)] if isinstance(data, str) else data)]
         return "; ".join(next(iter(describe({self.settings.name: table}).lines())) for table in tables)
 
     def _check_methods(self) -> str:
@@ -102,10 +98,7 @@ class SiteDaemon(Daemon):
         from cotempo.engines.flower.site.node import verify_key
 
         path = self.home / "node_id"
-        try:
-            previous = int(path.read_text())
-        except (OSError, ValueError):
-            previous = None
+        previous = int(path.read_text()) if path.is_file() else None
         node_id = verify_key(self.settings.server, self.kit, previous)
         self.home.mkdir(exist_ok=True)
         write_whole(path, str(node_id).encode())

@@ -1,4 +1,4 @@
-"""`SiteService`: what a site answers to each verb of the protocol, within its own policy; without Flower."""
+"""`SiteService`: what a site answers to each verb of the protocol, within its `SiteSettings`; without Flower."""
 
 import dataclasses
 import importlib
@@ -7,21 +7,67 @@ import re
 import traceback
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Self
+
+from pydantic import Field
 
 from cotempo.data import READERS, Table
-from cotempo.devices import has_device
+from cotempo.data.argument_checks import check_choice
+from cotempo.devices import Device, has_device
 from cotempo.engines.flower.protocol import Invitation, Part, Parts, ResultReference, Verb, WireSchema
-from cotempo.engines.flower.site.settings import SiteSettings
-from cotempo.errors import CotempoError, DataError, MessageError
+from cotempo.errors import CotempoError, DataError, EngineError, MessageError, ParameterError
 from cotempo.federation.exchange import Expect
 from cotempo.federation.fitted import Outcome
 from cotempo.federation.message import Message
 from cotempo.federation.registry import find_method
 from cotempo.federation.site import Site
 from cotempo.federation.wire import identify_question, question_from_bytes, summarize_message
+from cotempo.settings import Settings, read_toml
 from cotempo.storage.files import write_whole
 from cotempo.storage.store import DiskStore
 from cotempo.storage.tree import decode
+
+
+class SitePolicy(Settings):
+    """What a site demands of a run before it takes part."""
+
+    minimum_rows: int = Field(default=0, ge=0)
+    minimum_clients: int = Field(default=2, ge=1)
+
+
+class SiteRandomness(Settings):
+    """Where a site's random draws come from: its own secret number, or (None) the run's seed."""
+
+    seed: int | None = Field(default=None, ge=0)
+
+
+class SiteSettings(Settings):
+    """The content of `site.toml`, whose template in `kit/` explains every key."""
+
+    name: str
+    server: str
+    data: str | dict[str, str]
+    methods: tuple[str, ...]
+    imports: tuple[str, ...] = ()
+    devices: tuple[Device, ...] = ("cpu",)
+    privacy: SitePolicy = SitePolicy()
+    random: SiteRandomness = SiteRandomness()
+
+    @classmethod
+    def from_kit(cls, kit: Path) -> Self:
+        """Read a kit's `site.toml`; relative data paths start at the kit."""
+        path = kit / "site.toml"
+        if not path.is_file():
+            raise EngineError(f"{kit} must be the folder of a startup kit, it holds no readable site.toml")
+        settings = cls.read(read_toml(path), str(path))
+        if not settings.data:
+            raise ParameterError(f"{path}: data must name your table; fill it in")
+        if isinstance(settings.data, str):
+            return settings.model_copy(update={"data": str((kit / settings.data).resolve())})
+        for kind in settings.data:
+            check_choice(f"{path}: data: a kind", kind, READERS)
+        found = {kind: str((kit / source).resolve()) for kind, source in settings.data.items()}
+        return settings.model_copy(update={"data": found})
 
 
 class Refused(CotempoError):  # noqa: N818 - it says what happened

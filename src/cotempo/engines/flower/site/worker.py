@@ -27,8 +27,7 @@ from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, 
 
 from cotempo.engines.flower.processes import Backoff, exit_with_parent
 from cotempo.engines.flower.protocol import Verb
-from cotempo.engines.flower.site.service import SiteService
-from cotempo.engines.flower.site.settings import SiteSettings
+from cotempo.engines.flower.site.service import SiteService, SiteSettings
 from cotempo.engines.flower.transport import pack, unpack
 from cotempo.errors import MessageError
 from cotempo.threads import set_threads
@@ -39,22 +38,21 @@ def _connect(address: str, component: str, interceptor: Any, **options: Any) -> 
     return RuntimeHttpClient.from_server_address(address, True, None, interceptors, **options)
 
 
-class SiteTask:
-    """One message that the SuperNode holds for the worker."""
-
-    def __init__(self, address: str, token: str):
-        retries = make_simple_http_retry_invoker()
-        self.client = _connect(address, "flwr-clientapp", RuntimeTokenHttpInterceptor(token), retry_invoker=retries)
-        self.heart = HeartbeatSender(make_task_heartbeat_fn_http(self.client))
-        self.heart.start()
-        self.message, self.context, _, _ = pull_task_input(self.client)
-
-    def reply(self, content: Any) -> None:
-        """Send the answer and end the task."""
-        push_message(self.client, Message(content, reply_to=self.message), self.context)
-        push_task_output(self.client, self.context, SubStatus.COMPLETED, "")
-        self.heart.stop()
-        self.client.close()
+def answer_task(service: SiteService, address: str, token: str) -> None:
+    """Answer the one message that the SuperNode holds under a token."""
+    retries = make_simple_http_retry_invoker()
+    client = _connect(address, "flwr-clientapp", RuntimeTokenHttpInterceptor(token), retry_invoker=retries)
+    heartbeat = HeartbeatSender(make_task_heartbeat_fn_http(client))
+    heartbeat.start()
+    message, context, _, _ = pull_task_input(client)
+    try:
+        answer = service.handle(*unpack(message))
+    except MessageError as error:
+        answer = service.fail(error)
+    push_message(client, Message(pack(Verb.ANSWER, answer), reply_to=message), context)
+    push_task_output(client, context, SubStatus.COMPLETED, "")
+    heartbeat.stop()
+    client.close()
 
 
 def main() -> None:
@@ -70,18 +68,13 @@ def main() -> None:
     while True:
         try:
             token = client.AcquireTask(AcquireTaskRequest(supported_task_types=[TaskType.CLIENT_APP])).token
-            task = SiteTask(address, token) if token else None
         except httpx.TransportError:
-            task = None  # the SuperNode is starting
-        if task is None:
+            token = ""  # the SuperNode is starting
+        if token:
+            idle.reset()
+            answer_task(service, address, token)
+        else:
             time.sleep(idle.next())
-            continue
-        idle.reset()
-        try:
-            answer = service.handle(*unpack(task.message))
-        except MessageError as error:
-            answer = service.fail(error)
-        task.reply(pack(Verb.ANSWER, answer))
 
 
 if __name__ == "__main__":
