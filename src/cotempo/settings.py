@@ -13,8 +13,6 @@ from pydantic.fields import FieldInfo
 
 from cotempo.errors import ParameterError, nearest
 
-_SECTION = re.compile(r"^\w[\w ]*\n-{3,}$", re.MULTILINE)
-
 
 class Settings(BaseModel):
     """Frozen parameters; a value that is wrong, or a name that is unknown, raises `ParameterError`.
@@ -74,8 +72,7 @@ def explain(error: ValidationError, model: type[BaseModel], subject: str | None 
             where, inner, path = f"{where} [{path[0]}]", section, path[1:]
         name = ".".join(str(part) for part in path)
         if item["type"] == "extra_forbidden":
-            known = sorted(inner.model_fields)
-            hint = nearest(name, known) or f"; known are {', '.join(known)}"
+            hint = nearest(name, inner.model_fields) or f"; known are {', '.join(sorted(inner.model_fields))}"
             lines.append(f"{where} has no parameter {name!r}{hint}")
         elif item["type"] == "value_error":  # from a validator of ours, in complete sentences
             lines.append(f"{where}: {item['ctx']['error']}")
@@ -99,7 +96,7 @@ def with_parameters(docstring: str, fields: Mapping[str, FieldInfo]) -> str:
         return docstring
     entries = [f"{name} : {_annotation(field)}\n    {field.description}" for name, field in described.items()]
     section = "\n".join(["Parameters", "-" * 10, *entries])
-    first = _SECTION.search(docstring)
+    first = re.search(r"^\w[\w ]*\n-{3,}$", docstring, re.MULTILINE)
     head, tail = (docstring[: first.start()], docstring[first.start() :]) if first else (docstring, "")
     return "\n\n".join(part.strip() for part in (head, section, tail) if part.strip()) + "\n"
 

@@ -16,6 +16,7 @@ server = typer.Typer(help="The coordinator's server.", no_args_is_help=True, ric
 client = typer.Typer(help="A site.", no_args_is_help=True, rich_markup_mode=None)
 
 Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="The server's folder, as provision made it.")]
+Foreground = Annotated[bool, typer.Option("--foreground", help="Stay until stopped by Ctrl-C.")]
 Kit = Annotated[Path, typer.Argument(metavar="KIT", help="The folder of an unpacked startup kit.")]
 
 
@@ -97,10 +98,7 @@ def check_client(kit: Kit) -> Output:
 
 
 @command(client, "start")
-def start_client(
-    kit: Kit,
-    foreground: Annotated[bool, typer.Option("--foreground", help="Stay until stopped by Ctrl-C.")] = False,
-) -> Output:
+def start_client(kit: Kit, foreground: Foreground = False) -> Output:
     """Check, then join and stay joined."""
     site = _site(kit)
     if foreground:

@@ -41,9 +41,7 @@ RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a ru
 
 
 @command(app)
-def demo(
-    folder: Annotated[Path, typer.Option("--out", help="Where the report goes.")] = Path("cotempo-demo"),
-) -> Output:
+def demo(folder: Annotated[Path, typer.Option("--out", help="The report's folder.")] = Path("cotempo-demo")) -> Output:
     """Run one method of each family on generated data and write an HTML report."""
     from cotempo.cli.demo import run_demo
 

@@ -39,8 +39,9 @@ def command(app: typer.Typer, name: str | None = None) -> Callable[[Callable[...
                 print(*lines, sep="\n")
             return code
 
-        own, (quiet, as_json, _) = (inspect.signature(each).parameters.values() for each in (function, run))
-        run.__signature__ = inspect.Signature([*own, quiet, as_json])  # type: ignore[attr-defined]
+        own, added = inspect.signature(function).parameters, inspect.signature(run).parameters
+        parameters = [*own.values(), added["quiet"], added["as_json"]]
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         app.command(name or function.__name__, help=function.__doc__)(run)
         return function
 
@@ -103,9 +104,7 @@ def describe_messages(client: str, records: Sequence[Mapping[str, Any]]) -> list
 
 
 def _values(field: Mapping[str, Any]) -> str:
-    if "value" in field:
-        return f"{field['value']}"
     if "first" not in field:
-        return "empty"
+        return str(field.get("value", "empty"))
     first = ", ".join(f"{value:.4g}" for value in field["first"])
     return f"from {field['smallest']:.4g} to {field['largest']:.4g}, beginning {first}"

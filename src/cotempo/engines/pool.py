@@ -24,10 +24,6 @@ from cotempo.threads import set_threads
 START_SECONDS = 60.0  # added to the first deadline of a worker, which may still be starting
 
 
-class WorkerError(CotempoError):
-    """An error inside a worker process; its text is the traceback from there."""
-
-
 class Worker:
     """One child process and the socket to it. Only parent and child, of the same user, ever write to that socket."""
 
@@ -66,7 +62,7 @@ class Worker:
             return None
         reply_bytes, memory, trace = received
         reply = reply_from_bytes(reply_bytes)
-        return dataclasses.replace(reply, cause=WorkerError(trace)) if trace else reply, memory
+        return dataclasses.replace(reply, cause=CotempoError(trace)) if trace else reply, memory
 
     def restart(self) -> None:
         """Start again after a death or a missed deadline."""

@@ -46,8 +46,7 @@ class FlowerSimulation(LocalEngine):
         self._done = threading.Event()
         self._died: BaseException | None = None
         self._start_seconds = START_SECONDS  # added to the first deadline: the actors may still be starting
-        cpus = self.settings.workers or None  # as many as there are cores
-        ray = {"num_cpus": cpus, "log_to_driver": False, "logging_level": logging.ERROR}
+        ray = {"num_cpus": self.settings.workers or None, "log_to_driver": False, "logging_level": logging.ERROR}
         backend = {"init_args": ray, "client_resources": {"num_cpus": 1, "num_gpus": 0.0}}
         app = virtual_clients(str(packed), self.settings.threads)
         self._thread = threading.Thread(target=self._simulate, args=(app, backend), daemon=True)
