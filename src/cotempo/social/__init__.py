@@ -1,6 +1,5 @@
 """Events in posts: a detector that learns in one round, and graph models that learn together."""
 
-from cotempo.social.attacks import Attacked, Backdoor, ParameterNoise, SignFlip
 from cotempo.social.baselines import APPLE, SFL, Ditto, FedALA, FedAvg, FedProx, Local, PerFedAvg
 from cotempo.social.clustering import cluster_scores
 from cotempo.social.dame import DAMe
@@ -15,8 +14,6 @@ from cotempo.social.fitted import EventModel
 __all__ = [
     "APPLE",
     "SFL",
-    "Attacked",
-    "Backdoor",
     "CachedEncoder",
     "CharacterEncoder",
     "DAMe",
@@ -30,9 +27,7 @@ __all__ = [
     "FedProx",
     "Local",
     "OnnxEncoder",
-    "ParameterNoise",
     "PerFedAvg",
     "SentenceEncoder",
-    "SignFlip",
     "cluster_scores",
 ]

@@ -118,7 +118,7 @@ class FittedDetectors(Fitted):
             relearns = memory.ridge is None and method.encoder in CHARACTERS
             space = PostSpace(encoder, memory.whitening, memory.duration)
             stream = (method.patience, method.smallest, relearns)
-            self._detectors[client] = Detector(space, memory.store, memory.weights, memory.ridge, *stream)
+            self._detectors[client] = Detector(space, memory.store, memory.ridge, *stream)
         return self._detectors[client]
 
     def figures(self, truth: Any = None) -> Mapping[str, Any]:

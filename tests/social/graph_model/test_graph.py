@@ -3,7 +3,8 @@ from __future__ import annotations
 import numpy as np
 
 from cotempo.data import Posts
-from cotempo.social.graph_model.attributes import extract_attributes, language_of
+from cotempo.social.detector.store import language_of
+from cotempo.social.graph_model.attributes import extract_attributes
 from cotempo.social.graph_model.graph import join_posts
 from cotempo.social.graph_model.sampler import sample_blocks, sample_neighbours
 

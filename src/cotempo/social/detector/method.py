@@ -17,7 +17,7 @@ from cotempo.data import Posts, Table, make_posts
 from cotempo.federation import Answers, Ask, Expect, Message, Outcome, Question, Rng, Spec, register
 from cotempo.federation.method import Benefit, Method, Metrics, Roster, agree
 from cotempo.learners.learner import two_or_none
-from cotempo.social.detector.client import DetectorMemory, Discovery, SharedSums, hold_out
+from cotempo.social.detector.client import DetectorMemory, Discovery, hold_out
 from cotempo.social.detector.event_sums import NAME_CELLS, SKETCH_CELLS, SKETCH_ROWS, EventSums
 from cotempo.social.detector.features import HASH_BUCKETS, Features, fold, in_order
 from cotempo.social.encoders.characters import document_frequencies, inverse_frequencies
@@ -25,7 +25,7 @@ from cotempo.social.encoders.pretrained import CHARACTERS, check_encoder
 from cotempo.social.fitted import FittedDetectors
 from cotempo.typing import Singles
 
-NO_SUMS = SharedSums(EventSums(np.zeros((0, 0), np.float32), np.zeros(0, np.float32)))
+NO_SUMS = EventSums(np.zeros((0, 0), np.float32), np.zeros(0, np.float32))
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class DetectorState:
     seed: int
     frequency: Singles = field(default_factory=lambda: np.zeros(0, np.float32))
     documents: float = 0.0
-    sums: SharedSums = NO_SUMS
+    sums: EventSums = NO_SUMS
     is_ready: bool = False
     finished: bool = False
     scores: Mapping[str, tuple[float, float]] = field(default_factory=dict)
@@ -87,23 +87,13 @@ class EventDetector(Method):
         "``sentence:MODEL``: a pretrained model at every client.",
     )
     events: int | None = Field(
-        default=None, ge=1, description="Number of events at a client without labels; found by `unknown` unless given."
-    )
-    unknown: Literal["hdbscan", "entropy"] = Field(
-        default="hdbscan",
-        description="Group by density, or by structural entropy of the graph of posts that share attributes.",
+        default=None, ge=1, description="Number of events at a client without labels; found by density unless given."
     )
     smallest: int = Field(default=8, ge=2, description="The fewest posts that make an event.")
     time: Literal["auto", "use", "ignore"] = Field(
         default="auto",
         description="Whether times separate events; ``auto``: whatever names more of the client's left-out labelled "
         "posts correctly; without labels times are ignored.",
-    )
-    duration: float | None = Field(
-        default=None,
-        gt=0,
-        description="Typical distance in time of a post from the middle of its event, in the table's unit; learned "
-        "from labelled posts unless given.",
     )
     compare: bool = Field(default=True, description="Measure on a fifth of the labelled posts what joining was worth.")
     patience: int = Field(default=7, ge=1, description="Windows without a post after which an event retires.")
@@ -226,11 +216,12 @@ class EventDetector(Method):
         return cls(dimension=8, buckets=64), dict(clients), None
 
 
-def _fields(sums: SharedSums) -> dict[str, Any]:
-    words = {"event_words": sums.events.words, "event_posts": sums.events.posts}
-    return {**words, "time_distance": sums.time_distance, "posts_with_time": sums.posts_with_time}
+SUMS = ("event_words", "event_posts", "time_distance", "posts_with_time")
 
 
-def _read(message: Message) -> SharedSums:
-    events = EventSums(message["event_words"], message["event_posts"])
-    return SharedSums(events, message["time_distance"], message["posts_with_time"])
+def _fields(sums: EventSums) -> dict[str, Any]:
+    return dict(zip(SUMS, (sums.words, sums.posts, sums.time_distance, sums.posts_with_time), strict=True))
+
+
+def _read(message: Message) -> EventSums:
+    return EventSums(*(message[name] for name in SUMS))

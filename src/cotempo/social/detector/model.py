@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 
 from cotempo.data import Posts
 from cotempo.data.tables import FrameKind, make_frame
-from cotempo.social.clustering import group_known, group_unknown
+from cotempo.social.clustering import group_known, group_unknown, square_distances
 from cotempo.social.detector.detection import Detection, as_posts, detect_groups, softmax
-from cotempo.social.detector.discriminant import drift, square_distances
-from cotempo.social.detector.features import Features, Weights
+from cotempo.social.detector.features import Features
 from cotempo.social.detector.ridge import Ridge
 from cotempo.social.detector.space import PostSpace
 from cotempo.social.detector.store import FOUND, EventRecord, EventStore, event_name, keywords
@@ -30,31 +29,26 @@ DRIFT_THRESHOLD = 0.06
 
 @dataclass(eq=False, repr=False)
 class Detector:
-    """Name the events of posts.
+    """Name the events of posts; `EventDetector.fit` makes it.
 
     Parameters
     ----------
-    space
-        The space posts are encoded in.
-    store
-        The events known so far.
-    weights, ridge
-        Weights of words and n-grams, and the classifier of labelled events; no classifier without labels.
-    patience
-        Windows without a post after which an event retires.
-    smallest
-        The fewest posts that make a new event.
+    space, store
+        The space posts are encoded in, and the events known so far.
+    ridge
+        The classifier of labelled events, if any.
+    patience, smallest
+        As in `EventDetector`.
     relearns_encoder
         Whether the encoder is learned again as a stream goes on.
     """
 
     space: PostSpace
     store: EventStore
-    weights: Weights
-    ridge: Ridge | None = None
-    patience: int = 7
-    smallest: int = 5
-    relearns_encoder: bool = False
+    ridge: Ridge | None
+    patience: int
+    smallest: int
+    relearns_encoder: bool
 
     def __repr__(self) -> str:
         return f"Detector({len(self.store.events)} events, {len(self.active)} active, window {self.store.window})"
@@ -105,7 +99,7 @@ class Detector:
             return sure
         columns = [self.ridge.names.index(records[place].name) for place in places]
         encoder = self.space.encoder
-        weighted = Features.read(encoder.kind, posts.text, len(encoder.weights)).weigh(self.weights)
+        weighted = Features.read(encoder.kind, posts.text, len(encoder.weights)).weigh(self.ridge.weights)
         when = self.space.time_scores(posts.time, [records[place] for place in places])
         which = softmax(self.ridge.scores(weighted)[:, columns] + when)
         # Rounding may take the sum of all shares above 1.
@@ -168,28 +162,24 @@ class Detector:
             nearest = self._probabilities(posts.select(open_rows), points[open_rows], active).argmax(axis=1)
             names[open_rows] = [active[code].name for code in nearest]
             if self.is_labelled:
-                novel = open_rows[self._is_beyond(points[open_rows]) | self._drifted(points[open_rows], nearest)]
+                novel = open_rows[self._is_new(points[open_rows], nearest)]
         if len(novel) >= self.smallest or not active:
             found = self._regroup(names, novel, points, posts.time, found)
         return names.astype(np.str_), found
 
-    def _is_beyond(self, points: Floats) -> Bools:
-        """Return which posts lie farther from every known event than nearly all posts of an event do from their own."""
-        centres = np.stack([record.centre for record in self.active])
-        return np.asarray(square_distances(points, centres).min(axis=1) > self.store.radius)
-
-    def _drifted(self, points: Floats, nearest: Indices) -> Bools:
-        """Return which posts are nearest to an event that, by their mean, they do not belong to.
+    def _is_new(self, points: Floats, nearest: Indices) -> Bools:
+        """Return which posts lie beyond all events, or are nearest to one that, by their mean, they do not belong to.
 
         One post of a new event lies as near to a known event as that event's own posts; the mean of several does not.
         """
-        drifted = np.zeros(len(points), dtype=bool)
+        centres = np.stack([record.centre for record in self.active])
+        new = square_distances(points, centres).min(axis=1) > self.store.radius
         for code, record in enumerate(self.active):
             rows = nearest == code
             if (count := int(rows.sum())) >= self.smallest:
                 chance = np.sqrt(2 / (count - 1)) / count
-                drifted[rows] = drift(points[rows], record.centre, record.size) > DRIFT_THRESHOLD + chance
-        return drifted
+                new[rows] |= drift(points[rows], record.centre, record.size) > DRIFT_THRESHOLD + chance
+        return np.asarray(new)
 
     @property
     def is_labelled(self) -> bool:
@@ -240,3 +230,18 @@ class Detector:
         from cotempo.social.plots import draw_detector
 
         return draw_detector(self)
+
+
+def drift(points: Array, centre: Array, size: float) -> float:
+    """Return the squared distance of posts' mean from a centre made of `size` posts, in units of their variance.
+
+    ``|m - c|^2 / v - 1 / n - 1 / size`` with the posts' mean m and variance v; about 0 for n posts of the event.
+
+    Examples
+    --------
+    >>> drift(np.array([[2.0], [4.0]]), np.array([0.0]), 2)
+    3.5
+    """
+    mean = points.mean(axis=0)
+    variance = ((points - mean) ** 2).sum() / max(len(points) - 1, 1)
+    return float(((mean - centre) ** 2).sum() / max(variance, 1e-12) - 1 / len(points) - 1 / size)

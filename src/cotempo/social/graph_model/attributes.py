@@ -1,8 +1,6 @@
 """`extract_attributes`: authors, mentions, hashtags, linked sites and names that posts have in common."""
 
 import re
-import unicodedata
-from collections import Counter
 from collections.abc import Callable, Iterable
 
 from cotempo.data import Posts
@@ -59,12 +57,3 @@ def extract_attributes(posts: Posts, entities: Extractor = capitalised_phrases) 
             bag.add(f"user:{author.lower()}")
         found.append(tuple(sorted(bag)))
     return found
-
-
-def language_of(posts: Posts, row: int) -> str:
-    """Return the language a post is marked with (column `lang` or `language`), else the script it is written in."""
-    for column in ("lang", "language"):
-        if column in posts.extra and posts.extra[column][row]:
-            return str(posts.extra[column][row])
-    scripts = Counter(unicodedata.name(letter, "?").split()[0] for letter in posts.text[row][:200] if letter.isalpha())
-    return scripts.most_common(1)[0][0].capitalize() if scripts else "unknown"
