@@ -21,9 +21,8 @@ from cotempo.engines.inprocess import InProcess  # noqa: E402
 from cotempo.federation import Outcome  # noqa: E402
 from cotempo.runs.records import describe_step  # noqa: E402
 from cotempo.social.clustering import cluster_scores, group_known, group_unknown  # noqa: E402
-from cotempo.social.encoders.cache import CachedEncoder  # noqa: E402
 from cotempo.social.encoders.characters import CharacterEncoder  # noqa: E402
-from cotempo.social.encoders.pretrained import OnnxEncoder  # noqa: E402
+from cotempo.social.encoders.pretrained import CachedEncoder, OnnxEncoder  # noqa: E402
 from cotempo.testing import drive  # noqa: E402
 
 Clients = dict[str, Posts]

@@ -6,9 +6,8 @@ from cotempo.social.dame import DAMe
 from cotempo.social.detector.detection import Detection
 from cotempo.social.detector.method import EventDetector
 from cotempo.social.detector.model import Detector
-from cotempo.social.encoders.cache import CachedEncoder
 from cotempo.social.encoders.characters import CharacterEncoder
-from cotempo.social.encoders.pretrained import OnnxEncoder, SentenceEncoder
+from cotempo.social.encoders.pretrained import CachedEncoder, OnnxEncoder, SentenceEncoder
 from cotempo.social.fitted import EventModel
 
 __all__ = [

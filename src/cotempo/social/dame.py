@@ -13,9 +13,8 @@ from cotempo.federation import EMPTY, Answers, Expect, Message, Rng, Spec, regis
 from cotempo.learners.state import Penalty, Trained
 from cotempo.learners.training import from_vector, to_vector, train_epochs
 from cotempo.social.bola import search_weight
-from cotempo.social.graph_model.data import Dataset, PostBatch
+from cotempo.social.graph_model.data import Dataset, EventMemory, EventState, PostBatch, RoundRecord
 from cotempo.social.graph_model.learner import PAPER, EventLearner
-from cotempo.social.graph_model.state import EventMemory, EventState, RoundRecord
 from cotempo.social.sega import group_clients, group_weights, similarities
 from cotempo.typing import Singles
 

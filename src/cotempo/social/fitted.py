@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from cotempo.federation import Outcome
     from cotempo.social.detector.client import DetectorMemory
+    from cotempo.social.graph_model.data import EventMemory, RoundRecord
     from cotempo.social.graph_model.learner import EventLearner
-    from cotempo.social.graph_model.state import EventMemory, RoundRecord
 
 
 class FittedEvents(Fitted):

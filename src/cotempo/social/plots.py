@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from cotempo.social.detector.model import Detector
-    from cotempo.social.graph_model.state import RoundRecord
+    from cotempo.social.graph_model.data import RoundRecord
 
 EVENTS_SHOWN = 15
 

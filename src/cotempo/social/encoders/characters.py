@@ -180,8 +180,3 @@ def right_vectors(weighted: Counts, rank: int, seed: int) -> Singles:
     values, left = eigh(products, subset_by_index=[posts - rank, posts - 1])
     left = np.where(values > 1e-6 * max(values[-1], 1e-30), left / np.sqrt(np.maximum(values, 1e-30)), 0.0)
     return np.asarray(weighted.T @ left[:, ::-1].astype(np.float32))
-
-
-def sketch_columns(dimension: int) -> int:
-    """Return the number of columns of a sketch: half as many again keep the last vectors accurate."""
-    return dimension + max(dimension // 2, 4)

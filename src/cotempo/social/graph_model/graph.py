@@ -1,26 +1,63 @@
-"""`join_posts`: the sparse graph of posts that share attributes, with capped hubs."""
+"""`join_posts`: the sparse graph of posts that share attributes, which `extract_attributes` finds in them."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from cotempo.data import Posts
+
+_TAG = re.compile(r"#(\w+)")
+_MENTION = re.compile(r"@(\w+)")
+_SITE = re.compile(r"https?://(?:www\.)?([^\s/?#:]+\.[^\s/?#:]+)", re.IGNORECASE)
+_NAME = re.compile(r"(?<![\w#@])[^\W\d_a-z][\w'’-]+(?:\s+[^\W\d_a-z][\w'’-]+)*")
+_SENTENCE = re.compile(r"(?:^|[.!?…]\s+)$")
+
+
+def extract_attributes(posts: Posts) -> list[tuple[str, ...]]:
+    """Return the authors, mentions, hashtags, linked sites and names of every post, each with its kind in front.
+
+    Examples
+    --------
+    >>> extract_attributes(Posts(time=[0.0], text=("Flood in Boulder! #cowx @noaa https://www.nws.gov/x",)))
+    [('entity:boulder', 'site:nws.gov', 'tag:cowx', 'user:noaa')]
+    """
+    found = []
+    for row, text in enumerate(posts.text):
+        bag = {f"tag:{tag.lower()}" for tag in (*posts.hashtags[row], *_TAG.findall(text))}
+        bag |= {f"user:{name.lower()}" for name in (*posts.mentions[row], *_MENTION.findall(text))}
+        bag |= {f"site:{site.lower()}" for site in _SITE.findall(text)}
+        bag |= {f"entity:{name}" for name in capitalised_phrases(text)}
+        author = posts.author[row]
+        if author is not None:
+            bag.add(f"user:{author.lower()}")
+        found.append(tuple(sorted(bag)))
+    return found
+
+
+def capitalised_phrases(text: str) -> list[str]:
+    """Return runs of capitalised words that do not merely open a sentence; scripts without capitals give nothing.
+
+    Examples
+    --------
+    >>> capitalised_phrases("Today the Red Cross went to Boulder. Rain again")
+    ['red cross', 'boulder']
+    """
+    found = []
+    for match in _NAME.finditer(text):
+        phrase = match.group()
+        opens = _SENTENCE.search(text[: match.start()]) is not None
+        if phrase[0].isupper() and not (opens and " " not in phrase):
+            found.append(phrase.lower())
+    return found
+
 
 def join_posts(attributes: Sequence[Sequence[str]], cap: int = 300) -> Any:
-    """Join posts where they share an attribute, with self-loops.
+    """Return a CSR matrix of how many attributes two posts share, ``(posts, posts)``; the diagonal is 1.
 
-    Parameters
-    ----------
-    attributes
-        The attributes of each post.
-    cap
-        An attribute that more posts share than this joins none of them: it tells little, and its edges grow with the
-        square of its posts.
-
-    Returns
-    -------
-    scipy.sparse.csr_matrix
-        ``(posts, posts)``, symmetric; an entry counts the shared attributes, the diagonal is 1.
+    An attribute that more posts share than `cap` joins none of them: it tells little, and its edges grow with the
+    square of its posts.
 
     Examples
     --------

@@ -18,14 +18,21 @@ from cotempo.federation import Answers, Ask, Expect, Message, Outcome, Question,
 from cotempo.federation.method import Metrics, Roster, agree
 from cotempo.learners import Learner
 from cotempo.social.clustering import clustering_nmi
-from cotempo.social.encoders import shared
+from cotempo.social.encoders.characters import CharacterEncoder
 from cotempo.social.encoders.pretrained import check_encoder, read_texts
-from cotempo.social.encoders.shared import ENCODER_PHASES
-from cotempo.social.graph_model.attributes import extract_attributes
-from cotempo.social.graph_model.data import Dataset, PostBatch, PostData, PostPart, embed, time_features
-from cotempo.social.graph_model.graph import join_posts
+from cotempo.social.encoders.shared import ENCODER_PHASES, SharedEncoder, answer_encoder
+from cotempo.social.graph_model.data import (
+    Dataset,
+    EventMemory,
+    EventState,
+    PostBatch,
+    PostData,
+    PostPart,
+    embed,
+    time_features,
+)
+from cotempo.social.graph_model.graph import extract_attributes, join_posts
 from cotempo.social.graph_model.sampler import sample_blocks
-from cotempo.social.graph_model.state import EventMemory, EventState
 from cotempo.typing import Floats, Singles
 
 if TYPE_CHECKING:
@@ -162,17 +169,17 @@ class EventLearner(Learner):
         """Draw the first model and open the encoder."""
         opened = super().open(roster, public, rng)
         seed = int(rng("sketch").integers(2**31))
-        encoder = shared.open_encoder(self.encoder, seed, self.buckets, self.dimension)
+        encoder = SharedEncoder.open(self.encoder, seed, self.buckets, self.dimension)
         return EventState(opened.weights, opened.first, opened.inputs, shared=encoder)
 
     def ask(self, state: EventState, cohort: Sequence[str], rng: Rng) -> Ask | None:
         """Ask for the encoder first; send it with the first later question to each client that lacks it."""
-        if ask := shared.ask_encoder(state.shared, cohort):
+        if ask := state.shared.ask(cohort):
             return ask
         ask = super().ask(state, cohort, rng)
         if ask is None:
             return None
-        encoder = state.shared.message()
+        encoder = {"ngram_weights": state.shared.weights, "basis": state.shared.basis}
         missing = {name for name in ask.to if name not in state.equipped}
         each = {name: Message({**ask.each.get(name, {}), **encoder}) for name in missing}
         return replace(ask, each={**ask.each, **each})
@@ -180,22 +187,22 @@ class EventLearner(Learner):
     def answer(self, question: Question, prepared: PostData, memory: EventMemory, rng: Rng) -> tuple[Message, Any]:
         """Add to the encoder's sums; then encode once, and learn."""
         if question.phase in ENCODER_PHASES:
-            return shared.answer_encoder(question, prepared.counts), None
+            return answer_encoder(question, prepared.counts), None
         if "basis" in question.own:
-            encoder = shared.read_encoder(self.encoder, question.own)
+            encoder = CharacterEncoder(question.own["ngram_weights"], question.own["basis"], self.encoder)
             memory = replace(memory, features=self.features(encoder.encode_counts(prepared.counts), prepared.days))
         return super().answer(question, prepared, memory, rng)
 
     def absorb(self, state: EventState, answers: Answers, public: Table | None, rng: Rng) -> tuple[EventState, Metrics]:
         """Make the encoder, then absorb as the learner does."""
         if not state.shared.is_ready:
-            return replace(state, shared=shared.absorb_encoder(state.shared, answers)), {}
+            return replace(state, shared=state.shared.absorb(answers)), {}
         state, metrics = super().absorb(state, answers, public, rng)
         return replace(state, equipped=tuple(sorted({*state.equipped, *answers.names}))), metrics
 
     def expects(self, state: EventState, phase: str) -> Expect:
         """Expect what the encoder's and the learner's phases send."""
-        return shared.expect_encoder(state.shared, phase) if phase in ENCODER_PHASES else super().expects(state, phase)
+        return state.shared.expects(phase) if phase in ENCODER_PHASES else super().expects(state, phase)
 
     def result(self, outcome: Outcome) -> FittedEvents:
         """Return a model per client."""
