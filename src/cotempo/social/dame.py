@@ -10,8 +10,7 @@ from pydantic import Field
 
 from cotempo.data import Table
 from cotempo.federation import EMPTY, Answers, Expect, Message, Rng, Spec, register
-from cotempo.learners.state import Penalty, Trained
-from cotempo.learners.training import from_vector, to_vector, train_epochs
+from cotempo.learners.training import Penalty, Trained, from_vector, to_vector, train_epochs
 from cotempo.social.bola import search_weight
 from cotempo.social.graph_model.data import Dataset, EventMemory, EventState, PostBatch, RoundRecord
 from cotempo.social.graph_model.learner import PAPER, EventLearner
@@ -45,6 +44,7 @@ class DAMe(EventLearner):
         "paper": {**PAPER, "similarity": "paper", "glecc": True, "cautious": False},
     }
     sums: ClassVar[bool] = False
+    personal: ClassVar[bool] = True
 
     alpha: float = Field(default=0.6, ge=0, lt=1, description="Least local weight BOLA may choose.")
     probes: int = Field(default=10, ge=1, description="Weights BOLA tries.")
@@ -169,8 +169,3 @@ class DAMe(EventLearner):
         """Return a small instance and small clients, for the contract suite; here clients make the encoder together."""
         small, clients, public = super().example()
         return cls(**{**small.model_dump(), "encoder": "shared", "probes": 3}), clients, public
-
-    def final_model(self, received: Message, data: Dataset, memory: EventMemory, rng: Rng) -> Singles:
-        """Return the client's own model."""
-        own: Singles = memory.personal if memory.personal.size else received["weights"]
-        return own

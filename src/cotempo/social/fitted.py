@@ -74,13 +74,10 @@ class EventModel:
 
     def embed(self, posts: Any) -> Singles:
         """Return a vector per post, ``(posts, outputs)``; posts of one event lie together."""
-        import torch
-
         table = as_posts(posts)
         edges, days = self.method.graph(table)
         features = self.method.features(self.encoder.encode(table.text), days)
-        given = torch.from_numpy(features).to(self.method.device)
-        return embed(self.model, given, edges, np.arange(table.rows))
+        return embed(self.model, self.method.tensor(features), edges, np.arange(table.rows))
 
     def detect(self, posts: Any, events: int | None = None) -> Detection:
         """Return the event and the confidence of every post; events are groups of these posts.

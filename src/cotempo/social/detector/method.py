@@ -16,7 +16,7 @@ from pydantic import AfterValidator, Field, model_validator
 from cotempo.data import Posts, Table, make_posts
 from cotempo.federation import Answers, Ask, Expect, Message, Outcome, Question, Rng, Spec, register
 from cotempo.federation.method import Benefit, Method, Metrics, Roster, agree
-from cotempo.learners.learner import two_or_none
+from cotempo.learners.state import benefits, known_scores, two_or_none
 from cotempo.social.detector.client import DetectorMemory, Discovery, hold_out
 from cotempo.social.detector.event_sums import NAME_CELLS, SKETCH_CELLS, SKETCH_ROWS, EventSums
 from cotempo.social.detector.features import HASH_BUCKETS, Features, fold, in_order
@@ -173,9 +173,7 @@ class EventDetector(Method):
             sums = {"frequency": total["frequency"], "documents": total["documents"], "sums": _read(total)}
             return replace(state, **sums, is_ready=True), {}
         events = sum(answers[name]["events"] for name in answers.names)
-        scores = {name: answers[name]["scores"].tolist() for name in answers.names}
-        known = {name: (pair[0], pair[1]) for name, pair in scores.items() if pair}
-        return replace(state, scores=known, finished=True), {"events": float(events)}
+        return replace(state, scores=known_scores(answers), finished=True), {"events": float(events)}
 
     def expects(self, state: DetectorState, phase: str) -> Expect:
         """Expect sums, of which only the total is needed, and then scores."""
@@ -200,10 +198,7 @@ class EventDetector(Method):
 
     def benefit(self, state: DetectorState) -> Mapping[str, Benefit]:
         """Return the NMI on labelled posts that neither classifier saw, alone and together."""
-        return {
-            name: Benefit("NMI on held-out posts", alone, together, higher_is_better=True)
-            for name, (alone, together) in state.scores.items()
-        }
+        return benefits("NMI on held-out posts", state.scores)
 
     def result(self, outcome: Outcome) -> FittedDetectors:
         """Return one detector per client."""

@@ -93,9 +93,7 @@ class EventLearner(Learner):
 
     def dataset(self, prepared: PostData, memory: EventMemory) -> Dataset:
         """Return the features as a tensor, with the parts drawn at the beginning."""
-        import torch
-
-        return Dataset(torch.from_numpy(np.array(memory.features)).to(self.device), prepared, memory.part)
+        return Dataset(self.tensor(memory.features), prepared, memory.part)
 
     def size(self, data: Dataset) -> int:
         """Return the number of training posts."""
@@ -110,8 +108,7 @@ class EventLearner(Learner):
             if len(nodes):
                 generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
                 blocks = sample_blocks(data.posts.edges, nodes, rng)
-                codes = torch.from_numpy(data.posts.codes[nodes]).to(self.device)
-                yield PostBatch(data.features, blocks, codes, generator)
+                yield PostBatch(data.features, blocks, self.tensor(data.posts.codes[nodes]), generator)
 
     def loss(self, model: nn.Module, batch: PostBatch) -> torch.Tensor:
         """Return the triplet loss (equation 14)."""
