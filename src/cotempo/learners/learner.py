@@ -37,6 +37,7 @@ class Learner(Method):
     personal: ClassVar[bool] = False
     sends_model: ClassVar[bool] = True
     metric: ClassVar[str] = "score on held-out rows"
+    extra: ClassVar[Mapping[str, Spec]] = {}
 
     rounds: int = Field(default=50, ge=1, description="Rounds of the federation.")
     epochs: int = Field(default=1, ge=1, description="Passes over a client's own rows in each round.")
@@ -156,7 +157,8 @@ class Learner(Method):
             trained = self.train_client(received, data, memory, rng)
             kept = self._with_best(trained.memory, trained.candidate, received, data)
             score = {"score": kept.best_score or 0.0, "scored": float(kept.best_score is not None)}
-            return Message({"weights": trained.sent, "loss": trained.loss, **score}, weight=self.size(data)), kept
+            sent = {"weights": trained.sent, "loss": trained.loss, **score, **trained.extra}
+            return Message(sent, weight=self.size(data)), kept
         return self._finish(received, data, memory, rng)
 
     def _with_best(self, memory: Any, candidate: Singles, received: Message, data: Any) -> Any:
@@ -212,6 +214,7 @@ class Learner(Method):
             "loss": Spec((), "float", description="mean training loss"),
             "score": Spec((), "float", description="score of your best model on your validation rows; 0 where unknown"),
             "scored": Spec((), "float", low=0, high=1, description="1 where you have validation rows, else 0"),
+            **self.extra,
         }
         return Expect(fields, sums=self.sums, weight=(0, 1e12))
 

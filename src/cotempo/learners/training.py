@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from cotempo.federation import EMPTY, Message
 from cotempo.typing import Singles
 
 if TYPE_CHECKING:
@@ -20,12 +21,13 @@ Penalty = Callable[["nn.Module", Any], "torch.Tensor"]
 
 
 class Trained(NamedTuple):
-    """What a round of training returns: the model to send, the one to judge, the loss, and the memory."""
+    """What a round of training returns: the model to send, the one to judge, the loss, the memory, and other fields."""
 
     sent: Singles
     candidate: Singles
     loss: float
     memory: Any
+    extra: Message = EMPTY
 
 
 def to_vector(model: nn.Module) -> Singles:

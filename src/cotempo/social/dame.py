@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from cotempo.data import Table
-from cotempo.federation import EMPTY, Answers, Expect, Message, Rng, Spec, register
+from cotempo.federation import EMPTY, Answers, Message, Rng, Spec, register
 from cotempo.learners.training import Penalty, Trained, from_vector, to_vector, train_epochs
 from cotempo.social.bola import search_weight
 from cotempo.social.graph_model.data import Dataset, EventMemory, EventState, PostBatch, RoundRecord
@@ -45,6 +45,9 @@ class DAMe(EventLearner):
     }
     sums: ClassVar[bool] = False
     personal: ClassVar[bool] = True
+    extra: ClassVar[Any] = {
+        "local_weight": Spec((), "float", low=0, high=1, description="how much of your own model you kept")
+    }
 
     alpha: float = Field(default=0.6, ge=0, lt=1, description="Least local weight BOLA may choose.")
     probes: int = Field(default=10, ge=1, description="Weights BOLA tries.")
@@ -72,7 +75,7 @@ class DAMe(EventLearner):
         loss = train_epochs(self, model, data, rng("batches"), penalty)
         own = to_vector(model)
         kept = replace(memory, personal=own, mixing=np.array([weight], np.float32))
-        return Trained(own, own, loss, kept)
+        return Trained(own, own, loss, kept, Message({"local_weight": float(kept.mixing[0])}))
 
     # Section 4.2: local aggregation by Bayesian optimisation (BOLA).
 
@@ -146,23 +149,6 @@ class DAMe(EventLearner):
             return float(np.exp(min(losses[0] - losses[1], 0.0))) * event_constraint(common, own, batch.codes)
 
         return penalty
-
-    # Beside the models, the local weight crosses.
-
-    def answer(self, question: Any, prepared: Any, memory: EventMemory, rng: Rng) -> tuple[Message, Any]:
-        """Answer as every learner, and add the local weight for the record."""
-        message, kept = super().answer(question, prepared, memory, rng)
-        if question.phase == "train":
-            message = Message({**message, "local_weight": float(kept.mixing[0])}, weight=message.weight)
-        return message, kept
-
-    def expects(self, state: EventState, phase: str) -> Expect:
-        """Expect what every learner sends, and the local weight."""
-        expect = super().expects(state, phase)
-        if phase != "train":
-            return expect
-        weight = Spec((), "float", low=0, high=1, description="how much of your own model you kept")
-        return replace(expect, fields={**expect.fields, "local_weight": weight})
 
     @classmethod
     def example(cls) -> tuple[DAMe, dict[str, Table], None]:

@@ -20,6 +20,7 @@ from cotempo.typing import Singles
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from torch import nn
 
     from cotempo.federation import Outcome
     from cotempo.social.detector.client import DetectorMemory
@@ -38,7 +39,7 @@ class FittedEvents(Fitted):
         if not self.state.shared.is_ready:
             raise DataError([Problem("the run must have made its encoder first", client)])
         method: Any = self.outcome.method
-        return EventModel(method, weights, self.state.inputs, self.state.shared.encoder)
+        return EventModel(method, method.new_model(self.state.inputs, weights), self.state.shared.encoder)
 
     @property
     def record(self) -> tuple[RoundRecord, ...]:
@@ -54,23 +55,12 @@ class FittedEvents(Fitted):
 
 
 class EventModel:
-    """One client's graph model.
+    """One client's graph model, with the learner that made it and the encoder of texts."""
 
-    Parameters
-    ----------
-    method
-        The learner it came from.
-    weights, inputs
-        Its parameters as one vector, and its number of inputs.
-    encoder
-        The encoder of texts.
-    """
-
-    def __init__(self, method: EventLearner, weights: Singles, inputs: int, encoder: CharacterEncoder):
+    def __init__(self, method: EventLearner, model: nn.Module, encoder: CharacterEncoder):
         self.method = method
-        self.weights = weights
+        self.model = model
         self.encoder = encoder
-        self.model = method.new_model(inputs, weights)
 
     def embed(self, posts: Any) -> Singles:
         """Return a vector per post, ``(posts, outputs)``; posts of one event lie together."""
@@ -80,14 +70,9 @@ class EventModel:
         return embed(self.model, self.method.tensor(features), edges, np.arange(table.rows))
 
     def detect(self, posts: Any, events: int | None = None) -> Detection:
-        """Return the event and the confidence of every post; events are groups of these posts.
+        """Return the event and the confidence of every post of a table or dataframe.
 
-        Parameters
-        ----------
-        posts
-            A table of posts or a dataframe.
-        events
-            The number of events; found by density unless given.
+        Events are groups of these posts; their number is found by density unless given.
         """
         vectors = self.embed(posts)
         return detect_groups(vectors, group_unknown(vectors) if events is None else group_known(vectors, events))

@@ -4,8 +4,7 @@ import numpy as np
 
 from cotempo.data import Posts
 from cotempo.social.detector.store import language_of
-from cotempo.social.graph_model.graph import extract_attributes, join_posts
-from cotempo.social.graph_model.sampler import sample_blocks, sample_neighbours
+from cotempo.social.graph_model.graph import extract_attributes, join_posts, sample_blocks, sample_neighbours
 
 RNG = np.random.default_rng(0)
 BAGS = [tuple({f"a{code}" for code in RNG.integers(0, 30, 3)}) for _ in range(60)]

@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cotempo.data import Posts
 from cotempo.social.clustering import group_known, group_unknown, mutual_information
@@ -40,20 +39,6 @@ class DetectorMemory:
     whitening: Floats
     duration: float
     ridge: Ridge | None = None
-
-
-@dataclass(frozen=True)
-class KnownEvents:
-    """A classifier of some posts' events, the times of these, and the duration (0 if time is not used)."""
-
-    ridge: Ridge
-    times: EventTimes
-    duration: float
-
-    def guess(self, weighted: Features, times: Floats) -> NDArray[np.str_]:
-        """Return the most probable event of each post."""
-        scores = self.ridge.scores(weighted) + self.times.scores(times, self.duration)
-        return np.asarray(np.array(self.ridge.names)[scores.argmax(axis=1)], dtype=np.str_)
 
 
 class Discovery:
@@ -94,12 +79,15 @@ class Discovery:
     @cached_property
     def sums(self) -> EventSums:
         """What the client adds to the sums, from its labelled posts."""
-        rows = self.labelled
-        names, codes = np.unique(self.labels[rows], return_inverse=True)
-        times = EventTimes.of(self.posts.time[rows], codes, len(names))
+        rows, times = self.labelled, self._times(self.labelled)
         count = times.posts_with_time
         distance = float(np.nan_to_num(times.mean_time_distance * count)[count > 1].sum())
         return EventSums.of(self.features.words[rows], self.labels[rows], distance, float(count[count > 1].sum()))
+
+    def _times(self, rows: Indices) -> EventTimes:
+        """Return the times of the events of some labelled rows."""
+        names, codes = np.unique(self.labels[rows], return_inverse=True)
+        return EventTimes.of(self.posts.time[rows], codes, len(names))
 
     def describe(self, total: EventSums) -> DetectorMemory:
         """Find and describe the client's events."""
@@ -108,36 +96,33 @@ class Discovery:
     def _describe_labelled(self, total: EventSums) -> DetectorMemory:
         """Learn a classifier, and describe labelled events with centres refined by unlabelled posts."""
         rows = self.labelled
-        known = self.learn(rows, total)
+        ridge, duration = self.learn(rows, total)
         codes = np.unique(self.labels[rows], return_inverse=True)[1]
         white = whitening(self.vectors[rows].astype(np.float64), codes)
-        space = PostSpace(self.encoder, white, known.duration)
-        points = space.whiten(self.vectors)
+        points = np.asarray(self.vectors.astype(np.float64) @ white)
         centres = refine(points[rows], codes, points[self.labels == ""])
         store = make_store(self.labels[rows], self.posts.select(rows), points[rows], found=0, centres=centres)
-        return DetectorMemory(store, self.encoder.basis, white, known.duration, known.ridge)
+        return DetectorMemory(store, self.encoder.basis, white, duration, ridge)
 
-    def learn(self, rows: Indices, total: EventSums) -> KnownEvents:
+    def learn(self, rows: Indices, total: EventSums) -> tuple[Ridge, float]:
         """Learn a classifier of the events of some labelled rows, starting from the others' sums of their words.
 
         Whether to start from those, how sharp the text is beside time, and whether time is used at all, is decided by
-        leave-one-out predictions; of many posts, 2,500.
+        leave-one-out predictions; of many posts, 2,500. Return the duration as well, 0 if time is not used.
         """
         names, codes = np.unique(self.labels[rows], return_inverse=True)
-        weighted = self.weighted.select(rows)
+        weighted, weights = self.weighted.select(rows), self.features.weights
         prior = self._prior(names.tolist(), total)
         few = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), MOST_LEFT_OUT)).astype(np.intp))
         share, text = leave_out(weighted.select(few), codes[few], prior)
-        text += left_out_odds(weighted, codes, few, self.features.weights)
+        text += left_out_odds(weighted, codes, few, weights)
         duration = 0.0 if self.method.time == "ignore" else total.duration
-        times = self.posts.time[rows]
-        when = _left_out_times(times, codes, len(names), duration)[few]
+        when = _left_out_times(self.posts.time[rows], codes, len(names), duration)[few]
         use, sharpness = _choose_time(text, when, codes[few], self.method.time)
+        prior = WordPrior(prior.used, share * prior.words)
         unlabelled = self.weighted.select(np.flatnonzero(self.labels == ""))
-        ridge = fit_ridge(
-            tuple(names.tolist()), weighted, codes, unlabelled, prior.scaled(share), self.features.weights, sharpness
-        )
-        return KnownEvents(ridge, EventTimes.of(times, codes, len(names)), duration if use else 0.0)
+        ridge = fit_ridge(tuple(names.tolist()), weighted, codes, unlabelled, prior, weights, sharpness)
+        return ridge, duration if use else 0.0
 
     def _prior(self, names: list[str], total: EventSums) -> WordPrior:
         """Return the coefficients that the others' sums give words of some events; none if no other client has them."""
@@ -154,10 +139,12 @@ class Discovery:
         """Return the NMI of held-out posts, learned alone and together; None where it is unknown."""
         if not len(out) or len(np.unique(self.labels[out])) < 2:
             return None
-        weighted, times = self.weighted.select(out), self.posts.time[out]
-        known = (self.learn(np.setdiff1d(self.labelled, out), sums) for sums in (self.sums, total))
-        alone, together = (mutual_information(self.labels[out], one.guess(weighted, times)) for one in known)
-        return alone, together
+        rest, weighted, scores = np.setdiff1d(self.labelled, out), self.weighted.select(out), []
+        for sums in (self.sums, total):
+            ridge, duration = self.learn(rest, sums)
+            when = self._times(rest).scores(self.posts.time[out], duration)
+            scores.append(mutual_information(self.labels[out], (ridge.scores(weighted) + when).argmax(axis=1)))
+        return scores[0], scores[1]
 
     def _find(self, total: EventSums) -> DetectorMemory:
         """Group unlabelled posts, then measure distances by the spread inside the groups found."""

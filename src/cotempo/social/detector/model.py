@@ -116,20 +116,14 @@ class Detector:
         """
         posts = as_posts(posts)
         if not posts.rows:
-            self.store = self.store.after_window((), self.store.sample, 0, self.store.found)
+            self.store = replace(self.store, window=self.store.window + 1)
             return self
         new, kept = self.store.posts_since_fit + posts.rows, len(self.store.sample.text) + posts.rows
         if self.relearns_encoder and new > RELEARN_SHARE * kept:
             self._relearn_encoder(posts)
-        window = self.store.window + 1
         points = self.space.encode(posts)
         names, found = self._name(posts, points)
-        fresh = [
-            EventRecord.of(name, posts.select(names == name), points[names == name], window)
-            for name in dict.fromkeys(names.tolist())
-        ]
-        sample = self.store.sample.extended(points, posts, names)
-        self.store = self.store.after_window(fresh, sample, posts.rows, found)
+        self.store = self.store.after_window(names, posts, points, found)
         return self
 
     def _relearn_encoder(self, posts: Posts) -> None:

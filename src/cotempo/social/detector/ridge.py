@@ -17,7 +17,7 @@ import numpy as np
 
 from cotempo.social.detector.detection import softmax
 from cotempo.social.detector.features import Features, Weights
-from cotempo.social.encoders.characters import Counts
+from cotempo.social.encoders.characters import Counts, dense
 from cotempo.typing import Floats, Indices, Singles
 
 PENALTY = 1.6
@@ -38,10 +38,6 @@ class WordPrior:
     def scores(self, weighted: Features) -> Floats:
         """Return the scores of posts, ``(posts, events)``."""
         return np.asarray(weighted.words[:, self.used] @ self.words)
-
-    def scaled(self, share: float) -> WordPrior:
-        """Return the prior with its coefficients scaled."""
-        return WordPrior(self.used, share * self.words)
 
 
 @dataclass(frozen=True)
@@ -180,7 +176,8 @@ def _indicators(codes: Indices) -> Floats:
 
 def _inner(weighted: Features) -> Floats:
     """Return inner products of posts, ``(posts, posts)``."""
-    return _dense(weighted.words @ weighted.words.T) + _dense(weighted.characters @ weighted.characters.T)
+    words = dense(weighted.words @ weighted.words.T).astype(np.float64)
+    return words + dense(weighted.characters @ weighted.characters.T).astype(np.float64)
 
 
 def _products(first: Features, second: Features, given: Floats) -> Floats:
@@ -206,10 +203,6 @@ def _solve(weighted: Features, right: Floats, weight: Floats) -> Floats:
         size, before = (rest**2).sum(axis=0), size
         direction = rest + size / np.maximum(before, 1e-30) * direction
     return found
-
-
-def _dense(products: Any) -> Floats:
-    return np.asarray(products if isinstance(products, np.ndarray) else products.toarray(), dtype=np.float64)
 
 
 def _stack(first: Any, second: Any) -> Any:

@@ -132,12 +132,15 @@ class EventStore:
     found: int = 0
     posts_since_fit: int = 0
 
-    def after_window(self, fresh: Sequence[EventRecord], sample: Sample, posts: int, found: int) -> EventStore:
-        """Return the store after a window of so many posts: known events are joined with their new posts."""
+    def after_window(self, names: NDArray[np.str_], posts: Posts, points: Floats, found: int) -> EventStore:
+        """Return the store after a window of posts about the events `names`, some known, joined with the new posts."""
+        window, since = self.window + 1, self.posts_since_fit + posts.rows
         events = {record.name: record for record in self.events}
-        events |= {new.name: events[new.name].joined(new) if new.name in events else new for new in fresh}
-        since = self.posts_since_fit + posts
-        return EventStore(tuple(events.values()), sample, self.radius, self.window + 1, found, since)
+        for name in dict.fromkeys(names.tolist()):
+            new = EventRecord.of(name, posts.select(names == name), points[names == name], window)
+            events[name] = events[name].joined(new) if name in events else new
+        sample = self.sample.extended(points, posts, names)
+        return EventStore(tuple(events.values()), sample, self.radius, window, found, since)
 
 
 def event_name(number: int) -> str:

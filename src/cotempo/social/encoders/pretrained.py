@@ -49,15 +49,10 @@ class PretrainedEncoder(ABC):
 
 
 class OnnxEncoder(PretrainedEncoder):
-    """A model in the ONNX format whose one input is texts and whose first output holds a vector per text.
+    """A model file in the ONNX format whose one input is texts and whose first output holds a vector per text.
 
     Texts are encoded one by one: a quantised model's vector of a text depends on what else is in its batch, and the
     same text must always give the same vector.
-
-    Parameters
-    ----------
-    path
-        The model's file.
     """
 
     def __init__(self, path: str | Path):
@@ -104,13 +99,7 @@ class OnnxEncoder(PretrainedEncoder):
 
 
 class SentenceEncoder(PretrainedEncoder):
-    """A model of sentence-transformers, by its name or the folder it lies in.
-
-    Parameters
-    ----------
-    name
-        The argument of ``SentenceTransformer(name)``; a folder needs no network.
-    """
+    """A model of sentence-transformers, by its name or the folder it lies in; a folder needs no network."""
 
     def __init__(self, name: str):
         library = _need("sentence_transformers")
@@ -123,17 +112,10 @@ class SentenceEncoder(PretrainedEncoder):
 
 
 class CachedEncoder:
-    """Encode each text once and keep its vector in a folder.
+    """Encode each text once by anything with `name`, `dimension` and `encode`, and keep its vector in a folder.
 
     Processes may share a folder: a file is renamed into place once complete, and an unreadable one is replaced. Only
     hashes of texts are kept, but vectors reveal texts: protect the folder like the texts.
-
-    Parameters
-    ----------
-    encoder
-        Anything with `name`, `dimension` and `encode`.
-    folder
-        Where vectors are kept; created if missing.
 
     Examples
     --------

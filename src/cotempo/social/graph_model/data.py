@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from cotempo.learners import LearnerMemory, LearnerState
 from cotempo.social.encoders.characters import Counts
 from cotempo.social.encoders.shared import SharedEncoder
-from cotempo.social.graph_model.sampler import Block, sample_blocks
+from cotempo.social.graph_model.graph import Block, sample_blocks
 from cotempo.typing import Floats, Integers, Singles
 
 if TYPE_CHECKING:

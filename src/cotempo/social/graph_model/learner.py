@@ -31,8 +31,7 @@ from cotempo.social.graph_model.data import (
     embed,
     time_features,
 )
-from cotempo.social.graph_model.graph import extract_attributes, join_posts
-from cotempo.social.graph_model.sampler import sample_blocks
+from cotempo.social.graph_model.graph import extract_attributes, join_posts, sample_blocks
 from cotempo.typing import Floats, Singles
 
 if TYPE_CHECKING:
