@@ -94,7 +94,7 @@ class FittedDetectors(Fitted):
                 raise DataError([Problem(why, client)])
             memory: DetectorMemory = self.outcome.memories[client]
             method: Any = self.outcome.method
-            weights = method.ngram_weights(self.state.frequency, self.state.documents)
+            weights = method.ngram_weights(self.state.sums)
             encoder = CharacterEncoder(weights, memory.basis, method.encoder)
             # With labels there is a classifier of these weights; without, the encoder can change.
             relearns = memory.ridge is None and method.encoder in CHARACTERS

@@ -1,8 +1,4 @@
-"""`EventDetector`: events from texts and times, learned alone or together in one round of sums.
-
-Clients sum in how many posts n-grams occur, and in how many posts of an event each word. Texts and names of events
-stay at the clients; who knows an event's name can look up what the others added under it.
-"""
+"""`EventDetector`: events from texts and times, learned alone or together in one round of sums."""
 
 from __future__ import annotations
 
@@ -25,28 +21,19 @@ from cotempo.social.encoders.pretrained import CHARACTERS, check_encoder
 from cotempo.social.fitted import FittedDetectors
 from cotempo.typing import Singles
 
-NO_SUMS = EventSums(np.zeros((0, 0), np.float32), np.zeros(0, np.float32))
+SUMS = ("event_words", "event_posts", "time_distance", "posts_with_time")
+Corpus = tuple[Posts, Features]
+"""A client's posts in canonical order, and their hashed words and n-grams."""
 
 
 @dataclass(frozen=True)
 class DetectorState:
-    """The server's sums of n-grams and of words by event, and the clients' scores."""
+    """The sums over clients by name, empty before they came, and the clients' scores."""
 
     seed: int
-    frequency: Singles = field(default_factory=lambda: np.zeros(0, np.float32))
-    documents: float = 0.0
-    sums: EventSums = NO_SUMS
-    is_ready: bool = False
+    sums: Mapping[str, Any] = field(default_factory=dict)
     finished: bool = False
     scores: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Corpus:
-    """A client's posts in canonical order, and their hashed words and n-grams."""
-
-    posts: Posts
-    features: Features
 
 
 def _check_encoder(name: str) -> str:
@@ -60,7 +47,9 @@ class EventDetector(Method):
     """Detect which posts are about the same event.
 
     `fit` takes one table of posts and returns a `Detector`, or a mapping from client to posts and returns one per
-    client, learned together: ``fitted["client"].detect(posts)``.
+    client, learned together: ``fitted["client"].detect(posts)``. Clients sum in how many posts n-grams occur, and in
+    how many posts of an event each word. Texts and names of events stay at the clients; who knows an event's name can
+    look up what the others added under it.
 
     Examples
     --------
@@ -121,7 +110,7 @@ class EventDetector(Method):
         """Hash the texts once."""
         assert isinstance(table, Posts)  # `check` sees the schema
         posts = in_order(table)
-        return Corpus(posts, Features.read(self.encoder, posts.text, self.buckets))
+        return posts, Features.read(self.encoder, posts.text, self.buckets)
 
     def open(self, roster: Roster, public: Table | None, rng: Rng) -> DetectorState:
         """Draw the seed for held-out posts."""
@@ -131,47 +120,43 @@ class EventDetector(Method):
         """Ask for the sums, then for each client's events."""
         if state.finished:
             return None
-        if not state.is_ready:
+        if not state.sums:
             return Ask("sums", cohort, ends_round=False)
-        common = {"frequency": state.frequency, "documents": state.documents, "seed": state.seed}
-        return Ask("events", cohort, Message({**common, **_fields(state.sums)}))
+        return Ask("events", cohort, Message({**state.sums, "seed": state.seed}))
 
     def answer(
         self, question: Question, prepared: Corpus, memory: DetectorMemory | None, rng: Rng
     ) -> tuple[Message, DetectorMemory | None]:
         """Send sums over the client's posts; then describe its events and keep them."""
-        posts, features, common = prepared.posts, prepared.features, question.common
+        (posts, features), sums = prepared, question.common
         if question.phase == "sums":
-            return Message({**self._frequencies(prepared), **_fields(Discovery(self, posts, features).sums)}), None
+            return Message({**self._frequencies(features), **_fields(Discovery(self, posts, features).sums)}), None
         if not posts.rows:
             return Message({"scores": np.zeros(0), "events": 0}), None
-        discovery = Discovery(self, posts, features, self.ngram_weights(common["frequency"], common["documents"]))
-        total = _read(common)
+        discovery, total = Discovery(self, posts, features, self.ngram_weights(sums)), _read(sums)
         found = discovery.describe(total)
-        scores = discovery.compare(total, hold_out(posts, Rng(common["seed"])("kept out"))) if self.compare else None
+        scores = discovery.compare(total, hold_out(posts, Rng(sums["seed"])("kept out"))) if self.compare else None
         return Message({"scores": np.array(scores or ()), "events": len(found.store.events)}), found
 
-    def _frequencies(self, prepared: Corpus) -> dict[str, Any]:
-        """Return in how many posts each n-gram occurs; nothing for a pretrained encoder."""
+    def _frequencies(self, features: Features) -> dict[str, Any]:
+        """Return in how many posts each n-gram occurs, nothing for a pretrained encoder, and the number of posts."""
         frequency = np.zeros(0, np.float32)
         if self.encoder in CHARACTERS:
-            frequency = document_frequencies(fold(prepared.features.characters, self.buckets)).astype(np.float32)
-        return {"frequency": frequency, "documents": float(prepared.posts.rows)}
+            frequency = document_frequencies(fold(features.characters, self.buckets)).astype(np.float32)
+        return {"frequency": frequency, "documents": float(features.words.shape[0])}
 
-    def ngram_weights(self, frequency: Singles, documents: float) -> Singles:
+    def ngram_weights(self, sums: Mapping[str, Any]) -> Singles:
         """Return the encoder's weights from sums over clients, ``(buckets,)``; ones for a pretrained encoder."""
-        if not frequency.size:
+        if self.encoder not in CHARACTERS:
             return np.ones(self.buckets, np.float32)
-        return inverse_frequencies(frequency.astype(np.float64), documents)
+        return inverse_frequencies(sums["frequency"].astype(np.float64), sums["documents"])
 
     def absorb(
         self, state: DetectorState, answers: Answers, public: Table | None, rng: Rng
     ) -> tuple[DetectorState, Metrics]:
         """Keep the sums, then the clients' scores."""
-        if not state.is_ready:
-            total = answers.sum
-            sums = {"frequency": total["frequency"], "documents": total["documents"], "sums": _read(total)}
-            return replace(state, **sums, is_ready=True), {}
+        if not state.sums:
+            return replace(state, sums=dict(answers.sum)), {}
         events = sum(answers[name]["events"] for name in answers.names)
         return replace(state, scores=known_scores(answers), finished=True), {"events": float(events)}
 
@@ -209,9 +194,6 @@ class EventDetector(Method):
         """Return a small instance and small clients, for the contract suite."""
         clients, _ = make_posts(clients=3, posts=40, events=6, seed=0)
         return cls(dimension=8, buckets=64), dict(clients), None
-
-
-SUMS = ("event_words", "event_posts", "time_distance", "posts_with_time")
 
 
 def _fields(sums: EventSums) -> dict[str, Any]:

@@ -31,16 +31,8 @@ DRIFT_THRESHOLD = 0.06
 class Detector:
     """Name the events of posts; `EventDetector.fit` makes it.
 
-    Parameters
-    ----------
-    space, store
-        The space posts are encoded in, and the events known so far.
-    ridge
-        The classifier of labelled events, if any.
-    patience, smallest
-        As in `EventDetector`.
-    relearns_encoder
-        Whether the encoder is learned again as a stream goes on.
+    `space` encodes posts, `store` holds the events known so far, `ridge` classifies the labelled ones, if any;
+    `patience` and `smallest` are as in `EventDetector`.
     """
 
     space: PostSpace
@@ -60,14 +52,9 @@ class Detector:
         return tuple(record for record in self.store.events if record.window >= oldest)
 
     def detect(self, posts: Any, events: int | None = None) -> Detection:
-        """Return the event and the confidence of every post.
+        """Return the event and the confidence of every post of a table or dataframe.
 
-        Parameters
-        ----------
-        posts
-            A table of posts or a dataframe.
-        events
-            Group the posts into this many new events; by default every post is assigned to a known, active event.
+        Every post is assigned to a known, active event; with `events` the posts are grouped into so many new ones.
         """
         posts = as_posts(posts)
         if events is not None:
@@ -165,14 +152,18 @@ class Detector:
         """Return which posts lie beyond all events, or are nearest to one that, by their mean, they do not belong to.
 
         One post of a new event lies as near to a known event as that event's own posts; the mean of several does not.
+        For n posts of the event, with mean m and variance v, ``|m - c|^2 / v - 1 / n - 1 / size`` is about 0, where the
+        event's centre c was made of `size` posts.
         """
         centres = np.stack([record.centre for record in self.active])
         new = square_distances(points, centres).min(axis=1) > self.store.radius
         for code, record in enumerate(self.active):
             rows = nearest == code
             if (count := int(rows.sum())) >= self.smallest:
-                chance = np.sqrt(2 / (count - 1)) / count
-                new[rows] |= drift(points[rows], record.centre, record.size) > DRIFT_THRESHOLD + chance
+                mean = points[rows].mean(axis=0)
+                variance = max(((points[rows] - mean) ** 2).sum() / (count - 1), 1e-12)
+                drift = ((mean - record.centre) ** 2).sum() / variance - 1 / count - 1 / record.size
+                new[rows] |= drift > DRIFT_THRESHOLD + np.sqrt(2 / (count - 1)) / count
         return np.asarray(new)
 
     @property
@@ -224,18 +215,3 @@ class Detector:
         from cotempo.social.plots import draw_detector
 
         return draw_detector(self)
-
-
-def drift(points: Array, centre: Array, size: float) -> float:
-    """Return the squared distance of posts' mean from a centre made of `size` posts, in units of their variance.
-
-    ``|m - c|^2 / v - 1 / n - 1 / size`` with the posts' mean m and variance v; about 0 for n posts of the event.
-
-    Examples
-    --------
-    >>> drift(np.array([[2.0], [4.0]]), np.array([0.0]), 2)
-    3.5
-    """
-    mean = points.mean(axis=0)
-    variance = ((points - mean) ** 2).sum() / max(len(points) - 1, 1)
-    return float(((mean - centre) ** 2).sum() / max(variance, 1e-12) - 1 / len(points) - 1 / size)

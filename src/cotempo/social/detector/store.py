@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cotempo.data import Posts
-from cotempo.errors import DataError
 from cotempo.social.clustering import centres_of
 from cotempo.social.encoders.characters import LONGEST
 from cotempo.typing import Floats
@@ -151,9 +150,7 @@ def event_name(number: int) -> str:
 def make_store(
     names: NDArray[np.str_], posts: Posts, points: Floats, found: int, centres: Floats | None = None
 ) -> EventStore:
-    """Describe the events of posts, named in `names`, ``(posts,)``; centres, by name, are means unless given."""
-    if not posts.rows:
-        raise DataError("there must be at least one post to learn events from")
+    """Describe the events of at least one post, named in `names`, ``(posts,)``; centres are means unless given."""
     order, codes = np.unique(names, return_inverse=True)
     middles = centres_of(points, codes, len(order)) if centres is None else centres
     records = tuple(

@@ -1,7 +1,6 @@
 """`CharacterEncoder`: character n-grams, weighted and projected by statistics that clients only add up.
 
-Two sums over clients make it. Document frequencies give every n-gram its weight; one sketch of the weighted counts
-gives a basis that all clients share. Neither holds a text, and both can be summed securely.
+Document frequencies give every n-gram its weight, one sketch of the weighted counts gives a common basis.
 """
 
 from collections.abc import Sequence

@@ -1,12 +1,9 @@
-"""`OnnxEncoder` and `SentenceEncoder`: pretrained text encoders that run offline, and a cache of their vectors.
-
-They are the extra ``cotempo[encoders]`` and are imported when used. An encoder of your own needs `name`,
-`dimension` and `encode`.
-"""
+"""`OnnxEncoder`, `SentenceEncoder` and `CachedEncoder`: pretrained text encoders, the extra ``cotempo[encoders]``."""
 
 from __future__ import annotations
 
 import hashlib
+import importlib
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -196,8 +193,6 @@ def check_encoder(name: str) -> str:
 
 def _need(module: str) -> Any:
     """Import a module of the extra, or raise with the command that installs it."""
-    import importlib
-
     try:
         return importlib.import_module(module)
     except ImportError:

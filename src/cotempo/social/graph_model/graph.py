@@ -80,7 +80,6 @@ def join_posts(attributes: Sequence[Sequence[str]], cap: int = 300) -> Any:
     incidence.eliminate_zeros()
     edges = (incidence @ incidence.T).tocsr()
     edges = edges - sparse.diags(edges.diagonal(), format="csr") + sparse.identity(edges.shape[0], np.float32)
-    edges = edges.tocsr()
     edges.eliminate_zeros()
     return edges
 

@@ -1,7 +1,4 @@
-"""`EventLearner`: the graph model of posts as a learner, with its features, graph, batches, loss and score.
-
-Any algorithm of `cotempo.learners` goes on top of it.
-"""
+"""`EventLearner`: the graph model of posts as a learner; any algorithm of `cotempo.learners` goes on top of it."""
 
 from __future__ import annotations
 
