@@ -34,7 +34,7 @@ class ClientNetwork:
 
     def plot(self, truth: Network | None = None) -> Figure:
         """Draw the network, beside the true one where it is known."""
-        from cotempo.networks.plots.page import plot_networks
+        from cotempo.networks.plots import plot_networks
 
         return plot_networks(self.network, truth)
 

@@ -14,15 +14,14 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
+from scipy.optimize import Bounds, minimize
 
 from cotempo.data import Series
 from cotempo.federation import Answers, Message, Method, Metrics, Outcome, Spec, register
 from cotempo.networks.admm.acyclicity import acyclicity
-from cotempo.networks.admm.dynotears import penalised_step
-from cotempo.networks.admm.penalties import Penalties
 from cotempo.networks.admm.trial_then_fit import CYCLE_TOLERANCE, PAPER, SplitRows, TrialState, TrialThenFit
 from cotempo.networks.data.generate import make_networks
-from cotempo.networks.fdbnl import dual_step, penalty_step
+from cotempo.networks.fdbnl import Penalties, dual_step, penalty_step
 from cotempo.networks.fitted import FittedPersonal
 from cotempo.networks.moments import Gram
 from cotempo.networks.network import Network
@@ -118,7 +117,7 @@ class PFDBNL(TrialThenFit):
         penalties = [Penalties(*one) for one in common["penalties"].tolist()]
         consensus = penalties[0].consensus  # the same for every candidate
         dual = dual_step(memory.dual, memory.tied, shared, memory.penalty)
-        per_row = self._per_row(gram, common["scale"])
+        per_row = gram.per_row(self._own_mean(gram), common["scale"])
         own = np.stack(
             [
                 own_step(per_row, tied, start, mu, (within, across), one, self.iterations, self.passes)
@@ -152,16 +151,14 @@ class PFDBNL(TrialThenFit):
         """Return the client's own mean, because its network is its own as well."""
         return gram.mean if self.centred else np.zeros_like(gram.mean)
 
-    def _per_row(self, gram: Gram, scale: Floats) -> Floats:
-        return gram.per_row(self._own_mean(gram), scale)
-
     def _held_out_density(self, common: Message, prepared: SplitRows, memory: PFDBNLMemory | None) -> Floats | None:
         if memory is None or memory.stage != "trial":
             return None
         scale, gram = common["scale"], prepared.grams["trial"]
-        per_row = self._per_row(gram, scale)
+        mean = self._own_mean(gram)
+        per_row = gram.per_row(mean, scale)
         found = [(weights, residual_squares(per_row, self._network(weights))) for weights in memory.own]
-        return self._densities(prepared.judged, found, self._own_mean(gram), scale, gram.rows)
+        return self._densities(prepared.judged, found, mean, scale, gram.rows)
 
     # At the server.
 
@@ -234,17 +231,86 @@ def own_step(
     """Solve a client's problem (10): its squared loss, ``mu |Z_k - T_k|^2``, sparsity and its own acyclicity.
 
     The pull to T_k only adds ``2 mu`` to the Gram's diagonal and ``2 mu T_k`` to what it is matched with.
-
-    Examples
-    --------
-    >>> gram = np.array([[1.0, 0.5], [0.5, 1.25]])
-    >>> own_step(gram, np.zeros((2, 2)), np.zeros((2, 2)), 0.5, (0.1, 0.1), Penalties(1e6)).round(1).tolist()
-    [[0.0, 0.2], [0.0, 0.0]]
     """
     pull = 2.0 * coupling
     quadratic = gram + pull * np.eye(len(gram))
     linear = gram[:, : tied.shape[1]] + pull * tied
     return penalised_step(quadratic, linear, start, sparsity, penalties, iterations, passes)
+
+
+def penalised_step(
+    quadratic: Floats,
+    linear: Floats,
+    start: Floats,
+    sparsity: tuple[float, float],
+    penalties: Penalties,
+    iterations: int = 100,
+    passes: int = 20,
+) -> Floats:
+    """Minimise a quadratic with sparsity and a penalty on cycles over Z = [W; A] with a zero diagonal of W.
+
+        1/2 <Z, H Z> - <b, Z> + lambda_W |W|_1 + lambda_A |A|_1 + alpha h(W) + rho_1/2 h(W)^2
+
+    H, `quadratic`, is positive semidefinite; b is `linear`. Nothing grows with the number of rows.
+
+    The papers write Z = Z+ - Z- and hand twice as many bounded numbers to L-BFGS. Most of them stay at zero. Here a
+    pass fixes the signs: those of the nonzero weights, and for weights at zero the one in which the objective falls,
+    if it does; the other weights rest. On that orthant the objective is smooth, and L-BFGS-B works on the few
+    magnitudes that move. Passes end when no resting weight wants to move: the same stationary points, in less time.
+    """
+    variables = linear.shape[1]
+    weight = np.full_like(linear, sparsity[1])
+    weight[:variables] = sparsity[0]
+    may_move = np.ones(linear.shape, dtype=np.bool_)
+    np.fill_diagonal(may_move[:variables], False)
+    found = np.where(may_move, start, 0.0)
+    value = np.inf
+    for _ in range(passes):
+        slope = quadratic @ found - linear  # h adds nothing to it where W is zero
+        signs = np.where(found != 0, np.sign(found), np.where(np.abs(slope) > weight, -np.sign(slope), 0.0))
+        signs[~may_move] = 0.0
+        found, reached = _solve_orthant(quadratic, linear, found, signs, weight, penalties, iterations)
+        if value - reached <= 1e-9 * max(1.0, abs(reached)):
+            break
+        value = reached
+    return found
+
+
+def _solve_orthant(
+    quadratic: Floats,
+    linear: Floats,
+    start: Floats,
+    signs: Floats,
+    weight: Floats,
+    penalties: Penalties,
+    iterations: int,
+) -> tuple[Floats, float]:
+    """Minimise over weights of the given signs; those with sign 0 are zero."""
+    variables = linear.shape[1]
+    active = np.flatnonzero(signs)
+    sign, price = signs.ravel()[active], weight.ravel()[active]
+    candidate = np.zeros_like(linear)
+
+    def objective(magnitudes: Floats) -> tuple[float, Floats]:
+        candidate.ravel()[active] = sign * magnitudes
+        cycles, cycle_slope = acyclicity(candidate[:variables])
+        image = quadratic @ candidate - linear
+        value = 0.5 * float((candidate * (image - linear)).sum()) + float(price @ magnitudes)
+        value += (penalties.multiplier + 0.5 * penalties.cycles * cycles) * cycles
+        image[:variables] += (penalties.multiplier + penalties.cycles * cycles) * cycle_slope
+        return value, sign * image.ravel()[active] + price
+
+    solved = minimize(
+        objective,
+        np.abs(start.ravel()[active]),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=Bounds(np.zeros(len(active)), np.inf),
+        options={"maxiter": iterations, "ftol": 1e-10, "gtol": 1e-6},
+    )
+    found = np.zeros_like(linear)
+    found.ravel()[active] = sign * solved.x
+    return found, float(solved.fun)
 
 
 def tied_step(own: Floats, shared: Floats, dual: Floats, coupling: float | Floats, consensus: float) -> Floats:
@@ -254,8 +320,7 @@ def tied_step(own: Floats, shared: Floats, dual: Floats, coupling: float | Float
 
 def residual_squares(gram: Floats, network: Network) -> Floats:
     """Return the mean square of each variable's residual, from the Gram per row."""
-    count = len(network.variables)
-    weights = np.vstack([network.within, network.across.reshape(-1, count)])
-    error = np.vstack([np.eye(count), np.zeros((len(weights) - count, count))]) - weights
+    weights = network.stacked.reshape(-1, len(network.variables))
+    error = np.eye(*weights.shape) - weights
     squares: Floats = np.maximum(np.einsum("ij,ik,kj->j", error, gram, error), 0.0)
     return squares

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from cotempo.errors import ParameterError
-from cotempo.networks.data.structure import Recipe, draw_network
-from cotempo.networks.data.svar import simulate_svar
+from cotempo.networks.data.generate import Recipe, draw_network
 from cotempo.networks.moments import Gram, transitions
+from cotempo.networks.network import simulate_svar
 from cotempo.networks.search.equivalence import complete_pattern, reversed_member
 from cotempo.networks.search.evidence import Evidence
 from cotempo.networks.search.hyperparameters import fit_variances, refit

@@ -101,10 +101,9 @@ def split_rows(table: Series, lags: int) -> SplitRows:
 class TrialState:
     """State of the server.
 
-    `candidates` is `(candidates, 2 or 3)`, lambda_W, lambda_A and PFDBNL's coupling of each; `shared` is their
-    Z = [W; A], `(candidates, side, variables)`; `variance` the pooled residual variance of each variable, `(candidates,
-    variables)`; `penalties` is `(candidates, 3)`. `mean` and `scale` are `(2, side)` and `rows` is `(2,)`, one row a
-    stage.
+    `candidates` are `(candidates, 2 or 3)`, lambda_W, lambda_A and PFDBNL's coupling; `shared` is their Z = [W; A],
+    `(candidates, side, variables)`; `variance` the pooled residual variance, `(candidates, variables)`; `penalties` is
+    `(candidates, 3)`. `mean` and `scale` are `(2, side)` and `rows` is `(2,)`, one row a stage.
     """
 
     clients: tuple[str, ...]
@@ -334,9 +333,7 @@ class TrialThenFit(Method):
 
     def _begin_refit(self, state: TrialState) -> TrialState:
         """Keep the edges found; learn their weights again, without the sparsity that shrank them."""
-        count = len(state.variables)
-        kept = [self._network(weights) for weights in state.shared]
-        shared = np.stack([np.vstack([one.within, one.across.reshape(-1, count)]) for one in kept])
+        shared = np.stack([self._network(weights).stacked.reshape(weights.shape) for weights in state.shared])
         penalties = np.tile([0.0, 0.0, 1.0], (len(shared), 1))
         return replace(state, refitting=True, shared=shared, penalties=penalties, round=0.0)
 
@@ -408,7 +405,10 @@ class TrialThenFit(Method):
 
 
 def summarise(densities: Floats) -> dict[str, Any]:
-    """Return what `choose_candidate` needs of a client, from `(candidates, rows, variables)` log-densities."""
+    """Return `rows` and, over the held-out ones, the mean log-density of each candidate and of their products.
+
+    `densities` are `(candidates, rows, variables)`.
+    """
     density = densities.sum(axis=2)
     rows = density.shape[1]
     return {"together": density.mean(axis=1), "products": density @ density.T / rows, "rows": rows}
@@ -418,13 +418,7 @@ def choose_candidate(comparisons: Sequence[Mapping[str, Any]]) -> int:
     """Return the last candidate (the sparsest) within one standard error of the best.
 
     It is the standard error of the difference to the best over held-out rows: rows that are hard for all candidates
-    do not show which is better.
-
-    Parameters
-    ----------
-    comparisons
-        Of each client, `rows`, `together`, the mean log-density of its held-out rows under each candidate, and
-        `products`, the mean of ``density_i density_j``.
+    do not show which is better. `comparisons` are what `summarise` returns of each client.
     """
     rows = sum(one["rows"] for one in comparisons)
     mean = sum(one["rows"] * one["together"] for one in comparisons) / rows

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from cotempo.data import Series, numbered
+from cotempo.data import Series, client_names
 from cotempo.errors import DataError, ParameterError
 from cotempo.networks.network import Network, variable_names
 
@@ -61,7 +61,7 @@ def read_dream4(
     _within("clients", clients, 1, len(own))
     dealt = np.array_split(np.arange(len(own)), clients)
     tables = [Series.from_arrays(list(own[part]), [time] * len(part), genes) for part in dealt]
-    return dict(zip(_client_names(clients), tables, strict=True)), truths[network - 1]
+    return dict(zip(client_names(clients), tables, strict=True)), truths[network - 1]
 
 
 def read_netsim(
@@ -106,7 +106,7 @@ def read_netsim(
         parts = np.array_split(series[subject - 1], clients)
         tables = [Series.from_arrays(part, features=names) for part in parts]
         truth = Network(within[subject - 1], np.zeros((0, nodes, nodes)), names)
-        return dict(zip(_client_names(clients), tables, strict=True)), truth
+        return dict(zip(client_names(clients), tables, strict=True)), truth
     chosen = tuple(subjects) or NETSIM_SUBJECTS["PFDBNL"][nodes]
     for one in chosen:
         _within("subjects", one, 1, len(series))
@@ -125,10 +125,6 @@ def _arrays(path: str | Path, names: Sequence[str]) -> dict[str, NDArray[np.gene
     except (OSError, ValueError) as error:
         raise DataError(f"{path} must be an .npz file with the arrays {', '.join(names)}: {error}") from error
     raise DataError(f"{path} must hold the arrays {', '.join(names)}; {', '.join(missing)} are not there")
-
-
-def _client_names(count: int) -> list[str]:
-    return [f"client-{number}" for number in numbered(count)]
 
 
 def _within(name: str, value: int, low: int, high: int) -> None:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from cotempo.data import Series, numbered
+from cotempo.data import Series, client_names
 from cotempo.errors import ParameterError
 from cotempo.networks.network import Network, variable_names
 from cotempo.typing import Floats
@@ -64,12 +64,10 @@ def make_lorenz96(
     start = force + for_start.normal(scale=0.01, size=variables)
     path = _integrate(start, force, step, _BURN_IN + samples)[_BURN_IN:]
     values = path + noise * for_noise.normal(size=path.shape)
-    names = [f"client-{number}" for number in numbered(clients)]
-    features = variable_names(variables)
-    parts = np.array_split(values, clients)
-    drawn = {name: Series.from_arrays(part, features=features) for name, part in zip(names, parts, strict=True)}
-    ring = np.eye(variables)
-    across = sum(np.roll(ring, shift, axis=1) for shift in (-1, 0, 1, 2))
+    features, parts = variable_names(variables), np.array_split(values, clients)
+    tables = [Series.from_arrays(part, features=features) for part in parts]
+    drawn = dict(zip(client_names(clients), tables, strict=True))
+    across = sum(np.roll(np.eye(variables), shift, axis=1) for shift in (-1, 0, 1, 2))
     return drawn, Network(np.zeros((variables, variables)), np.asarray(across)[None], features)
 
 
