@@ -28,9 +28,6 @@ LEAST_NOISE = 1e-9
 METRIC = "log-density of held-out rows, nats per row"
 
 
-# Transitions.
-
-
 class Transitions(NamedTuple):
     """A client's transitions, `(rows, side)` with NaN for missing cells, and the weight of each."""
 
@@ -51,26 +48,15 @@ def complete(rows: Floats) -> Floats:
 
 
 def transitions(piece: Floats, lags: int) -> Floats:
-    """Return the complete rows ``[x_t, x_{t-1}, ..., x_{t-p}]`` of one contiguous piece.
-
-    Examples
-    --------
-    >>> transitions(np.array([[1.0], [2.0], [3.0]]), lags=1)
-    array([[2., 1.],
-           [3., 2.]])
-    """
+    """Return the complete rows ``[x_t, x_{t-1}, ..., x_{t-p}]`` of one contiguous piece."""
     return complete(lagged(piece, lags))
 
 
 def cut_transitions(table: Series, lags: int, half_life: float | None = None, *, partial: bool = False) -> Transitions:
     """Cut a table into transitions, none across a gap.
 
-    Parameters
-    ----------
-    half_life
-        The time after which the weight of a row halves; without it all weights are 1.
-    partial
-        Keep transitions with missing cells, also the first ones of a piece, whose lags reach back too far.
+    `half_life` is the time after which the weight of a row halves; without it all weights are 1. `partial` keeps
+    transitions with missing cells, also the first ones of a piece, whose lags reach back too far.
     """
     pieces = table.pieces()
     rows = np.vstack([lagged(values, lags) for _, values in pieces])
@@ -85,8 +71,8 @@ def cut_transitions(table: Series, lags: int, half_life: float | None = None, *,
 def check_table(table: Series) -> None:
     """Refuse columns that no network can be learned from."""
     problems = []
-    for index, name in enumerate(table.features):
-        seen = table.values[~np.isnan(table.values[:, index]), index]
+    for name, values in zip(table.features, table.values.T, strict=True):
+        seen = values[~np.isnan(values)]
         if not len(seen):
             problems.append(Problem("at least one value must not be missing, all are", column=name))
         elif len(seen) > 1 and (seen == seen[0]).all():
@@ -97,13 +83,7 @@ def check_table(table: Series) -> None:
 
 
 def varying(rows: Floats) -> Bools:
-    """Say whether each column varies by more than rounding; missing cells do not count.
-
-    Examples
-    --------
-    >>> varying(np.array([[0.1, 1.0, np.nan], [0.1, 2.0, 5.0]])).tolist()
-    [False, True, False]
-    """
+    """Say whether each column varies by more than rounding; missing cells do not count."""
     if not len(rows):
         return np.zeros(rows.shape[1], dtype=np.bool_)
     highest, lowest = np.fmax.reduce(rows, axis=0), np.fmin.reduce(rows, axis=0)  # they pass over missing cells
@@ -137,13 +117,7 @@ class Sums(NamedTuple):
 def sum_products(
     values: Floats, weights: Floats | None = None, centre: Floats | float = 0.0, *, pairwise: bool = False
 ) -> Sums:
-    """Sum transitions about a centre; `pairwise` counts the rows of each pair of columns.
-
-    Examples
-    --------
-    >>> sum_products(np.array([[1.0, 2.0], [3.0, np.nan]]), pairwise=True)
-    Sums(counts=array([2., 1., 1.]), sums=array([4., 2.]), products=array([10.,  2.,  4.]))
-    """
+    """Sum transitions about a centre; `pairwise` counts the rows of each pair of columns."""
     each = np.ones(len(values)) if weights is None else weights
     seen = ~np.isnan(values)
     values = np.where(seen, values - centre, 0.0)
@@ -173,13 +147,7 @@ def pack(matrix: Floats) -> Floats:
 
 
 def unpack(triangle: Floats, side: int) -> Floats:
-    """Undo `pack`, for `(..., pairs)`.
-
-    Examples
-    --------
-    >>> unpack(np.array([1.0, 2.0, 3.0]), 2).tolist()
-    [[1.0, 2.0], [2.0, 3.0]]
-    """
+    """Undo `pack`, for `(..., pairs)`."""
     matrix = np.empty((*triangle.shape[:-1], side, side))
     row, column = np.triu_indices(side)
     matrix[..., row, column] = matrix[..., column, row] = triangle
@@ -206,7 +174,7 @@ class Gram(NamedTuple):
     unseen : (side, side) bool, optional
         Pairs of columns that were never seen together; without it there are none.
     repaired : float
-        The most negative eigenvalue of the correlation matrix before `make_semidefinite`; 0 where nothing was repaired.
+        The most negative eigenvalue of the correlations before `make_semidefinite`; 0 where nothing was repaired.
     """
 
     gram: Floats
@@ -217,13 +185,7 @@ class Gram(NamedTuple):
 
     @classmethod
     def of_rows(cls, rows: Floats) -> Gram:
-        """Return the Gram of complete rows.
-
-        Examples
-        --------
-        >>> Gram.of_rows(np.array([[1.0], [3.0]]))
-        Gram(gram=array([[2.]]), rows=2.0, mean=array([2.]), unseen=None, repaired=0.0)
-        """
+        """Return the Gram of complete rows."""
         mean = rows.sum(axis=0) / max(len(rows), 1)
         centred = rows - mean
         return cls(centred.T @ centred, float(len(rows)), mean)
@@ -238,20 +200,8 @@ class Gram(NamedTuple):
         """Return the Gram per row about another mean, ``gram / n + (m - mean)(m - mean)'`` with the own mean m.
 
         FDBNL's clients are centred by the POOLED mean: each one's own mean would remove differences between clients
-        that the model must explain, and no mean at all biases every weight.
-
-        Parameters
-        ----------
-        mean : (side,)
-            Zeros leave the Gram uncentred.
-        scale : (side,), optional
-            The pooled standard deviations, to divide the columns by. The result is then rounded to `DIGITS` digits.
-
-        Examples
-        --------
-        >>> own = Gram.of_rows(np.array([[1.0], [3.0]]))
-        >>> own.per_row(np.array([1.0])).item(), own.per_row(np.array([1.0]), scale=np.array([2.0])).item()
-        (2.0, 0.5)
+        that the model must explain, and no mean at all biases every weight. A mean of zeros leaves the Gram uncentred.
+        With `scale`, the standard deviations to divide columns by, the result is rounded to `DIGITS` digits.
         """
         if not self.rows:
             raise DataError("there must be at least one row without a missing cell, got none")
