@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cotempo.data import numbered
-from cotempo.data.tables import FRAME_KINDS, Framed, FrameKind
-from cotempo.errors import DataError, ParameterError, nearest
+from cotempo.data.argument_checks import check_choice, check_count
+from cotempo.data.tables import FRAME_KINDS, Framed, FrameKind, own
+from cotempo.errors import DataError
 from cotempo.networks.admm.acyclicity import edges_on_cycles
 from cotempo.typing import Floats
 
@@ -50,7 +51,7 @@ class Network(Framed):
     variables: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        within, across = _read_only(self.within), _read_only(self.across)
+        within, across = own(self.within, np.float64), own(self.across, np.float64)
         count = len(within) if within.ndim else 0
         if within.shape != (count, count) or across.ndim != 3 or across.shape[1:] != (count, count):
             raise DataError(
@@ -137,15 +138,13 @@ class Network(Framed):
             raise DataError(f"history must have at least {self.lags} rows and {count} columns, got shape {past.shape}")
         if np.isnan(past[len(past) - self.lags :]).any():
             raise DataError(f"the last {self.lags} rows of history must have no missing cell; fill them in first")
-        if steps < 0:
-            raise ParameterError(f"steps must be at least 0, got {steps}")
+        check_count("steps", steps, 0)
         return simulate_svar(self.within, self.across, np.zeros((steps, count)), past)
 
 
 def edge_frame(edges: Sequence[tuple[Any, ...]], further: Mapping[str, Any], kind: FrameKind) -> Any:
     """Return edges as a dataframe with the columns source, target and `further` ones, typed even if it is empty."""
-    if kind not in FRAME_KINDS:
-        raise ParameterError(f"kind must be one of {FRAME_KINDS}, got {kind!r}{nearest(kind, FRAME_KINDS)}")
+    check_choice("kind", kind, FRAME_KINDS)
     schema = {"source": nw.String(), "target": nw.String(), **further}
     data = {name: [edge[place] for edge in edges] for place, name in enumerate(schema)}
     return nw.from_dict(data, schema=schema, backend=kind).to_native()
@@ -154,12 +153,6 @@ def edge_frame(edges: Sequence[tuple[Any, ...]], further: Mapping[str, Any], kin
 def variable_names(count: int) -> tuple[str, ...]:
     """Return the default names ``x0``, ``x1``, ..., zero padded so that they sort in order."""
     return tuple(f"x{number}" for number in numbered(count))
-
-
-def _read_only(values: ArrayLike) -> Floats:
-    array = np.array(values, dtype=np.float64, order="C")
-    array.setflags(write=False)
-    return array
 
 
 def simulate_svar(

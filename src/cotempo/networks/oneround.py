@@ -58,10 +58,9 @@ from cotempo.networks.moments import (
     varying,
 )
 from cotempo.networks.network import Network
-from cotempo.networks.search.orders import SearchOptions, learn_order
+from cotempo.networks.search.orders import SearchOptions, SearchResult, learn_order
 from cotempo.networks.search.personal import SHARES, learn_personal, score_shares
 from cotempo.networks.search.prior_knowledge import PriorKnowledge
-from cotempo.networks.search.search_result import SearchResult
 from cotempo.typing import Bools, Floats, Indices
 
 #: A client with fewer rows before the held-out ones is not compared.

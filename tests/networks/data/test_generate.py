@@ -118,13 +118,13 @@ def test_missing_cells_are_missing_at_both_sides_of_a_cut() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"variables": 0}, "variables must be at least 1"),
-        ({"clients": 0}, "clients must be at least 1"),
-        ({"clients": 9, "samples": 8}, "samples must be at least 9"),
-        ({"lags": -1}, "lags must be at least 0"),
-        ({"decay": 0.5}, "decay must be at least 1"),
+        ({"variables": 0}, "variables must be a whole number of at least 1"),
+        ({"clients": 0}, "clients must be a whole number of at least 1"),
+        ({"clients": 9, "samples": 8}, "samples must be a whole number of at least 9"),
+        ({"lags": -1}, "lags must be a whole number of at least 0"),
+        ({"decay": 0.5}, "decay must be a number, at least 1"),
         ({"noise": "equall"}, "did you mean 'equal'"),
-        ({"shared": 1.5}, "shared must lie between 0 and 1"),
+        ({"shared": 1.5}, "shared must be a number, at least 0 and at most 1"),
         ({"missing": 1.0}, "missing must be at least 0 and below 1"),
     ],
 )

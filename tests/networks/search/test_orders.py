@@ -10,13 +10,11 @@ from cotempo.errors import ParameterError
 from cotempo.networks.data.generate import Recipe, draw_network
 from cotempo.networks.moments import Gram, transitions
 from cotempo.networks.network import simulate_svar
-from cotempo.networks.search.equivalence import complete_pattern, reversed_member
-from cotempo.networks.search.evidence import Evidence
-from cotempo.networks.search.hyperparameters import fit_variances, refit
+from cotempo.networks.search.equivalence import complete_pattern, reversed_member, undirected_edges
+from cotempo.networks.search.evidence import Evidence, fit_variances, refit
 from cotempo.networks.search.orders import SearchOptions, first_evidence, learn_order, search_orders
 from cotempo.networks.search.personal import learn_personal
 from cotempo.networks.search.prior_knowledge import PriorKnowledge
-from cotempo.networks.search.search_result import undirected_edges
 
 
 def draw(variables, rows, seed, lags=1, spread=None):

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cotempo.data import Series, client_names
-from cotempo.errors import ParameterError, nearest
+from cotempo.data.argument_checks import check_choice, check_count, check_number
+from cotempo.errors import ParameterError
 from cotempo.networks.admm.acyclicity import random_topological
 from cotempo.networks.network import Network, simulate_svar, spectral_radius, variable_names
 from cotempo.typing import Bools, Floats
@@ -16,7 +17,6 @@ _BURN_IN = 200
 # 0.95 to the power of a burn-in of 200 steps is 3e-5: what is left of an arbitrary start cannot be seen.
 _LARGEST_RADIUS = 0.95
 _TRIES = 200
-_NOISES = ("equal", "unequal")
 _EFFECTS: dict[str, Callable[[Floats], Floats]] = {
     "cosine": lambda past: 2**0.5 * np.cos(2.0 * past),
     "saturating": lambda past: 1.5 * np.tanh(past),
@@ -80,9 +80,21 @@ def make_networks(
     >>> list(clients), truth.within.shape, truth.across.shape, truth.is_acyclic
     (['client-0', 'client-1'], (5, 5), (1, 5, 5), True)
     """
+    for name, count, least in (("variables", variables, 1), ("clients", clients, 1), ("lags", lags, 0)):
+        check_count(name, count, least)
+    check_count("samples", samples, clients)
+    for name, number, low in (("degree", degree, 0), ("out_degree", out_degree, 0), ("decay", decay, 1)):
+        check_number(name, number, low)
+    check_choice("noise", noise, ("equal", "unequal"))
+    check_number("shared", shared, 0, 1)
+    if not 0 <= missing < 1:
+        raise ParameterError(f"missing must be at least 0 and below 1, got {missing}")
+    check_choice("nonlinear", nonlinear, ("", *_EFFECTS))
+    if nonlinear and standardised:
+        raise ParameterError(
+            "standardised must be off for nonlinear networks: their weights do not rescale with the variables"
+        )
     recipe = Recipe(variables, lags, degree, out_degree, decay)
-    _check(recipe, clients, samples, noise, shared, missing)
-    _check_effect(nonlinear, standardised)
     for_structure, for_noise, for_holes = np.random.default_rng(seed).spawn(3)
     spread = for_noise.uniform(0.5, 2.0, variables) if noise == "unequal" else np.ones(variables)
     parts = [len(part) for part in np.array_split(np.arange(samples), clients)]
@@ -189,28 +201,3 @@ def _standardise(values: Floats, network: Network) -> tuple[Floats, Network]:
 
 def _make_holes(values: Floats, missing: float, rng: np.random.Generator) -> Floats:
     return np.where(rng.random(values.shape) < missing, np.nan, values) if missing > 0 else values
-
-
-def _check(recipe: Recipe, clients: int, samples: int, noise: str, shared: float, missing: float) -> None:
-    least = {"variables": 1, "lags": 0, "degree": 0, "out_degree": 0, "decay": 1}
-    bounds = [(name, getattr(recipe, name), low) for name, low in least.items()]
-    for name, value, low in (*bounds, ("clients", clients, 1), ("samples", samples, clients)):
-        if not value >= low:
-            raise ParameterError(f"{name} must be at least {low}, got {value}")
-    if noise not in _NOISES:
-        raise ParameterError(f"noise must be one of {_NOISES}, got {noise!r}{nearest(noise, _NOISES)}")
-    if not 0 <= shared <= 1:
-        raise ParameterError(f"shared must lie between 0 and 1, got {shared}")
-    if not 0 <= missing < 1:
-        raise ParameterError(f"missing must be at least 0 and below 1, got {missing}")
-
-
-def _check_effect(nonlinear: str, standardised: bool) -> None:
-    if nonlinear and nonlinear not in _EFFECTS:
-        raise ParameterError(
-            f"nonlinear must be empty or one of {tuple(_EFFECTS)}, got {nonlinear!r}{nearest(nonlinear, _EFFECTS)}"
-        )
-    if nonlinear and standardised:
-        raise ParameterError(
-            "standardised must be off for nonlinear networks: their weights do not rescale with the variables"
-        )

@@ -30,17 +30,10 @@ _SIMULATIONS = {5: "sim1", 10: "sim2", 15: "sim3"}
 def read_dream4(
     path: str | Path, network: int | None = None, clients: int = 5
 ) -> tuple[dict[str, Series], Network | dict[str, Network]]:
-    """Read DREAM4's InSilico_Size100 time series.
+    """Read DREAM4's InSilico_Size100 time series from an ``.npz`` file.
 
-    Parameters
-    ----------
-    path
-        The ``.npz`` file.
-    network
-        Which of the five networks, from 1: its ten series are dealt to `clients`, as for FDBNL in the papers. Without
-        it every network is one client with all its series, as for PFDBNL.
-    clients
-        How many clients a network's series are dealt to.
+    One `network`, from 1 to 5: its ten series are dealt to `clients`, as for FDBNL in the papers. Without it every
+    network is one client with all its series, as for PFDBNL.
 
     Returns
     -------
@@ -67,21 +60,10 @@ def read_dream4(
 def read_netsim(
     path: str | Path, nodes: int = 5, subject: int | None = None, clients: int = 5, *, subjects: Sequence[int] = ()
 ) -> tuple[dict[str, Series], Network | dict[str, Network]]:
-    """Read the NetSim simulations of fMRI with 5, 10 or 15 nodes.
+    """Read the NetSim simulations of fMRI with 5, 10 or 15 nodes (simulations 1, 2 and 3) from an ``.npz`` file.
 
-    Parameters
-    ----------
-    path
-        The ``.npz`` file.
-    nodes
-        5, 10 or 15: simulations 1, 2 and 3.
-    subject
-        One subject, from 1: its time steps are cut into `clients` consecutive parts, as for FDBNL in the papers.
-        Without it every subject is one client, as for PFDBNL.
-    clients
-        How many clients a subject is cut into.
-    subjects
-        Which subjects are clients, where no single one is asked for; the papers' five when left out.
+    One `subject`, from 1: its time steps are cut into `clients` consecutive parts, as for FDBNL in the papers. Without
+    it each of `subjects`, by default the papers' five, is one client, as for PFDBNL.
 
     Returns
     -------

@@ -3,7 +3,7 @@
 import numpy as np
 
 from cotempo.data import Series, client_names
-from cotempo.errors import ParameterError
+from cotempo.data.argument_checks import check_count, check_number
 from cotempo.networks.network import Network, variable_names
 from cotempo.typing import Floats
 
@@ -28,10 +28,8 @@ def make_lorenz96(
 
     Parameters
     ----------
-    variables, clients, samples : int
+    variables, clients, samples, seed : int
         ``samples`` is the TOTAL number of rows; clients get consecutive parts.
-    seed : int
-        The same arguments give the same bits on the same machine.
     force : float
         The larger, the wilder; 10 and 40 are usual.
     step : float
@@ -55,11 +53,11 @@ def make_lorenz96(
     >>> len(clients["client-0"].values), int(truth.across.sum())
     (20, 24)
     """
-    for name, value, least in (("variables", variables, 4), ("clients", clients, 1), ("samples", samples, clients)):
-        if value < least:
-            raise ParameterError(f"{name} must be at least {least}, got {value}")
-    if not step > 0 or noise < 0:
-        raise ParameterError(f"step must be above 0 and noise at least 0, got {step} and {noise}")
+    check_count("variables", variables, 4)
+    check_count("clients", clients)
+    check_count("samples", samples, clients)
+    check_number("step", step, 0, open_low=True)
+    check_number("noise", noise, 0)
     for_start, for_noise = np.random.default_rng(seed).spawn(2)
     start = force + for_start.normal(scale=0.01, size=variables)
     path = _integrate(start, force, step, _BURN_IN + samples)[_BURN_IN:]

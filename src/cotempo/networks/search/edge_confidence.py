@@ -10,8 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from cotempo.errors import ParameterError
+from cotempo.networks.search.equivalence import edge_matrix, undirected_edges
+from cotempo.networks.search.orders import SearchResult
 from cotempo.networks.search.parents import ParentSearch
-from cotempo.networks.search.search_result import SearchResult, edge_matrix, undirected_edges
 from cotempo.networks.search.sweeps import Ordered
 from cotempo.typing import Floats
 
@@ -28,17 +29,6 @@ def edge_confidence(found: SearchResult, rng: np.random.Generator, draws: int = 
 
     Every draw is searched from the graph found, under the hyperparameters found. Where a draw leaves
     the direction of an edge open, each direction gets half of it.
-
-    Examples
-    --------
-    >>> from cotempo.networks.search.orders import learn_order
-    >>> from cotempo.networks.search.prior_knowledge import PriorKnowledge
-    >>> rng = np.random.default_rng(0)
-    >>> first = rng.normal(size=500)
-    >>> rows = np.column_stack([first, 0.8 * first + rng.normal(size=500)])
-    >>> found = learn_order(rows.T @ rows, 500, PriorKnowledge.empty(2, 0), rng)
-    >>> edge_confidence(found, rng, draws=20).within.round(1).tolist()
-    [[0.0, 1.0], [0.0, 0.0]]
     """
     if draws < 1:
         raise ParameterError(f"draws must be at least 1, got {draws}")

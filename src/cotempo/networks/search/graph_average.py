@@ -24,7 +24,7 @@ class GraphChain:
         self.evidence = evidence
         self.allowed, self.required = constraints
         self.parents = list(parents)
-        self._profiles: dict[tuple[int, Parents], tuple[float, list[float]]] = {}
+        self._known: dict[tuple[int, Parents], list[float]] = {}
 
     def probabilities(self, rng: np.random.Generator, steps: int) -> Floats:
         """Return the share of time each edge is there, (side, variables); the first fifth does not count."""
@@ -48,15 +48,11 @@ class GraphChain:
         return total / max(samples, 1)
 
     def _toggle(self, node: int, column: int, chance: float) -> None:
-        gain = self._profile(node, self.parents[node])[1][column]
-        if chance < gain and (column in self.parents[node] or not self._leads(node, column)):
+        if chance < self._gains(node)[column] and (column in self.parents[node] or not self._leads(node, column)):
             self.parents[node] = _flip(self.parents[node], column)
 
     def _reverse(self, node: int, parent: int, chance: float) -> None:
-        if not self.allowed[parent, node]:
-            return
-        gain = self._profile(node, self.parents[node])[1][parent] + self._profile(parent, self.parents[parent])[1][node]
-        if chance >= gain:
+        if not self.allowed[parent, node] or chance >= self._gains(node)[parent] + self._gains(parent)[node]:
             return
         before = self.parents[node]
         self.parents[node] = _flip(before, parent)
@@ -65,13 +61,14 @@ class GraphChain:
         else:
             self.parents[parent] = _flip(self.parents[parent], node)
 
-    def _profile(self, node: int, parents: Parents) -> tuple[float, list[float]]:
-        """Return the score and, for every column, what toggling it would gain."""
-        known = self._profiles.get((node, parents))
+    def _gains(self, node: int) -> list[float]:
+        """Return, for every column, what making it a parent, or no parent any more, would gain."""
+        parents = self.parents[node]
+        known = self._known.get((node, parents))
         if known is None:
-            score, gains, dropping = self.evidence.profile(node, parents)
+            _, gains, dropping = self.evidence.profile(node, parents)
             gains[list(parents)] = dropping
-            known = self._profiles[node, parents] = score, gains.tolist()
+            known = self._known[node, parents] = gains.tolist()
         return known
 
     def _leads(self, source: int, target: int) -> bool:

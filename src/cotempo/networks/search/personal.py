@@ -4,9 +4,8 @@ import numpy as np
 
 from cotempo.networks.moments import Gram, log_densities, varying
 from cotempo.networks.network import Network
-from cotempo.networks.search.orders import SearchOptions, learn_order
+from cotempo.networks.search.orders import SearchOptions, SearchResult, learn_order
 from cotempo.networks.search.prior_knowledge import PriorKnowledge
-from cotempo.networks.search.search_result import SearchResult
 from cotempo.typing import Floats
 
 #: Rows borrowed from the others per own row; the last borrows all of them.

@@ -16,12 +16,8 @@ from cotempo.typing import Bools, Indices
 class Constraints(NamedTuple):
     """What a search over parents may do.
 
-    Attributes
-    ----------
-    allowed : (variables, side) bool
-        Whether each column of the joint Gram may be a parent of each variable.
-    required : list of tuple of int
-        The columns that must be parents of each variable.
+    `allowed`, `(variables, side)`, says which columns of the joint Gram may be parents of each variable, `required`
+    which ones must be.
     """
 
     allowed: Bools
@@ -58,13 +54,7 @@ class PriorKnowledge:
         required: Sequence[tuple[Any, ...]],
         tiers: Sequence[Sequence[str]],
     ) -> PriorKnowledge:
-        """Read `(source, target)` or `(source, target, lag)` and groups of names; refuse what cannot hold.
-
-        Examples
-        --------
-        >>> PriorKnowledge.read(("a", "b"), 1, [("a", "b")], [("b", "a", 1)], []).required[1].tolist()
-        [[False, False], [True, False]]
-        """
+        """Read `(source, target)` or `(source, target, lag)` and groups of names; refuse what cannot hold."""
         marks = (_marks(names, lags, forbidden, "forbidden"), _marks(names, lags, required, "required"))
         knowledge = cls(*marks, _levels(names, tiers))
         knowledge.constraints()
@@ -94,15 +84,7 @@ class PriorKnowledge:
         return PriorKnowledge(self.forbidden[inside], self.required[inside], tiers)
 
     def constraints(self) -> Constraints:
-        """Join forbidden edges, required edges and tiers; raise `ParameterError` where they contradict each other.
-
-        Examples
-        --------
-        >>> from dataclasses import replace
-        >>> knowledge = replace(PriorKnowledge.empty(3, 0), tiers=(0, 0, 1))
-        >>> knowledge.constraints().allowed.astype(int).tolist()
-        [[0, 1, 0], [1, 0, 0], [1, 1, 0]]
-        """
+        """Join forbidden edges, required edges and tiers; raise `ParameterError` where they contradict each other."""
         count = self.variables
         allowed = ~self.forbidden.reshape(-1, count).T.copy()
         allowed[np.arange(count), np.arange(count)] = False
