@@ -14,12 +14,8 @@ COLLINEAR = 1e-10
 def granger(scatter: Floats, rows: float, lags: int) -> Floats:
     """Return the F statistic of the source's past in a regression of the target on its own past and the source's.
 
-    ``F = (rss_own - rss_both) / lags / (rss_both / (rows - 2 lags - 1))``, from the centred Gram of
-    ``[x_t, x_{t-1}, ..., x_{t-p}]``.
-
-    References
-    ----------
-    Granger (1969), Investigating causal relations by econometric models and cross-spectral methods.
+    ``F = (rss_own - rss_both) / lags / (rss_both / (rows - 2 lags - 1))`` (Granger 1969, Investigating causal relations
+    by econometric models and cross-spectral methods), from the centred Gram of ``[x_t, x_{t-1}, ..., x_{t-p}]``.
     """
     count = len(scatter) // (lags + 1)
     freedom = rows - 2 * lags - 1
@@ -43,11 +39,6 @@ def partial_correlations(scatter: Floats, shrinkage: float = 0.0) -> Floats:
     """Return ``-P_ik / sqrt(P_ii P_kk)`` with P the inverse of the correlation matrix.
 
     `shrinkage`, a share of the identity mixed into the correlations, must be above 0 where rows are fewer than columns.
-
-    Examples
-    --------
-    >>> partial_correlations(np.array([[4.0, 1.0], [1.0, 1.0]])).round(3).tolist()
-    [[-1.0, 0.5], [0.5, -1.0]]
     """
     precision = np.linalg.inv(correlations(scatter, shrinkage))
     spread = np.sqrt(precision.diagonal())

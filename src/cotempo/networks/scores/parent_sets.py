@@ -42,17 +42,10 @@ class Evidences(NamedTuple):
 def parent_sets(centrings: Sequence[tuple[Floats, float]]) -> Floats:
     """Return the log odds that a source is a parent, ``[source, target]``, summed over centrings.
 
-    Parameters
-    ----------
-    centrings : sequence of (scatter, freedom)
-        Centred Gram of ``[x_t, x_{t-1}]``, of side ``2 variables``, and its degrees of freedom.
-
-    Notes
-    -----
-    Memory grows with the third power of the number of variables: 8 MB a centring at 100 variables.
+    Each centring is the centred Gram of ``[x_t, x_{t-1}]`` with its degrees of freedom. Memory grows with the third
+    power of the number of variables: 8 MB a centring at 100 variables.
     """
-    total: Floats = sum(log_odds(evidences(scatter, freedom)) for scatter, freedom in centrings)  # type: ignore[assignment]
-    return total
+    return np.sum([log_odds(evidences(scatter, freedom)) for scatter, freedom in centrings], axis=0)
 
 
 def centrings(pieces: Sequence[Floats], times: Sequence[Floats], perturbed_until: float | None = None) -> Sums:
@@ -110,11 +103,7 @@ def log_odds(found: Evidences) -> Floats:
     """Refit the chance of every source by EM, and return the log odds of its edges."""
     count = len(found.none)
     largest = np.maximum(np.maximum(found.none, found.one.max(axis=1)), found.two.max(axis=(1, 2)))
-    weights = Evidences(
-        np.exp(found.none - largest),
-        np.exp(found.one - largest[:, None]),
-        np.exp(found.two - largest[:, None, None]),
-    )
+    weights = Evidences(*(np.exp((part.T - largest).T) for part in found))
     chance = np.full(count, min(_PARENTS / count, 0.5))
     parents = _posterior(weights, chance)
     for _ in range(_ROUNDS - 1):
