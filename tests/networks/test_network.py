@@ -41,14 +41,12 @@ def test_wrong_shapes_and_names_are_refused(within: np.ndarray, across: np.ndarr
         Network(within, across, variables)
 
 
-def test_edges_as_frames_and_graph(network: Network) -> None:
+def test_edges_as_frames(network: Network) -> None:
     expected = [("a", "b", 0, 0.5), ("b", "c", 0, -0.4), ("a", "a", 1, 0.5), ("c", "a", 2, 0.3)]
     assert network.edges() == expected
     assert list(network.to_frame().itertuples(index=False, name=None)) == expected
     assert network.to_frame("polars").rows() == expected
     assert network.to_frame("pyarrow").num_rows == 4
-    graph = network.to_networkx()
-    assert sorted(graph.edges(data="weight", keys=True)) == sorted((s, t, lag, w) for s, t, lag, w in expected)
     with pytest.raises(ParameterError, match="pandas"):
         network.to_frame("panda")  # type: ignore[arg-type]
 

@@ -18,7 +18,6 @@ from cotempo.networks.admm.acyclicity import edges_on_cycles
 from cotempo.typing import Floats
 
 if TYPE_CHECKING:
-    import networkx
     from matplotlib.axes import Axes
 
 
@@ -96,16 +95,6 @@ class Network(Framed):
     def to_frame(self, kind: FrameKind = "pandas") -> Any:
         """Return the edges as a dataframe of the library `kind`, with the columns source, target, lag and weight."""
         return edge_frame(self.edges(), {"lag": nw.Int64(), "weight": nw.Float64()}, kind)
-
-    def to_networkx(self) -> networkx.MultiDiGraph:
-        """Return a multigraph whose edges carry `lag` (also their key) and `weight`."""
-        import networkx
-
-        graph = networkx.MultiDiGraph()
-        graph.add_nodes_from(self.variables)
-        for source, target, lag, weight in self.edges():
-            graph.add_edge(source, target, key=lag, lag=lag, weight=weight)
-        return graph
 
     def plot(self, ax: Axes | None = None, truth: Network | None = None) -> Axes:
         """Draw the network as time slices, edges marked against the truth when it is given.

@@ -211,7 +211,5 @@ def _mark_cells(axes: Axes, status: NDArray[np.str_]) -> None:
         source, target = np.nonzero(status == name)
         # Errors are what a reader looks for: they may stand out over their cell.
         side = size if name == "correct" else 1.5 * size
-        if marker == "x":
-            axes.scatter(target, source, s=side**2, c=colour, marker=marker, linewidths=1.5)
-        else:
-            axes.scatter(target, source, s=side**2, c=colour, marker=marker, edgecolors="white", linewidths=0.4)
+        line = {"linewidths": 1.5} if marker == "x" else {"linewidths": 0.4, "edgecolors": "white"}
+        axes.scatter(target, source, s=side**2, c=colour, marker=marker, **line)

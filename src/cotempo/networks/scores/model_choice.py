@@ -45,14 +45,6 @@ _SCALE = 0.5
 _STRENGTHS = 10.0 ** np.arange(-4, 3)
 
 
-class Choice(NamedTuple):
-    """The candidate that predicts best, such as ``"products, ridge"``, and all predictive log-likelihoods."""
-
-    name: str
-    scores: Floats
-    likelihoods: dict[str, float]
-
-
 class Blocks(NamedTuple):
     """Grams of blocks of joint rows, `(blocks, columns, columns)`, centred and standardised by their pooled moments.
 
@@ -109,8 +101,8 @@ def standard_blocks(sums: Sums) -> Blocks:
     return Blocks(blocks / np.outer(scale, scale), counts, flat)
 
 
-def choose(blocks: Blocks, columns: Sequence[Column], names: Sequence[str]) -> Choice:
-    """Return the scores of the candidate, of `CANDIDATES`, that predicts best."""
+def choose(blocks: Blocks, columns: Sequence[Column], names: Sequence[str]) -> tuple[str, Floats, dict[str, float]]:
+    """Return the candidate that predicts best, such as ``"products, ridge"``, its scores and all log-likelihoods."""
     problems = {name: blocks.select(columns, *CANDIDATES[name]) for name in names}
     likelihoods = {}
     for name, problem in problems.items():
@@ -119,7 +111,7 @@ def choose(blocks: Blocks, columns: Sequence[Column], names: Sequence[str]) -> C
     best = max(likelihoods, key=lambda name: likelihoods[name])
     features, regression = best.split(", ")
     score = {"ridge": wald, "sparse": evidence_lost}[regression]
-    return Choice(best, score(problems[features]), likelihoods)
+    return best, score(problems[features]), likelihoods
 
 
 def choose_lags(
