@@ -89,10 +89,7 @@ class FDBNL(TrialThenFit):
     }
 
     consensus_growth: float = Field(default=1.05, ge=1, description="Factor of rho_2 each round, phi_2 of the paper.")
-    refit: bool = Field(
-        default=True,
-        description="Learn the weights of the edges found once more, without the sparsity that shrank them.",
-    )
+    refit: bool = Field(default=True, description="Learn the weights of the edges once more, without the sparsity.")
 
     @classmethod
     def example(cls) -> tuple[Method, dict[str, Series], None]:

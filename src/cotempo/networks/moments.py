@@ -41,6 +41,11 @@ def lagged(piece: Floats, lags: int) -> Floats:
     return np.hstack([padded[lags - lag : lags - lag + len(piece)] for lag in range(lags + 1)])
 
 
+def lagged_columns(kept: Indices, variables: int, lags: int) -> Indices:
+    """Return the columns of some variables among those of transitions."""
+    return np.concatenate([kept + lag * variables for lag in range(lags + 1)])
+
+
 def complete(rows: Floats) -> Floats:
     """Return the rows without a missing cell."""
     kept: Floats = rows[~np.isnan(rows).any(axis=1)]

@@ -51,6 +51,7 @@ from cotempo.networks.moments import (
     complete,
     cut_transitions,
     embed,
+    lagged_columns,
     log_densities,
     stack_sums,
     sum_products,
@@ -114,8 +115,7 @@ class OneRoundMemory:
     across: Floats
 
 
-@dataclass(frozen=True)
-class ClientTable:
+class ClientTable(NamedTuple):
     """A client's table, its complete transitions, and whether a cell is missing anywhere."""
 
     table: Series
@@ -135,22 +135,16 @@ class OwnRows(NamedTuple):
     seen: int
     judged: Floats
 
-    @property
-    def blocks(self) -> int:
-        """The number of lags and one."""
-        return int(self.rows.values.shape[1] // len(self.held))
-
-    def columns(self, variables: int) -> Indices:
-        """Return the places of its columns among those of all clients' `variables`."""
-        return np.concatenate([self.held + lag * variables for lag in range(self.blocks)])
-
     def sum_products(self, centre: Floats, *, pairwise: bool, split: bool) -> Sums:
         """Return sums among the columns of all clients, `split` into before the held-out fifth and the rest."""
-        about, (values, weights) = np.tile(centre[self.held], self.blocks), self.rows
+        values, weights = self.rows
+        lags = values.shape[1] // len(self.held) - 1
+        about = np.tile(centre[self.held], lags + 1)
         cuts = (slice(None, self.seen), slice(self.seen, None)) if split else (slice(None),)
         parts = [sum_products(values[cut], weights[cut], about, pairwise=pairwise) for cut in cuts]
         if pairwise:
-            parts = [embed(part, self.columns(len(centre)), len(centre) * self.blocks) for part in parts]
+            columns = lagged_columns(self.held, len(centre), lags)
+            parts = [embed(part, columns, len(centre) * (lags + 1)) for part in parts]
         return stack_sums(parts)
 
 
@@ -175,15 +169,9 @@ class OneRound(Method):
     State: ClassVar[type] = OneRoundState
     Memory: ClassVar[type | None] = OneRoundMemory
 
-    lags: int = Field(
-        default=1, ge=0, le=50, description="How many past time steps can act; 0 learns a static network."
-    )
-    minimum_rows: int = Field(
-        default=5, ge=1, description="A client with fewer rows is refused: a Gram of a few rows reveals the rows."
-    )
-    half_life: float | None = Field(
-        default=None, gt=0, description="The time after which the weight of a row halves, for structure that drifts."
-    )
+    lags: int = Field(default=1, ge=0, le=50, description="How many past time steps act; 0 learns a static network.")
+    minimum_rows: int = Field(default=5, ge=1, description="A client with fewer rows is refused: sums reveal few rows.")
+    half_life: float | None = Field(default=None, gt=0, description="The time after which the weight of a row halves.")
     personal: bool = Field(
         default=False,
         description="Give every client a network of its own, ``fitted[client].network``, learned from its rows and "
@@ -195,8 +183,7 @@ class OneRound(Method):
     )
     required: tuple[tuple[Any, ...], ...] = Field(default=(), description="Edges that must exist, likewise.")
     tiers: tuple[tuple[str, ...], ...] = Field(
-        default=(),
-        description="Groups of variables; within a time step no edge leads from a later group to an earlier one.",
+        default=(), description="Groups of variables; within a time step no edge leads to an earlier group."
     )
     evidence: str = Field(
         default="auto",
@@ -252,7 +239,7 @@ class OneRound(Method):
         others = assemble(Sums(*(common[name] - part for name, part in total._asdict().items())))
         if question.phase == "borrow":
             rows = complete(own.rows.values) - np.tile(common["centre"][own.held], self.lags + 1)
-            theirs = others.only(own.columns(len(names)))
+            theirs = others.only(lagged_columns(own.held, len(names), self.lags))
             scores = score_shares(rows, theirs, knowledge.only(own.held), stream("borrow"), scaled=self.scaled)
             return Message({"scores": scores}, weight=max(len(rows), 1)), None
         options = SearchOptions("bayes", restarts=self.restarts, scaled=self.scaled)
@@ -266,8 +253,7 @@ class OneRound(Method):
             rows = cut_transitions(table, self.lags, self.half_life, partial=True)
         held = np.array([place for place, name in enumerate(names) if name in table.features], dtype=np.intp)
         mine = np.array([table.features.index(names[place]) for place in held], dtype=np.intp)
-        columns = np.concatenate([mine + lag * len(table.features) for lag in range(self.lags + 1)])
-        values = rows.values[:, columns]
+        values = rows.values[:, lagged_columns(mine, len(table.features), self.lags)]
         whole = np.flatnonzero(~np.isnan(values).any(axis=1))
         judged = whole[len(whole) - len(whole) // 5 :]
         seen = max(int(judged[0]) - self.lags, 0) if len(judged) else len(values)
@@ -296,7 +282,7 @@ class OneRound(Method):
         network = Network(common["within"], common["across"])
         together = log_densities(own.judged, network, common["mean"], common["variance"])[:, kept]
         about = np.tile(common["centre"], self.lags + 1)
-        columns = np.concatenate([kept + lag * count for lag in range(self.lags + 1)])
+        columns = lagged_columns(kept, count, self.lags)
         sums = sum_products(values, weights, about, pairwise=bool(np.isnan(values).any()))
         mine = assemble(sums).only(columns)
         found = self._find(mine, knowledge.only(kept), Rng(common["stream"])("alone"), quick=True)

@@ -28,8 +28,6 @@ from cotempo.networks.network import Network
 from cotempo.typing import Floats
 
 COUPLINGS = (0.0125, 0.05, 0.2, 0.8, 3.2)
-#: Shares of the noise level for lambda_W and lambda_A. A DAG leaves out half of the slice's pairs, so W needs less.
-SPARSITIES = ((0.1, 0.35), (0.35, 0.7))
 
 
 @dataclass(frozen=True)
@@ -68,28 +66,20 @@ class PFDBNL(TrialThenFit):
     """
 
     Memory: ClassVar[type | None] = PFDBNLMemory
+    tuned: ClassVar[tuple[str, ...]] = ("lambda_within", "lambda_across", "coupling")
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "cotempo": {},
-        "paper": {
-            **PAPER,
-            "coupling": 0.1,
-            "lambda_within": 0.1,
-            "lambda_across": 0.1,
-            "iterations": 100,
-            "passes": 20,
-        },
+        "paper": {**PAPER, **dict.fromkeys(tuned, 0.1), "iterations": 100, "passes": 20},
     }
-
-    tuned: ClassVar[tuple[str, ...]] = ("lambda_within", "lambda_across", "coupling")
+    #: A DAG leaves out half of the slice's pairs, so W needs less.
+    sparsities: ClassVar[tuple[tuple[float, float], ...]] = ((0.1, 0.35), (0.35, 0.7))
 
     coupling: Annotated[float, Field(gt=0)] | Literal["auto"] = Field(
         default="auto",
         description="How strongly a client's own weights are pulled to the common ones, mu of the paper, per average "
         "squared loss. ``auto`` chooses it with the sparsity, by how well clients' own networks predict.",
     )
-    tolerance: float = Field(
-        default=0.02, gt=0, description="A stage ends when the largest change is below it, and h too."
-    )
+    tolerance: float = Field(default=0.02, gt=0, description="A stage ends with changes below it and h below 1e-5.")
     consensus_growth: float = Field(default=1.1, ge=1, description="Factor of rho_2 each round, phi_2 of the paper.")
     passes: int = Field(default=1, ge=1, description="Passes of L-BFGS-B over a client's own problem in one round.")
 
@@ -167,17 +157,9 @@ class PFDBNL(TrialThenFit):
 
         A client's network rests on more rows than its own and fewer than all: the noise level is taken in between.
         """
-        given = (self.lambda_within, self.lambda_across)
-        noise_level *= clients**0.25
-        shares = SPARSITIES if "auto" in given else SPARSITIES[:1]
+        pairs = super()._candidates(noise_level * clients**0.25, unit, clients)
         couplings = COUPLINGS if self.coupling == "auto" else (self.coupling / unit,)
-        return np.array(
-            [
-                [*(noise_level * share if one == "auto" else one / unit for one, share in pairs), coupling]
-                for coupling in couplings
-                for pairs in (tuple(zip(given, both, strict=True)) for both in shares)
-            ]
-        )
+        return np.array([[*pair, coupling] for coupling in couplings for pair in pairs])
 
     def _step(self, state: TrialState, answers: Answers, share: float) -> tuple[TrialState, Metrics, bool]:
         """Solve the server's problem (12), whose solution is a mean, then update the penalties by equation (13)."""

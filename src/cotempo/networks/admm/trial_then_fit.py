@@ -137,10 +137,10 @@ class TrialThenFit(Method):
     State: ClassVar[type] = TrialState
     #: Parameters that can be chosen automatically, in the order of the columns of `TrialState.candidates`.
     tuned: ClassVar[tuple[str, ...]] = ("lambda_within", "lambda_across")
+    #: Shares of the noise level that are tried for lambda_W and lambda_A, sparsest last.
+    sparsities: ClassVar[tuple[tuple[float, float], ...]] = tuple((share, share) for share in SPARSITIES)
 
-    lags: int = Field(
-        default=1, ge=0, le=50, description="How many past time steps can act; 0 learns a static network."
-    )
+    lags: int = Field(default=1, ge=0, le=50, description="How many past time steps act; 0 learns a static network.")
     lambda_within: Sparsity = Field(
         default="auto",
         description="Sparsity of the edges within a time step, per average squared loss. ``auto`` learns with several "
@@ -155,9 +155,7 @@ class TrialThenFit(Method):
         description="``rows``: a client counts as many times as it has rows. ``clients``: every client counts once, "
         "and FDBNL's sparsity is not scaled by their number, as in the papers' text.",
     )
-    centred: bool = Field(
-        default=True, description="Subtract the pooled mean; in PFDBNL each client subtracts its own."
-    )
+    centred: bool = Field(default=True, description="Subtract the pooled mean; in PFDBNL each client its own.")
     scaled: bool = Field(
         default=True,
         description="Divide every column by its pooled standard deviation, so that units do not matter. Where all "
@@ -165,17 +163,10 @@ class TrialThenFit(Method):
         "squared loss then prefers the right ones.",
     )
     rounds: int = Field(default=100, ge=1, description="Limit on the rounds of a stage.")
-    partial_rounds: bool = Field(
-        default=True,
-        description="Count a round in which half of the clients take part as half a round, not as a full one.",
-    )
-    tolerance: float = Field(
-        default=0.01, gt=0, description="A stage ends when the residuals are below it, and h(W) below 1e-5."
-    )
+    partial_rounds: bool = Field(default=True, description="Count a round of half of the clients as half a round.")
+    tolerance: float = Field(default=0.01, gt=0, description="A stage ends with residuals below it and h below 1e-5.")
     cycle_growth: float = Field(default=2.0, ge=1, description="Factor of rho_1 each round, phi_1 of the paper.")
-    iterations: int = Field(
-        default=10, ge=1, description="Iterations of L-BFGS-B in one round; the next round continues from there."
-    )
+    iterations: int = Field(default=10, ge=1, description="Iterations of L-BFGS-B a round; the next continues there.")
     compare: bool = Field(
         default=True,
         description="Hold out the last fifth of every client's rows first, to measure whether joining helped: what is "
@@ -353,8 +344,11 @@ class TrialThenFit(Method):
     def _candidates(self, noise_level: float, unit: float, clients: int) -> Floats:
         """Return pairs of lambda_W and lambda_A, sparsest last; automatic ones are shares of the noise level."""
         given = (self.lambda_within, self.lambda_across)
-        shares = SPARSITIES if "auto" in given else SPARSITIES[:1]
-        return np.array([[noise_level * share if one == "auto" else one / unit for one in given] for share in shares])
+        tried = self.sparsities if "auto" in given else self.sparsities[:1]
+        pairs = [zip(given, shares, strict=True) for shares in tried]
+        return np.array(
+            [[noise_level * share if one == "auto" else one / unit for one, share in pair] for pair in pairs]
+        )
 
     def _choose(self, state: TrialState, answers: Answers) -> tuple[TrialState, Metrics]:
         judged = {name: answers[name] for name in answers.names if answers[name]["rows"] > 0}
