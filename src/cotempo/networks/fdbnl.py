@@ -51,9 +51,9 @@ class Penalties(NamedTuple):
 
 @dataclass(frozen=True)
 class FDBNLMemory:
-    """A client's memory between rounds: the spectrum of its Gram, its multipliers and its own Z_k.
+    """A client's memory between rounds: the spectrum of its Gram, its multipliers, its own Z_k and its last rho_2.
 
-    `dual` and `local` are `(candidates, side, variables)`; `penalty` is the rho_2 of the client's last round.
+    `dual` and `local` are `(candidates, side, variables)`.
     """
 
     stage: str
@@ -241,16 +241,9 @@ def server_step(
     """Solve the server's problem (3).
 
     h touches W only, so the two parts separate: A is a soft threshold at ``lambda_A / (total rho_2)``, exactly,
-    and W is `within_step`.
-
-    Parameters
-    ----------
-    mean, previous : ((lags + 1) variables, variables)
-        The weighted mean over clients of ``Z_k + dual_k / rho_2``, and the last Z, where W's search starts.
-    sparsity : (float, float)
-        lambda_W and lambda_A.
-    iterations : int
-        Limit for L-BFGS-B in this round; the next round continues from where it stopped.
+    and W is `within_step`. `mean` is the weighted mean over clients of ``Z_k + dual_k / rho_2``, `previous` the last Z,
+    where W's search starts, `sparsity` lambda_W and lambda_A. After so many `iterations` of L-BFGS-B the search stops;
+    the next round continues from there.
     """
     variables = mean.shape[1]
     penalty = total_weight * penalties.consensus
@@ -332,8 +325,8 @@ def penalty_step(penalties: Penalties, cycles: float, cycle_growth: float, conse
 class Residuals(NamedTuple):
     """How far a round is from a solution: h(W), and two residuals over ``max(1, |Z|)``.
 
-    `primal` is the root of the weighted mean of ``|Z_k - Z|^2``, Z being what the client was sent; `change` is
-    ``|Z_new - Z_old|``, the dual residual without its factor rho_2.
+    `primal` is the root of the weighted mean of ``|Z_k - Z|^2``; `change`, ``|Z_new - Z_old|``, is the dual residual
+    without its factor rho_2.
     """
 
     cycles: float

@@ -150,17 +150,13 @@ class Ranking(Framed):
     Attributes
     ----------
     scores : (variables, variables)
-        ``[source, target]``, NaN on the diagonal.
-    variables : tuple of str
-    score : str
-        The name of the score.
-    choice : str
-        The features that were chosen, where the score chooses.
+        ``[source, target]``, NaN on the diagonal, minus infinity where a variable does not vary.
+    score, choice : str
+        The name of the score, and of the features that were chosen, where the score chooses.
     likelihoods : mapping from str to float
         Predictive log-likelihood of every candidate it chose from.
     left_out : tuple of str
-        What was left out, and why: variables that do not vary (their edges come last, with a score of minus
-        infinity), candidates that are too large or look back too far, and features that do not vary.
+        Variables that do not vary, candidates that are too large or look back too far, and features that do not vary.
 
     Examples
     --------

@@ -23,10 +23,9 @@ def score_network(found: Network | Mapping[str, Network], truth: Network | Mappi
         True edges found; found edges that are false (a reversed one is false); their harmonic summary
         ``2 TP / (2 TP + FP + FN)``. Nothing to find is tpr 1, nothing found is fdr 0.
     ``within_auroc``, ``within_aupr``, ``across_auroc``, ``across_aupr``
-        Areas under the ROC and the precision-recall curve (average precision) when edges are ranked by |weight|.
-        Within, the diagonal is left out, as it is zero by definition. Across, a variable's effect on its own
-        future is a real edge and counts; ``across_auroc_off_diagonal`` and ``across_aupr_off_diagonal`` leave it
-        out, for data where it is not scored. Undefined areas (no edge, or no non-edge) are NaN.
+        Areas under the ROC and the precision-recall curve (average precision) when edges are ranked by |weight|,
+        within a time step off the diagonal. ``across_auroc_off_diagonal`` and ``across_aupr_off_diagonal`` leave
+        variables' effects on their own future out. Undefined areas (no edge, or no non-edge) are NaN.
 
     Parameters
     ----------
@@ -49,8 +48,10 @@ def score_network(found: Network | Mapping[str, Network], truth: Network | Mappi
         raise DataError(f"found and true networks must name the same clients, got {clients} and {sorted(truth)}")
     if not clients:
         raise DataError("at least one client's network must be given, got an empty mapping")
-    scores = [_score_one(found[client], truth[client]) for client in clients]
-    return {name: _mean_of_defined([score[name] for score in scores]) for name in scores[0]}
+    import pandas
+
+    scores = pandas.DataFrame([_score_one(found[client], truth[client]) for client in clients])
+    return {str(name): float(mean) for name, mean in scores.mean().items()}  # over defined areas only
 
 
 def areas(scores: Floats, labels: Bools) -> dict[str, float]:
@@ -104,8 +105,3 @@ def _counts(prefix: str, found: Bools, truth: Bools, reversed_edges: int) -> dic
 
 def _areas(prefix: str, suffix: str, weights: Floats, truth: Bools, cells: Bools) -> dict[str, float]:
     return {f"{prefix}{name}{suffix}": area for name, area in areas(np.abs(weights[cells]), truth[cells]).items()}
-
-
-def _mean_of_defined(values: list[float]) -> float:
-    defined = [value for value in values if not np.isnan(value)]
-    return float(np.mean(defined)) if defined else float("nan")

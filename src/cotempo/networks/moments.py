@@ -163,23 +163,13 @@ def unpack(triangle: Floats, side: int) -> Floats:
 
 
 class Gram(NamedTuple):
-    """A Gram matrix about the mean of its rows.
+    """A Gram matrix, summed over `rows` rows about their mean; zero in the rows and columns of what does not vary.
 
     The Gram about the own mean, not the raw one, is kept: to shift it to another mean adds a square and subtracts
-    nothing, so means a million times the spread cost no digits.
-
-    Attributes
-    ----------
-    gram : (side, side)
-        Summed over `rows` rows; zero in the rows and columns of what does not vary.
-    rows : float
-        Their number; with missing cells the harmonic mean over pairs.
-    mean : (side,)
-        The mean of the rows, about the centre of the sums.
-    unseen : (side, side) bool, optional
-        Pairs of columns that were never seen together; without it there are none.
-    repaired : float
-        The most negative eigenvalue of the correlations before `make_semidefinite`; 0 where nothing was repaired.
+    nothing, so means a million times the spread cost no digits. With missing cells `rows` is the harmonic mean over
+    pairs of columns. `mean` is about the centre of the sums. `unseen`, `(side, side)`, are pairs of columns that were
+    never seen together, none where it is left out; `repaired` is the most negative eigenvalue of the correlations
+    before `make_semidefinite`, 0 where nothing was repaired.
     """
 
     gram: Floats

@@ -35,12 +35,6 @@ def plot_networks(found: Network, truth: Network | None = None) -> Figure:
     Matrices have sources as rows and targets as columns, one matrix per lag (0 is inside the time step). With a
     truth every edge is marked correct, reversed, extra or missing. Up to 20 variables the time slices with their
     arrows stand above; beyond that arrows cross too often to be read.
-
-    Examples
-    --------
-    >>> network = Network([[0.0, 0.5], [0.0, 0.0]], [[[0.4, 0.0], [0.0, 0.0]]])
-    >>> len(plot_networks(network, truth=network).legends)
-    1
     """
     networks = {"found": found} if truth is None else {"found": found, "true": truth}
     status = None if truth is None else edge_status(found, truth)

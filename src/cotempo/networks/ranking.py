@@ -37,7 +37,7 @@ from cotempo.networks.fitted import FittedRanking, Ranking
 from cotempo.networks.moments import Sums, assemble, complete, stack_sums, sum_products, transitions, unpack, varying
 from cotempo.networks.scores import copula, pairwise
 from cotempo.networks.scores.features import Column, JointRows, draw_waves
-from cotempo.networks.scores.model_choice import CANDIDATES, FLAT, choose, choose_lags, standard_blocks, wald
+from cotempo.networks.scores.model_choice import CANDIDATES, FLAT, choose, predict_ridge, standard_blocks, wald
 from cotempo.networks.scores.parent_sets import centrings, parent_sets
 from cotempo.typing import Bools, Floats, Indices
 
@@ -355,7 +355,8 @@ class EdgeRanking(Method):
         else:
             kinds = ("lag", "wave") if self.score == "fourier" else ("lag",)
             if self._offered:
-                likelihoods = choose_lags(blocks, columns, state.candidates, kinds)
+                regressions = {name: blocks.select(columns, CANDIDATES[name][0], kinds) for name in state.candidates}
+                likelihoods = {name: predict_ridge(one) for name, one in regressions.items()}
                 choice = max(likelihoods, key=lambda name: likelihoods[name])
                 lags = CANDIDATES[choice][0]
             partial = 0.0 if self.shrinkage else float((lags + 1) * len(state.kept))

@@ -80,23 +80,6 @@ class SplitRows:
         return SplitRows(self.rows.take(columns, axis=1), self.held_out, grams, len(kept))
 
 
-def split_rows(table: Series, lags: int) -> SplitRows:
-    """Cut a table into transitions, the last fifth held out; too few are refused."""
-    check_table(table)
-    rows = cut_transitions(table, lags).values
-    if len(rows) < MINIMUM_TRANSITIONS:
-        must = (
-            f"at least {MINIMUM_TRANSITIONS} stretches of {lags + 1} rows in a row without a missing cell are needed, "
-            f"there are {len(rows)}; give the client more rows or learn fewer lags"
-        )
-        raise DataError([Problem(must)])
-    # A transition shares cells with the `lags` before it: those are in neither part.
-    seen = len(rows) - max(1, len(rows) // 5) - lags
-    held_out = max(1, len(rows) // 5) if seen >= 3 else 0
-    grams = {"trial": Gram.of_rows(rows[:seen] if held_out else rows), "final": Gram.of_rows(rows)}
-    return SplitRows(rows, held_out, grams, len(table.features))
-
-
 @dataclass(frozen=True)
 class TrialState:
     """State of the server.
@@ -204,9 +187,21 @@ class TrialThenFit(Method):
     # At a client.
 
     def prepare(self, table: Table) -> SplitRows:
-        """Cut the table into transitions and sum them up."""
+        """Cut the table into transitions, the last fifth held out; too few are refused."""
         assert isinstance(table, Series)  # `check` saw the schema
-        return split_rows(table, self.lags)
+        check_table(table)
+        rows, lags = cut_transitions(table, self.lags).values, self.lags
+        if len(rows) < MINIMUM_TRANSITIONS:
+            must = (
+                f"at least {MINIMUM_TRANSITIONS} stretches of {lags + 1} rows in a row without a missing cell are "
+                f"needed, there are {len(rows)}; give the client more rows or learn fewer lags"
+            )
+            raise DataError([Problem(must)])
+        # A transition shares cells with the `lags` before it: those are in neither part.
+        seen = len(rows) - max(1, len(rows) // 5) - lags
+        held_out = max(1, len(rows) // 5) if seen >= 3 else 0
+        grams = {"trial": Gram.of_rows(rows[:seen] if held_out else rows), "final": Gram.of_rows(rows)}
+        return SplitRows(rows, held_out, grams, len(table.features))
 
     def answer(self, question: Question, prepared: SplitRows, memory: Any, rng: Rng) -> tuple[Message, Any]:
         """Send moments, a step of ADMM, or how well networks predict the held-out rows."""

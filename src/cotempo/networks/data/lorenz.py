@@ -32,10 +32,8 @@ def make_lorenz96(
         ``samples`` is the TOTAL number of rows; clients get consecutive parts.
     force : float
         The larger, the wilder; 10 and 40 are usual.
-    step : float
-        Time between two rows.
-    noise : float
-        Standard deviation of what is added to every observation.
+    step, noise : float
+        Time between two rows, and the standard deviation of what is added to every observation.
 
     Returns
     -------

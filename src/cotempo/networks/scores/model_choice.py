@@ -114,13 +114,6 @@ def choose(blocks: Blocks, columns: Sequence[Column], names: Sequence[str]) -> t
     return best, score(problems[features]), likelihoods
 
 
-def choose_lags(
-    blocks: Blocks, columns: Sequence[Column], names: Sequence[str], kinds: Sequence[str]
-) -> dict[str, float]:
-    """Return the predictive log-likelihood of ridge regressions with as many lags as each linear candidate has."""
-    return {name: predict_ridge(blocks.select(columns, CANDIDATES[name][0], kinds)) for name in names}
-
-
 # Ridge.
 
 

@@ -35,20 +35,16 @@ def granger(scatter: Floats, rows: float, lags: int) -> Floats:
     return scores
 
 
-def partial_correlations(scatter: Floats, shrinkage: float = 0.0) -> Floats:
-    """Return ``-P_ik / sqrt(P_ii P_kk)`` with P the inverse of the correlation matrix.
+def within_partial(scatter: Floats, shrinkage: float = 0.0) -> Floats:
+    """Return the absolute partial correlation of two variables given all others, inside one time step.
 
-    `shrinkage`, a share of the identity mixed into the correlations, must be above 0 where rows are fewer than columns.
+    It is ``|P_ik| / sqrt(P_ii P_kk)`` with P the inverse of the correlation matrix. `shrinkage`, a share of the
+    identity mixed into the correlations, must be above 0 where rows are fewer than columns.
     """
     precision = np.linalg.inv(correlations(scatter, shrinkage))
     spread = np.sqrt(precision.diagonal())
-    partial: Floats = -precision / np.outer(spread, spread)
+    partial: Floats = np.abs(precision / np.outer(spread, spread))
     return partial
-
-
-def within_partial(scatter: Floats, shrinkage: float = 0.0) -> Floats:
-    """Return the absolute partial correlation of two variables given all others, inside one time step."""
-    return np.abs(partial_correlations(scatter, shrinkage))
 
 
 def lagged_partial(scatter: Floats, variables: int, shrinkage: float = 0.0) -> Floats:
@@ -72,11 +68,8 @@ def skewness_direction(scatter: Floats, thirds: Floats, rows: float) -> Floats:
     """Return ``sqrt(n) r_ij (E[x_i^2 x_j] - E[x_i x_j^2])``, positive where i drives j.
 
     Variables are standardised, and turned round where their skewness is negative. A cause is more skewed than what it
-    causes, because noise is added on the way. `thirds` are ``sum_t x_i^2 x_j`` about the mean.
-
-    References
-    ----------
-    Hyvarinen and Smith (2013), Pairwise likelihood ratios for estimation of non-Gaussian structural equation models.
+    causes, because noise is added on the way (Hyvarinen and Smith 2013, Pairwise likelihood ratios for estimation of
+    non-Gaussian structural equation models). `thirds` are ``sum_t x_i^2 x_j`` about the mean.
     """
     scale = np.sqrt(scatter.diagonal() / rows)
     standard = thirds / rows / (scale[:, None] ** 2 * scale[None, :])

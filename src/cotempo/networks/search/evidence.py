@@ -48,20 +48,11 @@ class ParentProfile(NamedTuple):
 
 @dataclass(frozen=True)
 class Evidence:
-    """The score of a variable's parents under one choice of hyperparameters, in the letters above.
+    """The score of a variable's parents under one choice of hyperparameters.
 
-    Attributes
-    ----------
-    gram : (side, side)
-        K, summed over rows and centred; side = (lags + 1) variables.
-    rows : float
-        n; a fraction where rows are borrowed.
-    shape, scale : float
-        a and b.
-    price : (side,)
-        Price of each candidate: the penalty, or minus the log odds of its edge.
-    precision : float
-        1/v, zero for least squares.
+    `gram` is K, summed over rows and centred, `(side, side)`, `rows` n (a fraction where rows are borrowed), `shape`
+    and `scale` are a and b, `precision` is 1/v, zero for least squares; `price`, `(side,)`, is that of each candidate:
+    the penalty, or minus the log odds of its edge.
     """
 
     gram: Floats
@@ -128,14 +119,10 @@ class Evidence:
         constant = self.shape * math.log(self.scale) - gammaln(self.shape) + gammaln(self.shape + self.rows / 2.0)
         total = sum(self.profile(node, chosen).score + float(constant) for node, chosen in enumerate(parents))
         if self.precision:
-            total += _absent(self.price, self.variables)
+            count, nothing = self.variables, -np.log1p(np.exp(-self.price))
+            # Inside the slice a pair has one chance, not two.
+            total += float(nothing[:count].sum() * (count - 1) / 2.0 + nothing[count:].sum() * count)
         return total
-
-
-def _absent(price: Floats, variables: int) -> float:
-    """Return the log probability that no candidate is an edge; inside the slice a pair has one chance, not two."""
-    nothing = -np.log1p(np.exp(-price))
-    return float(nothing[:variables].sum() * (variables - 1) / 2.0 + nothing[variables:].sum() * variables)
 
 
 def _inverse_factor(block: Floats) -> Floats:

@@ -48,21 +48,12 @@ RANDOM_STARTS_TIMES_VARIABLES = 40
 class SearchOptions:
     """Options of `learn_order`.
 
-    Attributes
-    ----------
-    evidence : {"auto", "penalty", "bayes"}
-        `auto` takes the Bayesian one below ``50 log(side)`` rows.
-    restarts : int
-        Further orders of the same graph tried without gain before a search ends.
-    averaged : bool
-        Under the Bayesian evidence, keep the edges that are likely on average over graphs, not those of the single
-        most likely graph; slower.
-    scaled : bool
-        Search with every column divided by its standard deviation, so that units do not matter; weights and variances
-        come back in the Gram's units, the score does not.
-    quick : bool
-        Climb from the free start only, without restarts: a quarter of the time. Some directions are lost by it,
-        hardly any of how well the network predicts.
+    `evidence` is "auto", "penalty" or "bayes"; `auto` takes the Bayesian one below ``50 log(side)`` rows. `restarts` is
+    how many further orders of the same graph are tried without gain before a search ends. `averaged`, under the
+    Bayesian evidence, keeps the edges that are likely on average over graphs, not those of the most likely graph.
+    `scaled` searches with every column divided by its standard deviation, so that units do not matter; weights and
+    variances come back in the Gram's units, the score does not. `quick` climbs from the free start only, without
+    restarts, in a quarter of the time; some directions are lost by it, hardly any of how well the network predicts.
     """
 
     evidence: str = "auto"
@@ -108,13 +99,8 @@ def learn_order(
 ) -> SearchResult:
     """Learn a network from one summed Gram matrix.
 
-    Parameters
-    ----------
-    gram : (side, side)
-        Centred and summed over `rows` rows, of ``[x_t, x_{t-1}, ..., x_{t-p}]``; side = (lags + 1) variables. A column
-        of zeros, of what does not vary, has no edges.
-    rng : numpy.random.Generator
-        Decides in which order moves are tried.
+    The Gram, of ``[x_t, x_{t-1}, ..., x_{t-p}]``, is centred and summed over `rows` rows. A column of zeros, of what
+    does not vary, has no edges. `rng` decides in which order moves are tried.
 
     Examples
     --------
