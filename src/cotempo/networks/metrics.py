@@ -61,10 +61,7 @@ def areas(scores: Floats, labels: Bools) -> dict[str, float]:
     from sklearn.metrics import average_precision_score, roc_auc_score
 
     ranks = rankdata(scores)  # they are finite where scores may be infinite
-    return {
-        "auroc": float(roc_auc_score(labels, ranks)),
-        "aupr": float(average_precision_score(labels, ranks)),
-    }
+    return {"auroc": float(roc_auc_score(labels, ranks)), "aupr": float(average_precision_score(labels, ranks))}
 
 
 def check_comparable(found: Network, truth: Network) -> None:

@@ -73,14 +73,14 @@ def cut_transitions(table: Series, lags: int, half_life: float | None = None, *,
     return Transitions(rows, 0.5 ** ((when.max() - when) / half_life))
 
 
-def check_table(table: Series) -> None:
-    """Refuse columns that no network can be learned from."""
+def check_table(table: Series, *, constants: bool = False) -> None:
+    """Refuse columns that no network can be learned from; `constants` are allowed where they can be left out."""
     problems = []
     for name, values in zip(table.features, table.values.T, strict=True):
         seen = values[~np.isnan(values)]
         if not len(seen):
             problems.append(Problem("at least one value must not be missing, all are", column=name))
-        elif len(seen) > 1 and (seen == seen[0]).all():
+        elif not constants and len(seen) > 1 and (seen == seen[0]).all():
             must = "values must vary, they are all the same; leave the column out at every client"
             problems.append(Problem(must, column=name))
     if problems:
@@ -110,40 +110,42 @@ class Sums(NamedTuple):
     sums: Floats
     products: Floats
 
+    @classmethod
+    def of_rows(
+        cls, values: Floats, weights: Floats | None = None, centre: Floats | float = 0.0, *, pairwise: bool = False
+    ) -> Sums:
+        """Sum transitions about a centre; `pairwise` counts the rows of each pair of columns."""
+        each = np.ones(len(values)) if weights is None else weights
+        seen = ~np.isnan(values)
+        values = np.where(seen, values - centre, 0.0)
+        weighted = values if weights is None else values * weights[:, None]
+        counts = pack((seen * each[:, None]).T @ seen) if pairwise else each.sum(keepdims=True)
+        return cls(counts, weighted.sum(axis=0), pack(weighted.T @ values))
+
+    @classmethod
+    def stack(cls, parts: Sequence[Sums]) -> Sums:
+        """Return several sums as one, with a leading axis."""
+        return cls(*(np.stack(fields) for fields in zip(*parts, strict=True)))
+
     def part(self, index: int) -> Sums:
         """Return one of several parts."""
-        return Sums(self.counts[index], self.sums[index], self.products[index])
+        return Sums(*(field[index] for field in self))
 
     def total(self) -> Sums:
         """Return the sum of several parts."""
         return Sums(*(field.sum(axis=0) for field in self))
 
+    def matrices(self) -> tuple[Floats, Floats]:
+        """Return the counts and the products of one part as `(side, side)` matrices."""
+        side, counts = len(self.sums), np.broadcast_to(self.counts, self.products.shape)
+        return unpack(counts, side), unpack(self.products, side)
 
-def sum_products(
-    values: Floats, weights: Floats | None = None, centre: Floats | float = 0.0, *, pairwise: bool = False
-) -> Sums:
-    """Sum transitions about a centre; `pairwise` counts the rows of each pair of columns."""
-    each = np.ones(len(values)) if weights is None else weights
-    seen = ~np.isnan(values)
-    values = np.where(seen, values - centre, 0.0)
-    weighted = values if weights is None else values * weights[:, None]
-    counts = pack((seen * each[:, None]).T @ seen) if pairwise else each.sum(keepdims=True)
-    return Sums(counts, weighted.sum(axis=0), pack(weighted.T @ values))
-
-
-def stack_sums(parts: Sequence[Sums]) -> Sums:
-    """Return several sums as one, with a leading axis."""
-    return Sums(*(np.stack(fields) for fields in zip(*parts, strict=True)))
-
-
-def embed(sums: Sums, own: Indices, side: int) -> Sums:
-    """Place a client's sums among the columns of all clients; the columns it lacks have counts of zero."""
-    counts, products, total = np.zeros((side, side)), np.zeros((side, side)), np.zeros(side)
-    inside, held = np.ix_(own, own), len(own)
-    counts[inside] = unpack(np.broadcast_to(sums.counts, (held * (held + 1) // 2,)), held)
-    products[inside] = unpack(sums.products, held)
-    total[own] = sums.sums
-    return Sums(pack(counts), total, pack(products))
+    def embed(self, own: Indices, side: int) -> Sums:
+        """Place a client's sums among the columns of all clients; the columns it lacks have counts of zero."""
+        counts, products, total = np.zeros((side, side)), np.zeros((side, side)), np.zeros(side)
+        counts[np.ix_(own, own)], products[np.ix_(own, own)] = self.matrices()
+        total[own] = self.sums
+        return Sums(pack(counts), total, pack(products))
 
 
 def pack(matrix: Floats) -> Floats:
@@ -185,6 +187,23 @@ class Gram(NamedTuple):
         centred = rows - mean
         return cls(centred.T @ centred, float(len(rows)), mean)
 
+    @classmethod
+    def of_sums(cls, sums: Sums, least: float = ROUNDING) -> Gram:
+        """Return the Gram about the pooled mean, repaired where pairwise moments are inconsistent.
+
+        A column whose variance is below the share `least` of its squared mean is taken for constant.
+        """
+        counts, products = sums.matrices()
+        mean = sums.sums / np.maximum(counts.diagonal(), 1e-300)
+        if len(sums.counts) == 1:
+            rows = float(sums.counts[0])
+            return cls(_without_constants(products, rows * np.outer(mean, mean), least), rows, mean)
+        unseen = counts <= 0
+        average = np.where(unseen, 0.0, products / np.where(unseen, 1.0, counts))
+        covariance, repaired = make_semidefinite(_without_constants(average, np.outer(mean, mean) * ~unseen, least))
+        rows = float(1.0 / np.mean(1.0 / counts[~unseen]))
+        return cls(rows * covariance, rows, mean, unseen, repaired)
+
     def only(self, columns: Indices) -> Gram:
         """Return the Gram of some columns."""
         inside = np.ix_(columns, columns)
@@ -203,25 +222,6 @@ class Gram(NamedTuple):
         shift = self.mean - mean
         gram = self.gram / self.rows + np.outer(shift, shift)
         return gram if scale is None else np.round(gram / np.outer(scale, scale), DIGITS)
-
-
-def assemble(sums: Sums, least: float = ROUNDING) -> Gram:
-    """Return the Gram matrix about the pooled mean, repaired where pairwise moments are inconsistent.
-
-    A column whose variance is below the share `least` of its squared mean is taken for constant.
-    """
-    side = len(sums.sums)
-    counts = unpack(np.broadcast_to(sums.counts, (side * (side + 1) // 2,)), side)
-    products = unpack(sums.products, side)
-    mean = sums.sums / np.maximum(counts.diagonal(), 1e-300)
-    if len(sums.counts) == 1:
-        rows = float(sums.counts[0])
-        return Gram(_without_constants(products, rows * np.outer(mean, mean), least), rows, mean)
-    unseen = counts <= 0
-    average = np.where(unseen, 0.0, products / np.where(unseen, 1.0, counts))
-    covariance, repaired = make_semidefinite(_without_constants(average, np.outer(mean, mean) * ~unseen, least))
-    rows = float(1.0 / np.mean(1.0 / counts[~unseen]))
-    return Gram(rows * covariance, rows, mean, unseen, repaired)
 
 
 def _without_constants(products: Floats, of_means: Floats, least: float) -> Floats:

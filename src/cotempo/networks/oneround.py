@@ -15,7 +15,7 @@ import json
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,15 +46,11 @@ from cotempo.networks.moments import (
     Gram,
     Sums,
     Transitions,
-    assemble,
     check_table,
     complete,
     cut_transitions,
-    embed,
     lagged_columns,
     log_densities,
-    stack_sums,
-    sum_products,
     unpack,
     varying,
 )
@@ -104,7 +100,7 @@ class OneRoundState:
     def pooled(self, *, trial: bool = False) -> Gram:
         """Return the Gram of all rows, or of those before the held-out ones."""
         sums = Sums(self.counts, self.sums, self.products)
-        return assemble(sums.part(0) if trial else sums.total())
+        return Gram.of_sums(sums.part(0) if trial else sums.total())
 
 
 @dataclass(frozen=True)
@@ -141,11 +137,11 @@ class OwnRows(NamedTuple):
         lags = values.shape[1] // len(self.held) - 1
         about = np.tile(centre[self.held], lags + 1)
         cuts = (slice(None, self.seen), slice(self.seen, None)) if split else (slice(None),)
-        parts = [sum_products(values[cut], weights[cut], about, pairwise=pairwise) for cut in cuts]
+        parts = [Sums.of_rows(values[cut], weights[cut], about, pairwise=pairwise) for cut in cuts]
         if pairwise:
             columns = lagged_columns(self.held, len(centre), lags)
-            parts = [embed(part, columns, len(centre) * (lags + 1)) for part in parts]
-        return stack_sums(parts)
+            parts = [part.embed(columns, len(centre) * (lags + 1)) for part in parts]
+        return Sums.stack(parts)
 
 
 @register()
@@ -185,10 +181,8 @@ class OneRound(Method):
     tiers: tuple[tuple[str, ...], ...] = Field(
         default=(), description="Groups of variables; within a time step no edge leads to an earlier group."
     )
-    evidence: str = Field(
-        default="auto",
-        pattern="^(auto|penalty|bayes)$",
-        description="``auto`` takes the Bayesian evidence where rows are few, the penalised one where they are many.",
+    evidence: Literal["auto", "penalty", "bayes"] = Field(
+        default="auto", description="``auto`` takes the Bayesian evidence where rows are few, else the penalised one."
     )
     restarts: int = Field(default=1, ge=0, description="Further orders tried without gain before the search ends.")
     scaled: bool = Field(
@@ -236,14 +230,14 @@ class OneRound(Method):
         if question.phase == "products":
             return Message(mine._asdict()), None
         total, stream = mine.total(), Rng(common["stream"])
-        others = assemble(Sums(*(common[name] - part for name, part in total._asdict().items())))
+        others = Gram.of_sums(Sums(*(common[name] - part for name, part in total._asdict().items())))
         if question.phase == "borrow":
             rows = complete(own.rows.values) - np.tile(common["centre"][own.held], self.lags + 1)
             theirs = others.only(lagged_columns(own.held, len(names), self.lags))
             scores = score_shares(rows, theirs, knowledge.only(own.held), stream("borrow"), scaled=self.scaled)
             return Message({"scores": scores}, weight=max(len(rows), 1)), None
         options = SearchOptions("bayes", restarts=self.restarts, scaled=self.scaled)
-        found = learn_personal(assemble(total), others, common["share"], knowledge, stream("personal"), options)
+        found = learn_personal(Gram.of_sums(total), others, common["share"], knowledge, stream("personal"), options)
         return Message({"edges": float(np.count_nonzero(found.within))}), OneRoundMemory(found.within, found.across)
 
     def own_rows(self, prepared: ClientTable, names: Sequence[str], *, pairwise: bool) -> OwnRows:
@@ -283,8 +277,8 @@ class OneRound(Method):
         together = log_densities(own.judged, network, common["mean"], common["variance"])[:, kept]
         about = np.tile(common["centre"], self.lags + 1)
         columns = lagged_columns(kept, count, self.lags)
-        sums = sum_products(values, weights, about, pairwise=bool(np.isnan(values).any()))
-        mine = assemble(sums).only(columns)
+        sums = Sums.of_rows(values, weights, about, pairwise=bool(np.isnan(values).any()))
+        mine = Gram.of_sums(sums).only(columns)
         found = self._find(mine, knowledge.only(kept), Rng(common["stream"])("alone"), quick=True)
         network = Network(found.within, found.across)
         alone = log_densities(own.judged[:, columns], network, mine.mean + about[columns], found.variance)

@@ -241,58 +241,45 @@ def penalised_step(
     magnitudes that move. Passes end when no resting weight wants to move: the same stationary points, in less time.
     """
     variables = linear.shape[1]
-    weight = np.full_like(linear, sparsity[1])
-    weight[:variables] = sparsity[0]
+    price = np.full_like(linear, sparsity[1])
+    price[:variables] = sparsity[0]
     may_move = np.ones(linear.shape, dtype=np.bool_)
     np.fill_diagonal(may_move[:variables], False)
-    found = np.where(may_move, start, 0.0)
-    value = np.inf
+
+    def spread_out(magnitudes: Floats, signs: Floats) -> Floats:
+        weights = np.zeros_like(linear)
+        weights[signs != 0] = signs[signs != 0] * magnitudes
+        return weights
+
+    def objective(magnitudes: Floats, signs: Floats) -> tuple[float, Floats]:
+        weights, active = spread_out(magnitudes, signs), signs != 0
+        cycles, cycle_slope = acyclicity(weights[:variables])
+        image = quadratic @ weights - linear
+        value = 0.5 * float((weights * (image - linear)).sum()) + float(price[active] @ magnitudes)
+        value += (penalties.multiplier + 0.5 * penalties.cycles * cycles) * cycles
+        image[:variables] += (penalties.multiplier + penalties.cycles * cycles) * cycle_slope
+        return value, (signs * image + price)[active]
+
+    found, value = np.where(may_move, start, 0.0), np.inf
     for _ in range(passes):
         slope = quadratic @ found - linear  # h adds nothing to it where W is zero
-        signs = np.where(found != 0, np.sign(found), np.where(np.abs(slope) > weight, -np.sign(slope), 0.0))
+        signs = np.where(found != 0, np.sign(found), np.where(np.abs(slope) > price, -np.sign(slope), 0.0))
         signs[~may_move] = 0.0
-        found, reached = _solve_orthant(quadratic, linear, found, signs, weight, penalties, iterations)
+        magnitudes = np.abs(found[signs != 0])
+        solved = minimize(
+            objective,
+            magnitudes,
+            args=(signs,),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=Bounds(np.zeros_like(magnitudes), np.inf),
+            options={"maxiter": iterations, "ftol": 1e-10, "gtol": 1e-6},
+        )
+        found, reached = spread_out(solved.x, signs), float(solved.fun)
         if value - reached <= 1e-9 * max(1.0, abs(reached)):
             break
         value = reached
     return found
-
-
-def _solve_orthant(
-    quadratic: Floats,
-    linear: Floats,
-    start: Floats,
-    signs: Floats,
-    weight: Floats,
-    penalties: Penalties,
-    iterations: int,
-) -> tuple[Floats, float]:
-    """Minimise over weights of the given signs; those with sign 0 are zero."""
-    variables = linear.shape[1]
-    active = np.flatnonzero(signs)
-    sign, price = signs.ravel()[active], weight.ravel()[active]
-    candidate = np.zeros_like(linear)
-
-    def objective(magnitudes: Floats) -> tuple[float, Floats]:
-        candidate.ravel()[active] = sign * magnitudes
-        cycles, cycle_slope = acyclicity(candidate[:variables])
-        image = quadratic @ candidate - linear
-        value = 0.5 * float((candidate * (image - linear)).sum()) + float(price @ magnitudes)
-        value += (penalties.multiplier + 0.5 * penalties.cycles * cycles) * cycles
-        image[:variables] += (penalties.multiplier + penalties.cycles * cycles) * cycle_slope
-        return value, sign * image.ravel()[active] + price
-
-    solved = minimize(
-        objective,
-        np.abs(start.ravel()[active]),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=Bounds(np.zeros(len(active)), np.inf),
-        options={"maxiter": iterations, "ftol": 1e-10, "gtol": 1e-6},
-    )
-    found = np.zeros_like(linear)
-    found.ravel()[active] = sign * solved.x
-    return found, float(solved.fun)
 
 
 def tied_step(own: Floats, shared: Floats, dual: Floats, coupling: float | Floats, consensus: float) -> Floats:

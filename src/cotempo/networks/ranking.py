@@ -34,7 +34,7 @@ from cotempo.federation import (
 )
 from cotempo.networks.data.generate import make_networks
 from cotempo.networks.fitted import FittedRanking, Ranking
-from cotempo.networks.moments import Sums, assemble, complete, stack_sums, sum_products, transitions, unpack, varying
+from cotempo.networks.moments import Gram, Sums, check_table, complete, transitions, unpack, varying
 from cotempo.networks.scores import copula, pairwise
 from cotempo.networks.scores.features import Column, JointRows, draw_waves
 from cotempo.networks.scores.model_choice import CANDIDATES, FLAT, choose, predict_ridge, standard_blocks, wald
@@ -151,11 +151,7 @@ class EdgeRanking(Method):
         "correlations: for binary, counted and skewed columns. With ``granger``, ``lagged`` and ``within``.",
     )
     shrinkage: float = Field(
-        default=0.0,
-        ge=0,
-        lt=1,
-        description="Share of the identity mixed into correlations before they are inverted, for partial correlations; "
-        "needed where rows are fewer than columns.",
+        default=0.0, ge=0, lt=1, description="Share of the identity mixed into correlations where rows are few."
     )
     perturbed_until: float | None = Field(
         default=None,
@@ -200,13 +196,7 @@ class EdgeRanking(Method):
     def prepare(self, table: Table) -> Pieces:
         """Cut the table into contiguous pieces."""
         assert isinstance(table, Series)  # `check` saw the schema
-        empty = [
-            Problem("at least one value must not be missing, all are", column=name)
-            for name, values in zip(table.features, table.values.T, strict=True)
-            if np.isnan(values).all()
-        ]
-        if empty:
-            raise DataError(empty)
+        check_table(table, constants=True)
         pieces = table.pieces()
         rows = complete_rows(pieces, self._reaches[0])
         if rows < self.minimum_rows:
@@ -232,7 +222,7 @@ class EdgeRanking(Method):
         if self.score == "parent_sets":
             sums = centrings(joint, [time[design.lags :] for time, _ in prepared], self.perturbed_until)
         else:
-            sums = stack_sums([sum_products(part) for part in np.array_split(rows, BLOCKS if self._offered else 1)])
+            sums = Sums.stack([Sums.of_rows(part) for part in np.array_split(rows, BLOCKS if self._offered else 1)])
         thirds = {"thirds": (rows**2).T @ rows} if self.score in _THIRDS else {}
         return Message({**sums._asdict(), **thirds}), None
 
@@ -345,7 +335,7 @@ class EdgeRanking(Method):
 
     def _rank(self, state: RankingState, total: Message) -> tuple[RankingState, Metrics]:
         sums = Sums(total["counts"], total["sums"], total["products"])
-        pooled = stack_sums([sums.total()]) if self._offered else sums
+        pooled = Sums.stack([sums.total()]) if self._offered else sums
         columns = self._design(len(state.kept), state.candidates, state.waves).columns
         blocks, least = standard_blocks(sums), float(pooled.counts.min())
         choice, lags, likelihoods = "", self._reaches[0], dict[str, float]()
@@ -418,18 +408,15 @@ class EdgeRanking(Method):
         """Expect sums only."""
         count, kept = len(state.variables), len(state.kept)
         if phase == "levels":
-            between = "the square of each sum, divided by how many values there are"
-            short = "at which lags you have few complete rows"
             fields = {
                 "cells": Spec((count,), low=0, high=1e12, description="how many values of each variable you have"),
                 "sums": Spec((count,), description="the sum of each variable"),
-                "between": Spec((count,), low=0, description=between),
+                "between": Spec((count,), low=0, description="the square of each sum over the number of values"),
                 "varying": Spec((count,), low=0, high=1, description="whether each variable varies in your rows"),
-                "short": Spec((len(self._reaches),), low=0, high=1, description=short),
+                "short": Spec((len(self._reaches),), low=0, high=1, description="lags that leave you with few rows"),
             }
         elif phase == "spread":
-            about = "the sum of squares of each variable about the common mean"
-            fields = {"squares": Spec((count,), low=0, description=about)}
+            fields = {"squares": Spec((count,), low=0, description="sums of squares about the common mean")}
         elif phase == "histogram":
             about = "how many of your values fall into each of the common bins"
             fields = {"counts": Spec((kept, copula.BINS), low=0, high=1e12, description=about)}
@@ -463,7 +450,7 @@ def complete_rows(pieces: Pieces, lags: int) -> int:
 
 def scatter(sums: Sums) -> Floats:
     """Return the Gram about its mean; a constant column is given variance one and no covariance."""
-    gram = assemble(sums, FLAT)
+    gram = Gram.of_sums(sums, FLAT)
     around = gram.gram
     flat = np.flatnonzero(around.diagonal() == 0)
     around[flat, flat] = gram.rows

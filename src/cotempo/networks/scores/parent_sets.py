@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cotempo.networks.moments import Sums, complete, stack_sums, sum_products
+from cotempo.networks.moments import Sums, complete
 from cotempo.typing import Floats
 
 _SHAPE = 0.5
@@ -61,7 +61,7 @@ def centrings(pieces: Sequence[Floats], times: Sequence[Floats], perturbed_until
     ways = [np.vstack(phases), np.vstack([rows - rows.mean(axis=0) for rows in phases])]
     if perturbed_until is not None:
         ways.append(np.vstack(late))
-    sums = stack_sums([sum_products(rows) for rows in ways])
+    sums = Sums.stack([Sums.of_rows(rows) for rows in ways])
     sums.counts[1] -= len(phases)  # the means that were already subtracted
     sums.sums[1] = 0.0  # but for rounding it is
     return sums

@@ -91,11 +91,7 @@ class Graph(NamedTuple):
 
 
 def learn_order(
-    gram: Floats,
-    rows: float,
-    knowledge: PriorKnowledge,
-    rng: np.random.Generator,
-    options: SearchOptions | None = None,
+    gram: Floats, rows: float, knowledge: PriorKnowledge, rng: np.random.Generator, options: SearchOptions | None = None
 ) -> SearchResult:
     """Learn a network from one summed Gram matrix.
 
