@@ -223,8 +223,7 @@ def residual_variance(spectrum: Spectrum, shared: Floats) -> Floats:
     error = -shared
     error[..., : spectrum.variables, :] += np.eye(spectrum.variables)
     rotated = np.swapaxes(spectrum.vectors, -1, -2) @ error
-    variance: Floats = (spectrum.values[..., :, None] * rotated**2).sum(axis=-2)
-    return variance
+    return np.asarray((spectrum.values[..., :, None] * rotated**2).sum(axis=-2))
 
 
 # Problem (3), at the server.

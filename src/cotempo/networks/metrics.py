@@ -40,10 +40,13 @@ def score_network(found: Network | Mapping[str, Network], truth: Network | Mappi
     >>> scores["within_shd"], scores["within_shd_double"], scores["across_shd"], scores["f1"]
     (1.0, 2.0, 0.0, 0.5)
     """
-    if isinstance(found, Network) and isinstance(truth, Network):
-        return _score_one(found, truth)
-    clients = sorted(truth if isinstance(found, Network) else found)
-    found, truth = (dict.fromkeys(clients, side) if isinstance(side, Network) else side for side in (found, truth))
+    if isinstance(found, Network):
+        if isinstance(truth, Network):
+            return _score_one(found, truth)
+        found = dict.fromkeys(truth, found)
+    if isinstance(truth, Network):
+        truth = dict.fromkeys(found, truth)
+    clients = sorted(found)
     if sorted(truth) != clients:
         raise DataError(f"found and true networks must name the same clients, got {clients} and {sorted(truth)}")
     if not clients:

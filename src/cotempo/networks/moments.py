@@ -48,8 +48,7 @@ def lagged_columns(kept: Indices, variables: int, lags: int) -> Indices:
 
 def complete(rows: Floats) -> Floats:
     """Return the rows without a missing cell."""
-    kept: Floats = rows[~np.isnan(rows).any(axis=1)]
-    return kept
+    return np.asarray(rows[~np.isnan(rows).any(axis=1)])
 
 
 def transitions(piece: Floats, lags: int) -> Floats:
@@ -257,12 +256,10 @@ def log_densities(rows: Floats, network: Network, mean: Floats, variance: Floats
     centred, count = rows - mean, len(variance)
     past = centred[:, count:] @ network.across.reshape(-1, count)
     error = centred[:, :count] - centred[:, :count] @ network.within - past
-    density: Floats = -0.5 * (np.log(2 * np.pi * variance) + error**2 / variance)
-    return density
+    return np.asarray(-0.5 * (np.log(2 * np.pi * variance) + error**2 / variance))
 
 
 def unbiased(squares: Floats, rows: float, network: Network) -> Floats:
     """Return residual variances from mean squares of scaled data, `(variables,)`: one row less for each parent."""
     parents = np.count_nonzero(network.within, axis=0) + np.count_nonzero(network.across, axis=(0, 1))
-    variance: Floats = np.maximum(squares, LEAST_NOISE) * rows / np.maximum(rows - 1 - parents, 1)
-    return variance
+    return np.asarray(np.maximum(squares, LEAST_NOISE) * rows / np.maximum(rows - 1 - parents, 1))

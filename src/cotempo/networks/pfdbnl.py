@@ -131,8 +131,7 @@ class PFDBNL(TrialThenFit):
 
     def _alone(self, candidates: Floats) -> Floats:
         """Return one coupling: a client alone has nobody to be tied to."""
-        once: Floats = candidates[candidates[:, 2] == candidates[0, 2]]
-        return once
+        return np.asarray(candidates[candidates[:, 2] == candidates[0, 2]])
 
     def _centre(self, mean: Floats, prepared: SplitRows) -> Floats:
         return np.stack([gram.mean for gram in prepared.grams.values()]) if self.centred else mean
@@ -291,5 +290,4 @@ def residual_squares(gram: Floats, network: Network) -> Floats:
     """Return the mean square of each variable's residual, from the Gram per row."""
     weights = network.stacked.reshape(-1, len(network.variables))
     error = np.eye(*weights.shape) - weights
-    squares: Floats = np.maximum(np.einsum("ij,ik,kj->j", error, gram, error), 0.0)
-    return squares
+    return np.asarray(np.maximum(np.einsum("ij,ik,kj->j", error, gram, error), 0.0))

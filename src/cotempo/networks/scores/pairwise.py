@@ -43,8 +43,7 @@ def within_partial(scatter: Floats, shrinkage: float = 0.0) -> Floats:
     """
     precision = np.linalg.inv(correlations(scatter, shrinkage))
     spread = np.sqrt(precision.diagonal())
-    partial: Floats = np.abs(precision / np.outer(spread, spread))
-    return partial
+    return np.asarray(np.abs(precision / np.outer(spread, spread)))
 
 
 def lagged_partial(scatter: Floats, variables: int, shrinkage: float = 0.0) -> Floats:
@@ -60,8 +59,7 @@ def lagged_partial(scatter: Floats, variables: int, shrinkage: float = 0.0) -> F
     residual = 1.0 - (correlation[past, :variables] * weights).sum(axis=0)
     unexplained = precision.diagonal()[:, None] * np.maximum(residual, 1e-300)
     partial = np.abs(weights) / np.sqrt(weights**2 + unexplained)
-    scores: Floats = partial.reshape(-1, variables, variables).max(axis=0)
-    return scores
+    return np.asarray(partial.reshape(-1, variables, variables).max(axis=0))
 
 
 def skewness_direction(scatter: Floats, thirds: Floats, rows: float) -> Floats:
@@ -76,8 +74,7 @@ def skewness_direction(scatter: Floats, thirds: Floats, rows: float) -> Floats:
     sign = np.where(standard.diagonal() < 0, -1.0, 1.0)
     standard = standard * sign[None, :]
     correlation = correlations(scatter) * np.outer(sign, sign)
-    direction: Floats = np.sqrt(rows) * correlation * (standard - standard.T)
-    return direction
+    return np.asarray(np.sqrt(rows) * correlation * (standard - standard.T))
 
 
 def within_skewness(scatter: Floats, thirds: Floats, rows: float, shrinkage: float = 0.0) -> Floats:
@@ -103,5 +100,4 @@ def central_thirds(thirds: Floats, gram: Floats, sums: Floats, rows: float) -> F
 def correlations(scatter: Floats, shrinkage: float = 0.0) -> Floats:
     """Return the correlation matrix, mixed with the identity."""
     scale = np.sqrt(scatter.diagonal())
-    mixed: Floats = (1.0 - shrinkage) * scatter / np.outer(scale, scale) + shrinkage * np.eye(len(scatter))
-    return mixed
+    return np.asarray((1.0 - shrinkage) * scatter / np.outer(scale, scale) + shrinkage * np.eye(len(scatter)))

@@ -45,7 +45,7 @@ def parent_sets(centrings: Sequence[tuple[Floats, float]]) -> Floats:
     Each centring is the centred Gram of ``[x_t, x_{t-1}]`` with its degrees of freedom. Memory grows with the third
     power of the number of variables: 8 MB a centring at 100 variables.
     """
-    return np.sum([log_odds(evidences(scatter, freedom)) for scatter, freedom in centrings], axis=0)
+    return np.asarray(sum(log_odds(evidences(scatter, freedom)) for scatter, freedom in centrings))
 
 
 def centrings(pieces: Sequence[Floats], times: Sequence[Floats], perturbed_until: float | None = None) -> Sums:
@@ -110,8 +110,7 @@ def log_odds(found: Evidences) -> Floats:
         prior = _PSEUDO_TARGETS * chance.mean()
         chance = np.clip((parents.sum(axis=1) + prior) / (count - 1 + _PSEUDO_TARGETS), _LOWEST, _HIGHEST)
         parents = _posterior(weights, chance)
-    logits: Floats = np.log(parents) - np.log1p(-parents)
-    return logits
+    return np.asarray(np.log(parents) - np.log1p(-parents))
 
 
 def _posterior(weights: Evidences, chance: Floats) -> Floats:
@@ -121,5 +120,4 @@ def _posterior(weights: Evidences, chance: Floats) -> Floats:
     in_pairs = (weights.two @ odds) * odds
     # Every pair holds two sources: summed over sources it is there twice.
     total = weights.none + alone.sum(axis=1) + in_pairs.sum(axis=1) / 2.0
-    chances: Floats = np.clip((alone + in_pairs) / total[:, None], _ALMOST_NEVER, _ALMOST_SURE).T
-    return chances
+    return np.asarray(np.clip((alone + in_pairs) / total[:, None], _ALMOST_NEVER, _ALMOST_SURE).T)

@@ -55,8 +55,7 @@ def draw_wishart(gram: Floats, rows: float, rng: np.random.Generator) -> Floats:
     else:
         factor = rng.normal(size=(side, max(round(rows), 1)))
     drawn = root @ factor
-    again: Floats = drawn @ drawn.T / rows
-    return again
+    return np.asarray(drawn @ drawn.T / rows)
 
 
 def _searched_again(found: SearchResult, rng: np.random.Generator) -> Floats:

@@ -89,15 +89,14 @@ class GraphChain:
 
 def likely_graph(probabilities: Floats, required: list[Parents]) -> list[Parents]:
     """Return the edges more likely than not, of (side, variables), the likeliest first, none that closes a cycle."""
-    count = probabilities.shape[1]
-    parents = [set(chosen) for chosen in required]
-    ancestors = np.eye(count, dtype=np.bool_)
+    count, likely = probabilities.shape[1], probabilities.copy()
     for target, chosen in enumerate(required):
-        for source in (parent for parent in chosen if parent < count):
-            ancestors |= np.outer(ancestors[:, source], ancestors[target])
-    for flat in np.argsort(-probabilities, axis=None, kind="stable").tolist():
+        likely[list(chosen), target] = 2.0  # before all others
+    parents: list[set[int]] = [set() for _ in required]
+    ancestors = np.eye(count, dtype=np.bool_)
+    for flat in np.argsort(-likely, axis=None, kind="stable").tolist():
         source, target = divmod(flat, count)
-        if probabilities[source, target] <= 0.5:
+        if likely[source, target] <= 0.5:
             break
         if source < count:
             if ancestors[target, source]:

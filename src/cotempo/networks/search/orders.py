@@ -206,8 +206,7 @@ def _innovations(gram: Floats, variables: int) -> Floats:
         return now
     mixed = gram[variables:, :variables]
     ridge = 1e-6 * np.diag(past.diagonal())
-    left: Floats = now - mixed.T @ np.linalg.solve(past + ridge, mixed)
-    return left
+    return np.asarray(now - mixed.T @ np.linalg.solve(past + ridge, mixed))
 
 
 def first_evidence(gram: Floats, rows: float, variables: int, shape: float, bayes: bool) -> Evidence:

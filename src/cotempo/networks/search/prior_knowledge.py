@@ -51,8 +51,12 @@ class PriorKnowledge:
         """
         knowledge = cls(_marks(names, lags, forbidden, "forbidden"), _marks(names, lags, required, "required"))
         if tiers:
-            level = _levels(names, tiers)
-            knowledge.forbidden[0] |= level[:, None] > level
+            level = {_place(names, name, "tiers"): number for number, group in enumerate(tiers) for name in group}
+            missing = [name for index, name in enumerate(names) if index not in level]
+            if missing:
+                raise ParameterError(f"tiers must name every variable, {missing[0]!r} is in none")
+            levels = np.array([level[index] for index in range(len(names))])
+            knowledge.forbidden[0] |= levels[:, None] > levels
         knowledge.constraints()
         return knowledge
 
@@ -122,14 +126,6 @@ def _marks(names: tuple[str, ...], lags: int, edges: Sequence[tuple[Any, ...]], 
             raise ParameterError(f"{word}: the lag must be a whole number from 0 to {lags}, got {edge!r}")
         marks[lag, _place(names, source, word), _place(names, target, word)] = True
     return marks
-
-
-def _levels(names: tuple[str, ...], tiers: Sequence[Sequence[str]]) -> Indices:
-    level = {_place(names, name, "tiers"): number for number, group in enumerate(tiers) for name in group}
-    missing = [name for index, name in enumerate(names) if index not in level]
-    if missing:
-        raise ParameterError(f"tiers must name every variable, {missing[0]!r} is in none")
-    return np.array([level[index] for index in range(len(names))])
 
 
 def _place(names: tuple[str, ...], name: Any, word: str) -> int:
