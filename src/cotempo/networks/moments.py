@@ -95,9 +95,6 @@ def varying(rows: Floats) -> Bools:
     return np.asarray(highest - lowest > ROUNDING * size, dtype=np.bool_)
 
 
-# Sums over rows.
-
-
 class Sums(NamedTuple):
     """Moments about a centre, as they add up over clients. A leading axis may hold several, for parts of the rows.
 
@@ -158,9 +155,6 @@ def unpack(triangle: Floats, side: int) -> Floats:
     row, column = np.triu_indices(side)
     matrix[..., row, column] = matrix[..., column, row] = triangle
     return matrix
-
-
-# Gram matrices.
 
 
 class Gram(NamedTuple):

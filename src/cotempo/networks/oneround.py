@@ -397,11 +397,9 @@ class OneRound(Method):
                 "rows": Spec((), "int", low=0, high=1e12, description="how many rows you held out"),
             }
         elif phase == "borrow":
-            about = "how well your rows are predicted when more or fewer rows of the others are borrowed"
-            fields = {"scores": Spec((len(SHARES),), description=about)}
+            fields = {"scores": Spec((len(SHARES),), description="how well more or fewer borrowed rows predict yours")}
         else:
-            about = "how many edges your own network has within a time step"
-            fields = {"edges": Spec((), "float", low=0, description=about)}
+            fields = {"edges": Spec((), "float", low=0, description="how many edges your network has within a step")}
         return Expect(fields, sums=phase != "compare")
 
     @property

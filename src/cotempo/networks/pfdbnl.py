@@ -107,7 +107,7 @@ class PFDBNL(TrialThenFit):
         penalties = [Penalties(*one) for one in common["penalties"].tolist()]
         consensus = penalties[0].consensus  # the same for every candidate
         dual = dual_step(memory.dual, memory.tied, shared, memory.penalty)
-        per_row = gram.per_row(self._own_mean(gram), common["scale"])
+        per_row = gram.per_row(self._centre(gram, common["mean"]), common["scale"])
         own = np.stack(
             [
                 own_step(per_row, tied, start, mu, (within, across), one, self.iterations, self.passes)
@@ -133,18 +133,15 @@ class PFDBNL(TrialThenFit):
         """Return one coupling: a client alone has nobody to be tied to."""
         return np.asarray(candidates[candidates[:, 2] == candidates[0, 2]])
 
-    def _centre(self, mean: Floats, prepared: SplitRows) -> Floats:
-        return np.stack([gram.mean for gram in prepared.grams.values()]) if self.centred else mean
-
-    def _own_mean(self, gram: Gram) -> Floats:
+    def _centre(self, gram: Gram, pooled: Floats) -> Floats:
         """Return the client's own mean, because its network is its own as well."""
-        return gram.mean if self.centred else np.zeros_like(gram.mean)
+        return gram.mean if self.centred else pooled
 
     def _held_out_density(self, common: Message, prepared: SplitRows, memory: PFDBNLMemory | None) -> Floats | None:
         if memory is None or memory.stage != "trial":
             return None
         scale, gram = common["scale"], prepared.grams["trial"]
-        mean = self._own_mean(gram)
+        mean = self._centre(gram, common["mean"])
         per_row = gram.per_row(mean, scale)
         found = [(weights, residual_squares(per_row, self._network(weights))) for weights in memory.own]
         return self._densities(prepared.judged, found, mean, scale, gram.rows)

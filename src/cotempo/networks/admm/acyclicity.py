@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from graphlib import TopologicalSorter
 from math import factorial, frexp, sqrt
 
 import numpy as np
@@ -92,20 +93,14 @@ def _closing(within: Floats, weakest: Indices) -> int:
 
 def random_topological(parents: Sequence[tuple[int, ...]], rng: np.random.Generator) -> list[int]:
     """Draw an order of the variables in which parents come before their children; parents beyond them do not count."""
-    variables = len(parents)
-    inside = [[p for p in chosen if p < variables] for chosen in parents]
-    waiting = [len(chosen) for chosen in inside]
-    children: list[list[int]] = [[] for _ in parents]
-    for v, chosen in enumerate(inside):
-        for parent in chosen:
-            children[parent].append(v)
-    ready = [v for v in range(variables) if not waiting[v]]
-    order: list[int] = []
+    sorter = TopologicalSorter(dict.fromkeys(range(len(parents)), ()))
+    for v, chosen in enumerate(parents):
+        sorter.add(v, *(parent for parent in chosen if parent < len(parents)))
+    sorter.prepare()
+    ready, order = list(sorter.get_ready()), list[int]()
     while ready:
         v = ready.pop(int(rng.integers(len(ready))))
         order.append(v)
-        for child in children[v]:
-            waiting[child] -= 1
-            if not waiting[child]:
-                ready.append(child)
+        sorter.done(v)
+        ready += sorter.get_ready()
     return order

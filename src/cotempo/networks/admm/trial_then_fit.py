@@ -180,9 +180,9 @@ class TrialThenFit(Method):
         """Return the candidates that differ for a client alone; by default all do."""
         return candidates
 
-    def _centre(self, mean: Floats, prepared: SplitRows) -> Floats:
-        """At a client: return the centre of its rows in both stages; by default the pooled mean."""
-        return mean
+    def _centre(self, gram: Gram, pooled: Floats) -> Floats:
+        """At a client: return what its rows are centred by; by default the pooled mean."""
+        return pooled
 
     # At a client.
 
@@ -209,8 +209,10 @@ class TrialThenFit(Method):
         if question.phase == "centre":
             return Message({"rows": np.array([gram.rows for gram in grams]), "sums": prepared.sums}), None
         if question.phase == "spread":
-            about = zip(grams, self._centre(common["mean"], prepared), strict=True)
-            squares = [gram.gram.diagonal() + gram.rows * (gram.mean - centre) ** 2 for gram, centre in about]
+            squares = [
+                gram.gram.diagonal() + gram.rows * (gram.mean - self._centre(gram, mean)) ** 2
+                for gram, mean in zip(grams, common["mean"], strict=True)
+            ]
             return Message({"squares": np.stack(squares)}), None
         if question.phase == "solve":
             return self._solve(common, [prepared], [memory])[0]
@@ -394,10 +396,7 @@ class TrialThenFit(Method):
 
 
 def summarise(densities: Floats) -> dict[str, Any]:
-    """Return `rows` and, over the held-out ones, the mean log-density of each candidate and of their products.
-
-    `densities` are `(candidates, rows, variables)`.
-    """
+    """Return how many rows there are, and means over them of the candidates' log-densities and their products."""
     density = densities.sum(axis=2)
     rows = density.shape[1]
     return {"together": density.mean(axis=1), "products": density @ density.T / rows, "rows": rows}

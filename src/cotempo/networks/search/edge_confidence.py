@@ -35,7 +35,12 @@ def edge_confidence(found: SearchResult, rng: np.random.Generator, draws: int = 
     count, side = found.evidence.variables, len(found.evidence.gram)
     seen = np.zeros((side, count))
     for stream in rng.spawn(draws):
-        seen += _searched_again(found, stream)
+        evidence = replace(found.evidence, gram=draw_wishart(found.evidence.gram, found.evidence.rows, stream))
+        ordered = Ordered(ParentSearch(evidence, found.constraints), found.order, found.parents)
+        ordered.climb_with_restarts(stream, restarts=1, thorough=False)
+        edges = edge_matrix(ordered.parents, side).astype(np.float64)
+        edges[:count][undirected_edges(evidence, ordered.parents, found.constraints)] = 0.5
+        seen += edges
     seen /= draws
     return Confidence(seen[:count], seen[count:].reshape(-1, count, count))
 
@@ -56,14 +61,3 @@ def draw_wishart(gram: Floats, rows: float, rng: np.random.Generator) -> Floats:
         factor = rng.normal(size=(side, max(round(rows), 1)))
     drawn = root @ factor
     return np.asarray(drawn @ drawn.T / rows)
-
-
-def _searched_again(found: SearchResult, rng: np.random.Generator) -> Floats:
-    """Return the edges of one draw's graph, (side, variables), halved where their direction is open."""
-    gram = draw_wishart(found.evidence.gram, found.evidence.rows, rng)
-    evidence = replace(found.evidence, gram=gram)
-    ordered = Ordered(ParentSearch(evidence, found.constraints), found.order, found.parents)
-    ordered.climb_with_restarts(rng, restarts=1, thorough=False)
-    edges = edge_matrix(ordered.parents, len(gram)).astype(np.float64)
-    edges[: evidence.variables][undirected_edges(evidence, ordered.parents, found.constraints)] = 0.5
-    return edges

@@ -1,11 +1,8 @@
 """`undirected_edges`: the edges inside the slice whose direction the data leave open.
 
 Graphs with the same neighbours and the same colliders between unjoined parents imply the same independences. Effects
-of the past are directed by time, and Meek's four rules carry what colliders and time direct on to other edges.
-
-References
-----------
-C. Meek. "Causal inference and causal explanation with background knowledge". UAI 1995.
+of the past are directed by time, and Meek's four rules (1995, Causal inference and causal explanation with background
+knowledge) carry what colliders and time direct on to other edges.
 """
 
 import math

@@ -7,6 +7,7 @@ edges away from the truth, a reversed edge counting as two.
 import numpy as np
 
 from cotempo.networks.search.evidence import Evidence, Parents
+from cotempo.networks.search.parents import drop
 from cotempo.networks.search.prior_knowledge import Constraints
 from cotempo.typing import Floats
 
@@ -116,6 +117,4 @@ def average_graphs(
 
 
 def _flip(parents: Parents, column: int) -> Parents:
-    if column in parents:
-        return tuple(parent for parent in parents if parent != column)
-    return tuple(sorted((*parents, column)))
+    return drop(parents, column) if column in parents else tuple(sorted((*parents, column)))

@@ -126,10 +126,10 @@ def learn_order(
     best = max(graphs, key=lambda graph: graph.evidence.total(graph.parents))
     if not options.quick:
         best = search_orders(best.evidence, constraints, best.order, rng, restarts, PASSES, best.parents, thorough=True)
-    if options.quick or not (bayes and options.averaged):
-        return in_units(describe(best.evidence, best.parents, best.order, constraints), unit)
-    likely = average_graphs(best.evidence, constraints, best.parents, rng)
-    return in_units(describe(best.evidence, likely, random_topological(likely, rng), constraints), unit)
+    if bayes and options.averaged and not options.quick:
+        likely = average_graphs(best.evidence, constraints, best.parents, rng)
+        best = Graph(best.evidence, likely, random_topological(likely, rng))
+    return describe(best, constraints, unit)
 
 
 def search_orders(
@@ -175,14 +175,13 @@ def _from_elsewhere(found: Ordered, constraints: Constraints, rng: np.random.Gen
 def minimum_pivots(gram: Floats, variables: int, scaled: bool) -> tuple[list[int], Floats]:
     """Order variables by taking, each time, the one with the least variance given the lags and those taken.
 
-    With equal noise variances this is the true order in the limit of many rows; `scaled` innovations, to variance 1,
-    make it a guess that does not depend on units. The order comes with these variances, summed over rows.
-
-    References
-    ----------
-    W. Chen, M. Drton, Y. S. Wang. "On causal discovery with an equal-variance assumption". Biometrika 2019.
+    With equal noise variances this is the true order in the limit of many rows (Chen, Drton and Wang 2019, On causal
+    discovery with an equal-variance assumption); `scaled` innovations, to variance 1, make it a guess that does not
+    depend on units. The order comes with these variances, summed over rows.
     """
-    left = _innovations(gram, variables)
+    left, past, mixed = gram[:variables, :variables], gram[variables:, variables:], gram[variables:, :variables]
+    if len(past):  # take off what the lags explain; a slight ridge keeps short series solvable
+        left = left - mixed.T @ np.linalg.solve(past + 1e-6 * np.diag(past.diagonal()), mixed)
     if scaled:
         spread = np.sqrt(left.diagonal())
         left = left / np.outer(spread, spread)
@@ -197,16 +196,6 @@ def minimum_pivots(gram: Floats, variables: int, scaled: bool) -> tuple[list[int
         left = left - np.outer(left[:, chosen], left[chosen]) / pivots[place]
         order.append(chosen)
     return order, pivots
-
-
-def _innovations(gram: Floats, variables: int) -> Floats:
-    """Return the Gram of what the lags leave unexplained; a slight ridge keeps short series solvable."""
-    now, past = gram[:variables, :variables], gram[variables:, variables:]
-    if not len(past):
-        return now
-    mixed = gram[variables:, :variables]
-    ridge = 1e-6 * np.diag(past.diagonal())
-    return np.asarray(now - mixed.T @ np.linalg.solve(past + ridge, mixed))
 
 
 def first_evidence(gram: Floats, rows: float, variables: int, shape: float, bayes: bool) -> Evidence:
@@ -232,33 +221,29 @@ def _check(gram: Floats, rows: float, side: int, evidence: str) -> None:
     check_choice("evidence", evidence, ("auto", "penalty", "bayes"))
 
 
-def describe(evidence: Evidence, parents: list[Parents], order: list[int], constraints: Constraints) -> SearchResult:
-    """Weigh the edges of a graph by least squares and mark those without a direction."""
-    count, side = evidence.variables, len(evidence.gram)
-    weights, variance = np.zeros((side, count)), np.empty(count)
+def describe(graph: Graph, constraints: Constraints, unit: Floats) -> SearchResult:
+    """Weigh the edges of a graph by least squares and mark those without a direction.
+
+    Weights and variances are brought back from columns that were divided by `unit`, `(side,)`.
+    """
+    evidence, parents, order = graph
+    count = evidence.variables
+    weights, variance = np.zeros((len(unit), count)), np.empty(count)
     least_squares = replace(evidence, precision=0.0)
     for node, chosen in enumerate(parents):
         weights[list(chosen), node] = least_squares.slopes(node, chosen)
         free = max(evidence.rows - len(chosen), 1.0)
         residual = max(least_squares.residual(node, chosen), COLLINEAR * evidence.gram[node, node])
         variance[node] = residual / free
+    weights *= unit[None, :count] / unit[:, None]
     return SearchResult(
         within=weights[:count],
         across=weights[count:].reshape(-1, count, count),
-        variance=variance,
+        variance=variance * unit[:count] ** 2,
         score=evidence.total(parents),
         undirected=undirected_edges(evidence, parents, constraints),
         order=list(order),
         parents=list(parents),
         evidence=evidence,
         constraints=constraints,
-    )
-
-
-def in_units(found: SearchResult, unit: Floats) -> SearchResult:
-    """Bring weights and variances back from columns that were divided by `unit`, `(side,)`."""
-    count = len(found.variance)
-    ratio = (unit[None, :count] / unit[:, None]).reshape(-1, count, count)
-    return found._replace(
-        within=found.within * ratio[0], across=found.across * ratio[1:], variance=found.variance * unit[:count] ** 2
     )

@@ -19,8 +19,8 @@ def learn_personal(
     """Learn a client's network from its Gram and a share of the others'.
 
     The others' Gram enters as if summed over ``share`` times the client's own rows: it decides where the client's rows
-    are ambiguous, and is outvoted where they are not. The options should ask for the Bayesian evidence whatever the
-    rows: a penalty that counts borrowed rows as own ones selects too little.
+    are ambiguous. The options should ask for the Bayesian evidence whatever the rows: a penalty that counts borrowed
+    rows as own ones selects too little.
     """
     borrowed = min(share * own.rows, others.rows)
     gram = own.gram + 1e-9 * np.diag(own.gram.diagonal() + others.gram.diagonal() / max(others.rows, 1.0))
