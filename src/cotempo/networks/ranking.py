@@ -123,7 +123,7 @@ class EdgeRanking(Method):
     - ``"within"``: partial correlation inside one time step; has no direction.
     - ``"skewness"``: which of two variables drives the other, by their third moments.
     - ``"within_skewness"``: partial correlations inside a time step, directed by the skewness.
-    - ``"parent_sets"``: averaged over all sets of two parents; for many variables and few rows.
+    - ``"parent_sets"``: averaged over all sets of two parents; for few rows and few sources that drive many.
     - ``"fourier"``: Wald statistic of the source's random Fourier features; for effects of any shape.
 
     Examples

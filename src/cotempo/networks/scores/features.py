@@ -48,8 +48,7 @@ class JointRows:
 
     @property
     def _pairs(self) -> tuple[Indices, Indices]:
-        first, second = np.triu_indices(self.variables, 1)
-        return first, second
+        return np.triu_indices(self.variables, 1)
 
     def rows(self, piece: Floats) -> Floats:
         """Return the joint rows of one contiguous piece, `(times - lags, columns)`; NaN where a cell is missing."""

@@ -91,10 +91,9 @@ def central_thirds(thirds: Floats, gram: Floats, sums: Floats, rows: float) -> F
     ``sum (x_i - m_i)^2 (x_j - m_j) = T_ij - 2 m_i G_ij - m_j G_ii + 2 n m_i^2 m_j``
     """
     mean = sums / rows
-    moved: Floats = (
+    return np.asarray(
         thirds - 2.0 * mean[:, None] * gram - np.outer(gram.diagonal(), mean) + 2.0 * rows * np.outer(mean**2, mean)
     )
-    return moved
 
 
 def correlations(scatter: Floats, shrinkage: float = 0.0) -> Floats:
