@@ -1,10 +1,12 @@
-"""`plot_slices`: one column of variables per time step, with arrows into the newest."""
+"""`plot_slices` and `plot_networks`: a network as time slices and as matrices, edges marked against the truth."""
 
 from collections.abc import Iterator
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure, SubFigure
+from matplotlib.image import AxesImage
 from matplotlib.lines import Line2D
 from matplotlib.patches import FancyArrowPatch
 from matplotlib.path import Path
@@ -12,6 +14,7 @@ from numpy.typing import NDArray
 
 from cotempo.networks.metrics import check_comparable
 from cotempo.networks.network import Network
+from cotempo.typing import Floats
 
 # Colours that stay apart for colour-blind readers; the marker shows the same in black and white.
 STATUSES = {
@@ -22,32 +25,42 @@ STATUSES = {
 }
 
 _PLAIN = "#4477AA"
+_MOST_VARIABLES_AS_SLICES = 20
 _NODE_GAP = 0.05  # between the middle of a dot and the tip of an arrow, in columns
+
+
+def plot_networks(found: Network, truth: Network | None = None) -> Figure:
+    """Draw a network, beside the true one when it is known.
+
+    Matrices have sources as rows and targets as columns, one matrix per lag (0 is inside the time step). With a
+    truth every edge is marked correct, reversed, extra or missing. Up to 20 variables the time slices with their
+    arrows stand above; beyond that arrows cross too often to be read.
+    """
+    networks = {"found": found} if truth is None else {"found": found, "true": truth}
+    status = None if truth is None else edge_status(found, truth)
+    with_slices = len(found.variables) <= _MOST_VARIABLES_AS_SLICES
+    side = 2.6 + 0.08 * len(found.variables)
+    height = side * (len(networks) + with_slices)
+    figure = Figure(figsize=(side * (found.lags + 1) + 1.4, height + 0.6), layout="constrained")
+    lower: Figure | SubFigure = figure
+    if with_slices:
+        upper, lower = figure.subfigures(2, 1, squeeze=False, height_ratios=[1, len(networks)])[:, 0]
+        _fill_slices(upper, networks, truth)
+    _fill_matrices(lower, networks, status)
+    if truth is not None:
+        figure.legend(handles=legend_handles(), loc="outside lower center", ncols=4, frameon=False)
+    return figure
 
 
 def plot_slices(network: Network, ax: Axes | None = None, truth: Network | None = None) -> Axes:
     """Draw the network as time slices.
 
     Effects of the past are straight arrows into the newest slice; effects inside it are arcs on its right, and the
-    variables are ordered so that true arcs point down. Wide arrows are strong effects, dashed ones negative.
-
-    Parameters
-    ----------
-    network : Network
-    ax : matplotlib.axes.Axes, optional
-        Where to draw; a new figure when left out.
-    truth : Network, optional
-        Colours the arrows correct, reversed or extra, and adds those that are missing.
-
-    Examples
-    --------
-    >>> network = Network([[0.0, 0.5], [0.0, 0.0]], [[[0.4, 0.0], [0.0, 0.0]]])
-    >>> len(plot_slices(network).patches)
-    2
+    variables are ordered so that true arcs point down. Wide arrows are strong effects, dashed ones negative. The truth
+    colours them correct, reversed or extra, and adds those that are missing.
     """
     count = len(network.variables)
-    if ax is None:
-        ax = _new_axes(network, truth is not None)
+    ax = ax or _new_axes(network, truth is not None)
     rows = _rows(network if truth is None else truth)
     crowding = min(1.0, 12 / count) ** 0.5
     for lag, source, target, weight, colour in _arrows(network, truth):
@@ -88,16 +101,13 @@ def _rows(network: Network) -> list[int]:
 
 
 def _arrows(network: Network, truth: Network | None) -> Iterator[tuple[int, int, int, float, str]]:
-    weights = network.stacked
-    if truth is None:
-        for lag, source, target in np.argwhere(weights != 0).tolist():
-            yield lag, source, target, float(weights[lag, source, target]), _PLAIN
-        return
-    status, true_weights = edge_status(network, truth), truth.stacked
+    true = network if truth is None else truth
+    status = edge_status(network, true)
     for lag, source, target in np.argwhere(status != "").tolist():
         kind = str(status[lag, source, target])
-        shown = true_weights if kind == "missing" else weights
-        yield lag, source, target, float(shown[lag, source, target]), STATUSES[kind][0]
+        shown = true if kind == "missing" else network
+        colour = _PLAIN if truth is None else STATUSES[kind][0]
+        yield lag, source, target, float(shown.stacked[lag, source, target]), colour
 
 
 def _route(lag: int, start: int, end: int, count: int) -> Path:
@@ -130,13 +140,6 @@ def edge_status(found: Network, truth: Network) -> NDArray[np.str_]:
     """Return the status of every cell, ``(1 + lags, variables, variables)``; empty where neither has an edge.
 
     A reversed edge is marked once, where it was found. Only lag 0 has reversed edges.
-
-    Examples
-    --------
-    >>> truth = Network([[0.0, 0.5], [0.0, 0.0]], [[[0.4, 0.0], [0.0, 0.0]]])
-    >>> found = Network([[0.0, 0.0], [0.5, 0.0]], [[[0.4, 0.0], [0.0, 0.0]]])
-    >>> edge_status(found, truth).tolist()
-    [[['', ''], ['reversed', '']], [['correct', ''], ['', '']]]
     """
     check_comparable(found, truth)
     have, want = found.stacked != 0, truth.stacked != 0
@@ -154,3 +157,53 @@ def legend_handles() -> list[Line2D]:
         Line2D([], [], color=colour, marker=marker, label=status, markersize=6, linewidth=1.5)
         for status, (colour, marker) in STATUSES.items()
     ]
+
+
+def _fill_slices(part: SubFigure, networks: dict[str, Network], truth: Network | None) -> None:
+    panels = part.subplots(1, len(networks), squeeze=False)[0]
+    for axes, (name, network) in zip(panels, networks.items(), strict=True):
+        # The true network is drawn against itself, so that the same edge has the same colour and place in both.
+        plot_slices(network, ax=axes, truth=truth)
+        axes.set_title(f"{name}: time slices", fontsize=10)
+
+
+def _fill_matrices(part: Figure | SubFigure, networks: dict[str, Network], status: NDArray[np.str_] | None) -> None:
+    weights = {name: network.stacked for name, network in networks.items()}
+    limit = max(float(np.abs(stacked).max(initial=0.0)) for stacked in weights.values()) or 1.0
+    lags = len(weights["found"])
+    panels = part.subplots(len(networks), lags, squeeze=False)
+    for row, (name, network) in zip(panels, networks.items(), strict=True):
+        for lag, axes in enumerate(row):
+            image = _draw_matrix(axes, weights[name][lag], network.variables, limit)
+            axes.set_title(f"{name}: {'within a step' if lag == 0 else f'{lag} back'}", fontsize=10)
+            if status is not None and name == "found":
+                _mark_cells(axes, status[lag])
+    for axes in panels[-1]:
+        axes.set_xlabel("target", fontsize=8)
+    for axes in panels[:, 0]:
+        axes.set_ylabel("source", fontsize=8)
+    part.colorbar(image, ax=panels, label="weight", shrink=0.5, aspect=30)
+
+
+def _draw_matrix(axes: Axes, weights: Floats, names: tuple[str, ...], limit: float) -> AxesImage:
+    image = axes.imshow(weights, cmap="RdBu_r", norm=Normalize(-limit, limit), interpolation="nearest")
+    count = len(names)
+    size = min(8.0, max(4.0, 270 / count))
+    axes.set_xticks(range(count), names, rotation=90, fontsize=size)
+    axes.set_yticks(range(count), names, fontsize=size)
+    # Two collections of lines, because a grid on minor ticks costs a second of drawing at 50 variables.
+    edges = np.arange(1, count) - 0.5
+    axes.vlines(edges, -0.5, count - 0.5, color="#dddddd", linewidth=0.4)
+    axes.hlines(edges, -0.5, count - 0.5, color="#dddddd", linewidth=0.4)
+    axes.tick_params(length=0)
+    return image
+
+
+def _mark_cells(axes: Axes, status: NDArray[np.str_]) -> None:
+    size = min(7.0, 200 / len(status))
+    for name, (colour, marker) in STATUSES.items():
+        source, target = np.nonzero(status == name)
+        # Errors are what a reader looks for: they may stand out over their cell.
+        side = size if name == "correct" else 1.5 * size
+        line = {"linewidths": 1.5} if marker == "x" else {"linewidths": 0.4, "edgecolors": "white"}
+        axes.scatter(target, source, s=side**2, c=colour, marker=marker, **line)

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from cotempo.errors import DataError
-from cotempo.networks.data.structure import Recipe, draw_network
+from cotempo.networks.data.generate import Recipe, draw_network
 from cotempo.networks.network import Network
-from cotempo.networks.plots.page import plot_networks
-from cotempo.networks.plots.slices import STATUSES, edge_status, plot_slices
+from cotempo.networks.plots import STATUSES, edge_status, plot_networks, plot_slices
 
 TRUTH = Network([[0, 0.5, 0.4], [0, 0, 0.3], [0, 0, 0]], [[[0.5, 0, 0], [0, 0, 0], [0, 0.4, 0]]])
 FOUND = Network([[0, 0.5, 0], [0, 0, 0], [0, 0.3, 0]], [[[0.5, 0, 0], [0, 0, 0.2], [0, 0, 0]]])
