@@ -21,7 +21,8 @@ from results import FOLDER as RESULTS
 
 from cotempo.data import Events
 from cotempo.events import SigmoidCox
-from cotempo.events.curves.smoothers import density, histogram
+from cotempo.events.curves.density import density
+from cotempo.events.curves.piecewise import histogram
 from cotempo.events.intensities.over_time import Band
 from cotempo.events.records.grid import Grid
 from cotempo.events.records.record import Record

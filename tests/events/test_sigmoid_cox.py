@@ -10,7 +10,8 @@ from cotempo.errors import CotempoError, DataError, ParameterError
 from cotempo.events import SigmoidCox, coverage
 from cotempo.events.cox import updates as cox
 from cotempo.events.cox.kernels import basis
-from cotempo.events.curves.smoothers import density, histogram
+from cotempo.events.curves.density import density
+from cotempo.events.curves.piecewise import histogram
 
 WINDOW = (0.0, 50.0)
 

@@ -246,9 +246,8 @@ def absorb_measure(method: FedPP, state: S, answers: Answers) -> tuple[S, dict[s
 
 def _absorb_describe(method: FedPP, state: S, answers: Answers) -> tuple[S, dict[str, float]]:
     summary = absorb_describe(answers, state.span)
-    rate = max(summary.events, 0.5) / summary.exposure
-    design = replace(state.design, summary=summary.to_array(), parameters=np.array([rate]))
-    line = replace(state.timeline, curves=np.full((1, method.cells), rate))
+    design = replace(state.design, summary=summary.to_array(), parameters=np.array([summary.rate]))
+    line = replace(state.timeline, curves=np.full((1, method.cells), summary.rate))
     starts = {name: design.process(name).start() for name in method.candidates}
     state = replace(state, design=design, timeline=line, candidates=starts)
     return advance(method, state), {"events": summary.events}

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from cotempo.events.processes.base import PointProcess
+from cotempo.events.processes.models import PointProcess
 from cotempo.events.records.history import Unrolled
 from cotempo.federation import Benefit
 from cotempo.typing import Floats

@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 
 from cotempo.data import Events
 from cotempo.errors import ParameterError
-from cotempo.events.curves.change_points import level
-from cotempo.events.curves.shapes import Shape, learn_shapes
+from cotempo.events.curves.piecewise import level
+from cotempo.events.curves.shapes import Shape, draws_at, learn_shapes, mean_at
 from cotempo.events.intensities.over_time import DrawnIntensity, log_likelihood
 from cotempo.events.records.encoder_inputs import HISTORY
 from cotempo.events.records.grid import Grid
@@ -172,22 +172,13 @@ class FittedCox(DrawnIntensity):
         self.reference = max(float(count.sum()), 0.5) / float(exposure.sum())
 
     @property
-    def length(self) -> float:
-        """The mean length scale of the smooth curves, in the unit of the events; NaN where none has weight."""
-        smooth = [shape for shape in self.shapes if shape.model.kind == "waves"]
-        total = sum(shape.weight for shape in smooth)
-        share = sum(shape.weight * shape.model.length for shape in smooth) / total if total else float("nan")
-        return share * (self.grid.end - self.grid.start)
-
-    @property
     def ceiling(self) -> float:
         """A bound on the posterior mean: the highest mean of each model, weighted."""
         return sum(shape.weight * float(shape.mean.max()) for shape in self.shapes)
 
     def mean(self, times: Floats) -> Floats:
         """Average the posterior means of the models."""
-        place = self._place(times)
-        return np.asarray(sum(shape.weight * shape.model.at(place, shape.mean) for shape in self.shapes))
+        return mean_at(self._place(times), self.shapes)
 
     def update(self, events: Events | ArrayLike, window: tuple[float, float] | None = None) -> FittedCox:
         """Learn on from new events; the window grows where they lie beyond it."""
@@ -202,8 +193,7 @@ class FittedCox(DrawnIntensity):
 
     def drawn(self, times: Floats) -> Floats:
         """Return the draws of all models."""
-        place = self._place(times)
-        return np.concatenate([shape.model.at(place, shape.drawn) for shape in self.shapes])
+        return draws_at(self._place(times), self.shapes)
 
     def _place(self, times: Floats) -> Floats:
         """Return times as shares of the window; beyond it the ends go on."""

@@ -6,15 +6,16 @@ exposure of cell j. Clients send both for each of a few folds, so the server can
 summed over clients: which estimate, and how strongly bursts beyond Poisson's are tempered.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cotempo.events.curves.change_points import level as steps
-from cotempo.events.curves.shapes import Shape, learn_shapes
-from cotempo.events.curves.smoothers import density, histogram
+from cotempo.events.curves.density import density
+from cotempo.events.curves.piecewise import histogram, mean_rate
+from cotempo.events.curves.piecewise import level as steps
+from cotempo.events.curves.shapes import draws_at, learn_shapes, mean_at
 from cotempo.typing import Floats
 
 PARTS = 48
@@ -53,33 +54,20 @@ class Timeline:
 
 def flat(events: Floats, exposure: Floats) -> Floats:
     """Return one rate for all cells."""
-    return np.full(len(events), max(float(events.sum()), 0.5) / float(exposure.sum()))
+    return np.full(len(events), mean_rate(events, exposure))
 
 
 def profile(events: Floats, exposure: Floats) -> Floats:
     """Return the rates of 48 equal parts, drawn to the mean rate by two pseudo-events, ``(cells,)``."""
     place = np.arange(len(events)) * PARTS // len(events)
     seen, watched = np.bincount(place, events), np.bincount(place, exposure)
-    return np.asarray(((seen + 2) / (watched + 2 / flat(events, exposure)[0]))[place])
+    return np.asarray(((seen + 2) / (watched + 2 / mean_rate(events, exposure)))[place])
 
 
 def average(events: Floats, exposure: Floats) -> Floats:
     """Return the posterior mean of smooth curves (Gaussian processes), steps and bins, averaged by their evidence."""
-    return mean_at(_middles(len(events)), posterior(events, exposure))
-
-
-def posterior(events: Floats, exposure: Floats) -> list[Shape]:
-    """Return the posterior of smooth curves, steps and bins."""
-    return learn_shapes(events, exposure, min(len(events), CELLS))
-
-
-def mean_at(place: Floats, shapes: Sequence[Shape]) -> Floats:
-    """Return the posterior mean at places from 0 to 1."""
-    return np.asarray(sum(shape.weight * shape.model.at(place, shape.mean) for shape in shapes))
-
-
-def _middles(cells: int) -> Floats:
-    return (np.arange(cells) + 0.5) / cells
+    cells = len(events)
+    return mean_at((np.arange(cells) + 0.5) / cells, learn_shapes(events, exposure, min(cells, CELLS)))
 
 
 SIMPLE: dict[str, Callable[[Floats, Floats], Floats]] = {
@@ -91,7 +79,7 @@ SMOOTHERS = {**SIMPLE, "average": average}
 def fit_curve(smoother: str, temper: float, events: Floats, exposure: Floats) -> Floats:
     """Return the rate of each cell, ``(cells,)``, by an estimate that believes one in `temper` events."""
     rate = SMOOTHERS[smoother](events / temper, exposure / temper)
-    return np.asarray(np.maximum(rate, FLOOR * flat(events, exposure)))
+    return np.asarray(np.maximum(rate, FLOOR * mean_rate(events, exposure)))
 
 
 class CurvePosterior:
@@ -99,9 +87,10 @@ class CurvePosterior:
 
     def __init__(self, line: Timeline):
         events, exposure = line.sums.sum(axis=1) / line.temper
-        self.shapes, self.curve = posterior(events, exposure), line.curves[-1]
+        cells, self.curve = len(events), line.curves[-1]
+        self.shapes = learn_shapes(events, exposure, min(cells, CELLS))
         self.smooth = line.smoother in ("average", "density")
-        self.known = np.maximum(mean_at(_middles(len(self.curve)), self.shapes), FLOOR * self.curve)
+        self.known = np.maximum(mean_at((np.arange(cells) + 0.5) / cells, self.shapes), FLOOR * self.curve)
 
     def mean(self, place: Floats, cell: NDArray[np.intp]) -> Floats:
         """Return the curve at places from 0 to 1; a smooth one changes within cells as the posterior does."""
@@ -113,7 +102,7 @@ class CurvePosterior:
 
         How far each is moved is uniform: where the estimate and the posterior disagree, the band holds both.
         """
-        drawn = np.concatenate([shape.model.at(place, shape.drawn) for shape in self.shapes])
+        drawn = draws_at(place, self.shapes)
         moved = np.random.default_rng(0).uniform(size=(len(drawn), 1))
         return np.asarray(drawn * (self.curve[cell] / self.known[cell]) ** moved)
 

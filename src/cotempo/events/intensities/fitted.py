@@ -19,7 +19,7 @@ from cotempo.events.fedpp import PriorMemory, SharedPrior
 from cotempo.events.intensities.encoder_intensity import EncoderIntensity
 from cotempo.events.intensities.given_history import IntensityGivenHistory
 from cotempo.events.intensities.over_time import Band, DrawnIntensity, IntensityOverTime
-from cotempo.events.processes.base import RateProfile
+from cotempo.events.processes.models import RateProfile
 from cotempo.events.records.design import FINE, even_pieces
 from cotempo.events.records.encoder_inputs import HISTORY
 from cotempo.events.records.grid import Grid

@@ -14,8 +14,7 @@ from cotempo.data import Events, Table, make_events
 from cotempo.events import base_measure
 from cotempo.events.intensities.given_history import IntensityGivenHistory
 from cotempo.events.likelihood_gain import benefits, gains, process_likelihood
-from cotempo.events.processes import make_process
-from cotempo.events.processes.base import PointProcess
+from cotempo.events.processes.models import PointProcess, make_process
 from cotempo.events.records.history import WHOLE, look_back, unroll, waits
 from cotempo.events.records.record import Record, read_record
 from cotempo.events.records.summary import Summary

@@ -6,9 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm, qmc
 
-from cotempo.events.processes import make_process
-from cotempo.events.processes.base import PointProcess
-from cotempo.events.processes.hawkes import Hawkes
+from cotempo.events.processes.models import Hawkes, PointProcess, make_process
 from cotempo.events.records.history import WHOLE, Unrolled, unroll
 from cotempo.events.records.record import Record
 from cotempo.events.records.summary import Summary

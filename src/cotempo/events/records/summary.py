@@ -24,6 +24,11 @@ class Summary:
     end: float
     gaps: tuple[float, ...]
 
+    @property
+    def rate(self) -> float:
+        """The pooled rate; half an event stands for none."""
+        return max(self.events, 0.5) / self.exposure
+
     def to_array(self) -> Floats:
         """Return as one row of numbers, to be sent."""
         return np.array([self.events, self.exposure, self.start, self.end, *self.gaps])
