@@ -23,7 +23,7 @@ from cotempo.data import Events
 from cotempo.events import SigmoidCox
 from cotempo.events.curves.density import density
 from cotempo.events.curves.piecewise import histogram
-from cotempo.events.intensities.over_time import Band
+from cotempo.events.intensities.base import Band
 from cotempo.events.records.grid import Grid
 from cotempo.events.records.record import Record
 

@@ -5,7 +5,7 @@ import cotempo as ct
 from cotempo.data import Events, make_events, split_by_sequence
 from cotempo.errors import DataError, ParameterError
 from cotempo.events import FedPP, SigmoidCox, coverage, rescaling_test
-from cotempo.events.intensities.over_time import IntensityOverTime
+from cotempo.events.intensities.base import IntensityOverTime
 from cotempo.events.shared_function.method import gamma_from_moments
 from cotempo.events.shared_function.state import first_state
 
@@ -181,7 +181,7 @@ def test_waits_do_not_depend_on_comparing(kernel):
             np.testing.assert_array_equal(compared[model], plain[model])
 
 
-def test_bands_and_draws_hold_what_the_inducing_points_leave_open():
+def test_bands_hold_what_the_inducing_points_leave_open():
     """Few inducing points leave much of the prior variance open: far from them the band is that of the prior."""
     clients, _ = make_events(clients=3, sequences=10, kind="hawkes", seed=4)
     fitted = FedPP(kernel="history", base="hawkes", rounds=2, base_rounds=3, inducing=2, compare=False).fit(clients)
@@ -191,11 +191,6 @@ def test_bands_and_draws_hold_what_the_inducing_points_leave_open():
     known, nowhere = posterior.relative().deviation
     amplitude = float(np.exp(fitted.state.kernel[0]))
     assert nowhere**2 == pytest.approx(0.25 * amplitude + float(posterior.root[-1, -1]) ** -2, rel=0.05)
-    drawn = np.log(posterior.draw(4000, np.random.default_rng(0)))
-    near_linear = posterior._replace(residual=0.01 * posterior.residual, spread=0.01 * posterior.spread)
-    spread = np.log(near_linear.draw(4000, np.random.default_rng(0))).std(axis=0)
-    np.testing.assert_allclose(spread, near_linear.relative().deviation, rtol=0.05)
-    assert drawn[:, 1].std() > 0.9 * nowhere
     assert known < nowhere
 
 
@@ -211,7 +206,7 @@ def test_bands_of_levels_count_no_uncertainty_twice():
     line = fitted.state.timeline
     assert np.isfinite(line.own[0])
     for name, size in sizes.items():
-        drawn = fitted[name].draw(np.linspace(0.1, 9.9, 200), 4000, np.random.default_rng(0)).mean(axis=1)
+        drawn = fitted[name].drawn(np.linspace(0.1, 9.9, 200)).mean(axis=1)
         assert np.log(drawn).std() == pytest.approx(np.sqrt(line.effect / size), rel=0.1)
 
 

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from cotempo.errors import DataError
-from cotempo.events.intensities.over_time import Band
+from cotempo.events.intensities.base import Band
 from cotempo.typing import Floats
 
 

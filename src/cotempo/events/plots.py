@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from cotempo.data import Events
 from cotempo.events.diagnostics import Rescaling
-from cotempo.events.intensities.over_time import IntensityOverTime
+from cotempo.events.intensities.base import IntensityOverTime
 from cotempo.federation import Benefit
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from cotempo.data import Events
 from cotempo.errors import ParameterError
 from cotempo.events.curves.piecewise import level
 from cotempo.events.curves.shapes import Shape, draws_at, learn_shapes, mean_at
-from cotempo.events.intensities.over_time import DrawnIntensity, log_likelihood
+from cotempo.events.intensities.base import DrawnIntensity, log_likelihood
 from cotempo.events.records.encoder_inputs import HISTORY
 from cotempo.events.records.grid import Grid
 from cotempo.events.records.record import Record, as_events, read_record
@@ -169,7 +169,7 @@ class FittedCox(DrawnIntensity):
     def __init__(self, grid: Grid, count: Floats, exposure: Floats, temper: float):
         self.grid, self.count, self.exposure, self.temper = grid, count, exposure, temper
         self.shapes: list[Shape] = learn_shapes(count / temper, exposure / temper, SMOOTH_CELLS)
-        self.reference = max(float(count.sum()), 0.5) / float(exposure.sum())
+        self.seen = (float(count.sum()), float(exposure.sum()))
 
     @property
     def ceiling(self) -> float:

@@ -1,4 +1,4 @@
-r"""The posterior of a sigmoid Cox intensity at any rows: one place for means, bands and draws.
+r"""The posterior of a sigmoid Cox intensity at any rows: one place for means and bands.
 
 With :math:`\log \lambda = \log m + \log \sigma(f)` and :math:`f = \psi^\top v + r`, the pair :math:`(v, \log m)` is
 jointly normal (Laplace), and :math:`r` is the Nystrom residual: what the inducing points leave open of the Gaussian
@@ -76,12 +76,3 @@ class Posterior(NamedTuple):
         mean = level * cox.mean_sigmoid(self.centre, self.spread)
         centre = level.log() + torch.nn.functional.logsigmoid(self.centre)
         return Relative(mean.numpy(), centre.numpy(), deviation.numpy())
-
-    def draw(self, count: int, rng: np.random.Generator) -> Floats:
-        """Draw m times the sigmoid, ``(draws, rows)``; residuals of different rows are taken as independent."""
-        noise = torch.as_tensor(rng.standard_normal((self.root.shape[-1], count)))
-        shift = torch.linalg.solve_triangular(self.root.mT, noise, upper=True)
-        open_part = self.residual.sqrt()[:, None] * torch.as_tensor(rng.standard_normal((len(self.residual), count)))
-        function = self.centre[:, None] + self.basis @ shift[:-1] + open_part
-        drawn: Floats = (self.level * shift[-1].exp() * torch.sigmoid(function)).T.numpy()
-        return drawn

@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cotempo.data import Events
+from cotempo.errors import DataError, nearest
 from cotempo.events.fedpp import PriorMemory, PriorState, SharedPrior
-from cotempo.events.intensities.given_history import IntensityGivenHistory
-from cotempo.events.intensities.marks import add_types, as_history, by_type, gain_of_marks
-from cotempo.events.intensities.over_time import Band
+from cotempo.events.intensities.base import Band, IntensityGivenHistory, check_times
 from cotempo.events.likelihood_gain import gains, seen_likelihood
 from cotempo.events.records.encoder_inputs import EncoderInputs, inputs_at_times, inputs_of_record
 from cotempo.events.records.history import SPIKES, WHOLE, look_back, unroll, waits
@@ -57,9 +56,12 @@ class EncoderIntensity(IntensityGivenHistory):
         self, times: Floats, history: Floats, start: float, marks: tuple[str, ...]
     ) -> tuple[Floats, Floats, Floats]:
         """Return the intensity of all types together."""
-        base, found = self._at(times, history, start, marks)
-        mean, centre, deviation = add_types(*found)
-        return base * mean, np.log(base) + centre, deviation
+        base, (mean, centre, deviation) = self._at(times, history, start, marks)
+        # The sum of independent intensities, its logarithm by the delta method.
+        level = np.exp(centre)
+        total = level.sum(axis=0)
+        spread = np.sqrt(((level / total * deviation) ** 2).sum(axis=0))
+        return base * mean.sum(axis=0), np.log(base) + np.log(total), spread
 
     def intensity_by_type(
         self,
@@ -70,10 +72,15 @@ class EncoderIntensity(IntensityGivenHistory):
         level: float = 0.95,
     ) -> Mapping[str, Band]:
         """Return mean, lower and upper end of a band for each type of events; the means sum to that of `intensity`."""
-        at, past = np.asarray(times, dtype=np.float64), np.asarray(history, dtype=np.float64)
+        if not self.marks:
+            raise DataError("there must be types of events to tell apart, the model learned without; use marks=True")
+        at, past = check_times(times, history, level)
         base, found = self._at(at.ravel(), past, self.origin if start is None else start, marks)
-        bands = by_type(self.marks, found, base, level)
-        return {mark: band.reshape(at.shape) for mark, band in bands.items()}
+        parts = zip(self.marks, base * found.mean, np.log(base) + found.centre, found.deviation, strict=True)
+        return {
+            mark: Band.from_logarithm(mean, centre, deviation, level).reshape(at.shape)
+            for mark, mean, centre, deviation in parts
+        }
 
     def draw_mark(
         self, time: float, history: list[float], start: float, marks: list[str], rng: np.random.Generator
@@ -101,14 +108,36 @@ class EncoderIntensity(IntensityGivenHistory):
         rates = {"gain": tuple(self.memory.seen[:2]), "gain_over_pooled": (summary.events, summary.exposure)}
         scores = gains(fit, mass, record.events, record.exposure, rates)
         if self.marks:
-            scores["gain_of_marks"] = gain_of_marks(seen, found, self.memory.seen[2:])
+            usual = (self.memory.seen[2:] + 0.5) / (self.memory.seen[2:] + 0.5).sum()
+            gained = np.log(found / found.sum(axis=0)) - np.log(usual)[:, None]
+            scores["gain_of_marks"] = float((seen * gained).sum() / max(seen.sum(), 1.0))
         return scores
 
-    def rescale(self, events: Events | ArrayLike, window: tuple[float, float] | None = None) -> list[Floats]:
-        """Return waiting times on the clock of the model, per sequence: unit exponentials where the model is right."""
-        record = self.read(events, window)
+    def rescale_record(self, record: Record) -> list[Floats]:
+        """Return the waiting times of a record on the clock of the model."""
         inputs = inputs_of_record(record, self.state.design)
         exposure = inputs.exposure[inputs.where[:, 0], inputs.where[:, 1]]
         rows = int((record.count > 0).sum())
         mass = (self.relative(inputs).mean.sum(axis=0) * exposure)[rows:]
         return waits(unroll(record, self.state.design.decays, SPIKES), mass)
+
+
+def as_history(history: Floats, start: float, marks: tuple[str, ...], known: tuple[str, ...], times: Floats) -> Record:
+    """Return one sequence as a record, watched until after the last of `times`; its types must be known ones.
+
+    Examples
+    --------
+    >>> as_history(np.array([1.0, 2.0]), 0.0, ("b", "a"), ("a", "b"), np.array([3.0])).types.tolist()
+    [[0.0, 1.0], [1.0, 0.0]]
+    """
+    if known and len(marks) != len(history):
+        raise DataError(f"marks must name the type of each event of the history, got {len(marks)} for {len(history)}")
+    for mark in marks:
+        if mark not in known:
+            raise DataError(f"a mark must be one of {', '.join(known) or 'none'}, got {mark!r}{nearest(mark, known)}")
+    if len(history) and history[0] < start:
+        raise DataError(f"the history must not begin before {start:g}, it begins at {history[0]:g}; pass start=")
+    end = max([start, *history[-1:].tolist(), *times.tolist()])
+    window = (start, np.nextafter(end, np.inf) if end > start else start + 1.0)
+    table = Events.from_arrays([history], window, [list(marks)] if known else None, known or None)
+    return Record.of(table, condition=False, marks=bool(known))

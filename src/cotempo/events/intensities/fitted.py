@@ -8,26 +8,23 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from cotempo.data import Events
 from cotempo.errors import DataError, Problem
 from cotempo.events.curves.levels import OwnRate
 from cotempo.events.curves.timeline import CurvePosterior
 from cotempo.events.diagnostics import rescaling_test
 from cotempo.events.fedpp import PriorMemory, SharedPrior
+from cotempo.events.intensities.base import Band, DrawnIntensity, IntensityGivenHistory, IntensityOverTime
 from cotempo.events.intensities.encoder_intensity import EncoderIntensity
-from cotempo.events.intensities.given_history import IntensityGivenHistory
-from cotempo.events.intensities.over_time import Band, DrawnIntensity, IntensityOverTime
 from cotempo.events.processes.models import RateProfile
 from cotempo.events.records.design import FINE, even_pieces
 from cotempo.events.records.encoder_inputs import HISTORY
 from cotempo.events.records.grid import Grid
 from cotempo.events.records.history import WHOLE, look_back, unroll, waits
-from cotempo.events.records.record import Record, as_events
+from cotempo.events.records.record import Record
 from cotempo.events.records.summary import Summary
 from cotempo.events.shared_function.client import curve_rate, inform, likelihood, relative_mean
-from cotempo.events.shared_function.state import FunctionMemory, FunctionState, gather, no_rows, to_torch
+from cotempo.events.shared_function.state import FunctionMemory, FunctionState, first_memory, gather, no_rows, to_torch
 from cotempo.federation import Fitted
 from cotempo.typing import Floats
 
@@ -102,7 +99,7 @@ class KernelCurve(IntensityOverTime):
     def __init__(self, method: SharedPrior, memory: PriorMemory):
         self.method, self.memory = method, memory
         self.grid = Grid(float(memory.span[0]), float(memory.span[1]), method.cells)
-        self.reference = max(float(memory.seen[0]), 0.5) / float(memory.seen[1])
+        self.seen = (float(memory.seen[0]), float(memory.seen[1]))
 
     @property
     def ceiling(self) -> float:
@@ -116,7 +113,8 @@ class KernelCurve(IntensityOverTime):
         from cotempo.events.cox.kernels import make_kernel
         from cotempo.events.cox.posterior import Posterior
 
-        at = torch.from_numpy(self.grid.scale(times) / 50 - 1)[:, None]
+        scaled = (times - self.grid.start) * (100.0 / (self.grid.end - self.grid.start))
+        at = torch.from_numpy(scaled / 50 - 1)[:, None]
         inducing = torch.linspace(-1, 1, self.method.inducing, dtype=torch.float64)[:, None]
         kernel = make_kernel(self.method.kernel, torch.from_numpy(np.array(self.memory.mean)), at, inducing)
         return Posterior.from_memory(self.memory, kernel, 0)
@@ -129,10 +127,6 @@ class KernelCurve(IntensityOverTime):
         """Return a band by the joint information in (v, log m)."""
         return Band.from_logarithm(*self._posterior(times).relative(), level)
 
-    def draw(self, times: Floats, draws: int, rng: np.random.Generator) -> Floats:
-        """Draw from the joint normal of (v, log m)."""
-        return self._posterior(times).draw(draws, rng)
-
 
 def make_intensity(state: FunctionState, memory: FunctionMemory) -> SharedCurve | HistoryIntensity:
     """Return a client's intensity by the model that was kept."""
@@ -143,8 +137,7 @@ def complete(state: FunctionState, memory: FunctionMemory | None) -> FunctionMem
     """Return a client's memory, completed where it was not asked last; without one, what all have together."""
     if memory is None:
         summary = Summary.from_array(state.design.summary)
-        seen = np.array([summary.events, summary.exposure])
-        memory = FunctionMemory(np.zeros((2, 0)), no_rows(), np.zeros(0), 0.0, 0.0, np.zeros((0, 0)), seen, {})
+        memory = first_memory(summary.events, summary.exposure)
     if state.kept == "curve":
         return memory if memory.cells.size else replace(memory, cells=np.zeros((2, state.design.cells)))
     return memory if len(memory.information) else inform(state, memory)
@@ -156,7 +149,7 @@ class SharedCurve(DrawnIntensity):
     def __init__(self, state: FunctionState, memory: FunctionMemory):
         self.state, self.memory = state, memory
         self.grid = Grid(float(state.span[0]), float(state.span[1]), state.design.cells)
-        self.reference = max(float(memory.seen[0]), 0.5) / float(memory.seen[1])
+        self.seen = (float(memory.seen[0]), float(memory.seen[1]))
 
     @cached_property
     def _kept(self) -> OwnRate:
@@ -165,6 +158,12 @@ class SharedCurve(DrawnIntensity):
     @cached_property
     def _curve(self) -> CurvePosterior:
         return CurvePosterior(self.state.timeline)
+
+    @cached_property
+    def _profile(self) -> RateProfile:
+        profile = self.state.design.process("curve")
+        assert isinstance(profile, RateProfile)
+        return profile
 
     def drawn(self, times: Floats) -> Floats:
         """Return draws of the client's rate, ``(draws, times)``."""
@@ -193,26 +192,18 @@ class SharedCurve(DrawnIntensity):
         """A bound on the rate: within a cell it changes little."""
         return float(1.5 * self._kept.rate.max())
 
-    @property
-    def _profile(self) -> RateProfile:
-        summary = Summary.from_array(self.state.design.summary)
-        period = self.state.design.period or summary.end - summary.start
-        return RateProfile(summary, period, self.state.design.cells)
-
     def mean(self, times: Floats) -> Floats:
         """Return the curve at the client's level, with its deviation."""
         cell = self._profile.place(times)
         own = self._kept.rate / self.state.timeline.curves[-1]
         return np.asarray(self._curve.mean(self._profile.share(times), cell) * own[cell])
 
-    def score(self, events: Events | ArrayLike, window: tuple[float, float] | None = None) -> Mapping[str, float]:
-        """Return as every curve, and `gain_over_pooled`, over the rate of all clients together."""
-        table = as_events(events, window)
-        gains = likelihood(self.state, self.memory, Record.of(table))
-        return {**super().score(table), **gains}
+    def score_record(self, record: Record) -> Mapping[str, float]:
+        """Return the scores of a record."""
+        return likelihood(self.state, self.memory, record)
 
     def rescale_record(self, record: Record) -> list[Floats]:
-        """Return waiting times of a record."""
+        """Return the waiting times of a record on the clock of the model."""
         unrolled = unroll(record, np.zeros(0), WHOLE)
         return waits(unrolled, self._profile.mass(unrolled, self._kept.rate))
 
@@ -268,12 +259,8 @@ class HistoryIntensity(IntensityGivenHistory):
         """Return the scores of a record."""
         return likelihood(self.state, self.memory, record)
 
-    def rescale(self, events: Events | ArrayLike, window: tuple[float, float] | None = None) -> list[Floats]:
-        """Return waiting times on the clock of the model, per sequence: unit exponentials where the model is right."""
-        return self.rescale_record(self.read(events, window))
-
     def rescale_record(self, record: Record) -> list[Floats]:
-        """Return the waiting times of a record."""
+        """Return the waiting times of a record on the clock of the model."""
         design = self.state.design
         unrolled = unroll(record, design.decays, FINE)
         mass, elapsed, time, recency = even_pieces(unrolled, design.base_mass(unrolled))

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from cotempo.data import Events, Table, make_events
 from cotempo.errors import DataError, Problem
-from cotempo.events.intensities.given_history import IntensityGivenHistory
+from cotempo.events.intensities.base import IntensityGivenHistory
 from cotempo.events.likelihood_gain import gains
 from cotempo.events.records.gaps import Gaps, log_likelihood_parts, make_gaps
 from cotempo.events.records.record import Record, read_record

@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
 from pydantic import Field, model_validator
 
-from cotempo.data import Events, Table, make_events
+from cotempo.data import Table, make_events
 from cotempo.events import base_measure
-from cotempo.events.intensities.given_history import IntensityGivenHistory
+from cotempo.events.intensities.base import IntensityGivenHistory
 from cotempo.events.likelihood_gain import benefits, gains, process_likelihood
 from cotempo.events.processes.models import PointProcess, make_process
 from cotempo.events.records.history import WHOLE, look_back, unroll, waits
@@ -255,7 +254,7 @@ class ProcessIntensity(IntensityGivenHistory):
         own = pooled if self._memory is None else (self._memory.events, self._memory.exposure)
         return gains(found, mass, record.events, record.exposure, {"gain": own, "gain_over_pooled": pooled})
 
-    def rescale(self, events: Events | ArrayLike, window: tuple[float, float] | None = None) -> list[Floats]:
-        """Return waiting times on the model's clock, per sequence: unit exponentials where the model is right."""
-        unrolled = unroll(self.read(events, window), self._process.decays, WHOLE)
+    def rescale_record(self, record: Record) -> list[Floats]:
+        """Return the waiting times of a record on the clock of the model."""
+        unrolled = unroll(record, self._process.decays, WHOLE)
         return waits(unrolled, self.level * self._process.mass(unrolled, self._parameters))

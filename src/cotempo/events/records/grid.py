@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cotempo.errors import ParameterError
 from cotempo.events.records.record import Record
@@ -42,10 +41,6 @@ class Grid:
     def middles(self) -> Floats:
         """The middle of each cell, ``(cells,)``."""
         return np.asarray(self.start + self.width * (np.arange(self.cells) + 0.5), dtype=np.float64)
-
-    def scale(self, times: NDArray[np.float64]) -> Floats:
-        """Return times with the start at 0 and the end at 100: kernels and their priors then know no unit."""
-        return np.asarray((times - self.start) * (100.0 / (self.end - self.start)), dtype=np.float64)
 
     def count(self, record: Record) -> Floats:
         """Return the number of events in each cell, ``(cells,)``; those outside are counted at the nearest end."""

@@ -147,7 +147,7 @@ def held_waits(state: FunctionState, memory: FunctionMemory, held: Record) -> Fl
 def learn_alone(method: SharedFunction, record: Record) -> tuple[FunctionState, FunctionMemory]:
     """Run the same method with one client."""
     method = method.model_copy(update={"compare": False})
-    state, memory, step = first_state(method, 1, judged=False), first_memory(record), 0
+    state, memory, step = first_state(method, 1, judged=False), first_memory(record.events, record.exposure), 0
     rng = Rng(0)  # nothing is drawn
     while (asked := method.ask(state, ["self"], rng)) is not None:
         step += 1

@@ -111,7 +111,7 @@ class SharedFunction(FedPP):
 
     def begin(self, prepared: Record, rng: Rng) -> FunctionMemory:
         """Begin with nothing known."""
-        return first_memory(prepared)
+        return first_memory(prepared.events, prepared.exposure)
 
     def ask(self, state: FunctionState, cohort: Sequence[str], rng: Rng) -> Ask | None:
         """Ask for what the stage needs."""

@@ -10,7 +10,6 @@ import numpy as np
 
 from cotempo.events.base_measure import NONE, BaseMeasure, open_measure
 from cotempo.events.records.design import DIMENSIONS, FeatureRows
-from cotempo.events.records.record import Record
 from cotempo.typing import Floats
 
 if TYPE_CHECKING:
@@ -83,9 +82,9 @@ def first_state(method: SharedFunction, clients: int, *, judged: bool = True) ->
     )  # fmt: skip
 
 
-def first_memory(record: Record) -> FunctionMemory:
+def first_memory(events: float, exposure: float) -> FunctionMemory:
     """Return a memory without rows."""
-    seen = np.array([record.events, record.exposure])
+    seen = np.array([events, exposure])
     return FunctionMemory(np.zeros((2, 0)), no_rows(), NONE, 4.0, 2.0, np.zeros((0, 0)), seen, {})
 
 
