@@ -261,9 +261,9 @@ def test_auto_takes_history_only_where_it_pays():
 def test_who_is_not_here_gets_the_shared_function(shared):
     from dataclasses import replace
 
-    from cotempo.events.intensities.fitted import FittedSharedFunction
+    from cotempo.events.intensities.fitted import FittedFedPP
 
-    far = FittedSharedFunction(replace(shared.outcome, memories={}))
+    far = FittedFedPP(replace(shared.outcome, memories={}))
     mean, lower, upper = far["client-0"].intensity([2.0])
     assert (lower < mean).all()
     assert (mean < upper).all()

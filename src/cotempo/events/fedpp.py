@@ -373,9 +373,9 @@ class SharedPrior(FedPP):
 
     def result(self, outcome: Outcome) -> FittedFedPP:
         """Return each client's intensity."""
-        from cotempo.events.intensities.fitted import FittedPriors
+        from cotempo.events.intensities.fitted import FittedFedPP
 
-        return FittedPriors(outcome)
+        return FittedFedPP(outcome)
 
 
 def client_update(

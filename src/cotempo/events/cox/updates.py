@@ -60,19 +60,24 @@ def start(prior: CoxPrior, inducing: int) -> Belief:
 def project(basis: Tensor, residual: Tensor, belief: Belief, prior: CoxPrior) -> Tilt:
     r"""Return mean :math:`\bar f`, variance and :math:`c = \sqrt{\bar f^2 + \mathrm{var}}` at the rows of the basis."""
     centre = prior.mean[..., None] + (basis @ belief.mean[..., None])[..., 0]
-    spread = residual + torch.linalg.solve_triangular(belief.root, basis.mT, upper=False).square().sum(-2)
+    return tilt(centre, basis, residual, belief.root)
+
+
+def tilt(centre: Tensor, basis: Tensor, residual: Tensor, root: Tensor) -> Tilt:
+    """Return f at the cells, given its mean there and the root of the precision of v."""
+    spread = residual + torch.linalg.solve_triangular(root, basis.mT, upper=False).square().sum(-2)
     return Tilt(centre, spread, (centre.square() + spread).clamp_min(1e-12).sqrt())
 
 
-def log_two_cosh_half(tilt: Tensor) -> Tensor:
+def log_two_cosh_half(c: Tensor) -> Tensor:
     """Return log(2 cosh(c / 2)), for c of any size."""
-    return 0.5 * tilt + torch.nn.functional.softplus(-tilt)
+    return 0.5 * c + torch.nn.functional.softplus(-c)
 
 
-def polya_gamma_mean(tilt: Tensor) -> Tensor:
+def polya_gamma_mean(c: Tensor) -> Tensor:
     """Return the expectation of a PG(1, c) variable, tanh(c / 2) / (2 c), by its series near 0."""
-    safe = tilt.clamp_min(1e-3)
-    return torch.where(tilt < 1e-3, 0.25 - tilt.square() / 48, torch.tanh(safe / 2) / (2 * safe))
+    safe = c.clamp_min(1e-3)
+    return torch.where(c < 1e-3, 0.25 - c.square() / 48, torch.tanh(safe / 2) / (2 * safe))
 
 
 def latent_share(at: Tilt) -> Tensor:

@@ -24,7 +24,7 @@ from cotempo.events.records.history import WHOLE, look_back, unroll, waits
 from cotempo.events.records.record import Record
 from cotempo.events.records.summary import Summary
 from cotempo.events.shared_function.client import curve_rate, inform, likelihood, relative_mean
-from cotempo.events.shared_function.state import FunctionMemory, FunctionState, first_memory, gather, no_rows, to_torch
+from cotempo.events.shared_function.state import FunctionMemory, FunctionState, first_memory, no_rows, to_torch
 from cotempo.federation import Fitted
 from cotempo.typing import Floats
 
@@ -38,6 +38,21 @@ if TYPE_CHECKING:
 class FittedFedPP(Fitted):
     """The result of FedPP; index it by a client's name."""
 
+    def __getitem__(self, client: str) -> Any:
+        """Return a client's intensity: an `IntensityOverTime` or an `IntensityGivenHistory`.
+
+        Where a function is shared, a client whose memory is not here, because it stays at its site, gets the shared
+        function at the level all clients have together.
+        """
+        super().__getitem__(client)
+        memory = self.outcome.memories.get(client)
+        if isinstance(self.state, FunctionState):
+            return make_intensity(self.state, complete(self.state, memory))
+        if memory is None or not len(memory.values):
+            raise DataError([Problem("the client never took part, and its kernel stays at its site", client)])
+        history = self.method.kernel in HISTORY
+        return EncoderIntensity(self.method, self.state, memory) if history else KernelCurve(self.method, memory)
+
     def figures(self, truth: Any = None) -> Mapping[str, Figure]:
         """Draw intensities of the first clients, how well they fit what was held out, and whether joining helped."""
         from cotempo.events.plots import plot_benefit, plot_intensities, plot_quantiles
@@ -47,50 +62,14 @@ class FittedFedPP(Fitted):
         curves = {name: model for name in known if isinstance(model := self[name], IntensityOverTime)}
         if curves:
             figures["Intensity with its 95 % band"] = plot_intensities(curves, truth)
-        tests = {name: rescaling_test([waits]) for name in known if len(waits := self.held_waits(name))}
-        if tests:
+        waits = {}
+        if isinstance(self.state, FunctionState):
+            waits = {name: self.outcome.memories[name].waits.get(self.state.kept, ()) for name in known}
+        if tests := {name: rescaling_test([held]) for name, held in waits.items() if len(held)}:
             figures["Waits between held-out events on the model's clock"] = plot_quantiles(tests)
         if self.benefit:
             figures["Held-out gain, alone and together"] = plot_benefit(self.benefit)
         return figures
-
-    def held_waits(self, client: str) -> Floats:
-        """Return waits between held-out events on the model's clock; none where nothing was held out."""
-        return np.zeros(0)
-
-
-class FittedSharedFunction(FittedFedPP):
-    """The result of FedPP where clients share a curve or a function."""
-
-    def __getitem__(self, client: str) -> SharedCurve | HistoryIntensity:
-        """Return a client's intensity: over time, or one that needs a history.
-
-        A client whose memory is not here, because it lies at its own place, gets the shared function at the level
-        all clients have together.
-        """
-        super().__getitem__(client)
-        return make_intensity(self.state, complete(self.state, self.outcome.memories.get(client)))
-
-    def held_waits(self, client: str) -> Floats:
-        """Return waits between held-out events on the model's clock; none where nothing was held out."""
-        found: Floats = self.outcome.memories[client].waits.get(self.state.kept, np.zeros(0))
-        return found
-
-
-class FittedPriors(FittedFedPP):
-    """The result of FedPP as published, where clients share a prior over kernels."""
-
-    method: SharedPrior
-
-    def __getitem__(self, client: str) -> KernelCurve | EncoderIntensity:
-        """Return a client's intensity: over time, or one that needs a history."""
-        super().__getitem__(client)
-        memory = self.outcome.memories.get(client)
-        if memory is None or not len(memory.values):
-            raise DataError([Problem("the client never took part, and its kernel stays at its place", client)])
-        if self.method.kernel in HISTORY:
-            return EncoderIntensity(self.method, self.state, memory)
-        return KernelCurve(self.method, memory)
 
 
 class KernelCurve(IntensityOverTime):
@@ -240,9 +219,9 @@ class HistoryIntensity(IntensityGivenHistory):
         from cotempo.events.shared_function.updates import function_at
 
         with torch.no_grad():
-            at = function_at(gather([no_rows(features)], everything=True), *to_torch(self.state))
+            rows, residual, at = function_at(torch.from_numpy(features)[None], *to_torch(self.state))
         level = torch.tensor(self.memory.shape / self.memory.rate, dtype=torch.float64)
-        return Posterior(at.basis[0], at.residual[0], at.centre[0], at.spread[0], self._root, level)
+        return Posterior(rows[0], residual[0], at.centre[0], at.spread[0], self._root, level)
 
     def given(
         self, times: Floats, history: Floats, start: float, marks: tuple[str, ...]

@@ -68,24 +68,21 @@ def learn(
     method: SharedFunction, questions: Sequence[Question], records: Sequence[Record], memories: Sequence[FunctionMemory]
 ) -> list[tuple[Message, FunctionMemory]]:
     """Learn the own rates of a cohort, and send two sums, the gradient of the kernel and four numbers each."""
-    import torch
-
-    from cotempo.events.shared_function import updates as shared
+    from cotempo.events.shared_function.updates import respond
 
     state = read_state(method, questions[0].common)
     everything = questions[0].phase == "refit"
     memories = [_with_rows(state, r, m) for r, m in zip(records, memories, strict=True)]
     common, kernel = to_torch(state, len(memories))
-    response, own = shared.respond(gather([memory.rows for memory in memories], everything), common, kernel)
-    gradients = torch.cat([g.reshape(len(memories), -1) for g in response.gradient], dim=-1)
+    found = respond(*gather([memory.rows for memory in memories], everything), common, kernel)
     out = []
     for i, memory in enumerate(memories):
-        shape, rate = float(own.shape[i]), float(own.rate[i])
+        shape, rate = float(found.shape[i]), float(found.rate[i])
         level = [shape / rate, float(digamma(shape)) - np.log(rate), shape - common.shape, rate - common.rate]
         message = Message(
             {
-                "quadratic": response.quadratic[i].numpy(), "linear": response.linear[i].numpy(),
-                "gradient": gradients[i].numpy(), "fit": float(response.fit[i]), "level": np.array(level),
+                "quadratic": found.quadratic[i].numpy(), "linear": found.linear[i].numpy(),
+                "gradient": found.gradient[i].numpy(), "fit": float(found.fit[i]), "level": np.array(level),
             }
         )  # fmt: skip
         out.append((message, replace(memory, shape=shape, rate=rate)))
@@ -196,7 +193,7 @@ def relative_mean(state: FunctionState, memory: FunctionMemory, rows: FeatureRow
     from cotempo.events.shared_function.updates import function_at
 
     with torch.no_grad():
-        at = function_at(gather([rows], everything=True), *to_torch(state))
+        _, _, at = function_at(gather([rows], everything=True)[0], *to_torch(state))
         return np.asarray(memory.shape / memory.rate * mean_sigmoid(at.centre, at.spread)[0].numpy())
 
 
@@ -206,17 +203,17 @@ def _answer_curvature(
     """Return what the client knows about the shared function when its own rate is integrated out."""
     import torch
 
-    from cotempo.events.shared_function import updates as shared
+    from cotempo.events.shared_function.updates import about_shared
 
     state = read_state(method, common)
     memory = inform(state, _with_rows(state, record, memory))
-    left = shared.about_shared(torch.from_numpy(np.array(memory.information))).numpy()
+    left = about_shared(torch.from_numpy(np.array(memory.information))).numpy()
     return Message({"curvature": (left + left.T) / 2}), memory
 
 
 def inform(state: FunctionState, memory: FunctionMemory) -> FunctionMemory:
     """Return the memory with the client's rate and joint information, from all its rows."""
-    from cotempo.events.shared_function import updates as shared
+    from cotempo.events.shared_function.updates import own_information
 
-    information, own = shared.own_information(gather([memory.rows], everything=True), *to_torch(state))
-    return replace(memory, shape=float(own.shape[0]), rate=float(own.rate[0]), information=information[0].numpy())
+    information, shape, rate = own_information(*gather([memory.rows], everything=True), *to_torch(state))
+    return replace(memory, shape=float(shape[0]), rate=float(rate[0]), information=information[0].numpy())

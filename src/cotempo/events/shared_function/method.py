@@ -262,9 +262,9 @@ class SharedFunction(FedPP):
 
     def result(self, outcome: Outcome) -> Any:
         """Return each client's intensity."""
-        from cotempo.events.intensities.fitted import FittedSharedFunction
+        from cotempo.events.intensities.fitted import FittedFedPP
 
-        return FittedSharedFunction(outcome)
+        return FittedFedPP(outcome)
 
 
 def _climb(state: FunctionState, gradient: Floats) -> tuple[Floats, Floats, Floats]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,8 +13,11 @@ from cotempo.events.records.design import DIMENSIONS, FeatureRows
 from cotempo.typing import Floats
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
+    from cotempo.events.cox.updates import CellCounts
     from cotempo.events.shared_function.method import SharedFunction
-    from cotempo.events.shared_function.updates import RBFParameters, RowBatch, SharedBelief
+    from cotempo.events.shared_function.updates import SharedBelief
 
 FIRST_LENGTH = 2.0
 
@@ -106,12 +109,11 @@ def first_kernel() -> Floats:
     return np.append(0.0, np.full(DIMENSIONS, np.log(FIRST_LENGTH)))
 
 
-def gather(rows: Sequence[FeatureRows], everything: bool) -> RowBatch:
-    """Return rows of clients as one padded batch; what is held out counts nothing unless `everything` is set."""
+def gather(rows: Sequence[FeatureRows], everything: bool) -> tuple[Tensor, CellCounts]:
+    """Return features and counts of clients, padded to one batch; what is held out counts if `everything` is set."""
     import torch
 
     from cotempo.events.cox.updates import CellCounts
-    from cotempo.events.shared_function.updates import RowBatch
 
     size = max(len(part.events) for part in rows)
     features = np.zeros((len(rows), size, DIMENSIONS))
@@ -121,18 +123,17 @@ def gather(rows: Sequence[FeatureRows], everything: bool) -> RowBatch:
         weight = np.ones(count) if everything else 1.0 - part.held
         features[i, :count] = part.features
         events[i, :count], exposure[i, :count] = part.events * weight, part.exposure * weight
-    return RowBatch(torch.from_numpy(features), CellCounts(torch.from_numpy(events), torch.from_numpy(exposure)))
+    return torch.from_numpy(features), CellCounts(torch.from_numpy(events), torch.from_numpy(exposure))
 
 
-def to_torch(state: FunctionState, clients: int = 1) -> tuple[SharedBelief, RBFParameters]:
-    """Return the server's beliefs as tensors, the kernel once for each client."""
+def to_torch(state: FunctionState, clients: int = 1) -> tuple[SharedBelief, Tensor]:
+    """Return the server's beliefs as tensors, and the kernel once for each client."""
     import torch
 
-    from cotempo.events.shared_function.updates import RBFParameters, SharedBelief
+    from cotempo.events.shared_function.updates import SharedBelief
 
-    def tensor(values: Any) -> torch.Tensor:
-        return torch.from_numpy(np.array(values, dtype=np.float64))
-
-    kernel = tensor(state.kernel).expand(clients, -1)
-    common = SharedBelief(tensor(state.inducing), tensor(state.mean), tensor(state.root), *state.rate.tolist())
-    return common, RBFParameters(kernel[:, 0], kernel[:, 1:])
+    inducing, mean, root, kernel = (
+        torch.from_numpy(np.array(part, dtype=np.float64))
+        for part in (state.inducing, state.mean, state.root, state.kernel)
+    )
+    return SharedBelief(inducing, mean, root, *state.rate.tolist()), kernel.expand(clients, -1)
