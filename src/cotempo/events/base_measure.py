@@ -1,10 +1,9 @@
-"""The base measure: stages that a method of events can put before its own.
+"""BaseMeasure: stages that a method of events can put before its own.
 
-Clients answer, stage by stage, with the span of their windows (``span``), totals and a histogram of gaps
-(``describe``); for the curve of time with counts in cells (``count``) and the held-out likelihood of levels
-(``level``); for Hawkes and renewal processes with the sums of expectation-maximisation (``base``); and with the
-held-out likelihood of each candidate (``choose``). All but the span are sums. ``recount``, ``relevel`` and ``rebase``
-learn the same again from everything, once nothing has to be held out.
+Stage by stage, clients send the span of their windows (``span``); totals and a histogram of gaps (``describe``); for
+the curve of time, counts in cells (``count``) and the held-out likelihood of levels (``level``); for Hawkes and renewal
+processes, the sums of expectation-maximisation (``base``); and the held-out likelihood of each candidate (``choose``).
+All but the span are sums. ``recount``, ``relevel`` and ``rebase`` learn the same from everything, nothing held out.
 """
 
 from __future__ import annotations
@@ -48,18 +47,9 @@ POISSON_FREEDOM = 5.0
 class BaseMeasure:
     """What the server knows before a method's own stages.
 
-    Parameters
-    ----------
-    stage, step
-        The stage of the run, and how many exchanges of it are over.
-    span
-        First start and last end of the clients' windows.
-    design
-        How records are read; its `base` and `parameters` are the base measure.
-    timeline
-        The curve of time.
-    candidates
-        Parameters of the base measures to choose from.
+    `step` counts the exchanges of the `stage` that are over. `span` is the first start and last end of the clients'
+    windows. `design` says how records are read; its `base` and `parameters` are the base measure. `timeline` is the
+    curve of time, and `candidates` has the parameters of the base measures to choose from.
     """
 
     stage: str

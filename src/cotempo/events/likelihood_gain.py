@@ -30,11 +30,8 @@ def gains(
 ) -> dict[str, float]:
     """Return scores of a model that expected `mass` events where `events` came.
 
-    Parameters
-    ----------
-    rates
-        Each name of a gain with the events and the exposure its homogeneous rate is learned from; half an event
-        stands for none.
+    `rates` has, by name of a gain, the events and the exposure its homogeneous rate is learned from; half an event
+    stands for none.
 
     Examples
     --------

@@ -156,12 +156,8 @@ def _half(record: Record, grid: Grid, side: int) -> tuple[Floats, Floats]:
 class FittedCox(DrawnIntensity):
     """A learned `SigmoidCox` of time.
 
-    Attributes
-    ----------
-    shapes
-        The models the posterior is made of: smooth curves, levels that jump and histograms, with their weights.
-    temper
-        What counts and exposures were divided by.
+    `shapes` are the models the posterior is made of, with their weights: smooth curves, levels that jump and
+    histograms. `temper` is what counts and exposures were divided by.
     """
 
     conditional: ClassVar[bool] = False

@@ -41,16 +41,10 @@ def cholesky(matrix: Tensor) -> Tensor:
 
 
 def basis(features: Tensor, inducing: Tensor, log_amplitude: Tensor, log_length: Tensor) -> tuple[Tensor, Tensor]:
-    r"""Return :math:`\psi(x)`, ``(..., rows, inducing)``, and the variance that the inducing values leave open.
+    r"""Return :math:`\psi(x)`, ``(..., rows, inducing)``, and the variance that the inducing values leave open (8).
 
-    Parameters
-    ----------
-    features, inducing
-        Inputs, ``(..., rows, dimensions)`` and ``(..., inducing, dimensions)``.
-    log_amplitude
-        Logarithm of the prior variance of :math:`f`, ``(...)``.
-    log_length
-        Logarithm of the length scale of each dimension, ``(..., dimensions)``.
+    `log_amplitude` is the log prior variance of :math:`f`, ``(...)``; `log_length` has the log length scale of each
+    dimension, ``(..., dimensions)``.
     """
     scale = log_length.exp()[..., None, :]
     near, far = inducing / scale, features / scale

@@ -32,16 +32,9 @@ class Relative(NamedTuple):
 class Posterior(NamedTuple):
     """What is believed at rows.
 
-    Parameters
-    ----------
-    basis, residual
-        The basis :math:`\\psi`, ``(..., rows, inducing)``, and the variance of the Nystrom residual, ``(..., rows)``.
-    centre, spread
-        Mean and variance of f, the residual's included, ``(..., rows)``.
-    root
-        Cholesky root of the joint precision of (v, log m), ``(..., inducing + 1, inducing + 1)``.
-    level
-        The expected m, ``(...)``.
+    `basis` is :math:`\\psi`, ``(..., rows, inducing)``, and `residual` the variance of the Nystrom residual, ``(...,
+    rows)``; `centre` and `spread` are mean and variance of f with the residual, ``(..., rows)``; `root` is the Cholesky
+    root of the joint precision of (v, log m), and `level` the expected m, ``(...)``.
     """
 
     basis: Tensor

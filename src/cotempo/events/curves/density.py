@@ -9,13 +9,7 @@ from cotempo.typing import Floats
 
 
 def density(count: Floats, exposure: Floats) -> Floats:
-    """Return the rate of each cell by a Gaussian kernel whose width has the best leave-one-out likelihood.
-
-    Examples
-    --------
-    >>> density(np.repeat([20.0, 60.0], 50), np.ones(100))[[0, 99]].round().tolist()
-    [20.0, 60.0]
-    """
+    """Return the rate of each cell by a Gaussian kernel whose width has the best leave-one-out likelihood."""
     return smooth(count, exposure).rate
 
 

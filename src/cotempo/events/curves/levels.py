@@ -88,12 +88,7 @@ def deviation(
 def cross_validate(curves: Floats, events: Floats, exposure: Floats, temper: float) -> Floats:
     """Return held-out log-likelihood of the client's events for each of `SETTINGS`.
 
-    Parameters
-    ----------
-    curves
-        The curve learned without each fold, ``(folds, cells)``.
-    events, exposure
-        Of each fold and cell, ``(folds, cells)``.
+    `curves` are learned without each fold; all arguments are ``(folds, cells)``.
     """
     scores = np.zeros((len(DEVIATIONS), len(STRENGTHS)))
     for curve, held, watched in zip(curves, events, exposure, strict=True):

@@ -75,13 +75,7 @@ class Segments(NamedTuple):
 
 
 def level(count: Floats, exposure: Floats) -> Floats:
-    """Return the posterior mean rate of each cell, ``(cells,)``.
-
-    Examples
-    --------
-    >>> level(np.repeat([20.0, 60.0], [30, 70]), np.ones(100))[[0, 29, 30, 99]].round().tolist()
-    [20.0, 20.0, 60.0, 60.0]
-    """
+    """Return the posterior mean rate of each cell, ``(cells,)``."""
     found = segment(count, exposure)
     return np.repeat(found.mean(), np.diff(found.cut))
 
@@ -218,24 +212,13 @@ def histogram(count: Floats, exposure: Floats) -> Floats:
     """Return the rate of each cell by the equal bins with the best AIC, ``(cells,)``.
 
     Bins hold whole cells, and are drawn to the mean rate by the weight of half an event.
-
-    Examples
-    --------
-    >>> histogram(np.repeat([20.0, 60.0], 50), np.ones(100))[[0, 99]].round().tolist()
-    [20.0, 60.0]
     """
     best = max(learn_bins(count, exposure), key=Bins.fit)
     return np.repeat((best.seen + 0.5) / (best.watched + 0.5 / best.rate), np.diff(best.cut))
 
 
 def find_dead_times(count: Floats, exposure: Floats) -> Indices:
-    """Return first cell and end of the watched runs of empty cells that chance does not explain, ``(runs, 2)``.
-
-    Examples
-    --------
-    >>> find_dead_times(np.repeat([2.0, 0.0, 2.0], [40, 20, 40]), np.ones(100)).tolist()
-    [[40, 60]]
-    """
+    """Return first cell and end of the watched runs of empty cells that chance does not explain, ``(runs, 2)``."""
     cells = len(count)
     events = np.append(0.0, np.cumsum(count))
     empty = np.concatenate([[False], (count == 0) & (exposure > 0), [False]])

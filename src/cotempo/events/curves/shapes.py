@@ -23,21 +23,12 @@ SMOOTHNESS = 2.0
 
 @dataclass(frozen=True)
 class RateModel:
-    """A model of the rate, on cells of its own.
+    """A model of the rate, on cells of its own with `edges` from 0 to 1, ``(cells + 1,)``.
 
-    Attributes
-    ----------
-    kind
-        ``"waves"``, ``"level"``, ``"bins"`` or ``"density"``.
-    evidence
-        The log likelihood of the data; minus infinity where there is no prior, as for a density.
-    edges
-        The edges of its cells, from 0 to 1, ``(cells + 1,)``.
-    moments, draw
-        The posterior means of the rate and of one over the rate, and rates drawn from the posterior, at the cells and
-        then in the dead times, ``(..., cells + runs)``.
-    dead, price
-        Start and end of dead times cut out of it, ``(runs, 2)``, and the penalty for having chosen them, in nats.
+    `kind` is ``"waves"``, ``"level"``, ``"bins"`` or ``"density"``; `evidence` the log likelihood of the data, minus
+    infinity for a density, which has no prior. `moments` gives the posterior means of the rate and of one over the
+    rate, `draw` rates from the posterior: at the cells, then in the dead times, ``(..., cells + runs)``. `dead` has
+    start and end of the dead times cut out, ``(runs, 2)``, and `price` the penalty for having chosen them, in nats.
     """
 
     kind: str

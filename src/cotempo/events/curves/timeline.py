@@ -30,18 +30,10 @@ POWERS = (0.0, 0.5, 1.0)
 class Timeline:
     """What the server knows of the curve.
 
-    Parameters
-    ----------
-    sums
-        Events and weighted exposure of each fold and cell, ``(2, folds, cells)``.
-    curves
-        The curve without each fold, then of everything, ``(folds + 1, cells)``.
-    smoother, temper
-        The chosen estimate, and what counts and exposures are divided by for it.
-    own
-        What clients make of the curve, as `cotempo.events.curves.levels.Own`.
-    effect
-        The design effect of sequences: how much their counts vary beyond Poisson's.
+    `sums` are events and weighted exposure of each fold and cell, ``(2, folds, cells)``; `curves` the curve without
+    each fold, then of everything, ``(folds + 1, cells)``. `smoother` names the chosen estimate; `temper` is what counts
+    and exposures are divided by for it. `own` is the `LevelSetting` of all clients, and `effect` the design effect of
+    sequences: how much their counts vary beyond Poisson's.
     """
 
     sums: Floats

@@ -100,12 +100,7 @@ class Intensity(ABC):
 class IntensityOverTime(Intensity):
     """An intensity over time. A model gives `mean`, `band` and `ceiling`; everything people ask for follows.
 
-    Attributes
-    ----------
-    grid
-        The stretch of time the model knows.
-    seen
-        The number of events learned from, and their exposure.
+    `grid` is the stretch of time the model knows, `seen` the number of events learned from and their exposure.
     """
 
     grid: Grid

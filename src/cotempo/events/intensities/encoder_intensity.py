@@ -123,13 +123,7 @@ class EncoderIntensity(IntensityGivenHistory):
 
 
 def as_history(history: Floats, start: float, marks: tuple[str, ...], known: tuple[str, ...], times: Floats) -> Record:
-    """Return one sequence as a record, watched until after the last of `times`; its types must be known ones.
-
-    Examples
-    --------
-    >>> as_history(np.array([1.0, 2.0]), 0.0, ("b", "a"), ("a", "b"), np.array([3.0])).types.tolist()
-    [[0.0, 1.0], [1.0, 0.0]]
-    """
+    """Return one sequence as a record, watched until after the last of `times`; its types must be known ones."""
     if known and len(marks) != len(history):
         raise DataError(f"marks must name the type of each event of the history, got {len(marks)} for {len(history)}")
     for mark in marks:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -50,8 +50,9 @@ class FittedFedPP(Fitted):
             return make_intensity(self.state, complete(self.state, memory))
         if memory is None or not len(memory.values):
             raise DataError([Problem("the client never took part, and its kernel stays at its site", client)])
-        history = self.method.kernel in HISTORY
-        return EncoderIntensity(self.method, self.state, memory) if history else KernelCurve(self.method, memory)
+        method = cast("SharedPrior", self.method)
+        history = method.kernel in HISTORY
+        return EncoderIntensity(method, self.state, memory) if history else KernelCurve(method, memory)
 
     def figures(self, truth: Any = None) -> Mapping[str, Figure]:
         """Draw intensities of the first clients, how well they fit what was held out, and whether joining helped."""

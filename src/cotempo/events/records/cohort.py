@@ -1,7 +1,4 @@
-"""CohortData: what clients train kernels on as one batch, events and exposure, and the kernel's rows for given weights.
-
-Everything has a dimension of clients and one of types of events, ``(clients, types, rows)``.
-"""
+"""CohortData: what clients train kernels on as one batch, ``(clients, types, rows)``."""
 
 from __future__ import annotations
 
@@ -39,16 +36,9 @@ class KernelRows(NamedTuple):
 class CohortData:
     """A cohort's data.
 
-    Parameters
-    ----------
-    features
-        Makes the kernel's features from the number of an epoch and weights, ``(clients, weights)``.
-    cells
-        What was seen in each local epoch, and at last everything.
-    totals
-        Events by type, ``(clients, types)``, and exposure, ``(clients, 1)``.
-    plain
-        How many weights are point estimates; they come first.
+    `features` makes the kernel's features from the number of an epoch and weights, ``(clients, weights)``. `cells` are
+    counts and exposures of each local epoch, and at last of everything. `totals` has events by type, ``(clients,
+    types)``, and exposure, ``(clients, 1)``. The first `plain` weights are point estimates.
     """
 
     features: Callable[[int, Tensor], KernelFeatures]

@@ -20,7 +20,7 @@ FINE = np.unique(np.concatenate([[0.0], np.geomspace(1e-4, 1.0, 24), np.linspace
 
 @dataclass(frozen=True)
 class FeatureRows:
-    """FeatureRows with equal features joined, ``(rows, ...)``; `held` tells what is held out."""
+    """Rows with equal features joined, ``(rows, ...)``; `held` marks those held out."""
 
     features: Floats
     events: Floats
@@ -32,18 +32,9 @@ class FeatureRows:
 class FeatureDesign:
     """How features are made of a record, the same at all clients.
 
-    Parameters
-    ----------
-    summary
-        As `Summary.to_array`.
-    period
-        The period of the time feature and of the curve of time; 0 for the complete span.
-    cells
-        How many cells the curve of time has.
-    base, parameters
-        The process that gives the base measure.
-    centre, whiten
-        Mean of the features and the inverse of their covariance's root; empty before they are known.
+    `summary` is that of all clients, as an array. `period` is the period of the time feature and of the curve of time,
+    0 for the complete span; the curve has `cells` cells. `base` and `parameters` give the base measure. `centre` and
+    `whiten` are the mean of the features and the inverse root of their covariance; empty before they are known.
     """
 
     summary: Floats
@@ -174,9 +165,8 @@ def place_inducing(count: int) -> Floats:
 
 
 def dispersion(record: Record, process: PointProcess, parameters: Floats) -> Floats:
-    """Return sums for the design effect: how much counts vary beyond Poisson's, ``(2, 3)``.
+    """Return sums for the design effect: squared misfit, expected events and degrees of freedom, ``(2, 3)``.
 
-    Squared misfit, expected events and degrees of freedom.
     The first row is of sequences; the second, where there is a single one, of the folds its blocks are dealt to.
     """
     single = len(np.unique(record.window_sequence)) < 2

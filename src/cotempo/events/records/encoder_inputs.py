@@ -21,22 +21,13 @@ LIGHT = 5
 
 @dataclass(frozen=True)
 class EncoderInputs:
-    """EncoderInputs of sequences, padded with steps and rows that count nothing.
+    """Inputs of an encoder for each piece of a sequence, padded with steps and rows that count nothing.
 
-    Parameters
-    ----------
-    steps
-        Log gap, log size and phase of each distinct time, ``(pieces, steps, 3)``.
-    types
-        Share of each type among its events, ``(pieces, steps, types)``.
-    before
-        How many steps a row has behind it, ``(pieces, rows)``.
-    light
-        Log elapsed time, log decayed counts and phase of each row, ``(pieces, rows, 5)``.
-    events, exposure
-        Events of each type in a row, and its base exposure, ``(pieces, types, rows)`` and ``(pieces, rows)``.
-    where
-        The piece and the row within it of each row as they came, ``(all rows, 2)``.
+    `steps` has log gap, log size and phase of each distinct time, ``(pieces, steps, 3)``, and `types` the share of each
+    type among its events, ``(pieces, steps, types)``. A row has `before` steps behind it, ``(pieces, rows)``; `light`
+    is its log elapsed time, log decayed counts and phase, ``(pieces, rows, 5)``; `events` and `exposure` are its events
+    of each type, ``(pieces, types, rows)``, and its base exposure, ``(pieces, rows)``. `where` has the piece, and the
+    row within it, of each row in the order given, ``(all rows, 2)``.
     """
 
     steps: Floats

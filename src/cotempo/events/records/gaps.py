@@ -21,18 +21,9 @@ EVENT, START, PADDING = 0, 1, 2
 class Gaps(NamedTuple):
     """Gaps of sequences, ``(sequences, gaps)`` each.
 
-    Parameters
-    ----------
-    time
-        When the gap begins, since its sequence began.
-    before
-        How long the gap before was.
-    kind
-        What began it: the start of the window, an event, or nothing (padding).
-    length, events
-        How long it is, and how many events end it.
-    phase
-        When it begins, from -1 to 1 over the period or the client's own span.
+    `time` is when a gap begins, since its sequence began; `before` how long the gap before was; `kind` what began it:
+    the start of the window, an event, or nothing (padding). It has a `length` and ends with so many `events`. `phase`
+    is when it begins, from -1 to 1 over the period or the client's own span.
     """
 
     time: Floats

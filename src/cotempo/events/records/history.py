@@ -18,20 +18,12 @@ WHOLE = np.array([0.0, 1.0])
 class Unrolled:
     """A record with its history, ``(events, ...)`` and ``(cells, ...)``.
 
-    Parameters
-    ----------
-    time, count, elapsed, recency, sequence
-        Per distinct event time: how many events count, time since the event before (or since the sequence began),
-        and for each decay the sum of ``exp(-decay * age)`` over earlier events, ``(events, decays)``.
-    begin, lower, upper, origin_recency, cell_sequence, cell_before
-        Per cell between events: when it begins, the time since the last event at both its ends, the recency
-        just after that last event, ``(cells, decays)``, and how many distinct times its sequence had before.
-    open
-        Per window that ends without an event: the time since the last one.
-    closed
-        Per gap, which is a run of as many cells as it was cut into: whether an event ends it.
-    decays
-        The decays.
+    Per distinct event time: `count` is how many events count, `elapsed` the time since the event before (or since the
+    sequence began), `recency` the sum of ``exp(-decay * age)`` over earlier events for each of `decays`. Per cell
+    between events: `begin` is its time, `lower` and `upper` are the times since the last event at its ends,
+    `origin_recency` the recency just after that event, `cell_before` the number of distinct times its sequence had
+    before. `open` has, per window that ends without an event, the time since the last one; `closed` says per gap, which
+    is a run of as many cells as it was cut into, whether an event ends it.
     """
 
     time: Floats
@@ -66,16 +58,7 @@ class Unrolled:
 
 
 def unroll(record: Record, decays: Floats, cuts: Floats = CUTS) -> Unrolled:
-    """Look back from every event and from cells between them; each sequence has its own history.
-
-    Examples
-    --------
-    >>> from cotempo.data import Events
-    >>> record = Record.of(Events.from_arrays([[1.0, 2.0]], windows=(0, 4)))
-    >>> unrolled = unroll(record, np.array([1.0]), np.array([0.0, 1.0]))
-    >>> unrolled.elapsed.tolist(), unrolled.upper.tolist(), unrolled.recency.round(2).ravel().tolist()
-    ([1.0, 1.0], [1.0, 1.0, 2.0], [0.0, 0.37])
-    """
+    """Look back from every event and from cells between them; each sequence has its own history."""
     first = np.append(True, np.diff(record.sequence) > 0)[: len(record.sequence)]
     last_time = np.where(first, record.origin[record.sequence], np.roll(record.time, 1))
     elapsed = record.time - last_time
@@ -159,13 +142,7 @@ def decayed_counts(elapsed: Floats, size_before: Floats, first: NDArray[np.bool_
 
 
 def look_back(times: Floats, history: Floats, origin: float, decays: Floats) -> Unrolled:
-    """Look back from any times of one sequence; only events strictly before a time are its history.
-
-    Examples
-    --------
-    >>> look_back(np.array([0.5, 3.0]), np.array([1.0]), 0.0, np.array([1.0])).elapsed.tolist()
-    [0.5, 2.0]
-    """
+    """Look back from any times of one sequence; only events strictly before a time are its history."""
     before = np.searchsorted(history, times, side="left")
     last = np.where(before > 0, history[np.maximum(before - 1, 0)] if len(history) else origin, origin)
     age = np.where(history < times[:, None], times[:, None] - history, np.inf)

@@ -20,19 +20,10 @@ BLOCKS = 5
 class Record:
     """Events and windows of one client.
 
-    Parameters
-    ----------
-    time, count, sequence, held
-        Each distinct time of a sequence, how many events it has, the number of its sequence, and whether it is held
-        out, ``(times,)``; sorted by sequence and time.
-    size
-        How many events each time has as history, whether they count or not, ``(times,)``.
-    start, end, window_sequence, window_held
-        The windows, ``(windows,)``; a sequence that was cut has two.
-    origin
-        When each sequence began to be watched, ``(sequences,)``.
-    types
-        How many events of each type each time has, ``(times, types)``; no column where types are left out.
+    `time` has each distinct time of a sequence, sorted by sequence and time; `count` how many of its events count,
+    `size` how many it has as history, `types` how many of each type, ``(times, types)``, without columns where types
+    are left out; `sequence` is the number of its sequence, `held` whether it is held out. Windows have `start` and
+    `end`; a sequence that was cut has several. `origin` is when each sequence began to be watched, ``(sequences,)``.
     """
 
     time: Floats
@@ -88,12 +79,6 @@ class Record:
 
         Blocks alternate over the window, so that a function of time is judged between times it saw. With fewer
         sequences than folds there are as many folds as sequences.
-
-        Examples
-        --------
-        >>> record = Record.of(Events.from_arrays([[1.0, 1.9]], windows=(0, 2))).hold_out(2)
-        >>> len(record.start), record.window_held[:4].tolist(), record.held.tolist()
-        (10, [False, True, False, True], [False, True])
         """
         cut, number = self._deal(folds)
         return cut._hold(number == (number.max(initial=0) if fold < 0 else fold))
@@ -167,13 +152,7 @@ def read_record(table: Table, *, condition: bool = True, marks: bool = False) ->
 
 
 def as_events(events: Events | ArrayLike, window: tuple[float, float] | None = None) -> Events:
-    """Return a table as it is, and plain sorted times as a table of one sequence.
-
-    Examples
-    --------
-    >>> as_events([1.0, 2.5], window=(0.0, 4.0))
-    Events(2 rows, 1 sequence, 4 exposed, unmarked)
-    """
+    """Return a table as it is, and plain sorted times as a table of one sequence."""
     if isinstance(events, Events):
         if window is not None:
             raise ParameterError("a table of events knows its windows; pass window= only with plain times")

@@ -45,12 +45,6 @@ def rounded_span(record: Record) -> tuple[float, float]:
 
     A window may begin or end with an event; what crosses must not tell its time. Orders of magnitude are those of the
     unit and origin of time: to depend on neither, agree on a window instead.
-
-    Examples
-    --------
-    >>> from cotempo.data import Events
-    >>> rounded_span(Record.of(Events.from_arrays([[3.14159]], windows=(1.234, 43.21))))
-    (1.0, 44.0)
     """
     first, last = float(record.start.min()), float(record.end.max())
     step = 10.0 ** np.floor(np.log10(last - first)) / 10
@@ -66,13 +60,7 @@ def gap_histogram(record: Record, span: Floats) -> Floats:
 
 
 def gap_quantiles(histogram: Floats, fallback: float, span: Floats) -> tuple[float, ...]:
-    """Return quantiles of the gaps; `fallback` where there is no gap at all.
-
-    Examples
-    --------
-    >>> gap_quantiles(np.where(OCTAVES[:-1] == 0, 10.0, 0.0), 1.0, np.array([0.0, 1.0]))[0] > 1
-    True
-    """
+    """Return quantiles of the gaps; multiples of `fallback` where there is no gap at all."""
     if not histogram.sum():
         return tuple(fallback * 2.0**k for k in range(-2, len(QUANTILES) - 2))
     cumulative = np.append(0.0, np.cumsum(histogram)) / histogram.sum()

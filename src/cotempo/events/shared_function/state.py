@@ -26,24 +26,12 @@ FIRST_LENGTH = 2.0
 class FunctionState(BaseMeasure):
     """What the server keeps, beside the base measure.
 
-    Parameters
-    ----------
-    clients, judged
-        How many clients there are, and whether something is held out to compare models.
-    inducing, kernel
-        Inducing inputs, and the logarithms of amplitude and lengths.
-    first_moment, second_moment
-        Adam's moments of the kernel's gradient.
-    mean, root
-        The posterior of the shared function: mean, and root of its precision.
-    rate
-        Shape and rate of the prior of m, and the design effect of sequences, ``(3,)``.
-    curvature
-        The summed information about the shared function.
-    kept
-        The model in use: the ``"curve"`` of time, the ``"base"`` measure alone or the ``"function"`` on it.
-    compared
-        Each client's held-out gain, alone and together.
+    `judged` says whether something is held out to compare models. `inducing` are inducing inputs, `kernel` the logs of
+    amplitude and lengths, with Adam's moments of its gradient. `mean` and `root` are the posterior of the shared
+    function: mean, and root of its precision. `rate` has shape and rate of the prior of m, and the design effect of
+    sequences. `curvature` is the summed information about the shared function. `kept` is the model in use: the
+    ``"curve"`` of time, the ``"base"`` measure alone or the ``"function"`` on it. `compared` has each client's held-out
+    gain, alone and together.
     """
 
     clients: int
@@ -62,9 +50,9 @@ class FunctionState(BaseMeasure):
 
 @dataclass(frozen=True)
 class FunctionMemory:
-    """What a client keeps: its events and exposure in cells of time, ``(2, cells)``; its rows and the base measure they
-    are made on, its rate and its joint information; its number of events and its exposure, and waits between held-out
-    events on the clock of each model."""
+    """What a client keeps: `cells`, its events and exposure in cells of time, ``(2, cells)``; its `rows` and the `base`
+    measure they are made on; shape and rate of its level, and its joint information; events and exposure `seen`; and
+    `waits` between held-out events on the clock of each model."""
 
     cells: Floats
     rows: FeatureRows
