@@ -8,20 +8,20 @@ All but the span are sums. ``recount``, ``relevel`` and ``rebase`` learn the sam
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from cotempo.errors import ParameterError
 from cotempo.events.curves.levels import SETTINGS, STRENGTHS, cross_validate, find_level
 from cotempo.events.curves.timeline import Timeline, choose_curve, profile
-from cotempo.events.likelihood_gain import process_likelihood
 from cotempo.events.records.design import FeatureDesign, dispersion
 from cotempo.events.records.history import WHOLE, unroll
-from cotempo.events.records.record import FOLDS, Record
-from cotempo.events.records.summary import OCTAVES, Summary, gap_histogram, gap_quantiles, rounded_span
-from cotempo.federation import Answers, Expect, Message, Question, Spec
+from cotempo.events.records.record import FOLDS, OCTAVES, Record, Summary, gap_histogram, gap_quantiles, rounded_span
+from cotempo.events.scores import process_likelihood
+from cotempo.federation import Answers, Expect, Message, Method, Question, Spec
 from cotempo.typing import Floats
 
 if TYPE_CHECKING:
@@ -79,6 +79,15 @@ def advance(method: FedPP, state: S) -> S:
     """Return the state at the next stage that this run needs."""
     later = method.phases[method.phases.index(state.stage) + 1 :]
     return replace(state, step=0, stage=next((stage for stage in later if method.needs(state, stage)), "done"))
+
+
+def refuse_unused(method: Method, names: Sequence[str], where: str) -> None:
+    """Refuse parameters that differ from their default; a default passes, so that a saved method can be read again."""
+    for name in names:
+        value, default = getattr(method, name), type(method).model_fields[name].default
+        if value != default:
+            wanted = "left out" if default is None else repr(default)
+            raise ParameterError(f"{name} must be {wanted} where {where}, got {value!r}")
 
 
 # What is sent to clients, and how they read it.

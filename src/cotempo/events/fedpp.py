@@ -20,13 +20,12 @@ from cotempo.data import Events, Table, make_events
 from cotempo.devices import Device, find_device
 from cotempo.errors import DataError, ParameterError, Problem
 from cotempo.events import base_measure
-from cotempo.events.base_measure import CANDIDATES, STAGES, BaseMeasure, design_fields, read_design
+from cotempo.events.base_measure import CANDIDATES, STAGES, BaseMeasure, design_fields, read_design, refuse_unused
 from cotempo.events.cox.aggregation import SUMMANDS, Normal, aggregate, divergence, from_sums
 from cotempo.events.curves.timeline import CELLS, LEAST_CELLS
 from cotempo.events.records.design import FeatureDesign
 from cotempo.events.records.encoder_inputs import HISTORY
 from cotempo.events.records.record import Record, read_record
-from cotempo.events.refused_options import refuse_unused
 from cotempo.federation import (
     Answers,
     Ask,

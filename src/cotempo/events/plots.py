@@ -9,8 +9,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from cotempo.data import Events
-from cotempo.events.diagnostics import Rescaling
 from cotempo.events.intensities.base import IntensityOverTime
+from cotempo.events.scores import Rescaling
 from cotempo.federation import Benefit
 
 if TYPE_CHECKING:

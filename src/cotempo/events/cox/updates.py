@@ -1,15 +1,25 @@
-r"""The sigmoid Cox process: closed-form variational updates and the collapsed bound.
+r"""The sigmoid Cox process: closed-form variational updates, the collapsed bound, and the `Posterior` at any rows.
 
 The intensity is :math:`\lambda(x) = m\,\sigma(\nu + f(x))`, :math:`f = \psi^\top v`, :math:`v \sim N(0, I)`,
 :math:`m \sim \mathrm{Gamma}(a_0, b_0)`. Data are cells: `events` happened in a cell that was watched for `exposure`.
 Everything takes leading batch dimensions, so that a cohort of clients is one batch.
 """
 
-import math
-from typing import NamedTuple
+from __future__ import annotations
 
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 import torch
 from torch import Tensor
+
+from cotempo.events.cox.kernels import KernelFeatures
+from cotempo.events.cox.kernels import basis as make_basis
+from cotempo.typing import Floats
+
+if TYPE_CHECKING:
+    from cotempo.events.fedpp import PriorMemory
 
 
 class CellCounts(NamedTuple):
@@ -149,8 +159,6 @@ def gamma_divergence(belief: Belief, prior: CoxPrior) -> Tensor:
 
 def mean_sigmoid(centre: Tensor, spread: Tensor) -> Tensor:
     """Return the expectation of the sigmoid of a normal variable, by 20 Gauss-Hermite points."""
-    import numpy as np
-
     nodes, weights = np.polynomial.hermite_e.hermegauss(20)
     at = torch.as_tensor(nodes, dtype=centre.dtype, device=centre.device)
     share = torch.as_tensor(weights / math.sqrt(2 * math.pi), dtype=centre.dtype, device=centre.device)
@@ -173,3 +181,57 @@ def information(basis: Tensor, cells: CellCounts, centre: Tensor, rate: Tensor) 
 def log_gradient(basis: Tensor, share: Tensor) -> Tensor:
     """Return gradient of log intensity in (v, log m) at the rows of the basis."""
     return torch.cat([(1 - share)[..., None] * basis, torch.ones_like(share)[..., None]], dim=-1)
+
+
+class Relative(NamedTuple):
+    """m times the sigmoid at rows: its mean, and centre and deviation of its logarithm, ``(..., rows)`` each."""
+
+    mean: Floats
+    centre: Floats
+    deviation: Floats
+
+
+class Posterior(NamedTuple):
+    r"""The posterior of the intensity at any rows: one place for means and bands.
+
+    With :math:`\log \lambda = \log m + \log \sigma(f)` and :math:`f = \psi^\top v + r`, the pair :math:`(v, \log m)`
+    is jointly normal (Laplace), and :math:`r` is the Nystrom residual: what the inducing points leave open of the
+    Gaussian process, of variance :math:`k(x, x) - \psi^\top\psi`.
+
+    `basis` is :math:`\psi`, ``(..., rows, inducing)``, and `residual` the variance of the Nystrom residual, ``(...,
+    rows)``; `centre` and `spread` are mean and variance of f with the residual, ``(..., rows)``; `root` is the Cholesky
+    root of the joint precision of (v, log m), and `level` the expected m, ``(...)``.
+    """
+
+    basis: Tensor
+    residual: Tensor
+    centre: Tensor
+    spread: Tensor
+    root: Tensor
+    level: Tensor
+
+    @classmethod
+    def from_memory(cls, memory: PriorMemory, kernel: KernelFeatures, which: int | slice = slice(None)) -> Posterior:
+        """Return a client's posterior at the features of a kernel, for all types of events or one of them."""
+        psi, residual = make_basis(*kernel)
+        values, root, joint, level = (
+            torch.from_numpy(np.array(part[which]))
+            for part in (memory.values, memory.root, memory.information, memory.shape / memory.rate)
+        )
+        spread = residual + torch.linalg.solve_triangular(root, psi.mT, upper=False).square().sum(-2)
+        return cls(psi, residual, values @ psi.mT, spread, joint, level)
+
+    def relative(self) -> Relative:
+        r"""Return mean, and centre and deviation of the logarithm by the delta method.
+
+        .. math:: \mathrm{sd}^2 = \nabla^\top J^{-1} \nabla + (1 - \sigma)^2\,\mathrm{var}\,r, \qquad
+                  \nabla = ((1 - \sigma)\,\psi, 1)
+        """
+        share = torch.sigmoid(self.centre)
+        gradient = log_gradient(self.basis.expand(*share.shape, -1), share)
+        joint = torch.linalg.solve_triangular(self.root, gradient.mT, upper=False).square().sum(-2)
+        deviation = (joint + (1 - share).square() * self.residual).sqrt()
+        level = self.level[..., None]
+        mean = level * mean_sigmoid(self.centre, self.spread)
+        centre = level.log() + torch.nn.functional.logsigmoid(self.centre)
+        return Relative(mean.numpy(), centre.numpy(), deviation.numpy())

@@ -12,9 +12,9 @@ from scipy.stats import norm
 
 from cotempo.data import Events
 from cotempo.errors import CotempoError, DataError, ParameterError
-from cotempo.events.likelihood_gain import gains
 from cotempo.events.records.grid import Grid
 from cotempo.events.records.record import Record, as_events, read_record
+from cotempo.events.scores import gains
 from cotempo.typing import Floats
 
 CELLS = 1000

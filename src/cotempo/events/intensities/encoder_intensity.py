@@ -12,15 +12,14 @@ from cotempo.data import Events
 from cotempo.errors import DataError, nearest
 from cotempo.events.fedpp import PriorMemory, PriorState, SharedPrior
 from cotempo.events.intensities.base import Band, IntensityGivenHistory, check_times
-from cotempo.events.likelihood_gain import gains, seen_likelihood
 from cotempo.events.records.encoder_inputs import EncoderInputs, inputs_at_times, inputs_of_record
 from cotempo.events.records.history import SPIKES, WHOLE, look_back, unroll, waits
-from cotempo.events.records.record import Record, as_events
-from cotempo.events.records.summary import Summary
+from cotempo.events.records.record import Record, Summary, as_events
+from cotempo.events.scores import gains, seen_likelihood
 from cotempo.typing import Floats
 
 if TYPE_CHECKING:
-    from cotempo.events.cox.posterior import Relative
+    from cotempo.events.cox.updates import Relative
 
 
 class EncoderIntensity(IntensityGivenHistory):
@@ -36,7 +35,7 @@ class EncoderIntensity(IntensityGivenHistory):
         import torch
 
         from cotempo.events.cox.history_kernels import EncoderBatch, make_history_kernel
-        from cotempo.events.cox.posterior import Posterior
+        from cotempo.events.cox.updates import Posterior
 
         with torch.no_grad():
             weights = torch.from_numpy(np.array(self.memory.mean))[None]

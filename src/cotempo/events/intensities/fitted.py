@@ -12,7 +12,6 @@ import numpy as np
 from cotempo.errors import DataError, Problem
 from cotempo.events.curves.levels import OwnRate
 from cotempo.events.curves.timeline import CurvePosterior
-from cotempo.events.diagnostics import rescaling_test
 from cotempo.events.fedpp import PriorMemory, SharedPrior
 from cotempo.events.intensities.base import Band, DrawnIntensity, IntensityGivenHistory, IntensityOverTime
 from cotempo.events.intensities.encoder_intensity import EncoderIntensity
@@ -21,8 +20,8 @@ from cotempo.events.records.design import FINE, even_pieces
 from cotempo.events.records.encoder_inputs import HISTORY
 from cotempo.events.records.grid import Grid
 from cotempo.events.records.history import WHOLE, look_back, unroll, waits
-from cotempo.events.records.record import Record
-from cotempo.events.records.summary import Summary
+from cotempo.events.records.record import Record, Summary
+from cotempo.events.scores import rescaling_test
 from cotempo.events.shared_function.client import curve_rate, inform, likelihood, relative_mean
 from cotempo.events.shared_function.state import FunctionMemory, FunctionState, first_memory, no_rows, to_torch
 from cotempo.federation import Fitted
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from torch import Tensor
 
-    from cotempo.events.cox.posterior import Posterior
+    from cotempo.events.cox.updates import Posterior
 
 
 class FittedFedPP(Fitted):
@@ -91,7 +90,7 @@ class KernelCurve(IntensityOverTime):
         import torch
 
         from cotempo.events.cox.kernels import make_kernel
-        from cotempo.events.cox.posterior import Posterior
+        from cotempo.events.cox.updates import Posterior
 
         scaled = (times - self.grid.start) * (100.0 / (self.grid.end - self.grid.start))
         at = torch.from_numpy(scaled / 50 - 1)[:, None]
@@ -216,7 +215,7 @@ class HistoryIntensity(IntensityGivenHistory):
         """Return what is believed of m times the sigmoid at features."""
         import torch
 
-        from cotempo.events.cox.posterior import Posterior
+        from cotempo.events.cox.updates import Posterior
         from cotempo.events.shared_function.updates import function_at
 
         with torch.no_grad():

@@ -12,12 +12,10 @@ from pydantic import Field, model_validator
 from cotempo.data import Table, make_events
 from cotempo.events import base_measure
 from cotempo.events.intensities.base import IntensityGivenHistory
-from cotempo.events.likelihood_gain import benefits, gains, process_likelihood
 from cotempo.events.processes.models import PointProcess, make_process
 from cotempo.events.records.history import WHOLE, look_back, unroll, waits
-from cotempo.events.records.record import Record, read_record
-from cotempo.events.records.summary import Summary
-from cotempo.events.refused_options import refuse_unused
+from cotempo.events.records.record import Record, Summary, read_record
+from cotempo.events.scores import benefits, gains, process_likelihood
 from cotempo.federation import (
     Answers,
     Ask,
@@ -98,9 +96,13 @@ class FedPointProcess(Method):
     @model_validator(mode="after")
     def _parameters_fit(self) -> FedPointProcess:
         if self.process in ONE_SHOT:
-            refuse_unused(self, ["rounds"], f"the process is learned at once, as process={self.process!r} is")
+            base_measure.refuse_unused(
+                self, ["rounds"], f"the process is learned at once, as process={self.process!r} is"
+            )
         if self.process not in OVER_TIME:
-            refuse_unused(self, ["period"], f"the rate has no time of day, as with process={self.process!r}")
+            base_measure.refuse_unused(
+                self, ["period"], f"the rate has no time of day, as with process={self.process!r}"
+            )
         return self
 
     @classmethod

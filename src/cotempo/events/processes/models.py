@@ -16,8 +16,7 @@ from cotempo.events.curves.density import density
 from cotempo.events.curves.piecewise import histogram, level
 from cotempo.events.curves.timeline import CELLS, PARTS, profile
 from cotempo.events.records.history import Unrolled
-from cotempo.events.records.record import Record
-from cotempo.events.records.summary import Summary
+from cotempo.events.records.record import Record, Summary
 from cotempo.typing import Floats, Indices
 
 PROCESSES = ("poisson", "profile", "histogram", "density", "steps", "hawkes", "hawkes1", "renewal")

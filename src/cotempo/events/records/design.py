@@ -8,8 +8,7 @@ from scipy.stats import norm, qmc
 
 from cotempo.events.processes.models import Hawkes, PointProcess, make_process
 from cotempo.events.records.history import WHOLE, Unrolled, unroll
-from cotempo.events.records.record import Record
-from cotempo.events.records.summary import Summary
+from cotempo.events.records.record import Record, Summary
 from cotempo.typing import Floats
 
 DIMENSIONS = 5

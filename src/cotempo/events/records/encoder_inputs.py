@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from cotempo.events.records.design import FeatureDesign
 from cotempo.events.records.history import SPIKES, look_back, place_in_sequence, unroll
-from cotempo.events.records.record import Record
-from cotempo.events.records.summary import Summary
+from cotempo.events.records.record import Record, Summary
 from cotempo.typing import Floats
 
 # An encoder looks back over this many distinct times at least, and over twice as many at most.

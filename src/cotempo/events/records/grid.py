@@ -52,12 +52,9 @@ class Grid:
         """Return how long each cell was watched, ``(cells,)``; the ends also stand for what lies outside."""
         edges = self.edges
         total = np.zeros(self.cells + 1)
-        for starts, ends in zip(_chunks(record.start), _chunks(record.end), strict=True):
+        # Few windows at a time, so that many windows do not need much memory.
+        for first in range(0, len(record.start), 2000):
+            starts, ends = record.start[first : first + 2000], record.end[first : first + 2000]
             total += np.clip(edges[:, None] - starts, 0.0, ends - starts).sum(axis=1)
         total[0], total[-1] = 0.0, (record.end - record.start).sum()
         return np.diff(total)
-
-
-def _chunks(values: Floats, size: int = 2000) -> list[Floats]:
-    """Yield few windows at a time, so that many windows do not need much memory."""
-    return [values[first : first + size] for first in range(0, len(values), size)]

@@ -11,11 +11,10 @@ from scipy.special import digamma
 
 from cotempo.events.base_measure import AGAIN, NONE, STAGES, answer_measure, cells_of, curve_fields, read_design
 from cotempo.events.curves.levels import LevelSetting, OwnRate, own_rate
-from cotempo.events.likelihood_gain import gains, seen_likelihood
 from cotempo.events.records.design import FeatureRows, dispersion, make_rows, moments
 from cotempo.events.records.history import WHOLE, unroll
-from cotempo.events.records.record import Record
-from cotempo.events.records.summary import Summary
+from cotempo.events.records.record import Record, Summary
+from cotempo.events.scores import gains, seen_likelihood
 from cotempo.events.shared_function.state import (
     FunctionMemory,
     FunctionState,

@@ -19,10 +19,9 @@ from cotempo.data import Table
 from cotempo.events import base_measure
 from cotempo.events.base_measure import AGAIN, STAGES
 from cotempo.events.fedpp import FedPP
-from cotempo.events.likelihood_gain import benefits
 from cotempo.events.records.design import DIMENSIONS, place_inducing, whitening
 from cotempo.events.records.record import Record
-from cotempo.events.refused_options import refuse_unused
+from cotempo.events.scores import benefits
 from cotempo.events.shared_function import client
 from cotempo.events.shared_function.state import (
     FunctionMemory,
@@ -73,7 +72,7 @@ class SharedFunction(FedPP):
             words = (
                 "the intensity is a curve of time, learned from sums (for a function pass kernel='auto' or 'history')"
             )
-            refuse_unused(self, ["rounds", "refit_rounds", "base", "base_rounds", "inducing"], words)
+            base_measure.refuse_unused(self, ["rounds", "refit_rounds", "base", "base_rounds", "inducing"], words)
         return self
 
     @property
