@@ -6,8 +6,8 @@ from cotempo.data import Events, make_events, split_by_sequence
 from cotempo.errors import DataError, ParameterError
 from cotempo.events import FedPP, SigmoidCox, coverage, rescaling_test
 from cotempo.events.intensities.base import IntensityOverTime
+from cotempo.events.shared_function.client import first_state
 from cotempo.events.shared_function.method import gamma_from_moments
-from cotempo.events.shared_function.state import first_state
 
 
 @pytest.fixture(scope="module")

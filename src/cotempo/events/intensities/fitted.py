@@ -22,8 +22,8 @@ from cotempo.events.records.grid import Grid
 from cotempo.events.records.history import WHOLE, look_back, unroll, waits
 from cotempo.events.records.record import Record, Summary
 from cotempo.events.scores import rescaling_test
-from cotempo.events.shared_function.client import curve_rate, inform, likelihood, relative_mean
-from cotempo.events.shared_function.state import FunctionMemory, FunctionState, first_memory, no_rows, to_torch
+from cotempo.events.shared_function import client as shared
+from cotempo.events.shared_function.client import FunctionMemory, FunctionState
 from cotempo.federation import Fitted
 from cotempo.typing import Floats
 
@@ -116,10 +116,10 @@ def complete(state: FunctionState, memory: FunctionMemory | None) -> FunctionMem
     """Return a client's memory, completed where it was not asked last; without one, what all have together."""
     if memory is None:
         summary = Summary.from_array(state.design.summary)
-        memory = first_memory(summary.events, summary.exposure)
+        memory = shared.first_memory(summary.events, summary.exposure)
     if state.kept == "curve":
         return memory if memory.cells.size else replace(memory, cells=np.zeros((2, state.design.cells)))
-    return memory if len(memory.information) else inform(state, memory)
+    return memory if len(memory.information) else shared.inform(state, memory)
 
 
 class SharedCurve(DrawnIntensity):
@@ -132,7 +132,7 @@ class SharedCurve(DrawnIntensity):
 
     @cached_property
     def _kept(self) -> OwnRate:
-        return curve_rate(self.state, self.memory)
+        return shared.curve_rate(self.state, self.memory)
 
     @cached_property
     def _curve(self) -> CurvePosterior:
@@ -179,7 +179,7 @@ class SharedCurve(DrawnIntensity):
 
     def score_record(self, record: Record) -> Mapping[str, float]:
         """Return the scores of a record."""
-        return likelihood(self.state, self.memory, record)
+        return shared.likelihood(self.state, self.memory, record)
 
     def rescale_record(self, record: Record) -> list[Floats]:
         """Return the waiting times of a record on the clock of the model."""
@@ -219,7 +219,7 @@ class HistoryIntensity(IntensityGivenHistory):
         from cotempo.events.shared_function.updates import function_at
 
         with torch.no_grad():
-            rows, residual, at = function_at(torch.from_numpy(features)[None], *to_torch(self.state))
+            rows, residual, at = function_at(torch.from_numpy(features)[None], *shared.to_torch(self.state))
         level = torch.tensor(self.memory.shape / self.memory.rate, dtype=torch.float64)
         return Posterior(rows[0], residual[0], at.centre[0], at.spread[0], self._root, level)
 
@@ -236,12 +236,12 @@ class HistoryIntensity(IntensityGivenHistory):
 
     def score_record(self, record: Record) -> Mapping[str, float]:
         """Return the scores of a record."""
-        return likelihood(self.state, self.memory, record)
+        return shared.likelihood(self.state, self.memory, record)
 
     def rescale_record(self, record: Record) -> list[Floats]:
         """Return the waiting times of a record on the clock of the model."""
         design = self.state.design
         unrolled = unroll(record, design.decays, FINE)
         mass, elapsed, time, recency = even_pieces(unrolled, design.base_mass(unrolled))
-        rows = no_rows(design.features(time, elapsed, recency))
-        return waits(unrolled, mass * relative_mean(self.state, self.memory, rows))
+        features = design.features(time, elapsed, recency)
+        return waits(unrolled, mass * shared.relative_mean(self.state, self.memory, features))

@@ -23,14 +23,7 @@ from cotempo.events.records.design import DIMENSIONS, place_inducing, whitening
 from cotempo.events.records.record import Record
 from cotempo.events.scores import benefits
 from cotempo.events.shared_function import client
-from cotempo.events.shared_function.state import (
-    FunctionMemory,
-    FunctionState,
-    first_kernel,
-    first_memory,
-    first_state,
-    without_function,
-)
+from cotempo.events.shared_function.client import FunctionMemory, FunctionState
 from cotempo.federation import Answers, Ask, Benefit, Expect, Message, Outcome, Question, Rng, Roster, Spec, Staleness
 from cotempo.typing import Floats
 
@@ -106,11 +99,11 @@ class SharedFunction(FedPP):
 
     def open(self, roster: Roster, public: Table | None, rng: Rng) -> FunctionState:
         """Begin with nothing known."""
-        return first_state(self, len(roster.names))
+        return client.first_state(self, len(roster.names))
 
     def begin(self, prepared: Record, rng: Rng) -> FunctionMemory:
         """Begin with nothing known."""
-        return first_memory(prepared.events, prepared.exposure)
+        return client.first_memory(prepared.events, prepared.exposure)
 
     def ask(self, state: FunctionState, cohort: Sequence[str], rng: Rng) -> Ask | None:
         """Ask for what the stage needs."""
@@ -167,7 +160,7 @@ class SharedFunction(FedPP):
             # How strongly levels are drawn together on the curve is known from complete sequences.
             effect, shape = 1.0, min(float(state.timeline.own[0]), POOLED_SHAPE)
         centre, whiten = whitening(answers.sum["moments"])
-        kernel, inducing = first_kernel(), place_inducing(self.inducing)
+        kernel, inducing = client.first_kernel(), place_inducing(self.inducing)
         nothing = np.zeros_like(kernel)
         state = replace(
             state, design=replace(state.design, centre=centre, whiten=whiten), inducing=inducing, kernel=kernel,
@@ -215,7 +208,7 @@ class SharedFunction(FedPP):
         pairs = zip(answers.names, together, strict=True) if self.compare else ()
         compared = {name: np.array([answers[name]["alone"], value]) for name, value in pairs}
         state = replace(state, compared=compared, kept=kept)
-        state = without_function(state) if kept == "base" else state
+        state = client.without_function(state) if kept == "base" else state
         found = dict(zip(models, gains.sum(axis=(0, 2)) / max(events.sum(), 1.0), strict=True))
         return base_measure.advance(self, state), {
             f"held-out gain of the {n}": float(value) for n, value in found.items()
@@ -268,7 +261,7 @@ class SharedFunction(FedPP):
 
 def _climb(state: FunctionState, gradient: Floats) -> tuple[Floats, Floats, Floats]:
     """Take one step of Adam on the kernel, with weak priors around where it started."""
-    gradient = gradient - (state.kernel - first_kernel())
+    gradient = gradient - (state.kernel - client.first_kernel())
     first, second = 0.8 * state.first_moment + 0.2 * gradient, 0.95 * state.second_moment + 0.05 * gradient**2
     number = state.step + 1 if state.stage == "learn" else LATE_STEP
     step = 0.1 * (first / (1 - 0.8**number)) / (np.sqrt(second / (1 - 0.95**number)) + 1e-8)
