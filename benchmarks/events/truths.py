@@ -24,8 +24,7 @@ from cotempo.events import SigmoidCox
 from cotempo.events.curves.density import density
 from cotempo.events.curves.piecewise import histogram
 from cotempo.events.intensities.base import Band
-from cotempo.events.records.grid import Grid
-from cotempo.events.records.record import Record
+from cotempo.events.records.record import Grid, Record
 
 Floats = NDArray[np.float64]
 WINDOW = (0.0, 50.0)

@@ -15,8 +15,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from cotempo.errors import ParameterError
-from cotempo.events.curves.levels import SETTINGS, STRENGTHS, cross_validate, find_level
-from cotempo.events.curves.timeline import Timeline, choose_curve, profile
+from cotempo.events.curves.timeline import (
+    SETTINGS,
+    STRENGTHS,
+    Timeline,
+    choose_curve,
+    cross_validate,
+    find_level,
+    profile,
+)
 from cotempo.events.records.design import FeatureDesign, dispersion
 from cotempo.events.records.history import WHOLE, unroll
 from cotempo.events.records.record import FOLDS, OCTAVES, Record, Summary, gap_histogram, gap_quantiles, rounded_span
@@ -41,6 +48,7 @@ STRETCHES = 20
 MARGIN = 3.0
 # The weight of Poisson's dispersion against that of the sequences, in degrees of freedom.
 POISSON_FREEDOM = 5.0
+DISPERSION = Spec((2, 3), low=0, description="how much counts of your sequences, or blocks of a single one, vary")
 
 
 @dataclass(frozen=True)
@@ -111,10 +119,8 @@ def read_design(method: FedPP, common: Message) -> FeatureDesign:
 
 def measure_message(state: BaseMeasure) -> Message:
     """Return what clients need to know at one of these stages."""
-    if state.stage == "span":
-        return Message()
-    if state.stage == "describe":
-        return Message({"span": state.span})
+    if state.stage in ("span", "describe"):
+        return Message({"span": state.span} if state.stage == "describe" else {})
     known = design_fields(state.design)
     if state.stage in ("count", "recount"):
         return Message({**known, "curve": state.timeline.curves[-1]})
@@ -126,30 +132,31 @@ def measure_message(state: BaseMeasure) -> Message:
 # What clients answer.
 
 
-def answer_span(record: Record) -> Message:
-    """Send the ends of the windows, rounded outwards."""
-    first, last = rounded_span(record)
-    return Message({"start": first, "end": last})
-
-
-def answer_describe(record: Record, span: Floats) -> Message:
-    """Send totals and the histogram of the gaps."""
-    return Message({"totals": np.array([record.events, record.exposure]), "gaps": gap_histogram(record, span)})
+def answer_summary(question: Question, record: Record) -> Message:
+    """At a client: send the ends of the windows, rounded outwards (``span``), or totals and gaps (``describe``)."""
+    if question.phase == "span":
+        first, last = rounded_span(record)
+        return Message({"start": first, "end": last})
+    gaps = gap_histogram(record, question.common["span"])
+    return Message({"totals": np.array([record.events, record.exposure]), "gaps": gaps})
 
 
 def answer_measure(method: FedPP, question: Question, record: Record) -> Message:
     """At a client: answer one of these stages; what is held out counts only where everything is learned again."""
     common, phase = question.common, question.phase
-    if phase == "span":
-        return answer_span(record)
-    part = record if phase in AGAIN else record.hold_out().part(held=False).whole()
-    if phase == "describe":
-        return answer_describe(part, common["span"])
+    part = record if phase in ("span", *AGAIN) else record.hold_out().part(held=False).whole()
+    if phase in ("span", "describe"):
+        return answer_summary(question, part)
     design = read_design(method, common)
     if phase in ("count", "recount"):
         return _answer_count(design, common["curve"], part)
     if phase in ("level", "relevel"):
-        return Message({"log_likelihood": _cross_validate_levels(design, common, part)})
+        # Held-out log-likelihoods by setting: of sequences, or in the second row of a single one's blocks, which say
+        # nothing about how sequences vary.
+        found = np.zeros((2, len(SETTINGS)))
+        single = len(np.unique(part.window_sequence)) < 2
+        found[int(single)] = cross_validate(common["curves"][:-1], *_folds(design, part), common["temper"])
+        return Message({"log_likelihood": found})
     if phase == "choose":
         return _answer_choice(method, design, common, part.hold_out())
     train = part if phase == "rebase" else part.hold_out().part(held=False)
@@ -190,15 +197,6 @@ def _answer_count(design: FeatureDesign, curve: Floats, record: Record) -> Messa
     )  # fmt: skip
 
 
-def _cross_validate_levels(design: FeatureDesign, common: Message, record: Record) -> Floats:
-    """Return held-out log-likelihoods by setting, ``(2, settings)``: of sequences, or in the second row of a single
-    one's blocks, which say nothing about how sequences vary."""
-    found = np.zeros((2, len(SETTINGS)))
-    single = len(np.unique(record.window_sequence)) < 2
-    found[int(single)] = cross_validate(common["curves"][:-1], *_folds(design, record), common["temper"])
-    return found
-
-
 def _answer_choice(method: FedPP, design: FeatureDesign, common: Message, record: Record) -> Message:
     """Send the held-out log-likelihood of each base measure, at the client's own level."""
     train, held = record.part(held=False), record.part(held=True)
@@ -225,7 +223,7 @@ def absorb_span(answers: Answers) -> Floats:
     return np.array([first, max(answers[name]["end"] for name in answers.names)])
 
 
-def absorb_describe(answers: Answers, span: Floats) -> Summary:
+def absorb_summary(answers: Answers, span: Floats) -> Summary:
     """Return the totals of all clients, and quantiles of their gaps."""
     events, exposure = answers.sum["totals"].tolist()
     gaps = gap_quantiles(answers.sum["gaps"], exposure / (events + 1), span)
@@ -244,7 +242,7 @@ def absorb_measure(method: FedPP, state: S, answers: Answers) -> tuple[S, dict[s
 
 
 def _absorb_describe(method: FedPP, state: S, answers: Answers) -> tuple[S, dict[str, float]]:
-    summary = absorb_describe(answers, state.span)
+    summary = absorb_summary(answers, state.span)
     design = replace(state.design, summary=summary.to_array(), parameters=np.array([summary.rate]))
     line = replace(state.timeline, curves=np.full((1, method.cells), summary.rate))
     starts = {name: design.process(name).start() for name in method.candidates}
@@ -317,14 +315,11 @@ def _absorb_choice(method: FedPP, state: S, answers: Answers) -> tuple[S, dict[s
 # What valid answers look like.
 
 
-def expect_span() -> Expect:
-    """Expect two times of each client."""
-    words = "first start and last end of your windows, rounded outwards"
-    return Expect({name: Spec((), "float", description=words) for name in ("start", "end")})
-
-
-def expect_describe() -> Expect:
-    """Expect totals and a histogram, as sums."""
+def expect_summary(phase: str) -> Expect:
+    """Expect two times of each client (``span``), or totals and a histogram, as sums (``describe``)."""
+    if phase == "span":
+        words = "first start and last end of your windows, rounded outwards"
+        return Expect({name: Spec((), "float", description=words) for name in ("start", "end")})
     gaps = "how many gaps between your events are of each length"
     fields = {
         "totals": Spec((2,), low=0, description="your number of events and your exposure"),
@@ -335,17 +330,15 @@ def expect_describe() -> Expect:
 
 def expect_measure(method: FedPP, state: BaseMeasure, phase: str) -> Expect:
     """Return what valid answers look like at one of these stages; all but the span are sums."""
-    if phase == "span":
-        return expect_span()
-    if phase == "describe":
-        return expect_describe()
+    if phase in ("span", "describe"):
+        return expect_summary(phase)
     if phase in ("count", "recount"):
         size = (FOLDS, method.cells)
         fields = {
             "events": Spec(size, low=0, description="how many events you have in each cell of time"),
             "exposure": Spec(size, low=0, description="how long you watched each cell of time, times your level"),
             "spread": Spec((2,), low=0, description="squared misfit and expected events over coarse stretches"),
-            "dispersion": dispersion_spec(),
+            "dispersion": DISPERSION,
         }
     elif phase in ("level", "relevel"):
         words = "held-out log-likelihood of your events by strength of the common level and size of deviations"
@@ -358,8 +351,3 @@ def expect_measure(method: FedPP, state: BaseMeasure, phase: str) -> Expect:
         sizes = {name: len(state.candidates[name]) * (1 if name == "renewal" else 2) for name in names}
         fields = {f"of {name}": Spec((size,), description="sums for the base measures") for name, size in sizes.items()}
     return Expect(fields, sums=True)
-
-
-def dispersion_spec() -> Spec:
-    """Return what the sums of `dispersion` look like."""
-    return Spec((2, 3), low=0, description="how much counts of your sequences, or blocks of a single one, vary")

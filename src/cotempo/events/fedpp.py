@@ -282,16 +282,13 @@ class SharedPrior(FedPP):
 
     def _initialise(self, state: PriorState, rng: Rng) -> PriorState:
         """Make the first prior (6), once what comes before the rounds is known."""
-        from cotempo.events.cox import history_kernels, kernels
+        from cotempo.events.cox.kernels import first_weights
 
         measure = state.measure
         if measure is None or measure.stage != "train":
             return state
-        if self.kernel in HISTORY:
-            types = len(state.marks) if self.marks else 0
-            mean = history_kernels.first_weights(self.kernel, types, self.inducing, rng("prior"))
-        else:
-            mean = kernels.first_weights(self.kernel, rng("prior"))
+        types = len(state.marks) if self.marks else 0
+        mean = first_weights(self.kernel, types, self.inducing, rng("prior"))
         deviation = np.full(len(mean), FIRST_DEVIATION)
         return replace(state, measure=None, span=measure.span, design=measure.design, mean=mean, deviation=deviation)
 

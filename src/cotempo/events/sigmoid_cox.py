@@ -14,8 +14,7 @@ from cotempo.events.curves.piecewise import level
 from cotempo.events.curves.shapes import Shape, draws_at, learn_shapes, mean_at
 from cotempo.events.intensities.base import DrawnIntensity, log_likelihood
 from cotempo.events.records.encoder_inputs import HISTORY
-from cotempo.events.records.grid import Grid
-from cotempo.events.records.record import Record, as_events, read_record
+from cotempo.events.records.record import Grid, Record, as_events, read_record
 from cotempo.typing import Floats
 
 if TYPE_CHECKING:
@@ -134,23 +133,18 @@ def choose_temper(record: Record, grid: Grid) -> float:
     dispersion = float(((seen - expected) ** 2).sum() / max(float(expected.sum()), 1e-300))
     if dispersion < LEAST_DISPERSION:
         return 1.0
-    halves = [_half(record, grid, side) for side in (0, 1)]
+    halves = []
+    for side in (0, 1):
+        mine, windows = record.sequence % 2 == side, record.window_sequence % 2 == side
+        count = np.where(mine, record.count, 0.0)
+        half = replace(record, count=count, start=record.start[windows], end=record.end[windows])
+        halves.append((grid.count(half), grid.expose(half)))
 
     def held_out(temper: float) -> float:
         pairs = ((halves[0], halves[1]), (halves[1], halves[0]))
         return sum(float(log_likelihood(*held, level(known[0] / temper, known[1] / temper))) for known, held in pairs)
 
     return max((1.0, dispersion), key=held_out)
-
-
-def _half(record: Record, grid: Grid, side: int) -> tuple[Floats, Floats]:
-    """Return counts and exposures of every other sequence."""
-    mine = record.window_sequence % 2 == side
-    kept = replace(
-        record, count=np.where(record.sequence % 2 == side, record.count, 0.0),
-        start=record.start[mine], end=record.end[mine],
-    )  # fmt: skip
-    return grid.count(kept), grid.expose(kept)
 
 
 class FittedCox(DrawnIntensity):

@@ -12,8 +12,7 @@ from scipy.stats import norm
 
 from cotempo.data import Events
 from cotempo.errors import CotempoError, DataError, ParameterError
-from cotempo.events.records.grid import Grid
-from cotempo.events.records.record import Record, as_events, read_record
+from cotempo.events.records.record import Grid, Record, as_events, read_record
 from cotempo.events.scores import gains
 from cotempo.typing import Floats
 

@@ -34,7 +34,7 @@ class EncoderIntensity(IntensityGivenHistory):
         """Return what the functions make of the base measure."""
         import torch
 
-        from cotempo.events.cox.history_kernels import EncoderBatch, make_history_kernel
+        from cotempo.events.cox.kernels import EncoderBatch, make_history_kernel
         from cotempo.events.cox.updates import Posterior
 
         with torch.no_grad():

@@ -10,22 +10,21 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from cotempo.errors import DataError, Problem
-from cotempo.events.curves.levels import OwnRate
-from cotempo.events.curves.timeline import CurvePosterior
+from cotempo.events.curves.shapes import Shape, draws_at, learn_shapes, mean_at
+from cotempo.events.curves.timeline import CELLS, FLOOR, OwnRate
 from cotempo.events.fedpp import PriorMemory, SharedPrior
 from cotempo.events.intensities.base import Band, DrawnIntensity, IntensityGivenHistory, IntensityOverTime
 from cotempo.events.intensities.encoder_intensity import EncoderIntensity
 from cotempo.events.processes.models import RateProfile
 from cotempo.events.records.design import FINE, even_pieces
 from cotempo.events.records.encoder_inputs import HISTORY
-from cotempo.events.records.grid import Grid
 from cotempo.events.records.history import WHOLE, look_back, unroll, waits
-from cotempo.events.records.record import Record, Summary
+from cotempo.events.records.record import Grid, Record, Summary
 from cotempo.events.scores import rescaling_test
 from cotempo.events.shared_function import client as shared
 from cotempo.events.shared_function.client import FunctionMemory, FunctionState
 from cotempo.federation import Fitted
-from cotempo.typing import Floats
+from cotempo.typing import Floats, Indices
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -123,20 +122,20 @@ def complete(state: FunctionState, memory: FunctionMemory | None) -> FunctionMem
 
 
 class SharedCurve(DrawnIntensity):
-    """A client's intensity over time: the shared curve at the client's level, with its deviation."""
+    """A client's intensity over time: the shared curve at the client's level, with its deviation.
+
+    The uncertainty of the curve is that of smooth curves, steps and bins (`shapes`), whichever estimate was chosen.
+    """
 
     def __init__(self, state: FunctionState, memory: FunctionMemory):
         self.state, self.memory = state, memory
         self.grid = Grid(float(state.span[0]), float(state.span[1]), state.design.cells)
         self.seen = (float(memory.seen[0]), float(memory.seen[1]))
+        self.curve = state.timeline.curves[-1]
 
     @cached_property
     def _kept(self) -> OwnRate:
         return shared.curve_rate(self.state, self.memory)
-
-    @cached_property
-    def _curve(self) -> CurvePosterior:
-        return CurvePosterior(self.state.timeline)
 
     @cached_property
     def _profile(self) -> RateProfile:
@@ -144,12 +143,33 @@ class SharedCurve(DrawnIntensity):
         assert isinstance(profile, RateProfile)
         return profile
 
+    @cached_property
+    def shapes(self) -> list[Shape]:
+        """The models the posterior of the curve is made of."""
+        events, exposure = self.state.timeline.sums.sum(axis=1) / self.state.timeline.temper
+        return learn_shapes(events, exposure, min(len(events), CELLS))
+
+    @cached_property
+    def _known(self) -> Floats:
+        """The posterior mean of the curve in its cells."""
+        middles = (np.arange(len(self.curve)) + 0.5) / len(self.curve)
+        return np.asarray(np.maximum(mean_at(middles, self.shapes), FLOOR * self.curve))
+
+    def _curves(self, place: Floats, cell: Indices) -> Floats:
+        """Return draws of the curve, ``(draws, places)``: of the posterior, moved part of the way to the estimate.
+
+        How far each is moved is uniform: where the estimate and the posterior disagree, the band holds both.
+        """
+        drawn = draws_at(place, self.shapes)
+        moved = np.random.default_rng(0).uniform(size=(len(drawn), 1))
+        return np.asarray(drawn * (self.curve[cell] / self._known[cell]) ** moved)
+
     def drawn(self, times: Floats) -> Floats:
         """Return draws of the client's rate, ``(draws, times)``."""
         cell = self._profile.place(times)
-        drawn = self._curve.draws(self._profile.share(times), cell)
+        drawn = self._curves(self._profile.share(times), cell)
         noise = np.random.default_rng(1).standard_normal((len(drawn), 1))
-        own = self._kept.rate / self.state.timeline.curves[-1]
+        own = self._kept.rate / self.curve
         return np.asarray(drawn * own[cell] * self._balance * np.exp(noise * np.sqrt(self._kept.variance[cell])))
 
     @cached_property
@@ -161,8 +181,8 @@ class SharedCurve(DrawnIntensity):
         strength = float(self.state.timeline.own[0])
         if np.isinf(strength):
             return np.ones((1, 1))
-        cells = np.arange(self.state.design.cells)
-        drawn = self._curve.draws((cells + 0.5) / len(cells), cells) / self.state.timeline.curves[-1]
+        cells = np.arange(len(self.curve))
+        drawn = self._curves((cells + 0.5) / len(cells), cells) / self.curve
         mass = self.memory.cells[1] * self._kept.rate
         return np.asarray((strength + mass.sum()) / (strength + drawn @ mass))[:, None]
 
@@ -172,10 +192,11 @@ class SharedCurve(DrawnIntensity):
         return float(1.5 * self._kept.rate.max())
 
     def mean(self, times: Floats) -> Floats:
-        """Return the curve at the client's level, with its deviation."""
-        cell = self._profile.place(times)
-        own = self._kept.rate / self.state.timeline.curves[-1]
-        return np.asarray(self._curve.mean(self._profile.share(times), cell) * own[cell])
+        """Return the curve at the client's level, with its deviation; a smooth estimate changes within cells."""
+        cell, curve = self._profile.place(times), self.curve
+        smooth = self.state.timeline.smoother in ("average", "density")
+        within = mean_at(self._profile.share(times), self.shapes) / self._known[cell] if smooth else 1.0
+        return np.asarray(curve[cell] * within * (self._kept.rate / curve)[cell])
 
     def score_record(self, record: Record) -> Mapping[str, float]:
         """Return the scores of a record."""

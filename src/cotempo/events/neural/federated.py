@@ -63,21 +63,16 @@ def make_gaps(record: Record, first: float, period: float) -> Gaps:
             here, last = times[low : low + LONGEST], low + LONGEST >= len(times)
             edges = np.concatenate([[begin], here, [end] if last else []])
             count = np.append(counts[low : low + LONGEST], 0.0 if last else [])
-            parts.append(_columns(edges, count, first, period))
+            length = np.diff(edges)
+            kind = np.append(START, np.full(len(length) - 1, EVENT))
+            phase = 2 * np.mod((edges[:-1] - first) / period, 1.0) - 1
+            parts.append(np.stack([edges[:-1] - edges[0], np.append(0.0, length[:-1]), kind, length, count, phase]))
     size = max((part.shape[1] for part in parts), default=1)
     padded = np.zeros((len(Gaps._fields), len(parts), size))
     padded[Gaps._fields.index("kind")] = PADDING
     for row, part in enumerate(parts):
         padded[:, row, : part.shape[1]] = part
     return Gaps(*padded)
-
-
-def _columns(edges: Floats, count: Floats, first: float, period: float) -> Floats:
-    length = np.diff(edges)
-    kind = np.append(START, np.full(len(length) - 1, EVENT))
-    phase = 2 * np.mod((edges[:-1] - first) / period, 1.0) - 1
-    before = np.append(0.0, length[:-1])
-    return np.stack([edges[:-1] - edges[0], before, kind, length, count, phase])
 
 
 @dataclass(frozen=True)

@@ -149,11 +149,9 @@ class FedPointProcess(Method):
         self, question: Question, prepared: Record, memory: ProcessMemory, rng: Rng
     ) -> tuple[Message, ProcessMemory | None]:
         """Answer by sums, and nothing but sums once the span is known."""
-        if question.phase == "span":
-            return base_measure.answer_span(prepared), None
         known = prepared.part(held=False)
-        if question.phase == "describe":
-            return base_measure.answer_describe(known, question.common["span"]), None
+        if question.phase in ("span", "describe"):
+            return base_measure.answer_summary(question, prepared if question.phase == "span" else known), None
         process, parameters = self.make(question.common["summary"]), question.common["parameters"]
         unrolled = unroll(known, process.decays, WHOLE)
         if question.phase == "learn":
@@ -185,7 +183,7 @@ class FedPointProcess(Method):
         if not len(state.span):
             return replace(state, span=base_measure.absorb_span(answers)), {}
         if not len(state.summary):
-            found = base_measure.absorb_describe(answers, state.span)
+            found = base_measure.absorb_summary(answers, state.span)
             summary = found.to_array()
             return replace(state, summary=summary, parameters=self.make(summary).start()), {"events": found.events}
         if state.step == self.steps:
@@ -200,10 +198,8 @@ class FedPointProcess(Method):
 
     def expects(self, state: ProcessState, phase: str) -> Expect:
         """Say what valid answers look like; all but the span are sums."""
-        if phase == "span":
-            return base_measure.expect_span()
-        if phase == "describe":
-            return base_measure.expect_describe()
+        if phase in ("span", "describe"):
+            return base_measure.expect_summary(phase)
         if phase == "level":
             fields = {"fit": Spec((), "float", description="log-likelihood of your events")}
             words = "gain per event held out, alone and together"

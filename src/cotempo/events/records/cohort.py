@@ -10,13 +10,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cotempo.events.cox.history_kernels import EncoderBatch, make_history_kernel, plain_weights
-from cotempo.events.cox.kernels import KernelFeatures, basis, make_kernel
+from cotempo.events.cox.kernels import (
+    EncoderBatch,
+    KernelFeatures,
+    basis,
+    make_history_kernel,
+    make_kernel,
+    plain_weights,
+)
 from cotempo.events.cox.updates import CellCounts
 from cotempo.events.records.design import FeatureDesign
 from cotempo.events.records.encoder_inputs import HISTORY, inputs_of_record
-from cotempo.events.records.grid import Grid
-from cotempo.events.records.record import Record
+from cotempo.events.records.record import Grid, Record
 from cotempo.federation import Rng
 from cotempo.typing import Floats
 

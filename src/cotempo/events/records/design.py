@@ -82,12 +82,11 @@ def make_rows(record: Record, design: FeatureDesign) -> FeatureRows:
     parts = []
     for held in (False, True):
         unrolled = unroll(record.part(held=held), design.decays, FINE)
-        counted = unrolled.count > 0
-        seen = design.features(unrolled.time[counted], unrolled.elapsed[counted], unrolled.recency[counted])
+        seen = design.features(*unrolled.at_events())
         mass, elapsed, time, recency = even_pieces(unrolled, design.base_mass(unrolled))
         watched = design.features(time, elapsed, recency)
         features = np.concatenate([seen, watched])
-        events = np.append(unrolled.count[counted], np.zeros(len(watched)))
+        events = np.append(unrolled.count[unrolled.count > 0], np.zeros(len(watched)))
         exposure = np.append(np.zeros(len(seen)), mass)
         parts.append((*_join(features, events, exposure), held))
     return FeatureRows(
@@ -134,14 +133,8 @@ def _join(features: Floats, events: Floats, exposure: Floats) -> tuple[Floats, F
 def moments(record: Record, design: FeatureDesign) -> Floats:
     """Return sums from which features are whitened: weight, first and second moments of the raw features."""
     unrolled = unroll(record.part(held=False), design.decays)
-    counted = unrolled.count > 0
-    raw = np.concatenate(
-        [
-            design.raw(unrolled.time[counted], unrolled.elapsed[counted], unrolled.recency[counted]),
-            design.raw(unrolled.middle, unrolled.middle_elapsed, unrolled.middle_recency),
-        ]
-    )
-    weight = np.append(unrolled.count[counted], design.base_mass(unrolled))
+    raw = np.concatenate([design.raw(*unrolled.at_events()), design.raw(*unrolled.at_middles())])
+    weight = np.append(unrolled.count[unrolled.count > 0], design.base_mass(unrolled))
     square = (raw * weight[:, None]).T @ raw
     return np.concatenate([[weight.sum()], weight @ raw, square.ravel()])
 
@@ -157,10 +150,9 @@ def whitening(sums: Floats) -> tuple[Floats, Floats]:
     return centre, vectors / np.sqrt(np.maximum(values, 1e-3 * max(values.max(), 1e-12)))
 
 
-def place_inducing(count: int) -> Floats:
-    """Return inducing inputs that no data were needed for: evenly through a normal."""
-    uniform = qmc.Halton(DIMENSIONS, scramble=False).random(count + 1)[1:]
-    return np.asarray(1.3 * norm.ppf(uniform))
+def place_inducing(count: int, dimensions: int = DIMENSIONS) -> Floats:
+    """Return inducing inputs that need no data: spread evenly through a normal."""
+    return np.asarray(1.3 * norm.ppf(qmc.Halton(dimensions, scramble=False).random(count + 1)[1:]))
 
 
 def dispersion(record: Record, process: PointProcess, parameters: Floats) -> Floats:

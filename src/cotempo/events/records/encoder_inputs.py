@@ -66,12 +66,8 @@ def inputs_of_record(record: Record, design: FeatureDesign) -> EncoderInputs:
     types = record.types if record.types.shape[1] else record.size[:, None]
     seen = (types * (record.count / record.size)[:, None])[counted]
     watched = design.base_mass(unrolled)
-    light = np.concatenate(
-        [
-            light_features(design, unrolled.time[counted], unrolled.elapsed[counted], unrolled.recency[counted]),
-            light_features(design, unrolled.middle, unrolled.middle_elapsed, unrolled.middle_recency),
-        ]
-    )
+    places = (unrolled.at_events(), unrolled.at_middles())
+    light = np.concatenate([light_features(design, *place) for place in places])
     return _group(
         record,
         design,

@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cotempo.events.records.record import Record
-from cotempo.typing import Floats
+from cotempo.typing import Bools, Floats, Integers
 
 # Where a gap between two events is cut, finely after the event, where hazards have their spikes; finer for networks.
 CUTS = np.array([0.0, 0.01, 0.05, 0.2, 0.45, 0.7, 1.0])
@@ -30,31 +29,27 @@ class Unrolled:
     count: Floats
     elapsed: Floats
     recency: Floats
-    sequence: NDArray[np.int64]
+    sequence: Integers
     begin: Floats
     lower: Floats
     upper: Floats
     origin_recency: Floats
-    cell_sequence: NDArray[np.int64]
-    cell_before: NDArray[np.int64]
+    cell_sequence: Integers
+    cell_before: Integers
     open: Floats
-    closed: NDArray[np.bool_]
+    closed: Bools
     decays: Floats
 
-    @property
-    def middle(self) -> Floats:
-        """The time in the middle of each cell."""
-        return self.begin + (self.upper - self.lower) / 2
+    def at_events(self) -> tuple[Floats, Floats, Floats]:
+        """Return time, elapsed time and recency at the events that count."""
+        counted = self.count > 0
+        return self.time[counted], self.elapsed[counted], self.recency[counted]
 
-    @property
-    def middle_elapsed(self) -> Floats:
-        """The time since the last event in the middle of each cell."""
-        return (self.lower + self.upper) / 2
-
-    @property
-    def middle_recency(self) -> Floats:
-        """The recency in the middle of each cell."""
-        return self.origin_recency * np.exp(-self.middle_elapsed[:, None] * self.decays)
+    def at_middles(self) -> tuple[Floats, Floats, Floats]:
+        """Return time, elapsed time and recency in the middle of each cell."""
+        elapsed = (self.lower + self.upper) / 2
+        recency = self.origin_recency * np.exp(-elapsed[:, None] * self.decays)
+        return self.begin + (self.upper - self.lower) / 2, elapsed, recency
 
 
 def unroll(record: Record, decays: Floats, cuts: Floats = CUTS) -> Unrolled:
@@ -93,38 +88,31 @@ def waits(unrolled: Unrolled, mass: Floats) -> list[Floats]:
     return [np.diff(np.cumsum(gaps[part])[unrolled.closed[part]], prepend=0.0) for part in parts]
 
 
-def place_in_sequence(record: Record) -> NDArray[np.int64]:
+def place_in_sequence(record: Record) -> Integers:
     """Return how many distinct times the sequence of each time had before it, ``(times,)``."""
     return np.arange(len(record.sequence)) - np.searchsorted(record.sequence, record.sequence)
 
 
-def _gaps(record: Record) -> tuple[Floats, Floats, NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+def _gaps(record: Record) -> tuple[Floats, Floats, Integers, Integers, Bools]:
     """Return stretches without events inside windows: both ends, the event before (-1: none), the sequence, and whether
     the stretch ends with its window and not with an event."""
     bounds = np.searchsorted(record.sequence, np.arange(len(record.origin) + 1))
-    lows, highs, previous, owners, opens = [], [], [], [], []
+    found = [np.zeros((5, 0))]
     for start, end, number in zip(record.start, record.end, record.window_sequence, strict=True):
         times = record.time[bounds[number] : bounds[number + 1]]
         inside = slice(*np.searchsorted(times, [start, end], side="right"))
         ends_with_event = inside.stop > inside.start and times[inside.stop - 1] == end
         points = np.concatenate([[start], times[inside], [] if ends_with_event else [end]])
-        index = bounds[number] + np.arange(inside.start - 1, inside.start - 1 + len(points) - 1)
-        lows.append(points[:-1])
-        highs.append(points[1:])
-        previous.append(np.where(index >= bounds[number], index, -1))
-        owners.append(np.full(len(points) - 1, number))
-        opens.append(np.append(np.zeros(max(len(points) - 2, 0), dtype=bool), not ends_with_event)[: len(points) - 1])
-    empty = np.zeros(0)
-    return (
-        np.concatenate([empty, *lows]),
-        np.concatenate([empty, *highs]),
-        np.concatenate([empty, *previous]).astype(np.int64),
-        np.concatenate([empty, *owners]).astype(np.int64),
-        np.concatenate([empty, *opens]).astype(bool),
-    )
+        count = len(points) - 1
+        index = bounds[number] + np.arange(inside.start - 1, inside.start - 1 + count)
+        previous = np.where(index >= bounds[number], index, -1)
+        is_open = (np.arange(count) == count - 1) & (not ends_with_event)
+        found.append(np.stack([points[:-1], points[1:], previous, np.full(count, number), is_open]))
+    low, high, before, owner, opened = np.concatenate(found, axis=1)
+    return low, high, before.astype(np.int64), owner.astype(np.int64), opened.astype(bool)
 
 
-def decayed_counts(elapsed: Floats, size_before: Floats, first: NDArray[np.bool_], decays: Floats) -> Floats:
+def decayed_counts(elapsed: Floats, size_before: Floats, first: Bools, decays: Floats) -> Floats:
     r"""Return sums of :math:`e^{-\beta (t_i - t_j)}` over earlier events of the same sequence, ``(events, decays)``.
 
     The recursion :math:`R_i = e^{-\beta (t_i - t_{i-1})} (R_{i-1} + n_{i-1})` runs by doubling, in log2(events) passes,
@@ -147,9 +135,8 @@ def look_back(times: Floats, history: Floats, origin: float, decays: Floats) -> 
     last = np.where(before > 0, history[np.maximum(before - 1, 0)] if len(history) else origin, origin)
     age = np.where(history < times[:, None], times[:, None] - history, np.inf)
     recency = np.exp(-age[:, :, None] * decays).sum(axis=1)
-    nothing, none = np.zeros(0), np.zeros(len(times))
-    place = np.zeros(len(times), dtype=np.int64)
+    no, none = np.zeros(0), np.zeros(len(times))
     return Unrolled(
-        times, none, times - last, recency, place, nothing, nothing, nothing, np.zeros((0, len(decays))),
-        np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), nothing, np.zeros(0, dtype=bool), decays,
+        times, none, times - last, recency, none.astype(np.int64), no, no, no, np.zeros((0, len(decays))),
+        no.astype(np.int64), no.astype(np.int64), no, no.astype(bool), decays,
     )  # fmt: skip

@@ -11,7 +11,7 @@ from scipy.special import digamma
 
 from cotempo.events import base_measure
 from cotempo.events.base_measure import NONE, BaseMeasure, cells_of, read_design
-from cotempo.events.curves.levels import LevelSetting, OwnRate, own_rate
+from cotempo.events.curves.timeline import LevelSetting, OwnRate, own_rate
 from cotempo.events.records.design import DIMENSIONS, FeatureRows, dispersion, make_rows, moments
 from cotempo.events.records.history import WHOLE, unroll
 from cotempo.events.records.record import Record, Summary
@@ -75,9 +75,9 @@ class FunctionMemory:
 def first_state(method: SharedFunction, clients: int, *, judged: bool = True) -> FunctionState:
     """Return the state before anything is known."""
     return FunctionState(
-        **vars(base_measure.open_measure(method)), clients=clients, judged=judged, inducing=np.zeros((0, DIMENSIONS)), kernel=NONE,
-        first_moment=NONE, second_moment=NONE, mean=NONE, root=NONE, rate=np.array([4.0, 2.0, 1.0]), curvature=NONE,
-        kept="curve", compared={},
+        **vars(base_measure.open_measure(method)), clients=clients, judged=judged, inducing=np.zeros((0, DIMENSIONS)),
+        kernel=NONE, first_moment=NONE, second_moment=NONE, mean=NONE, root=NONE, rate=np.array([4.0, 2.0, 1.0]),
+        curvature=NONE, kept="curve", compared={},
     )  # fmt: skip
 
 

@@ -234,7 +234,7 @@ class SharedFunction(FedPP):
         count = len(state.inducing)
         if phase == "features":
             moments = Spec((1 + DIMENSIONS + DIMENSIONS**2,), description="moments of your features")
-            fields = {"dispersion": base_measure.dispersion_spec(), "moments": moments}
+            fields = {"dispersion": base_measure.DISPERSION, "moments": moments}
         elif phase == "curvature":
             fields = {"curvature": Spec((count, count), description="your information about the shared function")}
         else:
