@@ -163,14 +163,10 @@ class FedPP(Method):
 
     def prepare(self, table: Table) -> Record:
         """Read events and windows as arrays."""
-        record = self.read_table(table)
+        record = read_record(table, marks=getattr(self, "marks", False))
         if self.window is not None and not (self.window[0] <= record.start.min() <= record.end.max() <= self.window[1]):
             raise DataError([Problem(f"all windows must lie in {self.window}, the window all clients agreed on")])
         return record
-
-    def read_table(self, table: Table) -> Record:
-        """Return a table as a record."""
-        return read_record(table)
 
     # Concrete, so that type checkers let people call FedPP(...), which always makes one of the two subclasses.
     def _of_a_subclass(self, *_: Any, **__: Any) -> Any:
@@ -214,11 +210,7 @@ class SharedPrior(FedPP):
 
     Client c has :math:`\lambda_c(t) = m_c\,\sigma(f_c(t))` with :math:`f_c \sim GP(\nu_c, k_{w_c})` (4), a kernel on a
     neural embedding of time or of the events before (5), and :math:`w_c \sim p_\theta` (6), sparse at inducing points
-    (7) to (9).
-
-    References
-    ----------
-    Chen et al., Federated Neural Nonparametric Point Processes.
+    (7) to (9). The reference is that of `FedPP`.
     """
 
     phases: ClassVar[tuple[str, ...]] = (*STAGES, "train")
@@ -265,11 +257,11 @@ class SharedPrior(FedPP):
         """Rounds of learning, unless the divergence needs every posterior by itself."""
         return {} if self.aggregation == "mmd" else {"train": "weighted"}
 
-    def read_table(self, table: Table) -> Record:
-        """Return a table as a record, with types where they matter."""
+    def prepare(self, table: Table) -> Record:
+        """Read events and windows as arrays, with types where they matter."""
         if self.marks and isinstance(table, Events) and not table.marks:
             raise DataError([Problem("events must have marks where marks=True, these have none; leave marks out")])
-        return read_record(table, marks=self.marks)
+        return super().prepare(table)
 
     # Algorithm 1, the server: initialise mu and sigma, send them, aggregate.
 

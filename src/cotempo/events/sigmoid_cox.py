@@ -18,8 +18,7 @@ from cotempo.events.records.record import Grid, Record, as_events, read_record
 from cotempo.typing import Floats
 
 if TYPE_CHECKING:
-    from cotempo.events.intensities.encoder_intensity import EncoderIntensity
-    from cotempo.events.intensities.fitted import KernelCurve
+    from cotempo.events.intensities.fitted import EncoderIntensity, KernelCurve
 
 # Many divisors, so that equal bins hold full cells; the shortest length scale of a smooth curve has six of its cells.
 CELLS, SMOOTH_CELLS = 10_080, 1_008
@@ -89,10 +88,7 @@ class SigmoidCox:
     def fit(self, events: Events | ArrayLike, window: tuple[float, float] | None = None) -> Any:
         """Learn from a table, or from plain sorted times and their window.
 
-        Returns
-        -------
-        FittedCox, KernelCurve or EncoderIntensity
-            A curve over time (the first can be updated), or an intensity given the events before.
+        Returns a `FittedCox`, which can be updated, a `KernelCurve`, or an `EncoderIntensity` given the events before.
         """
         if self.kernel != "time":
             return self._fit_alone(as_events(events, window))

@@ -6,7 +6,7 @@ from cotempo.data import Events
 from cotempo.errors import DataError, ParameterError
 from cotempo.events import FedPP, SigmoidCox, rescaling_test
 from cotempo.events.cox.kernels import EncoderBatch, encode, first_weights, make_history_kernel, shapes, unpack
-from cotempo.events.intensities.encoder_intensity import as_history
+from cotempo.events.intensities.fitted import as_history
 from cotempo.events.records import encoder_inputs
 from cotempo.events.records.design import FeatureDesign
 from cotempo.events.records.encoder_inputs import inputs_at_times, inputs_of_record

@@ -8,7 +8,7 @@ from scipy.fft import dct, idct
 from scipy.integrate import quad
 from scipy.special import expit, gammaln, logsumexp
 
-from cotempo.events.curves import piecewise, shapes, waves
+from cotempo.events.curves import piecewise, shapes, timeline, waves
 from cotempo.events.curves.density import smooth_by
 from cotempo.events.curves.piecewise import find_dead_times
 
@@ -133,3 +133,10 @@ def test_rates_beside_very_many_events_are_above_zero(events):
     for quiet in (0.0, 1e-9):
         count = rng.poisson(np.repeat([quiet, 1.0, quiet], 84) * events / 100).astype(float)
         assert (piecewise.level(count, np.ones(252)) > 0).all()
+
+
+def test_the_curve_is_the_estimate_that_predicts_the_folds():
+    seen = np.random.default_rng(0).poisson(np.repeat([2.0, 8.0], 48), (5, 96)).astype(float)
+    _, _, curves, scores = timeline.choose_curve(seen, np.ones((5, 96)), 1.0)
+    assert curves[-1, [0, 95]].round().tolist() == [2.0, 8.0]
+    assert scores["steps"] > scores["profile"] > 100

@@ -88,17 +88,9 @@ def fit_curve(smoother: str, temper: float, events: Floats, exposure: Floats) ->
 def choose_curve(events: Floats, exposure: Floats, dispersion: float) -> tuple[str, float, Floats, dict[str, float]]:
     """Choose estimate and tempering by cross-validated log-likelihood, given ``(folds, cells)`` each.
 
-    The posterior average, which costs more, is tried with the tempering that is best for the simple estimates.
-
-    Returns estimate and tempering; the curve without each fold and the one of all, ``(folds + 1, cells)``; and the
-    best log-likelihood of each estimate less that of one rate.
-
-    Examples
-    --------
-    >>> seen = np.random.default_rng(0).poisson(np.repeat([2.0, 8.0], 48), (5, 96)).astype(float)
-    >>> smoother, temper, curves, scores = choose_curve(seen, np.ones((5, 96)), 1.0)
-    >>> curves[-1, [0, 95]].round().tolist(), scores["steps"] > scores["profile"] > 100
-    ([2.0, 8.0], True)
+    The posterior average, which costs more, is tried with the tempering that is best for the simple estimates. Returns
+    estimate and tempering; the curve without each fold and the one of all, ``(folds + 1, cells)``; and the best
+    log-likelihood of each estimate less that of one rate.
     """
     tempers = sorted({max(dispersion, 1.0) ** power for power in POWERS})
     total = (events.sum(axis=0), exposure.sum(axis=0))

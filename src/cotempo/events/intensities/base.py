@@ -215,20 +215,11 @@ class IntensityGivenHistory(Intensity):
         level: float = 0.95,
         marks: tuple[str, ...] = (),
     ) -> Band:
-        """Return mean, lower and upper end of a band, given the events of the sequence.
+        """Return mean, lower and upper end of a band that should hold a share `level` of the truths.
 
-        Parameters
-        ----------
-        times
-            Where, in the unit of the events.
-        history
-            Sorted times of the sequence's events; only those before a time count for it.
-        start
-            When the sequence began to be watched; by default the start of the span.
-        level
-            The share of the truths the band should hold.
-        marks
-            The types of the events in `history`, where the model knows types.
+        Of `history`, the sorted times of the sequence's events, those before a time count for it; `marks` are their
+        types, where the model knows types. The sequence began to be watched at `start`, by default the start of the
+        span.
         """
         at, past = check_times(times, history, level)
         found = self.given(at.ravel(), past, self.origin if start is None else start, marks)

@@ -221,13 +221,7 @@ def gap_quantiles(histogram: Floats, fallback: float, span: Floats) -> tuple[flo
 
 @dataclass(frozen=True)
 class Grid:
-    """Equal cells of the stretch ``[start, end]``.
-
-    Examples
-    --------
-    >>> Grid(0.0, 10.0, 5).middles.tolist()
-    [1.0, 3.0, 5.0, 7.0, 9.0]
-    """
+    """Equal cells of the stretch ``[start, end]``, in which events and exposure are counted: cost is that of cells."""
 
     start: float
     end: float

@@ -292,9 +292,9 @@ def gamma_from_moments(mean: float, mean_log: float) -> tuple[float, float]:
 
 
 def _best(gains: Floats) -> int:
-    """Return the first model no worse than the best by more than two standard errors of their paired difference.
+    """Return the first model not worse than the best by more than two standard errors of their paired difference.
 
-    `gains` are those of each client and model, ``(clients, models)``, the simplest model first.
+    `gains` are ``(clients, models)``, the simplest model first.
     """
     worse = gains[:, [np.argmax(gains.sum(axis=0))]] - gains
     error = np.sqrt(len(gains)) * worse.std(axis=0, ddof=min(len(gains) - 1, 1))
