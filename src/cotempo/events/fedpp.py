@@ -205,6 +205,9 @@ class PriorMemory:
     seen: Floats
 
 
+PriorAnswer = tuple[Message, PriorMemory | None]
+
+
 class SharedPrior(FedPP):
     r"""FedPP as published: clients share a prior over kernel weights.
 
@@ -325,9 +328,7 @@ class SharedPrior(FedPP):
         no = np.zeros(0)
         return PriorMemory(no, no, no, no, no, no, no, no, seen)
 
-    def answer(
-        self, question: Question, prepared: Record, memory: PriorMemory, rng: Rng
-    ) -> tuple[Message, PriorMemory | None]:
+    def answer(self, question: Question, prepared: Record, memory: PriorMemory, rng: Rng) -> PriorAnswer:
         """Answer for the base measure, or train."""
         if question.phase != "train":
             return base_measure.answer_measure(self, question, prepared), None
@@ -339,7 +340,7 @@ class SharedPrior(FedPP):
         prepared: Sequence[Record],
         memories: Sequence[PriorMemory],
         rngs: Sequence[Rng],
-    ) -> list[tuple[Message, PriorMemory | None]]:
+    ) -> list[PriorAnswer]:
         """Train the cohort as one batch; send each posterior, or what is summed of it."""
         import torch
 
@@ -352,7 +353,7 @@ class SharedPrior(FedPP):
         data = make_cohort(self, common["span"], read_design(self, common), prepared, rngs, device)
         noise = np.stack([rng("weights").standard_normal((self.epochs, len(prior.mean))) for rng in rngs])
         trained = client_update(self, prior, data, torch.from_numpy(noise).to(device), memories)
-        answers: list[tuple[Message, PriorMemory | None]] = []
+        answers: list[PriorAnswer] = []
         for memory in (replace(memory, span=common["span"]) for memory in trained):
             posterior = {"mean": memory.mean, "deviation": memory.deviation}
             summed = posterior if self.aggregation == "mmd" else SUMMANDS[self.aggregation](*posterior.values())

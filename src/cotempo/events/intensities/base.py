@@ -17,6 +17,8 @@ from cotempo.events.scores import gains
 from cotempo.typing import Floats
 
 CELLS = 1000
+# Mean of an intensity, and centre and deviation of its logarithm, ``(times,)`` each.
+LogNormal = tuple[Floats, Floats, Floats]
 # Steps of a forecast, as shares of the time looked ahead: fine at first, where hazards have their spikes.
 AHEAD = np.unique(np.concatenate([[0.0], np.geomspace(1e-5, 1.0, 200), np.linspace(0.0, 1.0, 201)]))
 
@@ -196,10 +198,8 @@ class IntensityGivenHistory(Intensity):
     origin: float
 
     @abstractmethod
-    def given(
-        self, times: Floats, history: Floats, start: float, marks: tuple[str, ...]
-    ) -> tuple[Floats, Floats, Floats]:
-        """Return posterior mean of the intensity, and centre and deviation of its logarithm, ``(times,)`` each."""
+    def given(self, times: Floats, history: Floats, start: float, marks: tuple[str, ...]) -> LogNormal:
+        """Return the posterior of the intensity at times, given the sorted times and types of earlier events."""
 
     def draw_mark(
         self, time: float, history: list[float], start: float, marks: list[str], rng: np.random.Generator

@@ -15,7 +15,14 @@ from cotempo.errors import DataError, Problem, nearest
 from cotempo.events.curves.shapes import Shape, draws_at, learn_shapes, mean_at
 from cotempo.events.curves.timeline import CELLS, FLOOR, OwnRate
 from cotempo.events.fedpp import PriorMemory, PriorState, SharedPrior
-from cotempo.events.intensities.base import Band, DrawnIntensity, IntensityGivenHistory, IntensityOverTime, check_times
+from cotempo.events.intensities.base import (
+    Band,
+    DrawnIntensity,
+    IntensityGivenHistory,
+    IntensityOverTime,
+    LogNormal,
+    check_times,
+)
 from cotempo.events.processes.models import RateProfile
 from cotempo.events.records.design import FINE, even_pieces
 from cotempo.events.records.encoder_inputs import HISTORY, EncoderInputs, inputs_at_times, inputs_of_record
@@ -54,8 +61,8 @@ class FittedFedPP(Fitted):
         return EncoderIntensity(method, self.state, memory) if history else KernelCurve(method, memory)
 
     def figures(self, truth: Any = None) -> Mapping[str, Figure]:
-        """Draw intensities of the first clients, how well they fit what was held out, and whether joining helped."""
-        from cotempo.events.plots import plot_benefit, plot_intensities, plot_quantiles
+        """Draw intensities of the first clients, and how well they fit what was held out."""
+        from cotempo.events.plots import plot_intensities, plot_quantiles
 
         figures = {}
         known = [name for name in self.names if name in self.outcome.memories][:4]
@@ -67,8 +74,6 @@ class FittedFedPP(Fitted):
             waits = {name: self.outcome.memories[name].waits.get(self.state.kept, ()) for name in known}
         if tests := {name: rescaling_test([held]) for name, held in waits.items() if len(held)}:
             figures["Waits between held-out events on the model's clock"] = plot_quantiles(tests)
-        if self.benefit:
-            figures["Held-out gain, alone and together"] = plot_benefit(self.benefit)
         return figures
 
 
@@ -245,9 +250,7 @@ class HistoryIntensity(IntensityGivenHistory):
         level = torch.tensor(self.memory.shape / self.memory.rate, dtype=torch.float64)
         return Posterior(rows[0], residual[0], at.centre[0], at.spread[0], self._root, level)
 
-    def given(
-        self, times: Floats, history: Floats, start: float, marks: tuple[str, ...]
-    ) -> tuple[Floats, Floats, Floats]:
+    def given(self, times: Floats, history: Floats, start: float, marks: tuple[str, ...]) -> LogNormal:
         """Return the base measure times what the function makes of it."""
         design = self.state.design
         unrolled = look_back(times, history, start, design.decays)
@@ -298,9 +301,7 @@ class EncoderIntensity(IntensityGivenHistory):
         base = np.exp(design.log_base(look_back(times, history, start, design.decays)))
         return base, self.relative(inputs_at_times(times, record, design))
 
-    def given(
-        self, times: Floats, history: Floats, start: float, marks: tuple[str, ...]
-    ) -> tuple[Floats, Floats, Floats]:
+    def given(self, times: Floats, history: Floats, start: float, marks: tuple[str, ...]) -> LogNormal:
         """Return the intensity of all types together."""
         base, (mean, centre, deviation) = self._at(times, history, start, marks)
         # The sum of independent intensities, its logarithm by the delta method.

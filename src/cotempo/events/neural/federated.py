@@ -11,7 +11,7 @@ from pydantic import Field
 
 from cotempo.data import Events, Table, make_events
 from cotempo.errors import DataError, Problem
-from cotempo.events.intensities.base import IntensityGivenHistory
+from cotempo.events.intensities.base import IntensityGivenHistory, LogNormal
 from cotempo.events.records.record import Record, read_record
 from cotempo.events.scores import gains
 from cotempo.federation import Fitted, Method, Outcome, Rng, Roster, register
@@ -225,9 +225,7 @@ class NeuralIntensity(IntensityGivenHistory):
     def _gaps(self, record: Record) -> Gaps:
         return make_gaps(record, self.memory.first, self.memory.period).in_units(self.memory.unit)
 
-    def given(
-        self, times: Floats, history: Floats, start: float, marks: tuple[str, ...]
-    ) -> tuple[Floats, Floats, Floats]:
+    def given(self, times: Floats, history: Floats, start: float, marks: tuple[str, ...]) -> LogNormal:
         """Look ahead to each time from the last event before it."""
         import torch
 

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from cotempo.data import Table, make_events
 from cotempo.events import base_measure
-from cotempo.events.intensities.base import IntensityGivenHistory
+from cotempo.events.intensities.base import IntensityGivenHistory, LogNormal
 from cotempo.events.processes.models import PointProcess, make_process
 from cotempo.events.records.history import WHOLE, look_back, unroll, waits
 from cotempo.events.records.record import Record, Summary, read_record
@@ -96,13 +96,9 @@ class FedPointProcess(Method):
     @model_validator(mode="after")
     def _parameters_fit(self) -> FedPointProcess:
         if self.process in ONE_SHOT:
-            base_measure.refuse_unused(
-                self, ["rounds"], f"the process is learned at once, as process={self.process!r} is"
-            )
+            base_measure.refuse_unused(self, ["rounds"], f"process={self.process!r} is learned at once")
         if self.process not in OVER_TIME:
-            base_measure.refuse_unused(
-                self, ["period"], f"the rate has no time of day, as with process={self.process!r}"
-            )
+            base_measure.refuse_unused(self, ["period"], f"process={self.process!r} has no rate over time")
         return self
 
     @classmethod
@@ -236,9 +232,7 @@ class ProcessIntensity(IntensityGivenHistory):
         own = memory is not None and method.level == "own"
         self.level = (memory.events + 0.5) / (memory.mass + 0.5) if own and memory is not None else 1.0
 
-    def given(
-        self, times: Floats, history: Floats, start: float, marks: tuple[str, ...]
-    ) -> tuple[Floats, Floats, Floats]:
+    def given(self, times: Floats, history: Floats, start: float, marks: tuple[str, ...]) -> LogNormal:
         """Return the process at the client's level."""
         unrolled = look_back(times, history, start, self._process.decays)
         centre = np.log(self.level) + self._process.log_rate(unrolled, self._parameters)

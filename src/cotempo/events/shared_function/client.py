@@ -130,9 +130,10 @@ def to_torch(state: FunctionState, clients: int = 1) -> tuple[SharedBelief, Tens
     return SharedBelief(inducing, mean, root, *state.rate.tolist()), kernel.expand(clients, -1)
 
 
-def answer(
-    method: SharedFunction, question: Question, record: Record, memory: FunctionMemory
-) -> tuple[Message, FunctionMemory | None]:
+FunctionAnswer = tuple[Message, FunctionMemory | None]
+
+
+def answer(method: SharedFunction, question: Question, record: Record, memory: FunctionMemory) -> FunctionAnswer:
     """At a client: answer one stage."""
     common, phase = question.common, question.phase
     if phase in (*base_measure.STAGES, *base_measure.AGAIN):
@@ -163,9 +164,8 @@ def read_state(method: SharedFunction, common: Message) -> FunctionState:
     state = replace(first_state(method, 1), design=read_design(method, common))
     known = {name: common[name] for name in ("inducing", "kernel", "mean", "root", "rate") if name in common}
     if "curves" in common:
-        known["timeline"] = replace(
-            state.timeline, **{name: common[name] for name in base_measure.curve_fields(state.timeline)}
-        )
+        curve = {name: common[name] for name in base_measure.curve_fields(state.timeline)}
+        known["timeline"] = replace(state.timeline, **curve)
     return replace(state, **known)
 
 

@@ -23,7 +23,7 @@ from cotempo.events.records.design import DIMENSIONS, place_inducing, whitening
 from cotempo.events.records.record import Record
 from cotempo.events.scores import benefits
 from cotempo.events.shared_function import client
-from cotempo.events.shared_function.client import FunctionMemory, FunctionState
+from cotempo.events.shared_function.client import FunctionAnswer, FunctionMemory, FunctionState
 from cotempo.federation import Answers, Ask, Benefit, Expect, Message, Outcome, Question, Rng, Roster, Spec, Staleness
 from cotempo.typing import Floats
 
@@ -126,9 +126,7 @@ class SharedFunction(FedPP):
         curve = base_measure.curve_fields(state.timeline) if state.stage == "compare" and self.kernel == "auto" else {}
         return Message({**known, **curve})
 
-    def answer(
-        self, question: Question, prepared: Record, memory: FunctionMemory, rng: Rng
-    ) -> tuple[Message, FunctionMemory | None]:
+    def answer(self, question: Question, prepared: Record, memory: FunctionMemory, rng: Rng) -> FunctionAnswer:
         """Answer one stage."""
         return client.answer(self, question, prepared, memory)
 
@@ -138,7 +136,7 @@ class SharedFunction(FedPP):
         prepared: Sequence[Record],
         memories: Sequence[FunctionMemory],
         rngs: Sequence[Rng],
-    ) -> list[tuple[Message, FunctionMemory | None]]:
+    ) -> list[FunctionAnswer]:
         """Answer as one batch where clients learn."""
         if questions[0].phase not in ("learn", "refit"):
             return super().answer_all(questions, prepared, memories, rngs)
