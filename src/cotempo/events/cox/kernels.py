@@ -118,11 +118,6 @@ class EncoderBatch(NamedTuple):
         return cls(*fields)
 
 
-def dimensions(kernel: str) -> int:
-    """Return how many features the kernel sees."""
-    return LIGHT if kernel == "history" else EMBEDDING + 2
-
-
 def shapes(kernel: str, types: int, inducing: int) -> dict[str, tuple[int, ...]]:
     """Return names and shapes of the weights, in order."""
     found: dict[str, tuple[int, ...]] = {}
@@ -140,7 +135,7 @@ def shapes(kernel: str, types: int, inducing: int) -> dict[str, tuple[int, ...]]
             found |= {f"{name} {layer}": size for name, size in sizes.items()}
             width = WIDTH
         found["embed"] = (WIDTH, EMBEDDING)
-    size = dimensions(kernel)
+    size = LIGHT if kernel == "history" else EMBEDDING + 2
     return {**found, "inducing": (inducing, size), "amplitude": (1,), "length": (size,)}
 
 

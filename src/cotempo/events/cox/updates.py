@@ -116,16 +116,10 @@ def update(basis: Tensor, residual: Tensor, cells: CellCounts, belief: Belief, p
     quadratic, linear = curvature(cells, at, latent)
     shape = prior.shape + (cells.events + latent).sum(-1)
     rate = prior.rate + cells.exposure.sum(-1)
-    mean, root = solve(basis, quadratic, linear - quadratic * prior.mean[..., None])
-    return Belief(mean, root, shape, rate)
-
-
-def solve(basis: Tensor, quadratic: Tensor, linear: Tensor) -> tuple[Tensor, Tensor]:
-    """Return mean and precision root of the normal with natural parameters of the cells and a standard normal prior."""
     eye = torch.eye(basis.shape[-1], dtype=basis.dtype, device=basis.device)
     root = torch.linalg.cholesky(eye + (basis * quadratic[..., None]).mT @ basis)
-    mean = torch.cholesky_solve((basis.mT @ linear[..., None]), root)[..., 0]
-    return mean, root
+    target = basis.mT @ (linear - quadratic * prior.mean[..., None])[..., None]
+    return Belief(torch.cholesky_solve(target, root)[..., 0], root, shape, rate)
 
 
 def evidence_bound(basis: Tensor, residual: Tensor, cells: CellCounts, belief: Belief, prior: CoxPrior) -> Tensor:

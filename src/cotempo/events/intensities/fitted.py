@@ -52,8 +52,17 @@ class FittedFedPP(Fitted):
         """
         super().__getitem__(client)
         memory = self.outcome.memories.get(client)
-        if isinstance(self.state, FunctionState):
-            return make_intensity(self.state, complete(self.state, memory))
+        state = self.state
+        if isinstance(state, FunctionState):
+            if memory is None:
+                summary = Summary.from_array(state.design.summary)
+                memory = shared.first_memory(summary.events, summary.exposure)
+            # A client that was not asked last has no cells or information yet.
+            if state.kept == "curve" and not memory.cells.size:
+                memory = replace(memory, cells=np.zeros((2, state.design.cells)))
+            elif state.kept != "curve" and not len(memory.information):
+                memory = shared.inform(state, memory)
+            return make_intensity(state, memory)
         if memory is None or not len(memory.values):
             raise DataError([Problem("the client never took part, and its kernel stays at its site", client)])
         method = cast("SharedPrior", self.method)
@@ -115,16 +124,6 @@ class KernelCurve(IntensityOverTime):
 def make_intensity(state: FunctionState, memory: FunctionMemory) -> SharedCurve | HistoryIntensity:
     """Return a client's intensity by the model that was kept."""
     return SharedCurve(state, memory) if state.kept == "curve" else HistoryIntensity(state, memory)
-
-
-def complete(state: FunctionState, memory: FunctionMemory | None) -> FunctionMemory:
-    """Return a client's memory, completed where it was not asked last; without one, what all have together."""
-    if memory is None:
-        summary = Summary.from_array(state.design.summary)
-        memory = shared.first_memory(summary.events, summary.exposure)
-    if state.kept == "curve":
-        return memory if memory.cells.size else replace(memory, cells=np.zeros((2, state.design.cells)))
-    return memory if len(memory.information) else shared.inform(state, memory)
 
 
 class SharedCurve(DrawnIntensity):

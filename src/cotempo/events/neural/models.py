@@ -17,7 +17,6 @@ from cotempo.events.records.history import SPIKES
 from cotempo.typing import Floats
 
 WIDTH = 32
-WRAPPED = {"rmtpp": "RMTPP", "sahp": "SAHP", "thp": "THP", "nhp": "NHP"}
 
 
 class Perceptron(nn.Module):
@@ -54,7 +53,7 @@ class Wrapped(nn.Module):
             pad_token_id=PADDING, thinning=None, gpu=-1, use_mc_samples=True, time_emb_size=16, use_ln=False,
             num_layers=2, num_heads=2, dropout_rate=0.0, model_specs={},
         )  # fmt: skip
-        self.inner: Any = getattr(models, WRAPPED[name])(config)
+        self.inner: Any = getattr(models, name.upper())(config)
 
     def rate(self, time: Tensor, before: Tensor, kind: Tensor, phase: Tensor, ahead: Tensor) -> Tensor:
         """Return per unit of time, ``(sequences, gaps, times)``."""

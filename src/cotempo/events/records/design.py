@@ -85,14 +85,14 @@ def make_rows(record: Record, design: FeatureDesign) -> FeatureRows:
         seen = design.features(*unrolled.at_events())
         mass, elapsed, time, recency = even_pieces(unrolled, design.base_mass(unrolled))
         watched = design.features(time, elapsed, recency)
-        features = np.concatenate([seen, watched])
+        # Rows whose whitened features agree within half a standard deviation are joined.
+        coarse = np.round(np.concatenate([seen, watched]) / FEATURE_BIN).astype(np.int64)
+        kept, place = np.unique(coarse, axis=0, return_inverse=True)
         events = np.append(unrolled.count[unrolled.count > 0], np.zeros(len(watched)))
         exposure = np.append(np.zeros(len(seen)), mass)
-        parts.append((*_join(features, events, exposure), held))
-    return FeatureRows(
-        np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts]),
-        np.concatenate([part[2] for part in parts]), np.repeat([False, True], [len(p[1]) for p in parts]),
-    )  # fmt: skip
+        sums = [np.bincount(place.ravel(), part, len(kept)).astype(np.float64) for part in (events, exposure)]
+        parts.append((kept * FEATURE_BIN, *sums, np.full(len(kept), held)))
+    return FeatureRows(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
 
 def even_pieces(unrolled: Unrolled, mass: Floats) -> tuple[Floats, Floats, Floats, Floats]:
@@ -115,19 +115,6 @@ def even_pieces(unrolled: Unrolled, mass: Floats) -> tuple[Floats, Floats, Float
     begin = unrolled.begin.reshape(-1, size)[:, :1] - lower
     recency = np.repeat(unrolled.origin_recency[::size], PIECES, axis=0) * np.exp(-elapsed[:, None] * unrolled.decays)
     return pieces.ravel(), elapsed, (begin + elapsed.reshape(-1, PIECES)).ravel(), recency
-
-
-def _join(features: Floats, events: Floats, exposure: Floats) -> tuple[Floats, Floats, Floats]:
-    """Join rows whose whitened features agree within half a standard deviation."""
-    coarse = np.round(features / FEATURE_BIN).astype(np.int64)
-    kept, place = np.unique(coarse, axis=0, return_inverse=True)
-    size = len(kept)
-    place = place.ravel()
-    return (
-        np.asarray(kept * FEATURE_BIN, dtype=np.float64),
-        np.asarray(np.bincount(place, weights=events, minlength=size), dtype=np.float64),
-        np.asarray(np.bincount(place, weights=exposure, minlength=size), dtype=np.float64),
-    )
 
 
 def moments(record: Record, design: FeatureDesign) -> Floats:
