@@ -112,7 +112,7 @@ def test_nothing_pickles_but_hosted_clients_and_the_checks() -> None:
     for module, path in MODULES.items():
         names = {name.split(".")[0] for name in imports(path, module, top_only=False)}
         if names & {"pickle", "marshal", "shelve", "joblib", "dill"}:
-            assert module == "engines.worker_clients" or module.startswith("testing."), module
+            assert module == "engines.local" or module.startswith("testing."), module
         assert "torch.load" not in path.read_text(), module
 
 

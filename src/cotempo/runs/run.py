@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cotempo.data import READERS, Table
-from cotempo.devices import Device, need_device
+from cotempo.devices import Device, find_device
 from cotempo.engines.inprocess import InProcess
 from cotempo.engines.settings import EngineSettings, engine_settings
 from cotempo.errors import CotempoError, DataError, ParameterError, Problem, RunError
@@ -231,7 +231,7 @@ class Run:
     def _open_engine(self) -> Iterator[Engine]:
         device: Device = getattr(self.method, "device", "cpu")
         if device != "cpu" and not self.engine.is_remote:
-            need_device(device)  # refused here, not by every client in turn
+            find_device(device)  # refused here, not by every client in turn
         try:
             with limit_threads(self.engine.threads):
                 options = self.options

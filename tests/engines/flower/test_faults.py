@@ -166,12 +166,12 @@ def test_fault_04_the_server_itself_is_killed(
     consortium.hold("birch", 2)
     process = begin(repeat)
     consortium.wait_held("birch", 2)
-    pid = consortium.server.daemon.pid
+    pid = consortium.server.pid
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
     kill(process)
     consortium.release()
-    assert wait_until(lambda: consortium.server.daemon.pid is None, PATIENCE)
+    assert wait_until(lambda: consortium.server.pid is None, PATIENCE)
     consortium.server.start()
     consortium.wait_for(*consortium.clients)
     assert outcome(consortium.coordinate("resume", tmp_path / "run"))["digest"] == whole(tables, repeat)
