@@ -126,8 +126,8 @@ class Events(Table):
 
     @classmethod
     def recognizes(cls, columns: Set[str]) -> bool:
-        """Return whether there are no columns but those of events."""
-        return columns <= {"sequence", "time", "mark", "start", "end"}
+        """Return whether there is a mark, or no column but those of events."""
+        return {"time", "mark"} <= columns or columns <= {"sequence", "time", "mark", "start", "end"}
 
     def split_by_time(self, shares: Floats) -> tuple[Self, ...]:
         """Cut every window at fractions of its length; an event at a cut belongs to the later part."""
@@ -165,9 +165,9 @@ class Events(Table):
         warnings = [f"{pluralize(silent, 'sequence')} without events"] if silent else []
         if tied:
             warnings.append(f"{pluralize(tied, 'event')} at the very time of another in the sequence")
-        unknown = sum(len(times) > 0 and times[0] == start and times[-1] == end for _, times, _, start, end in parts)
+        unknown = sum(len(times) > 0 and (times[0] == start or times[-1] == end) for _, times, _, start, end in parts)
         if unknown:
-            begin = f"{pluralize(unknown, 'window')} from the first to the last event, as if unknown"
+            begin = f"{pluralize(unknown, 'window')} that an event begins or ends, as if unknown"
             warnings.append(f"{begin}: rates come out too high; pass windows= or columns start and end")
         if len(parts) == 1:
             warnings.append("one sequence: nothing tells how sequences differ; cut a long record into days or weeks")

@@ -17,7 +17,7 @@ class Problems:
     def __init__(self) -> None:
         self.found: list[Problem] = []
 
-    def add(self, must: str, *, client: str | None = None, column: str | None = None, row: int | None = None) -> None:
+    def add(self, must: str, client: str | None = None, column: str | None = None, row: int | None = None) -> None:
         """Note one problem."""
         self.found.append(Problem(must, client, column, row))
 

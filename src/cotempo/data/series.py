@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from cotempo.data.description import ClientDescription
 from cotempo.data.problems import Problems, duplicates
 from cotempo.data.tables import Schema, Table, numbered, part_bounds, pluralize, runs_of
-from cotempo.errors import DataError
+from cotempo.errors import DataError, nearest
 from cotempo.typing import Floats, Indices
 
 GAP = 1.5
@@ -149,6 +149,27 @@ class Series(Table):
         """Return ``sequence``, ``time`` and the features, by name."""
         parts = {name: self.values[:, index] for index, name in enumerate(self.features)}
         return {"sequence": self.sequence, "time": self.time, **parts}
+
+    def select(self, rows: ArrayLike | None = None, *, features: Sequence[str] | None = None) -> Self:
+        """Return the chosen rows (a mask, or positions in rising order), or all, of the named features, or all.
+
+        Examples
+        --------
+        >>> series = Series.from_arrays([[1.0, 2.0], [1.5, 3.0]], features=("pulse", "pressure"))
+        >>> series.select([1], features=["pressure"]).values.tolist()
+        [[3.0]]
+        """
+        chosen = np.arange(self.rows) if rows is None else np.asarray(rows, dtype=None if np.size(rows) else np.intp)
+        if chosen.dtype.kind not in "iub":
+            raise DataError(f"rows must be a mask or positions, got {rows!r}; choose columns by features=")
+        table = super().select(chosen)
+        if features is None:
+            return table
+        for name in features:
+            if name not in self.features:
+                raise DataError(f"the series must have the feature {name!r}{nearest(name, self.features)}")
+        places = [self.features.index(name) for name in features]
+        return replace(table, features=tuple(features), values=table.values[:, places])
 
     def split_by_time(self, shares: Floats) -> tuple[Self, ...]:
         """Cut every sequence at fractions of its number of rows."""

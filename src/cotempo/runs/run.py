@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import uuid
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
@@ -15,7 +16,7 @@ from cotempo.data import READERS, Table
 from cotempo.devices import Device, find_device
 from cotempo.engines.inprocess import InProcess
 from cotempo.engines.settings import EngineSettings, engine_settings
-from cotempo.errors import CotempoError, DataError, ParameterError, Problem, RunError
+from cotempo.errors import CotempoError, DataError, DataWarning, ParameterError, Problem, RunError
 from cotempo.federation.engine import Engine
 from cotempo.federation.exchange import Expect
 from cotempo.federation.fitted import Outcome
@@ -60,7 +61,9 @@ def fit(
     Parameters
     ----------
     clients
-        A table, or any dataframe, per client name; none on the engine `flower`, where sites hold theirs.
+        A table, or any dataframe, per client name, or all that a reader takes (a dataframe with a column ``client``, a
+        folder); none on the engine `flower`, where sites hold theirs. Dates are counted in seconds: read them with
+        ``unit="h"`` for rates per hour.
     public
         A table the server may see, for methods that use one.
     engine
@@ -97,7 +100,7 @@ def fit(
         shields=tuple(shields),
         reducer=reducer or PlainReducer(),
     )
-    tables = _tables(settings, method, clients or {})
+    tables = _tables(settings, method, {} if clients is None else clients)
     started = Run(method, tables, settings, options)
     if run is not None:
         started = started.kept_in(run, _experiment(run, started))
@@ -354,15 +357,31 @@ def _tables(engine: EngineSettings, method: Method, clients: Mapping[str, Any]) 
     """Return the clients' tables; none if sites hold them."""
     if not engine.is_remote:
         return _local_tables(method, clients)
-    if clients:
+    if clients is not None and len(clients):
         raise ParameterError(f"clients must not be given on the engine {engine.name}: sites hold their own tables")
     return {}
 
 
-def _local_tables(method: Method, clients: Mapping[str, Any]) -> dict[str, Table]:
-    if not isinstance(clients, Mapping) or not clients:
-        raise DataError("clients must be a mapping from client name to table with at least one client")
-    return {str(name): _table(str(name), clients[name], method.kind) for name in sorted(clients)}
+def _local_tables(method: Method, clients: Any) -> dict[str, Table]:
+    """Return tables as they are; all others are read together, so that they agree on marks and kinds of times."""
+    if isinstance(clients, Table) or (isinstance(clients, Mapping) and not clients):
+        got = f"a table of {clients.kind}; pass {{'name': table}}" if isinstance(clients, Table) else "none"
+        raise DataError(f"clients must be a mapping from client name to table with at least one client, got {got}")
+    if not isinstance(clients, Mapping):
+        return _read(method.kind, clients)
+    found = {str(name): table for name, table in clients.items() if isinstance(table, Table)}
+    if others := {str(name): part for name, part in clients.items() if not isinstance(part, Table)}:
+        read = {name.casefold(): table for name, table in _read(method.kind, others).items()}
+        found |= {name: read[name.casefold()] for name in others}
+    return {name: found[name] for name in sorted(found)}
+
+
+def _read(kind: str, source: Any) -> dict[str, Table]:
+    found: dict[str, Table] = READERS[kind](source)
+    if kind == "events" and any(table.unit for table in found.values()):
+        advice = "for rates per hour fit(ct.read_events(clients, unit='h'))"
+        warnings.warn(f"dates are counted in seconds, and so are rates; {advice}", DataWarning, stacklevel=5)
+    return found
 
 
 def _table(name: str, value: Any, kind: str) -> Table:
