@@ -37,12 +37,9 @@ def test_events_in_plain_words() -> None:
     assert describe({"b": events, "a": events}).lines()[2:] == [
         "a: 2 rows, 2 sequences, time 0 to 4, marks a 2, b 0",
         "b: 2 rows, 2 sequences, time 0 to 4, marks a 2, b 0",
-        "warning: a: 1 sequence without events",
-        "warning: a: 1 event at the very time of another in the sequence",
-        "warning: a: mark 'b' never occurs",
-        "warning: b: 1 sequence without events",
-        "warning: b: 1 event at the very time of another in the sequence",
-        "warning: b: mark 'b' never occurs",
+        "warning: a, b: 1 sequence without events",
+        "warning: a, b: 1 event at the very time of another in the sequence",
+        "warning: a, b: mark 'b' never occurs",
     ]
 
 

@@ -74,7 +74,7 @@ class Events(Table):
         Parameters
         ----------
         times
-            Times of the events of each sequence, in rising order.
+            Times of the events of each sequence, numbers or dates, in rising order.
         windows
             One ``(start, end)`` for all sequences, or one per sequence. By default a window reaches from the first to
             the last event, which loses the quiet time before and after.
@@ -85,12 +85,13 @@ class Events(Table):
         unit, zone
             The unit of `times`, and the zone their dates are shown in.
         """
-        parts = [np.asarray(part, dtype=np.float64) for part in times]
+        clock = Clock(unit, zone)
+        parts = [clock.numbers(part) for part in times]
         sizes = [len(part) for part in parts]
         names = np.array(numbered(len(parts)), dtype=np.str_)
         if windows is None:
             windows = np.array([[part[0], part[-1]] if len(part) else [0.0, 0.0] for part in parts])
-        start, end = np.broadcast_to(np.asarray(windows, dtype=np.float64), (len(parts), 2)).T
+        start, end = np.broadcast_to(clock.numbers(windows), (len(parts), 2)).T
         codes, vocabulary = _codes(marks, mark_names, sizes)
         joined = np.concatenate([np.zeros(0), *parts])
         return cls(np.repeat(names, sizes), joined, codes, vocabulary, names, start, end, unit, zone)

@@ -42,6 +42,12 @@ def quote(value: object) -> str:
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
+def list_names(names: Sequence[str], most: int = 3) -> str:
+    """Return the first names, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
 def client_name_error(name: str) -> str | None:
     r"""Return what must hold for a client's name, or None if the name is valid.
 

@@ -12,7 +12,7 @@ import pyarrow.compute as compute
 
 from cotempo.data.argument_checks import check_choice
 from cotempo.data.clock import UNITS, Clock, is_zone
-from cotempo.data.problems import Problems, client_name_error, duplicates, quote
+from cotempo.data.problems import Problems, client_name_error, duplicates, list_names, quote
 from cotempo.errors import DataWarning, ParameterError, nearest
 from cotempo.typing import Floats, Indices
 
@@ -53,8 +53,7 @@ class Reading:
         """Raise all problems, or else warn of what was guessed or left out, one warning per note."""
         self.problems.raise_any()
         for note, sources in self.notes.items():
-            more = f" and {len(sources) - 3} more" if len(sources) > 3 else ""
-            warnings.warn(f"{', '.join(sources[:3])}{more}: {note}", DataWarning, stacklevel=3)
+            warnings.warn(f"{list_names(sources)}: {note}", DataWarning, stacklevel=3)
 
     def rename(self, columns: dict[str, pa.ChunkedArray]) -> dict[str, pa.ChunkedArray]:
         """Return the columns of a source under the names that readers know."""

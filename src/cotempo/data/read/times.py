@@ -153,7 +153,8 @@ def advise_format(texts: list[str]) -> str:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # pandas says which order it took; here both are tried
-        guesses = [guess_datetime_format(texts[0], dayfirst=first) for first in (True, False)]
+        orders = (True,) if re.match(r"\d+\.\d", texts[0]) else (True, False)  # with points the day is always first
+        guesses = [guess_datetime_format(texts[0], dayfirst=first) for first in orders]
     found = [guess for guess in dict.fromkeys(guesses) if guess and fits(texts, guess)]
     if not found and not re.match(r"\d+[./-]\d+[./-]\d", texts[0]):
         return ""
