@@ -306,3 +306,24 @@ def test_fit_says_in_what_dates_are_counted() -> None:
     }
     with pytest.warns(DataWarning, match=r"counted in seconds.*fit\(ct.read_events\(clients, unit='h'\)\)"):
         FedPointProcess().fit(frames)
+
+
+def test_windows_in_a_folder_belong_to_the_client_they_are_named_after(tmp_path: Path) -> None:
+    (tmp_path / "north.csv").write_text("client,time\nNorth,1\nNorth,2\n")
+    (tmp_path / "south.csv").write_text("time\n1\n2\n")
+    (tmp_path / "north.windows.csv").write_text("start,end\n0,9\n")
+    with pytest.raises(DataError, match="client south: sequence '0' must have a row in the windows table; leave start"):
+        read_events(tmp_path)
+    (tmp_path / "south.windows.csv").write_text("start,end\n0,\n")
+    found = read_events(tmp_path)
+    assert {name: events.windows["0"] for name, events in found.items()} == {"North": (0.0, 9.0), "south": (0.0, 2.0)}
+
+
+def test_windows_must_not_lead_out_of_the_folder(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (tmp_path / "secret.csv").write_text("start,end\n0,9\n")
+    (home / "north.csv").write_text("time\n1\n2\n")
+    (home / "north.windows.csv").symlink_to(tmp_path / "secret.csv")
+    with pytest.raises(DataError, match=r"client north: 'north\.windows\.csv' must not be a link that leads out"):
+        read_events(home)

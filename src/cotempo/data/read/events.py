@@ -20,6 +20,7 @@ from cotempo.data.tables import READERS
 from cotempo.errors import DataError, nearest
 from cotempo.typing import Floats
 
+UNKNOWN = "; leave start and end empty if they are unknown"
 KNOWN = ("client", "sequence", "time", "mark", "start", "end")
 
 
@@ -96,7 +97,8 @@ def read_events(
     used: dict[str, set[str]] = {}
     found = read_sheets(source, reading, lambda sheet: _read_sheet(sheet, table, used))
     if table is not None:
-        for name in [name for name in table.bounds if name and name not in found]:
+        known = {"", *(name.casefold() for name in found)}
+        for name in [name for name in table.bounds if name.casefold() not in known]:
             with reading.problems.collect(name):
                 found[name] = table.silent(name)
     vocabulary = _vocabulary(used, marks, reading.problems)
@@ -117,7 +119,8 @@ class WindowTable:
 
     def of(self, client: str) -> dict[str, Bounds]:
         """Return the windows of a client, by sequence."""
-        return {**self.bounds.get("", {}), **self.bounds.get(client, {})}
+        own = (bounds for name, bounds in self.bounds.items() if name.casefold() == client.casefold())
+        return {**self.bounds.get("", {}), **next(own, {})}
 
     def silent(self, client: str) -> Events:
         """Return the table of a client that observed nothing."""
@@ -249,7 +252,7 @@ def _from_table(grouped: Grouped, table: WindowTable, columns: Floats | None) ->
             if sequence not in windows:
                 if table.problems.found:
                     continue
-                problems.add(f"sequence {sequence!r} must have a row in the windows table", client=name)
+                problems.add(f"sequence {sequence!r} must have a row in the windows table{UNKNOWN}", client=name)
                 continue
             found[group] = windows[sequence]
             if columns is not None and not np.array_equal(columns[group], found[group], equal_nan=True):

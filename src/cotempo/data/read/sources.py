@@ -13,13 +13,14 @@ from cotempo.data.problems import Problems, client_name_error, duplicates, quote
 from cotempo.data.read.csv import read_csv, read_header
 from cotempo.data.read.parquet import parquet_names, read_parquet
 from cotempo.data.read.sheet import LIMIT, Reading, Sheet, decoded
-from cotempo.errors import DataError
+from cotempo.errors import DataError, Problem
 
 SUFFIXES = (".csv", ".csv.gz", ".parquet")
 CSV_FIRST_ROW = 2
 INDEXED = ("client", "sequence", "time")
 WINDOWS = ".windows"
 TRUTH = "truth.csv"
+LINK = "{} must not be a link that leads out of its folder; copy the file"
 
 
 def split_source(source: Any, problems: Problems) -> list[tuple[str | None, Any]]:
@@ -53,7 +54,11 @@ def windows_beside(source: Any) -> Any:
         return None
     if path.is_dir():
         found = {_stem(file).removesuffix(WINDOWS): file for file in sorted(path.iterdir()) if _is_windows(file)}
-        return found if len(found) > 1 else next(iter(found.values()), None)
+        for client, file in found.items():
+            if not file.resolve().is_relative_to(path.resolve()):
+                raise DataError([Problem(LINK.format(quote(file.name)), client)])
+        several = len(_client_files(path, Problems())) > 1
+        return found if several and found else next(iter(found.values()), None)
     beside = [path.with_name(f"{_stem(path)}{WINDOWS}{suffix}") for suffix in SUFFIXES]
     return next((file for file in beside if file.is_file()), None)
 
@@ -117,7 +122,7 @@ def _client_files(folder: Path, problems: Problems) -> dict[str, Path]:
         if wrong := client_name_error(client):
             problems.add(wrong)
         elif not path.resolve().is_relative_to(home):
-            problems.add(f"{name} must not be a link that leads out of its folder; copy the file", client=client)
+            problems.add(LINK.format(name), client=client)
         elif not path.is_file():
             problems.add(f"{name} must be an ordinary file", client=client)
         elif client in found:
