@@ -225,6 +225,12 @@ def test_objects_of_dates_do_not_mix_either() -> None:
         read_series(pd.DataFrame({"time": mixed, "x": 1.0}))
 
 
+def test_posts_of_a_client_without_any_time() -> None:
+    timed = pd.DataFrame({"text": ["x"], "time": ["2025-03-30 01:00Z"]})
+    frames = {"a": timed, "b": timed.assign(time="")}
+    assert np.isnan(read_posts(frames)["b"].time).all()
+
+
 def test_extra_columns_of_events_are_left_out_with_a_word() -> None:
     frame = pd.DataFrame({"time": [0.0, 1.0], "marks": ["a", "b"], "patient_id": [1, 2]})
     with pytest.warns(DataWarning, match=r"'marks' \(did you mean 'mark'\?\), 'patient_id'$"):
@@ -246,6 +252,10 @@ def test_windows_may_be_unknown_at_some_sites() -> None:
     in_columns = EVENTS.assign(start=0.0, end=[5.0, 5.0, None, None])
     for found in (read_events(EVENTS, windows=table), read_events(in_columns)):
         assert {name: events.windows for name, events in found.items()} == expected
+    dates = EVENTS.assign(time=pd.to_datetime(EVENTS["time"], unit="D"))
+    unknown = pd.DataFrame({"client": ["a", "b"], "start": pd.Timestamp("1970-01-01"), "end": None})
+    for late in (unknown, unknown.assign(end=""), unknown.assign(start=None)):
+        assert np.diff(read_events(dates, windows=late, unit="D")["b"].windows["0"]) in (1.0, 3.0)
     (warning,) = [w for w in ct.describe(found).warnings if "unknown" in w]
     assert warning.startswith("b: 1 window")
     with pytest.raises(DataError, match="must be the same in all rows of a sequence"):

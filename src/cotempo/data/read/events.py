@@ -114,7 +114,7 @@ class WindowTable:
     """The second table: windows by client and sequence; those of the client without a name hold for all clients."""
 
     bounds: Mapping[str, Mapping[str, Bounds]]
-    clock: Clock
+    clock: Clock | None  # None if all cells are empty
     problems: Problems
 
     def of(self, client: str) -> dict[str, Bounds]:
@@ -124,7 +124,7 @@ class WindowTable:
 
     def silent(self, client: str) -> Events:
         """Return the table of a client that observed nothing."""
-        return _build([], [], Keys((), np.zeros(0, dtype=np.intp)), self.of(client), self.clock)
+        return _build([], [], Keys((), np.zeros(0, dtype=np.intp)), self.of(client), self.clock or Clock())
 
 
 def read_windows(source: Any, reading: Reading) -> WindowTable:
@@ -134,15 +134,15 @@ def read_windows(source: Any, reading: Reading) -> WindowTable:
     bounds = read_sheets(source, own, _read_window_sheet, "start")
     with reading.problems.collect(prefix="windows table: "):
         own.problems.raise_any()
-    return WindowTable(bounds, next(iter(own.clocks.values()), Clock()), own.problems)
+    return WindowTable(bounds, next(iter(own.clocks.values()), None), own.problems)
 
 
 def _read_window_sheet(sheet: Sheet) -> dict[str, dict[str, Bounds]]:
     sheet.require("start", "end")
     clients, sequences = sheet.clients, sheet.keys("sequence")
     start, end = to_times(sheet, "start", needed=False), to_times(sheet, "end", needed=False)
-    if kind_of(start.clock) != kind_of(end.clock):
-        sheet.note(f"must be {kind_of(start.clock)}, as start is, got {kind_of(end.clock)}", "end")
+    if start.kind and end.kind and start.kind != end.kind:
+        sheet.note(f"must be {start.kind}, as start is, got {end.kind}", "end")
     sheet.problems.raise_any()
     shared = "client" not in sheet.columns and not sheet.one_client
     found: dict[str, dict[str, Bounds]] = {}
@@ -169,9 +169,9 @@ def _read_sheet(sheet: Sheet, table: WindowTable | None, used: dict[str, set[str
     sheet.require("time")
     grouped = group_rows(sheet)
     marks = sheet.keys("mark") if "mark" in sheet.columns else Keys((), np.zeros(sheet.rows, dtype=np.intp))
-    clock = grouped.times.clock
-    if table is not None and not table.problems.found and kind_of(table.clock) != kind_of(clock):
-        sheet.note(f"windows table: start and end must be {kind_of(clock)}, as time is, got {kind_of(table.clock)}")
+    if table is not None and table.clock is not None and kind_of(table.clock) != grouped.times.kind:
+        must = f"windows table: start and end must be {grouped.times.kind}, as time is"
+        sheet.note(f"{must}, got {kind_of(table.clock)}")
     sheet.problems.raise_any()
     for name, rows, _ in grouped.by_client():
         used[name] = {marks.names[code] for code in np.unique(marks.codes[rows])} if marks.names else set()
@@ -231,8 +231,8 @@ def _from_columns(grouped: Grouped) -> Floats:
     for index, name in enumerate(("start", "end")):
         if name in sheet.columns:
             bound = to_times(sheet, name, needed=False)
-            if kind_of(bound.clock) != kind_of(grouped.times.clock):
-                sheet.note(f"must be {kind_of(grouped.times.clock)}, as time is, got {kind_of(bound.clock)}", name)
+            if bound.kind and bound.kind != grouped.times.kind:
+                sheet.note(f"must be {grouped.times.kind}, as time is, got {bound.kind}", name)
                 continue
             found[:, index] = bound.values[grouped.order[grouped.first]]
             first = found[grouped.group, index]

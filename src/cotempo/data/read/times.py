@@ -12,7 +12,7 @@ import pyarrow.compute as compute
 from cotempo.data.clock import UNITS, Clock
 from cotempo.data.problems import quote
 from cotempo.data.read.sheet import Sheet, is_text, to_floats, trimmed
-from cotempo.errors import ParameterError
+from cotempo.errors import DataError, ParameterError
 from cotempo.typing import Floats, Indices
 
 PARTS_OF_A_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -31,6 +31,11 @@ class Times:
     def clock(self) -> Clock:
         """How these times are counted."""
         return Clock(self.unit, self.zone)
+
+    @property
+    def kind(self) -> str:
+        """What these times are; empty if all are missing."""
+        return kind_of(self.clock) if np.isfinite(self.values).any() else ""
 
 
 def kind_of(clock: Clock) -> str:
@@ -53,13 +58,12 @@ def to_times(sheet: Sheet, column: str, *, needed: bool = True) -> Times:
             zone = values.type.tz
         values, zone = _localize(values, zone, sheet.reading.zone)
         times = _convert(values, sheet.reading.unit, zone)
-    except pa.ArrowInvalid as error:
-        sheet.note(f"must be numbers or clear dates; {str(error).splitlines()[0]}", column)
+    except (DataError, pa.ArrowException) as error:
+        must = str(error) if isinstance(error, DataError) else f"must hold numbers or dates, got {values.type}"
+        sheet.note(must, column)
         return Times(np.full(sheet.rows, np.nan))
-    except pa.ArrowException:
-        sheet.note(f"must hold numbers or dates, got {values.type}", column)
-        return Times(np.full(sheet.rows, np.nan))
-    sheet.reading.clocks.setdefault(sheet.client, times.clock)
+    if times.kind:
+        sheet.reading.clocks.setdefault(sheet.client, times.clock)
     sheet.note_rows(np.flatnonzero(np.isinf(times.values)), "must be finite", column)
     if needed:
         missing = np.setdiff1d(np.flatnonzero(np.isnan(times.values)), bad)
@@ -73,7 +77,17 @@ def _localize(values: pa.ChunkedArray, zone: str, wanted: str) -> tuple[pa.Chunk
         values = values.cast(pa.timestamp("s"))
     if not pa.types.is_timestamp(values.type) or not wanted:
         return values, zone
-    return values if values.type.tz else compute.assume_timezone(values, wanted), wanted
+    return values if values.type.tz else _assume(values, wanted), wanted
+
+
+def _assume(local: pa.ChunkedArray, zone: str) -> pa.ChunkedArray:
+    """Return local times of a zone as times in UTC."""
+    try:
+        return compute.assume_timezone(local, zone).cast(pa.timestamp(local.type.unit, "UTC"))
+    except pa.ArrowInvalid as error:
+        when = re.search(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", str(error))
+        got = f"got {when.group() if when else error}, where clocks are changed"
+        raise DataError(f"must be a time that {zone} had once, {got}; write the offset, as +01:00") from error
 
 
 def _convert(values: pa.ChunkedArray, unit: str, zone: str) -> Times:
@@ -118,8 +132,8 @@ def _parse_dates(sheet: Sheet, column: str, texts: pa.ChunkedArray) -> tuple[pa.
     if not offsets:
         return local, bad, ""
     if sheet.reading.zone:
-        local = compute.assume_timezone(local, sheet.reading.zone).cast(dates.type)
-        return compute.if_else(naive, local, dates), bad, "UTC"
+        own = _assume(compute.if_else(naive, local, None), sheet.reading.zone)
+        return compute.if_else(naive, own, dates), bad, "UTC"
     sheet.note_rows(rows, "must have a time zone, as others in this column have; add it, or pass zone=", column)
     return dates, bad, "UTC"
 
