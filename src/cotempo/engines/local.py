@@ -2,6 +2,8 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
 
 from cotempo.data import Schema, Table
 from cotempo.engines.settings import EngineSettings
@@ -14,6 +16,7 @@ from cotempo.storage.store import RamStore
 from cotempo.storage.tree import encode
 
 
+@dataclass(eq=False, repr=False)
 class LocalEngine(ABC):
     """An engine that holds the clients' tables and memories in this process, wherever they compute.
 
@@ -21,20 +24,19 @@ class LocalEngine(ABC):
     `compute`, and `close` if it has something to close.
     """
 
-    def __init__(
-        self,
-        method: Method,
-        tables: Mapping[str, Table],
-        settings: EngineSettings | None = None,
-        *,
-        seed: int,
-        shields: Sequence[Shield] = (),
-    ):
-        self.settings = settings
-        self.method = method
-        self._shield_phases = {phase for shield in shields for phase in shield.phases}
-        self.sites = {
-            name: Site(method, name, tables[name], seed, RamStore(), shields=shields) for name in sorted(tables)
+    method: Method
+    tables: Mapping[str, Table]
+    settings: EngineSettings | None = None
+    _: KW_ONLY
+    seed: int
+    shields: Sequence[Shield] = ()
+
+    @cached_property
+    def sites(self) -> dict[str, Site]:
+        """The clients by name, in order."""
+        return {
+            name: Site(self.method, name, self.tables[name], self.seed, RamStore(), shields=self.shields)
+            for name in sorted(self.tables)
         }
 
     def names(self) -> tuple[str, ...]:
@@ -45,7 +47,7 @@ class LocalEngine(ABC):
         """Return the clients' schemas; data the method cannot work with are refused here, by client."""
         problems = []
         for name in names:
-            if self.sites[name].schema.kind != self.method.kind:
+            if self.tables[name].kind != self.method.kind:
                 continue  # for `check` to refuse: `prepare` may count on its own kind of table
             try:
                 self.sites[name].prepared  # noqa: B018 - made here, so that bad data are known before round 1
@@ -53,11 +55,11 @@ class LocalEngine(ABC):
                 problems += [Problem(p.must, p.client or name, p.column, p.row) for p in error.problems]
         if problems:
             raise DataError(problems)
-        return {name: self.sites[name].schema for name in names}
+        return {name: self.tables[name].schema for name in names}
 
     def exchange(self, questions: Sequence[Question]) -> Iterable[Reply]:
         """Ask, and yield one reply per question, in any order; what shields ask is answered in this process."""
-        if questions[0].phase in self._shield_phases:
+        if any(questions[0].phase in shield.phases for shield in self.shields):
             return (self.sites[question.client].answer(question) for question in questions)
         return self.compute(questions)
 

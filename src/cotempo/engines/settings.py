@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class EngineSettings(Settings):
     """Where clients run."""
 
-    engines: ClassVar[dict[str, type[EngineSettings]]] = {}
+    engines: ClassVar[dict[str, EngineSettings]] = {}  # by name, each with its default options
     is_remote: ClassVar[bool] = False  # whether clients hold their own tables, so that none is read here
 
     name: str
@@ -45,7 +45,7 @@ class EngineSettings(Settings):
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
         super().__pydantic_init_subclass__(**kwargs)
-        EngineSettings.engines[cls.model_fields["name"].default] = cls
+        EngineSettings.engines[cls.model_fields["name"].default] = cls()  # type: ignore[call-arg]
 
     @abstractmethod
     def open(
@@ -162,6 +162,8 @@ def engine_settings(name: str | EngineSettings = "inprocess", **options: Any) ->
             raise ParameterError(f"options must be part of the engine's settings, got {', '.join(options)} beside them")
         return name
     kind = engine_type(name)
+    if not options:
+        return EngineSettings.engines[name]
     for option in {*options} - {*kind.model_fields}:
         owners = [owner for owner, other in EngineSettings.engines.items() if option in other.model_fields]
         if owners:
@@ -174,4 +176,4 @@ def engine_type(name: object) -> type[EngineSettings]:
     engines = EngineSettings.engines
     if name not in engines:
         raise ParameterError(f"engine must be one of {', '.join(engines)}{nearest(str(name), engines)}, got {name!r}")
-    return engines[str(name)]
+    return type(engines[str(name)])

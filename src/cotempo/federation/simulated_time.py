@@ -25,12 +25,12 @@ from cotempo.federation.engine import Engine
 from cotempo.federation.exchange import Answers, Ask, Expect, Reply
 from cotempo.federation.message import Message
 from cotempo.federation.method import Method
-from cotempo.federation.participation import Participation
 from cotempo.federation.reducers import gather_each, gather_sum
 from cotempo.federation.rng import Rng
 from cotempo.federation.rounds import (
     Admission,
     LoopOptions,
+    Participation,
     ReplyCheck,
     Step,
     below_quorum,

@@ -1,6 +1,8 @@
 """`Site`: one client, with its prepared data and versioned memory, and the one way it answers on every engine."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from cotempo.data import Schema, Table
@@ -15,6 +17,7 @@ from cotempo.storage.store import Store
 from cotempo.storage.tree import freeze
 
 
+@dataclass(eq=False, repr=False)
 class Site:
     """One client at work.
 
@@ -31,30 +34,22 @@ class Site:
         Applied to every message before it leaves.
     """
 
-    def __init__(
-        self, method: Method, client: str, table: Table, seed: int, store: Store, *, shields: Sequence[Shield] = ()
-    ):
-        self.method = method
-        self.client = client
-        self.table = table
-        self.seed = seed
-        self.store = store
-        self.shields = tuple(shields)
-        self._prepared: Any = None
-        self._is_prepared = False
+    method: Method
+    client: str
+    table: Table
+    seed: int
+    store: Store
+    shields: Sequence[Shield] = field(default=(), kw_only=True)
 
     @property
     def schema(self) -> Schema:
         """What the table looks like."""
         return self.table.schema
 
-    @property
+    @cached_property
     def prepared(self) -> Any:
         """What the method made of the table; computed once."""
-        if not self._is_prepared:
-            self._prepared = self.method.prepare(self.table)
-            self._is_prepared = True
-        return self._prepared
+        return self.method.prepare(self.table)
 
     def rng(self, step: int) -> Rng:
         """Return the client's random streams for a step."""

@@ -13,8 +13,8 @@ from cotempo.data import READERS
 from cotempo.engines.settings import EngineSettings, InProcessSettings, engine_settings, engine_type
 from cotempo.errors import CotempoError, ParameterError, nearest
 from cotempo.federation.method import Method
-from cotempo.federation.participation import Participation
 from cotempo.federation.registry import find_method
+from cotempo.federation.rounds import Participation
 from cotempo.settings import Settings, read_toml
 
 

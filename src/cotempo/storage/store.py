@@ -1,6 +1,7 @@
 """`Store`: where a client keeps versions of its memory; in RAM or in a folder."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -36,12 +37,12 @@ class Store(Protocol):
         """Store the reply to a step with the question's hash, and keep the few before it."""
 
 
+@dataclass(eq=False, repr=False)
 class RamStore:
     """Versions in this process."""
 
-    def __init__(self) -> None:
-        self.versions: dict[int, Any] = {}
-        self.answers: dict[int, tuple[str, bytes]] = {}
+    versions: dict[int, Any] = field(default_factory=dict)
+    answers: dict[int, tuple[str, bytes]] = field(default_factory=dict)
 
     def load(self, version: int) -> Any:
         """Return a version or raise `MemoryLost`."""
