@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 class EngineSettings(Settings):
     """Where clients run."""
 
-    engines: ClassVar[dict[str, EngineSettings]] = {}  # by name, each with its default options
+    engines: ClassVar[dict[str, type[EngineSettings]]] = {}
+    defaults: ClassVar[dict[str, EngineSettings]] = {}
     is_remote: ClassVar[bool] = False  # whether clients hold their own tables, so that none is read here
 
     name: str
@@ -45,7 +46,8 @@ class EngineSettings(Settings):
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
         super().__pydantic_init_subclass__(**kwargs)
-        EngineSettings.engines[cls.model_fields["name"].default] = cls()  # type: ignore[call-arg]
+        EngineSettings.engines[cls.model_fields["name"].default] = cls
+        EngineSettings.defaults[cls.model_fields["name"].default] = cls()  # type: ignore[call-arg]
 
     @abstractmethod
     def open(
@@ -163,7 +165,7 @@ def engine_settings(name: str | EngineSettings = "inprocess", **options: Any) ->
         return name
     kind = engine_type(name)
     if not options:
-        return EngineSettings.engines[name]
+        return EngineSettings.defaults[name]
     for option in {*options} - {*kind.model_fields}:
         owners = [owner for owner, other in EngineSettings.engines.items() if option in other.model_fields]
         if owners:
@@ -176,4 +178,4 @@ def engine_type(name: object) -> type[EngineSettings]:
     engines = EngineSettings.engines
     if name not in engines:
         raise ParameterError(f"engine must be one of {', '.join(engines)}{nearest(str(name), engines)}, got {name!r}")
-    return type(engines[str(name)])
+    return engines[str(name)]
