@@ -1,9 +1,9 @@
 """`rounds`: the one loop. Progress bars, logs and reports all listen to the steps it yields."""
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 from pydantic import Field
 
@@ -55,26 +55,7 @@ EVERYONE = Participation()
 
 @dataclass(frozen=True)
 class LoopOptions:
-    """What the loop is given besides a method and an engine.
-
-    Parameters
-    ----------
-    public
-        A table the server may see, for methods that use one.
-    seed
-        Decides every random number.
-    participation
-        Draws the cohort of each round; everyone by default.
-    quorum
-        The share of the asked clients whose answers must count. Below it the loop stops with `QuorumError`, and can be
-        resumed from its last checkpoint.
-    run_id
-        The run's identity, which every question carries.
-    shields
-        Applied around every message; the validator always comes first.
-    reducer
-        Turns the replies of a step into answers.
-    """
+    """What the loop is given besides a method and an engine: options of `Method.fit`, and the run's identity."""
 
     public: Table | None = None
     seed: int = 0
@@ -91,8 +72,6 @@ class Checkpoint:
 
     Attributes
     ----------
-    step, round, state, cohort
-        The last finished step, the current round, the state after that step and the clients of the current round.
     ledger
         Per client, the step of its last memory that counted: an answer that was not counted never happened.
     known
@@ -150,8 +129,8 @@ class Step:
     ends_round: bool
 
 
-class RunRecorder(Protocol):
-    """Something that stores checkpoints and records what clients sent; a run folder is one."""
+class RunRecorder:
+    """Stores checkpoints and records what clients sent; this one drops everything, a run folder keeps it."""
 
     def log(self, step: Step) -> None:
         """Record a step."""
@@ -162,8 +141,11 @@ class RunRecorder(Protocol):
     def log_message(self, question: Question, message: Message, expect: Expect) -> None:
         """Record a message that a client sent."""
 
-    def log_failure(self, failure: Failure, cause: BaseException | None) -> None:
+    def log_failure(self, failure: Failure, cause: BaseException | None = None) -> None:
         """Record a failure, with the client's traceback if its exception is known here."""
+
+
+NO_RECORDER = RunRecorder()
 
 
 def initial_checkpoint(method: Method, engine: Engine, options: LoopOptions) -> Checkpoint:
@@ -182,7 +164,7 @@ def initial_checkpoint(method: Method, engine: Engine, options: LoopOptions) -> 
 
 
 def rounds(
-    method: Method, engine: Engine, options: LoopOptions, *, start: Checkpoint, recorder: RunRecorder | None = None
+    method: Method, engine: Engine, options: LoopOptions, *, start: Checkpoint, recorder: RunRecorder = NO_RECORDER
 ) -> Iterator[Step]:
     """Run a method on an engine, one step at a time, until it has nothing more to ask.
 
@@ -230,18 +212,17 @@ def rounds(
         if ask.ends_round:
             round += 1
             cohort = draw(round, admission.present(), seed)
-        if recorder:
-            # Logged first: killed in between, a resumed run finds a line too many, which it drops, not one too few.
-            recorder.log(finished)
-            known, memories = tuple(sorted(admission.known)), engine.memories(ledgers[-1])
-            recorder.checkpoint(Checkpoint(step, round, state, ledgers[-1], cohort, known, memories, ledgers[0]))
+        # Logged first: killed in between, a resumed run finds a line too many, which it drops, not one too few.
+        recorder.log(finished)
+        known, memories = tuple(sorted(admission.known)), engine.memories(ledgers[-1])
+        recorder.checkpoint(Checkpoint(step, round, state, ledgers[-1], cohort, known, memories, ledgers[0]))
         yield finished
 
 
 class Admission:
     """Decides who may take part: clients admitted before, and newcomers whose tables fit those present."""
 
-    def __init__(self, method: Method, engine: Engine, known: Iterable[str], recorder: RunRecorder | None):
+    def __init__(self, method: Method, engine: Engine, known: Iterable[str], recorder: RunRecorder = NO_RECORDER):
         self.method = method
         self.engine = engine
         self.recorder = recorder
@@ -258,8 +239,7 @@ class Admission:
                 self.known.add(name)
             except CotempoError as error:
                 self.refused.add(name)
-                if self.recorder:
-                    self.recorder.log_failure(Failure(name, 0, "join", type(error).__name__), error)
+                self.recorder.log_failure(Failure(name, 0, "join", type(error).__name__), error)
         return [name for name in names if name in self.known]
 
 
@@ -288,45 +268,38 @@ class ReplyCheck:
         The first exception behind a failure, if any.
     """
 
-    def __init__(self, engine: Engine, shields: Sequence[Shield] = (), recorder: RunRecorder | None = None):
+    def __init__(self, engine: Engine, shields: Sequence[Shield] = (), recorder: RunRecorder = NO_RECORDER):
         self.engine = engine
         self.shields = (Validator(), *shields)
         self.recorder = recorder
-        self.sent: dict[str, int] = {}
-        self.received: dict[str, int] = {}
+        self.sent: Counter[str] = Counter()
+        self.received: Counter[str] = Counter()
         self.cause: BaseException | None = None
 
     def exchange(self, questions: Sequence[Question], expect: Expect) -> Iterator[Reply]:
         """Yield one reply per question: the first that came, valid or turned into a failure; drop the rest."""
         unanswered = {question.client: question for question in questions}
         for question in questions:
-            _add(self.sent, question.client, question.common.nbytes + question.own.nbytes)
+            self.sent[question.client] += question.common.nbytes + question.own.nbytes
         for reply in self.engine.exchange(questions) if questions else ():
             asked = unanswered.get(reply.client)
             if asked is None or reply.step != asked.step:
-                self._log_unasked(reply)
+                detail = "not counted: a duplicate, a stranger's, or an answer to another step"
+                self.recorder.log_failure(Failure(sanitize(reply.client), reply.step, "", "Unasked", detail))
                 continue
             del unanswered[reply.client]
             yield self._validate(asked, reply, expect)
         for question in unanswered.values():
             yield self._reject(question, "Lost", "no answer came")
 
-    def _log_unasked(self, reply: Reply) -> None:
-        if self.recorder:
-            detail = "not counted: a duplicate, a stranger's, or an answer to another step"
-            self.recorder.log_failure(Failure(sanitize(reply.client), reply.step, "", "Unasked", detail), None)
-
     def _validate(self, question: Question, reply: Reply, expect: Expect) -> Reply:
-        if reply.message is None:
+        message, failure = reply.message, reply.failure
+        if message is None:
             # Rebuilt from the question: a client must not be able to write in another one's name.
-            kind, detail = (
-                (reply.failure.kind, reply.failure.detail) if reply.failure else ("MessageError", "no content")
-            )
+            kind, detail = (failure.kind, failure.detail) if failure else ("MessageError", "no content")
             return self._reject(question, sanitize(kind), sanitize(detail), reply.cause)
-        message = reply.message
-        _add(self.received, reply.client, message.nbytes)
-        if self.recorder:
-            self.recorder.log_message(question, message, expect)
+        self.received[reply.client] += message.nbytes
+        self.recorder.log_message(question, message, expect)
         try:
             if reply.version not in (question.base, question.step):
                 raise MessageError(f"the memory's version must be {question.base} or {question.step}")
@@ -340,13 +313,9 @@ class ReplyCheck:
     def _reject(self, question: Question, kind: str, detail: str, cause: BaseException | None = None) -> Reply:
         self.cause = self.cause or cause
         failed = question.fail(kind, detail)
-        if self.recorder and failed.failure:
-            self.recorder.log_failure(failed.failure, cause)
+        assert failed.failure is not None
+        self.recorder.log_failure(failed.failure, cause)
         return failed
-
-
-def _add(counts: dict[str, int], client: str, nbytes: int) -> None:
-    counts[client] = counts.get(client, 0) + nbytes
 
 
 def sanitize(text: str) -> str:

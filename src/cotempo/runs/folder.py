@@ -19,14 +19,14 @@ from cotempo.errors import RunError
 from cotempo.federation.exchange import Expect, Failure, Question
 from cotempo.federation.message import Message
 from cotempo.federation.method import Method
-from cotempo.federation.rounds import Checkpoint, Step
+from cotempo.federation.rounds import Checkpoint, RunRecorder, Step
 from cotempo.federation.wire import summarize_message
 from cotempo.runs.records import describe_step, environment, read_lines
 from cotempo.storage.files import read_hashed, write_hashed, write_whole
 from cotempo.storage.tree import TreeError, decode, encode, stack, unstack
 
 
-class RunFolder:
+class RunFolder(RunRecorder):
     """One run on disk.
 
     ========================  ===========================================================================
@@ -163,7 +163,7 @@ class RunFolder:
         """Record what a client sent, in a form its owner can read."""
         self._records.append(json.dumps(summarize_message(question, message, expect)))
 
-    def log_failure(self, failure: Failure, cause: BaseException | None) -> None:
+    def log_failure(self, failure: Failure, cause: BaseException | None = None) -> None:
         """Record a failure, with the client's traceback."""
         with (
             run_folder_errors(self.path),

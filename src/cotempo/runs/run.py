@@ -23,6 +23,7 @@ from cotempo.federation.method import Method
 from cotempo.federation.reducers import PlainReducer, Reducer
 from cotempo.federation.rng import Rng
 from cotempo.federation.rounds import (
+    NO_RECORDER,
     Checkpoint,
     LoopOptions,
     Participation,
@@ -196,7 +197,7 @@ class Run:
                     folder.checkpoint(start)
             history: list[dict[str, Any]] = []
             state, ledger = start.state, dict(start.ledger)
-            steps = rounds(method, engine, options, start=start, recorder=folder)
+            steps = rounds(method, engine, options, start=start, recorder=folder or NO_RECORDER)
             if sys.stderr.isatty() if progress is None else progress:
                 steps = show(steps, method)
             for step in steps:

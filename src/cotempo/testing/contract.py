@@ -13,7 +13,15 @@ from typing import Any
 from cotempo.data import Table, make_events, make_posts, make_series
 from cotempo.federation.engine import Engine
 from cotempo.federation.method import Method
-from cotempo.federation.rounds import Checkpoint, LoopOptions, RunRecorder, Step, initial_checkpoint, rounds
+from cotempo.federation.rounds import (
+    NO_RECORDER,
+    Checkpoint,
+    LoopOptions,
+    RunRecorder,
+    Step,
+    initial_checkpoint,
+    rounds,
+)
 from cotempo.storage.tree import digest
 from cotempo.threads import limit_threads
 
@@ -99,15 +107,14 @@ def drive(
     engine: Engine,
     *,
     start: Checkpoint | None = None,
-    recorder: RunRecorder | None = None,
+    recorder: RunRecorder = NO_RECORDER,
     **options: Any,
 ) -> Iterator[Step]:
     """Run the loop from a checkpoint, or from its beginning; `options` are those of `LoopOptions`."""
     setup = LoopOptions(**options)
     if start is None:
         start = initial_checkpoint(method, engine, setup)
-        if recorder:
-            recorder.checkpoint(start)
+        recorder.checkpoint(start)
     yield from rounds(method, engine, setup, start=start, recorder=recorder)
 
 
