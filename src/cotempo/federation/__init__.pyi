@@ -23,6 +23,4 @@ from .rng import Rng as Rng
 from .rounds import Participation as Participation
 from .rounds import Step as Step
 from .shields import Shield as Shield
-from .shields import positive_semidefinite as positive_semidefinite
-from .shields import symmetric as symmetric
 from .shields import validate as validate

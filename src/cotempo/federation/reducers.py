@@ -43,10 +43,10 @@ def gather_each(replies: Iterable[Reply]) -> Answers:
     """Keep every answer, in client-name order."""
     counted: dict[str, Message] = {}
     versions: dict[str, int] = {}
-    failures: list[Failure] = []
+    failures: list[Failure | None] = []
     for reply in replies:
         if reply.message is None:
-            failures.append(_failure(reply))
+            failures.append(reply.failure)
         else:
             counted[reply.client] = reply.message
             versions[reply.client] = reply.version
@@ -64,10 +64,10 @@ def gather_sum(replies: Iterable[Reply], names: Sequence[str]) -> Answers:
     weight = 0.0
     counted: list[str] = []
     versions: dict[str, int] = {}
-    failures: list[Failure] = []
+    failures: list[Failure | None] = []
     for reply in in_order(replies, names):
         if reply.message is None:
-            failures.append(_failure(reply))
+            failures.append(reply.failure)
             continue
         message = reply.message
         for name, value in message.items():
@@ -107,10 +107,5 @@ def in_order(replies: Iterable[Reply], names: Sequence[str]) -> Iterator[Reply]:
         yield waiting[name]
 
 
-def _failure(reply: Reply) -> Failure:
-    assert reply.failure is not None  # a reply holds a message or a failure
-    return reply.failure
-
-
-def _sorted(failures: list[Failure]) -> tuple[Failure, ...]:
-    return tuple(sorted(failures, key=lambda failure: failure.client))
+def _sorted(failures: Iterable[Failure | None]) -> tuple[Failure, ...]:
+    return tuple(sorted(filter(None, failures), key=lambda failure: failure.client))
