@@ -43,12 +43,16 @@ class Engine(Protocol):
 
         Empty if clients store their memory themselves.
         """
+        return {}
 
     def restore(self, memories: Mapping[str, Memory], ledger: Mapping[str, int]) -> None:
         """Store what `memories` returned for this ledger, before a resumed run continues."""
+        return
 
     def finish(self, state: State, ledger: Mapping[str, int]) -> None:
         """End a finished run: send the final state to clients that are to have it."""
+        return
 
     def close(self) -> None:
         """Release processes and connections; called once, also after an error."""
+        return

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import tomli_w
 from filelock import FileLock, Timeout
@@ -53,7 +53,7 @@ class RunFolder(RunRecorder):
         self._records: list[str] = []
 
     @classmethod
-    def create(cls, path: str | Path, experiment: Mapping[str, Any], fingerprints: Mapping[str, Any]) -> RunFolder:
+    def create(cls, path: str | Path, experiment: Mapping[str, Any], fingerprints: Mapping[str, Any]) -> Self:
         """Make a new run folder."""
         path = Path(path)
         with run_folder_errors(path):
