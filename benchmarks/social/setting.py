@@ -18,7 +18,7 @@ sys.path[:0] = [str(Path(__file__).parents[1])]
 from cotempo.data import Posts, make_posts, read_posts  # noqa: E402
 from cotempo.engines.inprocess import InProcess  # noqa: E402
 from cotempo.federation import Outcome  # noqa: E402
-from cotempo.runs.records import describe_step  # noqa: E402
+from cotempo.runs.folder import describe_step  # noqa: E402
 from cotempo.social.clustering import cluster_scores, group_known, group_unknown  # noqa: E402
 from cotempo.social.encoders.cache import CachedEncoder  # noqa: E402
 from cotempo.social.encoders.characters import CharacterEncoder  # noqa: E402

@@ -21,8 +21,7 @@ from cotempo.data.argument_checks import check_choice
 from cotempo.errors import CotempoError, DataError, EngineError, ParameterError, QuorumError, RunError
 from cotempo.federation.fitted import load
 from cotempo.runs.experiment import Experiment, generators, load_clients, load_truth
-from cotempo.runs.folder import read_experiment
-from cotempo.runs.records import read_lines
+from cotempo.runs.folder import read_experiment, read_lines
 from cotempo.runs.run import dry_run, resume
 from cotempo.runs.run import run as run_experiment
 

@@ -12,7 +12,7 @@ import jinja2
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from cotempo.runs.records import environment
+from cotempo.runs.folder import environment
 from cotempo.storage.files import write_whole
 
 if TYPE_CHECKING:

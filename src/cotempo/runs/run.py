@@ -34,9 +34,8 @@ from cotempo.federation.rounds import (
 from cotempo.federation.shields import Shield
 from cotempo.federation.simulated_time import Delays, Timed, asynchronous_rounds, timed_rounds
 from cotempo.runs.experiment import Experiment, load_clients, load_truth
-from cotempo.runs.folder import RunFolder
+from cotempo.runs.folder import RunFolder, describe_step, read_experiment, read_lines
 from cotempo.runs.progress import show
-from cotempo.runs.records import describe_step, read_lines
 from cotempo.threads import limit_threads
 
 
@@ -96,7 +95,7 @@ def resume(
     """
     folder = RunFolder.reopen(run)
     with closing(folder):
-        before = Experiment.from_dict(folder.experiment)
+        before = Experiment.from_dict(read_experiment(folder.path))
         experiment = before.on(engine=engine, server=server)
         if before.is_remote != experiment.is_remote:
             raise RunError(f"{run} must continue where its clients' memories are, on the engine {before.engine.name}")
@@ -165,7 +164,7 @@ class Run:
             try:
                 return self.kept_in(folder)._run(None, progress)
             except Exception:
-                if not folder.has_started:
+                if not folder.checkpoints:
                     folder.discard()  # so that the same command works once its mistake is fixed
                 raise
 
@@ -278,18 +277,13 @@ def simulate_delays(
         return list(asynchronous_rounds(method, engine, seconds, options, buffer=buffer, concurrency=concurrency))
 
 
-def parameters_of(method: Method) -> dict[str, Any]:
-    """Return a method's hyperparameters as plain values."""
-    return {name: value for name, value in method.model_dump(mode="json").items() if value is not None}
-
-
 def _experiment(folder: str | Path, run: Run) -> Experiment:
     """Return the content of the experiment file of a run that was not started from one."""
     return Experiment(
         name=re.sub(r"[^\w .-]", "-", Path(folder).name).strip(" .-") or "run",
         seed=run.options.seed,
         method=type(run.method).__name__,
-        parameters=parameters_of(run.method),
+        parameters={name: value for name, value in run.method.model_dump(mode="json").items() if value is not None},
         cohort=run.options.participation,
         quorum=run.options.quorum,
         engine=run.engine,
