@@ -94,20 +94,14 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class Step:
-    """What happened in one step.
+    """What happened in one step: what was asked and expected, what counted, and what `absorb` returned.
 
     Attributes
     ----------
-    step, round, phase
-        Steps and rounds count from 1; `phase` is what clients were asked to do.
+    step, round
+        They count from 1.
     state
         The server's state after the step.
-    metrics
-        The numbers `absorb` returned.
-    answers
-        What counted, and the failures of the clients that did not.
-    expect
-        What a valid answer had to look like.
     sent, received
         Bytes by client, of questions to all asked and of replies from all that sent a message, counted or not.
     seconds
@@ -260,12 +254,7 @@ def make_questions(
 class ReplyCheck:
     """An engine's exchange in which every reply is checked before anything is made of it.
 
-    Attributes
-    ----------
-    sent, received
-        Bytes by client so far.
-    cause
-        The first exception behind a failure, if any.
+    `sent` and `received` count bytes by client; `cause` is the first exception behind a failure, if any.
     """
 
     def __init__(self, engine: Engine, shields: Sequence[Shield] = (), recorder: RunRecorder = NO_RECORDER):

@@ -30,10 +30,7 @@ class Shield:
     def before(self, ask: Ask, expect: Expect) -> Expect:
         """At the server, before questions are sent: charge a budget, or raise to stop the run.
 
-        Returns
-        -------
-        Expect
-            What a valid answer looks like with this shield applied; noise widens the bounds.
+        Return what a valid answer looks like with this shield applied; noise widens the bounds.
         """
         return expect
 

@@ -22,16 +22,8 @@ class Site:
     """One client at work.
 
     The same step from the same base gives the same answer however often it is asked: `answer` computes it again,
-    `answer_idempotent` returns the stored one and refuses a step that comes again with other content.
-
-    Parameters
-    ----------
-    method, client, table, seed
-        What is computed, for whom, on what, and the seed of its random streams.
-    store
-        Where its memory is kept.
-    shields
-        Applied to every message before it leaves.
+    `answer_idempotent` returns the stored one and refuses a step that comes again with other content. `store` keeps its
+    memory; `shields` are applied to every message before it leaves.
     """
 
     method: Method
