@@ -80,7 +80,7 @@ def run(
 ) -> None:
     """Run an experiment file."""
     experiment = Experiment.from_file(experiment_file, engine=engine, server=server)
-    if dry and experiment.is_remote:
+    if dry and experiment.engine.is_remote:
         raise ParameterError("a dry run must have the data: run it at a site, on its table, with --engine inprocess")
     clients, truth = load_clients(experiment)
     if dry:

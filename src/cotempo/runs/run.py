@@ -93,16 +93,19 @@ def resume(
     public, progress, shields, reducer
         As of `fit`; give those the run was started with.
     """
-    folder = RunFolder.reopen(run)
-    with closing(folder):
+    with closing(RunFolder.reopen(run)) as folder:
         before = Experiment.from_dict(read_experiment(folder.path))
         experiment = before.on(engine=engine, server=server)
-        if before.is_remote != experiment.is_remote:
+        if before.engine.is_remote != experiment.engine.is_remote:
             raise RunError(f"{run} must continue where its clients' memories are, on the engine {before.engine.name}")
         clients, truth = load_clients(experiment) if clients is None else (clients, load_truth(experiment))
         options = replace(_options(experiment), shields=tuple(shields), reducer=reducer or PlainReducer())
         stopped = Run.of(experiment.make_method(), clients, experiment.engine, options, public=public, truth=truth)
-        return stopped.kept_in(folder).resume(progress)
+        stopped = stopped.kept_in(folder)
+        _require_same_data(folder.fingerprints, stopped.fingerprints)
+        start = folder.latest(stopped.method)
+        folder.rewind(start.step if start else 0)
+        return stopped.run_from(start, progress)
 
 
 @dataclass(frozen=True)
@@ -158,26 +161,18 @@ class Run:
     ) -> Any:
         """Run from the start; with `path`, keep the run in a new folder, which says what is run."""
         if path is None:
-            return self._run(None, progress)
+            return self.run_from(None, progress)
         content = (experiment or _experiment(path, self)).to_dict()
         with closing(RunFolder.create(path, content, self.fingerprints)) as folder:
             try:
-                return self.kept_in(folder)._run(None, progress)
+                return self.kept_in(folder).run_from(None, progress)
             except Exception:
                 if not folder.checkpoints:
                     folder.discard()  # so that the same command works once its mistake is fixed
                 raise
 
-    def resume(self, progress: bool | None = None) -> Any:
-        """Continue from the folder's newest intact checkpoint, or start if it has none."""
-        assert self.folder is not None  # the function `resume` opened it
-        _require_same_data(self.folder.fingerprints, self.fingerprints)
-        start = self.folder.latest(self.method)
-        self.folder.rewind(start.step if start else 0)
-        return self._run(start, progress)
-
-    def _run(self, start: Checkpoint | None, progress: bool | None) -> Any:
-        """Open the engine, run the loop to its end, and store what was learned."""
+    def run_from(self, start: Checkpoint | None, progress: bool | None) -> Any:
+        """Run from a checkpoint, or from the start if there is none, to the end, and store what was learned."""
         method, options, folder = self.method, self.options, self.folder
         device: Device = getattr(method, "device", "cpu")
         if device != "cpu" and not self.engine.is_remote:
@@ -202,10 +197,9 @@ class Run:
             for step in steps:
                 state = step.state
                 ledger |= step.answers.versions
-                if not folder:
-                    history.append(describe_step(step))
+                history.append(describe_step(step))
             if folder:
-                history = read_lines(folder.path / "log.jsonl")
+                history = read_lines(folder.path / "log.jsonl")  # with the steps before a resume
             engine.finish(state, ledger)
             schemas = engine.schemas(engine.names())
             fitted = method.result(Outcome(method, state, schemas, engine.memories(ledger), tuple(history)))
