@@ -208,8 +208,9 @@ def rounds(
             cohort = draw(round, admission.present(), seed)
         # Logged first: killed in between, a resumed run finds a line too many, which it drops, not one too few.
         recorder.log(finished)
-        known, memories = tuple(sorted(admission.known)), engine.memories(ledgers[-1])
-        recorder.checkpoint(Checkpoint(step, round, state, ledgers[-1], cohort, known, memories, ledgers[0]))
+        if recorder is not NO_RECORDER:  # memories are collected for a checkpoint only
+            known, memories = tuple(sorted(admission.known)), engine.memories(ledgers[-1])
+            recorder.checkpoint(Checkpoint(step, round, state, ledgers[-1], cohort, known, memories, ledgers[0]))
         yield finished
 
 
