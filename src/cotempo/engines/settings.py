@@ -25,6 +25,7 @@ class EngineSettings(Settings):
     """Where clients run."""
 
     engines: ClassVar["dict[str, type[EngineSettings]]"] = {}
+    defaults: ClassVar["dict[str, EngineSettings]"] = {}
     is_remote: ClassVar[bool] = False  # whether clients hold their own tables, so that none is read here
 
     name: str
@@ -37,6 +38,7 @@ class EngineSettings(Settings):
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
         super().__pydantic_init_subclass__(**kwargs)
         EngineSettings.engines[cls.model_fields["name"].default] = cls
+        EngineSettings.defaults[cls.model_fields["name"].default] = cls()  # type: ignore[call-arg]
 
     @abstractmethod
     def open(self, method: Method, tables: Tables, *, seed: int, run: str, shields: Shields) -> Engine:
@@ -134,6 +136,8 @@ def engine_settings(name: str | EngineSettings = "inprocess", **options: Any) ->
             raise ParameterError(f"options must be part of the engine's settings, got {', '.join(options)} beside them")
         return name
     kind = engine_type(name)
+    if not options:
+        return EngineSettings.defaults[name]
     for option in {*options} - {*kind.model_fields}:
         if owners := [owner for owner, other in EngineSettings.engines.items() if option in other.model_fields]:
             raise ParameterError(f"the engine {name} has no option {option!r}, which is for {' and '.join(owners)}")
