@@ -135,9 +135,9 @@ def engine_settings(name: str | EngineSettings = "inprocess", **options: Any) ->
         if options:
             raise ParameterError(f"options must be part of the engine's settings, got {', '.join(options)} beside them")
         return name
-    kind = engine_type(name)
-    if not options:
+    if not options and name in EngineSettings.defaults:
         return EngineSettings.defaults[name]
+    kind = engine_type(name)
     for option in {*options} - {*kind.model_fields}:
         if owners := [owner for owner, other in EngineSettings.engines.items() if option in other.model_fields]:
             raise ParameterError(f"the engine {name} has no option {option!r}, which is for {' and '.join(owners)}")
