@@ -19,6 +19,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parent))
+from baselines import train_central, train_local
 from figures import draw_scores
 from parts import FOLDER, about, do_part, read_parts
 from printed import printed
@@ -26,7 +27,6 @@ from results import write_results
 from setting import NAMES, WINDOW, Setting, make_setting
 
 from cotempo.series import FedTDD, interpolate
-from cotempo.series.baselines.alone import train_central, train_local
 from cotempo.series.metrics import ContextFID, correlational, discriminative_all, predictive_all
 from cotempo.series.windows import SeriesRows
 

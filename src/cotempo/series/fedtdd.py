@@ -55,7 +55,7 @@ from cotempo.series.filling.residual_noise import add_imputation_errors, imputat
 from cotempo.series.filling.stages import Fills, TeacherWeights
 from cotempo.series.fitted import FittedFedTDD
 from cotempo.series.moments.stage import MomentsStage, usual_window
-from cotempo.series.nn.parameters import NetworkState, ParameterSpecs, Schedule, widen
+from cotempo.series.nn.parameters import NetworkState, ParameterSpecs, Schedule, resize
 from cotempo.series.release import release
 from cotempo.series.scale import Scale
 from cotempo.series.settings import SeriesSettings
@@ -716,8 +716,8 @@ def warm_started(method: FedTDD, data: ClientData, network: NetworkState, start:
     if start is None or network.steps:
         return network
     own, common = (method.backbone().specs(count) for count in (data.rows.values.shape[1], len(method.common)))
-    known = widen(np.ones_like(start), common, own) > 0
-    weights = np.where(known, widen(start, common, own), network.weights).astype(method.precision)
+    known = resize(np.ones_like(start), common, own) > 0
+    weights = np.where(known, resize(start, common, own), network.weights).astype(method.precision)
     return replace(network, weights=weights, average=weights)
 
 

@@ -12,10 +12,9 @@ from cotempo.settings import Settings
 
 if TYPE_CHECKING:
     from cotempo.series.nn.backbone import Backbone
-    from cotempo.series.nn.imputer import Imputer
+    from cotempo.series.nn.imputer import Imputer, TokenImputer
     from cotempo.series.nn.losses import Denoising
     from cotempo.series.nn.samplers import Sampler
-    from cotempo.series.nn.token_imputer import TokenImputer
 
 
 class SeriesSettings(Settings):
@@ -60,7 +59,7 @@ class SeriesSettings(Settings):
 
     def token_imputer(self) -> TokenImputer:
         """Make the network that fills cells of any features, half as wide and a layer less."""
-        from cotempo.series.nn.token_imputer import TokenImputer
+        from cotempo.series.nn.imputer import TokenImputer
 
         width = max(self.heads, self.imputer_width // 2 // self.heads * self.heads)
         return TokenImputer(self.reach, width, max(1, self.imputer_layers - 1), self.heads)

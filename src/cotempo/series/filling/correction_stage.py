@@ -133,15 +133,15 @@ def hide(rows: SeriesRows, length: int, stream: np.random.Generator) -> NDArray[
     """Draw what to hide of some rows, in stretches of a length, ``(rows, features)``."""
     import torch
 
-    from cotempo.series.filling.masking import MaskDraws, draw_masks, hidden
+    from cotempo.series.filling.masking import draw_masks, hidden
 
     cover, features = Cover(rows, length, length), rows.values.shape[1]
     seen = torch.tensor(cover.take(~np.isnan(rows.values)))[None]
     generator = torch.Generator().manual_seed(int(stream.integers(2**62)))
-    chances = draw_masks(generator, seen.shape[:2], length, features, features, torch.float32)
+    chances = draw_masks(generator, seen.shape[:2], length, features, features)
     whole = torch.ones(1, features, dtype=torch.bool)
     found = np.zeros(rows.values.shape, dtype=bool)
-    found[cover.index] = hidden(MaskDraws(**chances), seen, whole, whole)[0].numpy()
+    found[cover.index] = hidden(chances, seen, whole, whole)[0].numpy()
     return found
 
 

@@ -1,7 +1,6 @@
 """Scores of generated series, and of what they reveal."""
 
-from cotempo.series.metrics.correlation import correlational
-from cotempo.series.metrics.frechet import ContextFID, frechet
+from cotempo.series.metrics.distances import ContextFID, correlational, frechet
 from cotempo.series.metrics.recurrent import discriminative, discriminative_all, predictive, predictive_all
 from cotempo.series.release import membership, nearest_distance
 

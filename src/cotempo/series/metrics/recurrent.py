@@ -22,16 +22,12 @@ def reader_specs(features: int) -> ParameterSpecs:
     """Return the weights of two GRU layers and a read-out of a yes or no and of the next row."""
     found: dict[str, ParameterSpec] = {}
     for layer, inputs in enumerate((features, WIDTH)):
-        axis = 0 if layer == 0 else None
         found |= {
-            f"{layer}.input.weight": ParameterSpec((inputs, 3 * WIDTH), 1 / sqrt(3 * WIDTH), axis),
+            f"{layer}.input.weight": ParameterSpec((inputs, 3 * WIDTH), 1 / sqrt(3 * WIDTH)),
             f"{layer}.input.bias": ParameterSpec((3 * WIDTH,)),
             **linear_specs(f"{layer}.state", WIDTH, 3 * WIDTH, gain=0.6),
         }
-    next_row = {
-        "next.weight": ParameterSpec((WIDTH, features), 0.6 / sqrt(WIDTH), 1),
-        "next.bias": ParameterSpec((features,), 0.0, 0),
-    }
+    next_row = linear_specs("next", WIDTH, features, gain=0.6)
     return {**found, **linear_specs("answer", WIDTH, 1, gain=0.6), **next_row}
 
 

@@ -7,19 +7,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from cotempo.series.nn.layers import (
-    Weights,
-    attention,
-    attention_specs,
-    features_in,
-    features_in_specs,
-    features_out_specs,
-    linear,
-    linear_specs,
-    mlp,
-    mlp_specs,
-    normalise,
-)
+from cotempo.series.nn import layers
+from cotempo.series.nn.layers import Weights, linear, normalise
 from cotempo.series.nn.parameters import ParameterSpec, ParameterSpecs
 
 DEGREE = 3
@@ -43,7 +32,7 @@ class Parts:
 class Backbone:
     r"""An encoder-decoder that predicts the clean window from a noisy one.
 
-    Every decoder layer adds a cubic polynomial and the top_frequencies Fourier components of its state:
+    Every decoder layer adds a cubic polynomial and the strongest Fourier components of its state:
 
     .. math:: \hat x_0 = \sum_d \left(C_d\, p(t) + W_s \operatorname{top}_k F(h_d)\right) + r
 
@@ -67,53 +56,48 @@ class Backbone:
         """Return the parameters."""
         width = self.width
         found: dict[str, ParameterSpec] = {
-            **features_in_specs("input", 3, features, width),
+            **layers.features_in_specs("input", 3, features, width),
             "place.encoder": ParameterSpec((self.length, width), 0.02),
             "place.decoder": ParameterSpec((self.length, width), 0.02),
-            **linear_specs("time.up", width, 4 * width),
-            **linear_specs("time.down", 4 * width, 2 * width * self.norms, gain=0.1),
+            **layers.linear_specs("time.up", width, 4 * width),
+            **layers.linear_specs("time.down", 4 * width, 2 * width * self.norms, gain=0.1),
         }
         for layer in range(self.encoders):
-            found |= {
-                **attention_specs(f"encoder.{layer}.attention", width),
-                **mlp_specs(f"encoder.{layer}.mlp", width),
-            }
+            found |= layers.attention_specs(f"encoder.{layer}.attention", width)
+            found |= layers.mlp_specs(f"encoder.{layer}.mlp", width)
         for layer in range(self.decoders):
             name = f"decoder.{layer}"
-            found |= attention_specs(f"{name}.attention", width)
-            found |= attention_specs(f"{name}.cross", width)
-            found |= mlp_specs(f"{name}.mlp", width)
-            found |= linear_specs(f"{name}.degrees", self.length, DEGREE)
-            found |= features_out_specs(f"{name}.trend", width, features, gain=0.3)
-        return {
-            **found,
-            **features_out_specs("season", width, features, gain=0.3),
-            **features_out_specs("level", width, features, gain=0.3),
-            **features_out_specs("residual", width, features, gain=0.3),
-        }
+            found |= layers.attention_specs(f"{name}.attention", width)
+            found |= layers.attention_specs(f"{name}.cross", width)
+            found |= layers.mlp_specs(f"{name}.mlp", width)
+            found |= layers.linear_specs(f"{name}.degrees", self.length, DEGREE)
+            found |= layers.linear_specs(f"{name}.trend", width, features, gain=0.3)
+        for name in ("season", "level", "residual"):
+            found |= layers.linear_specs(name, width, features, gain=0.3)
+        return found
 
     def __call__(self, weights: Weights, noisy: Tensor, time: Tensor, exists: Tensor) -> Parts:
         """Predict; `time` is ``[networks, batch]``, and `exists` is false for features that are padding."""
         around = functional.pad(noisy, (0, 0, 1, 1))
         taps = torch.stack([around[..., :-2, :], noisy, around[..., 2:, :]], dim=-2)
-        embedded = features_in(weights, "input", taps)
+        embedded = layers.features_in(weights, "input", taps)
         tone = AdaptiveNorm(self, weights, time, noisy.dtype)
         x = embedded + weights["place.encoder"][:, None]
         for layer in range(self.encoders):
             normed = tone(x)
-            x = x + attention(weights, f"encoder.{layer}.attention", normed, normed, self.heads)
-            x = x + mlp(weights, f"encoder.{layer}.mlp", tone(x))
+            x = x + layers.attention(weights, f"encoder.{layer}.attention", normed, normed, self.heads)
+            x = x + layers.mlp(weights, f"encoder.{layer}.mlp", tone(x))
         context = normalise(x)
         x = embedded + weights["place.decoder"][:, None]
         trend, season = torch.zeros_like(noisy), torch.zeros_like(x)
         for layer in range(self.decoders):
             name = f"decoder.{layer}"
             normed = tone(x)
-            x = x + attention(weights, f"{name}.attention", normed, normed, self.heads)
-            x = x + attention(weights, f"{name}.cross", tone(x), context, self.heads)
+            x = x + layers.attention(weights, f"{name}.attention", normed, normed, self.heads)
+            x = x + layers.attention(weights, f"{name}.cross", tone(x), context, self.heads)
             trend = trend + self._polynomial(weights, name, x)
             season = season + top_frequencies(x)
-            x = x + mlp(weights, f"{name}.mlp", tone(x))
+            x = x + layers.mlp(weights, f"{name}.mlp", tone(x))
         normed = normalise(x)
         level = linear(weights, "level", normed.mean(-2, keepdim=True))
         parts = (trend + level, linear(weights, "season", season), linear(weights, "residual", normed))

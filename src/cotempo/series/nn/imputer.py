@@ -1,26 +1,16 @@
-"""Imputer: a residual transformer that corrects a first guess, cell by cell."""
+"""Imputer and TokenImputer: residual transformers that correct a first guess, cell by cell."""
 
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from cotempo.series.nn import layers
 from cotempo.series.nn.first_guess import Guess
-from cotempo.series.nn.layers import (
-    Weights,
-    attention,
-    attention_specs,
-    features_in,
-    features_in_specs,
-    features_out_specs,
-    linear,
-    mlp,
-    mlp_specs,
-    normalise,
-)
+from cotempo.series.nn.layers import Weights, linear, normalise
 from cotempo.series.nn.parameters import ParameterSpec, ParameterSpecs
 
-GROUPS = 6
+GROUPS = 6  # inputs of a cell; tokens do without the first, its level
 FLOOR = 1e-3
 
 
@@ -44,29 +34,80 @@ class Imputer:
     def specs(self, features: int) -> ParameterSpecs:
         """Return the parameters."""
         found: dict[str, ParameterSpec] = {
-            **features_in_specs("input", GROUPS, features, self.width),
+            **layers.features_in_specs("input", GROUPS, features, self.width),
             "place": ParameterSpec((self.length, self.width), 0.1),
         }
         for layer in range(self.layers):
-            found |= attention_specs(f"{layer}.attention", self.width)
-            found |= mlp_specs(f"{layer}.mlp", self.width)
-        return {**found, **features_out_specs("output", self.width, features, gain=0.0)}
+            found |= layers.attention_specs(f"{layer}.attention", self.width)
+            found |= layers.mlp_specs(f"{layer}.mlp", self.width)
+        return {**found, **layers.linear_specs("output", self.width, features, gain=0.0)}
 
     def __call__(self, weights: Weights, given: Guess, spread: Tensor) -> Tensor:
         """Fill every cell; `spread` is each feature's deviation over all data, 0 for padding."""
-        inputs, scale, exists = inputs_of(given, spread)
-        x = features_in(weights, "input", inputs) + weights["place"][:, None]
+        inputs, scale, exists = _inputs_of(given, spread)
+        x = layers.features_in(weights, "input", inputs) + weights["place"][:, None]
         for layer in range(self.layers):
             normed = normalise(x)
-            x = x + attention(weights, f"{layer}.attention", normed, normed, self.heads)
-            x = x + mlp(weights, f"{layer}.mlp", normalise(x))
+            x = x + layers.attention(weights, f"{layer}.attention", normed, normed, self.heads)
+            x = x + layers.mlp(weights, f"{layer}.mlp", normalise(x))
         return given.guess + scale * exists * linear(weights, "output", normalise(x))
 
 
-def inputs_of(given: Guess, spread: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+@dataclass(frozen=True)
+class TokenImputer:
+    """A residual transformer over the cells of windows, attending along rows and along features in turn.
+
+    Its weights know no feature: trained on some features it fills others as well, in any number. It sees values only
+    in units of their own window, because the level of a feature without a name says nothing.
+    """
+
+    length: int
+    width: int = 32
+    layers: int = 2
+    heads: int = 4
+
+    def specs(self, features: int) -> ParameterSpecs:
+        """Return the parameters, the same for any number of features."""
+        found: dict[str, ParameterSpec] = {
+            **layers.linear_specs("input", GROUPS - 1, self.width),
+            "place": ParameterSpec((self.length, self.width), 0.1),
+        }
+        for layer in range(self.layers):
+            found |= layers.attention_specs(f"{layer}.rows", self.width)
+            found |= layers.attention_specs(f"{layer}.features", self.width)
+            found |= layers.mlp_specs(f"{layer}.mlp", self.width)
+        return {**found, **layers.linear_specs("output", self.width, 1, gain=0.0)}
+
+    def __call__(self, weights: Weights, given: Guess, spread: Tensor) -> Tensor:
+        """Fill every cell; `spread` is each feature's deviation over all data, 0 for padding."""
+        inputs, scale, exists = _inputs_of(given, spread)
+        networks, batch, length, _, features = inputs.shape
+        padding = (spread == 0)[:, None, None, :].expand(networks, batch, length, features)
+        padding = padding.reshape(networks, batch * length, features)
+        tokens = inputs[..., 1:, :].permute(0, 1, 4, 2, 3).reshape(networks, batch * features, length, GROUPS - 1)
+        x = linear(weights, "input", tokens) + weights["place"][:, None]
+        for layer in range(self.layers):
+            normed = normalise(x)
+            x = x + layers.attention(weights, f"{layer}.rows", normed, normed, self.heads)
+            x = _swap(x, batch, features)
+            normed = normalise(x)
+            x = x + layers.attention(weights, f"{layer}.features", normed, normed, self.heads, padding)
+            x = _swap(x, batch, length)
+            x = x + layers.mlp(weights, f"{layer}.mlp", normalise(x))
+        found = linear(weights, "output", normalise(x)).reshape(networks, batch, features, length)
+        return given.guess + scale * exists * found.transpose(-1, -2)
+
+
+def _swap(x: Tensor, batch: int, outer: int) -> Tensor:
+    """Exchange the outer and the inner axis of ``[networks, batch * outer, inner, width]``."""
+    networks, _, inner, width = x.shape
+    return x.reshape(networks, batch, outer, inner, width).transpose(2, 3).reshape(networks, -1, outer, width)
+
+
+def _inputs_of(given: Guess, spread: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return inputs ``[networks, batch, length, groups, features]``, the scale of windows, and which features exist."""
     spread = spread[:, None, None, :]
-    mean, scale = moments(given, spread)
+    mean, scale = _moments(given, spread)
     exists = (spread > 0).to(scale.dtype)
     inputs = torch.stack(
         [
@@ -82,11 +123,9 @@ def inputs_of(given: Guess, spread: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return inputs * exists[..., None, :], scale, exists
 
 
-def moments(given: Guess, spread: Tensor) -> tuple[Tensor, Tensor]:
-    """Return mean and deviation of each feature's seen cells in a window, ``[networks, batch, 1, features]``.
-
-    A feature seen less than twice has no deviation of its own: that over all data stands in, and the guess's mean.
-    """
+def _moments(given: Guess, spread: Tensor) -> tuple[Tensor, Tensor]:
+    """Return mean and deviation of each feature's seen cells in a window, ``[networks, batch, 1, features]``."""
+    # A feature seen less than twice has no deviation of its own: that over all data stands in, and the guess's mean.
     seen = given.seen.to(given.guess.dtype)
     count = seen.sum(-2, keepdim=True)
     mean = (given.values * seen).sum(-2, keepdim=True) / count.clamp(min=1)

@@ -1,4 +1,4 @@
-"""Losses that networks are trained with: of filling hidden cells, of correcting a guess, and of denoising windows."""
+"""Losses that networks are trained with: `Filling` hidden cells, `Correcting` a guess, and `Denoising` windows."""
 
 from dataclasses import dataclass, replace
 
@@ -6,15 +6,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from cotempo.series.filling.masking import MaskDraws, draw_masks, hidden
+from cotempo.series.filling.masking import draw_masks, hidden
 from cotempo.series.nn.backbone import Backbone
 from cotempo.series.nn.first_guess import first_guess, relate
-from cotempo.series.nn.imputer import Imputer
+from cotempo.series.nn.imputer import Imputer, TokenImputer
 from cotempo.series.nn.layers import Weights
 from cotempo.series.nn.noise import NoiseSchedule
 from cotempo.series.nn.parameters import ParameterSpecs
 from cotempo.series.nn.teacher import Teacher
-from cotempo.series.nn.token_imputer import TokenImputer
 from cotempo.series.nn.training import Lead, Tensors, TrainingWindows
 
 
@@ -31,34 +30,21 @@ class Filling:
 
     def draw(self, dataset: TrainingWindows, wide: int, lead: Lead, generator: torch.Generator) -> Tensors:
         """Draw what decides which cells are hidden."""
-        dtype = torch.float32
-        return draw_masks(generator, lead, self.imputer.length, dataset.features, wide, dtype)
+        return draw_masks(generator, lead, self.imputer.length, dataset.features, wide)
 
     def loss(self, weights: Weights, fixed: Tensors, batch: Tensors) -> Tensor:
         """Return the mean absolute error on the hidden cells, of each network."""
-        values = fixed["windows"][fixed["network"], batch["windows"]]
-        seen = fixed["mask"][fixed["network"], batch["windows"]]
-        draws = MaskDraws(batch["knobs"], batch["rows"], batch["cells"], batch["features"])
-        target = hidden(draws, seen, fixed["common"], fixed["exists"])
+        values, seen = _pick(fixed, batch, "windows", "mask")
+        target = hidden(batch, seen, fixed["common"], fixed["exists"])
         left = seen & ~target
-        given = first_guess(torch.where(left, values, 0), left, fixed["centre"])
-        given = relate(given, fixed)
+        given = relate(first_guess(torch.where(left, values, 0), left, fixed["centre"]), fixed)
         if self.teacher:
             given = self.teacher.join(given, *self.teacher.fillings(given, fixed["spread"]))
-        filled = self.imputer(weights, given, fixed["spread"])
-        error = (filled - values).abs() * target
-        return error.sum((1, 2, 3)) / target.sum((1, 2, 3)).clamp(min=1)
+        return _mean_error(self.imputer(weights, given, fixed["spread"]), values, target)
 
 
-@dataclass(frozen=True)
-class Correcting:
+class Correcting(Filling):
     """Learn to correct a guess of cells that were hidden before: mean absolute error on them."""
-
-    imputer: Imputer
-
-    def specs(self, features: int) -> ParameterSpecs:
-        """Return the parameters of the imputer."""
-        return self.imputer.specs(features)
 
     def draw(self, dataset: TrainingWindows, wide: int, lead: Lead, generator: torch.Generator) -> Tensors:
         """Draw nothing: the dataset says what is hidden."""
@@ -66,12 +52,9 @@ class Correcting:
 
     def loss(self, weights: Weights, fixed: Tensors, batch: Tensors) -> Tensor:
         """Return the mean absolute error on the cells that count, of each network."""
-        values, target, guess, left = (
-            fixed[name][fixed["network"], batch["windows"]] for name in ("windows", "mask", "guess", "left")
-        )
+        values, target, guess, left = _pick(fixed, batch, "windows", "mask", "guess", "left")
         given = replace(first_guess(torch.where(left, values, 0), left, fixed["centre"]), guess=guess)
-        error = (self.imputer(weights, given, fixed["spread"]) - values).abs() * target
-        return error.sum((1, 2, 3)) / target.sum((1, 2, 3)).clamp(min=1)
+        return _mean_error(self.imputer(weights, given, fixed["spread"]), values, target)
 
 
 @dataclass(frozen=True)
@@ -103,10 +86,8 @@ class Denoising:
 
     def loss(self, weights: Weights, fixed: Tensors, batch: Tensors) -> Tensor:
         """Return the weighted loss of each network."""
-        clean = fixed["windows"][fixed["network"], batch["windows"]]
-        mask = fixed["mask"][fixed["network"], batch["windows"]]
-        exists = fixed["exists"][:, None, None, :]
-        time = batch["time"]
+        clean, mask = _pick(fixed, batch, "windows", "mask")
+        exists, time = fixed["exists"][:, None, None, :], batch["time"]
         signal, sigma = self.noise.levels(time, clean)
         noisy = signal * clean + sigma * batch["noise"].to(clean.dtype)
         gap = (self.backbone(weights, noisy, time, exists).whole - clean) * exists
@@ -117,6 +98,16 @@ class Denoising:
         loss = loss + self.backbone.length**0.5 / 5 * _mean(apart, exists & whole)
         weighted: Tensor = loss * self.noise.weight(time, clean)
         return weighted.mean(1)
+
+
+def _pick(fixed: Tensors, batch: Tensors, *names: str) -> list[Tensor]:
+    """Return the windows of a batch, ``[networks, batch, length, features]``, and what belongs to them."""
+    return [fixed[name][fixed["network"], batch["windows"]] for name in names]
+
+
+def _mean_error(filled: Tensor, values: Tensor, target: Tensor) -> Tensor:
+    error = (filled - values).abs() * target
+    return error.sum((1, 2, 3)) / target.sum((1, 2, 3)).clamp(min=1)
 
 
 def _mean(values: Tensor, mask: Tensor) -> Tensor:

@@ -26,11 +26,10 @@ Flat = NDArray[np.floating]
 
 @dataclass(frozen=True)
 class ParameterSpec:
-    """One weight: its shape, the deviation of its initial values (0: zeros), and which axis counts features, if any."""
+    """One weight: its shape, and the deviation of its initial values (0: zeros)."""
 
     shape: tuple[int, ...]
     deviation: float = 0.0
-    feature_axis: int | None = None
 
     @property
     def size(self) -> int:
@@ -95,33 +94,17 @@ def views(flat: Tensor, specs: ParameterSpecs) -> dict[str, Tensor]:
     return {name: part.reshape(len(flat), *spec.shape) for (name, spec), part in zip(specs.items(), parts, strict=True)}
 
 
-def widen(flat: Flat, specs: ParameterSpecs, wide: ParameterSpecs) -> Flat:
-    """Pad a vector of weights with zeros to a network of more features."""
+def resize(flat: Flat, old: ParameterSpecs, new: ParameterSpecs) -> Flat:
+    """Pad a vector of weights with zeros to a network of more features, or crop it to one of fewer."""
     parts, place = [], 0
-    for name, spec in specs.items():
-        part = flat[place : place + spec.size].reshape(spec.shape)
+    for name, spec in old.items():
+        part, shape = flat[place : place + spec.size].reshape(spec.shape), new[name].shape
         place += spec.size
-        if spec.feature_axis is not None:
-            room = [(0, 0)] * part.ndim
-            room[spec.feature_axis] = (0, wide[name].shape[spec.feature_axis] - spec.shape[spec.feature_axis])
-            part = np.pad(part, room)
-        parts.append(part.ravel())
-    return np.concatenate(parts)
-
-
-def narrow(flat: Flat, specs: ParameterSpecs, wide: ParameterSpecs) -> Flat:
-    """Undo `widen`."""
-    parts, place = [], 0
-    for name, spec in specs.items():
-        size = wide[name].size
-        part = flat[place : place + size].reshape(wide[name].shape)
-        place += size
-        if spec.feature_axis is not None:
-            part = part.take(range(spec.shape[spec.feature_axis]), axis=spec.feature_axis)
-        parts.append(part.ravel())
+        room = [(0, max(after - before, 0)) for before, after in zip(spec.shape, shape, strict=True)]
+        parts.append(np.pad(part, room)[tuple(map(slice, shape))].ravel())
     return np.concatenate(parts)
 
 
 def stack(flats: Sequence[Flat], specs: Sequence[ParameterSpecs], wide: ParameterSpecs) -> Flat:
     """Stack vectors of several networks, each padded to the widest, ``(networks, numbers)``."""
-    return np.stack([widen(flat, own, wide) for flat, own in zip(flats, specs, strict=True)])
+    return np.stack([resize(flat, own, wide) for flat, own in zip(flats, specs, strict=True)])

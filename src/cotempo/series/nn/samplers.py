@@ -89,8 +89,7 @@ class Sampler:
 
     def _noisy(self, clean: Tensor, time: int, generator: torch.Generator) -> Tensor:
         kept = float(self.noise.kept[time])
-        draw = torch.randn(clean.shape, generator=generator, device=clean.device, dtype=clean.dtype)
-        return math.sqrt(kept) * clean + math.sqrt(1 - kept) * draw
+        return _drawn(math.sqrt(kept) * clean, math.sqrt(1 - kept), generator)
 
     def _guide(
         self, denoise: Denoise, x: Tensor, time: int, law: tuple[Tensor, float], guess: Tensor, seen: Tensor

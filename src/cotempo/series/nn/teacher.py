@@ -14,10 +14,9 @@ from torch import Tensor
 from cotempo.devices import find_device
 from cotempo.series.filling.factor_models import FactorModels
 from cotempo.series.nn.first_guess import Guess, first_guess, relate
-from cotempo.series.nn.imputer import Imputer
+from cotempo.series.nn.imputer import Imputer, TokenImputer
 from cotempo.series.nn.layers import Weights
 from cotempo.series.nn.parameters import views
-from cotempo.series.nn.token_imputer import TokenImputer
 from cotempo.series.nn.training import stack_factor_models
 from cotempo.typing import Floats
 

@@ -15,7 +15,7 @@ from cotempo.devices import find_device
 from cotempo.federation import Rng
 from cotempo.series.filling.factor_models import FactorModels
 from cotempo.series.nn.layers import Weights
-from cotempo.series.nn.parameters import NetworkState, ParameterSpecs, Schedule, narrow, stack, views
+from cotempo.series.nn.parameters import NetworkState, ParameterSpecs, Schedule, resize, stack, views
 
 Tensors = dict[str, Tensor]
 Lead = tuple[int, int]
@@ -111,7 +111,7 @@ def train(
     rows = [flat.cpu().numpy() for flat in flats]
     made = []
     for k, item in enumerate(learned):
-        weights, average, first, second = (narrow(flat[k], specs[k], widest) for flat in rows)
+        weights, average, first, second = (resize(flat[k], widest, specs[k]) for flat in rows)
         made.append(NetworkState(weights, average, first, second, item.steps + steps))
     return made, (losses / max(steps, 1)).double().cpu().numpy()
 
