@@ -70,8 +70,8 @@ def train_local(
     models = {}
     for (name, series), owner, network in zip(clients.items(), owners, networks, strict=True):
         order, calibration = np.arange(len(series.features)), Calibration.none(len(series.features))
-        given = (owner.filler, network.average, owner.filler.scale, calibration)
-        models[name] = SeriesModel(settings, series.features, order, *given)
+        given = (settings, owner.filler, network.average, owner.filler.scale)
+        models[name] = SeriesModel(series.features, order, settings.window, calibration, *given)
     return models
 
 

@@ -10,9 +10,9 @@ from cotempo.federation import Rng
 from cotempo.series.filling.correction_stage import CorrectedStage, hide, hide_and_fill
 from cotempo.series.filling.factor_models import FactorModels
 from cotempo.series.filling.stages import FactorStage, Filler
-from cotempo.series.moments.stage import learn
 from cotempo.series.nn.parameters import NetworkState
 from cotempo.series.scale import Scale
+from cotempo.series.seriesmoments import learn
 from cotempo.series.settings import SeriesSettings
 from cotempo.series.windows import SeriesRows
 

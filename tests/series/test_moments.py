@@ -17,7 +17,7 @@ from cotempo.series.moments.moments import (
     sum_windows,
     to_steps,
 )
-from cotempo.series.moments.stage import first_guess, learn
+from cotempo.series.seriesmoments import first_guess, learn
 from cotempo.series.windows import SeriesRows
 
 

@@ -163,7 +163,9 @@ def test_guided_draws_follow_what_was_measured():
 
     guess, seen = (torch.zeros(1, 2000, 2, 1, dtype=kind) for kind in (torch.float64, torch.bool))
     guess[:, :, 0], seen[:, :, 0] = 0.3, True
-    drawn = Sampler(noise, "ddpm", 100, 0.05).infill(denoise, guess, seen, torch.Generator().manual_seed(0), start=1.0)
+    drawn = Sampler(noise, "ddpm", 100, guided=True).infill(
+        denoise, guess, seen, torch.Generator().manual_seed(0), start=1.0
+    )
     assert (drawn[:, :, 0] == 0.3).all()
     assert 0.2 < float(drawn[0, :, 1].mean()) < 0.35
     assert [calls.count(time) for time in (95, 80, 50, 5, 2, 0)] == [4, 3, 2, 2, 1, 1]
@@ -172,7 +174,7 @@ def test_guided_draws_follow_what_was_measured():
 def test_guided_draws_stay_in_the_range_learned_from():
     guess, seen = torch.zeros(1, 4, 3, 1), torch.zeros(1, 4, 3, 1, dtype=torch.bool)
     generator = torch.Generator().manual_seed(0)
-    drawn = Sampler(NoiseSchedule(20), "ddpm", 20, 0.05).infill(
+    drawn = Sampler(NoiseSchedule(20), "ddpm", 20, guided=True).infill(
         lambda x, time: x * 0 + 5.0, guess, seen, generator, start=1.0
     )
     assert (drawn == 1.0).all()

@@ -7,8 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from cotempo.data import Series, read_series
-from cotempo.errors import DataError, Problem
 from cotempo.federation import Rng
 from cotempo.series.filling.calibration import calibrate
 from cotempo.series.filling.correction_stage import CorrectedStage, passes, train_imputers
@@ -17,12 +15,12 @@ from cotempo.series.filling.gates import prove, take_best
 from cotempo.series.filling.residual_noise import add_imputation_errors, imputation_errors
 from cotempo.series.filling.stages import FactorStage, Filler, NetworkStage
 from cotempo.series.fitted import SeriesModel
-from cotempo.series.moments.stage import learn, usual_window
 from cotempo.series.nn.parameters import NetworkState
 from cotempo.series.scale import Scale
 from cotempo.series.season import find_season
+from cotempo.series.seriesmoments import learn, usual_window
 from cotempo.series.settings import SeriesSettings
-from cotempo.series.windows import SeriesRows, need_rows, windows_of
+from cotempo.series.windows import SeriesRows, as_series, need_rows, refuse_unseen, windows_of
 
 HELD_ROWS, LEAST_HELD, MOST_HELD = 2000, 0.05, 0.2
 
@@ -92,25 +90,7 @@ class SeriesDiffusion(SeriesSettings):
         weights = train_backbone(settings, SeriesRows(whole.apply(filled), rows.lengths), rng)
         calibration = calibrate(settings, tuple(zip(halves[::-1], held.halves(), strict=True)), rng("calibration"))
         order = np.arange(len(table.features))
-        return SeriesModel(settings, table.features, order, filler, weights, whole, calibration)
-
-
-def as_series(value: Any) -> Series:
-    """Return a table as it is, or read a dataframe of one client."""
-    if isinstance(value, Series):
-        return value
-    tables = read_series(value)
-    if len(tables) != 1:
-        raise DataError(f"the dataframe must hold one client, it holds {len(tables)}; choose one of them")
-    return next(iter(tables.values()))
-
-
-def refuse_unseen(table: Series) -> None:
-    """Raise `DataError` for features without a single measurement."""
-    unseen = np.isnan(table.values).all(axis=0)
-    if unseen.any():
-        must = "at least one cell must be measured, all are missing; leave the column out"
-        raise DataError([Problem(must, column=table.features[k]) for k in np.flatnonzero(unseen)])
+        return SeriesModel(table.features, order, settings.window, calibration, settings, filler, weights, whole)
 
 
 def train_backbone(settings: SeriesDiffusion, filled: SeriesRows, rng: Rng) -> NDArray[Any]:

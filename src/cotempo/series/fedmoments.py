@@ -52,8 +52,14 @@ from cotempo.series.moments.model_choice import (
     try_priors,
 )
 from cotempo.series.moments.moments import Units, WindowMoments, find_units, sum_units
-from cotempo.series.moments.stage import first_guess, sum_filled, usual_window, windows_of_sweeps
-from cotempo.series.seriesmoments import SWEEPS, WINDOW, MomentsModel
+from cotempo.series.seriesmoments import (
+    WINDOW,
+    MomentsModel,
+    first_guess,
+    sum_filled,
+    usual_window,
+    windows_of_sweeps,
+)
 from cotempo.series.windows import SeriesRows, need_many
 from cotempo.typing import Floats
 
@@ -127,7 +133,6 @@ class FedMoments(Method):
     Memory: ClassVar[type | None] = Calibration
 
     window: int | None = WINDOW
-    sweeps: int = SWEEPS
     minimum_rows: int = Field(
         default=20,
         ge=1,
@@ -162,7 +167,7 @@ class FedMoments(Method):
         """Send sums, or what the process is worth here."""
         if question.phase != "compare":
             return contribute(question.phase, question.common, prepared), None
-        return _compare(question.common, prepared, self.sweeps)
+        return _compare(question.common, prepared)
 
     # At the server.
 
@@ -218,7 +223,7 @@ class FedMoments(Method):
 
     def _windows(self, state: MomentsState) -> tuple[int, ...]:
         window = self.window or usual_window(max(int(np.count_nonzero(state.steps[1].diagonal())), 1))
-        return windows_of_sweeps(window, self.sweeps if state.incomplete else 0)
+        return windows_of_sweeps(window, incomplete=state.incomplete)
 
     def expects(self, state: MomentsState, phase: str) -> Expect:
         """Expect sums; only a client's own gain is needed by itself."""
@@ -283,8 +288,8 @@ class FittedMoments(Fitted):
         columns = np.array([state.features.index(name) for name in names], dtype=np.intp)
         moments = state.moments().take(columns)
         process = Gaussian.of(moments, PRIORS[state.prior])
-        order = np.arange(len(columns))
-        return MomentsModel(tuple(names), order, state.units.take(columns), process, calibration, len(moments.products))
+        known = (tuple(names), np.arange(len(columns)), len(moments.products), calibration)
+        return MomentsModel(*known, state.units.take(columns), process)
 
 
 def check_series(roster: Roster, common: Sequence[str] = ()) -> None:
@@ -337,7 +342,7 @@ def contribute(phase: str, sent: Message, prepared: NamedRows) -> Message:
     return Message(try_priors(WindowMoments.unpack(sent["products"][0], sent["counts"][0]).take(own), held))
 
 
-def _compare(sent: Message, prepared: NamedRows, sweeps: int) -> tuple[Message, Calibration]:
+def _compare(sent: Message, prepared: NamedRows) -> tuple[Message, Calibration]:
     """Fill hidden cells alone and together, and calibrate."""
     rows, own = prepared.among(json.loads(sent["features"]))
     units, (kept, held) = Units(sent["centre"], sent["step"]).take(own), split(rows)
@@ -352,7 +357,7 @@ def _compare(sent: Message, prepared: NamedRows, sweeps: int) -> tuple[Message, 
     calibration = calibrate(model, units, held, len(first.products)).embed(prepared.seen, len(prepared.features))
     if not len(kept.values):
         return nothing, calibration
-    sizes = windows_of_sweeps(len(first.products), sweeps if np.isnan(rows.values).any() else 0)
+    sizes = windows_of_sweeps(len(first.products), incomplete=bool(np.isnan(rows.values).any()))
     mine = sum_filled(kept, units, sum_units(kept), sizes)
     alone = Gaussian.of(mine, PRIORS[choose(**try_priors(mine, held))])
     errors = [

@@ -54,10 +54,10 @@ from cotempo.series.filling.interpolation import interpolate_rows
 from cotempo.series.filling.residual_noise import add_imputation_errors, imputation_errors
 from cotempo.series.filling.stages import Fills, TeacherWeights
 from cotempo.series.fitted import FittedFedTDD
-from cotempo.series.moments.stage import MomentsStage, usual_window
 from cotempo.series.nn.parameters import NetworkState, ParameterSpecs, Schedule, resize
 from cotempo.series.release import release
 from cotempo.series.scale import Scale
+from cotempo.series.seriesmoments import MomentsStage, usual_window
 from cotempo.series.settings import SeriesSettings
 from cotempo.series.windows import Cover, SeriesRows, need_many, need_rows, windows_of
 from cotempo.typing import Floats
@@ -262,9 +262,6 @@ class FedTDD(SeriesSettings, Method):
     rough: bool = Field(
         default=True,
         description="Whether local imputers learn from fillings with errors like those on hidden measurements.",
-    )
-    guidance: float = Field(
-        default=0.05, ge=0, description=r"Step size :math:`\eta` of guided sampling, equation (23)."
     )
     minimum_rows: int = Field(
         default=20, ge=1, description="As in `FedMoments`, for the rows that correctors are trained on."
@@ -622,7 +619,7 @@ class DiffusionDistiller(Distiller):
         """Sample from D and, once it is trained, from U."""
         own = memory.local_imputer.average if memory.local_imputer.steps else None
         weights = memory.taught.weights
-        return GuidedFiller(memory.scale, len(self.method.common), weights, own, self.method.guidance, rng)
+        return GuidedFiller(memory.scale, len(self.method.common), weights, own, rng)
 
     def counts(self, missing: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Return all common and the measured exclusive cells."""
@@ -654,7 +651,6 @@ class GuidedFiller:
     common: int
     distiller: NDArray[Any]
     own: NDArray[Any] | None
-    guidance: float
     rng: Rng
 
     def seeded(self, seed: int) -> GuidedFiller:
@@ -674,11 +670,11 @@ class GuidedFiller:
         known &= cover.inside[..., None]
         count, rngs = self.common, [Rng(*self.rng.key, part) for part in ("common", "exclusive")]
         windows[..., :count] = draw_around(  # line 5
-            settings, self.distiller, windows[..., :count], known[..., :count], 1, rngs[0], self.guidance
+            settings, self.distiller, windows[..., :count], known[..., :count], 1, rngs[0], guided=True
         )[0]
         known[..., :count] = True
         if self.own is not None and not known.all():  # line 6
-            windows = draw_around(settings, self.own, windows, known, 1, rngs[1], self.guidance)[0]
+            windows = draw_around(settings, self.own, windows, known, 1, rngs[1], guided=True)[0]
         return np.where(seen, rows.values, self.scale.undo(cover.blend(windows)))  # line 7
 
 

@@ -30,8 +30,8 @@ from cotempo.series.filling.stages import FactorStage, Filler, Fills, NetworkSta
 from cotempo.series.moments.gaussian import Gaussian
 from cotempo.series.moments.model_choice import PRIORS
 from cotempo.series.moments.moments import Units, WindowMoments
-from cotempo.series.moments.stage import MomentsStage, learn, usual_window
 from cotempo.series.nn.parameters import ParameterSpecs
+from cotempo.series.seriesmoments import MomentsStage, learn, usual_window
 from cotempo.series.windows import SeriesRows, windows_of
 
 TEACHERS = ("teacher", "tokens")

@@ -10,6 +10,14 @@ from numpy.typing import NDArray
 from cotempo.typing import Floats
 
 
+def nearest_correlation(table: Floats, floor: float) -> Floats:
+    """Raise the eigenvalues of a symmetric matrix to a floor, and scale its diagonal to 1."""
+    values, axes = np.linalg.eigh(table)
+    near = (axes * np.maximum(values, floor)) @ axes.T
+    scale = np.sqrt(near.diagonal())
+    return np.asarray(near / np.outer(scale, scale))
+
+
 @dataclass(frozen=True)
 class Scale:
     r"""What maps each feature to [-1, 1].

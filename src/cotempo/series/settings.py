@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from cotempo.series.nn.backbone import Backbone
     from cotempo.series.nn.imputer import Imputer, TokenImputer
     from cotempo.series.nn.losses import Denoising
-    from cotempo.series.nn.samplers import Sampler
 
 
 class SeriesSettings(Settings):
@@ -76,13 +75,6 @@ class SeriesSettings(Settings):
         from cotempo.series.nn.noise import NoiseSchedule
 
         return Denoising(self.backbone(), NoiseSchedule(self.diffusion_steps))
-
-    def make_sampler(self, guidance: float = 0.0) -> Sampler:
-        """Make the sampler of windows."""
-        from cotempo.series.nn.noise import NoiseSchedule
-        from cotempo.series.nn.samplers import Sampler
-
-        return Sampler(NoiseSchedule(self.diffusion_steps), self.sampler, self.sampler_steps, guidance)
 
     def schedule(self, steps: int, rate: float | None = None) -> Schedule:
         """Make the schedule of training for so many steps in all."""

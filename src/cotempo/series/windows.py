@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cotempo.data import Series
-from cotempo.errors import DataError
+from cotempo.data import Series, read_series
+from cotempo.errors import DataError, Problem
 from cotempo.typing import Floats
 
 SHORTEST = 4
@@ -91,6 +91,24 @@ class SeriesRows:
         index = np.concatenate([np.zeros(0, dtype=np.intp), *(np.arange(first, end) for first, end in spans)])
         clock = self.clock[index] if len(self.clock) else self.clock
         return SeriesRows(self.values[index], tuple(end - first for first, end in spans), clock)
+
+
+def as_series(value: Any) -> Series:
+    """Return a table as it is, or read a dataframe of one client."""
+    if isinstance(value, Series):
+        return value
+    tables = read_series(value)
+    if len(tables) != 1:
+        raise DataError(f"the dataframe must hold one client, it holds {len(tables)}; choose one of them")
+    return next(iter(tables.values()))
+
+
+def refuse_unseen(table: Series) -> None:
+    """Raise `DataError` for features without a single measurement."""
+    unseen = np.isnan(table.values).all(axis=0)
+    if unseen.any():
+        must = "at least one cell must be measured, all are missing; leave the column out"
+        raise DataError([Problem(must, column=table.features[k]) for k in np.flatnonzero(unseen)])
 
 
 def need_rows(rows: SeriesRows) -> None:

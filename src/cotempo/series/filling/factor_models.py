@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cotempo.series.filling.interpolation import neighbours
-from cotempo.series.scale import Scale
+from cotempo.series.scale import Scale, nearest_correlation
 from cotempo.series.windows import SeriesRows
 from cotempo.typing import Floats
 
@@ -82,11 +82,8 @@ def _correlation(values: Floats) -> Floats:
     clipped = clipped / np.where(size > 1e-9, size, 1.0)
     found = clipped.T @ clipped / (seen.T @ seen + PRIOR_ROWS)
     np.fill_diagonal(found, 1.0)
-    weights, axes = np.linalg.eigh(found)
     # Pairs measured in different rows need not fit together: the nearest matrix that could be one stands in.
-    near = (axes * np.maximum(weights, VARIANCE_FLOOR)) @ axes.T
-    scale = np.sqrt(np.diag(near))
-    return np.asarray(near / np.outer(scale, scale))
+    return nearest_correlation(found, VARIANCE_FLOOR)
 
 
 def _factors(correlation: Floats, size: Floats) -> Floats:

@@ -13,6 +13,7 @@ from scipy.linalg import cho_solve, cholesky, solve_triangular
 from scipy.linalg.lapack import dpotri
 
 from cotempo.series.moments.moments import WindowMoments, sum_spreads, sum_windows
+from cotempo.series.scale import nearest_correlation
 from cotempo.series.windows import SeriesRows
 from cotempo.typing import Floats
 
@@ -234,7 +235,5 @@ def mean_products(moments: WindowMoments) -> Floats:
         roots[:, column, :, column] = np.linalg.cholesky(lifted)
     root = roots.reshape(window * features, -1)
     white = np.linalg.inv(root)
-    values, vectors = np.linalg.eigh(white @ found.reshape(root.shape) @ white.T)
-    near = (vectors * np.maximum(values, EIGENVALUE_FLOOR)) @ vectors.T
-    scale = np.sqrt(near.diagonal())
-    return np.asarray(root @ (near / np.outer(scale, scale)) @ root.T).reshape(found.shape)
+    near = nearest_correlation(white @ found.reshape(root.shape) @ white.T, EIGENVALUE_FLOOR)
+    return np.asarray(root @ near @ root.T).reshape(found.shape)
