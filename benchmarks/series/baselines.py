@@ -17,8 +17,7 @@ import numpy as np
 from cotempo.data import Series
 from cotempo.errors import ParameterError
 from cotempo.federation import Rng
-from cotempo.series.filling.calibration import Calibration
-from cotempo.series.filling.residual_noise import add_imputation_errors, imputation_errors
+from cotempo.series.filling.calibration import Calibration, add_imputation_errors, imputation_errors
 from cotempo.series.filling.stages import Filler
 from cotempo.series.fitted import SeriesModel
 from cotempo.series.nn.parameters import NetworkState

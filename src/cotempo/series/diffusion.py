@@ -8,11 +8,10 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from cotempo.federation import Rng
-from cotempo.series.filling.calibration import calibrate
+from cotempo.series.filling.calibration import add_imputation_errors, calibrate, imputation_errors
 from cotempo.series.filling.correction_stage import CorrectedStage, passes, train_imputers
 from cotempo.series.filling.factor_models import FactorModels
 from cotempo.series.filling.gates import prove, take_best
-from cotempo.series.filling.residual_noise import add_imputation_errors, imputation_errors
 from cotempo.series.filling.stages import FactorStage, Filler, NetworkStage
 from cotempo.series.fitted import SeriesModel
 from cotempo.series.nn.parameters import NetworkState
@@ -87,7 +86,7 @@ class SeriesDiffusion(SeriesSettings):
         missing = np.isnan(rows.values)
         errors = imputation_errors(filler, rows, settings, rng("errors")) if missing.any() else rows.values[:0]
         filled = add_imputation_errors(filler.rows(rows, settings), missing, errors, rng("roughness"))
-        weights = train_backbone(settings, SeriesRows(whole.apply(filled), rows.lengths), rng)
+        weights = train_backbone(settings, whole.rows(rows.with_values(filled)), rng)
         calibration = calibrate(settings, tuple(zip(halves[::-1], held.halves(), strict=True)), rng("calibration"))
         order = np.arange(len(table.features))
         return SeriesModel(table.features, order, settings.window, calibration, settings, filler, weights, whole)

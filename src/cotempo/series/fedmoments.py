@@ -65,6 +65,7 @@ from cotempo.typing import Floats
 
 SUMS = ("centre", "moments", "choose")
 PARTS = "in four fifths of your rows and in all"
+COMMON_MUST = "every client must have this common feature; a column of missing values will do"
 
 
 @dataclass(frozen=True)
@@ -300,8 +301,9 @@ def check_series(roster: Roster, common: Sequence[str] = ()) -> None:
         if schema.kind != "series":
             problems.append(Problem(f"the table must hold series, got {schema.kind}", client=name))
             continue
-        must = "every client must have this common feature; a column of missing values will do"
-        problems += [Problem(must, client=name, column=column) for column in common if column not in schema.columns]
+        problems += [
+            Problem(COMMON_MUST, client=name, column=column) for column in common if column not in schema.columns
+        ]
         if schema.unit != roster.schema.unit:
             must = f"the unit of time must be {roster.schema.unit!r} as at {roster.names[0]}, got {schema.unit!r}"
             problems.append(Problem(must, client=name))

@@ -1,8 +1,8 @@
 """FedTDD: owners of misaligned series impute and generate together; the printed loop, from top to bottom.
 
-`FedTDD.plan` has the lines of the paper's Algorithm 1. `DiffusionDistiller.train` is lines 1 and 16; `receive`,
+`FedTDD.plan` has the lines of the paper's Algorithm 1. `Distiller.train` is lines 1 and 16; `receive`,
 `impute`, `train_local_imputers` and `share` are the clients' lines 4 to 10, and `FedTDD.expand` is lines 12 to 15. Our
-default differs by another `Distiller`, in `cotempo.series.fedtdd_conditional`.
+default has another `Distiller`, in `cotempo.series.fedtdd_conditional`.
 
 In the paper's words, the global *distiller* D models the common features at the coordinator, and a *local imputer* U is
 a client's diffusion model of all its features. Our default also has *correctors*, networks that correct a filling.
@@ -11,7 +11,6 @@ a client's diffusion model of all its features. Our default also has *correctors
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -38,6 +37,7 @@ from cotempo.federation import (
     register,
 )
 from cotempo.series.fedmoments import (
+    COMMON_MUST,
     SUMS,
     FedMoments,
     MomentsState,
@@ -47,11 +47,9 @@ from cotempo.series.fedmoments import (
     contribute,
     expect_errors,
 )
-from cotempo.series.filling.calibration import Calibration, calibrate
+from cotempo.series.filling.calibration import Calibration, add_imputation_errors, calibrate, imputation_errors
 from cotempo.series.filling.factor_models import FactorModels
-from cotempo.series.filling.gaps import KINDS
-from cotempo.series.filling.interpolation import interpolate_rows
-from cotempo.series.filling.residual_noise import add_imputation_errors, imputation_errors
+from cotempo.series.filling.gaps import KINDS, interpolate_rows
 from cotempo.series.filling.stages import Fills, TeacherWeights
 from cotempo.series.fitted import FittedFedTDD
 from cotempo.series.nn.parameters import NetworkState, ParameterSpecs, Schedule, resize
@@ -147,51 +145,6 @@ class Line:
     all_windows: bool = False
 
 
-@dataclass(frozen=True)
-class Distiller(ABC):
-    """The model D of the common features: how it is trained, and how clients impute with it.
-
-    `sums_moments` says whether window moments of all clients are summed first, and `public_units` whether local
-    imputers have the units of the public series.
-    """
-
-    method: FedTDD
-    sums_moments: ClassVar[bool] = False
-    public_units: ClassVar[bool] = True
-
-    @abstractmethod
-    def specs(self) -> ParameterSpecs:
-        """Return the parameters of the network."""
-
-    @abstractmethod
-    def train(self, state: FedTDDState, rows: SeriesRows, steps: int, rng: Rng) -> tuple[FedTDDState, Metrics]:
-        """Train on public rows and on what clients released (lines 1 and 16)."""
-
-    def lesson(self, state: FedTDDState) -> dict[str, Any]:
-        """Return what clients receive besides the weights (line 4)."""
-        return {}
-
-    def receive(self, lesson: Message, data: ClientData, memory: ClientMemory) -> ClientMemory:
-        """Remember what else was sent."""
-        return memory
-
-    def choose(self, data: ClientData, memory: ClientMemory, rng: Rng) -> ClientMemory:
-        """Choose how far to trust each imputer, where there are several."""
-        return memory
-
-    @abstractmethod
-    def filler(self, memory: ClientMemory, rng: Rng) -> Fills:
-        """Make what fills a client's gaps (lines 5 to 7)."""
-
-    @abstractmethod
-    def counts(self, missing: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return which cells the local imputer learns: the mask of equations (4) to (6)."""
-
-    @abstractmethod
-    def compare(self, data: ClientData, memory: ClientMemory, rng: Rng) -> tuple[float, float, Calibrated]:
-        """Return errors on hidden cells, alone and together, and fillers with the rows to calibrate them on."""
-
-
 @register("fed-tdd")
 class FedTDD(SeriesSettings, Method):
     r"""Impute and generate series at many owners who share some features.
@@ -241,40 +194,26 @@ class FedTDD(SeriesSettings, Method):
     rounds: int = Field(default=2, ge=1, description="Rounds :math:`R`.")
     pretrain_steps: int = Field(default=10_000, ge=1, description="Training steps of the distiller.")
     token_steps: int = Field(default=4000, ge=0, description="Those of the token imputer, at most as many; 0: none.")
-    start_steps: int = Field(
-        default=2000, ge=0, description="Those of the model that local imputers start from, at most as many; 0: none."
-    )
+    start_steps: int = Field(default=2000, ge=0, description="Those of the start of local imputers; 0: none.")
     corrector_steps: int = Field(default=600, ge=0, description="Training steps of a client's corrector.")
     first_steps: int = Field(default=1000, ge=1, description="Training steps of a local imputer in the first round.")
     later_steps: int = Field(default=500, ge=0, description="Those in each later round.")
     last_steps: int = Field(default=500, ge=0, description="Those on all windows, after the last release.")
     alpha: float = Field(
-        default=0.0,
-        ge=0,
-        le=1,
-        description="Share of windows released in the last round; with 0 D is never fine-tuned.",
+        default=0.0, ge=0, le=1, description="Share of windows released in the last round; with 0 D is not fine-tuned."
     )
     growth: Literal["linear", "constant", "none"] = Field(
-        default="linear",
-        description='Growth of that share: ``"linear"`` with the rounds, ``"constant"``, or ``"none"``, where nothing '
-        "is released and the distiller is fine-tuned on public windows only.",
+        default="linear", description='Growth of that share over the rounds; with ``"none"`` nothing is released.'
     )
-    rough: bool = Field(
-        default=True,
-        description="Whether local imputers learn from fillings with errors like those on hidden measurements.",
-    )
-    minimum_rows: int = Field(
-        default=20, ge=1, description="As in `FedMoments`, for the rows that correctors are trained on."
-    )
+    rough: bool = Field(default=True, description="Train local imputers on fillings with errors like those measured.")
+    minimum_rows: int = Field(default=20, ge=1, description="As in `FedMoments`, for the rows trained on.")
     chunk: int = Field(default=250, ge=1, description="Training steps between checkpoints.")
 
     @model_validator(mode="after")
     def _check_steps(self) -> FedTDD:
-        given = {name: getattr(self, name) for name in ("corrector_steps", "token_steps") if getattr(self, name)}
-        if self.distiller == "diffusion" and given:
-            text = ", ".join(f"{name}={value}" for name, value in given.items())
+        if self.distiller == "diffusion" and (self.corrector_steps or self.token_steps):
             must = "corrector_steps and token_steps must be 0 with distiller='diffusion'"
-            raise ParameterError(f"{must}, got {text}")
+            raise ParameterError(f"{must}, got corrector_steps={self.corrector_steps}, token_steps={self.token_steps}")
         return self
 
     def plan(self) -> Iterator[Line]:
@@ -304,7 +243,7 @@ class FedTDD(SeriesSettings, Method):
         """Return the distiller that was chosen."""
         from cotempo.series.fedtdd_conditional import ConditionalDistiller
 
-        return {"diffusion": DiffusionDistiller, "conditional": ConditionalDistiller}[self.distiller](self)
+        return {"diffusion": Distiller, "conditional": ConditionalDistiller}[self.distiller](self)
 
     @property
     def tuning_steps(self) -> int:
@@ -344,7 +283,7 @@ class FedTDD(SeriesSettings, Method):
         rows = public_rows(self, public)
         scale = Scale.of(rows.values)
         distiller = NetworkState.fresh(self.strategy.specs(), rng("distiller"), self.precision)
-        factors = FactorModels.of(SeriesRows(scale.apply(rows.values), rows.lengths), scale)
+        factors = FactorModels.of(scale.rows(rows), scale)
         tokens = NetworkState.fresh(self.token_imputer().specs(0), rng("tokens"), self.precision)
         start = NetworkState.fresh(self.backbone().specs(len(self.common)), rng("start"), self.precision)
         bank = np.zeros((0, self.window, len(self.common)), self.precision)
@@ -452,22 +391,17 @@ class FedTDD(SeriesSettings, Method):
     def prepare(self, table: Table) -> ClientData:
         """Cut a client's series into pieces, common features first, and refuse what cannot be learned from."""
         assert isinstance(table, Series)  # `check` saw the schema
-        absent = [name for name in self.common if name not in table.features]
-        if absent:
-            must = "every client must have this common feature; a column of missing values will do"
-            raise DataError([Problem(must, column=name) for name in absent])
-        if np.isnan(table.values).all():
+        unseen = np.isnan(table.values).all(axis=0)
+        if unseen.all():
             raise DataError("at least one cell must be measured, all are missing; leave this client out")
+        problems = [Problem(COMMON_MUST, column=name) for name in self.common if name not in table.features]
         must = "an exclusive feature must be measured at least once, all its cells are missing; leave the column out"
-        problems = [
-            Problem(must, column=name)
-            for column, name in enumerate(table.features)
-            if name not in self.common and np.isnan(table.values[:, column]).all()
-        ]
+        exclusive = np.array([name not in self.common for name in table.features])
+        problems += [Problem(must, column=table.features[k]) for k in np.flatnonzero(unseen & exclusive)]
         if problems:
             raise DataError(problems)
         names, found = self.inner_order(table.features), SeriesRows.of(table)
-        rows = SeriesRows(found.values[:, [table.features.index(name) for name in names]], found.lengths)
+        rows = found.with_values(found.values[:, [table.features.index(name) for name in names]])
         need_rows(rows)
         trained, held = rows.split(HELD_OUT, self.window)
         if self.strategy.sums_moments:
@@ -571,13 +505,13 @@ def public_rows(method: FedTDD, public: Table | None) -> SeriesRows:
     if missing:
         raise DataError([Problem("the public series must have every common feature", column=name) for name in missing])
     rows = SeriesRows.of(public)
-    taken = SeriesRows(rows.values[:, [public.features.index(name) for name in method.common]], rows.lengths)
-    need_rows(taken)
-    unseen = np.isnan(taken.values).all(axis=0)
+    rows = rows.with_values(rows.values[:, [public.features.index(name) for name in method.common]])
+    need_rows(rows)
+    unseen = np.isnan(rows.values).all(axis=0)
     if unseen.any():
         must = "the public series must measure every common feature, this one is all missing"
         raise DataError([Problem(must, column=method.common[k]) for k in np.flatnonzero(unseen)])
-    return taken
+    return rows
 
 
 def public_windows(state: FedTDDState, windows: Floats) -> TrainingWindows:
@@ -597,11 +531,21 @@ def _as_clients(method: FedTDD, state: FedTDDState, rows: SeriesRows) -> Trainin
     return public_windows(state, np.concatenate(scaled))
 
 
-class DiffusionDistiller(Distiller):
-    """The paper's distiller: a diffusion model of the common features that imputes them by guided sampling."""
+@dataclass(frozen=True)
+class Distiller:
+    """The paper's model D of the common features: a diffusion model that imputes them by guided sampling.
+
+    Another one may differ in how it is trained and how clients impute with it. `sums_moments` says whether window
+    moments of all clients are summed first, and `public_units` whether local imputers have the units of the public
+    series.
+    """
+
+    method: FedTDD
+    sums_moments: ClassVar[bool] = False
+    public_units: ClassVar[bool] = True
 
     def specs(self) -> ParameterSpecs:
-        """Return the parameters of the backbone."""
+        """Return the parameters of the network."""
         return self.method.backbone().specs(len(self.method.common))
 
     def train(self, state: FedTDDState, rows: SeriesRows, steps: int, rng: Rng) -> tuple[FedTDDState, Metrics]:
@@ -609,31 +553,46 @@ class DiffusionDistiller(Distiller):
         from cotempo.series.nn.training import train_one
 
         method = self.method
-        scaled = SeriesRows(state.scale.apply(rows.values), rows.lengths)
-        windows = public_windows(state, np.concatenate([windows_of(scaled, method.window), state.bank]))
+        own = windows_of(state.scale.rows(rows), method.window)
+        windows = public_windows(state, np.concatenate([own, state.bank]))
         schedule = method.distiller_schedule(state.distiller, method.rate)
         found, loss = train_one(method.denoising(), state.distiller, windows, steps, schedule, rng)
         return replace(state, distiller=found, best=found), {"distiller loss": loss}
 
+    def lesson(self, state: FedTDDState) -> dict[str, Any]:
+        """Return what clients receive besides the weights (line 4)."""
+        return {}
+
+    def receive(self, lesson: Message, data: ClientData, memory: ClientMemory) -> ClientMemory:
+        """Remember what else was sent."""
+        return memory
+
+    def choose(self, data: ClientData, memory: ClientMemory, rng: Rng) -> ClientMemory:
+        """Choose how far to trust each imputer, where there are several."""
+        return memory
+
     def filler(self, memory: ClientMemory, rng: Rng) -> Fills:
-        """Sample from D and, once it is trained, from U."""
+        """Make what fills a client's gaps (lines 5 to 7): samples from D and, once it is trained, from U."""
         own = memory.local_imputer.average if memory.local_imputer.steps else None
         weights = memory.taught.weights
         return GuidedFiller(memory.scale, len(self.method.common), weights, own, rng)
 
     def counts(self, missing: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return all common and the measured exclusive cells."""
+        """Return which cells the local imputer learns, the mask of equations (4) to (6): all but missing exclusive."""
         return ~missing | (np.arange(missing.shape[1]) < len(self.method.common))
 
     def compare(self, data: ClientData, memory: ClientMemory, rng: Rng) -> tuple[float, float, Calibrated]:
-        """Compare with interpolation on a fifth of the held-out rows, hidden for the purpose."""
-        filler, rows, scale, stream = self.filler(memory, rng), data.held, memory.scale, rng("owning")
-        hidden = np.broadcast_to(stream.random((len(rows.values), 1)) < 0.2, rows.values.shape) & ~np.isnan(rows.values)
+        """Return errors on hidden cells, alone and together, and fillers with the rows to calibrate them on.
+
+        Alone is interpolation; a fifth of the held-out rows are hidden.
+        """
+        filler, rows, scale = self.filler(memory, rng), data.held, memory.scale
+        hidden = (rng("owning").random((len(rows.values), 1)) < 0.2) & ~np.isnan(rows.values)
         errors = 0.0, 0.0
         if hidden.any():
-            left = SeriesRows(np.where(hidden, np.nan, rows.values), rows.lengths)
+            left = rows.with_values(np.where(hidden, np.nan, rows.values))
             truth = scale.apply(rows.values)[hidden]
-            lines = interpolate_rows(SeriesRows(scale.apply(left.values), left.lengths), scale.centre)[hidden]
+            lines = interpolate_rows(scale.rows(left), scale.centre)[hidden]
             filled = scale.apply(filler.rows(left, self.method))[hidden]
             errors = float(np.abs(lines - truth).mean()), float(np.abs(filled - truth).mean())
         return *errors, [(filler, rows)]
@@ -664,7 +623,7 @@ class GuidedFiller:
         seen = ~np.isnan(rows.values)
         if seen.all() or not len(seen):
             return rows.values
-        scaled = interpolate_rows(SeriesRows(self.scale.apply(rows.values), rows.lengths), self.scale.centre)
+        scaled = interpolate_rows(self.scale.rows(rows), self.scale.centre)
         cover = Cover(rows, settings.window, settings.window)
         windows, known = cover.take(scaled), cover.take(seen)
         known &= cover.inside[..., None]
@@ -689,22 +648,17 @@ def receive(method: FedTDD, question: Question, data: ClientData, memory: Client
     scale = data.scale.replace(np.arange(len(public.low)), public)
     unseen = np.isnan(data.rows.values[:, : len(public.low)]).all(axis=0)
     columns = np.flatnonzero(unseen | method.strategy.public_units)
+    # Without rows held out to prove factor models of all features there are none.
+    proven = len(data.held.values) > 0
     memory = replace(
         memory,
         teacher=TeacherWeights(lesson["distiller"], public, factors, lesson.get("tokens")),
         local_imputer=warm_started(method, data, memory.local_imputer, lesson.get("start")),
         scale=scale,
         generator_scale=data.scale.replace(columns, public.take(columns)),
-        factors=_own_factors(data, scale),
+        factors=FactorModels.of(scale.rows(data.trained), scale) if proven else FactorModels.none(len(scale.low)),
     )
     return method.strategy.receive(lesson, data, memory)
-
-
-def _own_factors(data: ClientData, scale: Scale) -> FactorModels:
-    """Fit factor models of all features to the rows to train on; none where no rows are held out to prove them."""
-    if not len(data.held.values):
-        return FactorModels.none(len(scale.low))
-    return FactorModels.of(SeriesRows(scale.apply(data.trained.values), data.trained.lengths), scale)
 
 
 def warm_started(method: FedTDD, data: ClientData, network: NetworkState, start: NDArray[Any] | None) -> NetworkState:

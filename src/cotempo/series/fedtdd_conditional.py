@@ -61,8 +61,7 @@ class ConditionalDistiller(Distiller):
         method, length = self.method, self.method.reach
         # A tenth of the rows: the end of a piece, or half of every fifth piece.
         every = min(5, len(rows.lengths))
-        scaled = SeriesRows(state.scale.apply(rows.values), rows.lengths)
-        kept, held = scaled.split(HELD_OUT * every, method.window, every)
+        kept, held = state.scale.rows(rows).split(HELD_OUT * every, method.window, every)
         # Released windows are lengthened by missing rows, because imputers see more rows than a window has.
         room = ((0, 0), (0, length - method.window), (0, 0))
         bank = np.pad(state.bank.astype(np.float64), room, constant_values=np.nan)
@@ -134,8 +133,7 @@ class ConditionalDistiller(Distiller):
     def _alone(self, data: ClientData, memory: ClientMemory) -> Filler:
         """Make what the client fills with alone."""
         own = memory.corrector_alone.average if memory.corrector_alone.steps else None
-        scaled = SeriesRows(memory.scale.apply(data.trained.values), data.trained.lengths)
-        moments, _, _ = learn(scaled, usual_window(len(data.features), 4 * self.method.window))
+        moments, _, _ = learn(memory.scale.rows(data.trained), usual_window(len(data.features), 4 * self.method.window))
         stages = (FactorStage(memory.factors), moments, NetworkStage(memory.factors, None, own))
         return Filler.closed(memory.scale, stages, len(self.method.common))
 
@@ -158,7 +156,7 @@ def train_correctors(
 
     datasets = []
     for data, memory in zip(owners, memories, strict=True):
-        windows = windows_of(SeriesRows(memory.scale.apply(data.trained.values), data.trained.lengths), method.reach)
+        windows = windows_of(memory.scale.rows(data.trained), method.reach)
         common = np.arange(windows.shape[2]) < len(method.common)
         datasets.append(TrainingWindows(np.nan_to_num(windows), ~np.isnan(windows), memory.factors, common))
     teacher = Teacher.of(memories[0].taught, method)

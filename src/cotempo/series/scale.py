@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cotempo.series.windows import SeriesRows
 from cotempo.typing import Floats
 
 
@@ -62,6 +63,10 @@ class Scale:
     def apply(self, values: Floats) -> Floats:
         """Scale to [-1, 1]; values outside the measured range land outside it."""
         return np.asarray(2 * (values - self.low) / (self.high - self.low) - 1)
+
+    def rows(self, rows: SeriesRows) -> SeriesRows:
+        """Scale rows."""
+        return rows.with_values(self.apply(rows.values))
 
     def undo(self, values: Floats) -> Floats:
         """Convert back to the units of the data."""

@@ -6,9 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cotempo.errors import DataError
-from cotempo.series.filling.gaps import BESIDE, EMPTY
+from cotempo.series.filling.gaps import BESIDE, EMPTY, interpolate_rows
 from cotempo.series.filling.gates import prove
-from cotempo.series.filling.interpolation import interpolate_rows
 from cotempo.series.filling.stages import Filler
 from cotempo.series.scale import Scale
 from cotempo.series.settings import SeriesSettings

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cotempo.series.filling.interpolation import neighbours
+from cotempo.series.filling.gaps import neighbours
 from cotempo.series.scale import Scale, nearest_correlation
 from cotempo.series.windows import SeriesRows
 from cotempo.typing import Floats

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cotempo.series.filling.factor_models import FactorModels
-from cotempo.series.filling.gaps import KINDS, kinds_of
-from cotempo.series.filling.interpolation import interpolate_rows
+from cotempo.series.filling.gaps import KINDS, interpolate_rows, kinds_of
 from cotempo.series.scale import Scale
 from cotempo.series.settings import SeriesSettings
 from cotempo.series.windows import Cover, SeriesRows
@@ -102,7 +101,7 @@ class Filler:
     def inner(self, rows: SeriesRows) -> SeriesRows:
         """Return rows as stages see them: without the season, and scaled."""
         bare = rows if self.season is None else self.season.remove(rows)
-        return bare.with_values(self.scale.apply(bare.values))
+        return self.scale.rows(bare)
 
     def scaled(self, rows: SeriesRows, settings: SeriesSettings) -> Floats:
         """Fill rows that are as stages see them."""
