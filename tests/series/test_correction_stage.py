@@ -9,7 +9,7 @@ from cotempo.data import Series
 from cotempo.federation import Rng
 from cotempo.series.filling.correction_stage import CorrectedStage, hide, hide_and_fill
 from cotempo.series.filling.factor_models import FactorModels
-from cotempo.series.filling.stages import FactorStage, Filler
+from cotempo.series.filling.stages import Filler, NetworkStage
 from cotempo.series.nn.parameters import NetworkState
 from cotempo.series.scale import Scale
 from cotempo.series.seriesmoments import learn
@@ -34,7 +34,7 @@ def make_base(values: np.ndarray) -> tuple[SeriesRows, Filler, FactorModels]:
     scale = Scale.of(values)
     rows = SeriesRows(scale.apply(values), (len(values),))
     factors = FactorModels.of(rows, scale)
-    return rows, Filler.closed(scale, (learn(rows, 16)[0], FactorStage(factors)), trusted="moments"), factors
+    return rows, Filler.closed(scale, (learn(rows, 16)[0], NetworkStage(factors)), trusted="moments"), factors
 
 
 def test_untrained_it_is_what_it_corrects():

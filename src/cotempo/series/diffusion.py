@@ -12,7 +12,7 @@ from cotempo.series.filling.calibration import add_imputation_errors, calibrate,
 from cotempo.series.filling.correction_stage import CorrectedStage, passes, train_imputers
 from cotempo.series.filling.factor_models import FactorModels
 from cotempo.series.filling.gates import prove, take_best
-from cotempo.series.filling.stages import FactorStage, Filler, NetworkStage
+from cotempo.series.filling.stages import Filler, NetworkStage
 from cotempo.series.fitted import SeriesModel
 from cotempo.series.nn.parameters import NetworkState
 from cotempo.series.scale import Scale
@@ -49,13 +49,9 @@ class SeriesDiffusion(SeriesSettings):
     """
 
     imputer_steps: int = Field(
-        default=3000,
-        ge=1,
-        description="Training steps of the imputer, at most; it stops when 750 steps brought nothing.",
+        default=3000, ge=1, description="Training steps of the imputer, at most; it stops when 750 bring nothing."
     )
-    steps: int = Field(
-        default=1500, ge=1, description="Those of the diffusion model; no row is seen more than about 40 times."
-    )
+    steps: int = Field(default=1500, ge=1, description="Those of the diffusion model; no row is seen over 40 times.")
 
     def fit(self, series: Any, *, seed: int = 0) -> SeriesModel:
         """Learn from a table or any dataframe of one client, and return the fitted model."""
@@ -74,14 +70,14 @@ class SeriesDiffusion(SeriesSettings):
         factors = FactorModels.of(scaled, scale)
         window = usual_window(len(table.features), 4 * settings.window)
         moments, _, _ = learn(scaled, window)
-        base = Filler.closed(scale, (FactorStage(factors), moments), trusted="moments")
+        base = Filler.closed(scale, (NetworkStage(factors), moments), trusted="moments")
         base = take_best(replace(base, season=season), held, settings, rng("base"))
         correction, own = train_imputers(settings, base, scaled, unseen, factors, rng)
         corrected, networks = CorrectedStage(base, factors, correction), NetworkStage(factors, None, own)
         filler, halves = prove(base.followed_by(corrected, networks), held, settings, rng("gates"))
         # What is proven is learned again, from the rows set apart, too.
         latest, _, _ = learn(bare.inner(rows), window)
-        corrected = replace(corrected, base=replace(base, stages=(FactorStage(factors), latest)))
+        corrected = replace(corrected, base=replace(base, stages=(NetworkStage(factors), latest)))
         filler = replace(filler, stages=(corrected, networks))
         missing = np.isnan(rows.values)
         errors = imputation_errors(filler, rows, settings, rng("errors")) if missing.any() else rows.values[:0]

@@ -518,8 +518,8 @@ def public_windows(state: FedTDDState, windows: Floats) -> TrainingWindows:
     """Return scaled windows of the common features to train on; missing cells do not count."""
     from cotempo.series.nn.training import TrainingWindows
 
-    seen, every = ~np.isnan(windows), np.ones(windows.shape[2], dtype=bool)
-    return TrainingWindows(np.where(seen, windows, state.scale.centre), seen, state.factors, every)
+    filled = np.where(np.isnan(windows), state.scale.centre, windows)
+    return replace(TrainingWindows.plain(windows, state.factors), windows=filled)
 
 
 def _as_clients(method: FedTDD, state: FedTDDState, rows: SeriesRows) -> TrainingWindows:
@@ -724,9 +724,8 @@ def _filled_windows(
     if not question.common["all_windows"]:
         filled, counts = (set_apart(method, part)[0] for part in (filled, counts))
     windows = memory.generator_scale.apply(windows_of(filled, method.window))
-    features, mask = windows.shape[2], windows_of(counts, method.window) > 0
-    common = np.arange(features) < len(method.common)
-    return TrainingWindows(np.nan_to_num(windows), mask, FactorModels.none(features), common)
+    mask = windows_of(counts, method.window) > 0
+    return replace(TrainingWindows.plain(windows, common=len(method.common)), mask=mask)
 
 
 def share(method: FedTDD, question: Question, data: ClientData, memory: ClientMemory, rng: Rng) -> Reply:

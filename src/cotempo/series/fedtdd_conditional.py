@@ -26,7 +26,7 @@ from cotempo.series.fedtdd import (
 )
 from cotempo.series.filling.gaps import KINDS, UNSEEN
 from cotempo.series.filling.gates import Trial, choose_gates, cross_fitted_error, try_out
-from cotempo.series.filling.stages import FactorStage, Filler, Fills, NetworkStage
+from cotempo.series.filling.stages import Filler, Fills, NetworkStage
 from cotempo.series.moments.gaussian import Gaussian
 from cotempo.series.moments.model_choice import PRIORS
 from cotempo.series.moments.moments import Units, WindowMoments
@@ -124,7 +124,7 @@ class ConditionalDistiller(Distiller):
         """Make a filler that trusts the teacher in some kinds of gaps and nothing else."""
         own = memory.corrector.average if memory.corrector.steps else None
         moments = () if memory.moments is None else (memory.moments,)
-        stages = (FactorStage(memory.factors), *moments, NetworkStage(memory.factors, memory.taught, own))
+        stages = (NetworkStage(memory.factors), *moments, NetworkStage(memory.factors, memory.taught, own))
         filler = Filler.closed(memory.scale, stages, len(self.method.common))
         for kind in kinds:
             filler.gates[: filler.common, kind, filler.names.index("teacher")] = 1.0
@@ -134,7 +134,7 @@ class ConditionalDistiller(Distiller):
         """Make what the client fills with alone."""
         own = memory.corrector_alone.average if memory.corrector_alone.steps else None
         moments, _, _ = learn(memory.scale.rows(data.trained), usual_window(len(data.features), 4 * self.method.window))
-        stages = (FactorStage(memory.factors), moments, NetworkStage(memory.factors, None, own))
+        stages = (NetworkStage(memory.factors), moments, NetworkStage(memory.factors, None, own))
         return Filler.closed(memory.scale, stages, len(self.method.common))
 
     def _trials(self, filler: Filler, data: ClientData, rng: Rng) -> tuple[Trial, Trial, tuple[str, ...]]:
@@ -157,8 +157,7 @@ def train_correctors(
     datasets = []
     for data, memory in zip(owners, memories, strict=True):
         windows = windows_of(memory.scale.rows(data.trained), method.reach)
-        common = np.arange(windows.shape[2]) < len(method.common)
-        datasets.append(TrainingWindows(np.nan_to_num(windows), ~np.isnan(windows), memory.factors, common))
+        datasets.append(TrainingWindows.plain(windows, memory.factors, len(method.common)))
     teacher = Teacher.of(memories[0].taught, method)
     given = (datasets, steps, method.schedule(method.corrector_steps, method.imputer_rate), rngs)
     taught, losses = train(Filling(method.imputer(), teacher), [memory.corrector for memory in memories], *given)

@@ -20,9 +20,7 @@ class SeriesSettings(Settings):
     """Sizes of the networks and how they are trained."""
 
     window: int = Field(default=24, ge=4, description="Rows in a generated window.")
-    context: int | None = Field(
-        default=None, ge=4, description="Rows an imputer sees at once; a third more than the window when left out."
-    )
+    context: int | None = Field(default=None, ge=4, description="Rows an imputer sees; by default 4 / 3 of the window.")
     width: int = Field(default=64, ge=4, description="Width of the diffusion backbone.")
     encoders: int = Field(default=2, ge=1, description="Its encoder layers.")
     decoders: int = Field(default=2, ge=1, description="Its decoder layers.")
@@ -31,19 +29,13 @@ class SeriesSettings(Settings):
     imputer_layers: int = Field(default=3, ge=1, description="Layers of the imputers.")
     imputer_rate: float = Field(default=4e-3, gt=0, description="Largest learning rate of the imputers.")
     diffusion_steps: int = Field(default=500, ge=2, description="Steps of the noise schedule.")
-    sampler: Literal["ddpm", "ddim", "dpm"] = Field(
-        default="dpm", description='Sampler of windows; ``"dpm"`` is DPM-Solver++.'
-    )
+    sampler: Literal["ddpm", "ddim", "dpm"] = Field(default="dpm", description='``"dpm"`` is DPM-Solver++.')
     sampler_steps: int = Field(default=25, ge=2, description="Steps of DDIM and DPM-Solver++; DDPM takes all.")
-    warm_start: float = Field(
-        default=0.5, gt=0, le=1, description="Share of the schedule's noise from which draws around a filling start."
-    )
+    warm_start: float = Field(default=0.5, gt=0, le=1, description="Share of the noise that draws of gaps start from.")
     batch: int = Field(default=128, ge=2, description="Windows in a training step.")
     rate: float = Field(default=4e-3, gt=0, description="Largest learning rate of diffusion models.")
     precision: Literal["float32", "float64"] = Field(default="float32", description="Precision of all networks.")
-    device: Device = Field(
-        default="cpu", description='Where networks are computed: ``"cpu"``, or ``"cuda"`` for a GPU.'
-    )
+    device: Device = Field(default="cpu", description='Where networks run: ``"cpu"``, or ``"cuda"`` for a GPU.')
 
     @property
     def reach(self) -> int:
@@ -71,8 +63,8 @@ class SeriesSettings(Settings):
 
     def denoising(self) -> Denoising:
         """Make the loss of a diffusion model."""
+        from cotempo.series.nn.backbone import NoiseSchedule
         from cotempo.series.nn.losses import Denoising
-        from cotempo.series.nn.noise import NoiseSchedule
 
         return Denoising(self.backbone(), NoiseSchedule(self.diffusion_steps))
 

@@ -142,21 +142,17 @@ def calibrate(
 
     Of several parts each has a filler of its own, so that nobody is judged on rows that shaped its gates.
     """
-    found = [_try_out(settings, filler, rows, stream) for filler, rows in parts if len(rows.values)]
+    found = []
+    for filler, rows in (part for part in parts if len(part[1].values)):
+        left = [np.where(gone, np.nan, rows.values) for gone in _hidings(rows.values.shape, settings.window, stream)]
+        hidden = rows.with_values(np.concatenate(left), len(left))
+        truth = np.tile(rows.values, (len(left), 1))
+        found.append((hidden.lengths, hidden.values, filler.rows(hidden, settings), truth))
     if not found:
         return Calibration.none(parts[0][1].values.shape[1])
-    lengths = sum((hidden.lengths for hidden, _, _ in found), ())
-    left, filled, truth = (np.concatenate(part) for part in zip(*((h.values, f, t) for h, f, t in found), strict=True))
-    return Calibration.of(SeriesRows(left, lengths), filled, truth, settings.window)
-
-
-def _try_out(
-    settings: SeriesSettings, filler: Fills, rows: SeriesRows, stream: np.random.Generator
-) -> tuple[SeriesRows, Floats, Floats]:
-    """Return rows with cells hidden, how they were filled, and the truth."""
-    left = [np.where(gone, np.nan, rows.values) for gone in _hidings(rows.values.shape, settings.window, stream)]
-    hidden = rows.with_values(np.concatenate(left), len(left))
-    return hidden, filler.rows(hidden, settings), np.tile(rows.values, (len(left), 1))
+    lengths, *rest = zip(*found, strict=True)
+    values, filled, truth = (np.concatenate(part) for part in rest)
+    return Calibration.of(SeriesRows(values, sum(lengths, ())), filled, truth, settings.window)
 
 
 def _hidings(shape: tuple[int, int], window: int, stream: np.random.Generator) -> Iterator[NDArray[np.bool_]]:

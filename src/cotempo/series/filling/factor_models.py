@@ -27,15 +27,9 @@ class FactorModels:
     with the line :math:`\ell` through the measurements :math:`b` steps before and :math:`c` steps after, and
     independent :math:`e, u`. The root is the deviation of a random walk between two fixed points.
 
-    Attributes
-    ----------
-    centre
-        :math:`\mu`, ``(features,)``.
-    spread
-        Deviation of each feature's level that the other features do not explain, ``(features,)``.
-    level_factors, move_factors
-        :math:`\Lambda` and :math:`M`, each with the variances of :math:`e` and :math:`u` as last column,
-        ``(features, factors + 1)``.
+    `centre` is :math:`\mu` and `spread` the deviation of each feature's level that the other features do not explain,
+    ``(features,)``; `level_factors` and `move_factors` are :math:`\Lambda` and :math:`M`, with the variances of
+    :math:`e` and :math:`u` as last column, ``(features, factors + 1)``.
     """
 
     centre: Floats

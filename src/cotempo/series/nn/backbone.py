@@ -1,7 +1,8 @@
-"""Backbone: the denoising transformer of Diffusion-TS, whose output is a trend, a season and a residual."""
+"""Backbone, the denoising transformer of Diffusion-TS, and NoiseSchedule, the noise that it removes."""
 
 import math
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
 import torch
 from torch import Tensor
@@ -12,6 +13,57 @@ from cotempo.series.nn.layers import Weights, linear, normalise
 from cotempo.series.nn.parameters import ParameterSpec, ParameterSpecs
 
 DEGREE = 3
+
+
+@dataclass(frozen=True)
+class NoiseSchedule:
+    r"""Noise that grows over `steps` steps.
+
+    .. math:: x_t = \sqrt{\bar\alpha_t} x_0 + \sqrt{1 - \bar\alpha_t} \varepsilon, \qquad
+              \bar\alpha_t = \prod_{s \le t} (1 - \beta_s), \qquad
+              \beta_t = \min\left(1 - \frac{f(t + 1)}{f(t)}, .999\right)
+
+    with :math:`f(t) = \cos^2\left(\frac{t / T + .008}{1.008} \frac{\pi}{2}\right)`.
+
+    References
+    ----------
+    Nichol and Dhariwal, "Improved denoising diffusion probabilistic models", 2021.
+    """
+
+    steps: int = 500
+
+    @cached_property
+    def betas(self) -> Tensor:
+        """Return the variance added in every step, ``(steps,)``."""
+        time = torch.linspace(0, 1, self.steps + 1, dtype=torch.float64)
+        level = torch.cos((time + 0.008) / 1.008 * math.pi / 2) ** 2
+        return (1 - level[1:] / level[:-1]).clamp(0, 0.999)
+
+    @cached_property
+    def kept(self) -> Tensor:
+        r"""Return the share of the signal's variance left at every step, :math:`\bar\alpha`, ``(steps,)``."""
+        return torch.cumprod(1 - self.betas, 0)
+
+    @cached_property
+    def weights(self) -> Tensor:
+        """Return the weight of every step in the loss: the root of equation (3)'s, as the released code has it."""
+        betas, kept = self.betas, self.kept
+        return ((1 - betas) * (1 - kept)).sqrt() / betas / 100
+
+    def levels(self, time: Tensor, like: Tensor) -> tuple[Tensor, Tensor]:
+        """Return factors of signal and noise at steps ``[networks, batch]`` (equation 10)."""
+        kept = _table(self, "kept", like.device, like.dtype)[time][..., None, None]
+        return kept.sqrt(), (1 - kept).sqrt()
+
+    def weight(self, time: Tensor, like: Tensor) -> Tensor:
+        """Return the weight of each window in the loss."""
+        return _table(self, "weights", like.device, like.dtype)[time]
+
+
+@lru_cache
+def _table(noise: NoiseSchedule, name: str, device: torch.device, dtype: torch.dtype) -> Tensor:
+    found: Tensor = getattr(noise, name).to(device, dtype)
+    return found
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from cotempo.series.filling.masking import draw_masks, hidden
-from cotempo.series.nn.backbone import Backbone
+from cotempo.series.nn.backbone import Backbone, NoiseSchedule
 from cotempo.series.nn.first_guess import first_guess, relate
 from cotempo.series.nn.imputer import Imputer, TokenImputer
 from cotempo.series.nn.layers import Weights
-from cotempo.series.nn.noise import NoiseSchedule
 from cotempo.series.nn.parameters import ParameterSpecs
 from cotempo.series.nn.teacher import Teacher
 from cotempo.series.nn.training import Lead, Tensors, TrainingWindows

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cotempo.devices import find_device
-from cotempo.series.nn.backbone import Parts
-from cotempo.series.nn.noise import NoiseSchedule
+from cotempo.series.nn.backbone import NoiseSchedule, Parts
 from cotempo.series.nn.parameters import views
 from cotempo.typing import Floats
 

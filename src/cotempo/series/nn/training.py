@@ -16,6 +16,7 @@ from cotempo.federation import Rng
 from cotempo.series.filling.factor_models import FactorModels
 from cotempo.series.nn.layers import Weights
 from cotempo.series.nn.parameters import NetworkState, ParameterSpecs, Schedule, resize, stack, views
+from cotempo.typing import Floats
 
 Tensors = dict[str, Tensor]
 Lead = tuple[int, int]
@@ -31,19 +32,19 @@ class TrainingWindows:
     guesses, `guess` has one of every cell and `left` says which cells it knows, both as `mask`.
     """
 
-    windows: NDArray[np.float64]
+    windows: Floats
     mask: NDArray[np.bool_]
     factors: FactorModels
     common: NDArray[np.bool_]
-    guess: NDArray[np.float64] | None = None
+    guess: Floats | None = None
     left: NDArray[np.bool_] | None = None
 
     @classmethod
-    def plain(cls, windows: NDArray[np.float64], factors: FactorModels | None = None) -> TrainingWindows:
-        """Make windows of one owner; cells that are NaN do not count."""
+    def plain(cls, windows: Floats, factors: FactorModels | None = None, common: int | None = None) -> TrainingWindows:
+        """Make windows whose first `common` features are common, all by default; cells that are NaN do not count."""
         features = windows.shape[2]
-        whole = np.ones(features, dtype=bool)
-        return cls(np.nan_to_num(windows), ~np.isnan(windows), factors or FactorModels.none(features), whole)
+        known = np.arange(features) < (features if common is None else common)
+        return cls(np.nan_to_num(windows), ~np.isnan(windows), factors or FactorModels.none(features), known)
 
     def parts(self) -> dict[str, Any]:
         """Return the arrays with an entry for each window."""
@@ -76,7 +77,7 @@ class Task(Protocol):
 def train(
     task: Task, learned: Sequence[NetworkState], datasets: Sequence[TrainingWindows], steps: int, schedule: Schedule,
     rngs: Sequence[Rng],
-) -> tuple[list[NetworkState], NDArray[np.float64]]:  # fmt: skip
+) -> tuple[list[NetworkState], Floats]:  # fmt: skip
     """Take `steps` steps with each network on its own dataset, all in one stack; return them and their mean losses.
 
     A network trained in a stack agrees with the same network trained alone within rounding: each draws from its own
@@ -100,7 +101,7 @@ def train(
         size = min(BLOCK, steps - done)
         draws = [
             {
-                "windows": _indices(dataset, (size, schedule.batch), generator),
+                "windows": _draw_indices(dataset, (size, schedule.batch), generator),
                 **task.draw(dataset, wide, (size, schedule.batch), generator),
             }
             for dataset, generator in zip(datasets, generators, strict=True)
@@ -139,8 +140,7 @@ def judge(task: Task, learned: NetworkState, dataset: TrainingWindows, schedule:
     return sum(losses) / len(dataset.windows)
 
 
-def _indices(dataset: TrainingWindows, lead: tuple[int, int], generator: torch.Generator) -> Tensor:
-    """Draw which windows to train on."""
+def _draw_indices(dataset: TrainingWindows, lead: Lead, generator: torch.Generator) -> Tensor:
     picks = torch.rand(*lead, generator=generator, device=generator.device, dtype=torch.float64)
     return (picks * len(dataset.windows)).long()
 
