@@ -18,13 +18,13 @@ from cotempo.data import Series
 from cotempo.errors import ParameterError
 from cotempo.federation import Rng
 from cotempo.series.filling.calibration import Calibration, add_imputation_errors, imputation_errors
+from cotempo.series.filling.gaps import neighbours
 from cotempo.series.filling.stages import Filler
 from cotempo.series.fitted import SeriesModel
 from cotempo.series.nn.parameters import NetworkState
 from cotempo.series.nn.training import TrainingWindows, train
-from cotempo.series.scale import Scale
 from cotempo.series.settings import SeriesSettings
-from cotempo.series.windows import Cover, SeriesRows, windows_of
+from cotempo.series.windows import Cover, Scale, SeriesRows, windows_of
 
 REDRAWN = 250
 SIZES = {"n_layers": 2, "d_model": 64, "n_heads": 4, "d_k": 16, "d_v": 16, "d_ffn": 128, "dropout": 0.1}
@@ -111,6 +111,15 @@ def train_central(
     zeros = [np.where(np.isnan(piece), scale.undo(np.zeros(len(features))), piece) for piece in pieces]
     whole = Series.from_arrays([piece for piece in zeros if len(piece)], features=features)
     return train_local({"all": whole}, settings, steps, fill="zero", seed=seed)["all"]
+
+
+def carry_forward(series: Series) -> Series:
+    """Fill each feature with its last measurement in the piece; before the first, with the first."""
+    rows = SeriesRows.of(series)
+    found, columns = rows.values, np.arange(rows.values.shape[1])
+    for place in neighbours(rows, ~np.isnan(found)):
+        found = np.where(np.isnan(found) & (place >= 0), rows.values[place, columns], found)
+    return replace(series, values=np.where(np.isnan(found), np.nan_to_num(np.nanmean(rows.values, axis=0)), found))
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,13 @@ import numpy as np
 import cotempo as ct
 from cotempo.data import Series
 from cotempo.federation import Rng
-from cotempo.series.filling.correction_stage import CorrectedStage, hide, hide_and_fill
+from cotempo.series.diffusion import CorrectedStage, hide, hide_and_fill
 from cotempo.series.filling.factor_models import FactorModels
 from cotempo.series.filling.stages import Filler, NetworkStage
 from cotempo.series.nn.parameters import NetworkState
-from cotempo.series.scale import Scale
 from cotempo.series.seriesmoments import learn
 from cotempo.series.settings import SeriesSettings
-from cotempo.series.windows import SeriesRows
+from cotempo.series.windows import Scale, SeriesRows
 
 SIZES = SeriesSettings(window=12, imputer_width=8, imputer_layers=1)
 

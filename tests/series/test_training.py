@@ -11,12 +11,11 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from cotempo.federation import Rng
 from cotempo.series.filling.factor_models import FactorModels
-from cotempo.series.filling.masking import draw_masks, hidden
 from cotempo.series.nn.backbone import Backbone, NoiseSchedule, top_frequencies
 from cotempo.series.nn.first_guess import first_guess
 from cotempo.series.nn.imputer import Imputer
 from cotempo.series.nn.layers import _attend
-from cotempo.series.nn.losses import Denoising, Filling
+from cotempo.series.nn.losses import Denoising, Filling, draw_masks, hidden
 from cotempo.series.nn.parameters import NetworkState, Schedule, resize, views
 from cotempo.series.nn.samplers import Sampler
 from cotempo.series.nn.training import TrainingWindows, train

@@ -54,10 +54,9 @@ from cotempo.series.filling.stages import Fills, TeacherWeights
 from cotempo.series.fitted import FittedFedTDD
 from cotempo.series.nn.parameters import NetworkState, ParameterSpecs, Schedule, resize
 from cotempo.series.release import release
-from cotempo.series.scale import Scale
 from cotempo.series.seriesmoments import MomentsStage, usual_window
 from cotempo.series.settings import SeriesSettings
-from cotempo.series.windows import Cover, SeriesRows, need_many, need_rows, windows_of
+from cotempo.series.windows import Cover, Scale, SeriesRows, need_many, need_rows, windows_of
 from cotempo.typing import Floats
 
 if TYPE_CHECKING:

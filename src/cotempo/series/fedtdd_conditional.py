@@ -150,8 +150,8 @@ def train_correctors(
     method: FedTDD, steps: int, owners: Sequence[ClientData], memories: Sequence[ClientMemory], rngs: Sequence[Rng]
 ) -> list[Reply]:
     """Train clients' correctors over the distiller's filling, and for comparison without it."""
+    from cotempo.series.nn.imputer import Teacher
     from cotempo.series.nn.losses import Filling
-    from cotempo.series.nn.teacher import Teacher
     from cotempo.series.nn.training import TrainingWindows, train
 
     datasets = []

@@ -16,9 +16,8 @@ from cotempo.errors import DataError, ParameterError, Problem, nearest
 from cotempo.federation import Fitted, Rng
 from cotempo.series.filling.calibration import LEVELS, Calibration
 from cotempo.series.filling.stages import Fills
-from cotempo.series.scale import Scale
 from cotempo.series.settings import SeriesSettings
-from cotempo.series.windows import Cover, SeriesRows
+from cotempo.series.windows import Cover, Scale, SeriesRows
 from cotempo.typing import Floats
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ import numpy as np
 from pydantic import Field
 
 from cotempo.federation import Rng
+from cotempo.series.filling.factor_models import nearest_correlation
 from cotempo.series.fitted import FittedSeries
 from cotempo.series.moments.gaussian import Gaussian
 from cotempo.series.moments.model_choice import PRIORS, USUAL, calibrate, choose, split, try_priors
 from cotempo.series.moments.moments import Units, WindowMoments, find_units, sum_units, sum_windows
-from cotempo.series.scale import nearest_correlation
 from cotempo.series.settings import SeriesSettings
 from cotempo.series.windows import SeriesRows, as_series, refuse_unseen
 from cotempo.settings import Settings

@@ -1,4 +1,4 @@
-"""Rows in contiguous pieces and windows of them, never across a gap, a sequence or a split; and the way back."""
+"""SeriesRows, contiguous pieces of a series; Cover, windows of them and the way back; and Scale, to [-1, 1]."""
 
 from __future__ import annotations
 
@@ -177,3 +177,64 @@ class Cover:
         index, count = self.index.ravel(), len(self.total)
         sums = [np.bincount(index, column, minlength=count) for column in heavy.T]
         return np.asarray(np.stack(sums, axis=-1) / self.total[:, None])
+
+
+@dataclass(frozen=True)
+class Scale:
+    r"""What maps each feature to [-1, 1].
+
+    .. math:: z = 2 \frac{x - \mathrm{low}}{\mathrm{high} - \mathrm{low}} - 1
+
+    `low` and `high` are the smallest and largest value of each feature, ``(features,)``, both 0.5 off for a constant
+    one; `centre` and `spread` are mean and deviation in the new units: the best guess of what was not seen, its error.
+
+    Examples
+    --------
+    >>> scale = Scale.of(np.array([[0.0], [5.0], [10.0]]))
+    >>> scale.apply(np.array([[2.5]])).tolist(), scale.undo(np.array([[-0.5]])).tolist()
+    ([[-0.5]], [[2.5]])
+    """
+
+    low: Floats
+    high: Floats
+    centre: Floats
+    spread: Floats
+
+    @classmethod
+    def of(cls, values: Floats) -> Scale:
+        """Measure a scale on rows with NaN where missing; a feature never seen gets the scale [-1, 1]."""
+        seen = ~np.isnan(values)
+        known = seen.any(axis=0)
+        low = np.where(known, np.where(seen, values, np.inf).min(axis=0, initial=np.inf), -1.0)
+        high = np.where(known, np.where(seen, values, -np.inf).max(axis=0, initial=-np.inf), 1.0)
+        flat = high - low <= 1e-12 * np.maximum(np.abs(low), np.abs(high))
+        low, high = np.where(flat, low - 0.5, low), np.where(flat, high + 0.5, high)
+        bare = cls(low, high, np.zeros(len(low)), np.ones(len(low)))
+        scaled = np.where(seen, bare.apply(values), 0.0)
+        count = np.maximum(seen.sum(axis=0), 1)
+        centre = scaled.sum(axis=0) / count
+        spread = np.sqrt((np.where(seen, scaled - centre, 0.0) ** 2).sum(axis=0) / count)
+        return cls(low, high, centre, np.where(spread > 1e-6, spread, 1.0))
+
+    def apply(self, values: Floats) -> Floats:
+        """Scale to [-1, 1]; values outside the measured range land outside it."""
+        return np.asarray(2 * (values - self.low) / (self.high - self.low) - 1)
+
+    def rows(self, rows: SeriesRows) -> SeriesRows:
+        """Scale rows."""
+        return rows.with_values(self.apply(rows.values))
+
+    def undo(self, values: Floats) -> Floats:
+        """Convert back to the units of the data."""
+        return np.asarray((np.asarray(values, dtype=np.float64) + 1) / 2 * (self.high - self.low) + self.low)
+
+    def take(self, columns: NDArray[np.intp]) -> Scale:
+        """Return the scale of some of the features."""
+        return Scale(**{name: part[columns] for name, part in vars(self).items()})
+
+    def replace(self, columns: NDArray[np.intp], other: Scale) -> Scale:
+        """Return this scale with another one's in some columns."""
+        found = Scale(**{name: part.copy() for name, part in vars(self).items()})
+        for name, part in vars(other).items():
+            getattr(found, name)[columns] = part
+        return found

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cotempo.series.filling.gaps import neighbours
-from cotempo.series.scale import Scale, nearest_correlation
-from cotempo.series.windows import SeriesRows
+from cotempo.series.windows import Scale, SeriesRows
 from cotempo.typing import Floats
 
 FACTORS = 6
@@ -78,6 +77,14 @@ def _correlation(values: Floats) -> Floats:
     np.fill_diagonal(found, 1.0)
     # Pairs measured in different rows need not fit together: the nearest matrix that could be one stands in.
     return nearest_correlation(found, VARIANCE_FLOOR)
+
+
+def nearest_correlation(table: Floats, floor: float) -> Floats:
+    """Raise the eigenvalues of a symmetric matrix to a floor, and scale its diagonal to 1."""
+    values, axes = np.linalg.eigh(table)
+    near = (axes * np.maximum(values, floor)) @ axes.T
+    scale = np.sqrt(near.diagonal())
+    return np.asarray(near / np.outer(scale, scale))
 
 
 def _factors(correlation: Floats, size: Floats) -> Floats:

@@ -1,4 +1,4 @@
-"""Gaps: the measurements around them, their kinds, and the simplest fillings, `interpolate` and `carry_forward`."""
+"""Gaps: the measurements around them, their kinds, and their simplest filling, `interpolate`."""
 
 from dataclasses import replace
 
@@ -26,23 +26,8 @@ def interpolate(series: Series) -> Series:
     >>> interpolate(Series.from_arrays([[0.0], [float("nan")], [1.0]])).values.ravel().tolist()
     [0.0, 0.5, 1.0]
     """
-    return replace(series, values=interpolate_rows(SeriesRows.of(series), _means(series.values), series.time))
-
-
-def carry_forward(series: Series) -> Series:
-    """Fill each feature with its last measurement in the piece; before the first, with the first.
-
-    Examples
-    --------
-    >>> carry_forward(Series.from_arrays([[0.0], [float("nan")], [1.0]])).values.ravel().tolist()
-    [0.0, 0.0, 1.0]
-    """
-    rows = SeriesRows.of(series)
-    left, right = _values_around(rows, *neighbours(rows, ~np.isnan(rows.values)))
-    found = rows.values
-    for filling in (left, right, _means(series.values)):
-        found = np.where(np.isnan(found), filling, found)
-    return replace(series, values=found)
+    means = np.nansum(series.values, axis=0) / np.maximum((~np.isnan(series.values)).sum(axis=0), 1)
+    return replace(series, values=interpolate_rows(SeriesRows.of(series), means, series.time))
 
 
 def interpolate_rows(rows: SeriesRows, centre: Floats, time: Floats | None = None) -> Floats:
@@ -50,21 +35,12 @@ def interpolate_rows(rows: SeriesRows, centre: Floats, time: Floats | None = Non
     place = np.arange(len(rows.values)) if time is None else time
     seen = ~np.isnan(rows.values)
     before, after = neighbours(rows, seen)
-    left, right = _values_around(rows, before, after)
+    columns = np.arange(seen.shape[1])
+    left, right = (np.where(found >= 0, rows.values[found, columns], np.nan) for found in (before, after))
     apart = place[after] - place[before]
     share = (place[:, None] - place[before]) / np.where(apart > 0, apart, 1)
     line = np.where(np.isnan(left), right, np.where(np.isnan(right), left, left + share * (right - left)))
     return np.where(seen, rows.values, np.where(np.isnan(line), centre, line))
-
-
-def _values_around(rows: SeriesRows, before: NDArray[np.intp], after: NDArray[np.intp]) -> tuple[Floats, Floats]:
-    columns = np.arange(rows.values.shape[1])
-    left, right = (np.where(found >= 0, rows.values[found, columns], np.nan) for found in (before, after))
-    return left, right
-
-
-def _means(values: Floats) -> Floats:
-    return np.asarray(np.nansum(values, axis=0) / np.maximum((~np.isnan(values)).sum(axis=0), 1))
 
 
 def neighbours(rows: SeriesRows, seen: NDArray[np.bool_]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -103,4 +79,4 @@ def kinds_of(rows: SeriesRows, reach: int) -> NDArray[np.intp]:
 def near_kinds(rows: SeriesRows) -> NDArray[np.intp]:
     """Return the same without `UNSEEN`."""
     missing, (back, forth) = np.isnan(rows.values), steps_around(rows)
-    return np.where(missing.all(axis=1, keepdims=True), EMPTY, BESIDE) + 2 * (back + forth > LONG)
+    return np.asarray(np.where(missing.all(axis=1, keepdims=True), EMPTY, BESIDE) + 2 * (back + forth > LONG))

@@ -67,7 +67,7 @@ def try_out(filler: Filler, rows: SeriesRows, settings: SeriesSettings, stream: 
     left = np.concatenate([np.where(target, np.nan, scaled) for target in targets])
     fillings, kinds = filler.fillings(rows.with_values(left, draws), settings)
     target = np.concatenate(targets)
-    late = np.arange(len(seen))[:, None] >= len(seen) // 2  # as `SeriesRows.halves`
+    late = (np.arange(len(seen))[:, None] >= len(seen) // 2).astype(np.intp)  # as `SeriesRows.halves`
     feature, block, half = (
         np.tile(np.broadcast_to(part, seen.shape), (draws, 1))[target]
         for part in (np.arange(seen.shape[1]), _blocks(rows), late)

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from cotempo.series.filling.factor_models import FactorModels
 from cotempo.series.filling.gaps import KINDS, interpolate_rows, kinds_of
-from cotempo.series.scale import Scale
 from cotempo.series.settings import SeriesSettings
-from cotempo.series.windows import Cover, SeriesRows
+from cotempo.series.windows import Cover, Scale, SeriesRows
 from cotempo.typing import Floats
 
 if TYPE_CHECKING:
@@ -165,7 +164,7 @@ class NetworkStage:
 
     def fill(self, rows: SeriesRows, settings: SeriesSettings) -> Floats:
         """Correct windows by one imputer after the other."""
-        from cotempo.series.nn.teacher import fill_windows
+        from cotempo.series.nn.imputer import fill_windows
 
         given = (self.factors, self.teacher, self.own)
         found = in_windows(rows, settings, lambda windows: fill_windows(settings, windows, *given))

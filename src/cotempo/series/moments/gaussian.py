@@ -12,8 +12,8 @@ import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 from scipy.linalg.lapack import dpotri
 
+from cotempo.series.filling.factor_models import nearest_correlation
 from cotempo.series.moments.moments import WindowMoments, sum_spreads, sum_windows
-from cotempo.series.scale import nearest_correlation
 from cotempo.series.windows import SeriesRows
 from cotempo.typing import Floats
 

@@ -1,19 +1,22 @@
 """Losses that networks are trained with: `Filling` hidden cells, `Correcting` a guess, and `Denoising` windows."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from cotempo.series.filling.masking import draw_masks, hidden
 from cotempo.series.nn.backbone import Backbone, NoiseSchedule
 from cotempo.series.nn.first_guess import first_guess, relate
-from cotempo.series.nn.imputer import Imputer, TokenImputer
+from cotempo.series.nn.imputer import Imputer, Teacher, TokenImputer
 from cotempo.series.nn.layers import Weights
 from cotempo.series.nn.parameters import ParameterSpecs
-from cotempo.series.nn.teacher import Teacher
 from cotempo.series.nn.training import Lead, Tensors, TrainingWindows
+
+LEAST_HIDDEN, MOST_HIDDEN = 0.2, 0.8
+ROWS, CELLS, SPAN = 0.4, 0.7, 0.8
+DROP_FEATURE = 0.2
 
 
 @dataclass(frozen=True)
@@ -113,3 +116,49 @@ def _mean(values: Tensor, mask: Tensor) -> Tensor:
     """Return the mean over the cells of each window that count, ``[networks, batch]``."""
     mask = mask.expand_as(values)
     return (values * mask).sum((-1, -2)) / mask.sum((-1, -2)).clamp(min=1)
+
+
+def draw_masks(
+    generator: torch.Generator, lead: tuple[int, ...], length: int, features: int, wide: int
+) -> dict[str, Tensor]:
+    """Draw the uniform numbers that decide what is hidden, ``[*lead, ...]`` each.
+
+    `knobs` say how much, which kind, whether a whole feature is dropped, and where a gap begins. Windows of `features`
+    features are padded to `wide` with numbers that hide nothing.
+    """
+
+    def uniform(*shape: int) -> Tensor:
+        return torch.rand(*lead, *shape, generator=generator, device=generator.device, dtype=torch.float32)
+
+    room = (0, wide - features)
+    return {
+        "knobs": uniform(4),
+        "rows": uniform(length),
+        "cells": functional.pad(uniform(length, features), room, value=1.0),
+        "features": functional.pad(uniform(features), room, value=0.0),
+    }
+
+
+def hidden(chances: Mapping[str, Tensor], seen: Tensor, together: Tensor, exists: Tensor) -> Tensor:
+    """Return which of the seen cells to hide, ``[networks, batch, length, features]``.
+
+    Between 20 and 80 % of the rows, of single cells, of neighbouring rows (one long gap), or of the rows of some
+    features are hidden, and now and then one feature wholly, half of these times alone. Some features are those of
+    `together`, ``[networks, features]``, or a random half where that holds all that `exists`.
+    """
+    length = seen.shape[-2]
+    amount, kind, drop, begin = (knob[..., None, None] for knob in chances["knobs"].unbind(-1))
+    rate = LEAST_HIDDEN + (MOST_HIDDEN - LEAST_HIDDEN) * amount
+    rows = (chances["rows"][..., None] < rate).expand_as(seen)
+    # The gap may reach over either end of the window: gaps at the end are forecasts.
+    after = torch.arange(length, device=seen.device)[:, None] / length - (begin * (1 + rate / 2) - rate / 2)
+    gap = ((after >= 0) & (after < rate / 2)).expand_as(seen)
+    mixed = together.any(-1, keepdim=True) & (exists & ~together).any(-1, keepdim=True)
+    some = torch.where(mixed[:, None, :], together[:, None, :], chances["features"] < 0.5)[..., None, :]
+    found = torch.where(kind < SPAN, gap, rows & some)
+    found = torch.where(kind < CELLS, chances["cells"] < rate, found)
+    found = torch.where(kind < ROWS, rows, found)
+    first = chances["features"] == chances["features"].amax(-1, keepdim=True)
+    several = (exists.sum(-1, keepdim=True) > 1)[:, None, None, :]
+    found = found & ~((drop < DROP_FEATURE / 2) & several)
+    return (found | ((drop < DROP_FEATURE) & first[..., None, :] & several)) & seen
