@@ -89,10 +89,10 @@ class MomentsState:
     prior: int = USUAL
     errors: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
-    def moments(self, *, trial: bool = False) -> WindowMoments:
-        """Return the sums over all rows, or over those to learn from."""
-        part = 0 if trial else 1
-        return WindowMoments.unpack(self.products[part], self.counts[part])
+    @property
+    def moments(self) -> WindowMoments:
+        """Return the sums over all rows."""
+        return WindowMoments.unpack(self.products[1], self.counts[1])
 
 
 @dataclass(frozen=True)
@@ -203,11 +203,8 @@ class FedMoments(Method):
     ) -> tuple[MomentsState, Metrics]:
         """Keep the sums, then the choice, then what clients said."""
         if state.phase == "compare":
-            said = {name: answers[name] for name in answers.names}
-            errors = {name: (part["alone"], part["together"]) for name, part in said.items() if part["cells"]}
-            gains = [alone - together for alone, together in errors.values()]
-            metrics = {"gain": float(np.mean(gains))} if gains else {}
-            return replace(state, phase="finished", errors=errors), metrics
+            errors, gain = read_errors({name: answers[name] for name in answers.names})
+            return replace(state, phase="finished", errors=errors), {"gain": gain} if errors else {}
         total = answers.sum
         if state.phase == "centre":
             pairs, steps = total["pairs"], total["steps"]
@@ -287,7 +284,7 @@ class FittedMoments(Fitted):
     def _model(self, names: Sequence[str], calibration: Calibration) -> MomentsModel:
         state: MomentsState = self.state
         columns = np.array([state.features.index(name) for name in names], dtype=np.intp)
-        moments = state.moments().take(columns)
+        moments = state.moments.take(columns)
         process = Gaussian.of(moments, PRIORS[state.prior])
         known = (tuple(names), np.arange(len(columns)), len(moments.products), calibration)
         return MomentsModel(*known, state.units.take(columns), process)
@@ -321,6 +318,13 @@ def expect_errors(units: str, cells: str) -> Expect:
             "cells": Spec((), "int", low=0, description=cells),
         }
     )
+
+
+def read_errors(sent: Mapping[str, Message]) -> tuple[dict[str, tuple[float, float]], float]:
+    """Return the errors that clients with hidden cells reported, and the mean gain."""
+    errors = {name: (reply["alone"], reply["together"]) for name, reply in sent.items() if reply["cells"]}
+    gains = [alone - together for alone, together in errors.values()]
+    return errors, float(np.mean(gains)) if gains else 0.0
 
 
 def compare_errors(errors: Mapping[str, tuple[float, float]]) -> Mapping[str, Benefit]:

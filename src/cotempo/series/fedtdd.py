@@ -46,6 +46,7 @@ from cotempo.series.fedmoments import (
     compare_errors,
     contribute,
     expect_errors,
+    read_errors,
 )
 from cotempo.series.filling.calibration import Calibration, add_imputation_errors, calibrate, imputation_errors
 from cotempo.series.filling.factor_models import FactorModels
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     from cotempo.series.nn.training import TrainingWindows
 
 Reply = tuple[Message, "ClientMemory | None"]
+Absorbed = tuple["FedTDDState", Metrics]
 Calibrated = Sequence[tuple[Fills, SeriesRows]]
 HELD_OUT, EVERY = 0.2, 3
 
@@ -316,9 +318,7 @@ class FedTDD(SeriesSettings, Method):
             parts["start"] = state.start.average
         return Message(parts | self.strategy.lesson(state))
 
-    def absorb(
-        self, state: FedTDDState, answers: Answers, public: Table | None, rng: Rng
-    ) -> tuple[FedTDDState, Metrics]:
+    def absorb(self, state: FedTDDState, answers: Answers, public: Table | None, rng: Rng) -> Absorbed:
         """Train the distiller, or take in what clients sent."""
         line = list(self.plan())[state.place]
         if line.phase == "sums":
@@ -336,13 +336,10 @@ class FedTDD(SeriesSettings, Method):
             return state, {"missing": _mean([reply["missing"] for reply in sent.values()])}
         if line.phase == "share":
             return self.expand(state, sent)
-        errors = {name: (reply["alone"], reply["together"]) for name, reply in sent.items() if reply["cells"]}
-        gain = _mean([alone - together for alone, together in errors.values()])
+        errors, gain = read_errors(sent)
         return replace(state, errors={**state.errors, **errors}), {"gain": gain}
 
-    def _sum_up(
-        self, state: FedTDDState, answers: Answers, public: Table | None, rng: Rng
-    ) -> tuple[FedTDDState, Metrics]:
+    def _sum_up(self, state: FedTDDState, answers: Answers, public: Table | None, rng: Rng) -> Absorbed:
         """Add the public series to the clients' sums of window moments, as one more owner."""
         inner, phase = self.moments(len(state.moments.features)), state.moments.phase
         asked = inner.ask(state.moments, answers.names, rng)
@@ -353,7 +350,7 @@ class FedTDD(SeriesSettings, Method):
         moments, metrics = inner.absorb(state.moments, replace(answers, total=both), public, rng)
         return replace(state, moments=moments, place=state.place + (moments.phase not in SUMS)), metrics
 
-    def _distil(self, state: FedTDDState, rows: SeriesRows, steps: int, rng: Rng) -> tuple[FedTDDState, Metrics]:
+    def _distil(self, state: FedTDDState, rows: SeriesRows, steps: int, rng: Rng) -> Absorbed:
         """Train the distiller (lines 1 and 16), and the model that local imputers start from."""
         from cotempo.series.nn.training import train_one
 
@@ -372,7 +369,7 @@ class FedTDD(SeriesSettings, Method):
         tuning = network.steps >= self.pretrain_steps
         return self.schedule(self.pretrain_steps, (2 if tuning else 1) * rate)
 
-    def expand(self, state: FedTDDState, sent: Mapping[str, Message]) -> tuple[FedTDDState, Metrics]:
+    def expand(self, state: FedTDDState, sent: Mapping[str, Message]) -> Absorbed:
         """Expand the public data by what clients released (lines 12 to 15), and count what they withheld."""
         bank = np.concatenate([state.bank, *(reply["windows"] for reply in sent.values())])
         withheld = {name: state.withheld.get(name, 0) + reply["withheld"] for name, reply in sent.items()}
@@ -382,8 +379,8 @@ class FedTDD(SeriesSettings, Method):
             "withheld": float(sum(reply["withheld"] for reply in sent.values())),
             "membership": _mean(list(membership.values())),
         }
-        withheld, membership = {**state.withheld, **withheld}, {**state.membership, **membership}
-        return replace(state, bank=bank, withheld=withheld, membership=membership), metrics
+        told = {"withheld": {**state.withheld, **withheld}, "membership": {**state.membership, **membership}}
+        return replace(state, bank=bank, **told), metrics
 
     # The clients.
 
@@ -414,9 +411,8 @@ class FedTDD(SeriesSettings, Method):
         local = NetworkState.fresh(self.backbone().specs(features), rng("backbone"), self.precision)
         empty, closed = np.zeros((0, features)), np.zeros((0, KINDS, 0))
         factors, calibration = FactorModels.none(features), Calibration.none(features)
-        return ClientMemory(
-            None, corrector, corrector, local, closed, empty, empty, scale, scale, factors, calibration
-        )  # fmt: skip
+        learned = (None, corrector, corrector, local)
+        return ClientMemory(*learned, closed, empty, empty, scale, scale, factors, calibration)
 
     def answer(self, question: Question, prepared: ClientData, memory: ClientMemory, rng: Rng) -> Reply:
         """Answer as one of a cohort of one."""
@@ -547,7 +543,7 @@ class Distiller:
         """Return the parameters of the network."""
         return self.method.backbone().specs(len(self.method.common))
 
-    def train(self, state: FedTDDState, rows: SeriesRows, steps: int, rng: Rng) -> tuple[FedTDDState, Metrics]:
+    def train(self, state: FedTDDState, rows: SeriesRows, steps: int, rng: Rng) -> Absorbed:
         """Train D on public and released windows by equations (1) to (3) (lines 1 and 16)."""
         from cotempo.series.nn.training import train_one
 

@@ -13,8 +13,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cotempo.federation import Message, Metrics, Rng
+from cotempo.federation import Message, Rng
 from cotempo.series.fedtdd import (
+    Absorbed,
     Calibrated,
     ClientData,
     ClientMemory,
@@ -49,7 +50,7 @@ class ConditionalDistiller(Distiller):
         """Return the parameters of the imputer of the common features."""
         return self.method.imputer().specs(len(self.method.common))
 
-    def train(self, state: FedTDDState, rows: SeriesRows, steps: int, rng: Rng) -> tuple[FedTDDState, Metrics]:
+    def train(self, state: FedTDDState, rows: SeriesRows, steps: int, rng: Rng) -> Absorbed:
         """Train the imputer and the token imputer on public windows and on those clients released.
 
         Small public series are soon overfitted, so the imputer is judged on public rows that are held out, and clients

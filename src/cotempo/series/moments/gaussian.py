@@ -45,13 +45,8 @@ class Gaussian:
     the beginning of a piece have processes of lower order, fitted to the same moments. Levels hardly pull: as many
     windows as `LEVEL_WINDOWS` would have to say so, because where levels wander, the past tells too much of it.
 
-    Attributes
-    ----------
-    start
-        :math:`C`, ``(features, features)``.
-    whiteners
-        For each order :math:`1, \dots, p`, what makes independent noise of a row and those before it, the row itself
-        first, ``(features, order + 1, features)``.
+    `start` is :math:`C`. For each order :math:`1, \dots, p`, `whiteners` make independent noise of a row and those
+    before it, the row itself first, ``(features, order + 1, features)``.
     """
 
     start: Floats
@@ -59,10 +54,7 @@ class Gaussian:
 
     @classmethod
     def walk(cls, level: Floats, steps: Floats) -> Gaussian:
-        """Make random walks from variances of levels, ``(features,)``, and the covariance of their steps.
-
-        Where no step has to do with another, this is linear interpolation.
-        """
+        """Make random walks from variances of levels, ``(features,)``, and the covariance of their steps."""
         white = np.linalg.inv(np.linalg.cholesky(steps))
         return cls(np.diag(level), (np.stack([white, -white], axis=1),))
 

@@ -1,8 +1,7 @@
-"""Parameters of many equal networks: flat vectors at rest, stacked tensors ``[networks, ...]`` in use.
+"""Parameters of many networks: flat vectors at rest, stacked tensors ``[networks, ...]`` in use; without torch.
 
-Networks may differ in their number of features. They are padded to the widest; padding sees zeros, so it gets no
-gradient, and cropping it gives what each network would have learned alone. This module does without torch, so that
-importing a method is quick.
+Networks of fewer features are padded to the widest; padding sees zeros, so it gets no gradient, and cropping it gives
+what each network would have learned alone.
 """
 
 from __future__ import annotations

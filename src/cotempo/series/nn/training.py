@@ -147,22 +147,13 @@ def _draw_indices(dataset: TrainingWindows, lead: Lead, generator: torch.Generat
 
 def load(datasets: Sequence[TrainingWindows], wide: int, place: torch.device, dtype: torch.dtype) -> Tensors:
     """Stack datasets, padded to the most windows and the most features."""
-    most = max(len(dataset.windows) for dataset in datasets)
-    length = datasets[0].windows.shape[1]
-    common, found = np.zeros((len(datasets), wide), dtype=bool), {}
-    for k, dataset in enumerate(datasets):
-        common[k, : dataset.features] = dataset.common
-    for name, first in datasets[0].parts().items():
-        kind = torch.bool if first.dtype == bool else dtype
-        found[name] = torch.zeros((len(datasets), most, length, wide), dtype=kind)
-        for room, dataset in zip(found[name], datasets, strict=True):
-            part = dataset.parts()[name]
-            room[: len(part), :, : part.shape[2]] = torch.from_numpy(part)
+    shape = (max(len(dataset.windows) for dataset in datasets), datasets[0].windows.shape[1], wide)
+    parts = [dataset.parts() for dataset in datasets]
     factors = stack_factor_models([dataset.factors for dataset in datasets], wide, place, dtype)
     return {
-        **{name: values.to(place) for name, values in found.items()},
+        **{name: _stack([each[name] for each in parts], shape, dtype).to(place) for name in parts[0]},
         **factors,
-        "common": torch.tensor(common, device=place),
+        "common": _stack([dataset.common for dataset in datasets], (wide,), dtype).to(place),
         "exists": factors["spread"] > 0,
         "network": torch.arange(len(datasets), device=place)[:, None],
     }
@@ -172,13 +163,19 @@ def stack_factor_models(factors: Sequence[FactorModels], wide: int, place: torch
     """Stack factors, padded to the most features; padding has no spread."""
     found = {}
     for name in ("centre", "spread", "level_factors", "move_factors"):
-        first = getattr(factors[0], name)
-        stacked = np.zeros((len(factors), wide, *first.shape[1:]))
-        if first.ndim == 2:
-            stacked[..., -1] = 1.0
-        for k, own in enumerate(factors):
-            stacked[k, : len(own.centre)] = getattr(own, name)
-        found[name] = torch.tensor(stacked, device=place, dtype=dtype)
+        parts = [getattr(own, name) for own in factors]
+        found[name] = _stack(parts, (wide, *parts[0].shape[1:]), dtype).to(place)
+    for k, own in enumerate(factors):
+        for name in ("level_factors", "move_factors"):
+            found[name][k, len(own.centre) :, -1] = 1.0
+    return found
+
+
+def _stack(parts: Sequence[NDArray[Any]], shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    """Stack arrays, padded with zeros to a shape."""
+    found = torch.zeros((len(parts), *shape), dtype=torch.bool if parts[0].dtype == bool else dtype)
+    for room, part in zip(found, parts, strict=True):
+        room[tuple(map(slice, part.shape))] = torch.from_numpy(part)
     return found
 
 
