@@ -50,7 +50,7 @@ def test_untrained_it_is_what_it_corrects():
 
 def test_gaps_to_learn_from_are_of_several_lengths_and_filled_in_whole_rows():
     rows, base, factors = make_base(swinging(600))
-    given = hide_and_fill(rows, 6, lambda holes: base.scaled(holes, SIZES), factors, SIZES, np.random.default_rng(0))
+    given = hide_and_fill(rows, 6, base, factors, SIZES, np.random.default_rng(0))
     assert given.windows.shape == (6 * (600 - SIZES.reach + 1), SIZES.reach, 3)
     assert not (given.left & given.mask).any()
     assert (given.left | given.mask).all()

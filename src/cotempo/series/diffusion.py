@@ -129,14 +129,14 @@ class CorrectedStage:
 
     def fill(self, rows: SeriesRows, settings: SeriesSettings) -> Floats:
         """Fill scaled rows, and correct them in windows."""
-        from cotempo.series.nn.imputer import correct_windows
+        from cotempo.series.nn.imputer import fill_windows
 
         fillings, kinds = self.base.fillings(rows, settings)
         guess = self.base.mix(fillings, kinds)
 
         def correct(windows: Floats) -> Floats:
             known, start = np.moveaxis(windows.reshape(*windows.shape[:2], -1, 2), -1, 0)
-            return correct_windows(settings, known, start, self.factors, self.weights)
+            return fill_windows(settings, known, self.factors, None, self.weights, start)[1:]
 
         both = np.stack([rows.values, guess], axis=-1).reshape(len(guess), -1)
         return np.concatenate([fillings[1:], in_windows(rows.with_values(both), settings, correct)])
@@ -154,7 +154,7 @@ def train_imputers(
     from cotempo.series.nn.training import TrainingWindows
 
     def filled(rows: SeriesRows, draws: int, stream: np.random.Generator) -> TrainingWindows:
-        return hide_and_fill(rows, draws, lambda holes: base.scaled(holes, settings), factors, settings, stream)
+        return hide_and_fill(rows, draws, base, factors, settings, stream)
 
     few, steps = (
         passes(count, kept, settings) for count in (max(1, settings.imputer_steps // 6), settings.imputer_steps)
@@ -189,13 +189,9 @@ def _train(
 
 
 def hide_and_fill(
-    rows: SeriesRows,
-    draws: int,
-    fill: Callable[[SeriesRows], Floats],
-    factors: FactorModels,
-    settings: SeriesSettings,
+    rows: SeriesRows, draws: int, base: Filler, factors: FactorModels, settings: SeriesSettings,
     stream: np.random.Generator,
-) -> TrainingWindows:
+) -> TrainingWindows:  # fmt: skip
     """Return all windows of scaled rows, `draws` times, each time with other cells hidden and filled."""
     from cotempo.series.nn.training import TrainingWindows
 
@@ -203,7 +199,7 @@ def hide_and_fill(
     left = [seen & ~hide(rows, STRETCHES[draw % len(STRETCHES)] * settings.reach, stream) for draw in range(draws)]
     holes = rows.with_values(np.concatenate([np.where(part, rows.values, np.nan) for part in left]), draws)
     cover = Cover(holes, settings.reach, 1, max(1, settings.reach // 8))
-    truth, guess = (cover.windows(part) for part in (np.tile(rows.values, (draws, 1)), fill(holes)))
+    truth, guess = (cover.windows(part) for part in (np.tile(rows.values, (draws, 1)), base.scaled(holes, settings)))
     kept = cover.take(np.concatenate(left)) & cover.inside[..., None]
     whole = np.ones(seen.shape[1], dtype=bool)
     return TrainingWindows(np.nan_to_num(truth), ~np.isnan(truth) & ~kept, factors, whole, np.nan_to_num(guess), kept)

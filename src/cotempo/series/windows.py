@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -75,7 +76,11 @@ class SeriesRows:
         cuts[short] = np.where(sizes[short] >= 2 * length, length, 0)
         ends = np.flatnonzero((cuts > 0) & (cuts < sizes))
         cuts[ends[np.arange(len(ends)) % every > 0]] = 0
-        borders = [(first, end - cut, end) for (first, end), cut in zip(self.bounds, cuts.tolist(), strict=True)]
+        return self.cut(cuts.tolist())
+
+    def cut(self, counts: Sequence[int]) -> tuple[SeriesRows, SeriesRows]:
+        """Return rows without the last ones of each piece, so many as `counts` says, and these last ones."""
+        borders = [(first, end - count, end) for (first, end), count in zip(self.bounds, counts, strict=True)]
         return self._joined([part[:2] for part in borders]), self._joined([part[1:] for part in borders])
 
     def halves(self) -> tuple[SeriesRows, SeriesRows]:

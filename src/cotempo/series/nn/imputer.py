@@ -203,43 +203,26 @@ class Teacher:
 @torch.no_grad()
 def fill_windows(
     settings: SeriesSettings, windows: Floats, models: FactorModels, teacher: TeacherWeights | None,
-    own: NDArray[Any] | None,
+    own: NDArray[Any] | None, guess: Floats | None = None,
 ) -> Floats:  # fmt: skip
-    """Fill scaled windows by factor models, twice by the teacher, and by the own imputer, those that are given."""
-    given, factors = _load(windows, models, settings)
-    given = relate(given, factors)
+    """Fill scaled windows by factor models, or a guess, then twice by the teacher and by the own imputer, if given."""
+    place, dtype = find_device(settings.device), getattr(torch, settings.precision)
+
+    def load(part: Floats) -> Tensor:
+        return torch.tensor(np.nan_to_num(part), device=place, dtype=dtype)[None]
+
+    factors = stack_factor_models([models], windows.shape[2], place, dtype)
+    seen = torch.tensor(~np.isnan(windows), device=place)[None]
+    given = first_guess(load(windows), seen, factors["centre"])
+    given = relate(given, factors) if guess is None else replace(given, guess=load(guess))
     found: list[Tensor] = [given.guess]
     if teacher is not None:
         loaded = Teacher.of(teacher, settings)
         found += loaded.fillings(given, factors["spread"])
         given = loaded.join(given, *found[1:])
     if own is not None:
-        found.append(_impute(own, given, factors["spread"], settings))
+        imputer, flat = settings.imputer(), torch.tensor(own, device=place)[None]
+        found.append(imputer(views(flat, imputer.specs(windows.shape[2])), given, factors["spread"]))
     elif teacher is not None:
         found.append(found[-1])
     return np.asarray(torch.stack(found)[:, 0].double().cpu().numpy())
-
-
-@torch.no_grad()
-def correct_windows(
-    settings: SeriesSettings, windows: Floats, guess: Floats, models: FactorModels, own: NDArray[Any]
-) -> Floats:
-    """Correct a guess of scaled windows by an imputer, ``(1, windows, length, features)``."""
-    given, factors = _load(windows, models, settings)
-    start = torch.tensor(np.nan_to_num(guess), device=given.guess.device, dtype=given.guess.dtype)[None]
-    filled = _impute(own, replace(given, guess=start), factors["spread"], settings)
-    return np.asarray(filled.double().cpu().numpy())
-
-
-def _load(windows: Floats, models: FactorModels, settings: SeriesSettings) -> tuple[Guess, dict[str, Tensor]]:
-    place, dtype = find_device(settings.device), getattr(torch, settings.precision)
-    seen = torch.tensor(~np.isnan(windows), device=place)[None]
-    values = torch.tensor(np.nan_to_num(windows), device=place, dtype=dtype)[None]
-    factors = stack_factor_models([models], windows.shape[2], place, dtype)
-    return first_guess(values, seen, factors["centre"]), factors
-
-
-def _impute(own: NDArray[Any], given: Guess, spread: Tensor, settings: SeriesSettings) -> Tensor:
-    imputer = settings.imputer()
-    flat = torch.tensor(own, device=given.guess.device)[None]
-    return imputer(views(flat, imputer.specs(given.guess.shape[-1])), given, spread)

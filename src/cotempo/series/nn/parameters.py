@@ -59,19 +59,12 @@ class NetworkState:
 
 @dataclass(frozen=True)
 class Schedule:
-    """Hyperparameters of training.
-
-    The learning rate rises to `rate` over `warm` steps, and a cosine brings it down to a twentieth at `horizon`.
-    Gradients are clipped at the norm `clip`; `average` is the decay of the exponential moving average of weights.
-    """
+    """The batch, and a learning rate that rises to `rate` in `warm` steps; a cosine brings a twentieth at `horizon`."""
 
     batch: int = 64
     rate: float = 8e-4
     warm: int = 500
     horizon: int = 10_000
-    clip: float = 1.0
-    betas: tuple[float, float] = (0.9, 0.96)
-    average: float = 0.995
     device: Device = "cpu"
 
     def rate_at(self, steps: Tensor) -> Tensor:

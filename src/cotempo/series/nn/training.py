@@ -21,6 +21,7 @@ from cotempo.typing import Floats
 Tensors = dict[str, Tensor]
 Lead = tuple[int, int]
 BLOCK = 50
+CLIP, BETA_1, BETA_2, AVERAGE = 1.0, 0.9, 0.96, 0.995  # norm of gradients; of Adam; decay of the average of weights
 WINDOWED = ("windows", "mask", "guess", "left")
 
 
@@ -187,22 +188,21 @@ def _step(
 ) -> Step:
     """Make a step of Adam on a batch; it changes the vectors in place."""
     weights, average, first, second = flats
-    slow, fast = schedule.betas
 
     def step(batch: Tensors) -> Tensor:
         leaf = weights.detach().requires_grad_()
         loss = task.loss(views(leaf, specs), fixed, batch)
         (gradient,) = torch.autograd.grad(loss.sum(), leaf)
         norm = gradient.norm(dim=1, keepdim=True)
-        gradient = gradient * (schedule.clip / norm.clamp(min=schedule.clip))
+        gradient = gradient * (CLIP / norm.clamp(min=CLIP))
         rate = schedule.rate_at(counts)
         counts.add_(1)
-        first.lerp_(gradient, 1 - slow)
-        second.lerp_(gradient * gradient, 1 - fast)
-        size = (second / (1 - fast**counts)).sqrt_().add_(1e-8)
-        weights.sub_(rate * (first / (1 - slow**counts)) / size)
+        first.lerp_(gradient, 1 - BETA_1)
+        second.lerp_(gradient * gradient, 1 - BETA_2)
+        size = (second / (1 - BETA_2**counts)).sqrt_().add_(1e-8)
+        weights.sub_(rate * (first / (1 - BETA_1**counts)) / size)
         # Early weights are noise: the average forgets them faster than its final pace.
-        average.lerp_(weights, (1 / (1 + counts / 10)).clamp(min=1 - schedule.average).expand_as(average))
+        average.lerp_(weights, (1 / (1 + counts / 10)).clamp(min=1 - AVERAGE).expand_as(average))
         return loss.detach()
 
     return step
