@@ -37,29 +37,13 @@ from cotempo.federation import (
     Spec,
     register,
 )
+from cotempo.series import seriesmoments
 from cotempo.series.filling.calibration import Calibration
+from cotempo.series.moments import model_choice
 from cotempo.series.moments.gaussian import Gaussian
-from cotempo.series.moments.model_choice import (
-    PRIORS,
-    USUAL,
-    calibrate,
-    choose,
-    error_of,
-    hidings,
-    shorten,
-    split,
-    spread_of,
-    try_priors,
-)
+from cotempo.series.moments.model_choice import PRIORS, USUAL, split
 from cotempo.series.moments.moments import Units, WindowMoments, find_units, sum_units
-from cotempo.series.seriesmoments import (
-    WINDOW,
-    MomentsModel,
-    first_guess,
-    sum_filled,
-    usual_window,
-    windows_of_sweeps,
-)
+from cotempo.series.seriesmoments import WINDOW, MomentsModel, usual_window, windows_of_sweeps
 from cotempo.series.windows import SeriesRows, need_many
 from cotempo.typing import Floats
 
@@ -216,7 +200,7 @@ class FedMoments(Method):
             sums = {name: total[name] for name in ("products", "counts")}
             rows = float(sums["counts"][1].max(initial=0.0))
             return replace(state, phase="choose" if last else "moments", sweep=state.sweep + 1, **sums), {"rows": rows}
-        prior = choose(total["errors"], total["cells"])
+        prior = model_choice.choose(total["errors"], total["cells"])
         return replace(state, phase="compare", prior=prior), {"prior": float(prior)}
 
     def _windows(self, state: MomentsState) -> tuple[int, ...]:
@@ -345,7 +329,9 @@ def contribute(phase: str, sent: Message, prepared: NamedRows) -> Message:
     kept, held = (units.rows(part) for part in split(rows))
     if phase == "moments":
         return Message(_sums(kept, held, sent, units, own, len(names)))
-    return Message(try_priors(WindowMoments.unpack(sent["products"][0], sent["counts"][0]).take(own), held))
+    return Message(
+        model_choice.try_priors(WindowMoments.unpack(sent["products"][0], sent["counts"][0]).take(own), held)
+    )
 
 
 def _compare(sent: Message, prepared: NamedRows) -> tuple[Message, Calibration]:
@@ -353,23 +339,27 @@ def _compare(sent: Message, prepared: NamedRows) -> tuple[Message, Calibration]:
     rows, own = prepared.among(json.loads(sent["features"]))
     units, (kept, held) = Units(sent["centre"], sent["step"]).take(own), split(rows)
     held = units.rows(held)
-    first, ends = WindowMoments.unpack(sent["products"][0], sent["counts"][0]).take(own), shorten(held)
-    targets = [mask & ~np.isnan(ends.values) for mask in hidings(ends)] if len(ends.values) else []
+    first, ends = WindowMoments.unpack(sent["products"][0], sent["counts"][0]).take(own), model_choice.shorten(held)
+    targets = [mask & ~np.isnan(ends.values) for mask in model_choice.hidings(ends)] if len(ends.values) else []
     cells = int(sum(target.sum() for target in targets))
     nothing = Message({"alone": 0.0, "together": 0.0, "cells": 0})
     if not cells:
         return nothing, Calibration.none(len(prepared.features))
     model = Gaussian.of(first, PRIORS[sent["prior"]])
-    calibration = calibrate(model, units, held, len(first.products)).embed(prepared.seen, len(prepared.features))
+    calibration = model_choice.calibrate(model, units, held, len(first.products)).embed(
+        prepared.seen, len(prepared.features)
+    )
     if not len(kept.values):
         return nothing, calibration
     sizes = windows_of_sweeps(len(first.products), incomplete=bool(np.isnan(rows.values).any()))
-    mine = sum_filled(kept, units, sum_units(kept), sizes)
-    alone = Gaussian.of(mine, PRIORS[choose(**try_priors(mine, held))])
-    errors = [
-        sum(error_of(each, ends, target, spread_of(first)) for target in targets) / cells for each in (alone, model)
-    ]
-    return Message({"alone": errors[0], "together": errors[1], "cells": cells}), calibration
+    mine = seriesmoments.sum_filled(kept, units, sum_units(kept), sizes)
+    alone = Gaussian.of(mine, PRIORS[model_choice.choose(**model_choice.try_priors(mine, held))])
+    spread = model_choice.spread_of(first)
+
+    def error(process: Gaussian) -> float:
+        return sum(model_choice.error_of(process, ends, target, spread) for target in targets) / cells
+
+    return Message({"alone": error(alone), "together": error(model), "cells": cells}), calibration
 
 
 def _centre(rows: SeriesRows, own: NDArray[np.intp], count: int) -> dict[str, Any]:
@@ -392,7 +382,8 @@ def _sums(
             pooled = WindowMoments.unpack(sent["products"][part], sent["counts"][part])
             models.append(Gaussian.of(pooled.take(own), PRIORS[USUAL]))
         else:
-            models.append(first_guess(units, *(sent[name][part][np.ix_(own, own)] for name in ("pairs", "steps"))))
+            sums = (sent[name][part][np.ix_(own, own)] for name in ("pairs", "steps"))
+            models.append(seriesmoments.first_guess(units, *sums))
     if models:
         first = models[0].expect(kept, window)
         again = models[1].expect(kept, window) if np.isnan(kept.values).any() else first

@@ -36,18 +36,8 @@ from cotempo.federation import (
     Spec,
     register,
 )
-from cotempo.series.fedmoments import (
-    COMMON_MUST,
-    SUMS,
-    FedMoments,
-    MomentsState,
-    NamedRows,
-    check_series,
-    compare_errors,
-    contribute,
-    expect_errors,
-    read_errors,
-)
+from cotempo.series import fedmoments
+from cotempo.series.fedmoments import SUMS, FedMoments, MomentsState, NamedRows, contribute
 from cotempo.series.filling.calibration import Calibration, add_imputation_errors, calibrate, imputation_errors
 from cotempo.series.filling.factor_models import FactorModels
 from cotempo.series.filling.gaps import KINDS, interpolate_rows
@@ -277,7 +267,7 @@ class FedTDD(SeriesSettings, Method):
 
     def check(self, roster: Roster) -> None:
         """Require all common features of every client, and the same unit of time; other features may differ."""
-        check_series(roster, self.common)
+        fedmoments.check_series(roster, self.common)
 
     def open(self, roster: Roster, public: Table | None, rng: Rng) -> FedTDDState:
         """Scale the common features by the public series, and draw initial weights."""
@@ -336,7 +326,7 @@ class FedTDD(SeriesSettings, Method):
             return state, {"missing": _mean([reply["missing"] for reply in sent.values()])}
         if line.phase == "share":
             return self.expand(state, sent)
-        errors, gain = read_errors(sent)
+        errors, gain = fedmoments.read_errors(sent)
         return replace(state, errors={**state.errors, **errors}), {"gain": gain}
 
     def _sum_up(self, state: FedTDDState, answers: Answers, public: Table | None, rng: Rng) -> Absorbed:
@@ -379,8 +369,8 @@ class FedTDD(SeriesSettings, Method):
             "withheld": float(sum(reply["withheld"] for reply in sent.values())),
             "membership": _mean(list(membership.values())),
         }
-        told = {"withheld": {**state.withheld, **withheld}, "membership": {**state.membership, **membership}}
-        return replace(state, bank=bank, **told), metrics
+        withheld, membership = {**state.withheld, **withheld}, {**state.membership, **membership}
+        return replace(state, bank=bank, withheld=withheld, membership=membership), metrics
 
     # The clients.
 
@@ -390,7 +380,7 @@ class FedTDD(SeriesSettings, Method):
         unseen = np.isnan(table.values).all(axis=0)
         if unseen.all():
             raise DataError("at least one cell must be measured, all are missing; leave this client out")
-        problems = [Problem(COMMON_MUST, column=name) for name in self.common if name not in table.features]
+        problems = [Problem(fedmoments.COMMON_MUST, column=name) for name in self.common if name not in table.features]
         must = "an exclusive feature must be measured at least once, all its cells are missing; leave the column out"
         exclusive = np.array([name not in self.common for name in table.features])
         problems += [Problem(must, column=table.features[k]) for k in np.flatnonzero(unseen & exclusive)]
@@ -463,12 +453,12 @@ class FedTDD(SeriesSettings, Method):
                 }
             )
         if phase == "score":
-            return expect_errors("in units of half the range", "how many measured cells were set apart")
+            return fedmoments.expect_errors("in units of half the range", "how many measured cells were set apart")
         return Expect({"loss": Spec((), "float", low=0, description="the training loss of your model")})
 
     def benefit(self, state: FedTDDState) -> Mapping[str, Benefit]:
         """Compare the error of filling hidden cells, alone and together."""
-        return compare_errors(state.errors)
+        return fedmoments.compare_errors(state.errors)
 
     def result(self, outcome: Outcome) -> FittedFedTDD:
         """Return one model per client."""
@@ -594,7 +584,7 @@ class Distiller:
 
 
 @dataclass(frozen=True)
-class GuidedFiller:
+class GuidedFiller(Fills):
     """Guided sampling from two diffusion models (lines 5 to 7; equation 23).
 
     `distiller` and `own` are weights of D over the common and of U over all features; without `own`, exclusive features

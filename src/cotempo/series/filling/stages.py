@@ -5,6 +5,7 @@ To add a stage, put it into `Filler.stages`; `cotempo.series.filling.gates.choos
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
@@ -35,18 +36,20 @@ class Stage(Protocol):
         """Fill scaled rows, ``(names, rows, features)``; only missing cells are looked at."""
 
 
-class Fills(Protocol):
+class Fills(ABC):
     """Anything that fills rows in the units of the data."""
 
+    @abstractmethod
     def rows(self, rows: SeriesRows, settings: SeriesSettings) -> Floats:
         """Fill rows, in the units of the data."""
 
     def seeded(self, seed: int) -> Fills:
         """Return the same with another seed, where fillings are drawn."""
+        return self
 
 
 @dataclass(frozen=True)
-class Filler:
+class Filler(Fills):
     r"""An imputer of an owner's rows, in stages.
 
     .. math:: f_0 = g_0, \qquad f_k = (1 - a_k) f_{k - 1} + a_k g_k
@@ -91,10 +94,6 @@ class Filler:
         filled = self.scale.undo(self.scaled(self.inner(rows), settings))
         level = 0.0 if self.season is None else self.season.at(rows.clock)
         return np.where(np.isnan(rows.values), filled + level, rows.values)
-
-    def seeded(self, seed: int) -> Filler:
-        """Return itself: nothing is drawn."""
-        return self
 
     def inner(self, rows: SeriesRows) -> SeriesRows:
         """Return rows as stages see them: without the season, and scaled."""
