@@ -70,7 +70,7 @@ class SeriesDiffusion(SeriesSettings):
         table = as_series(series)
         rows = SeriesRows.of(table)
         need_rows(rows)
-        refuse_unseen(table)
+        refuse_unseen(table.features, table.values)
         settings = self.model_copy(update={"window": min(self.window, max(rows.lengths))})
         rng, whole = Rng(seed, "series"), Scale.of(rows.values)
 

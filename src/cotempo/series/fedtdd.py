@@ -47,7 +47,7 @@ from cotempo.series.nn.parameters import NetworkState, ParameterSpecs, Schedule,
 from cotempo.series.release import release
 from cotempo.series.seriesmoments import MomentsStage, usual_window
 from cotempo.series.settings import SeriesSettings
-from cotempo.series.windows import Cover, Scale, SeriesRows, need_many, need_rows, windows_of
+from cotempo.series.windows import Cover, Scale, SeriesRows, need_many, need_rows, refuse_unseen, windows_of
 from cotempo.typing import Floats
 
 if TYPE_CHECKING:
@@ -377,17 +377,15 @@ class FedTDD(SeriesSettings, Method):
     def prepare(self, table: Table) -> ClientData:
         """Cut a client's series into pieces, common features first, and refuse what cannot be learned from."""
         assert isinstance(table, Series)  # `check` saw the schema
-        unseen = np.isnan(table.values).all(axis=0)
-        if unseen.all():
+        if np.isnan(table.values).all():
             raise DataError("at least one cell must be measured, all are missing; leave this client out")
-        problems = [Problem(fedmoments.COMMON_MUST, column=name) for name in self.common if name not in table.features]
+        absent = [name for name in self.common if name not in table.features]
+        if absent:
+            raise DataError([Problem(fedmoments.COMMON_MUST, column=name) for name in absent])
+        names, rows = self.inner_order(table.features), SeriesRows.of(table)
+        rows = rows.with_values(rows.values[:, [table.features.index(name) for name in names]])
         must = "an exclusive feature must be measured at least once, all its cells are missing; leave the column out"
-        exclusive = np.array([name not in self.common for name in table.features])
-        problems += [Problem(must, column=table.features[k]) for k in np.flatnonzero(unseen & exclusive)]
-        if problems:
-            raise DataError(problems)
-        names, found = self.inner_order(table.features), SeriesRows.of(table)
-        rows = found.with_values(found.values[:, [table.features.index(name) for name in names]])
+        refuse_unseen(names[len(self.common) :], rows.values[:, len(self.common) :], must)
         need_rows(rows)
         trained, held = rows.split(HELD_OUT, self.window)
         if self.strategy.sums_moments:
@@ -492,10 +490,8 @@ def public_rows(method: FedTDD, public: Table | None) -> SeriesRows:
     rows = SeriesRows.of(public)
     rows = rows.with_values(rows.values[:, [public.features.index(name) for name in method.common]])
     need_rows(rows)
-    unseen = np.isnan(rows.values).all(axis=0)
-    if unseen.any():
-        must = "the public series must measure every common feature, this one is all missing"
-        raise DataError([Problem(must, column=method.common[k]) for k in np.flatnonzero(unseen)])
+    must = "the public series must measure every common feature, this one is all missing"
+    refuse_unseen(method.common, rows.values, must)
     return rows
 
 

@@ -161,10 +161,19 @@ class SeriesModel(FittedSeries):
     scale: Scale
 
     def _impute(self, rows: SeriesRows, draws: int, level: float, seed: int) -> tuple[Floats, ...]:
-        filled = self.filler.seeded(seed).rows(rows, self.settings)
+        from cotempo.series.nn.samplers import draw_around
+
+        filled, missing = self.filler.seeded(seed).rows(rows, self.settings), np.isnan(rows.values)
         if draws == 1:
             return (filled,)
-        width, found = self._draws(rows, filled, draws, level, Rng(seed, "impute"))
+        cover, half = Cover(rows, self.window, self.window), (self.scale.high - self.scale.low) / 2
+        given = (cover.take(self.scale.apply(filled)), cover.take(~missing) & cover.inside[..., None])
+        drawn = draw_around(self.settings, self.weights, *given, draws, Rng(seed, "impute"))
+        found = np.stack([cover.blend(windows) for windows in drawn]) * half
+        apart, deviation = found - found.mean(axis=0), found.std(axis=0, ddof=1)
+        # Draws of the diffusion model around the filling, as wide as calibration says.
+        usual, width = self.calibration.widths(rows, deviation, (ONE_DEVIATION, level), self.window)
+        found = np.where(missing, filled + apart * usual / np.maximum(deviation, 1e-9 * half), filled)
         return filled, filled - width, filled + width, found
 
     def _sample(self, count: int, seed: int) -> Floats:
@@ -190,19 +199,6 @@ class SeriesModel(FittedSeries):
             name: replace(series, values=put_back(part, columns))
             for name, part in (("trend", trend), ("season", season), ("residual", rest))
         }
-
-    def _draws(self, rows: SeriesRows, filled: Floats, draws: int, level: float, rng: Rng) -> tuple[Floats, Floats]:
-        """Return half the width of intervals, and calibrated draws of the diffusion model around the filling."""
-        from cotempo.series.nn.samplers import draw_around
-
-        half, missing, length = (self.scale.high - self.scale.low) / 2, np.isnan(rows.values), self.window
-        cover = Cover(rows, length, length)
-        given = (cover.take(self.scale.apply(filled)), cover.take(~missing) & cover.inside[..., None])
-        drawn = draw_around(self.settings, self.weights, *given, draws, rng)
-        found = np.stack([cover.blend(windows) for windows in drawn]) * half
-        apart, deviation = found - found.mean(axis=0), found.std(axis=0, ddof=1)
-        usual, width = self.calibration.widths(rows, deviation, (ONE_DEVIATION, level), length)
-        return width, np.where(missing, filled + apart * usual / np.maximum(deviation, 1e-9 * half), filled)
 
 
 class FittedFedTDD(Fitted):

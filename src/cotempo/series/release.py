@@ -67,8 +67,8 @@ def membership(released: Floats, trained: Floats, others: Floats) -> float:
     """
     if not (len(released) and len(trained) and len(others)):
         return 0.5
-    member = nearest_distance(_thinned(trained), released)
-    stranger = nearest_distance(_thinned(others), released)
+    thinned = (part[:: max(1, len(part) // MOST_WINDOWS)] for part in (trained, others))
+    member, stranger = (nearest_distance(part, released) for part in thinned)
     gap = np.sign(stranger[None, :] - member[:, None])
     return float((gap.mean() + 1) / 2)
 
@@ -85,7 +85,3 @@ def nearest_distance(windows: Floats, among: Floats) -> Floats:
         squares = (part**2).sum(axis=1)[:, None] + norms - 2 * part @ others.T
         found[first : first + 256] = np.sqrt(np.maximum(squares.min(axis=1), 0) / flat.shape[1])
     return found
-
-
-def _thinned(windows: Floats) -> Floats:
-    return windows[:: max(1, len(windows) // MOST_WINDOWS)]

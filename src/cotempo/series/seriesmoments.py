@@ -49,7 +49,7 @@ class SeriesMoments(Settings):
     def fit(self, series: Any, *, seed: int = 0) -> MomentsModel:
         """Learn from a table or any dataframe of one client, and return the fitted model; `seed` changes nothing."""
         table = as_series(series)
-        refuse_unseen(table)
+        refuse_unseen(table.features, table.values)
         rows = SeriesRows.of(table)
         moving = int(np.count_nonzero(sum_units(rows)["steps"].diagonal()))
         window = self.window or usual_window(max(moving, 1), max(rows.lengths))

@@ -17,6 +17,7 @@ from cotempo.typing import Floats
 SHORTEST = 4
 FEWEST_PIECES = 5
 PLACES = 8
+MEASURED = "at least one cell must be measured, all are missing; leave the column out"
 SECONDS = {"s": 1.0, "h": 3600.0, "D": 86400.0}
 
 
@@ -108,12 +109,11 @@ def as_series(value: Any) -> Series:
     return next(iter(tables.values()))
 
 
-def refuse_unseen(table: Series) -> None:
+def refuse_unseen(features: Sequence[str], values: Floats, must: str = MEASURED) -> None:
     """Raise `DataError` for features without a single measurement."""
-    unseen = np.isnan(table.values).all(axis=0)
-    if unseen.any():
-        must = "at least one cell must be measured, all are missing; leave the column out"
-        raise DataError([Problem(must, column=table.features[k]) for k in np.flatnonzero(unseen)])
+    unseen = np.flatnonzero(np.isnan(values).all(axis=0)).tolist()
+    if unseen:
+        raise DataError([Problem(must, column=features[k]) for k in unseen])
 
 
 def need_rows(rows: SeriesRows) -> None:

@@ -120,32 +120,23 @@ def _swap(x: Tensor, batch: int, outer: int) -> Tensor:
 
 def _inputs_of(given: Guess, spread: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return inputs ``[networks, batch, length, groups, features]``, the scale of windows, and which features exist."""
-    spread = spread[:, None, None, :]
-    mean, scale = _moments(given, spread)
-    exists = (spread > 0).to(scale.dtype)
-    inputs = torch.stack(
-        [
-            given.guess.clamp(-1, 1),
-            ((given.guess - mean) / scale).clamp(-10, 10),
-            given.seen.to(scale.dtype),
-            1 / (1 + given.back),
-            1 / (1 + given.forth),
-            (scale.log() / 4).expand_as(given.guess),
-        ],
-        dim=-2,
-    )
-    return inputs * exists[..., None, :], scale, exists
-
-
-def _moments(given: Guess, spread: Tensor) -> tuple[Tensor, Tensor]:
-    """Return mean and deviation of each feature's seen cells in a window, ``[networks, batch, 1, features]``."""
-    # A feature seen less than twice has no deviation of its own: that over all data stands in, and the guess's mean.
-    seen = given.seen.to(given.guess.dtype)
+    spread, seen = spread[:, None, None, :], given.seen.to(given.guess.dtype)
     count = seen.sum(-2, keepdim=True)
     mean = (given.values * seen).sum(-2, keepdim=True) / count.clamp(min=1)
     variance = ((given.values - mean) ** 2 * seen).sum(-2, keepdim=True) / count.clamp(min=1)
+    # A feature seen less than twice has no deviation of its own: that over all data stands in, and the guess's mean.
     scale = torch.where(count >= 2, (variance + FLOOR**2).sqrt(), spread.clamp(min=FLOOR))
-    return torch.where(count >= 1, mean, given.guess.mean(-2, keepdim=True)), scale
+    mean = torch.where(count >= 1, mean, given.guess.mean(-2, keepdim=True))
+    exists = (spread > 0).to(scale.dtype)
+    inputs = [
+        given.guess.clamp(-1, 1),
+        ((given.guess - mean) / scale).clamp(-10, 10),
+        given.seen.to(scale.dtype),
+        1 / (1 + given.back),
+        1 / (1 + given.forth),
+        (scale.log() / 4).expand_as(given.guess),
+    ]
+    return torch.stack(inputs, dim=-2) * exists[..., None, :], scale, exists
 
 
 @dataclass(frozen=True)

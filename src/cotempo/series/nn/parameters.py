@@ -7,7 +7,7 @@ what each network would have learned alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -95,8 +95,3 @@ def resize(flat: Flat, old: ParameterSpecs, new: ParameterSpecs) -> Flat:
         room = [(0, max(after - before, 0)) for before, after in zip(spec.shape, shape, strict=True)]
         parts.append(np.pad(part, room)[tuple(map(slice, shape))].ravel())
     return np.concatenate(parts)
-
-
-def stack(flats: Sequence[Flat], specs: Sequence[ParameterSpecs], wide: ParameterSpecs) -> Flat:
-    """Stack vectors of several networks, each padded to the widest, ``(networks, numbers)``."""
-    return np.stack([resize(flat, own, wide) for flat, own in zip(flats, specs, strict=True)])

@@ -15,7 +15,7 @@ from cotempo.devices import find_device
 from cotempo.federation import Rng
 from cotempo.series.filling.factor_models import FactorModels
 from cotempo.series.nn.layers import Weights
-from cotempo.series.nn.parameters import NetworkState, ParameterSpecs, Schedule, resize, stack, views
+from cotempo.series.nn.parameters import NetworkState, ParameterSpecs, Schedule, resize, views
 from cotempo.typing import Floats
 
 Tensors = dict[str, Tensor]
@@ -88,10 +88,10 @@ def train(
     wide = max(dataset.features for dataset in datasets)
     specs = [task.specs(dataset.features) for dataset in datasets]
     widest = task.specs(wide)
-    flats = [
-        torch.tensor(stack([getattr(item, name) for item in learned], specs, widest), device=place)
-        for name in ("weights", "average", "first", "second")
-    ]
+    flats = []
+    for name in ("weights", "average", "first", "second"):
+        padded = [resize(getattr(item, name), own, widest) for item, own in zip(learned, specs, strict=True)]
+        flats.append(torch.tensor(np.stack(padded), device=place))
     fixed = load(datasets, wide, place, dtype)
     generators = [rng.torch("batches", schedule.device) for rng in rngs]
     counts = torch.tensor([item.steps for item in learned], device=place, dtype=dtype)[:, None]
@@ -100,13 +100,11 @@ def train(
     losses = torch.zeros(len(learned), device=place, dtype=dtype)
     for done in range(0, steps, BLOCK):
         size = min(BLOCK, steps - done)
-        draws = [
-            {
-                "windows": _draw_indices(dataset, (size, schedule.batch), generator),
-                **task.draw(dataset, wide, (size, schedule.batch), generator),
-            }
-            for dataset, generator in zip(datasets, generators, strict=True)
-        ]
+        draws, lead = [], (size, schedule.batch)
+        for dataset, generator in zip(datasets, generators, strict=True):
+            picks = torch.rand(*lead, generator=generator, device=place, dtype=torch.float64)
+            windows = (picks * len(dataset.windows)).long()
+            draws.append({"windows": windows, **task.draw(dataset, wide, lead, generator)})
         block = {name: torch.stack([draw[name] for draw in draws]) for name in draws[0]}
         for index in range(size):
             losses += runner({name: values[:, index] for name, values in block.items()})
@@ -139,11 +137,6 @@ def judge(task: Task, learned: NetworkState, dataset: TrainingWindows, schedule:
         given = {"windows": chosen[None], **draws}
         losses.append(float(task.loss(views(flat, task.specs(dataset.features)), fixed, given)) * len(chosen))
     return sum(losses) / len(dataset.windows)
-
-
-def _draw_indices(dataset: TrainingWindows, lead: Lead, generator: torch.Generator) -> Tensor:
-    picks = torch.rand(*lead, generator=generator, device=generator.device, dtype=torch.float64)
-    return (picks * len(dataset.windows)).long()
 
 
 def load(datasets: Sequence[TrainingWindows], wide: int, place: torch.device, dtype: torch.dtype) -> Tensors:
