@@ -169,7 +169,7 @@ def _stack(parts: Sequence[NDArray[Any]], shape: tuple[int, ...], dtype: torch.d
     """Stack arrays, padded with zeros to a shape."""
     found = torch.zeros((len(parts), *shape), dtype=torch.bool if parts[0].dtype == bool else dtype)
     for room, part in zip(found, parts, strict=True):
-        room[tuple(map(slice, part.shape))] = torch.from_numpy(part)
+        room[tuple(map(slice, part.shape))] = torch.from_numpy(np.require(part, requirements="W"))
     return found
 
 
