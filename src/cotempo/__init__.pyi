@@ -38,6 +38,7 @@ from .networks import rank_edges as rank_edges
 from .networks import read_dream4 as read_dream4
 from .networks import read_netsim as read_netsim
 from .networks import score_network as score_network
+from .privacy.settings import Privacy as Privacy
 from .runs.run import dry_run as dry_run
 from .runs.run import fit as fit
 from .runs.run import resume as resume

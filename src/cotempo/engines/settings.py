@@ -47,6 +47,10 @@ class EngineSettings(Settings):
         super().__pydantic_init_subclass__(**kwargs)
         EngineSettings.engines[cls.model_fields["name"].default] = cls
 
+    def client_names(self, tables: Mapping[str, Table]) -> tuple[str, ...]:
+        """Return the clients that are to take part, before anything is opened."""
+        return tuple(sorted(tables))
+
     @abstractmethod
     def open(
         self, method: Method, tables: Mapping[str, Table], *, seed: int, run: str, shields: Sequence[Shield]
@@ -64,7 +68,7 @@ class EngineSettings(Settings):
         run
             The run's identity, by which remote sites find their memory again.
         shields
-            What clients apply to every message; a remote site applies its own, so that none may be given for it.
+            What clients apply to every message; a remote site applies its own, and is told their names.
         """
 
 
@@ -136,15 +140,24 @@ class FlowerSettings(EngineSettings):
         default=False, description="Send the final state to the sites, so that each can use its own model there."
     )
 
+    def client_names(self, tables: Mapping[str, Table]) -> tuple[str, ...]:
+        """Return the sites that are to take part, from the server's folder unless they are named."""
+        if self.participants or self.server is None:
+            return tuple(sorted(self.participants))
+        from cotempo.engines.flower.coordinator.server import Server
+
+        return tuple(sorted(Server(self.server).site_names))
+
     def open(
         self, method: Method, tables: Mapping[str, Table], *, seed: int, run: str, shields: Sequence[Shield]
     ) -> Engine:
         """Open a deployment."""
-        if shields:
+        names = tuple(shield.at_sites for shield in shields if shield.at_sites is not None)
+        if len(names) < len(shields):
             raise ParameterError("shields must be set at the sites, whose messages they protect, got some here")
         from cotempo.engines.flower.coordinator.engine import Flower
 
-        return Flower(method, self, seed=seed, run=run)
+        return Flower(method, self, seed=seed, run=run, shields=names)
 
 
 def engine_settings(name: str | EngineSettings = "inprocess", **options: Any) -> EngineSettings:

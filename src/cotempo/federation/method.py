@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from cotempo.federation.participation import Participation
     from cotempo.federation.reducers import Reducer
     from cotempo.federation.shields import Shield
+    from cotempo.privacy.settings import Privacy
 
 Metrics = Mapping[str, float]
 Staleness = Literal["weighted", "replace", "accumulate"]
@@ -268,6 +269,7 @@ class Method(Settings, ABC):
         cohort: int | Participation | None = None,
         quorum: float = 0.5,
         progress: bool | None = None,
+        privacy: Privacy | None = None,
         shields: Sequence[Shield] = (),
         reducer: Reducer | None = None,
         workers: int | None = None,
@@ -286,8 +288,8 @@ class Method(Settings, ABC):
 
         return fit(
             self, clients, public=public, engine=engine, seed=seed, run=run, cohort=cohort, quorum=quorum,
-            progress=progress, shields=shields, reducer=reducer, workers=workers, batched=batched, deadline=deadline,
-            threads=threads, server=server, participants=participants, share_result=share_result,
+            progress=progress, privacy=privacy, shields=shields, reducer=reducer, workers=workers, batched=batched,
+            deadline=deadline, threads=threads, server=server, participants=participants, share_result=share_result,
         )  # fmt: skip
 
 

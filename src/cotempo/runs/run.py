@@ -27,6 +27,7 @@ from cotempo.federation.rng import Rng
 from cotempo.federation.rounds import Checkpoint, LoopOptions, initial_checkpoint, make_questions, rounds
 from cotempo.federation.shields import Shield
 from cotempo.federation.simulated_time import Delays, Timed, asynchronous_rounds, timed_rounds
+from cotempo.privacy.settings import Privacy
 from cotempo.runs.experiment import Experiment, load_clients, load_truth
 from cotempo.runs.folder import RunFolder
 from cotempo.runs.progress import show
@@ -45,6 +46,7 @@ def fit(
     cohort: int | Participation | None = None,
     quorum: float = 0.5,
     progress: bool | None = None,
+    privacy: Privacy | None = None,
     shields: Sequence[Shield] = (),
     reducer: Reducer | None = None,
     workers: int | None = None,
@@ -75,6 +77,8 @@ def fit(
         The share of the asked clients whose answers must count; below it the run pauses with `QuorumError`.
     progress
         Show a progress bar; by default when standard error is a terminal.
+    privacy
+        What is done so that messages tell less about single clients; see `Privacy` for the defaults.
     shields
         Applied to every message between client and server, in this order; the validator always is.
     reducer
@@ -98,7 +102,7 @@ def fit(
         reducer=reducer or PlainReducer(),
     )
     tables = _tables(settings, method, clients or {})
-    started = Run(method, tables, settings, options)
+    started = Run(method, tables, settings, options).guarded(privacy or Privacy())
     if run is not None:
         started = started.kept_in(run, _experiment(run, started))
     return started.start(progress)
@@ -130,7 +134,7 @@ def run(
         clients, truth = load_clients(experiment)
     tables = _tables(experiment.engine, method, clients)
     options = _options(experiment, _public(public, method), uuid.uuid4().hex)
-    started = Run(method, tables, experiment.engine, options, truth)
+    started = Run(method, tables, experiment.engine, options, truth).guarded(experiment.privacy)
     return (started if run is None else started.kept_in(run, experiment)).start(progress)
 
 
@@ -170,7 +174,7 @@ def resume(
         tables = _tables(experiment.engine, method, clients)
         options = _options(experiment, _public(public, method), folder.identity)
         options = replace(options, shields=tuple(shields), reducer=reducer or PlainReducer())
-        stopped = Run(method, tables, experiment.engine, options, truth, folder)
+        stopped = Run(method, tables, experiment.engine, options, truth, folder).guarded(experiment.privacy)
         _require_same_data(folder.fingerprints, stopped.fingerprints)
         return stopped.resume(progress)
 
@@ -179,7 +183,7 @@ def resume(
 class Run:
     """One run: a method on its tables, the engine and options it runs with, and the folder it is kept in, if any.
 
-    `truth` is what generated data were made from, for the report.
+    `truth` is what generated data were made from, for the report; `privacy` is decided by `guarded`.
     """
 
     method: Method
@@ -188,6 +192,7 @@ class Run:
     options: LoopOptions
     truth: Any = None
     folder: RunFolder | None = None
+    privacy: Privacy = Privacy(secure_sum=False)
 
     @property
     def fingerprints(self) -> dict[str, Any]:
@@ -198,8 +203,36 @@ class Run:
 
     def kept_in(self, path: str | Path, experiment: Experiment) -> Run:
         """Return the run with a new folder, which says what is run."""
+        experiment = experiment.model_copy(update={"privacy": self.privacy})
         folder = RunFolder.create(path, experiment.to_dict(), self.fingerprints)
-        return replace(self, folder=folder, options=replace(self.options, run_id=folder.identity))
+        options = replace(self.options, run_id=folder.identity)
+        return replace(self, folder=folder, options=options)._with_scales()
+
+    def guarded(self, privacy: Privacy) -> Run:
+        """Return the run with the reducer and the shields that its privacy asks for."""
+        names, options = self.engine.client_names(self.tables), self.options
+        is_free = isinstance(options.reducer, PlainReducer)
+        if privacy.secure_sum and not is_free:
+            raise ParameterError("reducer must be left out with secure_sum, which is one itself")
+        privacy = privacy.resolved(is_remote=self.engine.is_remote and is_free, clients=len(names))
+        if not privacy.secure_sum:
+            return replace(self, privacy=privacy)
+        from cotempo.privacy.secure_sum.reducer import SecureSum, require_enough
+        from cotempo.privacy.secure_sum.shield import SecureSumShield
+
+        require_enough(len(names))
+        shield = SecureSumShield.elsewhere() if self.engine.is_remote else SecureSumShield.local(names)
+        options = replace(options, reducer=SecureSum(), shields=(*options.shields, shield))
+        return replace(self, options=options, privacy=privacy)._with_scales()
+
+    def _with_scales(self) -> Run:
+        """Return the run with a secure sum that keeps its scales in the run's folder, if it has both."""
+        if not self.folder or not self.privacy.secure_sum:
+            return self
+        from cotempo.privacy.secure_sum.reducer import SecureSum
+
+        reducer = SecureSum(scales=self.folder.path / "scales.jsonl")
+        return replace(self, options=replace(self.options, reducer=reducer))
 
     def start(self, progress: bool | None = None) -> Any:
         """Run from the start; a folder in which nothing was stored before an error is removed again."""
@@ -260,7 +293,8 @@ class Run:
             history = read_lines(self.folder.path / "log.jsonl")
         engine.finish(state, ledger)
         schemas = engine.schemas(engine.names())
-        fitted = self.method.result(Outcome(self.method, state, schemas, engine.memories(ledger), tuple(history)))
+        memories, privacy = engine.memories(ledger), self.privacy.model_dump(mode="json")
+        fitted = self.method.result(Outcome(self.method, state, schemas, memories, tuple(history), privacy))
         if self.folder:
             fitted.save(self.folder.path / "result")
             fitted.report(self.folder.path / "report.html", truth=self.truth)
@@ -293,6 +327,7 @@ def simulate_delays(
     buffer: int | Literal["auto"] | None = None,
     concurrency: int | None = None,
     public: Any = None,
+    privacy: Privacy | None = None,
     seed: int = 0,
 ) -> list[Timed]:
     """Learn from slow clients in simulated time, and return every step with the second it ended.
@@ -306,6 +341,8 @@ def simulate_delays(
         come from clients whose last answer took at most twice the median. `None` waits for everyone asked.
     concurrency
         How many clients work at a time; everyone by default.
+    privacy
+        As of `fit`; a secure sum needs everyone asked in the same step, so that `buffer` must be `None`.
 
     Examples
     --------
@@ -321,8 +358,15 @@ def simulate_delays(
     tables = _local_tables(method, clients)
     seconds = delays.among(tables, seed)
     options = LoopOptions(public=_public(public, method), seed=seed, participation=Participation(concurrency))
+    guarded = Run(method, tables, engine_settings(), options).guarded(privacy or Privacy())
+    if guarded.privacy.secure_sum and buffer is not None:
+        raise ParameterError(
+            "buffer must be None with secure_sum: masks cancel only in a sum of answers to the same question, got "
+            f"{buffer!r}"
+        )
+    options = guarded.options
     with limit_threads(1):
-        engine = InProcess(method, tables, seed=seed)
+        engine = InProcess(method, tables, seed=seed, shields=options.shields)
         if buffer is None:
             return list(timed_rounds(method, engine, seconds, options))
         return list(asynchronous_rounds(method, engine, seconds, options, buffer=buffer, concurrency=concurrency))

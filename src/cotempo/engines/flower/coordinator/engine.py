@@ -34,9 +34,11 @@ class Flower:
         final state holds of others.
     run
         The run's identity, by which sites find their memory again.
+    shields
+        The names of those that every site must apply.
     """
 
-    def __init__(self, method: Method, settings: FlowerSettings, *, run: str, seed: int):
+    def __init__(self, method: Method, settings: FlowerSettings, *, run: str, seed: int, shields: tuple[str, ...] = ()):
         if settings.server is None:
             raise ParameterError("the engine flower must know the server's folder: [engine] server, or --server")
         self.method = method
@@ -45,7 +47,7 @@ class Flower:
         self.wanted = tuple(sorted(settings.participants) or self.server.site_names)
         self.invitation = Invitation(
             run=run, seed=seed, method=type(method).__name__, parameters=method.model_dump(mode="json"),
-            clients=len(self.wanted),
+            clients=len(self.wanted), shields=shields,
         )  # fmt: skip
         self._schemas: dict[str, Schema] = {}
         self._is_finished = False
