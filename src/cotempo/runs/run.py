@@ -34,6 +34,8 @@ from cotempo.runs.progress import show
 from cotempo.runs.records import describe_step, read_lines
 from cotempo.threads import limit_threads
 
+OFF = Privacy(secure_sum=False)
+
 
 def fit(
     method: Method,
@@ -102,7 +104,7 @@ def fit(
         reducer=reducer or PlainReducer(),
     )
     tables = _tables(settings, method, clients or {})
-    started = Run(method, tables, settings, options).guarded(privacy or Privacy())
+    started = Run(method, tables, settings, options).guarded(privacy)
     if run is not None:
         started = started.kept_in(run, _experiment(run, started))
     return started.start(progress)
@@ -192,7 +194,7 @@ class Run:
     options: LoopOptions
     truth: Any = None
     folder: RunFolder | None = None
-    privacy: Privacy = Privacy(secure_sum=False)
+    privacy: Privacy = OFF
 
     @property
     def fingerprints(self) -> dict[str, Any]:
@@ -208,22 +210,24 @@ class Run:
         options = replace(self.options, run_id=folder.identity)
         return replace(self, folder=folder, options=options)._with_scales()
 
-    def guarded(self, privacy: Privacy) -> Run:
-        """Return the run with the reducer and the shields that its privacy asks for."""
-        names, options = self.engine.client_names(self.tables), self.options
-        is_free = isinstance(options.reducer, PlainReducer)
-        if privacy.secure_sum and not is_free:
+    def guarded(self, privacy: Privacy | None) -> Run:
+        """Return the run with the reducer and the shields that its privacy asks for, its defaults decided."""
+        wanted, options = privacy.secure_sum if privacy else None, self.options
+        is_plain = isinstance(options.reducer, PlainReducer)
+        if wanted is False or (wanted is None and not (self.engine.is_remote and is_plain)):
+            return self
+        if not is_plain:
             raise ParameterError("reducer must be left out with secure_sum, which is one itself")
-        privacy = privacy.resolved(is_remote=self.engine.is_remote and is_free, clients=len(names))
-        if not privacy.secure_sum:
-            return replace(self, privacy=privacy)
+        names = self.engine.client_names(self.tables)
+        if wanted is None and len(names) < 3:
+            return self
         from cotempo.privacy.secure_sum.reducer import SecureSum, require_enough
         from cotempo.privacy.secure_sum.shield import SecureSumShield
 
         require_enough(len(names))
         shield = SecureSumShield.elsewhere() if self.engine.is_remote else SecureSumShield.local(names)
         options = replace(options, reducer=SecureSum(), shields=(*options.shields, shield))
-        return replace(self, options=options, privacy=privacy)._with_scales()
+        return replace(self, options=options, privacy=Privacy(secure_sum=True))._with_scales()
 
     def _with_scales(self) -> Run:
         """Return the run with a secure sum that keeps its scales in the run's folder, if it has both."""
@@ -358,7 +362,7 @@ def simulate_delays(
     tables = _local_tables(method, clients)
     seconds = delays.among(tables, seed)
     options = LoopOptions(public=_public(public, method), seed=seed, participation=Participation(concurrency))
-    guarded = Run(method, tables, engine_settings(), options).guarded(privacy or Privacy())
+    guarded = Run(method, tables, engine_settings(), options).guarded(privacy)
     if guarded.privacy.secure_sum and buffer is not None:
         raise ParameterError(
             "buffer must be None with secure_sum: masks cancel only in a sum of answers to the same question, got "

@@ -17,9 +17,9 @@ Stages of one sum among n clients of which t = floor(2n/3) + 1 must stay; n is a
    in the sum over all.
 4. *echo*. The server says whose masked messages came. Each client signs that set together with what all were told
    before (who shared, which fixed-point scales), and never signs another one in the session.
-5. *unmask*. Given t valid signatures of the same set, each client reveals, per peer, EITHER its share of the seed, if the
-   peer's masked message is in the sum, OR its share of the mask key, if it is not. The server puts seeds and keys
-   together and removes the masks that are left. With both it could read a single addend, so no client ever gives both.
+5. *unmask*. Given t valid signatures of the same set, each client reveals, per peer, EITHER its share of the seed, if
+   the peer's masked message is in the sum, OR its share of the mask key, if it is not. The server puts seeds and keys
+   together and removes the masks that are left. With both it could read a single addend, so no client gives both.
 
 Fewer than t left in any stage: the step fails and nothing is revealed. A client that crashed is a client that left;
 one with a vault on disk can go on where it was.

@@ -204,10 +204,10 @@ class SumClient:
             raise MessageError("a session that was revealed must not be masked again")
         vector = encode(addends(self._message(session.step), layout), layout, _stream(session.private))
         add_mask(vector, self_mask_key(session.seed, session.id, self.name))
-        key = private_key(session.mask_secret)
+        mask_key = private_key(session.mask_secret)
         for name, held in session.shares.items():
             if name != self.name:
-                pair = pair_mask_key(key, held.mask_key, session.id, (self.name, name))
+                pair = pair_mask_key(mask_key, held.mask_key, session.id, (self.name, name))
                 add_mask(vector, pair, subtract=self.name > name)
         return Message({"masked": vector})
 
@@ -227,7 +227,7 @@ class SumClient:
         return Message({"signature": _array(self.identity.sign(self._statement(session)))})
 
     def unmask(self, question: Message) -> Message:
-        """Reveal shares, of the seed for every survivor and of the mask key for every other, once enough have signed."""
+        """Reveal a share of the seed of every survivor and of the mask key of every other, once enough have signed."""
         session = self._session(question["session"])
         if session.stage not in (ECHOED, REVEALED):
             raise MessageError("a client reveals shares only for survivors it has signed")

@@ -7,12 +7,12 @@ import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from cotempo.errors import MessageError, ParameterError, QuorumError
-from cotempo.federation.exchange import Answers, Expect, Failure, Question, Spec
+from cotempo.federation.exchange import Answers, Expect, Failure, Question, Reply, Spec
 from cotempo.federation.message import EMPTY, Message
 from cotempo.federation.reducers import Exchange, PlainReducer
 from cotempo.privacy.secure_sum.client import FEWEST
@@ -45,7 +45,7 @@ ECHOED = _opaque(signature=((64,), "uint8"))
 REVEALED = _opaque(shares=((None, SHARE_BYTES), "uint8"))
 
 
-class SumAborted(QuorumError):
+class SumAborted(QuorumError):  # noqa: N818 - it says what happened
     """A secure sum could not be completed; nothing about single clients was revealed, and the run can be resumed."""
 
 
@@ -295,6 +295,6 @@ def check_total(total: Message, expect: Expect) -> None:
         raise MessageError(f"weights must add up to at least zero, got {total.weight:g}")
 
 
-def _failure(reply: Any) -> Failure:
+def _failure(reply: Reply) -> Failure:
     assert reply.failure is not None  # a reply holds a message or a failure
-    return replace(reply.failure)
+    return reply.failure
