@@ -98,6 +98,7 @@ class _SecureStep:
         self.expect = expect
         self.failures: dict[str, Failure] = {}
         self.versions: dict[str, int] = {}
+        self.keys: dict[str, tuple[Array, Array]] = {}
         self.needed = threshold(len(questions))
 
     def run(self) -> Answers:
@@ -140,9 +141,9 @@ class _SecureStep:
         wanted = [name for name in self.questions if (run, name) not in known]
         for name, message in self._ask(KEYS, wanted, EMPTY, expect=ANNOUNCED).items():
             known[run, name] = message["key"], message["signature"]
-        names = sorted(name for name in self.questions if (run, name) in known)
-        self._require(names, "announced a key")
-        return names
+        self.keys = {name: known[run, name] for name in sorted(self.questions) if (run, name) in known}
+        self._require(list(self.keys), "announced a key")
+        return list(self.keys)
 
     def _sum(self, names: Sequence[str], layout: Layout) -> tuple[Array, list[str]]:
         """Return the sum of the vectors of all that stayed to the masked message, and who they are."""
@@ -168,9 +169,7 @@ class _SecureStep:
 
     def _share(self, names: Sequence[str], kind: str) -> _Opened:
         """Open a session; its name is random, so that no mask is ever used again."""
-        known, run = self.reducer.keys, self.first.run
-        keys = np.stack([known[run, name][0] for name in names])
-        signatures = np.stack([known[run, name][1] for name in names])
+        keys, signatures = (np.stack(parts) for parts in zip(*(self.keys[name] for name in names), strict=True))
         session = secrets.token_hex(16)
         common = Message(
             {"session": session, "kind": kind, "names": json.dumps(names), "keys": keys, "signatures": signatures}
@@ -180,7 +179,8 @@ class _SecureStep:
         replies = self._ask(SHARES, [name for name in names if name not in self.failures], common, expect=SHARED)
         for name in names:
             if name not in replies:
-                known.pop((run, name), None)  # it may have lost its key, and is asked again in the next step
+                # It may have lost its key, and is asked for it again in the next step.
+                self.reducer.keys.pop((self.first.run, name), None)
         for name, reply in list(replies.items()):
             if len(reply["envelopes"]) != len(neighbours.holders(name)) - 1:
                 self._leave_out(name, SHARES, "one envelope for every neighbour must come")
