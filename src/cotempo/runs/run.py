@@ -212,6 +212,8 @@ class Run:
 
     def guarded(self, privacy: Privacy | None) -> Run:
         """Return the run with the reducer and the shields that its privacy asks for, its defaults decided."""
+        if privacy is not None:
+            self = replace(self, privacy=privacy.model_copy(update={"secure_sum": bool(privacy.secure_sum)}))
         wanted, options = privacy.secure_sum if privacy else None, self.options
         is_plain = isinstance(options.reducer, PlainReducer)
         if wanted is False or (wanted is None and not (self.engine.is_remote and is_plain)):
@@ -227,7 +229,8 @@ class Run:
         require_enough(len(names))
         shield = SecureSumShield.elsewhere() if self.engine.is_remote else SecureSumShield.local(names)
         options = replace(options, reducer=SecureSum(), shields=(*options.shields, shield))
-        return replace(self, options=options, privacy=Privacy(secure_sum=True))._with_scales()
+        privacy = self.privacy.model_copy(update={"secure_sum": True})
+        return replace(self, options=options, privacy=privacy)._with_scales()
 
     def _with_scales(self) -> Run:
         """Return the run with a secure sum that keeps its scales in the run's folder, if it has both."""

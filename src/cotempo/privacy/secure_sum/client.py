@@ -188,7 +188,8 @@ class SumClient:
             if layout.kind != session.kind or layout.clients != len(session.names):
                 raise MessageError("the layout must be for this kind of session and this many clients")
             self._require_enough(session, members, session.names)
-            senders = [name for name in session.holders if name in set(members) and name != self.name]
+            present = {*members} - {self.name}
+            senders = [name for name in session.holders if name in present]
             if own["envelopes"].shape != (len(senders), ENVELOPE_BYTES):
                 raise MessageError("there must be one envelope from every neighbour that shared")
             for name, envelope in zip(senders, own["envelopes"], strict=True):
