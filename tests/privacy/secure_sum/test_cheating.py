@@ -1,4 +1,4 @@
-"""Cheating servers: whatever they ask, an honest client masks once, signs one set, and reveals one share of each peer."""
+"""Cheating servers: whatever they ask, a client masks once, signs one set, and reveals one share of each peer."""
 
 from __future__ import annotations
 
@@ -69,9 +69,7 @@ def play(step: int, session: str, survivors: list[str] = NAMES) -> Transcript:
     masked = {}
     for name, client in CLIENTS.items():
         others = [other for other in NAMES if other != name]
-        rows = [
-            shared[other]["envelopes"][[peer for peer in NAMES if peer != other].index(name)] for other in others
-        ]
+        rows = [shared[other]["envelopes"][[peer for peer in NAMES if peer != other].index(name)] for other in others]
         own = Message({"envelopes": np.stack(rows)})
         if name == VICTIM:
             asked["masked"], stood["masked"] = (common, own), stand(victim)
@@ -212,9 +210,7 @@ def masked_twice(choice: Choice, victim: SumClient) -> Any:
         return victim.masked(changed(common, layout=OTHER_LAYOUT.to_text()), own)
     members = fewer(choice)
     rows = [row for row, name in enumerate([name for name in NAMES if name != VICTIM]) if name in members]
-    return victim.masked(
-        changed(common, members=json.dumps(members)), Message({"envelopes": own["envelopes"][rows]})
-    )
+    return victim.masked(changed(common, members=json.dumps(members)), Message({"envelopes": own["envelopes"][rows]}))
 
 
 def tampered_share(choice: Choice, victim: SumClient) -> Any:

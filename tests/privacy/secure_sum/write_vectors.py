@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -27,10 +28,15 @@ def stream(purpose: str, count: int) -> bytes:
 
 def shamir() -> list[dict[str, object]]:
     cases = []
-    for secret, needed, count, chosen in ((1, 2, 3, [1, 3]), (2**254 + 12345, 3, 4, [2, 3, 4]), (0, 4, 5, [5, 1, 4, 2])):
+    settings = (1, 2, 3, [1, 3]), (2**254 + 12345, 3, 4, [2, 3, 4]), (0, 4, 5, [5, 1, 4, 2])
+    for secret, needed, count, chosen in settings:
         pool = stream(f"shamir {secret}", 40 * (needed - 1))
         parts = iter(range(0, len(pool), 40))
-        shares = split(secret, needed, count, lambda size, pool=pool, parts=parts: pool[(at := next(parts)) : at + size])
+
+        def random(size: int, pool: bytes = pool, parts: Iterator[int] = parts) -> bytes:
+            return pool[(at := next(parts)) : at + size]
+
+        shares = split(secret, needed, count, random)
         cases.append(
             {"secret": hex(secret), "needed": needed, "count": count, "random": pool.hex(), "chosen": chosen,
              "shares": [share.hex() for share in shares]}
@@ -48,7 +54,8 @@ def keys() -> list[dict[str, object]]:
             {"own": hex(own), "other": hex(other), "session": session, "names": names, "public": public.hex(),
              "pair": pair_mask_key(private_key(own), public, session, names).hex(),
              "self": self_mask_key(own, session, names[0]).hex(),
-             "commitment": commitment(own, session, names[0]).hex(), "derived": derive(bytes(32), session, *names).hex()}
+             "commitment": commitment(own, session, names[0]).hex(),
+             "derived": derive(bytes(32), session, *names).hex()}
         )  # fmt: skip
     return cases
 
@@ -72,9 +79,7 @@ def fixed_point() -> list[dict[str, object]]:
 if __name__ == "__main__":
     found = {
         "shamir": shamir(),
-        "expand": [
-            {"key": key.hex(), "words": expand(key, 6).tolist()} for key in (bytes(32), stream("expand", 32))
-        ],
+        "expand": [{"key": key.hex(), "words": expand(key, 6).tolist()} for key in (bytes(32), stream("expand", 32))],
         "keys": keys(),
         "fixed_point": fixed_point(),
     }

@@ -32,6 +32,8 @@ class SiteSettings(Settings):
     server: str
     data: str | dict[str, str]
     methods: tuple[str, ...]
+    identity: str | None = None
+    peers: dict[str, str] = Field(default_factory=dict)
     imports: tuple[str, ...] = ()
     devices: tuple[Device, ...] = ("cpu",)
     privacy: SitePolicy = SitePolicy()
@@ -46,6 +48,8 @@ class SiteSettings(Settings):
         settings = cls.read(read_toml(path), str(path))
         if not settings.data:
             raise ParameterError(f"{path}: data must name your table; fill it in")
+        if settings.identity is not None:
+            settings = settings.model_copy(update={"identity": str((kit / settings.identity).resolve())})
         if isinstance(settings.data, str):
             return settings.model_copy(update={"data": str((kit / settings.data).resolve())})
         if unknown := [kind for kind in settings.data if kind not in READERS]:
