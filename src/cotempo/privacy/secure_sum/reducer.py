@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -28,7 +28,7 @@ from cotempo.privacy.secure_sum.neighbours import Neighbours
 from cotempo.privacy.secure_sum.scales import ScaleBook
 from cotempo.privacy.secure_sum.shamir import SHARE_BYTES, threshold
 from cotempo.privacy.secure_sum.shield import ECHO, KEYS, MASKED, SHARES, UNMASK
-from cotempo.privacy.secure_sum.unmasking import add_up, remove_masks
+from cotempo.privacy.secure_sum.unmasking import remove_masks
 from cotempo.typing import Array
 
 
@@ -152,17 +152,15 @@ class _SecureStep:
             self._let_answer(opened)
         members = sorted(name for name in opened.replies if name in self.versions)
         self._require(members, "shared and answered")
-        masked = self._mask(opened, members, layout)
-        survivors = sorted(masked)
+        total, survivors = self._mask(opened, members, layout)
         self._require(survivors, "sent a masked message")
-        vectors = [masked.pop(name)["masked"] for name in survivors]
         revealed = self._reveal(opened, members, survivors)
         openings = {
             name: (opened.replies[name]["mask_key"].tobytes(), opened.replies[name]["commitment"].tobytes())
             for name in members
         }
         try:
-            total = remove_masks(add_up(vectors), opened.id, opened.neighbours, openings, survivors, revealed)
+            total = remove_masks(total, opened.id, opened.neighbours, openings, survivors, revealed)
         except MessageError as error:
             raise SumAborted(f"the masks of this step could not be removed, nothing was revealed: {error}") from error
         return total, survivors
@@ -196,8 +194,8 @@ class _SecureStep:
             else:
                 self.versions[reply.client] = reply.version
 
-    def _mask(self, opened: _Opened, members: Sequence[str], layout: Layout) -> dict[str, Message]:
-        """Hand every client the envelopes for it, and receive its masked message."""
+    def _mask(self, opened: _Opened, members: Sequence[str], layout: Layout) -> tuple[Array, list[str]]:
+        """Hand every client the envelopes for it, and add its masked message to the others' as it comes."""
         graph, present = opened.neighbours, {*members}
         places = {name: {other: row for row, other in enumerate(graph.others(name))} for name in members}
         inboxes = {}
@@ -207,7 +205,11 @@ class _SecureStep:
             inboxes[name] = Message({"envelopes": np.stack(rows) if rows else np.zeros((0, ENVELOPE_BYTES), np.uint8)})
         common = Message({"session": opened.id, "members": json.dumps(members), "layout": layout.to_text()})
         expect = _opaque(masked=((layout.length,), "uint64"))
-        return self._ask(MASKED, members, common, inboxes, expect=expect)
+        total, survivors = np.zeros(layout.length, "<u8"), []
+        for name, message in self._answers_to(MASKED, members, common, inboxes, expect=expect):
+            total += message["masked"]
+            survivors.append(name)
+        return total, sorted(survivors)
 
     def _reveal(self, opened: _Opened, members: Sequence[str], survivors: Sequence[str]) -> dict[str, dict[str, bytes]]:
         """Let all sign who survived, then ask for shares; return them by owner and holder."""
@@ -234,27 +236,21 @@ class _SecureStep:
 
     # What the stages rest on.
 
-    def _ask(
-        self,
-        stage: str,
-        names: Iterable[str],
-        common: Message,
-        own: Mapping[str, Message] | None = None,
-        *,
-        expect: Expect,
-    ) -> dict[str, Message]:
+    def _ask(self, stage: str, names: Iterable[str], common: Message, *, expect: Expect) -> dict[str, Message]:
         """Ask clients a question of the protocol, and return what came; note who failed."""
+        return dict(self._answers_to(stage, names, common, {}, expect=expect))
+
+    def _answers_to(
+        self, stage: str, names: Iterable[str], common: Message, own: Mapping[str, Message], *, expect: Expect
+    ) -> Iterator[tuple[str, Message]]:
         questions = [
-            replace(self.questions[name], phase=stage, common=common, own=(own or {}).get(name, EMPTY))
-            for name in names
+            replace(self.questions[name], phase=stage, common=common, own=own.get(name, EMPTY)) for name in names
         ]
-        messages = {}
         for reply in self.exchange(questions, expect) if questions else ():
             if reply.message is None:
                 self.failures[reply.client] = _failure(reply)
             else:
-                messages[reply.client] = reply.message
-        return messages
+                yield reply.client, reply.message
 
     def _leave_out(self, name: str, stage: str, detail: str) -> None:
         self.failures[name] = Failure(name, self.first.step, stage, "MessageError", detail)

@@ -3,8 +3,6 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 
-import numpy as np
-
 from cotempo.errors import MessageError
 from cotempo.privacy.secure_sum.masks import (
     add_mask,
@@ -91,11 +89,3 @@ def _choices(holders: Sequence[str], needed: int) -> Iterator[list[str]]:
     for spare in holders[needed:]:
         for left_out in first:
             yield [*(holder for holder in first if holder != left_out), spare]
-
-
-def add_up(vectors: Sequence[Array]) -> Array:
-    """Return the sum of masked vectors modulo 2^64."""
-    total = np.zeros(len(vectors[0]), "<u8")
-    for vector in vectors:
-        total += vector
-    return total
