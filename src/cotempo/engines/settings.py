@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pydantic import Field, model_validator
@@ -144,9 +145,7 @@ class FlowerSettings(EngineSettings):
         """Return the sites that are to take part, from the server's folder unless they are named."""
         if self.participants or self.server is None:
             return tuple(sorted(self.participants))
-        from cotempo.engines.flower.coordinator.server import Server
-
-        return tuple(sorted(Server(self.server).site_names))
+        return tuple(sorted(path.stem for path in (Path(self.server) / "sites").glob("*.pub")))
 
     def open(
         self, method: Method, tables: Mapping[str, Table], *, seed: int, run: str, shields: Sequence[Shield]

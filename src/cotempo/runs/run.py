@@ -226,7 +226,8 @@ class Run:
         from cotempo.privacy.secure_sum.reducer import SecureSum, require_enough
         from cotempo.privacy.secure_sum.shield import SecureSumShield
 
-        require_enough(len(names))
+        if names:  # else the engine says what is wrong with its server's folder
+            require_enough(len(names))
         shield = SecureSumShield.elsewhere() if self.engine.is_remote else SecureSumShield.local(names)
         options = replace(options, reducer=SecureSum(), shields=(*options.shields, shield))
         privacy = self.privacy.model_copy(update={"secure_sum": True})

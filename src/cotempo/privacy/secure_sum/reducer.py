@@ -279,9 +279,13 @@ def check_total(total: Message, expect: Expect) -> None:
     """Raise `MessageError` if a total lies outside of what valid answers can add up to.
 
     With weights of at least zero, a weighted sum of values in [low, high] lies in [low, high] times the sum of weights.
+    Rules of summed fields, such as to be positive semidefinite, hold for weighted sums as well.
     """
     slack = 1e-6
     for name, spec in expect.fields.items():
+        for rule in spec.rules:
+            if broken := rule(total[name]):
+                raise MessageError(f"field {name!r} {broken}")
         for bound, sign in ((spec.low, 1), (spec.high, -1)):
             if np.isfinite(bound):
                 least = sign * (np.asarray(total[name], np.float64) - bound * total.weight)

@@ -20,7 +20,7 @@ class ScaleBook:
                 try:
                     record = json.loads(line)
                 except ValueError:
-                    break  # cut off by a kill, before anything was summed with it
+                    break  # cut off by a kill, before anything was summed on these scales
                 self._records.append((record["step"], record["key"], record["scales"]))
 
     def find(self, step: int, phase: str, layout: Layout) -> Scales | None:
