@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 
 from cotempo.errors import MessageError
 
@@ -48,11 +49,16 @@ def combine(shares: Mapping[int, bytes]) -> int:
     values = {x: int.from_bytes(share, "big") for x, share in shares.items()}
     if any(value >= PRIME for value in values.values()) or any(x < 1 for x in values):
         raise MessageError("a share must be an element of the field")
-    product = math.prod(values)
-    # The weight of a share is the product of all other x over that of their differences to its own.
-    divisors = [x * math.prod(other - x for other in values if other != x) for x in values]
-    inverses = _invert(divisors)
-    return product * sum(value * inverse for value, inverse in zip(values.values(), inverses, strict=True)) % PRIME
+    weights = _weights(tuple(values))
+    return sum(value * weight for value, weight in zip(values.values(), weights, strict=True)) % PRIME
+
+
+@lru_cache(maxsize=64)
+def _weights(places: tuple[int, ...]) -> list[int]:
+    """Return Lagrange's weights at zero: the product of all other x over that of their differences to one's own."""
+    product = math.prod(places)
+    divisors = [x * math.prod([other - x for other in places if other != x]) for x in places]
+    return [product * inverse % PRIME for inverse in _invert(divisors)]
 
 
 def _invert(values: list[int]) -> list[int]:
