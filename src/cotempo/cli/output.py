@@ -86,6 +86,6 @@ def _values(field: Mapping[str, Any]) -> str:
     if "value" in field:
         return f"{field['value']}"
     if "first" not in field:
-        return "empty"
+        return "masked or sealed" if field["bytes"] else "empty"
     first = ", ".join(f"{value:.4g}" for value in field["first"])
     return f"from {field['smallest']:.4g} to {field['largest']:.4g}, beginning {first}"

@@ -40,7 +40,7 @@ ANNOUNCED = _opaque(key=((KEY_BYTES,), "uint8"), signature=((64,), "uint8"))
 SHARED = _opaque(
     mask_key=((KEY_BYTES,), "uint8"), commitment=((32,), "uint8"), envelopes=((None, ENVELOPE_BYTES), "uint8")
 )
-WITHHELD = Expect({}, weight=(0.0, 0.0), is_opaque=True)
+WITHHELD = Expect({}, sums=True, weight=(0.0, 0.0), is_opaque=True)
 ECHOED = _opaque(signature=((64,), "uint8"))
 REVEALED = _opaque(shares=((None, SHARE_BYTES), "uint8"))
 
@@ -204,7 +204,7 @@ class _SecureStep:
             rows = [opened.replies[sender]["envelopes"][places[sender][name]] for sender in senders]
             inboxes[name] = Message({"envelopes": np.stack(rows) if rows else np.zeros((0, ENVELOPE_BYTES), np.uint8)})
         common = Message({"session": opened.id, "members": json.dumps(members), "layout": layout.to_text()})
-        expect = _opaque(masked=((layout.length,), "uint64"))
+        expect = replace(_opaque(masked=((layout.length,), "uint64")), sums=True)
         total, survivors = np.zeros(layout.length, "<u8"), []
         for name, message in self._answers_to(MASKED, members, common, inboxes, expect=expect):
             total += message["masked"]
