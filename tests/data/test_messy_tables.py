@@ -314,8 +314,9 @@ def test_fit_says_in_what_dates_are_counted() -> None:
         name: pd.DataFrame({"time": pd.Timestamp("2025-03-05") + pd.to_timedelta(np.sort(rng.uniform(0, 99, 30)), "h")})
         for name in "ab"
     }
-    with pytest.warns(DataWarning, match=r"counted in seconds.*fit\(ct.read_events\(clients, unit='h'\)\)"):
+    with pytest.warns(DataWarning, match=r"counted in seconds.*pass ct.read_events\(clients, unit='h'\)") as caught:
         FedPointProcess().fit(frames)
+    assert caught[0].filename == __file__
 
 
 def test_windows_in_a_folder_belong_to_the_client_they_are_named_after(tmp_path: Path) -> None:

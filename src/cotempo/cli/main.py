@@ -21,8 +21,7 @@ from cotempo.data.argument_checks import check_choice
 from cotempo.errors import CotempoError, DataError, EngineError, ParameterError, QuorumError, RunError
 from cotempo.federation.fitted import load
 from cotempo.runs.experiment import Experiment, generators, load_clients, load_truth
-from cotempo.runs.folder import read_experiment
-from cotempo.runs.records import read_lines
+from cotempo.runs.folder import read_experiment, read_lines
 from cotempo.runs.run import dry_run, resume
 from cotempo.runs.run import run as run_experiment
 
@@ -58,7 +57,7 @@ def run(
 ) -> Output:
     """Run an experiment file."""
     experiment = Experiment.from_file(experiment_file, engine=engine, server=server)
-    if dry and experiment.is_remote:
+    if dry and experiment.engine.is_remote:
         raise ParameterError("a dry run must have the data: run it at a site, on its table, with --engine inprocess")
     clients, truth = load_clients(experiment)
     if dry:

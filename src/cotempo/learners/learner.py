@@ -28,7 +28,11 @@ if TYPE_CHECKING:
 
 
 class Learner(Method):
-    """A federated learner of a torch model."""
+    """A federated learner of a torch model.
+
+    An algorithm says whether the server needs only the weighted mean of answers (`sums`), whether clients end with
+    models of their own (`personal`), whether they send theirs (`sends_model`), and which fields besides (`extra`).
+    """
 
     phases: ClassVar[tuple[str, ...]] = ("train", "finish")
     Memory: ClassVar[type | None] = LearnerMemory

@@ -129,7 +129,7 @@ class Sheet:
         for code, name in enumerate(keys.names):
             wrong = client_name_error(name)
             if self.one_client and name.casefold() != self.client.casefold():
-                wrong = f"every row of this file must belong to client {self.client!r}, got {quote(name)}"
+                wrong = f"every row here must belong to client {self.client!r}, got {quote(name)}"
             if wrong:
                 row = int(np.argmax(keys.codes == code)) + self.first_row if "client" in self.columns else None
                 # The text holds the name escaped: raw, it could write on a terminal.
