@@ -61,3 +61,11 @@ def test_plain_numbers_stay_numbers():
 def test_what_does_not_fit_is_refused(clock, when, match):
     with pytest.raises(DataError, match=match):
         clock.numbers(when) if isinstance(when, list) else clock.number(when)
+
+
+@pytest.mark.parametrize(
+    ("unit", "zone"), [("min", ""), ("s", "Berlin"), ("s", "../../etc"), ("s", "+1"), ("h", "Europe")]
+)
+def test_units_and_zones_must_exist(unit, zone):
+    with pytest.raises(DataError, match="the unit of time must be s, h, D or empty, and the zone"):
+        Clock(unit, zone)

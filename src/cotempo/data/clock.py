@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import zoneinfo
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,6 +44,11 @@ class Clock:
 
     unit: str = ""
     zone: str = ""
+
+    def __post_init__(self) -> None:
+        if self.unit not in LABELS or not is_zone(self.zone):
+            must = "the unit of time must be s, h, D or empty, and the zone one such as Europe/Berlin or +01:00"
+            raise DataError(f"{must}, got {self.unit!r} and {self.zone!r}")
 
     @property
     def dates(self) -> bool:
@@ -103,7 +109,7 @@ class Clock:
         whole = np.floor(seconds)
         ticks = (whole * 1e6 + np.round((seconds - whole) * 1e6)).astype("int64").astype("datetime64[us]")
         found = pd.DatetimeIndex(np.where(known, ticks, np.datetime64("NaT")))
-        return found.tz_localize("UTC").tz_convert(self._zone()) if self.zone else found
+        return found.tz_localize("UTC").tz_convert(_find_zone(self.zone)) if self.zone else found
 
     def date(self, number: float) -> Any:
         """Return one of this clock's numbers as a date; unchanged where times are plain numbers."""
@@ -128,21 +134,22 @@ class Clock:
         """Return one of this clock's numbers as people write it."""
         return str(self.date(number).round("s")) if self.dates and np.isfinite(number) else f"{number:.12g}"
 
-    def _zone(self) -> datetime.tzinfo:
-        if self.zone[0] in "+-":
-            hours, minutes = self.zone[1:].split(":")
-            shift = datetime.timedelta(hours=int(hours), minutes=int(minutes))
-            return datetime.timezone(-shift if self.zone[0] == "-" else shift)
-        return zoneinfo.ZoneInfo(self.zone)
-
 
 def is_zone(zone: str) -> bool:
-    """Return whether this names a time zone: ``"Europe/Berlin"``, ``"+01:00"``."""
+    """Return whether this names a time zone: ``"Europe/Berlin"``, ``"+01:00"``; or none."""
     try:
-        Clock("s", zone).date(0.0)
+        return not zone or bool(_find_zone(zone))
     except (ValueError, KeyError, OSError):
         return False
-    return True
+
+
+@cache
+def _find_zone(zone: str) -> datetime.tzinfo:
+    if zone[0] in "+-":
+        hours, minutes = zone[1:].split(":")
+        shift = datetime.timedelta(hours=int(hours), minutes=int(minutes))
+        return datetime.timezone(-shift if zone[0] == "-" else shift)
+    return zoneinfo.ZoneInfo(zone)
 
 
 def _is_zoned(times: Any) -> bool:

@@ -37,7 +37,7 @@ class Reading:
 
     def __post_init__(self) -> None:
         check_choice("unit", self.unit, UNITS)
-        if self.zone and not is_zone(self.zone):
+        if not is_zone(self.zone):
             raise ParameterError(f"zone must be a time zone such as 'Europe/Berlin' or '+01:00', got {self.zone!r}")
         if not all(isinstance(name, str) for pair in (self.columns or {}).items() for name in pair):
             raise ParameterError(

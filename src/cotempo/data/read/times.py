@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as compute
 
-from cotempo.data.clock import UNITS, Clock
+from cotempo.data.clock import UNITS, Clock, is_zone
 from cotempo.data.problems import quote
 from cotempo.data.read.sheet import Sheet, is_text, to_floats, trimmed
 from cotempo.errors import DataError, ParameterError
@@ -55,7 +55,7 @@ def to_times(sheet: Sheet, column: str, *, needed: bool = True) -> Times:
         if is_text(values.type):
             values, bad, zone = _parse(sheet, column)
         elif pa.types.is_timestamp(values.type) and values.type.tz:
-            zone = values.type.tz
+            zone = values.type.tz if is_zone(values.type.tz) else "UTC"
         values, zone = _localize(values, zone, sheet.reading.zone)
         times = _convert(values, sheet.reading.unit, zone)
     except (DataError, pa.ArrowException) as error:

@@ -76,7 +76,7 @@ class WireSchema(_Content):
     kind: str
     columns: tuple[str, ...] = Field(max_length=100_000)
     unit: str
-    zone: str
+    zone: str = Field(max_length=64)
 
 
 class ResultReference(_Content):
