@@ -69,7 +69,7 @@ def run(
 
         found = dry_run(
             experiment.make_method(), clients, public=load_public(experiment), seed=experiment.seed,
-            cohort=experiment.cohort, progress=shows_progress(),
+            cohort=experiment.cohort, privacy=experiment.privacy, progress=shows_progress(),
         )  # fmt: skip
         return Output(found.lines(), {"bytes": found.sizes, "messages": list(found.messages)})
     folder = folder or Path("runs") / experiment.name
@@ -142,7 +142,7 @@ def main(arguments: list[str] | None = None) -> None:
     arguments = sys.argv[1:] if arguments is None else arguments
     quiet = {"--quiet", "-q"} & {*arguments}
 
-    def say(message: Warning | str, *_: Any) -> None:
+    def say(message: Warning | str, *_: Any, **__: Any) -> None:
         if not quiet:
             print(f"warning: {message}", file=sys.stderr)
 

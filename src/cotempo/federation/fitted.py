@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +32,7 @@ class Outcome:
     schemas: Mapping[str, Schema]
     memories: Mapping[str, Memory]
     history: tuple[Mapping[str, Any], ...] = ()
+    privacy: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Fitted:
@@ -47,6 +48,8 @@ class Fitted:
         One record per step: round, phase, seconds, metrics, bytes sent and received per client, failures.
     streams
         Clients' models that change as they are used, such as a detector that follows a stream; saved with the rest.
+    privacy
+        What the run did so that messages tell less, as `cotempo.Privacy` names it.
     """
 
     def __init__(self, outcome: Outcome):
@@ -54,6 +57,7 @@ class Fitted:
         self.method = outcome.method
         self.state = outcome.state
         self.history = outcome.history
+        self.privacy = dict(outcome.privacy)
         self.names = tuple(sorted(outcome.schemas))
         self.streams: dict[str, Any] = {}
 
@@ -71,7 +75,7 @@ class Fitted:
 
     def _repr_html_(self) -> str:
         benefit = self.benefit
-        rows = [(name, item.alone, item.together, item.gain, item.error, item.verdict) for name, item in benefit.items()]
+        rows = [(name, b.alone, b.together, b.gain, b.error, b.verdict) for name, b in benefit.items()]
         better = {True: "higher is better", False: "lower is better"}
         metrics = {f"{item.metric}; {better[item.higher_is_better]}" for item in benefit.values()}
         header = ("client", "alone", "together", "gain", "error", "verdict") if rows else ()
@@ -98,7 +102,7 @@ class Fitted:
         }
 
     def advice(self) -> list[str]:
-        """Return a sentence on clients that joining harmed, and one on those that were not compared, with the reason."""
+        """Return a sentence on clients that joining harmed, and one on those not compared, with the reason."""
         benefit, name = self.benefit, type(self.method).__name__
         harmed = [client for client in benefit if benefit[client].verdict == "did not help"]
         missing = [client for client in self.names if client not in benefit]
@@ -167,6 +171,7 @@ class Fitted:
             "method": type(self.method).__name__,
             "parameters": self.method.model_dump(mode="json"),
             "schemas": {name: vars(schema) for name, schema in self.outcome.schemas.items()},
+            "privacy": self.privacy,
         }
         write_whole(folder / "state.safetensors", encode(self.state))
         write_whole(folder / "memories.safetensors", encode(stack(self.outcome.memories)))
@@ -212,6 +217,7 @@ def load(path: str | Path, *, device: Device | None = None) -> Any:
             schemas,
             unstack(decode((folder / "memories.safetensors").read_bytes()), *method.memory_types),
             tuple(json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()),
+            about.get("privacy", {}),
         )
         fitted = method.result(outcome)
         fitted.streams = unpack(decode((folder / "streams.safetensors").read_bytes()), replaced)

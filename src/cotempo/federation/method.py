@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from cotempo.federation.reducers import Reducer
     from cotempo.federation.rounds import Participation
     from cotempo.federation.shields import Shield
+    from cotempo.privacy.settings import Privacy
 
 Metrics = Mapping[str, float]
 Staleness = Literal["weighted", "replace", "accumulate"]
@@ -326,6 +327,7 @@ class Method(Settings, ABC):
         cohort: int | Participation | None = None,
         quorum: float = 0.5,
         progress: bool | None = None,
+        privacy: Privacy | None = None,
         shields: Sequence[Shield] = (),
         reducer: Reducer | None = None,
         workers: int | None = None,
@@ -356,6 +358,8 @@ class Method(Settings, ABC):
             The share of the asked clients whose answers must count; below it the run pauses with `QuorumError`.
         progress
             Show a progress bar, or where there is no terminal a line now and then; `False` shows nothing.
+        privacy
+            What is done so that messages tell less about single clients; see `Privacy` for the defaults.
         shields
             Applied to every message between client and server, in this order; the validator always is.
         reducer
@@ -381,7 +385,8 @@ class Method(Settings, ABC):
             shields=tuple(shields),
             reducer=reducer or PlainReducer(),
         )
-        return Run.of(self, clients, settings, options, public=public).start(run, progress=progress)
+        started = Run.of(self, clients, settings, options, public=public).guarded(privacy)
+        return started.start(run, progress=progress)
 
 
 fit = Method.fit  # called as `cotempo.fit(method, clients)`

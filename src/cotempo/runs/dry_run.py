@@ -14,6 +14,7 @@ from cotempo.federation.message import Message
 from cotempo.federation.method import Method
 from cotempo.federation.rounds import EVERYONE, LoopOptions, Participation, RunRecorder, initial_checkpoint, rounds
 from cotempo.federation.wire import summarize_message
+from cotempo.privacy.settings import Privacy
 from cotempo.progress import Progress
 from cotempo.runs.run import Run, tell
 from cotempo.threads import limit_threads
@@ -26,6 +27,7 @@ def dry_run(
     public: Any = None,
     seed: int = 0,
     cohort: Participation = EVERYONE,
+    privacy: Privacy | None = None,
     progress: bool | None = None,
 ) -> DryRun:
     """Return everything each client would send, phase by phase, and send nothing.
@@ -36,27 +38,25 @@ def dry_run(
 
     Parameters
     ----------
-    method, clients, public, seed, cohort, progress
+    method, clients, public, seed, cohort, privacy, progress
         As of `fit`.
 
     Examples
     --------
     >>> import cotempo as ct
     >>> clients, _ = ct.make_networks(variables=3, clients=2, samples=60)
-    >>> print(ct.dry_run(ct.FedMean(), clients))
+    >>> print("\\n".join(ct.dry_run(ct.FedMean(), clients).lines()[:5]))
     client-0 would send 2 messages, 56 bytes in all.
     client-1 would send 2 messages, 56 bytes in all.
     <BLANKLINE>
     Phase 'mean': 1 message of 32 bytes a client; only the sum over clients is used.
       mean: 3 numbers: the mean of each variable over your complete rows; your number of rows is its weight
-    Phase 'compare': 1 message of 24 bytes a client; each is used as it is.
-      alone: one number: mean squared error of your own mean on your rows, in units of your variance; -1 where nothing varies
-      together: one number: mean squared error of the pooled mean on your rows, in units of your variance; -1 where nothing varies
     """
     method, seen = method.rehearsal(), MessageList()
-    setup = Run.of(method, clients, InProcessSettings(), LoopOptions(seed=seed, participation=cohort), public=public)
+    options = LoopOptions(seed=seed, participation=cohort)
+    setup = Run.of(method, clients, InProcessSettings(), options, public=public).guarded(privacy)
     with limit_threads(1), Progress(f"{type(method).__name__}, dry run", progress) as say:
-        engine = InProcess(method, setup.tables, seed=seed)
+        engine = InProcess(method, setup.tables, seed=seed, shields=setup.options.shields)
         start = initial_checkpoint(method, engine, setup.options)
         for step in rounds(method, engine, setup.options, start=start, recorder=seen):
             tell(say, method, step)
@@ -101,8 +101,12 @@ class DryRun(Framed):
             f"{name} would send {pluralize(len(self._of(client=name)), 'message')}, {size:,} bytes in all."
             for name, size in self.sizes.items()
         ]
-        phases = dict.fromkeys(record["phase"] for record in self.messages)
-        return [*totals, "", *(line for phase in phases for line in self._phase(phase))]
+        return [*totals, "", *self.phases()]
+
+    def phases(self) -> list[str]:
+        """Return lines on what is sent in each phase, whoever sends it."""
+        found = dict.fromkeys(record["phase"] for record in self.messages)
+        return [line for phase in found for line in self._phase(phase)]
 
     def _phase(self, phase: str) -> Iterator[str]:
         records = self._of(phase=phase)

@@ -17,6 +17,7 @@ from cotempo.errors import CotempoError, ParameterError, nearest
 from cotempo.federation.method import Method
 from cotempo.federation.registry import find_method
 from cotempo.federation.rounds import Participation
+from cotempo.privacy.settings import Privacy
 from cotempo.settings import Settings, read_toml
 
 
@@ -73,6 +74,7 @@ class Experiment(Settings):
     cohort: Participation = Participation()
     quorum: float = Field(default=0.5, ge=0, le=1, allow_inf_nan=False)
     data: DataSettings | None = None
+    privacy: Privacy = Privacy()
     engine: SerializeAsAny[EngineSettings] = InProcessSettings()
     parameters: dict[str, Any] = Field(default_factory=dict)
 
@@ -219,7 +221,8 @@ def call_with(function: Callable[..., Any], options: Mapping[str, Any], *args: A
     """Call a reader or generator; raise `ParameterError` for options it has not, or of another type than it says."""
     known = inspect.signature(function, eval_str=True).parameters
     names = list(known)[len(args) :]
-    for name, value in options.items():
+    takes_any = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in known.values())
+    for name, value in options.items() if not takes_any else ():
         if name not in names:
             raise ParameterError(
                 f"{where}: {function.__name__} has no option {name!r}{nearest(name, names)}; it has {', '.join(names)}"

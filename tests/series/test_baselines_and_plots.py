@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+import importlib.util
+
 import numpy as np
 import pytest
+from series.baselines import train_central, train_local, train_saits
 
-from cotempo.series.baselines.alone import train_central, train_local
+from cotempo.errors import ParameterError
 from cotempo.series.plots import plot_gaps, plot_samples
+
+PYPOTS = importlib.util.find_spec("pypots") is not None
 
 
 @pytest.mark.parametrize("fill", ["zero", "linear", "rough"])
@@ -31,6 +36,20 @@ def test_all_data_in_one_place(small, federation):
 
 def test_pictures_show_what_they_are_given(model, table):
     drawn = model.sample(6)
-    assert len(plot_samples(drawn, table).axes) == 6
+    assert len(plot_samples(drawn).axes) == 3
     assert len(plot_gaps(table, model.impute(table, draws=3), truth=table).axes) == 3
     assert len(model.impute(table, draws=3).plot(table).axes) == 3
+
+
+@pytest.mark.skipif(PYPOTS, reason="PyPOTS is installed")
+def test_a_missing_package_is_named(table):
+    with pytest.raises(ParameterError, match=r"PyPOTS must be installed.*cotempo\[baselines\]"):
+        train_saits(table, epochs=1, window=8)
+
+
+@pytest.mark.skipif(not PYPOTS, reason="PyPOTS (extra baselines) is not installed")
+def test_peers_fill_every_gap_and_leave_measurements_alone(table):
+    filled = train_saits(table, epochs=1, window=8).impute(table)
+    seen = ~np.isnan(table.values)
+    assert np.isfinite(filled.values).all()
+    assert np.array_equal(filled.values[seen], table.values[seen])

@@ -1,27 +1,33 @@
-"""Baselines of FedTDD: a diffusion model of every owner alone, and one of all data in one place."""
+"""Baselines: a diffusion model of every owner alone, one of all data in one place, and SAITS as PyPOTS ships it.
+
+References
+----------
+Du et al., "SAITS: self-attention-based imputation for time series", Expert Systems with Applications 2023.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import Any, Literal
 
 import numpy as np
 
 from cotempo.data import Series
+from cotempo.errors import ParameterError
 from cotempo.federation import Rng
-from cotempo.series.filling.calibration import Calibration
-from cotempo.series.filling.residual_noise import add_imputation_errors, imputation_errors
+from cotempo.series.filling.calibration import Calibration, add_imputation_errors, imputation_errors
+from cotempo.series.filling.gaps import neighbours
 from cotempo.series.filling.stages import Filler
 from cotempo.series.fitted import SeriesModel
 from cotempo.series.nn.parameters import NetworkState
-from cotempo.series.scale import Scale
+from cotempo.series.nn.training import TrainingWindows, train
 from cotempo.series.settings import SeriesSettings
-from cotempo.series.windows import SeriesRows, windows_of
-
-if TYPE_CHECKING:
-    from cotempo.series.nn.training import TrainingWindows
+from cotempo.series.windows import Cover, Scale, SeriesRows, windows_of
 
 REDRAWN = 250
+SIZES = {"n_layers": 2, "d_model": 64, "n_heads": 4, "d_k": 16, "d_v": 16, "d_ffn": 128, "dropout": 0.1}
 
 
 def train_local(
@@ -48,8 +54,6 @@ def train_local(
     >>> train_local(clients, settings, 2)["client-0"].sample(2)
     Series(16 rows, 2 sequences, features x0, x1, x2, x3)
     """
-    from cotempo.series.nn.training import train
-
     task = settings.denoising()
     owners = [
         LocalData(SeriesRows.of(series), fill, settings, Rng(seed, name, "local")) for name, series in clients.items()
@@ -65,8 +69,8 @@ def train_local(
     models = {}
     for (name, series), owner, network in zip(clients.items(), owners, networks, strict=True):
         order, calibration = np.arange(len(series.features)), Calibration.none(len(series.features))
-        given = (owner.filler, network.average, owner.filler.scale, calibration)
-        models[name] = SeriesModel(settings, series.features, order, *given)
+        given = (settings, owner.filler, network.average, owner.filler.scale)
+        models[name] = SeriesModel(series.features, order, settings.window, calibration, *given)
     return models
 
 
@@ -83,8 +87,6 @@ class LocalData:
 
     def dataset(self, rng: Rng) -> TrainingWindows:
         """Return windows to train on, with fresh errors."""
-        from cotempo.series.nn.training import TrainingWindows
-
         rough = add_imputation_errors(self.filled, np.isnan(self.rows.values), self.errors, rng("roughness"))
         return TrainingWindows.plain(
             self.filler.scale.apply(windows_of(SeriesRows(rough, self.rows.lengths), self.settings.window))
@@ -109,3 +111,51 @@ def train_central(
     zeros = [np.where(np.isnan(piece), scale.undo(np.zeros(len(features))), piece) for piece in pieces]
     whole = Series.from_arrays([piece for piece in zeros if len(piece)], features=features)
     return train_local({"all": whole}, settings, steps, fill="zero", seed=seed)["all"]
+
+
+def carry_forward(series: Series) -> Series:
+    """Fill each feature with its last measurement in the piece; before the first, with the first."""
+    rows = SeriesRows.of(series)
+    found, columns = rows.values, np.arange(rows.values.shape[1])
+    for place in neighbours(rows, ~np.isnan(found)):
+        found = np.where(np.isnan(found) & (place >= 0), rows.values[place, columns], found)
+    return replace(series, values=np.where(np.isnan(found), np.nan_to_num(np.nanmean(rows.values, axis=0)), found))
+
+
+@dataclass(frozen=True)
+class Saits:
+    """A fitted SAITS."""
+
+    network: Any
+    scale: Scale
+    window: int
+
+    def impute(self, series: Series) -> Series:
+        """Fill the missing cells; windows overlap by half."""
+        rows = SeriesRows.of(series)
+        cover = Cover(rows, self.window, max(1, self.window // 2))
+        windows = cover.windows(self.scale.apply(rows.values))
+        found = np.asarray(self.network.impute({"X": windows.astype(np.float32)}), dtype=np.float64)
+        filled = self.scale.undo(cover.blend(found))
+        return replace(series, values=np.where(np.isnan(series.values), filled, series.values))
+
+
+def train_saits(series: Series, *, epochs: int, window: int = 24) -> Saits:
+    """Train SAITS on all windows of one owner's series, `epochs` passes over them.
+
+    Raises
+    ------
+    ParameterError
+        Where PyPOTS is not installed.
+    """
+    try:
+        imputation = import_module("pypots.imputation")
+    except ImportError:
+        raise ParameterError("PyPOTS must be installed, got none; run: pip install 'cotempo[baselines]'") from None
+    scale = Scale.of(series.values)
+    windows = scale.apply(SeriesRows.of(series).windows(window)).astype(np.float32)
+    network = imputation.SAITS(
+        n_steps=window, n_features=windows.shape[2], batch_size=128, epochs=epochs, verbose=False, device="cpu", **SIZES
+    )
+    network.fit({"X": windows})
+    return Saits(network, scale, window)
