@@ -18,6 +18,7 @@ from cotempo.federation import Fitted, Outcome, Rng
 from cotempo.networks.metrics import areas, score_network
 from cotempo.networks.network import Network, edge_frame
 from cotempo.networks.search.edge_confidence import Confidence, edge_confidence
+from cotempo.storage.saved import Saved
 from cotempo.typing import Bools, Floats
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class ClientNetwork:
+class ClientNetwork(Saved):
     """One client's own network."""
 
     network: Network
@@ -55,6 +56,10 @@ class FittedNetwork(Fitted):
         known = truth if isinstance(truth, Network) else None
         title = "The learned network beside the true one" if known else "The learned network"
         return {title: self.plot(known)}
+
+    def tables(self) -> Mapping[str, Any]:
+        """Return the edges beside what every result has."""
+        return {"network": self.network.to_frame(), **super().tables()}
 
     def scores(self, truth: Any) -> Mapping[str, float]:
         """Return distances and rates of `score_network`; means over clients that each have a truth of their own."""
@@ -109,6 +114,10 @@ class FittedOneRound(FittedPersonal):
         numbers = {"lag": nw.Int64(), "weight": nw.Float64(), "probability": nw.Float64(), "directed": nw.Boolean()}
         return edge_frame(rows, numbers, kind)
 
+    def tables(self) -> Mapping[str, Any]:
+        """Return the edges with their probabilities beside what every result has."""
+        return {**super().tables(), "network": self.edges(draws=30)}
+
     def add(self, clients: Mapping[str, Series], *, seed: int = 0) -> FittedOneRound:
         """Return the result with late clients added: their sums join the others', and the search runs again."""
         present = [Problem("is part of the result already", client=name) for name in clients if name in self.names]
@@ -144,7 +153,7 @@ class FittedOneRound(FittedPersonal):
 
 
 @dataclass(frozen=True, eq=False)
-class Ranking(Framed):
+class Ranking(Framed, Saved):
     """Every pair of different variables with a score: the higher, the surer the edge.
 
     Attributes
@@ -224,6 +233,10 @@ class FittedRanking(Fitted):
     def __init__(self, outcome: Outcome, ranking: Ranking):
         super().__init__(outcome)
         self.ranking = ranking
+
+    def tables(self) -> Mapping[str, Any]:
+        """Return the ranking beside what every result has."""
+        return {"ranking": self.ranking.to_frame(), **super().tables()}
 
     def scores(self, truth: Any) -> Mapping[str, float]:
         """Return the areas under the ROC and the precision-recall curve."""

@@ -1,13 +1,12 @@
-"""`Run`, which connects method, engine and folder to the loop; `run`, `resume`, `dry_run` and `simulate_delays`."""
+"""`Run`, which connects method, engine and folder to the loop; `run`, `resume` and `simulate_delays`."""
 
 from __future__ import annotations
 
 import re
-import sys
 import uuid
 import warnings
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -16,28 +15,25 @@ from cotempo.data import READERS, Table
 from cotempo.devices import Device, find_device
 from cotempo.engines.inprocess import InProcess
 from cotempo.engines.settings import EngineSettings, InProcessSettings
-from cotempo.errors import CotempoError, DataError, DataWarning, ParameterError, Problem, RunError
-from cotempo.federation.exchange import Expect
+from cotempo.errors import DataError, DataWarning, ParameterError, Problem, RunError
 from cotempo.federation.fitted import Outcome
-from cotempo.federation.message import Message
 from cotempo.federation.method import Method
 from cotempo.federation.reducers import PlainReducer, Reducer
-from cotempo.federation.rng import Rng
 from cotempo.federation.rounds import (
     NO_RECORDER,
     Checkpoint,
     LoopOptions,
     Participation,
+    Step,
     initial_checkpoint,
-    make_questions,
     rounds,
 )
 from cotempo.federation.shields import Shield
 from cotempo.federation.simulated_time import Delays, Timed, asynchronous_rounds, timed_rounds
 from cotempo.privacy.settings import Privacy
-from cotempo.runs.experiment import Experiment, load_clients, load_truth
+from cotempo.progress import Progress
+from cotempo.runs.experiment import Experiment, load_clients, load_public, load_truth
 from cotempo.runs.folder import RunFolder, describe_step, read_experiment, read_lines
-from cotempo.runs.progress import show
 from cotempo.threads import limit_threads
 
 OFF = Privacy(secure_sum=False)
@@ -60,12 +56,15 @@ def run(
         The path of an experiment file, or an `Experiment`.
     clients, truth
         The clients' tables and the truth behind them, if known; by default from the experiment's ``[data]``.
-    public, run, progress
+    public
+        A table the server may see; by default from the experiment's ``[data]``.
+    run, progress
         As of `fit`.
     """
     experiment = experiment if isinstance(experiment, Experiment) else Experiment.from_file(experiment)
     if clients is None:
         clients, truth = load_clients(experiment)
+    public = load_public(experiment) if public is None else public
     started = Run.of(
         experiment.make_method(), clients, experiment.engine, _options(experiment), public=public, truth=truth
     )
@@ -94,7 +93,9 @@ def resume(
         are refused.
     engine, server
         Replace the engine, and say where the server's folder is now if it was moved.
-    public, progress, shields, reducer
+    public
+        A table the server may see; by default from the experiment's ``[data]``.
+    progress, shields, reducer
         As of `fit`; give those the run was started with.
     """
     with closing(RunFolder.reopen(run)) as folder:
@@ -103,6 +104,7 @@ def resume(
         if before.engine.is_remote != experiment.engine.is_remote:
             raise RunError(f"{run} must continue where its clients' memories are, on the engine {before.engine.name}")
         clients, truth = load_clients(experiment) if clients is None else (clients, load_truth(experiment))
+        public = load_public(experiment) if public is None else public
         options = replace(_options(experiment), shields=tuple(shields), reducer=reducer or PlainReducer())
         stopped = Run.of(experiment.make_method(), clients, experiment.engine, options, public=public, truth=truth)
         stopped = stopped.guarded(experiment.privacy).kept_in(folder)
@@ -131,7 +133,7 @@ class Run:
     def of(
         cls,
         method: Method,
-        clients: Mapping[str, Any] | None,
+        clients: Any,
         engine: EngineSettings,
         options: LoopOptions,
         *,
@@ -219,12 +221,12 @@ class Run:
             history: list[dict[str, Any]] = []
             state, ledger = start.state, dict(start.ledger)
             steps = rounds(method, engine, options, start=start, recorder=folder or NO_RECORDER)
-            if sys.stderr.isatty() if progress is None else progress:
-                steps = show(steps, method)
-            for step in steps:
-                state = step.state
-                ledger |= step.answers.versions
-                history.append(describe_step(step))
+            with Progress(type(method).__name__, progress) as say, self._says_where_it_stopped(history):
+                for step in steps:
+                    state = step.state
+                    ledger |= step.answers.versions
+                    history.append(describe_step(step))
+                    tell(say, method, step)
             if folder:
                 history = read_lines(folder.path / "log.jsonl")  # with the steps before a resume
             engine.finish(state, ledger)
@@ -236,24 +238,30 @@ class Run:
                 fitted.report(folder.path / "report.html", truth=self.truth)
             return fitted
 
+    @contextmanager
+    def _says_where_it_stopped(self, history: Sequence[Mapping[str, Any]]) -> Iterator[None]:
+        """Add to Ctrl-C how far the run has come and how to go on."""
+        try:
+            yield
+        except KeyboardInterrupt as stop:
+            records = read_lines(self.folder.path / "log.jsonl") if self.folder else history
+            where = "after round {round}, step {step}".format(**records[-1]) if records else "in the first step"
+            advice = "nothing was kept; with run=FOLDER a run can be continued"
+            if self.folder:
+                path = self.folder.path
+                from_file = "data" in read_experiment(path) or self.engine.is_remote
+                command = f"cotempo resume {path}" if from_file else f"cotempo.resume({str(path)!r}, clients)"
+                advice = f"continue with: {command}"
+            stop.add_note(f"stopped {where}; {advice}")
+            raise
 
-def dry_run(
-    method: Method, clients: Mapping[str, Any], *, public: Any = None, seed: int = 0
-) -> dict[str, tuple[Message, Expect]]:
-    """Return every client's first message and what it is expected to be; nothing is absorbed or stored."""
-    setup = Run.of(method, clients, InProcessSettings(), LoopOptions(seed=seed), public=public)
-    engine = InProcess(method, setup.tables, seed=seed)
-    first = initial_checkpoint(method, engine, setup.options)
-    ask = method.ask(first.state, first.cohort, Rng(seed, "server", 1, "ask"))
-    if ask is None or not ask.to:
-        return {}
-    expect = method.expects(first.state, ask.phase)
-    messages = {}
-    for reply in engine.exchange(make_questions(ask, "dry-run", 1, 1, [{}])):
-        if reply.message is None:
-            raise CotempoError(f"a client could not answer: {reply.failure}") from reply.cause
-        messages[reply.client] = (reply.message, expect)
-    return messages
+
+def tell(progress: Progress, method: Method, step: Step) -> None:
+    """Show a step: the work done, round, phase and first metrics."""
+    numbers = [f"{name} {value:.4g}" for name, value in list(step.metrics.items())[:3]]
+    lost = [f"{len(step.answers.failures)} left out"] if step.answers.failures else []
+    done, total = method.work(step.state) or (step.round, None)
+    progress(done, total, "  ".join([f"round {step.round}", step.phase, *numbers, *lost]))
 
 
 def simulate_delays(

@@ -18,6 +18,7 @@ from cotempo.series.filling.calibration import LEVELS, Calibration
 from cotempo.series.filling.stages import Fills
 from cotempo.series.settings import SeriesSettings
 from cotempo.series.windows import Cover, Scale, SeriesRows
+from cotempo.storage.saved import Saved
 from cotempo.typing import Floats
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class Imputed(Series):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FittedSeries(ABC):
+class FittedSeries(Saved, ABC):
     """A fitted model of one owner's series: it imputes, forecasts and samples.
 
     Attributes
