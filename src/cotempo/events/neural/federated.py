@@ -212,15 +212,18 @@ class FittedNeural(Fitted):
         memory = self.outcome.memories.get(client)
         if memory is None or not memory.best.size:
             raise DataError([Problem("its last answer did not count, so there is no model for it", client)])
-        return NeuralIntensity(self.method.new_model(0, memory.best), memory)
+        return NeuralIntensity(self.method, memory, self.outcome.schemas[client].clock)
 
 
 class NeuralIntensity(IntensityGivenHistory):
     """A client's neural intensity; a single model has no band, and its ends are the mean."""
 
-    def __init__(self, model: Any, memory: NeuralMemory):
-        self.model, self.memory = model, memory
-        self.origin = memory.first
+    def __init__(self, method: FedNeural, memory: NeuralMemory, clock: Clock = Clock()):
+        self.method, self.memory, self.clock = method, memory, clock
+        self.model: Any = method.new_model(0, memory.best)
+        self.span = (memory.first, memory.last)
+        self.seen = (memory.events, memory.exposure)
+        self.anytime = method.period is not None
 
     def _gaps(self, record: Record) -> Gaps:
         return make_gaps(record, self.memory.first, self.memory.period).in_units(self.memory.unit)
