@@ -182,7 +182,7 @@ class Series(Table):
                 warnings.append(f"column {feature!r} is missing in all rows")
             elif self.rows > 1 and known.min() == known.max():
                 warnings.append(f"column {feature!r} is constant")
-        start, end = (float(self.time.min()), float(self.time.max())) if self.rows else (None, None)
+        start, end = self.span(self.time.min(), self.time.max()) if self.rows else (None, None)
         missing = float(np.isnan(self.values).mean()) if self.rows else None
         breaks = sum(len(gaps(time)) for _, time, _ in parts)
         return ClientDescription(client, self.rows, len(parts), start, end, breaks, missing, warnings=tuple(warnings))
