@@ -153,7 +153,7 @@ class FittedCox(DrawnIntensity):
 
     conditional: ClassVar[bool] = False
 
-    def __init__(self, grid: Grid, count: Floats, exposure: Floats, temper: float, clock: Clock = Clock()):
+    def __init__(self, grid: Grid, count: Floats, exposure: Floats, temper: float, clock: Clock):
         self.grid, self.count, self.exposure, self.temper, self.clock = grid, count, exposure, temper, clock
         self.shapes: list[Shape] = learn_shapes(count / temper, exposure / temper, SMOOTH_CELLS)
         self.seen = (float(count.sum()), float(exposure.sum()))

@@ -137,7 +137,9 @@ class Run:
         if engine.is_remote and clients:
             raise ParameterError(f"clients must not be given on the engine {engine.name}: sites hold their own tables")
         if not engine.is_remote and not (isinstance(clients, Mapping) and clients):
-            raise DataError("clients must be a mapping from client name to table with at least one client")
+            given = "none" if clients is None or isinstance(clients, Mapping) else f"one {type(clients).__name__}"
+            words = f"clients must be a mapping from client name to table with at least one client, got {given}"
+            raise DataError(f"{words}; read_{method.kind} makes it from files and dataframes")
         clients = clients or {}
         tables = {str(name): _table(str(name), clients[name], method.kind) for name in sorted(clients)}
         options = replace(options, run_id=uuid.uuid4().hex)

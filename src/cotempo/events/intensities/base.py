@@ -113,7 +113,7 @@ class Intensity(ABC):
         if max(first - worst, worst - last) > last - first:
             counted = f"; numbers count {LABELS[clock.unit]} since 1970-01-01 UTC" if clock.dates else ""
             raise ParameterError(f"times must lie in or near {learned}{counted}")
-        warnings.warn(f"times should lie in {learned}: the intensity is extrapolated there", stacklevel=4)
+        warnings.warn(f"times should lie in {learned}: the intensity is extrapolated there", stacklevel=3)
         return at
 
     def stretch(self, start: Any, end: Any) -> tuple[float, float]:

@@ -41,6 +41,10 @@ if TYPE_CHECKING:
     from cotempo.events.cox.updates import Posterior, Relative
 
 
+# Panels of a figure.
+MOST_PANELS = 4
+
+
 class FittedFedPP(Fitted):
     """The result of FedPP; index it by a client's name."""
 
@@ -69,12 +73,26 @@ class FittedFedPP(Fitted):
         history = method.kernel in HISTORY
         return EncoderIntensity(method, state, memory, clock) if history else KernelCurve(method, memory, clock)
 
+    def plot(self, clients: Mapping[str, Events] | None = None, truth: Any = None) -> Figure:
+        """Draw the intensities of the first four clients, above the events of those whose tables are given.
+
+        Intensities given the history need the tables.
+        """
+        from cotempo.events.plots import plot_intensities
+
+        known = [name for name in clients or self.names if name in self.outcome.memories][:MOST_PANELS]
+        models = {name: self[name] for name in known}
+        if not clients and not all(isinstance(model, IntensityOverTime) for model in models.values()):
+            words = "clients must hold tables where the intensity depends on the events before, got none"
+            raise DataError(f"{words}; pass those to draw it along")
+        return plot_intensities(models, truth, clients)
+
     def figures(self, truth: Any = None) -> Mapping[str, Figure]:
         """Draw intensities of the first clients, and how well they fit what was held out."""
         from cotempo.events.plots import plot_intensities, plot_quantiles
 
         figures = {}
-        known = [name for name in self.names if name in self.outcome.memories][:4]
+        known = [name for name in self.names if name in self.outcome.memories][:MOST_PANELS]
         curves = {name: model for name in known if isinstance(model := self[name], IntensityOverTime)}
         if curves:
             figures["Intensity with its 95 % band"] = plot_intensities(curves, truth)
@@ -89,7 +107,7 @@ class FittedFedPP(Fitted):
 class KernelCurve(IntensityOverTime):
     """A client's intensity over time where a prior over kernels is shared."""
 
-    def __init__(self, method: SharedPrior, memory: PriorMemory, clock: Clock = Clock()):
+    def __init__(self, method: SharedPrior, memory: PriorMemory, clock: Clock):
         self.method, self.memory, self.clock = method, memory, clock
         self.grid = Grid(float(memory.span[0]), float(memory.span[1]), method.cells)
         self.seen = (float(memory.seen[0]), float(memory.seen[1]))
@@ -121,9 +139,7 @@ class KernelCurve(IntensityOverTime):
         return Band.from_logarithm(*self._posterior(times).relative(), level)
 
 
-def make_intensity(
-    state: FunctionState, memory: FunctionMemory, clock: Clock = Clock()
-) -> SharedCurve | HistoryIntensity:
+def make_intensity(state: FunctionState, memory: FunctionMemory, clock: Clock) -> SharedCurve | HistoryIntensity:
     """Return a client's intensity by the model that was kept."""
     return (SharedCurve if state.kept == "curve" else HistoryIntensity)(state, memory, clock)
 
@@ -134,7 +150,7 @@ class SharedCurve(DrawnIntensity):
     The uncertainty of the curve is that of smooth curves, steps and bins (`shapes`), whichever estimate was chosen.
     """
 
-    def __init__(self, state: FunctionState, memory: FunctionMemory, clock: Clock = Clock()):
+    def __init__(self, state: FunctionState, memory: FunctionMemory, clock: Clock):
         self.state, self.memory, self.clock = state, memory, clock
         self.grid = Grid(float(state.span[0]), float(state.span[1]), state.design.cells)
         self.anytime = state.design.repeats
@@ -219,7 +235,7 @@ class SharedCurve(DrawnIntensity):
 class HistoryIntensity(IntensityGivenHistory):
     """A client's intensity given the events before, by the shared function."""
 
-    def __init__(self, state: FunctionState, memory: FunctionMemory, clock: Clock = Clock()):
+    def __init__(self, state: FunctionState, memory: FunctionMemory, clock: Clock):
         self.state, self.memory, self.clock = state, memory, clock
         self.span = (float(state.span[0]), float(state.span[1]))
         self.seen = (float(memory.seen[0]), float(memory.seen[1]))
@@ -279,7 +295,7 @@ class HistoryIntensity(IntensityGivenHistory):
 class EncoderIntensity(IntensityGivenHistory):
     """A client's intensity given the events before; with marks, the sum of one intensity per type."""
 
-    def __init__(self, method: SharedPrior, state: PriorState, memory: PriorMemory, clock: Clock = Clock()):
+    def __init__(self, method: SharedPrior, state: PriorState, memory: PriorMemory, clock: Clock):
         self.method, self.state, self.memory, self.clock = method, state, memory, clock
         self.marks = state.marks if method.marks else ()
         self.span = (float(state.span[0]), float(state.span[1]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,7 +41,7 @@ class NextEvent:
 
     numbers: Floats
     survival: Floats
-    clock: Clock = Clock()
+    clock: Clock = field(default_factory=Clock)
 
     @property
     def times(self) -> Any:
@@ -85,13 +85,12 @@ class NextEvent:
         return plot_next(self)
 
     def __repr__(self) -> str:
-        return f"NextEvent({'; '.join(f'{name}: {text}' for name, text in self._facts())})"
+        return f"NextEvent({', '.join(f'{chance} by {time}' for chance, time in self._facts())})"
 
     def _repr_html_(self) -> str:
-        return html_table(type(self).__name__, self._facts())
+        return html_table(type(self).__name__, self._facts(), ("chance", "that it has come by"))
 
     def _facts(self) -> list[tuple[str, str]]:
-        text, last = self.clock.text, float(self.numbers[-1])
-        known = [(share, self.number_at(share)) for share in SHOWN]
-        quantiles = [(f"with chance {share:.0%}", f"by {text(time)}") for share, time in known if np.isfinite(time)]
-        return [*quantiles, (f"by {text(last)}", f"with chance {self.chance():.3g}")]
+        known = [(share, self.number_at(share)) for share in SHOWN if share <= self.chance()]
+        known.append((self.chance(), float(self.numbers[-1])))
+        return [(f"{share:.3g}", self.clock.text(time)) for share, time in known]

@@ -10,6 +10,7 @@ import numpy as np
 from pydantic import Field
 
 from cotempo.data import Events, Table, make_events
+from cotempo.data.clock import Clock
 from cotempo.errors import DataError, Problem
 from cotempo.events.intensities.base import IntensityGivenHistory, LogNormal
 from cotempo.events.records.record import Record, read_record
@@ -218,10 +219,10 @@ class FittedNeural(Fitted):
 class NeuralIntensity(IntensityGivenHistory):
     """A client's neural intensity; a single model has no band, and its ends are the mean."""
 
-    def __init__(self, method: FedNeural, memory: NeuralMemory, clock: Clock = Clock()):
+    def __init__(self, method: FedNeural, memory: NeuralMemory, clock: Clock):
         self.method, self.memory, self.clock = method, memory, clock
         self.model: Any = method.new_model(0, memory.best)
-        self.span = (memory.first, memory.last)
+        self.span = (memory.first, memory.first + memory.period)
         self.seen = (memory.events, memory.exposure)
         self.anytime = method.period is not None
 

@@ -168,10 +168,11 @@ class FedPointProcess(Method):
             own = process.update(own, process.statistics(unrolled, known, own))
         alone = replace(memory, mass=float(process.mass(unrolled, own).sum()))
         state = ProcessState(0, np.zeros(0), common["summary"], common["parameters"], {})
-        return {
-            name: ProcessIntensity(self, replace(state, parameters=parameters), kept).score_record(held)["gain"]
-            for name, parameters, kept in (("alone", own, alone), ("together", common["parameters"], memory))
+        models = {
+            "alone": ProcessIntensity(self, replace(state, parameters=own), alone, Clock()),
+            "together": ProcessIntensity(self, state, memory, Clock()),
         }
+        return {name: model.score_record(held)["gain"] for name, model in models.items()}
 
     def absorb(
         self, state: ProcessState, answers: Answers, public: Table | None, rng: Rng
@@ -227,7 +228,7 @@ class FittedPointProcess(Fitted):
 class ProcessIntensity(IntensityGivenHistory):
     """A client's process; its few parameters are point estimates, so that the ends of a band are the mean."""
 
-    def __init__(self, method: Any, state: ProcessState, memory: ProcessMemory | None, clock: Clock = Clock()):
+    def __init__(self, method: Any, state: ProcessState, memory: ProcessMemory | None, clock: Clock):
         self.method, self.state, self.memory, self.clock = method, state, memory, clock
         self._process: PointProcess = method.make(state.summary)
         self._parameters, self._summary = state.parameters, Summary.from_array(state.summary)

@@ -165,27 +165,29 @@ def as_events(events: Any, window: tuple[Any, Any] | None = None, clock: Clock |
     if isinstance(events, Mapping):
         names = ", ".join(map(str, list(events)[:3])) or "none"
         raise DataError(f"events must be the table of one client, got a mapping of {names}; pass one of its tables")
-    if isinstance(events, Events):
-        if clock is not None and (events.unit, bool(events.zone)) != (clock.unit, bool(clock.zone)):
-            raise DataError(f"events must be counted in {_counted(clock)}, as those learned from, got {_counted(events.clock)}")
-    elif hasattr(events, "columns"):
+    if hasattr(events, "columns") and not isinstance(events, Events):
         events = _single(read_events(events, unit=clock.unit) if clock and clock.dates else read_events(events))
-    else:
+    if not isinstance(events, Events):
         return _from_times(events, window, clock)
     if window is not None:
         raise ParameterError("a table of events knows its windows; pass window= only with plain times")
+    if clock is not None and (events.unit, bool(events.zone)) != (clock.unit, bool(clock.zone)):
+        wanted, found = _counted(clock), _counted(events.clock)
+        raise DataError(f"events must be counted in {wanted}, as those learned from, got {found}")
     return events
 
 
 def _from_times(times: Any, window: tuple[Any, Any] | None, clock: Clock | None) -> Events:
     """Return plain times, numbers or dates, as a table of one sequence."""
-    if clock is None and not isinstance(times, Iterable):
+    if not isinstance(times, Iterable) or isinstance(times, str):
         raise DataError(f"events must be a table, a dataframe or sorted times, got {type(times).__name__}")
     if clock is None and np.asarray(times).dtype.kind not in "fiub":
-        ends = {} if window is None else dict(zip(("start", "end"), ([end] * len(times) for end in window), strict=True))
         import pyarrow as pa
 
-        return _single(read_events(pa.table({"time": times, **ends})))
+        columns = {"time": times}
+        if window is not None:
+            columns |= {"start": [window[0]] * len(list(times)), "end": [window[1]] * len(list(times))}
+        return _single(read_events(pa.table(columns)))
     clock = clock or Clock()
     numbers = clock.numbers(times)
     if numbers.ndim != 1:
@@ -195,7 +197,9 @@ def _from_times(times: Any, window: tuple[Any, Any] | None, clock: Clock | None)
 
 
 def _counted(clock: Clock) -> str:
-    return f"{LABELS[clock.unit]} of dates {'with' if clock.zone else 'without'} a zone" if clock.dates else "plain numbers"
+    if not clock.dates:
+        return "plain numbers"
+    return f"{LABELS[clock.unit]} of dates {'with' if clock.zone else 'without'} a zone"
 
 
 def _single(tables: Mapping[str, Events]) -> Events:
