@@ -11,7 +11,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from cotempo.data import Posts, Series, read_events, read_posts, read_series, split_by_time, write_clients
+from cotempo.data import Events, Posts, Series, read_events, read_posts, read_series, split_by_time, write_clients
 from cotempo.data.clock import Clock
 from cotempo.errors import DataError, SchemaError
 from cotempo.federation.mean import FedMean
@@ -154,3 +154,22 @@ def test_errors_show_dates() -> None:
     events = read_events(frame.iloc[:1], unit="h")["client"]
     with pytest.raises(DataError, match=f"must lie in its {window}"):
         replace(events, time=events.time + 48)
+
+
+def test_arrays_of_dates_and_lengths_of_time() -> None:
+    series = Series.from_arrays(np.ones((6, 1)), time=BERLIN, unit="h", zone="Europe/Berlin")
+    assert (series.to_frame()["time"] == BERLIN).all()
+    naive = BERLIN.tz_localize(None)
+    events = Events.from_arrays([naive[:2]], windows=[["2025-03-29", "2025-03-31"]], unit="D")
+    assert events.to_frame()["end"].tolist() == [pd.Timestamp("2025-03-31")] * 2
+    for step in (0.5, "30min", datetime.timedelta(minutes=30)):
+        assert series.regular(step).rows == 11
+    with pytest.raises(DataError, match="times must be numbers"):
+        Series.from_arrays(np.ones((6, 1)), time=naive)
+    with pytest.raises(DataError, match="have a time zone"):
+        Series.from_arrays(np.ones((6, 1)), time=naive, unit="h", zone="UTC")
+    for step in ("often", 0, -1.0, "-1h"):
+        with pytest.raises(DataError, match="a length of time must be a number above 0 or a duration"):
+            series.regular(step)
+    with pytest.raises(DataError, match="a length of time must be a number above 0, got '1h'"):
+        Series.from_arrays(np.ones((6, 1))).regular("1h")

@@ -1,13 +1,18 @@
 """`to_times`: a column as times; plain numbers stay, dates become float64 since 1970-01-01 UTC."""
 
+import re
+import warnings
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as compute
 
 from cotempo.data.clock import UNITS, Clock
+from cotempo.data.problems import quote
 from cotempo.data.read.sheet import Sheet, is_text, to_floats, trimmed
+from cotempo.errors import ParameterError
 from cotempo.typing import Floats, Indices
 
 PARTS_OF_A_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -83,7 +88,9 @@ def _convert(values: pa.ChunkedArray, unit: str, zone: str) -> Times:
 
 def _parse(sheet: Sheet, column: str) -> tuple[pa.ChunkedArray, Indices, str]:
     """Return text as numbers or dates, as the first one says, the positions of invalid texts, and the zone of dates."""
-    texts = trimmed(sheet.columns[column])
+    texts, style = trimmed(sheet.columns[column]), sheet.reading.date_format
+    if style and fits(texts.drop_null().slice(0, 1).to_pylist(), style):
+        return _parse_styled(sheet, column, texts)
     try:
         texts.drop_null().slice(0, 1).cast(pa.float64())
     except pa.ArrowException:
@@ -99,10 +106,12 @@ def _parse_dates(sheet: Sheet, column: str, texts: pa.ChunkedArray) -> tuple[pa.
     zones = compute.struct_field(compute.extract_regex(tidy, ZONE), "zone")
     naive = compute.and_(compute.is_null(zones), compute.is_valid(tidy))
     stamps = compute.if_else(naive, compute.replace_substring_regex(tidy, "$", "Z"), tidy)
-    rule = "must be an ISO 8601 date between 1678 and 2261, such as 2025-03-05 07:00"
-    dates, bad = sheet.cast(column, stamps, pa.timestamp("ns", tz="UTC"), rule)
+    rule = "must be an ISO 8601 date between 1678 and 2261"
+    dates, bad = sheet.cast(column, stamps, pa.timestamp("ns", tz="UTC"), rule, advise_format)
     rows = np.setdiff1d(np.flatnonzero(naive.to_numpy()), bad)
     offsets = {_offset(text) for text in compute.unique(zones.drop_null()).to_pylist()}
+    if len(offsets) > 1 and not sheet.reading.zone:
+        sheet.reading.remark(f"dates in {column!r} have several offsets and are shown in UTC; pass zone=", sheet.client)
     if len(rows) == 0 and offsets:
         return dates, bad, offsets.pop() if len(offsets) == 1 else "UTC"
     local = dates.cast(pa.timestamp("ns"))
@@ -113,6 +122,43 @@ def _parse_dates(sheet: Sheet, column: str, texts: pa.ChunkedArray) -> tuple[pa.
         return compute.if_else(naive, local, dates), bad, "UTC"
     sheet.note_rows(rows, "must have a time zone, as others in this column have; add it, or pass zone=", column)
     return dates, bad, "UTC"
+
+
+def _parse_styled(sheet: Sheet, column: str, texts: pa.ChunkedArray) -> tuple[pa.ChunkedArray, Indices, str]:
+    """Return text as dates written in the style of the reading."""
+    style = sheet.reading.date_format
+    dates = pa.chunked_array([pa.array(_styled(texts.to_pylist(), style))])
+    bad = np.flatnonzero(dates.is_null().to_numpy() & texts.is_valid().to_numpy())
+    sheet.note_rows(bad, lambda row: f"must be a date like {style!r}, got {quote(texts[row].as_py())}", column)
+    return dates, bad, dates.type.tz or ""
+
+
+def _styled(texts: list[str | None], style: str) -> Any:
+    import pandas as pd
+
+    return pd.to_datetime(pd.Index(texts, dtype=object), format=style, errors="coerce", utc="%z" in style)
+
+
+def fits(texts: list[str], style: str) -> bool:
+    """Return whether texts are dates of a style, such as ``"%d.%m.%Y"``."""
+    try:
+        return bool(texts) and not _styled(list(texts), style).isna().any()
+    except ValueError as error:
+        raise ParameterError(f"date_format must be a format such as '%d.%m.%Y %H:%M', got {style!r}: {error}") from None
+
+
+def advise_format(texts: list[str]) -> str:
+    """Return the formats that all these texts fit, as advice; nothing if they do not look like dates."""
+    from pandas.tseries.api import guess_datetime_format
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # pandas says which order it took; here both are tried
+        orders = (True,) if re.match(r"\d+\.\d", texts[0]) else (True, False)  # with points the day is always first
+        guesses = [guess_datetime_format(texts[0], dayfirst=first) for first in orders]
+    found = [guess for guess in dict.fromkeys(guesses) if guess and fits(texts, guess)]
+    if not found and not re.match(r"\d+[./-]\d+[./-]\d", texts[0]):
+        return ""
+    return f"; pass date_format={' or '.join(map(repr, found)) or 'as they are written'}"
 
 
 def _offset(text: str) -> str:

@@ -15,7 +15,7 @@ from cotempo.data import Events
 from cotempo.data.clock import LABELS, Clock
 from cotempo.data.html import html_table
 from cotempo.data.tables import FrameKind, make_frame, pluralize
-from cotempo.errors import CotempoError, DataError, ParameterError
+from cotempo.errors import CotempoError, DataError, DataWarning, ParameterError
 from cotempo.events.intensities.next_event import NextEvent
 from cotempo.events.records.record import Grid, Record, as_events, read_record
 from cotempo.events.scores import gains
@@ -113,7 +113,8 @@ class Intensity(ABC):
         if max(first - worst, worst - last) > last - first:
             counted = f"; numbers count {LABELS[clock.unit]} since 1970-01-01 UTC" if clock.dates else ""
             raise ParameterError(f"times must lie in or near {learned}{counted}")
-        warnings.warn(f"times should lie in {learned}: the intensity is extrapolated there", stacklevel=3)
+        words = f"times should lie in {learned}: the intensity is extrapolated there"
+        warnings.warn(words, DataWarning, stacklevel=3)
         return at
 
     def stretch(self, start: Any, end: Any) -> tuple[float, float]:
