@@ -235,6 +235,17 @@ def test_figures_of_histories_need_the_events():
     assert len(fitted.plot(clients).axes) == 2
 
 
+def test_a_day_is_shown_from_midnight_to_midnight(tables):
+    fitted = FedPP(kernel="time", cells=48, period=24.0, compare=False).fit(tables)
+    time = fitted["nord"].to_frame()["time"]
+    assert time.iloc[0] == time.iloc[0].normalize()
+    assert time.iloc[-1] - time.iloc[0] == pd.Timedelta(days=1)
+    axes = fitted.plot(tables).axes[0]
+    rug = axes.lines[-1].get_xdata()
+    assert time.iloc[0] <= min(rug)
+    assert max(rug) <= time.iloc[-1]
+
+
 def test_reprs_are_short(fitted, alone):
     assert repr(fitted) == "FittedFedPP(FedPP(kernel='time', cells=126, compare=False), 2 clients, 2 rounds)"
     for model in (fitted["nord"], alone):

@@ -57,8 +57,10 @@ def plot_intensities(
 def _along(model: Intensity, events: Events | None, level: float) -> tuple[Floats, Band, Floats]:
     """Return times to draw at, the intensity there, and the events below it."""
     if isinstance(model, IntensityOverTime):
-        times = np.linspace(*model.span, POINTS)
-        return times, model.intensity(times, level), np.zeros(0) if events is None else events.time
+        times, rug = np.linspace(*model.shown, POINTS), np.zeros(0) if events is None else events.time
+        if model.period:
+            rug = times[0] + np.mod(rug - times[0], model.period)
+        return times, model.intensity(times, level), rug
     assert isinstance(model, IntensityGivenHistory)
     assert events is not None
     _, past, codes, start, end = next(events.sequences())

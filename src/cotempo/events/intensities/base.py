@@ -63,8 +63,8 @@ class Intensity(ABC):
         The stretch of time learned from, in the numbers of the clock.
     seen
         The number of events learned from, and their exposure.
-    anytime
-        Whether it knows other times as well: those of a period, or all where time does not matter.
+    anytime, period
+        Whether it knows other times as well: because it has a period, or because time does not matter.
     conditional
         Whether an event that opens its window is history and not counted.
     """
@@ -74,6 +74,7 @@ class Intensity(ABC):
     span: tuple[float, float]
     seen: tuple[float, float]
     anytime: bool = False
+    period: float | None = None
 
     @abstractmethod
     def score_record(self, record: Record) -> Mapping[str, float]:
@@ -150,6 +151,16 @@ class IntensityOverTime(Intensity):
         """The stretch of time learned from."""
         return self.grid.start, self.grid.end
 
+    @property
+    def shown(self) -> tuple[float, float]:
+        """The stretch of time that figures and frames show: the span, or one period, of dates from midnight on."""
+        first, last = self.span
+        if self.period is None:
+            return first, last
+        if self.clock.dates:
+            first = self.clock.number(self.clock.date(first).ceil("D"))
+        return first, first + self.period
+
     @abstractmethod
     def mean(self, times: Floats) -> Floats:
         """Return the posterior mean of the intensity, ``(times,)``."""
@@ -170,13 +181,13 @@ class IntensityOverTime(Intensity):
         return self.band(at.ravel(), level).reshape(at.shape)
 
     def to_frame(self, times: Any = None, level: float = 0.95, kind: FrameKind = "pandas") -> Any:
-        """Return the columns ``time, mean, lower, upper`` as a dataframe; without `times`, at 300 of the span."""
-        at = np.linspace(*self.span, 300) if times is None else self.numbers(times)
+        """Return the columns ``time, mean, lower, upper`` as a dataframe; by default at 300 of `shown`."""
+        at = np.linspace(*self.shown, 300) if times is None else self.numbers(times)
         columns = {"time": at, **self.intensity(at, level)._asdict()}
         return make_frame(columns, kind, {"time": self.clock})
 
     def plot(self, events: Events | None = None, level: float = 0.95) -> Figure:
-        """Draw the posterior mean and its band over the span, with a rug of events where they are given."""
+        """Draw the posterior mean and its band over `shown`, with a rug of events where they are given."""
         from cotempo.events.plots import plot_intensities
 
         return plot_intensities({"": self}, events={"": events} if events is not None else {}, level=level)

@@ -153,7 +153,7 @@ class SharedCurve(DrawnIntensity):
     def __init__(self, state: FunctionState, memory: FunctionMemory, clock: Clock):
         self.state, self.memory, self.clock = state, memory, clock
         self.grid = Grid(float(state.span[0]), float(state.span[1]), state.design.cells)
-        self.anytime = state.design.repeats
+        self.anytime, self.period = state.design.repeats, state.design.period if state.design.repeats else None
         self.seen = (float(memory.seen[0]), float(memory.seen[1]))
         self.curve = state.timeline.curves[-1]
 
