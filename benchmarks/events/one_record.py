@@ -1,6 +1,7 @@
 """Bands from one long record a client: FedPP's beside those of SigmoidCox alone, by width and by coverage.
 
 python benchmarks/events/one_record.py run --seeds 0 1        (0 to 19 by default)
+python benchmarks/events/one_record.py bursts --seeds 0 1     (0 to 9 by default: records of Hawkes processes)
 python benchmarks/events/one_record.py table
 
 Three sites, each with one record of six weeks, in hours, and some 740 events; levels differ by 40 %. The truth they
@@ -25,6 +26,8 @@ from cotempo.events.records.record import Grid
 
 Floats = NDArray[np.float64]
 CLIENTS, HOURS, EVENTS, SPREAD = 3, 1008.0, 740, 0.4
+# Mean hours to an offspring, and offspring an event, of records that come in bursts.
+BURSTS = ((2.0, 0.6), (12.0, 0.7))
 POINTS = Grid(0.0, HOURS, 500).middles
 TRUTHS = {
     "constant": lambda t: np.ones_like(t),
@@ -68,16 +71,62 @@ def measure(seed: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def measure_bursts(hours: float, branching: float, seed: int) -> dict[str, Any]:
+    """Three records of Hawkes processes with a constant mean rate: how often does a curve's band hold it?"""
+    rng = np.random.default_rng([seed, 741])
+    levels = EVENTS / HOURS * np.exp(SPREAD * rng.standard_normal(CLIENTS))
+    tables = [draw_bursts(level, hours, branching, rng) for level in levels]
+    clients = {f"site-{i}": table for i, table in enumerate(tables)}
+    fitted = FedPP(kernel="time", compare=False).fit(clients, progress=False, seed=seed)
+    found = []
+    for (name, table), level in zip(clients.items(), levels, strict=True):
+        bands = fitted[name].intensity(POINTS), SigmoidCox().fit(table).intensity(POINTS)
+        found.append([coverage(band, np.full(len(POINTS), level)) for band in bands])
+    together, alone = np.mean(found, axis=0).tolist()
+    return {"effect": fitted.state.timeline.effect, "coverage": together, "coverage_alone": alone}
+
+
+def draw_bursts(level: float, hours: float, branching: float, rng: np.random.Generator) -> Events:
+    """A record of immigrants, and of their offspring after exponential times of this mean."""
+    waiting = rng.uniform(0, HOURS, rng.poisson(level * (1 - branching) * HOURS)).tolist()
+    times: list[float] = []
+    while waiting:
+        times.append(waiting.pop())
+        later = times[-1] + rng.exponential(hours, rng.poisson(branching))
+        waiting += later[later < HOURS].tolist()
+    return Events.from_arrays([np.sort(times)], (0.0, HOURS))
+
+
+def write_bursts() -> None:
+    rows, parts = [], [part for part in read_parts(FOLDER) if "bursts" in part]
+    for hours, branching in BURSTS:
+        chosen = [part for part in parts if part["bursts"] == hours]
+        row: dict[str, Any] = {"mean_wait_hours": hours, "branching": branching, "seeds": len(chosen)}
+        for name in ("effect", "coverage", "coverage_alone"):
+            values = np.array([part[name] for part in chosen])
+            row |= {name: float(values.mean()), f"{name}_se": float(values.std(ddof=1) / np.sqrt(len(values)))}
+        rows.append(row)
+        print(row)
+    seeds = sorted({part["seed"] for part in parts})
+    write_results("events-one-record-bursts", rows, seed=seeds, note=f"means over sites and seeds; {about(parts)}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("run", "table"))
-    parser.add_argument("--seeds", nargs="+", type=int, default=list(range(20)))
+    parser.add_argument("what", choices=("run", "bursts", "table"))
+    parser.add_argument("--seeds", nargs="+", type=int)
     given = parser.parse_args()
+    seeds = given.seeds or list(range(10 if given.what == "bursts" else 20))
+    if given.what == "bursts":
+        for hours, branching in BURSTS:
+            for seed in seeds:
+                do_part(FOLDER, {"bursts": hours, "seed": seed}, partial(measure_bursts, hours, branching, seed))
+        return
     if given.what == "run":
-        for seed in given.seeds:
+        for seed in seeds:
             do_part(FOLDER, {"one record": True, "seed": seed}, partial(measure, seed))
         return
-    parts = [part for part in read_parts(FOLDER) if "one record" in part and part["seed"] in given.seeds]
+    parts = [part for part in read_parts(FOLDER) if "one record" in part and part["seed"] in seeds]
     names = ("width_ratio", "coverage", "coverage_alone", "error", "error_alone", "seconds")
     rows = []
     for truth in (*TRUTHS, "all"):
@@ -89,7 +138,7 @@ def main() -> None:
             row[f"{name}_se"] = float(values.std(ddof=1) / np.sqrt(len(values)))
         rows.append(row)
         print(row)
-    seeds = sorted(part["seed"] for part in parts)
+    write_bursts()
     write_results("events-one-record", rows, seed=seeds, note=f"means over sites and seeds; {about(parts)}")
 
 
