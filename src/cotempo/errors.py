@@ -62,7 +62,7 @@ def _line(problems: Sequence[Problem]) -> str:
 
 
 class DataWarning(UserWarning):
-    """A reader guessed something about a source, or left something out, that its owner may want to know."""
+    """Something about data or times that people may want to know: a guess, a column left out, a time never seen."""
 
 
 class SchemaError(DataError):

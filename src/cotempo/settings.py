@@ -4,7 +4,7 @@ import inspect
 import re
 import tomllib
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -48,6 +48,11 @@ class Settings(BaseModel):
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
         super().__pydantic_init_subclass__(**kwargs)
         cls.__doc__ = with_parameters(cls.__doc__ or "", cls.model_fields) or None
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        """Show what differs from its default: a method has twenty parameters, and people change one or two."""
+        fields = type(self).model_fields
+        return [(n, v) for n, v in super().__repr_args__() if n is None or n not in fields or v != fields[n].default]
 
     @classmethod
     def read(cls, values: Mapping[str, Any], subject: str) -> Self:

@@ -49,7 +49,7 @@ def test_every_verb_of_a_client(poisson, shared):
     assert 0 < score["gain"] < 1
     assert score["count_ratio"] == pytest.approx(1, abs=0.2)
     assert curve.expected_count(0, 10) == pytest.approx(score["count_ratio"] * score["events"] / 10, rel=0.1)
-    assert 3 < curve.predict_next(3.0).mean < 10
+    assert 3 < curve.predict_next(3.0).mean() < 10
     drawn = curve.sample(0, 10, rng=0, count=50)
     assert drawn.rows / 50 == pytest.approx(curve.expected_count(0, 10), rel=0.15)
 
@@ -291,7 +291,7 @@ def test_who_was_not_asked_last_has_an_intensity(parameters):
             ahead, expected = model.predict_next([3.0], until=10.0), table.rows / 3
         assert (lower < mean).all()
         assert (mean < upper).all()
-        assert 3 < ahead.mean < 10
+        assert 3 < ahead.mean() < 10
         assert model.sample(0, 10, count=20).rows / 20 == pytest.approx(expected, rel=0.5)
 
 

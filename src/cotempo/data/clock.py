@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 UNITS = {"s": 1.0, "h": 3600.0, "D": 86400.0}
+# Seconds: beyond some eight thousand years a number is no date.
+LAST = 2.5e11
 LABELS = {"": "time", "s": "seconds", "h": "hours", "D": "days"}
 
 
@@ -81,7 +83,7 @@ class Clock:
         import pandas as pd
 
         try:
-            found = pd.DatetimeIndex(np.atleast_1d(values) if isinstance(values, np.ndarray) else values)
+            found = pd.DatetimeIndex(_in_utc(values) if isinstance(values, np.ndarray) else values)
         except (ValueError, TypeError) as error:
             raise DataError(f"times must be numbers or dates, all with a zone or all without, got {error}") from None
         if not self.dates:
@@ -132,7 +134,8 @@ class Clock:
 
     def text(self, number: float) -> str:
         """Return one of this clock's numbers as people write it."""
-        return str(self.date(number).round("s")) if self.dates and np.isfinite(number) else f"{number:.12g}"
+        known = self.dates and abs(number) * UNITS[self.unit] < LAST
+        return str(self.date(number).round("s")) if known else f"{number:.12g}"
 
 
 def is_zone(zone: str) -> bool:
@@ -150,6 +153,17 @@ def _find_zone(zone: str) -> datetime.tzinfo:
         shift = datetime.timedelta(hours=int(hours), minutes=int(minutes))
         return datetime.timezone(-shift if zone[0] == "-" else shift)
     return zoneinfo.ZoneInfo(zone)
+
+
+def _in_utc(values: Any) -> Any:
+    """Return an array of dates; those that all have a zone in UTC, because offsets differ in summer and winter."""
+    import pandas as pd
+
+    dates = (
+        np.atleast_1d(values).ravel() if values.dtype.kind == "M" else [pd.Timestamp(each) for each in values.ravel()]
+    )
+    aware = isinstance(dates, list) and all(date.tz is not None for date in dates)
+    return [date.tz_convert("UTC") for date in dates] if aware else dates
 
 
 def _is_zoned(times: Any) -> bool:

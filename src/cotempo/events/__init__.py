@@ -3,8 +3,9 @@
 from cotempo.events.archive import EventArchive, read_event_archive
 from cotempo.events.cox.aggregation import Normal, aggregate, divergence
 from cotempo.events.fedpp import FedPP, SharedPrior
-from cotempo.events.intensities.base import Band, IntensityGivenHistory, IntensityOverTime, NextEvent
+from cotempo.events.intensities.base import Band, IntensityGivenHistory, IntensityOverTime
 from cotempo.events.intensities.fitted import EncoderIntensity
+from cotempo.events.intensities.next_event import NextEvent
 from cotempo.events.neural.federated import FedNeural
 from cotempo.events.processes.federated import FedPointProcess
 from cotempo.events.scores import coverage, rescaling_test

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from cotempo.data import Events
+from cotempo.data.clock import Clock
 from cotempo.errors import ParameterError
 from cotempo.events.curves.piecewise import level
 from cotempo.events.curves.shapes import Shape, draws_at, learn_shapes, mean_at
@@ -85,16 +85,17 @@ class SigmoidCox:
             if getattr(self, name) and self.kernel not in HISTORY:
                 raise ParameterError(f"{name} needs a kernel of history, got kernel={self.kernel!r}; leave it out")
 
-    def fit(self, events: Events | ArrayLike, window: tuple[float, float] | None = None) -> Any:
-        """Learn from a table, or from plain sorted times and their window.
+    def fit(self, events: Any, window: tuple[Any, Any] | None = None) -> Any:
+        """Learn from a table, a dataframe of one client, or plain sorted times, numbers or dates, and their window.
 
         Returns a `FittedCox`, which can be updated, a `KernelCurve`, or an `EncoderIntensity` given the events before.
         """
+        table = as_events(events, window)
         if self.kernel != "time":
-            return self._fit_alone(as_events(events, window))
-        record = read_record(as_events(events, window), condition=False)
+            return self._fit_alone(table)
+        record = read_record(table, condition=False)
         grid = Grid(float(record.start.min()), float(record.end.max()), CELLS)
-        return FittedCox(grid, grid.count(record), grid.expose(record), choose_temper(record, grid))
+        return FittedCox(grid, grid.count(record), grid.expose(record), choose_temper(record, grid), table.clock)
 
     def _fit_alone(self, table: Events) -> KernelCurve | EncoderIntensity:
         from cotempo.events.fedpp import SharedPrior
@@ -152,8 +153,8 @@ class FittedCox(DrawnIntensity):
 
     conditional: ClassVar[bool] = False
 
-    def __init__(self, grid: Grid, count: Floats, exposure: Floats, temper: float):
-        self.grid, self.count, self.exposure, self.temper = grid, count, exposure, temper
+    def __init__(self, grid: Grid, count: Floats, exposure: Floats, temper: float, clock: Clock):
+        self.grid, self.count, self.exposure, self.temper, self.clock = grid, count, exposure, temper, clock
         self.shapes: list[Shape] = learn_shapes(count / temper, exposure / temper, SMOOTH_CELLS)
         self.seen = (float(count.sum()), float(exposure.sum()))
 
@@ -166,16 +167,16 @@ class FittedCox(DrawnIntensity):
         """Average the posterior means of the models."""
         return mean_at(self._place(times), self.shapes)
 
-    def update(self, events: Events | ArrayLike, window: tuple[float, float] | None = None) -> FittedCox:
+    def update(self, events: Any, window: tuple[Any, Any] | None = None) -> FittedCox:
         """Learn on from new events; the window grows where they lie beyond it."""
-        record = Record.of(as_events(events, window), condition=False)
+        record = Record.of(as_events(events, window, self.clock), condition=False)
         start = min(self.grid.start, float(record.start.min()))
         end = max(self.grid.end, float(record.end.max()))
         grid = Grid(start, end, CELLS)
         before = np.clip(((self.grid.middles - start) / grid.width).astype(np.intp), 0, grid.cells - 1)
         count = np.bincount(before, weights=self.count, minlength=grid.cells) + grid.count(record)
         exposure = np.bincount(before, weights=self.exposure, minlength=grid.cells) + grid.expose(record)
-        return FittedCox(grid, count, exposure, self.temper)
+        return FittedCox(grid, count, exposure, self.temper, self.clock)
 
     def drawn(self, times: Floats) -> Floats:
         """Return the draws of all models."""

@@ -130,7 +130,7 @@ def test_wrong_marks_are_refused(marked):
         marked.intensity([2.0], [1.0], marks=("c",))
     with pytest.raises(DataError, match="each event"):
         marked.intensity([2.0], [1.0])
-    with pytest.raises(DataError, match="must not begin before"):
+    with pytest.raises(DataError, match="must not lie before"):
         marked.intensity([2.0], [-1.0], marks=("a",))
     with pytest.raises(ParameterError, match="kernel of history"):
         SigmoidCox(marks=True)

@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from cotempo.data import Events
+from cotempo.data.clock import Clock
 from cotempo.errors import DataError, Problem, nearest
 from cotempo.events.curves.shapes import Shape, draws_at, learn_shapes, mean_at
 from cotempo.events.curves.timeline import CELLS, FLOOR, OwnRate
@@ -21,7 +21,7 @@ from cotempo.events.intensities.base import (
     IntensityGivenHistory,
     IntensityOverTime,
     LogNormal,
-    check_times,
+    check_level,
 )
 from cotempo.events.processes.models import RateProfile
 from cotempo.events.records.design import FINE, even_pieces
@@ -41,6 +41,10 @@ if TYPE_CHECKING:
     from cotempo.events.cox.updates import Posterior, Relative
 
 
+# Panels of a figure.
+MOST_PANELS = 4
+
+
 class FittedFedPP(Fitted):
     """The result of FedPP; index it by a client's name."""
 
@@ -51,7 +55,7 @@ class FittedFedPP(Fitted):
         function at the level all clients have together.
         """
         super().__getitem__(client)
-        memory = self.outcome.memories.get(client)
+        memory, clock = self.outcome.memories.get(client), self.outcome.schemas[client].clock
         state = self.state
         if isinstance(state, FunctionState):
             if memory is None:
@@ -62,19 +66,33 @@ class FittedFedPP(Fitted):
                 memory = replace(memory, cells=np.zeros((2, state.design.cells)))
             elif state.kept != "curve" and not len(memory.information):
                 memory = shared.inform(state, memory)
-            return make_intensity(state, memory)
+            return make_intensity(state, memory, clock)
         if memory is None or not len(memory.values):
             raise DataError([Problem("the client never took part, and its kernel stays at its site", client)])
         method = cast("SharedPrior", self.method)
         history = method.kernel in HISTORY
-        return EncoderIntensity(method, self.state, memory) if history else KernelCurve(method, memory)
+        return EncoderIntensity(method, state, memory, clock) if history else KernelCurve(method, memory, clock)
+
+    def plot(self, clients: Mapping[str, Events] | None = None, truth: Any = None) -> Figure:
+        """Draw the intensities of the first four clients, above the events of those whose tables are given.
+
+        Intensities given the history need the tables.
+        """
+        from cotempo.events.plots import plot_intensities
+
+        known = [name for name in clients or self.names if name in self.outcome.memories][:MOST_PANELS]
+        models = {name: self[name] for name in known}
+        if not clients and not all(isinstance(model, IntensityOverTime) for model in models.values()):
+            words = "clients must hold tables where the intensity depends on the events before, got none"
+            raise DataError(f"{words}; pass those to draw it along")
+        return plot_intensities(models, truth, clients)
 
     def figures(self, truth: Any = None) -> Mapping[str, Figure]:
         """Draw intensities of the first clients, and how well they fit what was held out."""
         from cotempo.events.plots import plot_intensities, plot_quantiles
 
         figures = {}
-        known = [name for name in self.names if name in self.outcome.memories][:4]
+        known = [name for name in self.names if name in self.outcome.memories][:MOST_PANELS]
         curves = {name: model for name in known if isinstance(model := self[name], IntensityOverTime)}
         if curves:
             figures["Intensity with its 95 % band"] = plot_intensities(curves, truth)
@@ -89,8 +107,8 @@ class FittedFedPP(Fitted):
 class KernelCurve(IntensityOverTime):
     """A client's intensity over time where a prior over kernels is shared."""
 
-    def __init__(self, method: SharedPrior, memory: PriorMemory):
-        self.method, self.memory = method, memory
+    def __init__(self, method: SharedPrior, memory: PriorMemory, clock: Clock):
+        self.method, self.memory, self.clock = method, memory, clock
         self.grid = Grid(float(memory.span[0]), float(memory.span[1]), method.cells)
         self.seen = (float(memory.seen[0]), float(memory.seen[1]))
 
@@ -121,9 +139,9 @@ class KernelCurve(IntensityOverTime):
         return Band.from_logarithm(*self._posterior(times).relative(), level)
 
 
-def make_intensity(state: FunctionState, memory: FunctionMemory) -> SharedCurve | HistoryIntensity:
+def make_intensity(state: FunctionState, memory: FunctionMemory, clock: Clock) -> SharedCurve | HistoryIntensity:
     """Return a client's intensity by the model that was kept."""
-    return SharedCurve(state, memory) if state.kept == "curve" else HistoryIntensity(state, memory)
+    return (SharedCurve if state.kept == "curve" else HistoryIntensity)(state, memory, clock)
 
 
 class SharedCurve(DrawnIntensity):
@@ -132,9 +150,10 @@ class SharedCurve(DrawnIntensity):
     The uncertainty of the curve is that of smooth curves, steps and bins (`shapes`), whichever estimate was chosen.
     """
 
-    def __init__(self, state: FunctionState, memory: FunctionMemory):
-        self.state, self.memory = state, memory
+    def __init__(self, state: FunctionState, memory: FunctionMemory, clock: Clock):
+        self.state, self.memory, self.clock = state, memory, clock
         self.grid = Grid(float(state.span[0]), float(state.span[1]), state.design.cells)
+        self.anytime, self.period = state.design.repeats, state.design.period if state.design.repeats else None
         self.seen = (float(memory.seen[0]), float(memory.seen[1]))
         self.curve = state.timeline.curves[-1]
 
@@ -216,9 +235,11 @@ class SharedCurve(DrawnIntensity):
 class HistoryIntensity(IntensityGivenHistory):
     """A client's intensity given the events before, by the shared function."""
 
-    def __init__(self, state: FunctionState, memory: FunctionMemory):
-        self.state, self.memory = state, memory
-        self.origin = float(state.span[0])
+    def __init__(self, state: FunctionState, memory: FunctionMemory, clock: Clock):
+        self.state, self.memory, self.clock = state, memory, clock
+        self.span = (float(state.span[0]), float(state.span[1]))
+        self.seen = (float(memory.seen[0]), float(memory.seen[1]))
+        self.anytime = state.design.repeats
 
     @cached_property
     def _root(self) -> Tensor:
@@ -274,10 +295,12 @@ class HistoryIntensity(IntensityGivenHistory):
 class EncoderIntensity(IntensityGivenHistory):
     """A client's intensity given the events before; with marks, the sum of one intensity per type."""
 
-    def __init__(self, method: SharedPrior, state: PriorState, memory: PriorMemory):
-        self.method, self.state, self.memory = method, state, memory
+    def __init__(self, method: SharedPrior, state: PriorState, memory: PriorMemory, clock: Clock):
+        self.method, self.state, self.memory, self.clock = method, state, memory, clock
         self.marks = state.marks if method.marks else ()
-        self.origin = float(state.span[0])
+        self.span = (float(state.span[0]), float(state.span[1]))
+        self.seen = (float(memory.seen[0]), float(memory.seen[1]))
+        self.anytime = state.design.repeats
 
     def relative(self, inputs: EncoderInputs) -> Relative:
         """Return what the functions make of the base measure."""
@@ -311,17 +334,18 @@ class EncoderIntensity(IntensityGivenHistory):
 
     def intensity_by_type(
         self,
-        times: ArrayLike,
-        history: ArrayLike = (),
+        times: Any,
+        history: Any = (),
         marks: tuple[str, ...] = (),
-        start: float | None = None,
+        start: Any = None,
         level: float = 0.95,
     ) -> Mapping[str, Band]:
         """Return mean, lower and upper end of a band for each type of events; the means sum to that of `intensity`."""
         if not self.marks:
             raise DataError("there must be types of events to tell apart, the model learned without; use marks=True")
-        at, past = check_times(times, history, level)
-        base, found = self._at(at.ravel(), past, self.origin if start is None else start, marks)
+        check_level(level)
+        at, past, begin = self.look_back(times, history, start)
+        base, found = self._at(at.ravel(), past, begin, marks)
         parts = zip(self.marks, base * found.mean, np.log(base) + found.centre, found.deviation, strict=True)
         return {
             mark: Band.from_logarithm(mean, centre, deviation, level).reshape(at.shape)
@@ -337,9 +361,9 @@ class EncoderIntensity(IntensityGivenHistory):
         mean = self._at(np.array([time]), np.array(history), start, tuple(marks))[1].mean[:, 0]
         return str(rng.choice(self.marks, p=mean / mean.sum()))
 
-    def read(self, events: Events | ArrayLike, window: tuple[float, float] | None = None) -> Record:
+    def read(self, events: Any, window: tuple[Any, Any] | None = None) -> Record:
         """Return a table as a record, with types where they matter."""
-        return Record.of(as_events(events, window), marks=self.method.marks)
+        return Record.of(as_events(events, window, self.clock), marks=self.method.marks)
 
     def score_record(self, record: Record) -> Mapping[str, float]:
         """Return the scores of a record."""
@@ -375,8 +399,6 @@ def as_history(history: Floats, start: float, marks: tuple[str, ...], known: tup
     for mark in marks:
         if mark not in known:
             raise DataError(f"a mark must be one of {', '.join(known) or 'none'}, got {mark!r}{nearest(mark, known)}")
-    if len(history) and history[0] < start:
-        raise DataError(f"the history must not begin before {start:g}, it begins at {history[0]:g}; pass start=")
     end = max([start, *history[-1:].tolist(), *times.tolist()])
     window = (start, np.nextafter(end, np.inf) if end > start else start + 1.0)
     table = Events.from_arrays([history], window, [list(marks)] if known else None, known or None)

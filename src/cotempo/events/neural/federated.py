@@ -10,6 +10,7 @@ import numpy as np
 from pydantic import Field
 
 from cotempo.data import Events, Table, make_events
+from cotempo.data.clock import Clock
 from cotempo.errors import DataError, Problem
 from cotempo.events.intensities.base import IntensityGivenHistory, LogNormal
 from cotempo.events.records.record import Record, read_record
@@ -212,16 +213,18 @@ class FittedNeural(Fitted):
         memory = self.outcome.memories.get(client)
         if memory is None or not memory.best.size:
             raise DataError([Problem("its last answer did not count, so there is no model for it", client)])
-        return NeuralIntensity(self.method, memory)
+        return NeuralIntensity(self.method, memory, self.outcome.schemas[client].clock)
 
 
 class NeuralIntensity(IntensityGivenHistory):
     """A client's neural intensity; a single model has no band, and its ends are the mean."""
 
-    def __init__(self, method: FedNeural, memory: NeuralMemory):
-        self.method, self.memory = method, memory
+    def __init__(self, method: FedNeural, memory: NeuralMemory, clock: Clock):
+        self.method, self.memory, self.clock = method, memory, clock
         self.model: Any = method.new_model(0, memory.best)
-        self.origin = memory.first
+        self.span = (memory.first, memory.first + memory.period)
+        self.seen = (memory.events, memory.exposure)
+        self.anytime = method.period is not None
 
     def _gaps(self, record: Record) -> Gaps:
         return make_gaps(record, self.memory.first, self.memory.period).in_units(self.memory.unit)

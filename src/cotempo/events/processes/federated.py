@@ -10,6 +10,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from cotempo.data import Table, make_events
+from cotempo.data.clock import Clock
 from cotempo.events import base_measure
 from cotempo.events.intensities.base import IntensityGivenHistory, LogNormal
 from cotempo.events.processes.models import PointProcess, make_process
@@ -168,7 +169,7 @@ class FedPointProcess(Method):
         alone = replace(memory, mass=float(process.mass(unrolled, own).sum()))
         state = ProcessState(0, np.zeros(0), common["summary"], common["parameters"], {})
         models = [
-            ProcessIntensity(self, replace(state, parameters=parameters), kept).score_record
+            ProcessIntensity(self, replace(state, parameters=parameters), kept, Clock()).score_record
             for parameters, kept in ((own, alone), (common["parameters"], memory))
         ]
         gains = {name: model(held)["gain"] for name, model in zip(("alone", "together"), models, strict=True)}
@@ -223,17 +224,21 @@ class FittedPointProcess(Fitted):
     def __getitem__(self, client: str) -> ProcessIntensity:
         """Return a client's process, at its own level or at the pooled one."""
         super().__getitem__(client)
-        return ProcessIntensity(self.method, self.state, self.outcome.memories.get(client))
+        clock = self.outcome.schemas[client].clock
+        return ProcessIntensity(self.method, self.state, self.outcome.memories.get(client), clock)
 
 
 class ProcessIntensity(IntensityGivenHistory):
     """A client's process; its few parameters are point estimates, so that the ends of a band are the mean."""
 
-    def __init__(self, method: Any, state: ProcessState, memory: ProcessMemory | None):
-        self.method, self.state, self.memory = method, state, memory
+    def __init__(self, method: Any, state: ProcessState, memory: ProcessMemory | None, clock: Clock):
+        self.method, self.state, self.memory, self.clock = method, state, memory, clock
         self._process: PointProcess = method.make(state.summary)
         self._parameters, self._summary = state.parameters, Summary.from_array(state.summary)
-        self.origin = self._summary.start
+        summary = self._summary
+        self.span = (summary.start, summary.end)
+        self.seen = (summary.events, summary.exposure) if memory is None else (memory.events, memory.exposure)
+        self.anytime = method.process not in OVER_TIME or method.period is not None
         own = memory is not None and method.level == "own"
         self.level = (memory.events + 0.5) / (memory.mass + 0.5) if own and memory is not None else 1.0
 
@@ -248,8 +253,7 @@ class ProcessIntensity(IntensityGivenHistory):
         unrolled = unroll(record, self._process.decays, WHOLE)
         found, mass = process_likelihood(self._process, self._parameters, unrolled, self.level)
         pooled = (self._summary.events, self._summary.exposure)
-        own = pooled if self.memory is None else (self.memory.events, self.memory.exposure)
-        return gains(found, mass, record.events, record.exposure, {"gain": own, "gain_over_pooled": pooled})
+        return gains(found, mass, record.events, record.exposure, {"gain": self.seen, "gain_over_pooled": pooled})
 
     def rescale_record(self, record: Record) -> list[Floats]:
         """Return the waiting times of a record on the clock of the model."""

@@ -45,6 +45,12 @@ class FeatureDesign:
     whiten: Floats
 
     @property
+    def repeats(self) -> bool:
+        """Whether a period was seen to its end, so that other times than those of the span are known."""
+        summary = Summary.from_array(self.summary)
+        return 0 < self.period <= summary.end - summary.start
+
+    @property
     def decays(self) -> Floats:
         """Decays of the recencies in unrolled records."""
         return Hawkes(Summary.from_array(self.summary)).decays

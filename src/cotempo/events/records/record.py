@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from cotempo.data import Events, Table
+from cotempo.data import Events, Table, read_events
+from cotempo.data.clock import LABELS, Clock
 from cotempo.errors import DataError, ParameterError, Problem
 from cotempo.typing import Floats
 
@@ -154,16 +157,56 @@ def read_record(table: Table, *, condition: bool = True, marks: bool = False) ->
     return Record.of(table, condition=condition, marks=marks)
 
 
-def as_events(events: Events | ArrayLike, window: tuple[float, float] | None = None) -> Events:
-    """Return a table as it is, and plain sorted times as a table of one sequence."""
-    if isinstance(events, Events):
+def as_events(events: Any, window: tuple[Any, Any] | None = None, clock: Clock | None = None) -> Events:
+    """Return a table as it is, and a dataframe of one client or plain sorted times as a table.
+
+    With `clock`, that of a model, times must be counted as it does.
+    """
+    if isinstance(events, Mapping):
+        names = ", ".join(map(str, list(events)[:3])) or "none"
+        raise DataError(f"events must be the table of one client, got a mapping of {names}; pass one of its tables")
+    if hasattr(events, "columns") and not isinstance(events, Events):
+        events = _single(read_events(events, unit=clock.unit) if clock and clock.dates else read_events(events))
+    if not isinstance(events, Events):
+        return _from_times(events, window, clock)
+    if window is not None:
+        raise ParameterError("a table of events knows its windows; pass window= only with plain times")
+    if clock is not None and (events.unit, bool(events.zone)) != (clock.unit, bool(clock.zone)):
+        wanted, found = _counted(clock), _counted(events.clock)
+        raise DataError(f"events must be counted in {wanted}, as those learned from, got {found}")
+    return events
+
+
+def _from_times(times: Any, window: tuple[Any, Any] | None, clock: Clock | None) -> Events:
+    """Return plain times, numbers or dates, as a table of one sequence."""
+    if not isinstance(times, Iterable) or isinstance(times, str):
+        raise DataError(f"events must be a table, a dataframe or sorted times, got {type(times).__name__}")
+    if clock is None and np.asarray(times).dtype.kind not in "fiub":
+        import pyarrow as pa
+
+        columns = {"time": times}
         if window is not None:
-            raise ParameterError("a table of events knows its windows; pass window= only with plain times")
-        return events
-    times = np.asarray(events, dtype=np.float64)
-    if times.ndim != 1:
-        raise DataError(f"times must be one row of numbers, got an array with {times.ndim} dimensions")
-    return Events.from_arrays([times], None if window is None else np.asarray([window], dtype=np.float64))
+            columns |= {"start": [window[0]] * len(list(times)), "end": [window[1]] * len(list(times))}
+        return _single(read_events(pa.table(columns)))
+    clock = clock or Clock()
+    numbers = clock.numbers(times)
+    if numbers.ndim != 1:
+        raise DataError(f"times must be one row of numbers, got an array with {numbers.ndim} dimensions")
+    ends = None if window is None else [[clock.number(end) for end in window]]
+    return Events.from_arrays([numbers], ends, unit=clock.unit, zone=clock.zone)
+
+
+def _counted(clock: Clock) -> str:
+    if not clock.dates:
+        return "plain numbers"
+    return f"{LABELS[clock.unit]} of dates {'with' if clock.zone else 'without'} a zone"
+
+
+def _single(tables: Mapping[str, Events]) -> Events:
+    if len(tables) != 1:
+        names = ", ".join(list(tables)[:3])
+        raise DataError(f"events must be those of one client, got {len(tables)}: {names}; read_events returns each")
+    return next(iter(tables.values()))
 
 
 @dataclass(frozen=True)

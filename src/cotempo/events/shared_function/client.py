@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import digamma
 
+from cotempo.data.clock import Clock
 from cotempo.events import base_measure
 from cotempo.events.base_measure import NONE, BaseMeasure, cells_of, read_design
 from cotempo.events.curves.timeline import LevelSetting, OwnRate, own_rate
@@ -244,7 +245,7 @@ def held_waits(state: FunctionState, memory: FunctionMemory, held: Record) -> Fl
     from cotempo.events.intensities.fitted import make_intensity
 
     summary = Summary.from_array(state.design.summary)
-    model = make_intensity(replace(state, span=np.array([summary.start, summary.end])), memory)
+    model = make_intensity(replace(state, span=np.array([summary.start, summary.end])), memory, Clock())
     waits = np.concatenate([NONE, *model.rescale_record(held)])
     if len(waits) <= KEPT_WAITS:
         return np.sort(waits)
