@@ -87,7 +87,7 @@ class FittedSeries(ABC):
         columns = self.columns(series)
         found = self._impute(self.rows(series, columns), draws, level, seed)
         values, *rest = (put_back(part, columns) for part in found)
-        return Imputed(series.features, series.sequence, series.time, values, series.unit, *rest)
+        return Imputed(series.features, series.sequence, series.time, values, series.unit, series.zone, *rest)
 
     @abstractmethod
     def _impute(self, rows: SeriesRows, draws: int, level: float, seed: int) -> tuple[Floats, ...]:
@@ -119,7 +119,8 @@ class FittedSeries(ABC):
         done = self.impute(replace(series, sequence=names, time=times, values=values), draws, level=level, seed=seed)
         low, high = (None if part is None else part[rows] for part in (done.low, done.high))
         every = None if done.draws is None else done.draws[:, rows]
-        return Imputed(done.features, names[rows], times[rows], done.values[rows], done.unit, low, high, every)
+        table = (done.features, done.sequence[rows], done.time[rows], done.values[rows], done.unit, done.zone)
+        return Imputed(*table, low, high, every)
 
     def columns(self, series: Series) -> NDArray[np.intp]:
         """Return where the model's features stand in a table, in the model's own order."""
