@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -228,6 +228,12 @@ class FedTDD(SeriesSettings, Method):
     def _chunks(self, phase: str, number: int, steps: int, *, all_windows: bool = False) -> Iterator[Line]:
         for first in range(0, steps, self.chunk):
             yield Line(phase, number, min(self.chunk, steps - first), all_windows)
+
+    def rehearsal(self) -> Self:
+        """Return the method with one training step for each chunk: messages stay as many and as large."""
+        trained = ("pretrain", "token", "start", "corrector", "first", "later", "last")
+        steps = {f"{name}_steps": -(-getattr(self, f"{name}_steps") // self.chunk) for name in trained}
+        return self.model_copy(update={**steps, "chunk": 1})
 
     @property
     def strategy(self) -> Distiller:

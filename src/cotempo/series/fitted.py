@@ -22,6 +22,7 @@ from cotempo.series.filling.stages import Fills
 from cotempo.series.imputed import Forecast, Imputed
 from cotempo.series.settings import SeriesSettings
 from cotempo.series.windows import Cover, Scale, SeriesRows, as_series
+from cotempo.storage.saved import Saved
 from cotempo.typing import Floats
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class Filling(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FittedSeries(ABC):
+class FittedSeries(Saved, ABC):
     """A fitted model of one owner's series: it imputes, forecasts and samples.
 
     Attributes
@@ -113,7 +114,7 @@ class FittedSeries(ABC):
         Parameters
         ----------
         series, draws, level, seed
-            As in `impute`; at least the last ten windows of each sequence are looked at.
+            As in `impute`; the last ten windows of each sequence are looked at.
         horizon
             Rows to add to each sequence.
         """
