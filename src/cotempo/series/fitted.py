@@ -302,7 +302,21 @@ class SeriesModel(FittedSeries):
         }
 
 
-class FittedFedTDD(Fitted):
+class FittedOwners(Fitted):
+    """The result of many owners of series: each has a model, and an error of filling hidden cells."""
+
+    def plot(self) -> Figure:
+        """Draw each client's error of filling hidden cells, alone and together."""
+        from cotempo.series.plots import plot_benefit
+
+        return plot_benefit(self.benefit)
+
+    def figures(self, truth: Any = None) -> Mapping[str, Figure]:
+        """Draw errors alone and together."""
+        return {"Error of filling hidden cells": self.plot()} if self.benefit else {}
+
+
+class FittedFedTDD(FittedOwners):
     """The result of FedTDD: ``fitted[client]`` imputes, samples, forecasts and decomposes that client's series."""
 
     def __getitem__(self, client: str) -> SeriesModel:
@@ -329,9 +343,27 @@ class FittedFedTDD(Fitted):
         """Return how well each client's released windows tell who was trained on; 0.5 is not at all."""
         return dict(self.state.membership)
 
+    def summary(self, truth: Any = None) -> dict[str, Any]:
+        """Return what the report says, with what was released where anything was."""
+        found = super().summary(truth)
+        if self.membership:
+            told = {"synthetic windows withheld": sum(self.withheld.values())}
+            found["scores"] |= {**told, "membership score, highest": max(self.membership.values())}
+        return found
+
     def figures(self, truth: Any = None) -> Mapping[str, Figure]:
-        """Draw synthetic windows of the first clients."""
+        """Draw errors alone and together, and filled gaps and synthetic windows of the first clients."""
         from cotempo.series.plots import plot_samples
 
-        names = [name for name in self.names if name in self.outcome.memories][:3]
-        return {f"Synthetic windows of {name}": plot_samples(self[name].sample(20)) for name in names}
+        found = dict(super().figures(truth))
+        for name in [name for name in self.names if name in self.outcome.memories][:3]:
+            model, excerpt = self[name], self.outcome.memories[name].excerpt
+            if np.isnan(excerpt).any():
+                schema, method = self.outcome.schemas[name], self.method
+                features = tuple(method.inner_order(schema.columns))  # type: ignore[attr-defined]
+                rows = np.full(len(excerpt), "0")
+                dates = ("s" if schema.unit else "", schema.zone)
+                series = Series(features, rows, excerpt[:, 0], excerpt[:, 1:], *dates)
+                found[f"Gaps of {name}, filled"] = model.plot(series)
+            found[f"Synthetic windows of {name}"] = plot_samples(model.sample(20))
+        return found

@@ -1,11 +1,14 @@
 """Figures: generated windows, gaps as they were filled, forecasts, and errors beside baselines."""
 
+from collections.abc import Mapping
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 
 from cotempo.data import Series
+from cotempo.federation import Benefit
 from cotempo.series.comparison import Comparison
 from cotempo.series.imputed import Forecast, Imputed
 from cotempo.series.windows import SeriesRows
@@ -66,9 +69,10 @@ def plot_gaps(imputed: Imputed, truth: Series | None = None, rows: int = 500) ->
         axes.plot(clock.dates_of(measured.time), values, ".", color=REAL, markersize=3, label="measured")
         _tidy(axes, feature)
         if clock.dates:
-            locator = AutoDateLocator(tz=getattr(time, "tz", None))
+            locator = AutoDateLocator(tz=getattr(time, "tz", None))  # type: ignore[no-untyped-call]
             axes.xaxis.set_major_locator(locator)
-            axes.xaxis.set_major_formatter(ConciseDateFormatter(locator, tz=getattr(time, "tz", None)))
+            formatter = ConciseDateFormatter(locator, tz=getattr(time, "tz", None))  # type: ignore[no-untyped-call]
+            axes.xaxis.set_major_formatter(formatter)
     panels[-1].set_xlabel(clock.label if not clock.zone else f"time ({clock.zone})", fontsize=8)
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, frameon=False, fontsize=8, ncols=5, loc="outside upper center")
@@ -89,6 +93,23 @@ def plot_errors(comparison: Comparison) -> Figure:
     axes.set_ylabel("error, % of best baseline", fontsize=8)
     _tidy(axes, comparison.task)
     figure.legend(frameon=False, fontsize=8, ncols=4, loc="outside lower center")
+    return figure
+
+
+def plot_benefit(benefit: Mapping[str, Benefit]) -> Figure:
+    """Draw each client's metric alone and together."""
+    names, items = list(benefit), list(benefit.values())
+    figure = Figure(figsize=(6, 0.8 + 0.28 * len(names)), layout="constrained")
+    axes, place = figure.subplots(), np.arange(len(names))
+    alone, together = (np.array([getattr(item, part) for item in items]) for part in ("alone", "together"))
+    axes.hlines(place, np.minimum(alone, together), np.maximum(alone, together), color=GAP, linewidth=0.8)
+    axes.plot(alone, place, "o", color=GAP, markersize=5, label="alone")
+    axes.plot(together, place, "o", color=MADE, markersize=5, label="together")
+    axes.set_yticks(place, names)
+    axes.invert_yaxis()
+    axes.set_xlim(left=0)
+    _tidy(axes, items[0].metric if items else "no client could compare")
+    axes.legend(frameon=False, fontsize=8)
     return figure
 
 

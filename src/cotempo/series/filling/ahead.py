@@ -96,7 +96,7 @@ def cut_origins(rows: SeriesRows, steps: int, history: int, most: int) -> tuple[
     index = np.concatenate([np.zeros(0, dtype=np.intp), *(np.arange(*span) for span in spans)])
     ends = [np.arange(end - start) >= end - start - steps for start, end in spans]
     hidden = np.concatenate([np.zeros(0, dtype=bool), *ends])
-    truth = rows.values[index[hidden]].reshape(len(spans), steps, -1)
+    truth = rows.values[index[hidden]].reshape(len(spans), steps, rows.values.shape[1])
     clock = rows.clock[index] if len(rows.clock) else rows.clock
     values = np.where(hidden[:, None], np.nan, rows.values[index])
     return SeriesRows(values, tuple(end - start for start, end in spans), clock), truth
