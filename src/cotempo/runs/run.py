@@ -133,7 +133,7 @@ class Run:
     def of(
         cls,
         method: Method,
-        clients: Mapping[str, Any] | None,
+        clients: Any,
         engine: EngineSettings,
         options: LoopOptions,
         *,
