@@ -142,7 +142,7 @@ def compare_forecasts(model: FittedSeries, series: Series, horizon: int, period:
     season = _season(series, period)
     history = max(10 * model.window, 2 * horizon, 2 * (season or 0))
     place = SeriesRows(np.column_stack([series.values, series.time]), SeriesRows.of(series).lengths)
-    ends, truth = cut_origins(place, horizon, history, ORIGINS)
+    ends, truth = cut_origins(place, horizon, (horizon, history), ORIGINS)
     if len(truth) < 2:
         longest = max(place.lengths, default=0)
         raise DataError(

@@ -13,7 +13,7 @@ from cotempo.typing import Floats
 
 LEVELS = np.arange(1, 200) / 200
 MOST_ORIGINS, FEWEST_ORIGINS = 60, 8
-HISTORY = 4  # rows before an origin, in horizons
+HISTORY = 4  # windows before an origin, at most
 FASTEST_GROWTH = 0.5  # that of a random walk
 
 
@@ -48,10 +48,11 @@ class Ahead:
     def of(cls, tried: Sequence[tuple[Callable[[SeriesRows], Floats], SeriesRows]], window: int) -> Ahead:
         """Measure what fills the ends of rows that were held out; of several parts each has a filler of its own."""
         features = tried[0][1].values.shape[1]
-        steps = min([window, *(max(rows.lengths, default=0) // 3 for _, rows in tried)])
+        # Less than a window before an origin would not show a cycle, and errors would be too large.
+        steps = max(0, min([window, *((max(rows.lengths, default=0) - window) // 2 for _, rows in tried)]))
         found = [np.zeros((0, steps, features))]
         for fill, rows in tried if steps else ():
-            ends, truth = cut_origins(rows, steps, HISTORY * steps, MOST_ORIGINS)
+            ends, truth = cut_origins(rows, steps, (window, HISTORY * window), MOST_ORIGINS)
             if len(truth):
                 found.append(np.abs(last_rows(fill(ends), ends, steps) - truth))
         errors = np.concatenate(found)
@@ -81,17 +82,17 @@ class Ahead:
         return np.stack([at_level(self.ratios, level) * errors for level in levels])
 
 
-def cut_origins(rows: SeriesRows, steps: int, history: int, most: int) -> tuple[SeriesRows, Floats]:
+def cut_origins(rows: SeriesRows, steps: int, history: tuple[int, int], most: int) -> tuple[SeriesRows, Floats]:
     """Cut rows before evenly spread origins, at most so many, each followed by `steps` missing rows.
 
-    Return them, a piece for each origin, and what was measured there, ``(origins, steps, features)``.
+    `history` is how many rows there are before an origin, at least and at most. Return them, a piece for each origin, and what was measured there, ``(origins, steps, features)``.
     """
-    free = [max(0, end - first - 2 * steps + 1) for first, end in rows.bounds]
+    free = [max(0, end - first - history[0] - steps + 1) for first, end in rows.bounds]
     every = max(1, steps // 2, -(-sum(free) // most))
     spans = [
-        (max(first, origin - history), origin + steps)
+        (max(first, origin - history[1]), origin + steps)
         for (first, end) in rows.bounds
-        for origin in range(end - steps, first + steps - 1, -every)[::-1]
+        for origin in range(end - steps, first + history[0] - 1, -every)[::-1]
     ]
     index = np.concatenate([np.zeros(0, dtype=np.intp), *(np.arange(*span) for span in spans)])
     ends = [np.arange(end - start) >= end - start - steps for start, end in spans]
