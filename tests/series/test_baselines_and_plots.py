@@ -37,8 +37,8 @@ def test_all_data_in_one_place(small, federation):
 def test_pictures_show_what_they_are_given(model, table):
     drawn = model.sample(6)
     assert len(plot_samples(drawn).axes) == 3
-    assert len(plot_gaps(table, model.impute(table, draws=3), truth=table).axes) == 3
-    assert len(model.impute(table, draws=3).plot(table).axes) == 3
+    assert len(plot_gaps(model.impute(table, draws=3), truth=table).axes) == 3
+    assert len(model.impute(table, draws=3).plot().axes) == 3
 
 
 @pytest.mark.skipif(PYPOTS, reason="PyPOTS is installed")

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
 from cotempo.federation import Rng
+from cotempo.progress import Progress
 from cotempo.series.filling.calibration import add_imputation_errors, calibrate, imputation_errors
 from cotempo.series.filling.factor_models import FactorModels
 from cotempo.series.filling.gates import prove, take_best
@@ -34,6 +36,7 @@ PASSES = 40
 CHUNK, PATIENCE = 250, 3
 MOST_JUDGED = 1024
 STRETCHES = (1, 2, 4)
+COSTS = {"correction": 1.0, "imputer": 1.0, "diffusion model": 1.5}  # of a training step, relative, measured
 
 
 class SeriesDiffusion(SeriesSettings):
@@ -65,8 +68,22 @@ class SeriesDiffusion(SeriesSettings):
     )
     steps: int = Field(default=1500, ge=1, description="Those of the diffusion model; no row is seen over 40 times.")
 
-    def fit(self, series: Any, *, seed: int = 0) -> SeriesModel:
-        """Learn from a table or any dataframe of one client, and return the fitted model."""
+    def fit(self, series: Any, *, seed: int = 0, progress: bool | None = None) -> SeriesModel:
+        """Learn from a series and return the fitted model.
+
+        Parameters
+        ----------
+        series
+            A table, or a dataframe or file of one client.
+        seed
+            Of all random numbers.
+        progress
+            Show a progress bar, or where there is no terminal a line now and then; `False` shows nothing.
+        """
+        with Progress(type(self).__name__, progress) as say:
+            return self._fit(series, seed, say)
+
+    def _fit(self, series: Any, seed: int, say: Progress) -> SeriesModel:
         table = as_series(series)
         rows = SeriesRows.of(table)
         need_rows(rows)
@@ -84,7 +101,8 @@ class SeriesDiffusion(SeriesSettings):
         moments, _, _ = learn(scaled, window)
         base = Filler.closed(scale, (NetworkStage(factors), moments), trusted="moments")
         base = take_best(replace(base, season=season), held, settings, rng("base"))
-        correction, own = train_imputers(settings, base, scaled, unseen, factors, rng)
+        work = Work(say, settings.plan(kept, rows))
+        correction, own = train_imputers(settings, base, scaled, unseen, factors, rng, work)
         corrected, networks = CorrectedStage(base, factors, correction), NetworkStage(factors, None, own)
         filler, halves = prove(base.followed_by(corrected, networks), held, settings, rng("gates"))
         # What is proven is learned again, from the rows set apart, too.
@@ -94,20 +112,50 @@ class SeriesDiffusion(SeriesSettings):
         missing = np.isnan(rows.values)
         errors = imputation_errors(filler, rows, settings, rng("errors")) if missing.any() else rows.values[:0]
         filled = add_imputation_errors(filler.rows(rows, settings), missing, errors, rng("roughness"))
-        weights = train_backbone(settings, whole.rows(rows.with_values(filled)), rng)
+        weights = train_backbone(settings, whole.rows(rows.with_values(filled)), rng, work.at("diffusion model"))
         calibration = calibrate(settings, tuple(zip(halves[::-1], held.halves(), strict=True)), rng("calibration"))
         order = np.arange(len(table.features))
         return SeriesModel(table.features, order, settings.window, calibration, settings, filler, weights, whole)
 
+    def plan(self, kept: SeriesRows, rows: SeriesRows) -> dict[str, int]:
+        """Return the training steps of each phase, at most; imputers may stop earlier."""
+        few = max(1, self.imputer_steps // 6)
+        return {
+            "correction": passes(few, kept, self),
+            "imputer": passes(self.imputer_steps, kept, self),
+            "diffusion model": passes(self.steps, rows, self),
+        }
 
-def train_backbone(settings: SeriesDiffusion, filled: SeriesRows, rng: Rng) -> NDArray[Any]:
+
+@dataclass(frozen=True)
+class Work:
+    """How far training has come, for a progress display that is called with what is done, the total and the phase."""
+
+    say: Callable[[float, float, str], None]
+    plan: Mapping[str, int]
+
+    def at(self, phase: str) -> Callable[[int], None]:
+        """Begin a phase: return what to call with its steps done. Steps that an earlier one saved count as done."""
+        sizes = {name: COSTS[name] * steps for name, steps in self.plan.items()}
+        before = sum(list(sizes.values())[: list(sizes).index(phase)])
+
+        def tick(steps: int) -> None:
+            self.say(before + COSTS[phase] * steps, sum(sizes.values()), phase)
+
+        tick(0)
+        return tick
+
+
+def train_backbone(
+    settings: SeriesDiffusion, filled: SeriesRows, rng: Rng, tick: Callable[[int], None]
+) -> NDArray[Any]:
     """Train a diffusion model on filled rows, scaled."""
     from cotempo.series.nn.training import TrainingWindows, train_one
 
     task, dataset = settings.denoising(), TrainingWindows.plain(windows_of(filled, settings.window))
     steps = passes(settings.steps, filled, settings)
     learned = NetworkState.fresh(task.specs(dataset.features), rng("backbone"), settings.precision)
-    return train_one(task, learned, dataset, steps, settings.schedule(steps), rng)[0].average
+    return train_one(task, learned, dataset, steps, settings.schedule(steps), rng, tick)[0].average
 
 
 @dataclass(frozen=True)
@@ -143,8 +191,9 @@ class CorrectedStage:
 
 
 def train_imputers(
-    settings: SeriesDiffusion, base: Filler, kept: SeriesRows, held: SeriesRows, factors: FactorModels, rng: Rng
-) -> tuple[NDArray[Any], NDArray[Any]]:
+    settings: SeriesDiffusion, base: Filler, kept: SeriesRows, held: SeriesRows, factors: FactorModels, rng: Rng,
+    work: Work,
+) -> tuple[NDArray[Any], NDArray[Any]]:  # fmt: skip
     """Train an imputer that corrects a filler of scaled rows, and one that corrects factors.
 
     They err in different ways, so that gates gain by mixing them. The first is near the truth from the start and soon
@@ -156,36 +205,48 @@ def train_imputers(
     def filled(rows: SeriesRows, draws: int, stream: np.random.Generator) -> TrainingWindows:
         return hide_and_fill(rows, draws, base, factors, settings, stream)
 
-    few, steps = (
-        passes(count, kept, settings) for count in (max(1, settings.imputer_steps // 6), settings.imputer_steps)
-    )
+    few, steps = (work.plan[name] for name in ("correction", "imputer"))
     draws, rate = math.ceil(min(CHUNK, few) * settings.batch / len(kept.values)), settings.imputer_rate
     plain, unseen = (TrainingWindows.plain(windows_of(rows, settings.reach), factors) for rows in (kept, held))
     judged, own = filled(held, len(STRETCHES), rng("judged")), Rng(*rng.key, "correction")
     correcting, filling = Correcting(settings.imputer()), Filling(settings.imputer())
-    return (
-        _train(settings, correcting, few, rate / 2, lambda stream: filled(kept, draws, stream), judged, own),
-        _train(settings, filling, steps, rate, lambda _: plain, unseen, rng),
-    )
+    first = Course(few, rate / 2, lambda stream: filled(kept, draws, stream), judged, work.at("correction"))
+    correction = _train(settings, correcting, first, own)
+    second = Course(steps, rate, lambda _: plain, unseen, work.at("imputer"))
+    return correction, _train(settings, filling, second, rng)
 
 
-def _train(
-    settings: SeriesSettings, task: Task, steps: int, rate: float, given: Data, judged: TrainingWindows, rng: Rng
-) -> NDArray[Any]:
+class Course(NamedTuple):
+    """How an imputer is trained: for how many steps, at which rate, on what, judged on what, and whom to tell."""
+
+    steps: int
+    rate: float
+    given: Data
+    judged: TrainingWindows
+    tick: Callable[[int], None]
+
+
+def _train(settings: SeriesSettings, task: Task, course: Course, rng: Rng) -> NDArray[Any]:
     """Train an imputer until it gains no more on what it is judged on; return its best."""
     from cotempo.series.nn.training import judge, train_one
 
-    judged, schedule, least, since = judged.thin(MOST_JUDGED), settings.schedule(steps, rate), np.inf, 0
+    judged, schedule = course.judged.thin(MOST_JUDGED), settings.schedule(course.steps, course.rate)
+    least, since = np.inf, 0
     learned = best = NetworkState.fresh(task.specs(judged.features), rng("imputer"), settings.precision)
-    for first in range(0, steps, CHUNK):
-        size, part = min(CHUNK, steps - first), Rng(*rng.key, first)
-        learned, _ = train_one(task, learned, given(part("hidden")), size, schedule, part)
+    for first in range(0, course.steps, CHUNK):
+        size, part = min(CHUNK, course.steps - first), Rng(*rng.key, first)
+        tick = partial(_tick, course, first)
+        learned, _ = train_one(task, learned, course.given(part("hidden")), size, schedule, part, tick)
         loss = judge(task, learned, judged, schedule) if len(judged.windows) else -first
         since = 0 if loss < least else since + 1
         best, least = (learned, loss) if loss < least else (best, least)
         if since == PATIENCE:
             break
     return best.average
+
+
+def _tick(course: Course, first: int, steps: int) -> None:
+    course.tick(first + steps)
 
 
 def hide_and_fill(

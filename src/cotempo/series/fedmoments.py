@@ -26,7 +26,6 @@ from cotempo.federation import (
     Ask,
     Benefit,
     Expect,
-    Fitted,
     Message,
     Method,
     Metrics,
@@ -40,6 +39,7 @@ from cotempo.federation import (
 )
 from cotempo.series import seriesmoments
 from cotempo.series.filling.calibration import Calibration
+from cotempo.series.fitted import FittedOwners
 from cotempo.series.moments import model_choice
 from cotempo.series.moments.gaussian import Gaussian
 from cotempo.series.moments.model_choice import PRIORS, USUAL, split
@@ -250,7 +250,7 @@ class FedMoments(Method):
         return FittedMoments(outcome)
 
 
-class FittedMoments(Fitted):
+class FittedMoments(FittedOwners):
     """What FedMoments found: ``fitted[client]`` fills, samples and forecasts that client's series."""
 
     def __getitem__(self, client: str) -> MomentsModel:

@@ -1,53 +1,46 @@
-"""Fitted models of series: `SeriesModel` of one owner, `FittedFedTDD` of a federation, and their result `Imputed`."""
+"""Fitted models of series: `SeriesModel` of one owner, and `FittedFedTDD` of a federation."""
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cotempo.data import Series
+from cotempo.data.html import html_table
 from cotempo.data.tables import numbered
 from cotempo.errors import DataError, ParameterError, Problem, nearest
 from cotempo.federation import Fitted, Rng
-from cotempo.series.filling.calibration import LEVELS, Calibration
+from cotempo.series.filling.ahead import LEVELS
+from cotempo.series.filling.calibration import Calibration
 from cotempo.series.filling.stages import Fills
+from cotempo.series.imputed import Forecast, Imputed
 from cotempo.series.settings import SeriesSettings
-from cotempo.series.windows import Cover, Scale, SeriesRows
+from cotempo.series.windows import Cover, Scale, SeriesRows, as_series
 from cotempo.storage.saved import Saved
 from cotempo.typing import Floats
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from cotempo.series.comparison import Comparison
+
 ONE_DEVIATION = 0.6827
+HISTORY = 10  # windows before its end that a forecast looks at
+FEWEST_DRAWS = 20
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Imputed(Series):
-    """A series with its gaps filled, with intervals where several draws were asked for.
+class Filling(NamedTuple):
+    """Filled rows, half the width of intervals ``(levels, rows, features)``, and draws ``(draws, rows, features)``."""
 
-    Attributes
-    ----------
-    low, high
-        Bounds that hold a missing cell with the asked probability, ``(rows, features)``; None for a single draw.
-    draws
-        All draws, ``(draws, rows, features)``; None for a single draw.
-    """
-
-    low: Floats | None = None
-    high: Floats | None = None
-    draws: Floats | None = None
-
-    def plot(self, series: Series, truth: Series | None = None) -> Figure:
-        """Draw the first sequence of the series that was filled, with intervals, and the truth where it is known."""
-        from cotempo.series.plots import plot_gaps
-
-        return plot_gaps(series, self, truth)
+    values: Floats
+    widths: Floats
+    draws: Floats | None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -61,7 +54,7 @@ class FittedSeries(Saved, ABC):
     order
         Position of the model's features, in its own order, among them.
     window
-        Rows of a generated window, and the longest horizon of a forecast.
+        Rows of a generated window.
     calibration
         Widths of intervals.
     """
@@ -71,28 +64,32 @@ class FittedSeries(Saved, ABC):
     window: int
     calibration: Calibration
 
-    def impute(self, series: Series, draws: int = 1, *, level: float = 0.9, seed: int = 0) -> Imputed:
-        """Return the same table without gaps.
+    def impute(self, series: Any, draws: int = 1, *, level: float | tuple[float, ...] = 0.9, seed: int = 0) -> Imputed:
+        """Return the same table without gaps: missing cells are filled, and so are rows missing on a regular grid.
 
         Parameters
         ----------
         series
-            With this model's features, in any order.
+            A table, or a dataframe of one client, with this model's features in any order.
         draws
-            With more than one, the filling is accompanied by intervals and by draws around it.
+            With more than one, the filling is accompanied by so many draws around it.
         level
-            Probability with which the interval holds a missing cell, at most .995.
+            Probability with which an interval holds a missing cell, at most .995; several at once as a tuple; an empty
+            tuple for no intervals.
+        seed
+            Of the draws.
         """
-        if draws < 1 or not 0 < level <= LEVELS[-1]:
-            raise ParameterError(f"draws must be at least 1 and level in (0, {LEVELS[-1]}], got {draws} and {level}")
-        columns = self.columns(series)
-        found = self._impute(self.rows(series, columns), draws, level, seed)
-        values, *rest = (put_back(part, columns) for part in found)
-        return Imputed(series.features, series.sequence, series.time, values, series.unit, series.zone, *rest)
+        levels = self._check(draws, level)
+        table = on_grid(as_series(series))
+        columns = self.columns(table)
+        found = self._impute(self.rows(table, columns), draws, levels, seed)
+        values, widths = (put_back(part, columns) for part in (found.values, found.widths))
+        drawn = None if found.draws is None else put_back(found.draws, columns)
+        return Imputed.of(table, values, level, values - widths, values + widths, drawn)
 
     @abstractmethod
-    def _impute(self, rows: SeriesRows, draws: int, level: float, seed: int) -> tuple[Floats, ...]:
-        """Return filled rows, and for more than one draw the lower and upper bounds and the draws."""
+    def _impute(self, rows: SeriesRows, draws: int, levels: tuple[float, ...], seed: int) -> Filling:
+        """Fill rows in the model's own order of features; draws are None unless more than one is asked for."""
 
     def sample(self, count: int, *, seed: int = 0) -> Series:
         """Draw `count` synthetic windows; each is a sequence of its own."""
@@ -106,22 +103,94 @@ class FittedSeries(Saved, ABC):
     def _sample(self, count: int, seed: int) -> Floats:
         """Return the rows of windows, one after the other, in the model's own order of features."""
 
-    def forecast(self, series: Series, horizon: int, draws: int = 1, *, level: float = 0.9, seed: int = 0) -> Imputed:
-        """Continue every sequence for `horizon` rows: gaps at the end, filled as any other."""
-        if not 1 <= horizon <= self.window:
-            raise ParameterError(f"horizon must lie in [1, {self.window}], the window, got {horizon}")
-        parts = []
-        for name, time, part in series.sequences():
-            step = float(np.median(np.diff(time))) if len(time) > 1 else 1.0
-            longer = np.concatenate([time, time[-1] + step * np.arange(1, horizon + 1)])
-            values = np.concatenate([part, np.full((horizon, part.shape[1]), np.nan)])
-            parts.append((np.full(len(longer), name), longer, values, np.arange(len(longer)) >= len(time)))
-        names, times, values, rows = (np.concatenate(each) for each in zip(*parts, strict=True))
-        done = self.impute(replace(series, sequence=names, time=times, values=values), draws, level=level, seed=seed)
-        low, high = (None if part is None else part[rows] for part in (done.low, done.high))
-        every = None if done.draws is None else done.draws[:, rows]
-        table = (done.features, names[rows], times[rows], done.values[rows], done.unit, done.zone)
-        return Imputed(*table, low, high, every)
+    def forecast(
+        self, series: Any, horizon: int, draws: int = 1, *, level: float | tuple[float, ...] = 0.9, seed: int = 0
+    ) -> Forecast:
+        """Continue every sequence for `horizon` rows, any number of them: window by window, on what was forecast.
+
+        Intervals are calibrated on forecasts of rows that were held out. Draws are as wide as these intervals say; what
+        happens in one window of a draw does not depend on what happened in the window before.
+
+        Parameters
+        ----------
+        series, draws, level, seed
+            As in `impute`; the last ten windows of each sequence are looked at.
+        horizon
+            Rows to add to each sequence.
+        """
+        levels = self._check(draws, level)
+        if horizon < 1:
+            raise ParameterError(f"horizon must be at least 1, got {horizon}")
+        past = keep_last(on_grid(as_series(series)), HISTORY * self.window)
+        columns, longer, count, found = self.columns(past), past, len(past.sequence_names()), []
+        for first in range(0, horizon, self.window):
+            steps = min(self.window, horizon - first)
+            longer, new = lengthen(longer, steps)
+            block = self._impute(self.rows(longer, columns), draws, (ONE_DEVIATION, *levels), seed + first)
+            parts = (part for part in (block.values[None], block.widths, block.draws) if part is not None)
+            found.append([part[:, new].reshape(len(part), count, steps, -1) for part in parts])
+            longer = replace(longer, values=put_back(block.values, columns))
+        values, widths, *drawn = (np.concatenate(part, axis=2) for part in zip(*found, strict=True))
+        calibrated = self.calibration.ahead.widths(horizon, (ONE_DEVIATION, *levels))[:, None]
+        least = np.maximum(
+            widths, widths[:, :, : self.window][:, :, -1:] * (np.arange(horizon) >= self.window)[:, None]
+        )
+        wider = np.where(calibrated > 0, calibrated, least)
+        drawn = [values + (part - values) * wider[0] / np.where(widths[0] > 0, widths[0], 1.0) for part in drawn]
+        flat = [part.reshape(len(part), -1, part.shape[-1]) for part in (values, wider[1:], *drawn)]
+        middle, width, *every = (put_back(part, columns) for part in flat)
+        longer, new = lengthen(past, horizon)
+        bounds = (middle - width, middle + width, every[0] if every else None)
+        return Forecast.of(longer.select(new), middle[0], level, *bounds, past=past)
+
+    def compare(
+        self, series: Any, horizon: int | None = None, *, gap: int = 6, period: int | None = None, seed: int = 0
+    ) -> Comparison:
+        """Compare with the simplest baselines, on a series the model has not learned from.
+
+        Without `horizon`, gaps are hidden and filled by the model, by linear interpolation, by the last value and by
+        the same time a season ago. With it, up to 30 forecasts are made from places spread over the series, beside the
+        last value and the same time a season ago.
+
+        Parameters
+        ----------
+        series
+            A table, or a dataframe of one client, to hide measurements of.
+        horizon
+            Rows to forecast; by default gaps are filled instead.
+        gap
+            Rows of a hidden gap; half of the gaps are in all features, the others in about half of them.
+        period
+            Rows of a season; by default a day, or a week where a row is a day, and none where time is a plain number.
+        seed
+            Chooses what is hidden.
+        """
+        from cotempo.series.comparison import compare_filling, compare_forecasts
+
+        table = on_grid(as_series(series))
+        if horizon is None:
+            return compare_filling(self, table, gap, period, seed)
+        return compare_forecasts(self, table, horizon, period)
+
+    def plot(self, series: Any = None, **options: Any) -> Figure:
+        """Draw a series with its gaps filled, as `Imputed.plot` does; without one, synthetic windows."""
+        from cotempo.series.plots import plot_samples
+
+        return plot_samples(self.sample(20)) if series is None else self.impute(series).plot(**options)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(features {', '.join(self.features)}; windows of {self.window} rows)"
+
+    def _repr_html_(self) -> str:
+        rows = [("features", ", ".join(self.features)), ("rows of a window", self.window)]
+        return html_table(type(self).__name__, rows, notes=["impute, forecast, sample, compare, plot"])
+
+    def _check(self, draws: int, level: float | tuple[float, ...]) -> tuple[float, ...]:
+        """Return the levels as a tuple, or raise `ParameterError`."""
+        levels = level if isinstance(level, tuple) else (level,)
+        if draws < 1 or not all(0 < each <= LEVELS[-1] for each in levels):
+            raise ParameterError(f"draws must be at least 1 and level in (0, {LEVELS[-1]}], got {draws} and {level}")
+        return levels
 
     def columns(self, series: Series) -> NDArray[np.intp]:
         """Return where the model's features stand in a table, in the model's own order."""
@@ -146,6 +215,34 @@ class FittedSeries(Saved, ABC):
         return rows.with_values(rows.values[:, columns])
 
 
+def on_grid(series: Series) -> Series:
+    """Return a series with the rows that are missing on its grid; as it is, with a warning, where it has none."""
+    try:
+        return series.regular()
+    except DataError as error:
+        if len(series.pieces()) > len(series.sequence_names()):
+            warnings.warn(f"rows missing in time stay missing: {error}", stacklevel=3)
+        return series
+
+
+def keep_last(series: Series, count: int) -> Series:
+    """Return the last rows of each sequence, so many at most."""
+    lengths = [len(time) for _, time, _ in series.sequences()]
+    return series.select(np.arange(series.rows) >= np.repeat(np.cumsum(lengths), lengths) - count)
+
+
+def lengthen(series: Series, steps: int) -> tuple[Series, NDArray[np.bool_]]:
+    """Return a series with so many missing rows after each sequence, and which rows these are."""
+    parts = []
+    for name, time, values in series.sequences():
+        step = float(np.median(np.diff(time))) if len(time) > 1 else 1.0
+        longer = np.concatenate([time, time[-1] + step * np.arange(1, steps + 1)])
+        empty = np.concatenate([values, np.full((steps, values.shape[1]), np.nan)])
+        parts.append((np.full(len(longer), name), longer, empty, np.arange(len(longer)) >= len(time)))
+    names, times, values, new = (np.concatenate(each) for each in zip(*parts, strict=True))
+    return replace(series, sequence=names, time=times, values=values), new
+
+
 def put_back(values: Floats, columns: NDArray[np.intp]) -> Floats:
     """Move columns from the model's order to a table's."""
     out = np.empty_like(values)
@@ -162,21 +259,23 @@ class SeriesModel(FittedSeries):
     weights: NDArray[Any]
     scale: Scale
 
-    def _impute(self, rows: SeriesRows, draws: int, level: float, seed: int) -> tuple[Floats, ...]:
+    def _impute(self, rows: SeriesRows, draws: int, levels: tuple[float, ...], seed: int) -> Filling:
         from cotempo.series.nn.samplers import draw_around
 
         filled, missing = self.filler.seeded(seed).rows(rows, self.settings), np.isnan(rows.values)
-        if draws == 1:
-            return (filled,)
+        needed = FEWEST_DRAWS if levels and not self.calibration.knows(rows) else 1
+        if max(draws, needed) == 1:
+            return Filling(filled, self.calibration.widths(rows, 0 * filled, levels, self.window), None)
         cover, half = Cover(rows, self.window, self.window), (self.scale.high - self.scale.low) / 2
         given = (cover.take(self.scale.apply(filled)), cover.take(~missing) & cover.inside[..., None])
-        drawn = draw_around(self.settings, self.weights, *given, draws, Rng(seed, "impute"))
+        count = needed if draws == 1 else draws
+        drawn = draw_around(self.settings, self.weights, *given, count, Rng(seed, "impute"))
         found = np.stack([cover.blend(windows) for windows in drawn]) * half
         apart, deviation = found - found.mean(axis=0), found.std(axis=0, ddof=1)
         # Draws of the diffusion model around the filling, as wide as calibration says.
-        usual, width = self.calibration.widths(rows, deviation, (ONE_DEVIATION, level), self.window)
+        usual, *widths = self.calibration.widths(rows, deviation, (ONE_DEVIATION, *levels), self.window)
         found = np.where(missing, filled + apart * usual / np.maximum(deviation, 1e-9 * half), filled)
-        return filled, filled - width, filled + width, found
+        return Filling(filled, np.array(widths).reshape(-1, *filled.shape), found if draws > 1 else None)
 
     def _sample(self, count: int, seed: int) -> Floats:
         from cotempo.series.nn.samplers import draw_windows
@@ -203,7 +302,21 @@ class SeriesModel(FittedSeries):
         }
 
 
-class FittedFedTDD(Fitted):
+class FittedOwners(Fitted):
+    """The result of many owners of series: each has a model, and an error of filling hidden cells."""
+
+    def plot(self) -> Figure:
+        """Draw each client's error of filling hidden cells, alone and together."""
+        from cotempo.series.plots import plot_benefit
+
+        return plot_benefit(self.benefit)
+
+    def figures(self, truth: Any = None) -> Mapping[str, Figure]:
+        """Draw errors alone and together."""
+        return {"Error of filling hidden cells": self.plot()} if self.benefit else {}
+
+
+class FittedFedTDD(FittedOwners):
     """The result of FedTDD: ``fitted[client]`` imputes, samples, forecasts and decomposes that client's series."""
 
     def __getitem__(self, client: str) -> SeriesModel:
@@ -230,9 +343,27 @@ class FittedFedTDD(Fitted):
         """Return how well each client's released windows tell who was trained on; 0.5 is not at all."""
         return dict(self.state.membership)
 
+    def summary(self, truth: Any = None) -> dict[str, Any]:
+        """Return what the report says, with what was released where anything was."""
+        found = super().summary(truth)
+        if self.membership:
+            told = {"synthetic windows withheld": sum(self.withheld.values())}
+            found["scores"] |= {**told, "membership score, highest": max(self.membership.values())}
+        return found
+
     def figures(self, truth: Any = None) -> Mapping[str, Figure]:
-        """Draw synthetic windows of the first clients."""
+        """Draw errors alone and together, and filled gaps and synthetic windows of the first clients."""
         from cotempo.series.plots import plot_samples
 
-        names = [name for name in self.names if name in self.outcome.memories][:3]
-        return {f"Synthetic windows of {name}": plot_samples(self[name].sample(20)) for name in names}
+        found = dict(super().figures(truth))
+        for name in [name for name in self.names if name in self.outcome.memories][:3]:
+            model, excerpt = self[name], self.outcome.memories[name].excerpt
+            if np.isnan(excerpt).any():
+                schema, method = self.outcome.schemas[name], self.method
+                features = tuple(method.inner_order(schema.columns))  # type: ignore[attr-defined]
+                rows = np.full(len(excerpt), "0")
+                dates = ("s" if schema.unit else "", schema.zone)
+                series = Series(features, rows, excerpt[:, 0], excerpt[:, 1:], *dates)
+                found[f"Gaps of {name}, filled"] = model.plot(series)
+            found[f"Synthetic windows of {name}"] = plot_samples(model.sample(20))
+        return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cotempo.data import Series, read_series
+from cotempo.data import Series, Table, read_series
+from cotempo.data.clock import UNITS
 from cotempo.errors import DataError, Problem
 from cotempo.typing import Floats
 
@@ -18,7 +19,6 @@ SHORTEST = 4
 FEWEST_PIECES = 5
 PLACES = 8
 MEASURED = "at least one cell must be measured, all are missing; leave the column out"
-SECONDS = {"s": 1.0, "h": 3600.0, "D": 86400.0}
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class SeriesRows:
         """Cut a table into its pieces."""
         pieces = [values for _, values in series.pieces()]
         values = np.concatenate([np.zeros((0, len(series.features))), *pieces])
-        clock = SECONDS[series.unit] * series.time if series.unit in SECONDS else np.zeros(0)
+        clock = UNITS[series.unit] * series.time if series.unit else np.zeros(0)
         return cls(values, tuple(map(len, pieces)), clock)
 
     def with_values(self, values: Floats, copies: int = 1) -> SeriesRows:
@@ -100,12 +100,19 @@ class SeriesRows:
 
 
 def as_series(value: Any) -> Series:
-    """Return a table as it is, or read a dataframe of one client."""
+    """Return a table as it is, or read a dataframe or a file of one client."""
     if isinstance(value, Series):
         return value
+    must, federated = "a model of one owner takes one series", "or learn from all by FedMoments or FedTDD"
+    if isinstance(value, Mapping):
+        raise DataError(f"{must}, got a dict of {', '.join(map(str, list(value)[:5]))}; take one of them, {federated}")
+    if isinstance(value, Table):
+        raise DataError(f"{must}, got a table of {value.kind}")
+    if isinstance(value, np.ndarray | list | tuple):
+        raise DataError(f"{must}, got {type(value).__name__}; use Series.from_arrays(values, time, features)")
     tables = read_series(value)
     if len(tables) != 1:
-        raise DataError(f"the dataframe must hold one client, it holds {len(tables)}; choose one of them")
+        raise DataError(f"{must}, got clients {', '.join(list(tables)[:5])}; take one of them, {federated}")
     return next(iter(tables.values()))
 
 

@@ -6,12 +6,13 @@ Noise is added to fillings that networks learn from, because a conditional mean 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
+from cotempo.series.filling.ahead import LEVELS, Ahead, at_level, quantiles
 from cotempo.series.filling.factor_models import deviations_from_line
 from cotempo.series.filling.gaps import near_kinds, steps_around
 from cotempo.series.filling.stages import Fills
@@ -19,7 +20,6 @@ from cotempo.series.settings import SeriesSettings
 from cotempo.series.windows import Cover, SeriesRows
 from cotempo.typing import Floats
 
-LEVELS = np.arange(1, 200) / 200
 SHARES = (0.3, 0.5)
 FEWEST_CELLS = 100
 ROUGH_SHARE, ROUGH_DRAWS = 0.25, 3
@@ -42,7 +42,7 @@ class Calibration:
     `usual` is how far a feature usually deviates from the line through its neighbours, ``(features,)``. `errors` has
     :math:`e` in units of the data, ``(kinds, features)``, 0 where too few cells could be hidden or the feature was
     constant: there a normal law with the deviation of the draws stands in. `ratios` has :math:`r_p` for the levels
-    .005, .01, ..., .995, ``(kinds, features, levels)``.
+    .005, .01, ..., .995, ``(kinds, features, levels)``. `ahead` has the intervals of forecasts.
 
     References
     ----------
@@ -52,17 +52,19 @@ class Calibration:
     usual: Floats
     errors: Floats
     ratios: Floats
+    ahead: Ahead
 
     @classmethod
     def none(cls, features: int) -> Calibration:
         """Return intervals that know nothing."""
-        return cls(np.ones(features), np.zeros((KINDS, features)), np.zeros((KINDS, features, len(LEVELS))))
+        ratios = np.zeros((KINDS, features, len(LEVELS)))
+        return cls(np.ones(features), np.zeros((KINDS, features)), ratios, Ahead.none(features))
 
     def embed(self, columns: NDArray[np.intp], features: int) -> Calibration:
         """Embed among more features, of which nothing is known."""
         found = Calibration.none(features)
         found.usual[columns], found.errors[:, columns], found.ratios[:, columns] = self.usual, self.errors, self.ratios
-        return found
+        return replace(found, ahead=self.ahead.embed(columns, features))
 
     @classmethod
     def of(cls, rows: SeriesRows, filled: Floats, truth: Floats, length: int) -> Calibration:
@@ -84,10 +86,10 @@ class Calibration:
                 continue
             relative = units / np.where(errors > 0, errors, 1.0)
             found.errors[kind] = errors
-            found.ratios[kind] = _quantiles(relative[chosen])
+            found.ratios[kind] = quantiles(relative[chosen])
             for column in np.flatnonzero(chosen.sum(axis=0) >= FEWEST_CELLS):
-                found.ratios[kind, column] = _quantiles(relative[chosen[:, column], column])
-        return cls(usual, found.errors, found.ratios)
+                found.ratios[kind, column] = quantiles(relative[chosen[:, column], column])
+        return replace(found, usual=usual)
 
     def widths(self, rows: SeriesRows, deviation: Floats, levels: tuple[float, ...], length: int) -> Floats:
         """Return half the width of each missing cell's interval, 0 elsewhere, ``(levels, rows, features)``.
@@ -99,18 +101,14 @@ class Calibration:
         unit = self.errors[kind, columns] * _stretch(rows, self.usual, length)
         found = []
         for level in levels:
-            place = np.clip(level * (len(LEVELS) + 1) - 1, 0, len(LEVELS) - 1)
-            low, share = int(place), place - int(place)
-            ratio = (1 - share) * self.ratios[..., low] + share * self.ratios[..., min(low + 1, len(LEVELS) - 1)]
             normal = norm.ppf((1 + level) / 2) * deviation
-            found.append(np.where(unit > 0, ratio[kind, columns] * unit, normal) * missing)
-        return np.stack(found)
+            found.append(np.where(unit > 0, at_level(self.ratios, level)[kind, columns] * unit, normal) * missing)
+        return np.stack(found) if found else np.zeros((0, *missing.shape))
 
-
-def _quantiles(ratios: Floats) -> Floats:
-    # One hidden cell more than there are makes the quantile cover at least its level.
-    ranks = np.minimum(LEVELS * (len(ratios) + 1) / len(ratios), 1.0)
-    return np.quantile(ratios, ranks, method="higher")
+    def knows(self, rows: SeriesRows) -> bool:
+        """Return whether every missing cell is of a kind that errors are known of."""
+        known = self.errors[_kinds(rows), np.arange(rows.values.shape[1])] > 0
+        return bool(known[np.isnan(rows.values)].all())
 
 
 def _kinds(rows: SeriesRows) -> NDArray[np.intp]:
@@ -138,10 +136,17 @@ def _pace(rows: SeriesRows, usual: Floats, length: int) -> Floats:
 def calibrate(
     settings: SeriesSettings, parts: Sequence[tuple[Fills, SeriesRows]], stream: np.random.Generator
 ) -> Calibration:
-    """Hide measured rows, cells and long gaps, and compare what is filled in with what was measured.
+    """Hide measured rows, cells, long gaps and ends, and compare what is filled in with what was measured.
 
     Of several parts each has a filler of its own, so that nobody is judged on rows that shaped its gates.
     """
+    tried = [(lambda rows, filler=filler: filler.rows(rows, settings), rows) for filler, rows in parts]
+    return replace(_calibrate_gaps(settings, parts, stream), ahead=Ahead.of(tried, settings.window))
+
+
+def _calibrate_gaps(
+    settings: SeriesSettings, parts: Sequence[tuple[Fills, SeriesRows]], stream: np.random.Generator
+) -> Calibration:
     found = []
     for filler, rows in (part for part in parts if len(part[1].values)):
         left = [np.where(gone, np.nan, rows.values) for gone in _hidings(rows.values.shape, settings.window, stream)]

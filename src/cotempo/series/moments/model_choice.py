@@ -1,11 +1,13 @@
 """Choice of the prior of window moments by errors on hidden measurements, and calibration on the same."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cotempo.series.filling.ahead import Ahead
 from cotempo.series.filling.calibration import Calibration
 from cotempo.series.moments.gaussian import CONSTANT_VARIANCE, Gaussian, WalkPrior
 from cotempo.series.moments.moments import Units, WindowMoments
@@ -145,4 +147,6 @@ def calibrate(model: Gaussian, units: Units, held: SeriesRows, length: int) -> C
     raw, filled, truth = (
         units.undo(part) for part in (hidden.values, model.fill(hidden), np.tile(held.values, (3, 1)))
     )
-    return Calibration.of(SeriesRows(raw, hidden.lengths), filled, truth, length)
+    found = Calibration.of(SeriesRows(raw, hidden.lengths), filled, truth, length)
+    ahead = Ahead.of([(model.fill, held)], length)
+    return replace(found, ahead=replace(ahead, errors=ahead.errors * units.step))

@@ -20,6 +20,7 @@ from cotempo.typing import Floats
 
 Tensors = dict[str, Tensor]
 Lead = tuple[int, int]
+Tick = Callable[[int], None]
 BLOCK = 50
 CLIP, BETA_1, BETA_2, AVERAGE = 1.0, 0.9, 0.96, 0.995  # norm of gradients; of Adam; decay of the average of weights
 WINDOWED = ("windows", "mask", "guess", "left")
@@ -77,12 +78,12 @@ class Task(Protocol):
 
 def train(
     task: Task, learned: Sequence[NetworkState], datasets: Sequence[TrainingWindows], steps: int, schedule: Schedule,
-    rngs: Sequence[Rng],
+    rngs: Sequence[Rng], tick: Tick | None = None,
 ) -> tuple[list[NetworkState], Floats]:  # fmt: skip
     """Take `steps` steps with each network on its own dataset, all in one stack; return them and their mean losses.
 
     A network trained in a stack agrees with the same network trained alone within rounding: each draws from its own
-    random stream.
+    random stream. `tick` is told now and then how many steps are done.
     """
     place, dtype = find_device(schedule.device), getattr(torch, str(learned[0].weights.dtype))
     wide = max(dataset.features for dataset in datasets)
@@ -108,6 +109,8 @@ def train(
         block = {name: torch.stack([draw[name] for draw in draws]) for name in draws[0]}
         for index in range(size):
             losses += runner({name: values[:, index] for name, values in block.items()})
+        if tick is not None:
+            tick(done + size)
     rows = [flat.cpu().numpy() for flat in flats]
     made = []
     for k, item in enumerate(learned):
@@ -117,10 +120,11 @@ def train(
 
 
 def train_one(
-    task: Task, network: NetworkState, dataset: TrainingWindows, steps: int, schedule: Schedule, rng: Rng
-) -> tuple[NetworkState, float]:
+    task: Task, network: NetworkState, dataset: TrainingWindows, steps: int, schedule: Schedule, rng: Rng,
+    tick: Tick | None = None,
+) -> tuple[NetworkState, float]:  # fmt: skip
     """Train a single network; return it and its mean loss."""
-    (found,), (loss,) = train(task, [network], [dataset], steps, schedule, [rng])
+    (found,), (loss,) = train(task, [network], [dataset], steps, schedule, [rng], tick)
     return found, float(loss)
 
 

@@ -1,0 +1,209 @@
+"""What people do every day: fill rows, read intervals off a dataframe, forecast, compare, draw, wait."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import cotempo as ct
+from cotempo.data import Series
+from cotempo.errors import DataError, ParameterError
+from cotempo.progress import Progress
+from cotempo.series import FedTDD
+
+HOUR = 406_000.0
+
+
+def sensors(rows: int, seed: int = 0) -> Series:
+    """Hourly: a load with a day's cycle, and a temperature that follows it."""
+    stream, hour = np.random.default_rng(seed), np.arange(rows)
+    load = 10 + 4 * np.sin(hour * np.pi / 12) + stream.normal(size=rows)
+    warm = 0.5 * load + np.cumsum(0.1 * stream.normal(size=rows))
+    values, time = np.column_stack([load, warm]), HOUR + hour
+    return Series.from_arrays(values, time, ("load", "warm"), "h", "Europe/Berlin")
+
+
+@pytest.fixture(scope="module")
+def plant() -> Series:
+    return sensors(1200)
+
+
+@pytest.fixture(scope="module")
+def moments(plant):
+    return ct.SeriesMoments(window=24).fit(plant)
+
+
+@pytest.mark.parametrize("owner", ["moments", "diffusion"])
+def test_missing_rows_are_filled_as_well_as_cells(owner, plant, moments, small):
+    model = moments if owner == "moments" else small.fit(plant.select(np.arange(300)))
+    whole = plant.select(np.arange(200))
+    holes = whole.select(np.r_[0:50, 56:200])
+    holes = replace(holes, values=np.where(np.arange(194)[:, None] == 10, np.nan, holes.values))
+    filled = model.impute(holes)
+    assert np.array_equal(filled.time, whole.time)
+    assert np.flatnonzero(filled.missing.all(axis=1)).tolist() == [10, *range(50, 56)]
+    assert np.array_equal(filled.values[~filled.missing], whole.values[~filled.missing])
+    assert np.abs(filled.values - whole.values)[50:56, 0].mean() < 3
+    assert (filled.low[50:56] < filled.high[50:56]).all()
+
+
+def test_times_off_any_grid_stay_as_they_are_and_that_is_said(moments, plant):
+    stream = np.random.default_rng(0)
+    time = np.cumsum(stream.uniform(0.3, 1.0, 200))
+    time[100:] += 50
+    holes = replace(plant.select(np.arange(200)), time=time)
+    with pytest.warns(UserWarning, match=r"rows missing in time stay missing: steps of time must be multiples"):
+        assert moments.impute(holes).rows == 200
+
+
+def test_several_levels_and_dates_stand_in_the_dataframe(moments, plant):
+    holes = plant.select(np.r_[0:50, 56:200])
+    filled = moments.impute(holes, level=(0.9, 0.5))
+    assert filled.low.shape == (2, 200, 2)
+    frame = filled.to_frame()
+    assert list(frame.columns) == [
+        "sequence", "time", "load", "load_low_50", "load_high_50", "load_low_90", "load_high_90", "warm",
+        "warm_low_50", "warm_high_50", "warm_low_90", "warm_high_90",
+    ]  # fmt: skip
+    assert frame["time"][50] == pd.Timestamp(HOUR * 3600 + 50 * 3600, unit="s", tz="Europe/Berlin")
+    gap = frame.iloc[50:56]
+    assert (gap.load_low_90 < gap.load_low_50).all()
+    assert (gap.load_high_50 < gap.load_high_90).all()
+    single = moments.impute(holes, level=0.5)
+    assert np.allclose(single.to_frame()["warm_low"], frame["warm_low_50"])
+    assert np.array_equal(filled.select(np.arange(50, 56)).high, filled.high[:, 50:56])
+    assert moments.impute(holes.to_frame()).rows == 200
+    assert "load_low" not in moments.impute(holes, level=()).to_frame()
+    with pytest.raises(ParameterError, match=r"level in \(0, 0.995\], got 1 and \(0.5, 1\)"):
+        moments.impute(holes, level=(0.5, 1))
+
+
+def test_forecasts_go_on_beyond_the_window(moments, plant):
+    ahead = moments.forecast(plant, 24 * 7, draws=3, level=(0.5, 0.9))
+    assert ahead.rows == 168
+    assert np.allclose(ahead.time, plant.time[-1] + np.arange(1, 169))
+    assert np.abs(ahead.values - sensors(1368).values[1200:])[:, 0].mean() < 1.5
+    assert (np.diff(ahead.high[1, :, 1] - ahead.low[1, :, 1]) > -1e-9).all()
+    assert ahead.draws.shape == (3, 168, 2)
+    two = Series.from_arrays([plant.values[:400], plant.values[400:800]], features=plant.features)
+    assert np.allclose(moments.forecast(two, 40).values[40:], moments.forecast(two.take([1]), 40).values)
+
+
+@pytest.mark.parametrize("pull", [0.0, 0.2])
+@pytest.mark.parametrize("horizon", [12, 60])
+def test_forecasts_hold_what_they_promise(pull, horizon):
+    """Random walks and processes that return to their mean, inside the window and far beyond it."""
+    stream = np.random.default_rng(1)
+    walks = np.zeros((4000, 2))
+    for row in range(1, 4000):
+        walks[row] = (1 - pull) * walks[row - 1] + stream.normal(size=2)
+    model = ct.SeriesMoments(window=12).fit(Series.from_arrays(walks[:2500]))
+    found = model.compare(Series.from_arrays(walks[2500:]), horizon)
+    assert 0.8 < found.inside.mean() < 0.98
+
+
+def test_a_baseline_that_wins_is_named():
+    stream = np.random.default_rng(2)
+    day = np.tile(stream.normal(size=(24, 1)), (50, 1)) + 0.01 * stream.normal(size=(1200, 1))
+    series = Series.from_arrays(day, HOUR + np.arange(1200), ("load",), "h")
+    model = ct.SeriesMoments(window=4).fit(series.select(np.arange(800)))
+    test = series.select(np.arange(800, 1200))
+    for found, task in ((model.compare(test, 24), "Forecasts of 24 rows"), (model.compare(test), "Filling gaps of 6")):
+        (row,) = found.to_frame().to_dict("records")
+        assert row["better"] == row["best_baseline"] == "24 rows before"
+        assert row["24 rows before"] < 0.05 < row["model"]
+        assert task in repr(found)
+        assert "24 rows before is better, use it, for load" in found.verdict
+
+
+def test_a_model_that_wins_or_not_is_told_so(moments):
+    found = moments.compare(sensors(800, seed=3), gap=4)
+    assert dict(zip(found.features, found.columns()["better"], strict=True))["load"] == "model"
+    assert found.columns()["change"][0] < 0
+    assert found.plot().axes[0].get_ylabel() == "error, % of best baseline"
+    assert "better" in found._repr_html_()
+    walk = np.random.default_rng(4).normal(size=(1500, 1)).cumsum(axis=0)
+    model = ct.SeriesMoments(window=8).fit(Series.from_arrays(walk[:900]))
+    assert "no difference shown for x0" in model.compare(Series.from_arrays(walk[900:]), 5).verdict
+    with pytest.raises(DataError, match="more than two horizons, 1000 rows, the longest has 600"):
+        model.compare(Series.from_arrays(walk[900:]), 500)
+    with pytest.raises(ParameterError, match="gap must be at least 1"):
+        model.compare(Series.from_arrays(walk[900:]), gap=0)
+
+
+@pytest.mark.parametrize("verb", ["fit", "impute", "forecast"])
+def test_what_is_no_table_is_refused_in_words(verb, moments, plant):
+    act = {"fit": ct.SeriesMoments().fit, "impute": moments.impute, "forecast": lambda x: moments.forecast(x, 2)}[verb]
+    with pytest.raises(DataError, match="got a dict of north, south; take one of them, or learn from all by FedMom"):
+        act({"north": plant, "south": plant})
+    with pytest.raises(DataError, match=r"got ndarray; use Series\.from_arrays"):
+        act(plant.values)
+    frame = plant.to_frame()
+    with pytest.raises(DataError, match="got clients a, b; take one"):
+        act(pd.concat([frame.assign(client="a"), frame.assign(client="b")]))
+    with pytest.raises(DataError, match="got a table of events"):
+        act(ct.make_events(clients=1)[0]["client-0"])
+
+
+def test_reprs_are_short(moments, plant):
+    filled, ahead = moments.impute(plant.select(np.r_[0:50, 52:99])), moments.forecast(plant, 3)
+    assert repr(moments) == "MomentsModel(features load, warm; windows of 24 rows)"
+    assert repr(filled).endswith("4 cells filled, intervals of 90 %)")
+    assert repr(ahead).startswith("Forecast(3 rows")
+    assert all("<table>" in thing._repr_html_() for thing in (moments, filled, ahead))
+
+
+def test_pictures_have_dates(moments, plant):
+    holes = plant.select(np.r_[0:700, 720:1200])
+    for figure in (moments.plot(holes, truth=plant, rows=200), moments.forecast(plant, 30).plot()):
+        axes = figure.axes[-1]
+        assert axes.get_xlabel() == "time (Europe/Berlin)"
+        assert "Date" in type(axes.xaxis.get_major_formatter()).__name__
+        figure.savefig("/dev/null", format="svg")
+    shown = moments.plot(holes, rows=200).axes[0]
+    assert shown.get_xlim()[1] - shown.get_xlim()[0] < 10  # days
+    assert len(moments.plot().axes) == 2
+
+
+def test_progress_of_one_owner_counts_all_phases_and_ends(small, table, monkeypatch):
+    said = []
+    monkeypatch.setattr(Progress, "__call__", lambda self, done, total, news: said.append((done, total, news)))
+    small.fit(table, progress=False)
+    done, totals, phases = zip(*said, strict=True)
+    assert list(dict.fromkeys(phases)) == ["correction", "imputer", "diffusion model"]
+    assert list(done) == sorted(done)
+    assert done[0] == 0
+    assert {done[-1]} == set(totals)
+
+
+def test_the_work_of_fedtdd_is_known(federation, fitted):
+    method, _, _ = federation
+    places = [replace(fitted.state, place=place) for place in range(len(list(method.plan())) + 1)]
+    done, totals = zip(*(method.work(state) for state in places), strict=True)
+    assert (done[0], done[-1]) == (0, totals[0])
+    assert list(done) == sorted(done)
+    assert len(set(totals)) == 1
+    assert method.work(fitted.state) == (totals[0], totals[0])
+    # The steps of the server count most by default, those of tokens only as long as there are any.
+    usual = FedTDD(common=("x0",)).work(replace(fitted.state, place=0))[1]
+    assert usual > FedTDD(common=("x0",), token_steps=0).work(fitted.state)[1] + 15_000
+
+
+def test_a_report_shows_filled_gaps_and_what_was_released(federation, fitted, tmp_path):
+    figures = fitted.figures()
+    assert {"Error of filling hidden cells", "Gaps of client-0, filled"} <= set(figures)
+    assert len(figures["Gaps of client-1, filled"].axes) == 2
+    page = fitted.report(tmp_path / "page.html").read_text()
+    assert "synthetic windows withheld" in page
+    assert "membership score" in page
+    assert fitted.plot().axes[0].get_title() == "error of filling hidden cells"
+
+
+def test_series_diffusion_forecasts_and_compares(model, table):
+    ahead = model.forecast(table, 20, draws=3)
+    assert np.isfinite(ahead.draws).all()
+    assert (ahead.low < ahead.high).all()
+    assert len(model.compare(table, gap=2).to_frame()) == 3
