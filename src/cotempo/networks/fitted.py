@@ -131,9 +131,11 @@ class FittedOneRound(FittedPersonal):
         state = self.state
         for client, table in sorted(clients.items()):
             own = self.method.late_sums(state, client, table)
-            pairwise = state.pairwise or own.counts.shape != state.counts.shape
-            sums = {name: getattr(state, name) + sign * part for name, part in own._asdict().items()}
-            state = replace(state, pairwise=pairwise, **sums)
+            sums = {name: getattr(state, name) + sign * getattr(own, name) for name in ("counts", "sums", "products")}
+            if own.gaps:
+                before = state.pairs if state.gaps else np.broadcast_to(state.counts, state.products.shape)
+                sums["pairs"] = before + sign * own.pairs
+            state = replace(own, **sums)
         state, _ = self.method.learn(state, Rng(seed, "server", "change"))
         schemas = {name: schema for name, schema in self.outcome.schemas.items() if name not in clients}
         if sign > 0:
