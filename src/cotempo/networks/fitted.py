@@ -93,7 +93,8 @@ class FittedOneRound(FittedPersonal):
     def confidence(self, draws: int = 100, *, seed: int = 0) -> Confidence:
         """Return the probability of every edge, from parametric-bootstrap draws of the summed Gram matrix."""
         rng = Rng(seed, "server", "confidence")
-        found = edge_confidence(self.method.search(self.state, rng), rng("draws"), draws)
+        search = self.method.search(self.state, rng)
+        found = edge_confidence(search, rng("draws"), draws, filled=self.state.gaps)
         return Confidence(self.state.as_shown(found.within), self.state.as_shown(found.across))
 
     def edges(self, draws: int = 100, *, seed: int = 0, kind: FrameKind = "pandas") -> Any:
