@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cotempo.data.argument_checks import check_choice
+from cotempo.data.clock import Clock
 from cotempo.data.html import html_table
 from cotempo.typing import Floats, Indices
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 FrameKind = Literal["pandas", "polars", "pyarrow"]
 FRAME_KINDS: tuple[FrameKind, ...] = ("pandas", "polars", "pyarrow")
-UNITS = {"s": 1.0, "h": 3600.0, "D": 86400.0}
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,19 @@ class Schema:
         Features of a series, names of marks of events, optional columns of posts.
     unit
         ``"s"``, ``"h"`` or ``"D"`` where time counts from 1970-01-01 UTC; empty where time is a plain number.
+    zone
+        The time zone of the dates, empty where they came without one. Clients may live in different zones.
     """
 
     kind: str
     columns: tuple[str, ...]
     unit: str
+    zone: str = dataclasses.field(default="", compare=False)
+
+    @property
+    def clock(self) -> Clock:
+        """How the table counts time."""
+        return Clock(self.unit, self.zone)
 
 
 class Framed(ABC):
@@ -80,15 +88,20 @@ class Table(Framed):
         What the columns of the schema are called in a description.
     row_fields
         The fields with one entry per row.
-    time, unit
-        Time of each row, ``(rows,)``; ``"s"``, ``"h"`` or ``"D"`` since 1970-01-01 UTC, empty for plain numbers.
+    time_columns
+        The tidy columns that hold times.
+    time, unit, zone
+        Time of each row, ``(rows,)``; ``"s"``, ``"h"`` or ``"D"`` since 1970-01-01 UTC, empty for plain numbers; the
+        time zone of the dates, empty where they came without one.
     """
 
     kind: ClassVar[str]
     columns_are: ClassVar[str] = "columns"
     row_fields: ClassVar[tuple[str, ...]] = ("time",)
+    time_columns: ClassVar[tuple[str, ...]] = ("time",)
     time: Floats
     unit: str
+    zone: str
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -109,6 +122,11 @@ class Table(Framed):
     def rows(self) -> int:
         """The number of rows."""
         return len(self.time)
+
+    @property
+    def clock(self) -> Clock:
+        """How the table counts time: converts between its numbers and dates."""
+        return Clock(self.unit, self.zone)
 
     @abstractmethod
     def columns(self) -> dict[str, Any]:
@@ -142,6 +160,11 @@ class Table(Framed):
     def describe(self, client: str = "client") -> ClientDescription:
         """Return what the table holds and what is odd about it."""
 
+    def span(self, start: float, end: float) -> tuple[float | str, float | str]:
+        """Return two times as a description shows them: dates as text."""
+        clock = self.clock
+        return (clock.text(start), clock.text(end)) if clock.dates else (float(start), float(end))
+
     @abstractmethod
     def with_markers(self, number: int) -> tuple[Self, list[float | str]]:
         """Return the table with recognizable values, different for each `number`, and all that no message may hold."""
@@ -172,17 +195,22 @@ class Table(Framed):
         return html_table(type(self).__name__, rows, notes=found.warnings)
 
     def to_frame(self, kind: FrameKind = "pandas") -> Any:
-        """Return the table as a tidy dataframe: ``"pandas"``, ``"polars"`` or ``"pyarrow"``, if it is installed."""
-        return make_frame(self.columns(), kind)
+        """Return the table as a tidy dataframe: ``"pandas"``, ``"polars"`` or ``"pyarrow"``, if it is installed.
+
+        Times that were read from dates are dates again, in their time zone.
+        """
+        return make_frame(self.columns(), kind, dict.fromkeys(self.time_columns, self.clock))
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of the contents, as hexadecimal text.
 
-        Equal contents give equal fingerprints on every machine, whatever source they were read from.
+        Equal contents give equal fingerprints on every machine, whatever source they were read from. The zone is left
+        out: it says how times are shown, not when they were.
         """
         digest = hashlib.sha256()
         for field in dataclasses.fields(self):  # type: ignore[arg-type]
-            digest.update(_bytes_of(field.name, getattr(self, field.name)))
+            if field.name != "zone":
+                digest.update(_bytes_of(field.name, getattr(self, field.name)))
         return digest.hexdigest()
 
 
@@ -192,11 +220,25 @@ READERS: dict[str, Callable[..., Any]] = {}
 GENERATORS: dict[str, Callable[..., tuple[Any, Any]]] = {}
 
 
-def make_frame(columns: Mapping[str, Any], kind: FrameKind = "pandas") -> Any:
-    """Return columns as a dataframe."""
+def make_frame(
+    columns: Mapping[str, Any], kind: FrameKind = "pandas", clocks: Mapping[str, Clock] | None = None
+) -> Any:
+    """Return columns as a dataframe; those with a clock hold times, which become dates where they were dates."""
     check_choice("kind", kind, FRAME_KINDS)
     plain = {name: v.tolist() if isinstance(v, np.ndarray) else list(v) for name, v in columns.items()}
+    for name, clock in (clocks or {}).items():
+        if name in plain and clock.dates:
+            plain[name] = _dates(clock, plain[name], kind)
     return nw.from_dict(plain, backend=kind).to_native()
+
+
+def _dates(clock: Clock, numbers: list[float], kind: FrameKind) -> Any:
+    import pyarrow as pa
+
+    if kind == "polars" and clock.zone[:1] in ("+", "-"):  # polars knows zones by name only
+        clock = Clock(clock.unit, "UTC")
+    found = clock.dates_of(numbers)
+    return found if kind == "pandas" else pa.array(found)
 
 
 def runs_of(sequence: NDArray[np.str_]) -> Iterator[tuple[str, slice]]:

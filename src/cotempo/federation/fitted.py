@@ -15,6 +15,7 @@ from cotempo.errors import DataError, Problem, RunError, nearest
 from cotempo.federation.method import Benefit, Memory, Method, State
 from cotempo.federation.registry import find_method
 from cotempo.storage.files import write_whole
+from cotempo.storage.saved import pack, read_object, unpack
 from cotempo.storage.tree import TreeError, decode, digest, encode, stack, unstack
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ class Fitted:
         The clients.
     history
         One record per step: round, phase, seconds, metrics, bytes sent and received per client, failures.
+    streams
+        Clients' models that change as they are used, such as a detector that follows a stream; saved with the rest.
     """
 
     def __init__(self, outcome: Outcome):
@@ -51,6 +54,7 @@ class Fitted:
         self.state = outcome.state
         self.history = outcome.history
         self.names = tuple(sorted(outcome.schemas))
+        self.streams: dict[str, Any] = {}
 
     def __getitem__(self, client: str) -> Any:
         """Return the result for one client; a method with one model for all returns that model."""
@@ -130,7 +134,7 @@ class Fitted:
         return write_report(self, Path(path), truth=truth)
 
     def save(self, folder: str | Path) -> Path:
-        """Write the result to a folder that `cotempo.load` reads."""
+        """Write the result to a folder that `cotempo.load` reads; replace what an earlier `save` wrote there."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         about = {
@@ -140,19 +144,36 @@ class Fitted:
         }
         write_whole(folder / "state.safetensors", encode(self.state))
         write_whole(folder / "memories.safetensors", encode(stack(self.outcome.memories)))
+        write_whole(folder / "streams.safetensors", encode(pack(self.streams)))
         write_whole(folder / "history.jsonl", "".join(json.dumps(record) + "\n" for record in self.history).encode())
         write_whole(folder / "fitted.json", json.dumps(about, indent=1).encode())
         return folder
 
 
-def load(folder: str | Path, *, device: Device | None = None) -> Any:
-    """Read a result that `Fitted.save` wrote; `device` replaces the one it was learned on, such as a GPU not here."""
-    folder = Path(folder)
+def load(path: str | Path, *, device: Device | None = None) -> Any:
+    """Read what was saved: the folder of a finished run, a folder that a result was saved to, or a model's file.
+
+    Parameters
+    ----------
+    path
+        The folder or file.
+    device
+        Replaces the device it was learned on, such as a GPU that is not here.
+    """
+    folder, replaced = Path(path), {"device": device} if device else {}
+    if folder.is_file():
+        return read_object(folder, **replaced)
+    if not folder.exists():
+        raise RunError(f"{folder} must be a run, a saved result or a saved model, there is nothing of this name")
+    if (folder / "experiment.toml").is_file():
+        if not (folder / "result").is_dir():
+            raise RunError(f"{folder} must be a finished run, it has no result; continue with: cotempo resume {folder}")
+        folder = folder / "result"
     try:
         about = json.loads((folder / "fitted.json").read_text())
-        method = find_method(about["method"])(**{**about["parameters"], **({"device": device} if device else {})})
+        method = find_method(about["method"])(**{**about["parameters"], **replaced})
         schemas = {
-            name: Schema(kind=schema["kind"], columns=tuple(schema["columns"]), unit=schema["unit"])
+            name: Schema(schema["kind"], tuple(schema["columns"]), schema["unit"], schema["zone"])
             for name, schema in about["schemas"].items()
         }
         outcome = Outcome(
@@ -162,6 +183,8 @@ def load(folder: str | Path, *, device: Device | None = None) -> Any:
             unstack(decode((folder / "memories.safetensors").read_bytes()), *method.memory_types),
             tuple(json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()),
         )
+        fitted = method.result(outcome)
+        fitted.streams = unpack(decode((folder / "streams.safetensors").read_bytes()), replaced)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, TreeError) as error:
         raise RunError(f"{folder} must hold a saved result: {error}") from error
-    return outcome.method.result(outcome)
+    return fitted

@@ -19,6 +19,7 @@ from cotempo.series.filling.stages import Fills
 from cotempo.series.scale import Scale
 from cotempo.series.settings import SeriesSettings
 from cotempo.series.windows import Cover, SeriesRows
+from cotempo.storage.saved import Saved
 from cotempo.typing import Floats
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class Imputed(Series):
         return plot_gaps(series, self, truth)
 
 
-class FittedSeries(ABC):
+class FittedSeries(Saved, ABC):
     """A fitted model of one owner's series: it imputes, forecasts and samples.
 
     Attributes
@@ -90,7 +91,7 @@ class FittedSeries(ABC):
         columns = self.columns(series)
         found = self._impute(self.rows(series, columns), draws, level, seed)
         values, *rest = (put_back(part, columns) for part in found)
-        return Imputed(series.features, series.sequence, series.time, values, series.unit, *rest)
+        return Imputed(series.features, series.sequence, series.time, values, series.unit, series.zone, *rest)
 
     @abstractmethod
     def _impute(self, rows: SeriesRows, draws: int, level: float, seed: int) -> tuple[Floats, ...]:
@@ -125,7 +126,7 @@ class FittedSeries(ABC):
         done, rows = self.impute(longer, draws, level=level, seed=seed), np.concatenate(new)
         low, high = (None if part is None else part[rows] for part in (done.low, done.high))
         every = None if done.draws is None else done.draws[:, rows]
-        table = (done.features, done.sequence[rows], done.time[rows], done.values[rows], done.unit)
+        table = (done.features, done.sequence[rows], done.time[rows], done.values[rows], done.unit, done.zone)
         return Imputed(*table, low, high, every)
 
     def columns(self, series: Series) -> NDArray[np.intp]:
@@ -176,7 +177,7 @@ class SeriesModel(FittedSeries):
         self.filler = filler
         self.scale = scale
         self.calibration = calibration
-        self._weights = weights
+        self.weights = weights
 
     def _impute(self, rows: SeriesRows, draws: int, level: float, seed: int) -> tuple[Floats, ...]:
         filled = self.filler.seeded(seed).rows(rows, self.settings)
@@ -188,7 +189,7 @@ class SeriesModel(FittedSeries):
     def _sample(self, count: int, seed: int) -> Floats:
         from cotempo.series.nn.samplers import draw_windows
 
-        drawn = draw_windows(self.settings, self._weights, len(self.features), count, Rng(seed))
+        drawn = draw_windows(self.settings, self.weights, len(self.features), count, Rng(seed))
         return np.concatenate(self.scale.undo(drawn))
 
     def decompose(self, series: Series) -> dict[str, Series]:
@@ -199,7 +200,7 @@ class SeriesModel(FittedSeries):
         rows = self.rows(series, columns)
         filled = self.scale.apply(self.filler.rows(rows, self.settings))
         cover = Cover(rows, self.window, max(1, self.window // 2))
-        parts = decompose_windows(self.settings, self._weights, cover.take(filled))
+        parts = decompose_windows(self.settings, self.weights, cover.take(filled))
         half = (self.scale.high - self.scale.low) / 2
         trend, season = (cover.blend(part) for part in parts)
         trend, season = self.scale.undo(trend), season * half
@@ -216,7 +217,7 @@ class SeriesModel(FittedSeries):
         half, missing, length = (self.scale.high - self.scale.low) / 2, np.isnan(rows.values), self.window
         cover = Cover(rows, length, length)
         given = (cover.take(self.scale.apply(filled)), cover.take(~missing) & cover.inside[..., None])
-        drawn = draw_around(self.settings, self._weights, *given, draws, rng)
+        drawn = draw_around(self.settings, self.weights, *given, draws, rng)
         found = np.stack([cover.blend(windows) for windows in drawn]) * half
         apart, deviation = found - found.mean(axis=0), found.std(axis=0, ddof=1)
         usual, width = self.calibration.widths(rows, deviation, (ONE_DEVIATION, level), length)

@@ -18,6 +18,7 @@ from cotempo.social.detector.features import Features
 from cotempo.social.detector.ridge import Ridge
 from cotempo.social.detector.space import PostSpace
 from cotempo.social.detector.store import FOUND, EventRecord, EventStore, event_name, keywords
+from cotempo.storage.saved import Saved
 from cotempo.typing import Array, Bools, Floats, Indices
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ DRIFT_THRESHOLD = 0.06
 
 
 @dataclass(eq=False, repr=False)
-class Detector:
+class Detector(Saved):
     """Name the events of posts; `EventDetector.fit` makes it.
 
     `space` encodes posts, `store` holds the events known so far, `ridge` classifies the labelled ones, if any;
