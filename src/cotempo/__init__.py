@@ -19,5 +19,4 @@ def __getattr__(name: str) -> Any:
     return _load(name)
 
 
-
 announce("cotempo.federation.mean", *(f"cotempo.{family}" for family in ("events", "series", "social", "networks")))

@@ -26,7 +26,7 @@ class LocalEngine(ABC):
     """An engine that holds the clients' tables and memories in this process, wherever they compute.
 
     A checkpoint then needs no collecting, and a worker process that dies takes nothing with it. A subclass writes
-    `compute`, and if it has worker processes `start` and `close`.
+    `compute`; one with worker processes starts them in `__post_init__` and ends them in `close`.
     """
 
     method: Method
@@ -43,12 +43,6 @@ class LocalEngine(ABC):
             name: Site(self.method, name, self.tables[name], self.seed, RamStore(), shields=self.shields)
             for name in sorted(self.tables)
         }
-
-    def __post_init__(self) -> None:
-        self.start()
-
-    def start(self) -> None:  # noqa: B027 - for engines with processes
-        """Start the worker processes."""
 
     def names(self) -> tuple[str, ...]:
         """Return all clients."""

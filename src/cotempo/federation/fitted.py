@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cotempo.data import Schema
 from cotempo.data.html import html_table
+from cotempo.data.tables import make_frame, pluralize
 from cotempo.devices import Device
 from cotempo.errors import DataError, Problem, RunError, nearest
 from cotempo.federation.method import Benefit, Memory, Method, State
@@ -31,6 +32,7 @@ class Outcome:
     schemas: Mapping[str, Schema]
     memories: Mapping[str, Memory]
     history: tuple[Mapping[str, Any], ...] = ()
+    privacy: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Fitted:
@@ -46,6 +48,8 @@ class Fitted:
         One record per step: round, phase, seconds, metrics, bytes sent and received per client, failures.
     streams
         Clients' models that change as they are used, such as a detector that follows a stream; saved with the rest.
+    privacy
+        What the run did so that messages tell less, as `cotempo.Privacy` names it.
     """
 
     def __init__(self, outcome: Outcome):
@@ -53,6 +57,7 @@ class Fitted:
         self.method = outcome.method
         self.state = outcome.state
         self.history = outcome.history
+        self.privacy = dict(outcome.privacy)
         self.names = tuple(sorted(outcome.schemas))
         self.streams: dict[str, Any] = {}
 
@@ -66,19 +71,20 @@ class Fitted:
         return self
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.method!r}, {len(self.names)} clients, {self.rounds} rounds)"
+        return f"<{self.headline()}>"
 
     def _repr_html_(self) -> str:
         benefit = self.benefit
-        rows = [(name, item.alone, item.together, item.gain) for name, item in benefit.items()]
+        rows = [(name, b.alone, b.together, b.gain, b.error, b.verdict) for name, b in benefit.items()]
         better = {True: "higher is better", False: "lower is better"}
         metrics = {f"{item.metric}; {better[item.higher_is_better]}" for item in benefit.values()}
-        header = ("client", "alone", "together", "gain") if rows else ()
+        header = ("client", "alone", "together", "gain", "error", "verdict") if rows else ()
         return html_table(self.headline(), rows, header, [repr(self.method), *sorted(metrics)])
 
     def headline(self) -> str:
         """Return the method, the number of clients and rounds, and the seconds in one line."""
-        return f"{type(self.method).__name__}: {len(self.names)} clients, {self.rounds} rounds, {self.seconds:.2f} s"
+        sizes = f"{pluralize(len(self.names), 'client')}, {pluralize(self.rounds, 'round')}"
+        return f"{type(self.method).__name__}: {sizes}, {self.seconds:.2f} s"
 
     def summary(self, truth: Any = None) -> dict[str, Any]:
         """Return what the command line and the report say: sizes, scores against a known truth, benefit, failures."""
@@ -90,9 +96,33 @@ class Fitted:
             "scores": dict(self.scores(truth)) if truth is not None else {},
             "benefit": self.benefit,
             "helped": sum(item.helped for item in self.benefit.values()),
+            "advice": self.advice(),
             "failures": self.failures,
             "digest": self.digest,
         }
+
+    def advice(self) -> list[str]:
+        """Return a sentence on clients that joining harmed, and one on those not compared, with the reason."""
+        benefit, name = self.benefit, type(self.method).__name__
+        harmed = [client for client in benefit if benefit[client].verdict == "did not help"]
+        missing = [client for client in self.names if client not in benefit]
+        lines = []
+        if harmed:
+            own = f"{name}(...).fit({{{harmed[0]!r}: table}})"
+            lines.append(f"did not help {_some(harmed)}; to use a model of its own, learn from its table alone: {own}")
+        if missing:
+            why = f"it compares {self.method.compares}" if self.method.compares else "it does not compare"
+            if getattr(self.method, "compare", True) is False:
+                why = "compare=False"
+            lines.append(f"not compared with learning alone: {_some(missing)} ({name}: {why})")
+        return lines
+
+    def tables(self) -> Mapping[str, Any]:
+        """Return the results as dataframes by name, for the report and for `cotempo export`."""
+        names = ("alone", "together", "gain", "error", "verdict", "metric")
+        rows = [(client, *(getattr(item, name) for name in names)) for client, item in self.benefit.items()]
+        columns = {name: [row[place] for row in rows] for place, name in enumerate(("client", *names))}
+        return {"benefit": make_frame(columns)} if rows else {}
 
     @property
     def rounds(self) -> int:
@@ -141,6 +171,7 @@ class Fitted:
             "method": type(self.method).__name__,
             "parameters": self.method.model_dump(mode="json"),
             "schemas": {name: vars(schema) for name, schema in self.outcome.schemas.items()},
+            "privacy": self.privacy,
         }
         write_whole(folder / "state.safetensors", encode(self.state))
         write_whole(folder / "memories.safetensors", encode(stack(self.outcome.memories)))
@@ -148,6 +179,10 @@ class Fitted:
         write_whole(folder / "history.jsonl", "".join(json.dumps(record) + "\n" for record in self.history).encode())
         write_whole(folder / "fitted.json", json.dumps(about, indent=1).encode())
         return folder
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
 def load(path: str | Path, *, device: Device | None = None) -> Any:
@@ -182,6 +217,7 @@ def load(path: str | Path, *, device: Device | None = None) -> Any:
             schemas,
             unstack(decode((folder / "memories.safetensors").read_bytes()), *method.memory_types),
             tuple(json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()),
+            about.get("privacy", {}),
         )
         fitted = method.result(outcome)
         fitted.streams = unpack(decode((folder / "streams.safetensors").read_bytes()), replaced)

@@ -1,12 +1,11 @@
-"""`Run`, which connects method, engine and folder to the loop; `run`, `resume`, `dry_run` and `simulate_delays`."""
+"""`Run`, which connects method, engine and folder to the loop; `run`, `resume` and `simulate_delays`."""
 
 from __future__ import annotations
 
 import re
-import sys
 import uuid
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -15,28 +14,28 @@ from cotempo.data import READERS, Table
 from cotempo.devices import Device, find_device
 from cotempo.engines.inprocess import InProcess
 from cotempo.engines.settings import EngineSettings, InProcessSettings
-from cotempo.errors import CotempoError, DataError, ParameterError, Problem, RunError
-from cotempo.federation.exchange import Expect
+from cotempo.errors import DataError, ParameterError, Problem, RunError
 from cotempo.federation.fitted import Outcome
-from cotempo.federation.message import Message
 from cotempo.federation.method import Method
 from cotempo.federation.reducers import PlainReducer, Reducer
-from cotempo.federation.rng import Rng
 from cotempo.federation.rounds import (
     NO_RECORDER,
     Checkpoint,
     LoopOptions,
     Participation,
+    Step,
     initial_checkpoint,
-    make_questions,
     rounds,
 )
 from cotempo.federation.shields import Shield
 from cotempo.federation.simulated_time import Delays, Timed, asynchronous_rounds, timed_rounds
-from cotempo.runs.experiment import Experiment, load_clients, load_truth
+from cotempo.privacy.settings import Privacy
+from cotempo.progress import Progress
+from cotempo.runs.experiment import Experiment, load_clients, load_public, load_truth
 from cotempo.runs.folder import RunFolder, describe_step, read_experiment, read_lines
-from cotempo.runs.progress import show
 from cotempo.threads import limit_threads
+
+OFF = Privacy(secure_sum=False)
 
 
 def run(
@@ -56,16 +55,19 @@ def run(
         The path of an experiment file, or an `Experiment`.
     clients, truth
         The clients' tables and the truth behind them, if known; by default from the experiment's ``[data]``.
-    public, run, progress
+    public
+        A table the server may see; by default from the experiment's ``[data]``.
+    run, progress
         As of `fit`.
     """
     experiment = experiment if isinstance(experiment, Experiment) else Experiment.from_file(experiment)
     if clients is None:
         clients, truth = load_clients(experiment)
+    public = load_public(experiment) if public is None else public
     started = Run.of(
         experiment.make_method(), clients, experiment.engine, _options(experiment), public=public, truth=truth
     )
-    return started.start(run, experiment, progress)
+    return started.guarded(experiment.privacy).start(run, experiment, progress)
 
 
 def resume(
@@ -90,7 +92,9 @@ def resume(
         are refused.
     engine, server
         Replace the engine, and say where the server's folder is now if it was moved.
-    public, progress, shields, reducer
+    public
+        A table the server may see; by default from the experiment's ``[data]``.
+    progress, shields, reducer
         As of `fit`; give those the run was started with.
     """
     with closing(RunFolder.reopen(run)) as folder:
@@ -99,9 +103,10 @@ def resume(
         if before.engine.is_remote != experiment.engine.is_remote:
             raise RunError(f"{run} must continue where its clients' memories are, on the engine {before.engine.name}")
         clients, truth = load_clients(experiment) if clients is None else (clients, load_truth(experiment))
+        public = load_public(experiment) if public is None else public
         options = replace(_options(experiment), shields=tuple(shields), reducer=reducer or PlainReducer())
         stopped = Run.of(experiment.make_method(), clients, experiment.engine, options, public=public, truth=truth)
-        stopped = stopped.kept_in(folder)
+        stopped = stopped.guarded(experiment.privacy).kept_in(folder)
         _require_same_data(folder.fingerprints, stopped.fingerprints)
         start = folder.latest(stopped.method)
         folder.rewind(start.step if start else 0)
@@ -112,7 +117,7 @@ def resume(
 class Run:
     """One run: a method on its tables, the engine and options it runs with, and the folder it is kept in, if any.
 
-    `truth` is what generated data were made from, for the report.
+    `truth` is what generated data were made from, for the report; `privacy` is decided by `guarded`.
     """
 
     method: Method
@@ -121,6 +126,7 @@ class Run:
     options: LoopOptions
     truth: Any = None
     folder: RunFolder | None = None
+    privacy: Privacy = OFF
 
     @classmethod
     def of(
@@ -154,7 +160,32 @@ class Run:
 
     def kept_in(self, folder: RunFolder) -> Run:
         """Return the run with a folder, and with the identity the folder names."""
-        return replace(self, folder=folder, options=replace(self.options, run_id=folder.identity))
+        options = replace(self.options, run_id=folder.identity)
+        if self.privacy.secure_sum:
+            from cotempo.privacy.secure_sum.reducer import SecureSum
+
+            options = replace(options, reducer=SecureSum(scales=folder.path / "scales.jsonl"))
+        return replace(self, folder=folder, options=options)
+
+    def guarded(self, privacy: Privacy | None) -> Run:
+        """Return the run with the reducer and the shields that its privacy asks for, its defaults decided."""
+        wanted, options = privacy.secure_sum if privacy else None, self.options
+        is_plain = isinstance(options.reducer, PlainReducer)
+        if wanted is False or (wanted is None and not (self.engine.is_remote and is_plain)):
+            return self
+        if not is_plain:
+            raise ParameterError("reducer must be left out with secure_sum, which is one itself")
+        names = self.engine.client_names(self.tables)
+        if wanted is None and len(names) < 3:
+            return self
+        from cotempo.privacy.secure_sum.reducer import SecureSum, require_enough
+        from cotempo.privacy.secure_sum.shield import SecureSumShield
+
+        if names:  # else the engine says what is wrong with its server's folder
+            require_enough(len(names))
+        shield = SecureSumShield.elsewhere() if self.engine.is_remote else SecureSumShield.local(names)
+        options = replace(options, reducer=SecureSum(), shields=(*options.shields, shield))
+        return replace(self, options=options, privacy=Privacy(secure_sum=True))
 
     def start(
         self, path: str | Path | None = None, experiment: Experiment | None = None, progress: bool | None = None
@@ -162,8 +193,8 @@ class Run:
         """Run from the start; with `path`, keep the run in a new folder, which says what is run."""
         if path is None:
             return self.run_from(None, progress)
-        content = (experiment or _experiment(path, self)).to_dict()
-        with closing(RunFolder.create(path, content, self.fingerprints)) as folder:
+        kept = (experiment or _experiment(path, self)).model_copy(update={"privacy": self.privacy})
+        with closing(RunFolder.create(path, kept.to_dict(), self.fingerprints)) as folder:
             try:
                 return self.kept_in(folder).run_from(None, progress)
             except Exception:
@@ -192,40 +223,47 @@ class Run:
             history: list[dict[str, Any]] = []
             state, ledger = start.state, dict(start.ledger)
             steps = rounds(method, engine, options, start=start, recorder=folder or NO_RECORDER)
-            if sys.stderr.isatty() if progress is None else progress:
-                steps = show(steps, method)
-            for step in steps:
-                state = step.state
-                ledger |= step.answers.versions
-                history.append(describe_step(step))
+            with Progress(type(method).__name__, progress) as say, self._says_where_it_stopped(history):
+                for step in steps:
+                    state = step.state
+                    ledger |= step.answers.versions
+                    history.append(describe_step(step))
+                    tell(say, method, step)
             if folder:
                 history = read_lines(folder.path / "log.jsonl")  # with the steps before a resume
             engine.finish(state, ledger)
-            schemas = engine.schemas(engine.names())
-            fitted = method.result(Outcome(method, state, schemas, engine.memories(ledger), tuple(history)))
+            schemas, memories = engine.schemas(engine.names()), engine.memories(ledger)
+            outcome = Outcome(method, state, schemas, memories, tuple(history), self.privacy.model_dump(mode="json"))
+            fitted = method.result(outcome)
             if folder:
                 fitted.save(folder.path / "result")
                 fitted.report(folder.path / "report.html", truth=self.truth)
             return fitted
 
+    @contextmanager
+    def _says_where_it_stopped(self, history: Sequence[Mapping[str, Any]]) -> Iterator[None]:
+        """Add to Ctrl-C how far the run has come and how to go on."""
+        try:
+            yield
+        except KeyboardInterrupt as stop:
+            records = read_lines(self.folder.path / "log.jsonl") if self.folder else history
+            where = "after round {round}, step {step}".format(**records[-1]) if records else "in the first step"
+            advice = "nothing was kept; with run=FOLDER a run can be continued"
+            if self.folder:
+                path = self.folder.path
+                from_file = "data" in read_experiment(path) or self.engine.is_remote
+                command = f"cotempo resume {path}" if from_file else f"cotempo.resume({str(path)!r}, clients)"
+                advice = f"continue with: {command}"
+            stop.add_note(f"stopped {where}; {advice}")
+            raise
 
-def dry_run(
-    method: Method, clients: Mapping[str, Any], *, public: Any = None, seed: int = 0
-) -> dict[str, tuple[Message, Expect]]:
-    """Return every client's first message and what it is expected to be; nothing is absorbed or stored."""
-    setup = Run.of(method, clients, InProcessSettings(), LoopOptions(seed=seed), public=public)
-    engine = InProcess(method, setup.tables, seed=seed)
-    first = initial_checkpoint(method, engine, setup.options)
-    ask = method.ask(first.state, first.cohort, Rng(seed, "server", 1, "ask"))
-    if ask is None or not ask.to:
-        return {}
-    expect = method.expects(first.state, ask.phase)
-    messages = {}
-    for reply in engine.exchange(make_questions(ask, "dry-run", 1, 1, [{}])):
-        if reply.message is None:
-            raise CotempoError(f"a client could not answer: {reply.failure}") from reply.cause
-        messages[reply.client] = (reply.message, expect)
-    return messages
+
+def tell(progress: Progress, method: Method, step: Step) -> None:
+    """Show a step: the work done, round, phase and first metrics."""
+    numbers = [f"{name} {value:.4g}" for name, value in list(step.metrics.items())[:3]]
+    lost = [f"{len(step.answers.failures)} left out"] if step.answers.failures else []
+    done, total = method.work(step.state) or (step.round, None)
+    progress(done, total, "  ".join([f"round {step.round}", step.phase, *numbers, *lost]))
 
 
 def simulate_delays(
@@ -236,6 +274,7 @@ def simulate_delays(
     buffer: int | Literal["auto"] | None = None,
     concurrency: int | None = None,
     public: Any = None,
+    privacy: Privacy | None = None,
     seed: int = 0,
 ) -> list[Timed]:
     """Learn from slow clients in simulated time, and return every step with the second it ended.
@@ -249,6 +288,8 @@ def simulate_delays(
         come from clients whose last answer took at most twice the median. `None` waits for everyone asked.
     concurrency
         How many clients work at a time; everyone by default.
+    privacy
+        As of `fit`; a secure sum needs everyone asked in the same step, so that `buffer` must be `None`.
 
     Examples
     --------
@@ -262,10 +303,15 @@ def simulate_delays(
     [1.0, 2.0, 3.0]
     """
     options = LoopOptions(seed=seed, participation=Participation(concurrency))
-    setup = Run.of(method, clients, InProcessSettings(), options, public=public)
+    setup = Run.of(method, clients, InProcessSettings(), options, public=public).guarded(privacy)
+    if setup.privacy.secure_sum and buffer is not None:
+        raise ParameterError(
+            "buffer must be None with secure_sum: masks cancel only in a sum of answers to the same question, got "
+            f"{buffer!r}"
+        )
     options, seconds = setup.options, delays.among(setup.tables, seed)
     with limit_threads(1):
-        engine = InProcess(method, setup.tables, seed=seed)
+        engine = InProcess(method, setup.tables, seed=seed, shields=options.shields)
         if buffer is None:
             return list(timed_rounds(method, engine, seconds, options))
         return list(asynchronous_rounds(method, engine, seconds, options, buffer=buffer, concurrency=concurrency))
