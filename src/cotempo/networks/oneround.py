@@ -40,6 +40,7 @@ from cotempo.federation import (
     Staleness,
     register,
 )
+from cotempo.federation.method import standard_error
 from cotempo.networks.completion import MOST_STEPS, TOLERANCE, Gaussian, complete_gram, gram_with_gaps, worth
 from cotempo.networks.data.generate import make_networks
 from cotempo.networks.fitted import FittedOneRound
@@ -97,7 +98,7 @@ class OneRoundState:
     undirected: Bools = field(default_factory=lambda: np.zeros((0, 0), np.bool_))
     score: float = 0.0
     share: float = 0.0
-    comparisons: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    comparisons: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     shown: tuple[str, ...] = ()
 
     def as_shown(self, matrices: NDArray[Any]) -> NDArray[Any]:
@@ -107,11 +108,14 @@ class OneRoundState:
 
     def network(self, found: OneRoundState | OneRoundMemory) -> Network:
         """Return a network in the order in which clients hold the variables."""
-        return Network(self.as_shown(found.within), self.as_shown(found.across), self.shown)
+        places = [self.variables.index(name) for name in self.shown]
+        mean = (self.pooled().mean[: len(places)] + self.centre)[places]
+        noise = self.variance[places] if found is self else None
+        return Network(self.as_shown(found.within), self.as_shown(found.across), self.shown, mean, noise)
 
-    def filling(self, model: Gaussian) -> dict[str, Floats]:
-        """Return what to fill gaps by, as fields of this state."""
-        return {"means": model.mean, "covariances": model.covariance}
+    def fill_by(self, model: Gaussian) -> OneRoundState:
+        """Return the state with other Gaussians to fill gaps by."""
+        return replace(self, means=model.mean, covariances=model.covariance)
 
     def next_filling(self) -> tuple[Gaussian, float]:
         """Return what to fill gaps by next, and the largest change by it."""
@@ -313,7 +317,7 @@ class OneRound(Method):
         if not state.gaps:  # all rows so far were complete: their own moments fill the late client's
             grams = [state.pooled(trial=True), state.pooled()][-len(state.sums) :]
             filling = Gaussian.stack([Gaussian(gram.mean, gram.gram / gram.rows) for gram in grams])
-            state = replace(state, **state.filling(filling))
+            state = state.fill_by(filling)
         filled = own.sum_filled(state.centre, Gaussian(state.means, state.covariances))
         return replace(state, gaps=True, pairs=sums.counts, **filled._asdict())
 
@@ -322,7 +326,7 @@ class OneRound(Method):
         values, weights = own.rows.values[: own.seen], own.rows.weights[: own.seen]
         kept = np.flatnonzero(varying(values).reshape(self.lags + 1, -1).all(axis=0))
         if not len(own.judged) or own.seen < LEAST_SEEN or not len(kept):
-            return Message({"alone": 0.0, "together": 0.0, "rows": 0, "shared": np.zeros(2)})
+            return Message({"alone": 0.0, "together": 0.0, "error": 0.0, "rows": 0, "shared": np.zeros(2)})
         network, variance = Network(common["within"], common["across"]), common["variance"]
         if len(own.held) == knowledge.variables:
             together = log_densities(own.judged, network, common["mean"], variance)[:, kept].sum(axis=1)
@@ -336,7 +340,8 @@ class OneRound(Method):
         network = Network(found.within, found.across)
         alone = log_densities(own.judged[:, columns], network, mine.mean + about[columns], found.variance).sum(axis=1)
         means = {"alone": float(alone.mean()), "together": float(together.mean())}
-        return Message({**means, "rows": len(own.judged), "shared": self._judge_shared(common, own, knowledge, stream)})
+        error, shared = standard_error(together - alone), self._judge_shared(common, own, knowledge, stream)
+        return Message({**means, "error": error, "rows": len(own.judged), "shared": shared})
 
     def _marginal(self, own: OwnRows, some: Indices, common: Message, network: Network) -> Floats:
         """Return the log-density of the judged rows in some variables, the others integrated out."""
@@ -431,18 +436,19 @@ class OneRound(Method):
             sums = Sums(*(answers.sum[name] for name in Sums._fields))
             first = [sums.part(0), sums.total()][-len(sums.sums) :]
             model = Gaussian.stack([Gaussian.of_pairs(part) for part in first])
-            return replace(state, phase="fill", pairs=sums.counts, **state.filling(model)), {}
+            return replace(state, phase="fill", pairs=sums.counts).fill_by(model), {}
         if state.phase in ("products", "fill"):
             state = replace(state, **{name: answers.sum[name] for name in Sums._fields})
             if state.phase == "fill":
                 model, change = state.next_filling()
                 if change > TOLERANCE and state.filled < MOST_STEPS:
-                    return replace(state, filled=state.filled + 1, **state.filling(model)), {"change": change}
+                    return replace(state, filled=state.filled + 1).fill_by(model), {"change": change}
             state = replace(state, phase="compare" if self.compare else after)
             return self.learn(state, rng, trial=self.compare)
         if state.phase == "compare":
             sent = {name: answers[name] for name in answers.names}
-            comparisons = {name: (m["alone"], m["together"]) for name, m in sent.items() if m["rows"] > 0}
+            fields = ("alone", "together", "error")
+            comparisons = {name: tuple(m[key] for key in fields) for name, m in sent.items() if m["rows"] > 0}
             rows = max(sum(m["rows"] for m in sent.values()), 1)
             alone, whole = sum((m["shared"] for m in sent.values()), np.zeros(2)) / rows
             state = replace(state, phase=after, comparisons=comparisons, common=(float(alone), float(whole)))
@@ -499,6 +505,7 @@ class OneRound(Method):
             fields = {
                 "alone": Spec((), "float", description="how well a model of your own predicts your held-out rows"),
                 "together": Spec((), "float", description="how well the common network predicts them"),
+                "error": Spec((), "float", low=0, description="standard error of the difference"),
                 "rows": Spec((), "int", low=0, high=1e12, description="how many rows you held out"),
                 "shared": Spec(
                     (2,),
@@ -519,12 +526,19 @@ class OneRound(Method):
 
     def benefit(self, state: OneRoundState) -> Mapping[str, Benefit]:
         """Return the log-density of each client's held-out rows, alone and together."""
-        return {name: Benefit(METRIC, *both, higher_is_better=True) for name, both in state.comparisons.items()}
+        return {
+            name: Benefit(METRIC, alone, together, higher_is_better=True, error=error)
+            for name, (alone, together, error) in state.comparisons.items()
+        }
+
+    def notes(self, state: OneRoundState) -> list[str]:
+        """Return what was done about constant columns and about what clients lack, in words."""
+        return what_was_done(state, state.pooled())
 
     def result(self, outcome: Outcome) -> FittedOneRound:
         """Return the network; warn of columns and pairs of columns that could not be used as they are."""
         state: OneRoundState = outcome.state
-        for line in repairs(state, state.pooled()):
+        for line in self.notes(state):
             warnings.warn(line, stacklevel=4)
         own = {name: state.network(memory) for name, memory in outcome.memories.items()}
         return FittedOneRound(outcome, state.network(state), own)
@@ -541,7 +555,7 @@ def column_sums(prepared: ClientTable, names: Sequence[str]) -> Message:
     return Message({"counts": counts, "sums": sums, "incomplete": incomplete})
 
 
-def repairs(state: OneRoundState, gram: Gram) -> list[str]:
+def what_was_done(state: OneRoundState, gram: Gram) -> list[str]:
     """Return what was done about constant columns and about what clients lack, in words."""
     count = len(state.variables)
     lines = [
