@@ -39,8 +39,8 @@ from cotempo.federation import (
     Spec,
     Staleness,
     register,
+    standard_error,
 )
-from cotempo.federation.method import standard_error
 from cotempo.networks.completion import MOST_STEPS, TOLERANCE, Gaussian, complete_gram, gram_with_gaps, worth
 from cotempo.networks.data.generate import make_networks
 from cotempo.networks.fitted import FittedOneRound

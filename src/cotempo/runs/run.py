@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
@@ -14,7 +15,7 @@ from cotempo.data import READERS, Table
 from cotempo.devices import Device, find_device
 from cotempo.engines.inprocess import InProcess
 from cotempo.engines.settings import EngineSettings, InProcessSettings
-from cotempo.errors import DataError, ParameterError, Problem, RunError
+from cotempo.errors import DataError, DataWarning, ParameterError, Problem, RunError
 from cotempo.federation.fitted import Outcome
 from cotempo.federation.method import Method
 from cotempo.federation.reducers import PlainReducer, Reducer
@@ -132,7 +133,7 @@ class Run:
     def of(
         cls,
         method: Method,
-        clients: Mapping[str, Any] | None,
+        clients: Any,
         engine: EngineSettings,
         options: LoopOptions,
         *,
@@ -140,12 +141,9 @@ class Run:
         truth: Any = None,
     ) -> Run:
         """Return a run on clients' tables or dataframes; if sites hold them, none may be given."""
-        if engine.is_remote and clients:
+        if engine.is_remote and clients is not None and len(clients):
             raise ParameterError(f"clients must not be given on the engine {engine.name}: sites hold their own tables")
-        if not engine.is_remote and not (isinstance(clients, Mapping) and clients):
-            raise DataError("clients must be a mapping from client name to table with at least one client")
-        clients = clients or {}
-        tables = {str(name): _table(str(name), clients[name], method.kind) for name in sorted(clients)}
+        tables = {} if engine.is_remote else _tables(method.kind, clients)
         options = replace(options, run_id=uuid.uuid4().hex)
         if public is not None:
             options = replace(options, public=_table("public", public, method.kind))
@@ -332,6 +330,28 @@ def _experiment(folder: str | Path, run: Run) -> Experiment:
 
 def _options(experiment: Experiment) -> LoopOptions:
     return LoopOptions(seed=experiment.seed, participation=experiment.cohort, quorum=experiment.quorum)
+
+
+def _tables(kind: str, clients: Any) -> dict[str, Table]:
+    """Return tables as they are; all others are read together, so that they agree on marks and kinds of times."""
+    if clients is None or isinstance(clients, Table) or (isinstance(clients, Mapping) and not clients):
+        got = f"a table of {clients.kind}; pass {{'name': table}}" if isinstance(clients, Table) else "none"
+        raise DataError(f"clients must be a mapping from client name to table with at least one client, got {got}")
+    if not isinstance(clients, Mapping):
+        return _read(kind, clients)
+    found = {str(name): table for name, table in clients.items() if isinstance(table, Table)}
+    if others := {str(name): part for name, part in clients.items() if not isinstance(part, Table)}:
+        read = {name.casefold(): table for name, table in _read(kind, others).items()}
+        found |= {name: read[name.casefold()] for name in others}
+    return {name: found[name] for name in sorted(found)}
+
+
+def _read(kind: str, source: Any) -> dict[str, Table]:
+    found: dict[str, Table] = READERS[kind](source)
+    if kind == "events" and any(table.unit for table in found.values()):
+        advice = "for rates per hour fit(ct.read_events(clients, unit='h'))"
+        warnings.warn(f"dates are counted in seconds, and so are rates; {advice}", DataWarning, stacklevel=5)
+    return found
 
 
 def _table(name: str, value: Any, kind: str) -> Table:

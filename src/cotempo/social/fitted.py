@@ -101,3 +101,10 @@ class FittedDetectors(Fitted):
     def figures(self, truth: Any = None) -> Mapping[str, Any]:
         """Draw a map and a timeline per client."""
         return {f"Events of {name}": self[name].plot() for name in self.outcome.memories}
+
+    def tables(self) -> Mapping[str, Any]:
+        """Return the events of all clients beside what every result has."""
+        import pandas as pd
+
+        found = [self[name].events().assign(client=name) for name in self.outcome.memories]
+        return {**({"events": pd.concat(found, ignore_index=True)} if found else {}), **super().tables()}
