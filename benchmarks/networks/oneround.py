@@ -43,7 +43,7 @@ def measure(variables: int, samples: int, seeds: range, scaled: bool, **options:
         skeleton = ((fitted.network.within != 0) | (fitted.network.within.T != 0)) ^ (
             (truth.within != 0) | (truth.within.T != 0)
         )
-        told = (fitted.network.within != 0) & (truth.within.T != 0) & ~fitted.undirected
+        told = (fitted.network.within != 0) & (truth.within.T != 0) & ~fitted.state.as_shown(fitted.state.undirected)
         rows.append(
             (
                 scores["within_shd_double"],

@@ -11,7 +11,6 @@ from cotempo.networks.moments import (
     Gram,
     Sums,
     cut_transitions,
-    make_semidefinite,
     pack,
     transitions,
     unpack,
@@ -107,33 +106,6 @@ def test_pairwise_moments_equal_each_pair_by_itself() -> None:
             both = ~np.isnan(values[:, i]) & ~np.isnan(values[:, j])
             assert counts[i, j] == both.sum()
             np.testing.assert_allclose(products[i, j], values[both, i] @ values[both, j])
-
-
-def test_without_missing_cells_pairwise_equals_complete() -> None:
-    values = np.random.default_rng(2).normal(size=(50, 4))
-    complete = Gram.of_sums(Sums.of_rows(values, centre=np.ones(4)))
-    pairwise = Gram.of_sums(Sums.of_rows(values, centre=np.ones(4), pairwise=True))
-    np.testing.assert_allclose(pairwise.gram, complete.gram, rtol=1e-10)
-    assert pairwise.rows == pytest.approx(complete.rows)
-    assert not pairwise.unseen.any()
-
-
-def test_blocks_that_do_not_fit_are_mended_and_said() -> None:
-    impossible = np.array([[1.0, 0.9, -0.9], [0.9, 1.0, 0.9], [-0.9, 0.9, 1.0]])
-    mended, smallest = make_semidefinite(impossible)
-    assert smallest == pytest.approx(np.linalg.eigvalsh(impossible)[0])
-    assert np.linalg.eigvalsh(mended)[0] > 0
-    np.testing.assert_allclose(mended.diagonal(), 1.0)
-    fitting = np.array([[2.0, 0.5], [0.5, 1.0]])
-    assert make_semidefinite(fitting) == (pytest.approx(fitting), 0.0)
-
-
-def test_embedded_client_counts_zero_where_it_holds_nothing() -> None:
-    values = np.random.default_rng(3).normal(size=(20, 2))
-    whole = Sums.of_rows(values, pairwise=True).embed(np.array([0, 2]), 3)
-    gram = Gram.of_sums(whole)
-    assert gram.unseen[1].all()
-    assert not gram.unseen[0, 2]
 
 
 def test_transitions_stay_inside_pieces_and_weights_halve() -> None:

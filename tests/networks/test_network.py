@@ -59,7 +59,7 @@ def test_a_network_without_edges_has_an_empty_frame() -> None:
 
 def test_forecast_satisfies_the_model(network: Network) -> None:
     history = np.random.default_rng(0).normal(size=(5, 3))
-    rows = np.vstack([history, network.forecast(history, steps=4)])
+    rows = np.vstack([history, network.forecast(history, steps=4).values])
     for time in range(5, 9):
         lagged = sum(rows[time - lag] @ network.across[lag - 1] for lag in (1, 2))
         np.testing.assert_allclose(rows[time], rows[time] @ network.within + lagged)

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cotempo.data import Series
-from cotempo.data.tables import Framed, FrameKind
+from cotempo.data.html import html_table
+from cotempo.data.tables import Framed, FrameKind, pluralize
 from cotempo.errors import DataError, Problem
 from cotempo.federation import Fitted, Outcome, Rng
 from cotempo.networks.metrics import areas, score_network
@@ -50,6 +51,10 @@ class FittedNetwork(Fitted):
     def plot(self, truth: Network | None = None) -> Figure:
         """Draw the network, beside the true one where it is known."""
         return ClientNetwork(self.network).plot(truth)
+
+    def tables(self) -> Mapping[str, Any]:
+        """Return the results as dataframes by name: every edge."""
+        return {**super().tables(), "edges": self.network.to_frame()}
 
     def figures(self, truth: Any = None) -> Mapping[str, Figure]:
         """Return the picture of the learned network, beside the true one where it is known."""
@@ -91,26 +96,41 @@ class FittedOneRound(FittedPersonal):
     state: OneRoundState
 
     @property
-    def undirected(self) -> Bools:
-        """Edges (symmetric) whose direction the data leave open, `(variables, variables)`."""
-        return self.state.as_shown(self.state.undirected)
+    def undirected(self) -> list[tuple[str, str]]:
+        """Pairs of variables joined within a time step whose direction the data leave open."""
+        names = self.network.variables
+        pairs = np.argwhere(np.triu(self.state.as_shown(self.state.undirected))).tolist()
+        return [(names[first], names[second]) for first, second in pairs]
+
+    def advice(self) -> list[str]:
+        """Return what to know of the result, such as variables that some clients lack."""
+        return [*super().advice(), *self.method.notes(self.state)]
+
+    def tables(self) -> Mapping[str, Any]:
+        """Return the results as dataframes by name: every edge with its probability."""
+        return {**super().tables(), "edges": self.edges()}
 
     def confidence(self, draws: int = 100, *, seed: int = 0) -> Confidence:
         """Return the probability of every edge, from parametric-bootstrap draws of the summed Gram matrix."""
         rng = Rng(seed, "server", "confidence")
-        found = edge_confidence(self.method.search(self.state, rng), rng("draws"), draws)
+        search = self.method.search(self.state, rng)
+        found = edge_confidence(search, rng("draws"), draws, filled=self.state.gaps)
         return Confidence(self.state.as_shown(found.within), self.state.as_shown(found.across))
 
     def edges(self, draws: int = 100, *, seed: int = 0, kind: FrameKind = "pandas") -> Any:
-        """Return the edges as a dataframe, each with its weight, its probability and whether it has a direction."""
+        """Return the edges as a dataframe, the surest first.
+
+        Each has its weight, its probability and whether it has a direction.
+        """
         probability = self.confidence(draws, seed=seed)
         stacked = np.concatenate([probability.within[None], probability.across])
         place = {name: index for index, name in enumerate(self.network.variables)}
+        open_ends = self.state.as_shown(self.state.undirected)
         rows = []
         for source, target, lag, weight in self.network.edges():
             i, j = place[source], place[target]
-            directed = bool(lag or not self.undirected[i, j])
-            rows.append((source, target, lag, weight, float(stacked[lag, i, j]), directed))
+            rows.append((source, target, lag, weight, float(stacked[lag, i, j]), bool(lag or not open_ends[i, j])))
+        rows.sort(key=lambda row: -row[4])
         numbers = {"lag": nw.Int64(), "weight": nw.Float64(), "probability": nw.Float64(), "directed": nw.Boolean()}
         return edge_frame(rows, numbers, kind)
 
@@ -140,9 +160,11 @@ class FittedOneRound(FittedPersonal):
         state = self.state
         for client, table in sorted(clients.items()):
             own = self.method.late_sums(state, client, table)
-            pairwise = state.pairwise or own.counts.shape != state.counts.shape
-            sums = {name: getattr(state, name) + sign * part for name, part in own._asdict().items()}
-            state = replace(state, pairwise=pairwise, **sums)
+            sums = {name: getattr(state, name) + sign * getattr(own, name) for name in ("counts", "sums", "products")}
+            if own.gaps:
+                before = state.pairs if state.gaps else np.broadcast_to(state.counts, state.products.shape)
+                sums["pairs"] = before + sign * own.pairs
+            state = replace(own, **sums)
         state, _ = self.method.learn(state, Rng(seed, "server", "change"))
         schemas = {name: schema for name, schema in self.outcome.schemas.items() if name not in clients}
         if sign > 0:
@@ -182,6 +204,12 @@ class Ranking(Framed, Saved):
     choice: str = ""
     likelihoods: Mapping[str, float] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Ranking({pluralize(len(self.variables), 'variable')}, score {self.score})"
+
+    def _repr_html_(self) -> str:
+        return html_table(repr(self), self.top(len(self.variables) ** 2), ("source", "target", "score"))
 
     def top(self, count: int) -> list[tuple[str, str, float]]:
         """Return the surest edges as (source, target, score)."""
@@ -241,6 +269,14 @@ class FittedRanking(Fitted):
     def scores(self, truth: Any) -> Mapping[str, float]:
         """Return the areas under the ROC and the precision-recall curve."""
         return self.ranking.compare(truth)
+
+    def plot(self) -> Figure:
+        """Draw the scores as a matrix, each cell by its rank."""
+        return self.ranking.plot()
+
+    def tables(self) -> Mapping[str, Any]:
+        """Return the results as dataframes by name: every pair of variables, surest edge first."""
+        return {**super().tables(), "edges": self.ranking.to_frame()}
 
     def figures(self, truth: Any = None) -> Mapping[str, Figure]:
         """Return the scores as a matrix."""

@@ -2,7 +2,7 @@
 
 Rows are transitions ``z_t = [x_t, x_{t-1}, ..., x_{t-p}]``, so one joint Gram matrix of side ``(p + 1) d`` holds S, M
 and N of the papers: ``[[S, M], [M', N]]``. Where clients miss cells, variables or lags, products are counted pair by
-pair of columns.
+pair of columns first, and then completed (`completion`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from cotempo.data import Series
-from cotempo.errors import DataError, Problem
+from cotempo.errors import DataError, Problem, SchemaError
+from cotempo.federation.method import Roster, agree
 from cotempo.networks.network import Network
 from cotempo.typing import Bools, Floats, Indices
 
@@ -86,6 +87,18 @@ def check_table(table: Series, *, constants: bool = False) -> None:
         raise DataError(problems)
 
 
+def check_variables(roster: Roster, kind: str) -> None:
+    """Refuse clients with different variables, and say which method takes them."""
+    try:
+        agree(roster, kind)
+    except SchemaError as error:
+        if len({frozenset(schema.columns) for schema in roster.schemas.values()}) == 1:
+            raise
+        shared = set.intersection(*(set(schema.columns) for schema in roster.schemas.values()))
+        must = f"OneRound takes clients with different variables; this method needs the {len(shared)} that all hold"
+        raise SchemaError([*error.problems, Problem(must)]) from None
+
+
 def varying(rows: Floats) -> Bools:
     """Say whether each column varies by more than rounding; missing cells do not count."""
     if not len(rows):
@@ -136,13 +149,6 @@ class Sums(NamedTuple):
         side, counts = len(self.sums), np.broadcast_to(self.counts, self.products.shape)
         return unpack(counts, side), unpack(self.products, side)
 
-    def embed(self, own: Indices, side: int) -> Sums:
-        """Place a client's sums among the columns of all clients; the columns it lacks have counts of zero."""
-        counts, products, total = np.zeros((side, side)), np.zeros((side, side)), np.zeros(side)
-        counts[np.ix_(own, own)], products[np.ix_(own, own)] = self.matrices()
-        total[own] = self.sums
-        return Sums(pack(counts), total, pack(products))
-
 
 def pack(matrix: Floats) -> Floats:
     """Return the upper triangle of a symmetric matrix, row by row: half the bytes."""
@@ -161,17 +167,15 @@ class Gram(NamedTuple):
     """A Gram matrix, summed over `rows` rows about their mean; zero in the rows and columns of what does not vary.
 
     The Gram about the own mean, not the raw one, is kept: to shift it to another mean adds a square and subtracts
-    nothing, so means a million times the spread cost no digits. With missing cells `rows` is the harmonic mean over
-    pairs of columns. `mean` is about the centre of the sums. `unseen`, `(side, side)`, are pairs of columns that were
-    never seen together, none where it is left out; `repaired` is the most negative eigenvalue of the correlations
-    before `make_semidefinite`, 0 where nothing was repaired.
+    nothing, so means a million times the spread cost no digits. `mean` is about the centre of the sums. With missing
+    cells `rows` is how many complete ones would be worth as much, and `unseen`, `(side, side)`, are the pairs of
+    columns that were never seen together; none where it is left out.
     """
 
     gram: Floats
     rows: float
     mean: Floats
     unseen: Bools | None = None
-    repaired: float = 0.0
 
     @classmethod
     def of_rows(cls, rows: Floats) -> Gram:
@@ -182,26 +186,19 @@ class Gram(NamedTuple):
 
     @classmethod
     def of_sums(cls, sums: Sums, least: float = ROUNDING) -> Gram:
-        """Return the Gram about the pooled mean, repaired where pairwise moments are inconsistent.
+        """Return the Gram about the pooled mean.
 
         A column whose variance is below the share `least` of its squared mean is taken for constant.
         """
-        counts, products = sums.matrices()
-        mean = sums.sums / np.maximum(counts.diagonal(), 1e-300)
-        if len(sums.counts) == 1:
-            rows = float(sums.counts[0])
-            return cls(_without_constants(products, rows * np.outer(mean, mean), least), rows, mean)
-        unseen = counts <= 0
-        average = np.where(unseen, 0.0, products / np.where(unseen, 1.0, counts))
-        covariance, repaired = make_semidefinite(_without_constants(average, np.outer(mean, mean) * ~unseen, least))
-        rows = float(1.0 / np.mean(1.0 / counts[~unseen]))
-        return cls(rows * covariance, rows, mean, unseen, repaired)
+        products, rows = unpack(sums.products, len(sums.sums)), float(sums.counts[0])
+        mean = sums.sums / max(rows, 1e-300)
+        return cls(_without_constants(products, rows * np.outer(mean, mean), least), rows, mean)
 
     def only(self, columns: Indices) -> Gram:
         """Return the Gram of some columns."""
         inside = np.ix_(columns, columns)
         unseen = None if self.unseen is None else self.unseen[inside]
-        return Gram(self.gram[inside], self.rows, self.mean[columns], unseen, self.repaired)
+        return Gram(self.gram[inside], self.rows, self.mean[columns], unseen)
 
     def per_row(self, mean: Floats, scale: Floats | None = None) -> Floats:
         """Return the Gram per row about another mean, ``gram / n + (m - mean)(m - mean)'`` with the own mean m.
@@ -224,18 +221,15 @@ def _without_constants(products: Floats, of_means: Floats, least: float) -> Floa
     return np.where(np.outer(varies, varies), gram, 0.0)
 
 
-def make_semidefinite(covariance: Floats, below: float = 0.0, floor: float = 1e-3) -> tuple[Floats, float]:
-    """Repair a matrix whose correlations have an eigenvalue `below`: raise such to `floor`, keep the variances.
-
-    Return it with the smallest eigenvalue before the repair; 0 where none was needed.
-    """
+def make_semidefinite(covariance: Floats, floor: float) -> Floats:
+    """Raise the eigenvalues of the correlations that are below `floor` to it; variances stay as they are."""
     spread = np.sqrt(np.maximum(covariance.diagonal(), 1e-300))
     values, vectors = np.linalg.eigh(covariance / np.outer(spread, spread))
-    if values[0] >= below:
-        return covariance, 0.0
+    if values[0] >= floor:
+        return covariance
     lifted = (vectors * np.maximum(values, floor)) @ vectors.T
     scale = spread / np.sqrt(lifted.diagonal())
-    return lifted * np.outer(scale, scale), float(values[0])
+    return np.asarray(lifted * np.outer(scale, scale))
 
 
 # Held-out rows under a network.
@@ -251,6 +245,27 @@ def log_densities(rows: Floats, network: Network, mean: Floats, variance: Floats
     past = centred[:, count:] @ network.across.reshape(-1, count)
     error = centred[:, :count] - centred[:, :count] @ network.within - past
     return np.asarray(-0.5 * (np.log(2 * np.pi * variance) + error**2 / variance))
+
+
+def marginal_log_densities(rows: Floats, held: Indices, network: Network, variance: Floats, past: Floats) -> Floats:
+    """Return the log-density of each row of some variables given their own past, the others integrated out.
+
+    `rows`, `(rows, held and their lags)`, are centred as the network's data were, `past` is the covariance of all
+    lagged columns. Where all variables are held, these are the sums over variables of `log_densities`.
+    """
+    count = len(variance)
+    own = lagged_columns(held, count, network.lags)[len(held) :] - count
+    mixing = np.linalg.inv(np.eye(count) - network.within)
+    effect = network.across.reshape(-1, count) @ mixing
+    now = (effect.T @ past @ effect + mixing.T @ np.diag(variance) @ mixing)[np.ix_(held, held)]
+    known = past[np.ix_(own, own)]
+    known = known + np.diag(np.where(known.diagonal() > 0, 1e-9 * known.diagonal(), 1.0))
+    across = (past @ effect)[np.ix_(own, held)]
+    slopes = np.linalg.solve(known, across)
+    noise = now - across.T @ slopes
+    error = rows[:, : len(held)] - rows[:, len(held) :] @ slopes
+    squares = np.einsum("ij,ji->i", error, np.linalg.solve(noise, error.T))
+    return np.asarray(-0.5 * (np.linalg.slogdet(2 * np.pi * noise)[1] + squares))
 
 
 def unbiased(squares: Floats, rows: float, network: Network) -> Floats:

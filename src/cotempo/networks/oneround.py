@@ -2,6 +2,7 @@
 
     centre     clients send counts and sums of their columns; only totals are used        (a common centre, for digits)
     products   clients send sums of products about it; only totals are used               (everything the search needs)
+    fill       where cells or variables are missing: clients fill them with what is expected, and sum again; only totals
     compare    clients send how well the network of all first four fifths predicts their last, and one of their own
     borrow     personal=True: clients send how well networks with more or fewer borrowed rows predict; only totals
     personal   personal=True: each client learns its own network and keeps it
@@ -40,6 +41,7 @@ from cotempo.federation import (
     register,
     standard_error,
 )
+from cotempo.networks.completion import MOST_STEPS, TOLERANCE, Gaussian, complete_gram, gram_with_gaps, worth
 from cotempo.networks.data.generate import make_networks
 from cotempo.networks.fitted import FittedOneRound
 from cotempo.networks.moments import (
@@ -52,6 +54,7 @@ from cotempo.networks.moments import (
     cut_transitions,
     lagged_columns,
     log_densities,
+    marginal_log_densities,
     unpack,
     varying,
 )
@@ -70,13 +73,22 @@ class OneRoundState:
     """State of the server: the sums, and the network learned from them.
 
     `counts`, `sums` and `products` have a row for what was seen before the held-out fifth and one for the rest, or a
-    single row where nothing is held out. `shown` are the variables in the order in which clients hold them.
+    single row where nothing is held out. With `gaps`, they are of rows filled by the Gaussians of `means` and
+    `covariances` (one for what was seen before, one for all rows), and `pairs` are how often pairs of columns were
+    seen. `common` is how well the `shared` variables, which all clients hold, are predicted: by a network of theirs,
+    and by that of all variables. `shown` are the variables in the order in which clients hold them.
     """
 
     variables: tuple[str, ...]
     phase: str
     centre: Floats
-    pairwise: bool = False
+    gaps: bool = False
+    filled: int = 0
+    pairs: Floats = field(default_factory=lambda: np.zeros((2, 0)))
+    means: Floats = field(default_factory=lambda: np.zeros((2, 0)))
+    covariances: Floats = field(default_factory=lambda: np.zeros((2, 0, 0)))
+    shared: tuple[str, ...] = ()
+    common: tuple[float, float] = (0.0, 0.0)
     counts: Floats = field(default_factory=lambda: np.zeros((2, 1)))
     sums: Floats = field(default_factory=lambda: np.zeros((2, 0)))
     products: Floats = field(default_factory=lambda: np.zeros((2, 0)))
@@ -96,12 +108,29 @@ class OneRoundState:
 
     def network(self, found: OneRoundState | OneRoundMemory) -> Network:
         """Return a network in the order in which clients hold the variables."""
-        return Network(self.as_shown(found.within), self.as_shown(found.across), self.shown)
+        places = [self.variables.index(name) for name in self.shown]
+        mean = (self.pooled().mean[: len(places)] + self.centre)[places]
+        noise = self.variance[places] if found is self else None
+        return Network(self.as_shown(found.within), self.as_shown(found.across), self.shown, mean, noise)
+
+    def fill_by(self, model: Gaussian) -> OneRoundState:
+        """Return the state with other Gaussians to fill gaps by."""
+        return replace(self, means=model.mean, covariances=model.covariance)
+
+    def next_filling(self) -> tuple[Gaussian, float]:
+        """Return what to fill gaps by next, and the largest change by it."""
+        sums = Sums(self.counts, self.sums, self.products)
+        parts = [(sums.part(0), self.pairs[0]), (sums.total(), self.pairs.sum(axis=0))][-len(self.sums) :]
+        model = Gaussian.stack([Gaussian.of_sums(part, worth(pairs)) for part, pairs in parts])
+        return model, Gaussian(self.means, self.covariances).change(model)
 
     def pooled(self, *, trial: bool = False) -> Gram:
         """Return the Gram of all rows, or of those before the held-out ones."""
         sums = Sums(self.counts, self.sums, self.products)
-        return Gram.of_sums(sums.part(0) if trial else sums.total())
+        total = sums.part(0) if trial else sums.total()
+        if not self.gaps:
+            return Gram.of_sums(total)
+        return complete_gram(total, self.pairs[0] if trial else self.pairs.sum(axis=0))
 
 
 @dataclass(frozen=True)
@@ -132,17 +161,28 @@ class OwnRows(NamedTuple):
     seen: int
     judged: Floats
 
-    def sum_products(self, centre: Floats, *, pairwise: bool, split: bool) -> Sums:
+    def sum_products(self, centre: Floats, *, split: bool, pairwise: bool = False) -> Sums:
         """Return sums among the columns of all clients, `split` into before the held-out fifth and the rest."""
-        values, weights = self.rows
-        lags = values.shape[1] // len(self.held) - 1
-        about = np.tile(centre[self.held], lags + 1)
+        values, weights = self.among(centre), self.rows.weights
         cuts = (slice(None, self.seen), slice(self.seen, None)) if split else (slice(None),)
-        parts = [Sums.of_rows(values[cut], weights[cut], about, pairwise=pairwise) for cut in cuts]
-        if pairwise:
-            columns = lagged_columns(self.held, len(centre), lags)
-            parts = [part.embed(columns, len(centre) * (lags + 1)) for part in parts]
-        return Sums.stack(parts)
+        return Sums.stack([Sums.of_rows(values[cut], weights[cut], pairwise=pairwise) for cut in cuts])
+
+    def sum_filled(self, centre: Floats, models: Gaussian) -> Sums:
+        """Return the same of rows filled by each of the models: the first for rows before the held-out fifth."""
+        values, weights = self.among(centre), self.rows.weights
+        total = models.part(-1).expect(values, weights)
+        if len(models.mean) == 1:
+            return Sums.stack([total])
+        before = models.part(0).expect(values[: self.seen], weights[: self.seen])
+        return Sums.stack([before, Sums(*(all_of - some for all_of, some in zip(total, before, strict=True)))])
+
+    def among(self, centre: Floats) -> Floats:
+        """Return the rows about the centre among the columns of all clients, NaN where the client holds nothing."""
+        lags = self.rows.values.shape[1] // len(self.held) - 1
+        values = np.full((len(self.rows.values), len(centre) * (lags + 1)), np.nan)
+        columns = lagged_columns(self.held, len(centre), lags)
+        values[:, columns] = self.rows.values - np.tile(centre[self.held], lags + 1)
+        return values
 
 
 @register()
@@ -162,7 +202,7 @@ class OneRound(Method):
     """
 
     kind: ClassVar[str] = "series"
-    phases: ClassVar[tuple[str, ...]] = ("centre", "products", "compare", "borrow", "personal")
+    phases: ClassVar[tuple[str, ...]] = ("centre", "products", "fill", "compare", "borrow", "personal")
     State: ClassVar[type] = OneRoundState
     Memory: ClassVar[type | None] = OneRoundMemory
 
@@ -223,12 +263,18 @@ class OneRound(Method):
         common, names = question.common, json.loads(question.common["variables"])
         if question.phase == "centre":
             return column_sums(prepared, names), None
-        own = self.own_rows(prepared, names, pairwise=common["pairwise"])
+        own = self.own_rows(prepared, names, gaps=common["gaps"])
         knowledge = self._knowledge(names)
         if question.phase == "compare":
             return self._compare(common, own, knowledge), None
-        mine = own.sum_products(common["centre"], pairwise=common["pairwise"], split=self.compare)
         if question.phase == "products":
+            sums = own.sum_products(common["centre"], split=self.compare, pairwise=common["gaps"])
+            return Message(sums._asdict()), None
+        if common["gaps"]:
+            mine = own.sum_filled(common["centre"], Gaussian(common["means"], common["covariances"]))
+        else:
+            mine = own.sum_products(common["centre"], split=self.compare)
+        if question.phase == "fill":
             return Message(mine._asdict()), None
         total, stream = mine.total(), Rng(common["stream"])
         others = Gram.of_sums(Sums(*(common[name] - part for name, part in total._asdict().items())))
@@ -241,10 +287,10 @@ class OneRound(Method):
         found = learn_personal(Gram.of_sums(total), others, common["share"], knowledge, stream("personal"), options)
         return Message({"edges": float(np.count_nonzero(found.within))}), OneRoundMemory(found.within, found.across)
 
-    def own_rows(self, prepared: ClientTable, names: Sequence[str], *, pairwise: bool) -> OwnRows:
-        """Return the client's transitions: complete ones, with `pairwise` also those with missing cells."""
+    def own_rows(self, prepared: ClientTable, names: Sequence[str], *, gaps: bool) -> OwnRows:
+        """Return the client's transitions: complete ones, with `gaps` also those with missing cells."""
         table, rows = prepared.table, prepared.transitions
-        if pairwise:
+        if gaps:
             rows = cut_transitions(table, self.lags, self.half_life, partial=True)
         held = np.array([place for place, name in enumerate(names) if name in table.features], dtype=np.intp)
         mine = np.array([table.features.index(names[place]) for place in held], dtype=np.intp)
@@ -254,8 +300,8 @@ class OneRound(Method):
         seen = max(int(judged[0]) - self.lags, 0) if len(judged) else len(values)
         return OwnRows(Transitions(values, rows.weights), held, seen, values[judged])
 
-    def late_sums(self, state: OneRoundState, client: str, table: Series) -> Sums:
-        """Return the sums of a client that joins or leaves later, about the centre that was agreed on."""
+    def late_sums(self, state: OneRoundState, client: str, table: Series) -> OneRoundState:
+        """Return a state of the sums of a client that joins or leaves later, about the centre that was agreed on."""
         unknown = [name for name in table.features if name not in state.variables]
         if unknown:
             raise DataError([Problem("a late client cannot bring new variables", client=client, column=unknown[0])])
@@ -263,29 +309,67 @@ class OneRound(Method):
             prepared = self.prepare(table)
         except DataError as error:
             raise DataError([Problem(p.must, client, p.column, p.row) for p in error.problems]) from error
-        pairwise = state.pairwise or prepared.incomplete or len(table.features) < len(state.variables)
-        own = self.own_rows(prepared, state.variables, pairwise=pairwise)
-        return own.sum_products(state.centre, pairwise=pairwise, split=self.compare)
+        gaps = state.gaps or prepared.incomplete or len(table.features) < len(state.variables)
+        own = self.own_rows(prepared, state.variables, gaps=gaps)
+        sums = own.sum_products(state.centre, split=self.compare, pairwise=gaps)
+        if not gaps:
+            return replace(state, **sums._asdict())
+        if not state.gaps:  # all rows so far were complete: their own moments fill the late client's
+            grams = [state.pooled(trial=True), state.pooled()][-len(state.sums) :]
+            filling = Gaussian.stack([Gaussian(gram.mean, gram.gram / gram.rows) for gram in grams])
+            state = state.fill_by(filling)
+        filled = own.sum_filled(state.centre, Gaussian(state.means, state.covariances))
+        return replace(state, gaps=True, pairs=sums.counts, **filled._asdict())
 
     def _compare(self, common: Message, own: OwnRows, knowledge: PriorKnowledge) -> Message:
-        """Judge the held-out rows, in the columns that vary before them; a client that lacks variables has none."""
+        """Judge the held-out rows, in the columns that vary before them."""
         values, weights = own.rows.values[: own.seen], own.rows.weights[: own.seen]
         kept = np.flatnonzero(varying(values).reshape(self.lags + 1, -1).all(axis=0))
-        count = knowledge.variables
-        if not len(own.judged) or own.seen < LEAST_SEEN or not len(kept) or len(own.held) < count:
-            return Message({"alone": 0.0, "together": 0.0, "error": 0.0, "rows": 0})
-        network = Network(common["within"], common["across"])
-        together = log_densities(own.judged, network, common["mean"], common["variance"])[:, kept]
-        about = np.tile(common["centre"], self.lags + 1)
-        columns = lagged_columns(kept, count, self.lags)
-        sums = Sums.of_rows(values, weights, about, pairwise=bool(np.isnan(values).any()))
-        mine = Gram.of_sums(sums).only(columns)
-        found = self._find(mine, knowledge.only(kept), Rng(common["stream"])("alone"), quick=True)
+        if not len(own.judged) or own.seen < LEAST_SEEN or not len(kept):
+            return Message({"alone": 0.0, "together": 0.0, "error": 0.0, "rows": 0, "shared": np.zeros(2)})
+        network, variance = Network(common["within"], common["across"]), common["variance"]
+        if len(own.held) == knowledge.variables:
+            together = log_densities(own.judged, network, common["mean"], variance)[:, kept].sum(axis=1)
+        else:
+            together = self._marginal(own, own.held[kept], common, network)
+        about = np.tile(common["centre"][own.held], self.lags + 1)
+        columns = lagged_columns(kept, len(own.held), self.lags)
+        mine = gram_with_gaps(values - about, weights).only(columns)
+        stream = Rng(common["stream"])
+        found = self._find(mine, knowledge.only(own.held[kept]), stream("alone"), quick=True)
         network = Network(found.within, found.across)
-        alone = log_densities(own.judged[:, columns], network, mine.mean + about[columns], found.variance)
-        means = {name: float(part.sum(axis=1).mean()) for name, part in (("alone", alone), ("together", together))}
-        error = standard_error(together.sum(axis=1) - alone.sum(axis=1))
-        return Message({**means, "error": error, "rows": len(own.judged)})
+        alone = log_densities(own.judged[:, columns], network, mine.mean + about[columns], found.variance).sum(axis=1)
+        means = {"alone": float(alone.mean()), "together": float(together.mean())}
+        error, shared = standard_error(together - alone), self._judge_shared(common, own, knowledge, stream)
+        return Message({**means, "error": error, "rows": len(own.judged), "shared": shared})
+
+    def _marginal(self, own: OwnRows, some: Indices, common: Message, network: Network) -> Floats:
+        """Return the log-density of the judged rows in some variables, the others integrated out."""
+        count = len(common["centre"])
+        mine = lagged_columns(np.searchsorted(own.held, some), len(own.held), self.lags)
+        rows = own.judged[:, mine] - common["mean"][lagged_columns(some, count, self.lags)]
+        past = common["covariances"][0][count:, count:]
+        return marginal_log_densities(rows, some, network, common["variance"], past)
+
+    def _judge_shared(self, common: Message, own: OwnRows, knowledge: PriorKnowledge, stream: Rng) -> Floats:
+        """Return how well the variables that all clients hold are predicted, by a network of theirs and by that of all.
+
+        It is summed over the judged rows; zeros where all clients hold the same variables.
+        """
+        shared = np.flatnonzero(common["shared"])
+        if not 0 < len(shared) < knowledge.variables:
+            return np.zeros(2)
+        columns = lagged_columns(shared, knowledge.variables, self.lags)
+        covariance = common["covariances"][0][np.ix_(columns, columns)]
+        rows = float(common["shared_rows"])
+        found = self._find(
+            Gram(rows * covariance, rows, common["mean"][columns]), knowledge.only(shared), stream("shared"), quick=True
+        )
+        mine = lagged_columns(np.searchsorted(own.held, shared), len(own.held), self.lags)
+        network = Network(found.within, found.across)
+        alone = log_densities(own.judged[:, mine], network, common["mean"][columns], found.variance)
+        whole = Network(common["within"], common["across"])
+        return np.array([alone.sum(), self._marginal(own, shared, common, whole).sum()])
 
     # At the server.
 
@@ -312,7 +396,9 @@ class OneRound(Method):
         shown = tuple(dict.fromkeys(c for name in roster.names for c in roster.schemas[name].columns))
         names = tuple(sorted(shown, key=lambda name: (len(name), name)))
         self._knowledge(names)
-        return OneRoundState(names, "centre", np.zeros(len(names)), shown=shown)
+        held = [set(schema.columns) for schema in roster.schemas.values()]
+        shared = tuple(name for name in names if all(name in columns for columns in held))
+        return OneRoundState(names, "centre", np.zeros(len(names)), shown=shown, shared=shared)
 
     def ask(self, state: OneRoundState, cohort: Sequence[str], rng: Rng) -> Ask | None:
         """Ask for one round of a few steps."""
@@ -320,13 +406,17 @@ class OneRound(Method):
             return None
         common: dict[str, Any] = {"variables": json.dumps(state.variables)}
         if state.phase != "centre":
-            common |= {"centre": state.centre, "pairwise": state.pairwise}
+            common |= {"centre": state.centre, "gaps": state.gaps}
+        if state.gaps and state.phase != "products":
+            common |= {"means": state.means, "covariances": state.covariances}
         if state.phase in ("compare", "borrow", "personal"):
             # What a search tries first must not depend on the client's name: all take the same stream.
             common["stream"] = int(rng("stream").integers(2**62))
         if state.phase == "compare":
             common |= {"within": state.within, "across": state.across, "variance": state.variance}
             common["mean"] = state.pooled(trial=True).mean + np.tile(state.centre, self.lags + 1)
+            common["shared"] = np.array([name in state.shared for name in state.variables])
+            common["shared_rows"] = float(state.pairs[0].max(initial=0.0))
         if state.phase in ("borrow", "personal"):
             common |= {name: getattr(state, name).sum(axis=0) for name in Sums._fields}
             common["share"] = state.share
@@ -341,16 +431,28 @@ class OneRound(Method):
         if state.phase == "centre":
             total = answers.sum
             centre = total["sums"] / np.maximum(total["counts"], 1.0)
-            return replace(state, phase="products", centre=centre, pairwise=total["incomplete"] > 0), {}
-        if state.phase == "products":
-            sums = {name: answers.sum[name] for name in Sums._fields}
-            state = replace(state, phase="compare" if self.compare else after, **sums)
+            return replace(state, phase="products", centre=centre, gaps=total["incomplete"] > 0), {}
+        if state.phase == "products" and state.gaps:
+            sums = Sums(*(answers.sum[name] for name in Sums._fields))
+            first = [sums.part(0), sums.total()][-len(sums.sums) :]
+            model = Gaussian.stack([Gaussian.of_pairs(part) for part in first])
+            return replace(state, phase="fill", pairs=sums.counts).fill_by(model), {}
+        if state.phase in ("products", "fill"):
+            state = replace(state, **{name: answers.sum[name] for name in Sums._fields})
+            if state.phase == "fill":
+                model, change = state.next_filling()
+                if change > TOLERANCE and state.filled < MOST_STEPS:
+                    return replace(state, filled=state.filled + 1).fill_by(model), {"change": change}
+            state = replace(state, phase="compare" if self.compare else after)
             return self.learn(state, rng, trial=self.compare)
         if state.phase == "compare":
             sent = {name: answers[name] for name in answers.names}
             fields = ("alone", "together", "error")
             comparisons = {name: tuple(m[key] for key in fields) for name, m in sent.items() if m["rows"] > 0}
-            return self.learn(replace(state, phase=after, comparisons=comparisons), rng)
+            rows = max(sum(m["rows"] for m in sent.values()), 1)
+            alone, whole = sum((m["shared"] for m in sent.values()), np.zeros(2)) / rows
+            state = replace(state, phase=after, comparisons=comparisons, common=(float(alone), float(whole)))
+            return self.learn(state, rng)
         if state.phase == "borrow":
             share = float(SHARES[int(np.argmax(answers.mean("scores")))])
             return replace(state, phase="personal", share=share), {"share": share}
@@ -387,11 +489,17 @@ class OneRound(Method):
                 "incomplete": Spec((), "float", low=0, high=1, description="whether any cell or variable is missing"),
             }
         elif phase == "products":
-            rules, counts = ((), pairs) if state.pairwise else ((semidefinite,), 1)
+            rules, counts = ((), pairs) if state.gaps else ((semidefinite,), 1)
             fields = {
                 "counts": Spec((parts, counts), low=0, high=1e12, description="how many rows you have"),
                 "sums": Spec((parts, side), description="the sum of each variable and of its lags"),
                 "products": Spec((parts, pairs), rules=rules, description="sums of products of each two of them"),
+            }
+        elif phase == "fill":
+            fields = {
+                "counts": Spec((parts, 1), low=0, high=1e12, description="how many rows you have"),
+                "sums": Spec((parts, side), description="the sum of each variable and of its lags, gaps filled"),
+                "products": Spec((parts, pairs), description="sums of products of each two of them, gaps filled"),
             }
         elif phase == "compare":
             fields = {
@@ -399,6 +507,11 @@ class OneRound(Method):
                 "together": Spec((), "float", description="how well the common network predicts them"),
                 "error": Spec((), "float", low=0, description="standard error of the difference"),
                 "rows": Spec((), "int", low=0, high=1e12, description="how many rows you held out"),
+                "shared": Spec(
+                    (2,),
+                    description="how well the variables that all clients hold are predicted, without "
+                    "and with the other variables",
+                ),
             }
         elif phase == "borrow":
             fields = {"scores": Spec((len(SHARES),), description="how well more or fewer borrowed rows predict yours")}
@@ -418,10 +531,14 @@ class OneRound(Method):
             for name, (alone, together, error) in state.comparisons.items()
         }
 
+    def notes(self, state: OneRoundState) -> list[str]:
+        """Return what was done about constant columns and about what clients lack, in words."""
+        return what_was_done(state, state.pooled())
+
     def result(self, outcome: Outcome) -> FittedOneRound:
         """Return the network; warn of columns and pairs of columns that could not be used as they are."""
         state: OneRoundState = outcome.state
-        for line in repairs(state, state.pooled()):
+        for line in self.notes(state):
             warnings.warn(line, stacklevel=4)
         own = {name: state.network(memory) for name, memory in outcome.memories.items()}
         return FittedOneRound(outcome, state.network(state), own)
@@ -438,8 +555,8 @@ def column_sums(prepared: ClientTable, names: Sequence[str]) -> Message:
     return Message({"counts": counts, "sums": sums, "incomplete": incomplete})
 
 
-def repairs(state: OneRoundState, gram: Gram) -> list[str]:
-    """Return what was done about constant columns and inconsistent pairwise moments, in words."""
+def what_was_done(state: OneRoundState, gram: Gram) -> list[str]:
+    """Return what was done about constant columns and about what clients lack, in words."""
     count = len(state.variables)
     lines = [
         f"{state.variables[column % count]} at lag {column // count} does not vary in the rows that were summed: "
@@ -452,10 +569,17 @@ def repairs(state: OneRoundState, gram: Gram) -> list[str]:
             f"{int(np.triu(gram.unseen).sum())} pairs of columns were never seen together, like "
             f"{state.variables[first]} and {state.variables[second]}: no edge between them was considered"
         )
-    if gram.repaired < 0:
+    lacking = len(state.variables) - len(state.shared)
+    if lacking:
         lines.append(
-            f"the pairwise moments did not fit together (smallest eigenvalue of their correlations "
-            f"{gram.repaired:.2g}); they were moved to the nearest that do"
+            f"{lacking} of {count} variables are not held by all clients: what a client lacks is filled in as "
+            f"expected, and edges are as sure as {gram.rows:.0f} complete rows would make them"
+        )
+    alone, whole = state.common
+    if alone > whole:
+        lines.append(
+            f"the {len(state.shared)} variables that all clients hold are predicted better without the others (by "
+            f"{alone - whole:.2g} nats per row): learn from {', '.join(state.shared)} alone"
         )
     return lines
 

@@ -26,6 +26,8 @@ STATUSES = {
 
 _PLAIN = "#4477AA"
 _MOST_VARIABLES_AS_SLICES = 20
+_MOST_ARROWS = 24  # of edges between different variables; a hairball says nothing
+_LOOP = "#BBBBBB"
 _NODE_GAP = 0.05  # between the middle of a dot and the tip of an arrow, in columns
 
 
@@ -55,15 +57,32 @@ def plot_networks(found: Network, truth: Network | None = None) -> Figure:
 def plot_slices(network: Network, ax: Axes | None = None, truth: Network | None = None) -> Axes:
     """Draw the network as time slices.
 
-    Effects of the past are straight arrows into the newest slice; effects inside it are arcs on its right, and the
-    variables are ordered so that true arcs point down. Wide arrows are strong effects, dashed ones negative. The truth
-    colours them correct, reversed or extra, and adds those that are missing.
+    Effects of the past are straight arrows into the newest slice, grey where a variable acts on itself; effects inside
+    it are arcs on its right, and the variables are ordered so that true arcs point down. Wide arrows are strong
+    effects, dashed ones negative. Of edges between different variables the 24 strongest are drawn, and a line says how
+    many are not. The truth colours them correct, reversed or extra, and adds those that are missing.
     """
     count = len(network.variables)
     ax = ax or _new_axes(network, truth is not None)
     rows = _rows(network if truth is None else truth)
     crowding = min(1.0, 12 / count) ** 0.5
-    for lag, source, target, weight, colour in _arrows(network, truth):
+    arrows = list(_arrows(network, truth))
+    strength = network.strength()
+    between = sorted((a for a in arrows if a[1] != a[2]), key=lambda a: -strength[a[0], a[1], a[2]])
+    loops = [a if truth is not None else (*a[:4], _LOOP) for a in arrows if a[1] == a[2]]
+    if len(between) > _MOST_ARROWS:
+        left = len(between) - _MOST_ARROWS
+        ax.text(
+            0.5,
+            -0.01,
+            f"{left} weaker edges are not drawn",
+            transform=ax.transAxes,
+            ha="center",
+            va="top",
+            fontsize=8,
+            color="#666666",
+        )
+    for lag, source, target, weight, colour in [*loops, *between[:_MOST_ARROWS]]:
         ax.add_patch(
             FancyArrowPatch(
                 path=_route(lag, rows[source], rows[target], count),

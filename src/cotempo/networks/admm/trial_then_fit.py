@@ -38,7 +38,16 @@ from cotempo.federation import (
     standard_error,
 )
 from cotempo.networks.admm.acyclicity import prune
-from cotempo.networks.moments import METRIC, Gram, check_table, cut_transitions, log_densities, unbiased, varying
+from cotempo.networks.moments import (
+    METRIC,
+    Gram,
+    check_table,
+    check_variables,
+    cut_transitions,
+    log_densities,
+    unbiased,
+    varying,
+)
 from cotempo.networks.network import Network
 from cotempo.typing import Bools, Floats, Indices
 
@@ -285,6 +294,10 @@ class TrialThenFit(Method):
         return np.array(densities)
 
     # At the server.
+
+    def check(self, roster: Roster) -> None:
+        """Refuse clients with different variables."""
+        check_variables(roster, self.kind)
 
     def open(self, roster: Roster, public: Table | None, rng: Rng) -> TrialState:
         """Start with Z at zero."""

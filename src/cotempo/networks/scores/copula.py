@@ -72,7 +72,7 @@ def hidden_correlations(scatter: Floats, counts: Floats) -> Floats:
         low, high = np.where(below, middle, low), np.where(below, high, middle)
     solved = (low + high) / 2.0
     np.fill_diagonal(solved, 1.0)
-    return make_semidefinite(solved, below=_LEAST_EIGENVALUE, floor=_LEAST_EIGENVALUE)[0]
+    return make_semidefinite(solved, _LEAST_EIGENVALUE)
 
 
 def _thresholds(counts: Floats) -> Floats:

@@ -13,8 +13,12 @@ from cotempo.errors import ParameterError
 from cotempo.networks.search.equivalence import edge_matrix, undirected_edges
 from cotempo.networks.search.orders import SearchResult
 from cotempo.networks.search.parents import ParentSearch
+from cotempo.networks.search.prior_knowledge import arrange
 from cotempo.networks.search.sweeps import Ordered
 from cotempo.typing import Floats
+
+#: The shape of a prior that leaves noise variances free.
+FREE = 0.5
 
 
 class Confidence(NamedTuple):
@@ -24,19 +28,30 @@ class Confidence(NamedTuple):
     across: Floats
 
 
-def edge_confidence(found: SearchResult, rng: np.random.Generator, draws: int = 100) -> Confidence:
+def edge_confidence(
+    found: SearchResult, rng: np.random.Generator, draws: int = 100, *, filled: bool = False
+) -> Confidence:
     """Return the share of Wishart draws in which each edge is found again.
 
-    Every draw is searched from the graph found, under the hyperparameters found. Where a draw leaves
-    the direction of an edge open, each direction gets half of it.
+    Every draw is searched from the graph found, under the hyperparameters found. Where a draw leaves the direction of
+    an edge open, each direction gets half of it. A Gram that is `filled` says nothing of which noise is as large as
+    which, and what the search began with must not decide: then noise variances are free, and draws are searched from
+    random orders.
     """
     if draws < 1:
         raise ParameterError(f"draws must be at least 1, got {draws}")
     count, side = found.evidence.variables, len(found.evidence.gram)
     seen = np.zeros((side, count))
+    base = found.evidence
+    if filled:
+        base = replace(base, shape=FREE, scale=FREE * base.scale / base.shape)
     for stream in rng.spawn(draws):
-        evidence = replace(found.evidence, gram=draw_wishart(found.evidence.gram, found.evidence.rows, stream))
-        ordered = Ordered(ParentSearch(evidence, found.constraints), found.order, found.parents)
+        evidence = replace(base, gram=draw_wishart(base.gram, base.rows, stream))
+        search = ParentSearch(evidence, found.constraints)
+        if filled:
+            ordered = Ordered(search, arrange(stream.permutation(count).tolist(), found.constraints.required))
+        else:
+            ordered = Ordered(search, found.order, found.parents)
         ordered.climb_with_restarts(stream, restarts=1, thorough=False)
         edges = edge_matrix(ordered.parents, side).astype(np.float64)
         edges[:count][undirected_edges(evidence, ordered.parents, found.constraints)] = 0.5

@@ -30,6 +30,7 @@ class PriorKnowledge:
 
     forbidden: Bools
     required: Bools
+    names: tuple[str, ...] = ()
 
     @classmethod
     def empty(cls, variables: int, lags: int) -> PriorKnowledge:
@@ -49,7 +50,7 @@ class PriorKnowledge:
 
         Inside the slice, no edge leads from a later one of the groups, `tiers`, to an earlier one.
         """
-        knowledge = cls(_marks(names, lags, forbidden, "forbidden"), _marks(names, lags, required, "required"))
+        knowledge = cls(_marks(names, lags, forbidden, "forbidden"), _marks(names, lags, required, "required"), names)
         if tiers:
             level = {_place(names, name, "tiers"): number for number, group in enumerate(tiers) for name in group}
             missing = [name for index, name in enumerate(names) if index not in level]
@@ -80,7 +81,8 @@ class PriorKnowledge:
     def only(self, held: Indices) -> PriorKnowledge:
         """Return the same of some variables."""
         inside = np.ix_(np.arange(self.lags + 1), held, held)
-        return PriorKnowledge(self.forbidden[inside], self.required[inside])
+        names = tuple(self.names[place] for place in held) if self.names else ()
+        return PriorKnowledge(self.forbidden[inside], self.required[inside], names)
 
     def constraints(self) -> Constraints:
         """Join forbidden and required edges; raise `ParameterError` where they contradict each other."""
@@ -92,25 +94,25 @@ class PriorKnowledge:
         if len(clash):
             target, column = clash[0].tolist()
             lag, source = divmod(column, count)
+            source, target = (self.names[place] if self.names else place for place in (source, target))
             raise ParameterError(
                 f"a required edge must be allowed; {source}{f' at lag {lag}' if lag else ''} -> {target} is forbidden, "
                 "a loop, or leads to a lower tier: remove one of the two"
             )
         parents = [tuple(np.flatnonzero(row).tolist()) for row in needed]
-        arrange(list(range(count)), parents)
+        arrange(list(range(count)), parents, self.names)
         return Constraints(allowed, parents)
 
 
-def arrange(order: Sequence[int], required: list[Parents]) -> list[int]:
+def arrange(order: Sequence[int], required: list[Parents], names: Sequence[str] = ()) -> list[int]:
     """Return `order` changed as little as needed for required parents to come before their children."""
     variables, waiting = len(order), list(order)
     placed: list[int] = []
     while waiting:
         free = [v for v in waiting if all(p >= variables or p in placed for p in required[v])]
         if not free:
-            raise ParameterError(
-                f"required edges must not make a cycle; those among variables {sorted(waiting)} do: remove one"
-            )
+            some = ", ".join(names[v] if names else str(v) for v in sorted(waiting))
+            raise ParameterError(f"required edges must not make a cycle; those among {some} do: remove one")
         placed.append(free[0])
         waiting.remove(free[0])
     return placed
