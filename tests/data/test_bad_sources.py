@@ -169,12 +169,12 @@ CASES: list[tuple[str, Callable[..., Any], Make, list[tuple[str | None, str | No
         raw(gzip.compress(b"time,x\n0\n" + b"".join(b"%d,1\n" % row for row in range(9**6)))[:-9999], "d.csv.gz"),
         [(None, None, None, "complete gzip file")],
     ),
-    ("time of no kind", read_events, frame(time=[[0], [1]]), [(None, "time", None, "numbers or timestamps")]),
+    ("time of no kind", read_events, frame(time=[[0], [1]]), [(None, "time", None, "numbers or dates, got list")]),
     (
         "numbers here, timestamps there",
         read_series,
         folder_of({"a.csv": "time,x\n0,1\n", "b.csv": "time,x\n2024-01-01,1\n"}),
-        [("b", "time", None, "'a' has numbers")],
+        [("b", "time", None, "'a' has plain numbers")],
     ),
     (
         "negative window",
@@ -195,7 +195,7 @@ CASES: list[tuple[str, Callable[..., Any], Make, list[tuple[str | None, str | No
         "window of another kind",
         read_events,
         csv("time,start,end\n1,2024-01-01,2024-01-02\n"),
-        [(None, "start", None, "numbers where time is numbers"), (None, "end", None, "numbers where")],
+        [(None, "start", None, "must be plain numbers, as time is"), (None, "end", None, "plain numbers, as time is")],
     ),
     ("missing mark", read_events, csv("time,mark\n0,a\n1,\n"), [("data", "mark", 3, "given in every row")]),
     (
@@ -295,8 +295,8 @@ WINDOW_CASES = [
     ("window twice", "sequence,start,end\na,0,9\na,0,9\n", None, 3, "must have one window"),
     ("negative window", "sequence,start,end\na,0,9\nb,3,3\n", "end", 3, "windows table: the window of sequence 'b'"),
     ("no end", "sequence,start\na,0\n", "end", None, "windows table: a column 'end' must be there"),
-    ("timestamps", "sequence,start,end\na,2024-01-01,2024-01-02\n", None, None, "as the times of the events are"),
-    ("half timestamps", "sequence,start,end\na,0,2024-01-02\n", "end", None, "both be numbers"),
+    ("timestamps", "sequence,start,end\na,2024-01-01,2024-01-02\n", None, None, "must be plain numbers, as time is"),
+    ("half timestamps", "sequence,start,end\na,0,2024-01-02\n", "end", None, "must be plain numbers, as start is"),
     ("missing start", "sequence,start,end\na,,9\n", "start", 2, "windows table: must be given in every row"),
 ]
 

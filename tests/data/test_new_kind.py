@@ -31,6 +31,7 @@ class Counts(Table):
     time: NDArray[np.float64]
     count: NDArray[np.float64]
     unit: str = ""
+    zone: str = ""
     kind: ClassVar[str] = "counts"
     row_fields: ClassVar[tuple[str, ...]] = ("time", "count")
 
@@ -44,8 +45,8 @@ class Counts(Table):
 
     @property
     def schema(self) -> Schema:
-        """Kind, the one column, and unit."""
-        return Schema(self.kind, ("count",), self.unit)
+        """Kind, the one column, unit and zone."""
+        return Schema(self.kind, ("count",), self.unit, self.zone)
 
     def columns(self) -> dict[str, Any]:
         """Return times and counts."""
@@ -78,7 +79,7 @@ def _read_sheet(sheet: Sheet) -> dict[str, Counts]:
     times, counts = to_times(sheet, "time"), sheet.numbers("count")
     sheet.problems.raise_any()
     rows = {name: np.flatnonzero(sheet.clients.codes == code) for code, name in enumerate(sheet.clients.names)}
-    return {name: Counts(times.values[own], counts[own], times.unit) for name, own in rows.items()}
+    return {name: Counts(times.values[own], counts[own], times.unit, times.zone) for name, own in rows.items()}
 
 
 def make_counts(clients: int = 3, rows: int = 20, *, seed: int = 0) -> tuple[dict[str, Counts], float]:

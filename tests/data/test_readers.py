@@ -120,17 +120,16 @@ SAME_MOMENT = [
     "2024-03-10T14:00:00.25+02:00",
     "2024-03-10 07:00:00.25 -0500",
     "2024-03-10 12:00:00.25 UTC",
-    "2024-03-10T12:00:00.25",
     " 2024-03-10T17:30:00.25+0530 ",
 ]
 
 
 @pytest.mark.parametrize(("unit", "size"), [("s", 1.0), ("h", 3600.0), ("D", 86400.0)])
 def test_mixed_time_zones_row_by_row(unit: str, size: float) -> None:
-    frame = pd.DataFrame({"sequence": range(6), "time": SAME_MOMENT, "x": range(6)})
+    frame = pd.DataFrame({"sequence": range(5), "time": SAME_MOMENT, "x": range(5)})
     series = read_series(frame, unit=unit)["client"]
     assert series.unit == unit
-    assert series.schema.unit == unit
+    assert (series.schema.unit, series.zone) == (unit, "UTC")  # the offsets differ
     assert set(series.time.tolist()) == {1710072000.25 / size}
 
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cotempo.data.tables import UNITS
 from cotempo.errors import DataError
 from cotempo.typing import Floats
 
 if TYPE_CHECKING:
     import pandas as pd
 
+UNITS = {"s": 1.0, "h": 3600.0, "D": 86400.0}
 LABELS = {"": "time", "s": "seconds", "h": "hours", "D": "days"}
 
 
@@ -117,6 +117,15 @@ class Clock:
             shift = datetime.timedelta(hours=int(hours), minutes=int(minutes))
             return datetime.timezone(-shift if self.zone[0] == "-" else shift)
         return zoneinfo.ZoneInfo(self.zone)
+
+
+def is_zone(zone: str) -> bool:
+    """Return whether this names a time zone: ``"Europe/Berlin"``, ``"+01:00"``."""
+    try:
+        Clock("s", zone).date(0.0)
+    except (ValueError, KeyError, OSError):
+        return False
+    return True
 
 
 def _is_zoned(times: Any) -> bool:

@@ -30,6 +30,8 @@ class Events(Table):
         One entry per sequence, sorted by name, ``(sequences,)``; events lie in the closed window ``[start, end]``.
     unit
         ``"s"``, ``"h"`` or ``"D"`` since 1970-01-01 UTC; empty where time is a plain number.
+    zone
+        The time zone of the dates, such as ``"Europe/Berlin"`` or ``"+01:00"``; empty where they came without one.
 
     Examples
     --------
@@ -45,6 +47,7 @@ class Events(Table):
     start: Floats
     end: Floats
     unit: str = ""
+    zone: str = ""
     kind: ClassVar[str] = "events"
     columns_are: ClassVar[str] = "marks"
     row_fields: ClassVar[tuple[str, ...]] = ("sequence", "time", "mark")
@@ -62,6 +65,7 @@ class Events(Table):
         marks: Sequence[Sequence[object]] | None = None,
         mark_names: Sequence[str] | None = None,
         unit: str = "",
+        zone: str = "",
     ) -> Self:
         """Build a table from a list of sorted arrays of times, one per sequence.
 
@@ -76,8 +80,8 @@ class Events(Table):
             The mark of each event, sequence by sequence.
         mark_names
             All marks there are; by default those that occur, sorted.
-        unit
-            The unit of `times`.
+        unit, zone
+            The unit of `times`, and the zone their dates are shown in.
         """
         parts = [np.asarray(part, dtype=np.float64) for part in times]
         sizes = [len(part) for part in parts]
@@ -87,12 +91,12 @@ class Events(Table):
         start, end = np.broadcast_to(np.asarray(windows, dtype=np.float64), (len(parts), 2)).T
         codes, vocabulary = _codes(marks, mark_names, sizes)
         joined = np.concatenate([np.zeros(0), *parts])
-        return cls(np.repeat(names, sizes), joined, codes, vocabulary, names, start, end, unit)
+        return cls(np.repeat(names, sizes), joined, codes, vocabulary, names, start, end, unit, zone)
 
     @property
     def schema(self) -> Schema:
-        """Kind, marks and unit."""
-        return Schema(self.kind, self.marks, self.unit)
+        """Kind, marks, unit and zone."""
+        return Schema(self.kind, self.marks, self.unit, self.zone)
 
     @property
     def windows(self) -> dict[str, tuple[float, float]]:

@@ -37,6 +37,8 @@ class Posts(Table):
         Further columns, by name; no method uses them.
     unit
         ``"s"``, ``"h"`` or ``"D"`` since 1970-01-01 UTC; empty where time is a plain number.
+    zone
+        The time zone of the dates, such as ``"Europe/Berlin"`` or ``"+01:00"``; empty where they came without one.
     present
         Optional columns the source had; by default those that are not empty.
 
@@ -54,6 +56,7 @@ class Posts(Table):
     event: tuple[str | None, ...] = ()
     extra: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     unit: str = ""
+    zone: str = ""
     present: tuple[str, ...] | None = None
     kind: ClassVar[str] = "posts"
     row_fields: ClassVar[tuple[str, ...]] = ("text", *OPTIONAL, "extra")
@@ -78,8 +81,8 @@ class Posts(Table):
 
     @property
     def schema(self) -> Schema:
-        """Kind, optional columns that are present, and unit."""
-        return Schema(self.kind, self.present or (), self.unit)
+        """Kind, optional columns that are present, unit and zone."""
+        return Schema(self.kind, self.present or (), self.unit, self.zone)
 
     def columns(self) -> dict[str, Any]:
         """Return the present columns by name; tags are joined by spaces, as a file holds them."""

@@ -14,6 +14,8 @@ from cotempo.errors import DataError
 from cotempo.typing import Floats, Indices
 
 GAP = 1.5
+OFF_GRID = 0.25
+MOST_ROWS_PER_ROW = 1000
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -32,6 +34,8 @@ class Series(Table):
         Measurements, NaN where missing, ``(rows, features)``.
     unit
         ``"s"``, ``"h"`` or ``"D"`` since 1970-01-01 UTC; empty where time is a plain number.
+    zone
+        The time zone of the dates, such as ``"Europe/Berlin"`` or ``"+01:00"``; empty where they came without one.
 
     Examples
     --------
@@ -45,6 +49,7 @@ class Series(Table):
     time: Floats
     values: Floats
     unit: str = ""
+    zone: str = ""
     kind: ClassVar[str] = "series"
     columns_are: ClassVar[str] = "features"
     row_fields: ClassVar[tuple[str, ...]] = ("sequence", "time", "values")
@@ -61,6 +66,7 @@ class Series(Table):
         time: ArrayLike | Sequence[ArrayLike] | None = None,
         features: Sequence[str] | None = None,
         unit: str = "",
+        zone: str = "",
     ) -> Self:
         """Build a table from one ``(rows, features)`` array, or from a list of them: several sequences.
 
@@ -72,8 +78,8 @@ class Series(Table):
             Times of the rows, one array or one per sequence, increasing; by default 0, 1, 2, ...
         features
             Names of the columns; by default ``x0``, ``x1``, ...
-        unit
-            The unit of `time`.
+        unit, zone
+            The unit of `time`, and the zone its dates are shown in.
         """
         several = isinstance(values, list | tuple) and len(values) > 0 and all(np.ndim(part) == 2 for part in values)
         parts = [np.asarray(part, dtype=np.float64) for part in (values if several else [values])]  # type: ignore[union-attr]
@@ -90,12 +96,12 @@ class Series(Table):
             raise DataError("all sequences must have the same features; pass arrays with equally many columns")
         names = np.repeat(numbered(len(parts)), [len(part) for part in parts])
         labels = features if features is not None else [f"x{index}" for index in range(parts[0].shape[1])]
-        return cls(tuple(labels), names, np.concatenate(times), np.concatenate(parts), unit)
+        return cls(tuple(labels), names, np.concatenate(times), np.concatenate(parts), unit, zone)
 
     @property
     def schema(self) -> Schema:
-        """Kind, features and unit."""
-        return Schema(self.kind, self.features, self.unit)
+        """Kind, features, unit and zone."""
+        return Schema(self.kind, self.features, self.unit, self.zone)
 
     def sequences(self) -> Iterator[tuple[str, Floats, Floats]]:
         """Yield ``(name, time, values)`` of each sequence."""
@@ -118,6 +124,26 @@ class Series(Table):
             cuts = gaps(time)
             found += list(zip(np.split(time, cuts), np.split(values, cuts), strict=True))
         return found
+
+    def regular(self, step: float | None = None) -> Self:
+        """Return the series on a regular grid: rows that are missing inside a sequence are added, without values.
+
+        Parameters
+        ----------
+        step
+            Time between two rows, in the table's unit; by default the median step of each sequence.
+
+        Examples
+        --------
+        >>> Series.from_arrays([[1.0], [2.0], [5.0]], time=[0, 1, 4]).regular().values.ravel().tolist()
+        [1.0, 2.0, nan, nan, 5.0]
+        """
+        found = [_fill(name, time, values, step) for name, time, values in self.sequences()]
+        if not found:
+            return self
+        names = np.repeat([name for name, _, _ in self.sequences()], [len(time) for time, _ in found])
+        times, values = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        return replace(self, sequence=names, time=times, values=values)
 
     def columns(self) -> dict[str, Any]:
         """Return ``sequence``, ``time`` and the features, by name."""
@@ -173,6 +199,28 @@ def gaps(time: Floats) -> Indices:
     """Return the positions that follow a gap: a step over 1.5 times the median step."""
     steps = np.diff(time)
     return np.flatnonzero(steps > GAP * np.median(steps)) + 1 if len(steps) else np.zeros(0, dtype=np.intp)
+
+
+def _fill(name: str, time: Floats, values: Floats, step: float | None) -> tuple[Floats, Floats]:
+    """Return times and values of a sequence with its missing rows; known rows keep their times."""
+    if len(time) < 2:
+        return time, values
+    steps = np.diff(time)
+    # The lower median: of a step and a gap it is the step.
+    usual = float(np.quantile(steps, 0.5, method="lower")) if step is None else step
+    counts = np.round(steps / usual).astype(np.intp)
+    odd = int(np.count_nonzero((np.abs(steps / usual - counts) > OFF_GRID) | (counts < 1)))
+    if odd:
+        must = f"steps of time must be multiples of {usual:g}, or near them, got {pluralize(odd, 'other')} in {name!r}"
+        raise DataError(f"{must}; round or resample the times first, or pass another step=")
+    rows = np.append(0, np.cumsum(counts))
+    if rows[-1] > MOST_ROWS_PER_ROW * len(time):
+        got = f"{rows[-1] + 1:,} for {pluralize(len(time), 'row')} of {name!r}"
+        raise DataError(f"a grid must have at most {MOST_ROWS_PER_ROW:,} times as many rows, got {got}; pass step=")
+    times = np.interp(np.arange(rows[-1] + 1), rows, time)
+    filled = np.full((len(times), values.shape[1]), np.nan)
+    filled[rows] = values
+    return times, filled
 
 
 def _check(series: Series) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cotempo.data.argument_checks import check_choice
+from cotempo.data.clock import Clock
 from cotempo.data.html import html_table
 from cotempo.typing import Floats, Indices
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 FrameKind = Literal["pandas", "polars", "pyarrow"]
 FRAME_KINDS: tuple[FrameKind, ...] = ("pandas", "polars", "pyarrow")
-UNITS = {"s": 1.0, "h": 3600.0, "D": 86400.0}
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,19 @@ class Schema:
         Features of a series, names of marks of events, optional columns of posts.
     unit
         ``"s"``, ``"h"`` or ``"D"`` where time counts from 1970-01-01 UTC; empty where time is a plain number.
+    zone
+        The time zone of the dates, empty where they came without one. Clients may live in different zones.
     """
 
     kind: str
     columns: tuple[str, ...]
     unit: str
+    zone: str = dataclasses.field(default="", compare=False)
+
+    @property
+    def clock(self) -> Clock:
+        """How the table counts time."""
+        return Clock(self.unit, self.zone)
 
 
 class Framed(ABC):
@@ -80,8 +88,9 @@ class Table(Framed):
         What the columns of the schema are called in a description.
     row_fields
         The fields with one entry per row.
-    time, unit
-        Time of each row, ``(rows,)``; ``"s"``, ``"h"`` or ``"D"`` since 1970-01-01 UTC, empty for plain numbers.
+    time, unit, zone
+        Time of each row, ``(rows,)``; ``"s"``, ``"h"`` or ``"D"`` since 1970-01-01 UTC, empty for plain numbers; the
+        time zone of the dates, empty where they came without one.
     """
 
     kind: ClassVar[str]
@@ -89,6 +98,7 @@ class Table(Framed):
     row_fields: ClassVar[tuple[str, ...]] = ("time",)
     time: Floats
     unit: str
+    zone: str
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -109,6 +119,11 @@ class Table(Framed):
     def rows(self) -> int:
         """The number of rows."""
         return len(self.time)
+
+    @property
+    def clock(self) -> Clock:
+        """How the table counts time: converts between its numbers and dates."""
+        return Clock(self.unit, self.zone)
 
     @abstractmethod
     def columns(self) -> dict[str, Any]:
@@ -178,11 +193,13 @@ class Table(Framed):
     def fingerprint(self) -> str:
         """Return the SHA-256 of the contents, as hexadecimal text.
 
-        Equal contents give equal fingerprints on every machine, whatever source they were read from.
+        Equal contents give equal fingerprints on every machine, whatever source they were read from. The zone is left
+        out: it says how times are shown, not when they were.
         """
         digest = hashlib.sha256()
         for field in dataclasses.fields(self):  # type: ignore[arg-type]
-            digest.update(_bytes_of(field.name, getattr(self, field.name)))
+            if field.name != "zone":
+                digest.update(_bytes_of(field.name, getattr(self, field.name)))
         return digest.hexdigest()
 
 

@@ -152,7 +152,7 @@ def load(folder: str | Path, *, device: Device | None = None) -> Any:
         about = json.loads((folder / "fitted.json").read_text())
         method = find_method(about["method"])(**{**about["parameters"], **({"device": device} if device else {})})
         schemas = {
-            name: Schema(kind=schema["kind"], columns=tuple(schema["columns"]), unit=schema["unit"])
+            name: Schema(schema["kind"], tuple(schema["columns"]), schema["unit"], schema["zone"])
             for name, schema in about["schemas"].items()
         }
         outcome = Outcome(

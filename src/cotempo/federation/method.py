@@ -292,7 +292,7 @@ class Method(Settings, ABC):
 
 
 def agree(roster: Roster, kind: str) -> None:
-    """Raise `SchemaError` unless all clients hold the same kind of table with the same columns and unit."""
+    """Raise `SchemaError` unless kind, columns and unit agree, and dates have a zone everywhere or nowhere."""
     problems = []
     first, wanted = roster.names[0], roster.schema
     for name in roster.names:
@@ -311,5 +311,9 @@ def agree(roster: Roster, kind: str) -> None:
             problems.append(
                 Problem(f"the unit of time must be {wanted.unit!r} as at {first}, it is {found.unit!r}", client=name)
             )
+        elif bool(found.zone) != bool(wanted.zone):
+            aware, naive = (first, name) if wanted.zone else (name, first)
+            must = f"dates must have a time zone at all clients or at none; {aware} has one, {naive} has none"
+            problems.append(Problem(f"{must}; read the latter with zone=", client=name))
     if problems:
         raise SchemaError(problems)

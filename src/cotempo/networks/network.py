@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cotempo.data import numbered
-from cotempo.data.argument_checks import check_choice, check_count
-from cotempo.data.tables import FRAME_KINDS, Framed, FrameKind, own
+from cotempo.data.argument_checks import check_choice, check_counts
+from cotempo.data.tables import FRAME_KINDS, Framed, FrameKind
 from cotempo.errors import DataError
 from cotempo.networks.admm.acyclicity import edges_on_cycles
 from cotempo.typing import Floats
@@ -50,7 +50,7 @@ class Network(Framed):
     variables: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        within, across = own(self.within, np.float64), own(self.across, np.float64)
+        within, across = (np.array(weights, dtype=np.float64, order="C") for weights in (self.within, self.across))
         count = len(within) if within.ndim else 0
         if within.shape != (count, count) or across.ndim != 3 or across.shape[1:] != (count, count):
             raise DataError(
@@ -60,6 +60,7 @@ class Network(Framed):
         names = tuple(self.variables) or variable_names(count)
         if len(names) != count or len(set(names)) != count:
             raise DataError(f"variables must be {count} different names, one per row of within, got {names}")
+        within.flags.writeable = across.flags.writeable = False
         object.__setattr__(self, "within", within)
         object.__setattr__(self, "across", across)
         object.__setattr__(self, "variables", names)
@@ -127,7 +128,7 @@ class Network(Framed):
             raise DataError(f"history must have at least {self.lags} rows and {count} columns, got shape {past.shape}")
         if np.isnan(past[len(past) - self.lags :]).any():
             raise DataError(f"the last {self.lags} rows of history must have no missing cell; fill them in first")
-        check_count("steps", steps, 0)
+        check_counts(0, steps=steps)
         return simulate_svar(self.within, self.across, np.zeros((steps, count)), past)
 
 

@@ -25,7 +25,7 @@ from cotempo.networks.fdbnl import Penalties, dual_step, penalty_step
 from cotempo.networks.fitted import FittedPersonal
 from cotempo.networks.moments import Gram
 from cotempo.networks.network import Network
-from cotempo.typing import Floats
+from cotempo.typing import Floats, Indices
 
 COUPLINGS = (0.0125, 0.05, 0.2, 0.8, 3.2)
 
@@ -242,36 +242,36 @@ def penalised_step(
     may_move = np.ones(linear.shape, dtype=np.bool_)
     np.fill_diagonal(may_move[:variables], False)
 
-    def spread_out(magnitudes: Floats, signs: Floats) -> Floats:
+    def spread_out(magnitudes: Floats, active: Indices, signs: Floats) -> Floats:
         weights = np.zeros_like(linear)
-        weights[signs != 0] = signs[signs != 0] * magnitudes
+        weights.ravel()[active] = signs * magnitudes
         return weights
 
-    def objective(magnitudes: Floats, signs: Floats) -> tuple[float, Floats]:
-        weights, active = spread_out(magnitudes, signs), signs != 0
+    def objective(magnitudes: Floats, active: Indices, signs: Floats) -> tuple[float, Floats]:
+        weights, prices = spread_out(magnitudes, active, signs), price.ravel()[active]
         cycles, cycle_slope = acyclicity(weights[:variables])
         image = quadratic @ weights - linear
-        value = 0.5 * float((weights * (image - linear)).sum()) + float(price[active] @ magnitudes)
+        value = 0.5 * float((weights * (image - linear)).sum()) + float(prices @ magnitudes)
         value += (penalties.multiplier + 0.5 * penalties.cycles * cycles) * cycles
         image[:variables] += (penalties.multiplier + penalties.cycles * cycles) * cycle_slope
-        return value, (signs * image + price)[active]
+        return value, signs * image.ravel()[active] + prices
 
     found, value = np.where(may_move, start, 0.0), np.inf
     for _ in range(passes):
         slope = quadratic @ found - linear  # h adds nothing to it where W is zero
-        signs = np.where(found != 0, np.sign(found), np.where(np.abs(slope) > price, -np.sign(slope), 0.0))
-        signs[~may_move] = 0.0
-        magnitudes = np.abs(found[signs != 0])
+        signs = np.where(found != 0, np.sign(found), np.where(np.abs(slope) > price, -np.sign(slope), 0.0)) * may_move
+        active = np.flatnonzero(signs)
+        moving = active, signs.ravel()[active]
         solved = minimize(
             objective,
-            magnitudes,
-            args=(signs,),
+            np.abs(found.ravel()[active]),
+            args=moving,
             jac=True,
             method="L-BFGS-B",
-            bounds=Bounds(np.zeros_like(magnitudes), np.inf),
+            bounds=Bounds(np.zeros(len(active)), np.inf),
             options={"maxiter": iterations, "ftol": 1e-10, "gtol": 1e-6},
         )
-        found, reached = spread_out(solved.x, signs), float(solved.fun)
+        found, reached = spread_out(solved.x, *moving), float(solved.fun)
         if value - reached <= 1e-9 * max(1.0, abs(reached)):
             break
         value = reached

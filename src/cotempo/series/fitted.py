@@ -90,7 +90,7 @@ class FittedSeries(ABC):
         columns = self.columns(series)
         found = self._impute(self.rows(series, columns), draws, level, seed)
         values, *rest = (put_back(part, columns) for part in found)
-        return Imputed(series.features, series.sequence, series.time, values, series.unit, *rest)
+        return Imputed(series.features, series.sequence, series.time, values, series.unit, series.zone, *rest)
 
     @abstractmethod
     def _impute(self, rows: SeriesRows, draws: int, level: float, seed: int) -> tuple[Floats, ...]:
@@ -125,7 +125,7 @@ class FittedSeries(ABC):
         done, rows = self.impute(longer, draws, level=level, seed=seed), np.concatenate(new)
         low, high = (None if part is None else part[rows] for part in (done.low, done.high))
         every = None if done.draws is None else done.draws[:, rows]
-        table = (done.features, done.sequence[rows], done.time[rows], done.values[rows], done.unit)
+        table = (done.features, done.sequence[rows], done.time[rows], done.values[rows], done.unit, done.zone)
         return Imputed(*table, low, high, every)
 
     def columns(self, series: Series) -> NDArray[np.intp]:

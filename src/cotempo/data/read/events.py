@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from cotempo.data.clock import Clock
 from cotempo.data.events import Events, order_marks
 from cotempo.data.problems import Problems, quote
 from cotempo.data.read.reader import Grouped, group_rows, read_sheets
 from cotempo.data.read.sheet import LIMIT, Keys, Reading, Sheet
-from cotempo.data.read.times import to_times
+from cotempo.data.read.times import kind_of, to_times
 from cotempo.data.tables import READERS
 from cotempo.errors import nearest
 from cotempo.typing import Floats
@@ -30,6 +31,7 @@ def read_events(
     client: str = "client",
     windows: Any = None,
     unit: str = "s",
+    zone: str = "",
     marks: Sequence[str] | None = None,
     limit: int = LIMIT,
 ) -> dict[str, Events]:
@@ -49,8 +51,12 @@ def read_events(
         ``start`` and ``end`` of `source` are used, which must be constant inside a sequence. Without them a window
         reaches from the first to the last event, and rates are estimated too high, most of all in short sequences.
     unit
-        The unit of timestamps, counted since 1970-01-01 UTC: ``"s"``, ``"h"`` or ``"D"``. Those without a zone are
-        taken as UTC. A column of plain numbers is kept, and the table's unit is empty.
+        The unit of dates, counted since 1970-01-01 UTC: ``"s"``, ``"h"`` or ``"D"``. A column of plain numbers is
+        kept, and the table's unit is empty.
+    zone
+        The time zone of dates that come without one, such as ``"Europe/Berlin"`` or ``"+01:00"``, and the one they are
+        shown in. By default dates without a zone stay so, which is allowed if none has one; those with one keep it, and
+        a column of several offsets is shown in UTC.
     marks
         All marks, in the order of their codes; by default those that occur at any client, sorted.
     limit
@@ -75,7 +81,7 @@ def read_events(
     >>> read_events(frame)["a"].windows
     {'0': (1.0, 4.0)}
     """
-    reading = Reading(client, unit, limit)
+    reading = Reading(client, unit, zone, limit)
     table = None if windows is None else read_windows(windows, reading)
     used: dict[str, set[str]] = {}
     found = read_sheets(source, reading, lambda sheet: _read_sheet(sheet, table, used))
@@ -94,7 +100,7 @@ class WindowTable:
     """The second table: windows by client and sequence; those of the client without a name hold for all clients."""
 
     bounds: Mapping[str, Mapping[str, Bounds]]
-    unit: str
+    clock: Clock
 
     def of(self, client: str) -> dict[str, Bounds]:
         """Return the windows of a client, by sequence."""
@@ -102,24 +108,24 @@ class WindowTable:
 
     def silent(self, client: str) -> Events:
         """Return the table of a client that observed nothing."""
-        return _build([], [], Keys((), np.zeros(0, dtype=np.intp)), self.of(client), self.unit)
+        return _build([], [], Keys((), np.zeros(0, dtype=np.intp)), self.of(client), self.clock)
 
 
 def read_windows(source: Any, reading: Reading) -> WindowTable:
     """Read ``client, sequence, start, end``; problems say that they are in the windows table."""
-    own = replace(reading, problems=Problems(), units={})
+    own = replace(reading, problems=Problems(), clocks={})
     bounds = read_sheets(source, own, _read_window_sheet, "start")
     with reading.problems.collect(prefix="windows table: "):
         own.problems.raise_any()
-    return WindowTable(bounds, next(iter(own.units.values()), ""))
+    return WindowTable(bounds, next(iter(own.clocks.values()), Clock()))
 
 
 def _read_window_sheet(sheet: Sheet) -> dict[str, dict[str, Bounds]]:
     sheet.require("start", "end")
     clients, sequences = sheet.clients, sheet.keys("sequence")
     start, end = to_times(sheet, "start"), to_times(sheet, "end")
-    if start.unit != end.unit:
-        sheet.note("start and end must both be numbers or both be timestamps", "end")
+    if kind_of(start.clock) != kind_of(end.clock):
+        sheet.note(f"must be {kind_of(start.clock)}, as start is, got {kind_of(end.clock)}", "end")
     sheet.problems.raise_any()
     shared = sheet.reading.client not in sheet.columns and not sheet.one_client
     found: dict[str, dict[str, Bounds]] = {}
@@ -147,8 +153,9 @@ def _read_sheet(sheet: Sheet, table: WindowTable | None, used: dict[str, set[str
     sheet.require("time")
     grouped = group_rows(sheet)
     marks = sheet.keys("mark") if "mark" in sheet.columns else Keys((), np.zeros(sheet.rows, dtype=np.intp))
-    if table is not None and table.unit != grouped.times.unit:
-        sheet.note("windows table: start and end must be numbers or timestamps as the times of the events are")
+    clock = grouped.times.clock
+    if table is not None and kind_of(table.clock) != kind_of(clock):
+        sheet.note(f"windows table: start and end must be {kind_of(clock)}, as time is, got {kind_of(table.clock)}")
     sheet.problems.raise_any()
     for name, rows, _ in grouped.by_client():
         used[name] = {marks.names[code] for code in np.unique(marks.codes[rows])} if marks.names else set()
@@ -160,14 +167,14 @@ def _read_sheet(sheet: Sheet, table: WindowTable | None, used: dict[str, set[str
         windows = {} if table is None else table.of(name)
         windows |= {grouped.owner(group)[1]: (bounds[group, 0], bounds[group, 1]) for group in groups}
         own_marks = Keys(marks.names, marks.codes[rows])
-        found[name] = _build(sequence[rows], times.values[rows], own_marks, windows, times.unit)
+        found[name] = _build(sequence[rows], times.values[rows], own_marks, windows, times.clock)
     return found
 
 
-def _build(sequence: ArrayLike, time: ArrayLike, marks: Keys, windows: Mapping[str, Bounds], unit: str) -> Events:
+def _build(sequence: ArrayLike, time: ArrayLike, marks: Keys, windows: Mapping[str, Bounds], clock: Clock) -> Events:
     names = sorted(windows)
     start, end = np.array([windows[name] for name in names]).reshape(-1, 2).T
-    return Events(sequence, time, marks.codes, marks.names, names, start, end, unit)  # type: ignore[arg-type]
+    return Events(sequence, time, marks.codes, marks.names, names, start, end, clock.unit, clock.zone)  # type: ignore[arg-type]
 
 
 def _windows(grouped: Grouped, table: WindowTable | None) -> Floats:
@@ -200,8 +207,8 @@ def _from_columns(grouped: Grouped) -> Floats:
     for index, name in enumerate(("start", "end")):
         if name in sheet.columns:
             bound = to_times(sheet, name)
-            if bound.unit != grouped.times.unit:
-                sheet.note("must be numbers where time is numbers, timestamps where time is timestamps", name)
+            if kind_of(bound.clock) != kind_of(grouped.times.clock):
+                sheet.note(f"must be {kind_of(grouped.times.clock)}, as time is, got {kind_of(bound.clock)}", name)
                 continue
             found[:, index] = bound.values[grouped.order[grouped.first]]
             changed = (bound.values != found[grouped.group, index]) & np.isfinite(bound.values)

@@ -15,14 +15,16 @@ from cotempo.data.tables import READERS
 SIGNS = {"hashtags": "#", "mentions": "@"}
 
 
-def read_posts(source: Any, *, client: str = "client", unit: str = "s", limit: int = LIMIT) -> dict[str, Posts]:
+def read_posts(
+    source: Any, *, client: str = "client", unit: str = "s", zone: str = "", limit: int = LIMIT
+) -> dict[str, Posts]:
     """Read posts and return one table per client, sorted by the client's name.
 
     Parameters
     ----------
-    source, client, unit, limit
+    source, client, unit, zone, limit
         As in `read_events`: a file, a folder with one file per client or a dataframe; the column that holds the
-        client; the unit of timestamps; the most bytes one file may expand to. Errors are as there.
+        client; the unit and the zone of dates; the most bytes one file may expand to. Errors are as there.
 
     Returns
     -------
@@ -38,7 +40,7 @@ def read_posts(source: Any, *, client: str = "client", unit: str = "s", limit: i
     >>> read_posts(frame)["client"].hashtags
     (('flood',),)
     """
-    reading = Reading(client, unit, limit)
+    reading = Reading(client, unit, zone, limit)
     found = read_sheets(source, reading, _read_sheet)
     reading.problems.raise_any()
     return found
@@ -60,7 +62,9 @@ def _read_sheet(sheet: Sheet) -> dict[str, Posts]:
     sheet.problems.raise_any()
     known = {sheet.reading.client, "text", *OPTIONAL}
     extra = {name: tuple(values.to_pylist()) for name, values in sheet.columns.items() if name not in known}
-    everyone = Posts(times.values, tuple(texts), extra=extra, unit=times.unit, present=present, **columns)
+    everyone = Posts(
+        times.values, tuple(texts), extra=extra, unit=times.unit, zone=times.zone, present=present, **columns
+    )
     order = np.argsort(times.values, kind="stable")
     return {name: everyone.select(order[clients.codes[order] == code]) for code, name in enumerate(clients.names)}
 

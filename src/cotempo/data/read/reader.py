@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from cotempo.data.problems import quote
 from cotempo.data.read.sheet import Keys, Reading, Sheet
 from cotempo.data.read.sources import column_names, load, split_source
-from cotempo.data.read.times import Times, to_times
+from cotempo.data.read.times import Times, kind_of, to_times
 from cotempo.data.tables import KINDS
 from cotempo.errors import DataError
 from cotempo.typing import Indices
@@ -25,7 +25,7 @@ def read_sheets(
 
     `read_sheet` returns the parts of one sheet by client, or raises the problems it noted, so that a bad sheet does
     not hide the problems of the others: all are in ``reading.problems``. `time` is the column named in a complaint
-    that some sheets hold timestamps and others plain numbers.
+    that sheets hold times of different kinds.
     """
     found: dict[str, Part] = {}
     try:
@@ -37,11 +37,13 @@ def read_sheets(
                 found |= parts
     except OSError as error:
         raise DataError(f"a source must be readable, {quote(str(source))} is not: {error.strerror}") from error
-    plain = [name for name, unit in reading.units.items() if not unit]
-    for name in reading.units if plain else ():
-        if reading.units[name]:
-            must = f"must be plain numbers or timestamps at all clients; {plain[0]!r} has numbers, this one timestamps"
-            reading.problems.add(must, client=name, column=time)
+    kinds = {name: kind_of(clock) for name, clock in reading.clocks.items()}
+    for name, kind in kinds.items():
+        first = next(iter(kinds))
+        if kind != kinds[first]:
+            must = f"must be of one kind at all clients; {first!r} has {kinds[first]}, this one has {kind}"
+            advice = "" if "plain numbers" in (kind, kinds[first]) else "; pass zone= for those without"
+            reading.problems.add(must + advice, client=name, column=time)
     return dict(sorted(found.items()))
 
 

@@ -13,14 +13,16 @@ from cotempo.data.series import Series
 from cotempo.data.tables import READERS
 
 
-def read_series(source: Any, *, client: str = "client", unit: str = "s", limit: int = LIMIT) -> dict[str, Series]:
+def read_series(
+    source: Any, *, client: str = "client", unit: str = "s", zone: str = "", limit: int = LIMIT
+) -> dict[str, Series]:
     """Read series and return one table per client, sorted by the client's name.
 
     Parameters
     ----------
-    source, client, unit, limit
+    source, client, unit, zone, limit
         As in `read_events`: a file, a folder with one file per client or a dataframe; the column that holds the
-        client; the unit of timestamps; the most bytes one file may expand to. Errors are as there.
+        client; the unit and the zone of dates; the most bytes one file may expand to. Errors are as there.
 
     Returns
     -------
@@ -35,7 +37,7 @@ def read_series(source: Any, *, client: str = "client", unit: str = "s", limit: 
     >>> read_series(frame)["a"]
     Series(2 rows, 1 sequence, features pulse)
     """
-    reading = Reading(client, unit, limit)
+    reading = Reading(client, unit, zone, limit)
     found = read_sheets(source, reading, _read_sheet)
     reading.problems.raise_any()
     _refuse_empty_features(found, reading.problems)
@@ -58,7 +60,7 @@ def _read_sheet(sheet: Sheet) -> dict[str, Series]:
     sheet.problems.raise_any()
     sequence, times = grouped.sequence, grouped.times
     return {
-        name: Series(tuple(features), sequence[rows], times.values[rows], values[rows], times.unit)
+        name: Series(tuple(features), sequence[rows], times.values[rows], values[rows], times.unit, times.zone)
         for name, rows, _ in grouped.by_client()
     }
 

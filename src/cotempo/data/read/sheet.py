@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as compute
 
 from cotempo.data.argument_checks import check_choice
+from cotempo.data.clock import UNITS, Clock, is_zone
 from cotempo.data.problems import Problems, client_name_error, quote
-from cotempo.data.tables import UNITS
-from cotempo.errors import nearest
+from cotempo.errors import ParameterError, nearest
 from cotempo.typing import Floats, Indices
 
 LIMIT = 8 * 1024**3
@@ -25,13 +25,16 @@ class Reading:
     """One call of a reader: its options, and what was found so far."""
 
     client: str = "client"  # name of the column that holds the client
-    unit: str = "s"  # of timestamps
+    unit: str = "s"  # of dates
+    zone: str = ""  # of dates that come without one
     limit: int = LIMIT  # the most bytes one file may expand to
     problems: Problems = field(default_factory=Problems)
-    units: dict[str, str] = field(default_factory=dict)  # of the times of each sheet, by its client
+    clocks: dict[str, Clock] = field(default_factory=dict)  # of the times of each sheet, by its client
 
     def __post_init__(self) -> None:
         check_choice("unit", self.unit, UNITS)
+        if self.zone and not is_zone(self.zone):
+            raise ParameterError(f"zone must be a time zone such as 'Europe/Berlin' or '+01:00', got {self.zone!r}")
 
 
 @dataclass(frozen=True)

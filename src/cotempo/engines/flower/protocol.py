@@ -75,6 +75,7 @@ class WireSchema(_Content):
     kind: str
     columns: tuple[str, ...] = Field(max_length=100_000)
     unit: str
+    zone: str
 
 
 class ResultReference(_Content):

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cotempo.data import Series, client_names
-from cotempo.data.argument_checks import check_choice, check_count, check_number
+from cotempo.data.argument_checks import check_choice, check_counts, check_number
 from cotempo.errors import ParameterError
 from cotempo.networks.admm.acyclicity import random_topological
 from cotempo.networks.network import Network, simulate_svar, spectral_radius, variable_names
@@ -82,9 +82,9 @@ def make_networks(
     >>> list(clients), truth.within.shape, truth.across.shape, truth.is_acyclic
     (['client-0', 'client-1'], (5, 5), (1, 5, 5), True)
     """
-    for name, count, least in (("variables", variables, 1), ("clients", clients, 1), ("lags", lags, 0)):
-        check_count(name, count, least)
-    check_count("samples", samples, clients)
+    check_counts(variables=variables, clients=clients)
+    check_counts(clients, samples=samples)
+    check_counts(0, lags=lags)
     for name, number, low in (("degree", degree, 0), ("out_degree", out_degree, 0), ("decay", decay, 1)):
         check_number(name, number, low)
     check_choice("noise", noise, ("equal", "unequal"))
@@ -245,9 +245,9 @@ def make_lorenz96(
     >>> len(clients["client-0"].values), int(truth.across.sum())
     (20, 24)
     """
-    check_count("variables", variables, 4)
-    check_count("clients", clients)
-    check_count("samples", samples, clients)
+    check_counts(4, variables=variables)
+    check_counts(clients=clients)
+    check_counts(clients, samples=samples)
     check_number("step", step, 0, open_low=True)
     check_number("noise", noise, 0)
     for_start, for_noise = np.random.default_rng(seed).spawn(2)

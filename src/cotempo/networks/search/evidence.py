@@ -148,11 +148,10 @@ def refit(evidence: Evidence, parents: list[Parents]) -> Evidence:
     if evidence.precision:
         evidence = _refit_densities(_refit_slopes(evidence, parents), parents)
     residuals = np.array([evidence.residual(node, chosen) for node, chosen in enumerate(parents)])
-    rows = float(evidence.rows)
     if not evidence.precision:
         sizes = np.array([len(chosen) for chosen in parents])
-        residuals = residuals * rows / np.maximum(rows - sizes, 1.0)
-    shape, scale = fit_variances(residuals, rows, largest=10.0 * rows)
+        residuals = residuals * evidence.rows / np.maximum(evidence.rows - sizes, 1.0)
+    shape, scale = fit_variances(residuals, evidence.rows, largest=10.0 * evidence.rows)
     return replace(evidence, shape=shape, scale=scale)
 
 

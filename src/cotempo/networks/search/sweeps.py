@@ -117,7 +117,7 @@ class Ordered:
         own, bit = self.fits[v], 1 << v
         for k in places:
             w = self.order[k]
-            if v in self.search.required[w] if later else w in self.search.required[v]:
+            if (v in self.search.required[w]) if later else (w in self.search.required[v]):
                 return
             neighbour, passed = None, self.fits[w]
             if v in (passed.parents if later else passed.improving):

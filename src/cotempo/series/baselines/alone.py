@@ -103,7 +103,7 @@ def train_central(
     for series in (*clients.values(), public):
         wide = np.full((series.rows, len(features)), np.nan)
         wide[:, [features.index(name) for name in series.features]] = series.values
-        table = Series(features, series.sequence, series.time, wide, series.unit)
+        table = Series(features, series.sequence, series.time, wide, series.unit, series.zone)
         pieces += [values for _, values in table.pieces()]
     scale = Scale.of(np.concatenate(pieces))
     zeros = [np.where(np.isnan(piece), scale.undo(np.zeros(len(features))), piece) for piece in pieces]

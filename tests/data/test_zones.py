@@ -1,0 +1,115 @@
+"""A table keeps the time zone its dates came in, and dates with and without one never mix."""
+
+import datetime
+import pickle
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from cotempo.data import Posts, Series, read_events, read_posts, read_series, split_by_time
+from cotempo.data.clock import Clock
+from cotempo.errors import DataError, SchemaError
+from cotempo.federation.mean import FedMean
+
+BERLIN = pd.date_range("2025-03-29 22:00", periods=6, freq="h", tz="Europe/Berlin")  # over the change of hours
+
+
+def as_series(times: Any, **options: Any) -> Series:
+    return read_series(pd.DataFrame({"time": times, "x": np.arange(float(len(times)))}), **options)["client"]
+
+
+@pytest.mark.parametrize(
+    ("times", "zone"),
+    [
+        (BERLIN, "Europe/Berlin"),
+        (BERLIN.tz_localize(None), ""),
+        (BERLIN.tz_convert("UTC"), "UTC"),
+        (BERLIN.tz_convert(datetime.timezone(datetime.timedelta(hours=-3.5))), "-03:30"),
+        (["2025-03-05 07:00+01:00", "2025-03-05T08:00+01"], "+01:00"),
+        (["2025-03-05T07:00Z", "2025-03-05 08:00 UTC"], "UTC"),
+        (["2025-03-30 01:00+0100", "2025-03-30 03:00+0200"], "UTC"),  # winter and summer time: no common offset
+        (["2025-03-05", "2025-03-06 07:00"], ""),
+    ],
+)
+def test_readers_fill_the_zone(times: Any, zone: str) -> None:
+    series = as_series(times, unit="h")
+    assert (series.clock, series.schema.clock) == (Clock("h", zone), Clock("h", zone))
+    assert series.time[0] == pd.Timestamp(times[0]).timestamp() / 3600
+
+
+def test_polars_and_arrow_columns() -> None:
+    times = pl.Series([0, 9]).cast(pl.Datetime("ms", "Asia/Tokyo"))
+    frame = pl.DataFrame({"time": times, "text": ["a", "b"]})
+    assert read_posts(frame)["client"].zone == "Asia/Tokyo"
+    assert read_events(pa.table({"time": pa.array([0, 9], pa.timestamp("s", "+05:30"))}))["client"].zone == "+05:30"
+
+
+def test_the_zone_stays_through_everything_done_to_a_table() -> None:
+    series = as_series(BERLIN)
+    later = split_by_time(series, (0.5, 0.5))[1]
+    for table in (series.select([0, 1]), later, series.take([0]), series.regular(), pickle.loads(pickle.dumps(series))):
+        assert table.zone == "Europe/Berlin"
+    assert series.fingerprint() == as_series(BERLIN.tz_convert("UTC")).fingerprint()  # the same moments
+    assert Posts([0.0], ("a",), unit="s", zone="UTC").select([0]).clock == Clock("s", "UTC")
+
+
+def test_local_times_get_a_zone() -> None:
+    local = as_series(["2025-03-30 01:00", "2025-03-30 03:00"], unit="h", zone="Europe/Berlin")
+    assert (local.zone, np.diff(local.time).tolist()) == ("Europe/Berlin", [1.0])  # there was no hour from 2 to 3
+    assert as_series(BERLIN.tz_localize(None)[:2], zone="Europe/Berlin").time[0] == BERLIN[0].timestamp()
+    mixed = as_series(["2025-03-29 22:00", "2025-03-29 22:00Z"], zone="Europe/Berlin", unit="h")
+    assert (mixed.zone, np.diff(mixed.time).tolist()) == ("Europe/Berlin", [1.0])
+    with pytest.raises(DataError, match="ambiguous in timezone 'Europe/Berlin': 2025-10-26 02:30"):
+        as_series(["2025-10-26 02:30"], zone="Europe/Berlin")
+    with pytest.raises(ValueError, match=r"zone must be a time zone such as 'Europe/Berlin'.*, got 'Berlin'"):
+        as_series(["2025-10-26 02:30"], zone="Berlin")
+
+
+WINDOWS = {"start": ["2025-03-05"], "end": ["2025-03-06"]}
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"time": ["2025-03-05 07:00+01:00", "2025-03-05 08:00"]}, "row 1: must have a time zone, as others"),
+        ({"time": ["2025-03-05 07:00Z"], **WINDOWS}, "column start: must be dates with a time zone, as time is"),
+        ({"time": ["2025-03-05 07:00Z"], "windows": WINDOWS}, "windows table: .* must be dates with a time zone"),
+        ({"client": ["a"], "time": ["2025-03-05 07:00"], **{name: [f"{day[0]}T00Z"] for name, day in WINDOWS.items()}},
+         "column end: must be dates without a time zone, as time is, got dates with a time zone"),
+    ],
+)  # fmt: skip
+def test_dates_with_and_without_a_zone_do_not_mix(options: dict[str, Any], match: str) -> None:
+    windows = options.pop("windows", None)
+    table = None if windows is None else pd.DataFrame(windows)
+    with pytest.raises(DataError, match=match):
+        read_events(pd.DataFrame(options), windows=table)
+
+
+def test_nor_do_clients(tmp_path: Any) -> None:
+    (tmp_path / "a.csv").write_text("time,x\n2025-03-05 07:00Z,1\n")
+    (tmp_path / "b.csv").write_text("time,x\n2025-03-05 07:00,1\n")
+    with pytest.raises(DataError, match=r"client b, column time: .*'a' has dates with a time zone.*pass zone="):
+        read_series(tmp_path)
+    assert read_series(tmp_path, zone="Europe/Berlin")["b"].zone == "Europe/Berlin"
+    aware, naive = as_series(BERLIN), as_series(BERLIN.tz_localize(None))
+    with pytest.raises(SchemaError, match="a has one, b has none; read the latter with zone="):
+        FedMean().fit({"a": aware, "b": naive})
+    FedMean().fit({"a": aware, "b": as_series(BERLIN.tz_convert("Asia/Tokyo"))})
+
+
+def test_regular_adds_the_missing_rows() -> None:
+    series = Series.from_arrays([[[1.0], [2.0], [5.0]], [[7.0]]], time=[[10, 20.5, 50], [3]], unit="s")
+    filled = series.regular()
+    assert filled.time.tolist() == [10, 20.5, pytest.approx(30.33, abs=0.01), pytest.approx(40.17, abs=0.01), 50, 3]
+    assert filled.sequence.tolist() == ["0"] * 5 + ["1"]
+    assert np.array_equal(filled.values.ravel(), [1, 2, np.nan, np.nan, 5, 7], equal_nan=True)
+    assert filled.regular().fingerprint() == filled.fingerprint()
+    assert Series.from_arrays([[1.0], [2.0]], time=[0, 4]).regular(step=1.0).rows == 5
+    with pytest.raises(DataError, match="multiples of 10, or near them, got 1 other in '0'; round or resample"):
+        Series.from_arrays([[1.0]] * 4, time=[0, 10, 20, 34]).regular()
+    with pytest.raises(DataError, match="at most 1,000 times as many rows, got 1,000,000,001 for 2 rows"):
+        Series.from_arrays([[1.0]] * 2, time=[0, 1e9]).regular(step=1.0)
