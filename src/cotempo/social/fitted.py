@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +16,6 @@ from cotempo.social.detector.detection import Detection, as_posts, detect_groups
 from cotempo.social.detector.model import Detector
 from cotempo.social.detector.space import PostSpace
 from cotempo.social.encoders.characters import CharacterEncoder
-from cotempo.social.encoders.pretrained import CHARACTERS
 from cotempo.social.graph_model.data import embed
 from cotempo.typing import Singles
 
@@ -96,12 +97,18 @@ class FittedDetectors(Fitted):
             method: Any = self.outcome.method
             weights = method.ngram_weights(self.state.sums)
             encoder = CharacterEncoder(weights, memory.basis, method.encoder)
-            # With labels there is a classifier of these weights; without, the encoder can change.
-            relearns = memory.ridge is None and method.encoder in CHARACTERS
             space = PostSpace(encoder, memory.whitening, memory.duration)
-            stream = (method.patience, method.smallest, relearns)
-            self._detectors[client] = Detector(space, memory.store, memory.ridge, *stream)
+            settings = (method.patience, method.smallest, method.time != "ignore", self.outcome.schemas[client].clock)
+            self._detectors[client] = Detector(space, memory.store, memory.ridge, *settings)
         return self._detectors[client]
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the result, with all that its detectors have taken in since, to a folder that `cotempo.load` reads."""
+        memories = dict(self.outcome.memories)
+        for name, detector in self._detectors.items():
+            memories[name] = replace(memories[name], store=detector.store, ridge=detector.ridge)
+        self.outcome = replace(self.outcome, memories=memories)
+        return super().save(folder)
 
     def figures(self, truth: Any = None) -> Mapping[str, Any]:
         """Draw a map and a timeline per client."""

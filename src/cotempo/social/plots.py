@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cotempo.social.detector.store import keywords
 from cotempo.typing import Floats
 
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ def draw_detector(detector: Detector) -> Figure:
     figure, (left, right) = _subplots(11, 4.5, 2)
     sample, records = detector.store.sample, detector.store.events
     largest = sorted(records, key=lambda record: (-record.size, record.name))[:EVENTS_SHOWN]
-    words = dict(zip((record.name for record in records), keywords(records, top=2), strict=True))
+    words = detector.keywords(top=2)
     plane = _to_plane(sample.points)
     events = np.array(sample.event)
     for place, record in enumerate(largest):
