@@ -2,8 +2,9 @@
 
 Kernel ridge regression of the events' indicators on words and n-grams: with ``K`` the inner products of kept posts,
 ``Y`` the indicators of their events and ``A = (K + a I)^-1``, a new post with inner products ``k`` has the scores
-``k A Y``, and kept post i, left out, ``Y_i - [A Y]_i / A_ii``. A post about no known event has low scores for all. Its rank among the best scores of kept posts, each left out, is a conformal p-value: if the post is exchangeable with
-them, p is at most ``LEVEL`` with that probability.
+``k A Y``, and kept post i, left out, ``Y_i - [A Y]_i / A_ii``. A post about no known event has low scores for all. Its
+rank among the best scores of kept posts, each left out, is a conformal p-value: if the post is exchangeable with them,
+p is at most ``LEVEL`` with about that probability.
 
 References
 ----------
