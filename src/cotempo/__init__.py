@@ -1,12 +1,22 @@
 """Learn together from time-stamped data that must not leave its owners."""
 
+from typing import Any
+
 import lazy_loader
 
+from cotempo.errors import nearest
 from cotempo.federation.registry import announce
 
 __version__ = "0.1.0"
 
 # Names load when first used, so importing cotempo stays cheap; the list of them is `__init__.pyi`.
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+_load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__ and not name.startswith("_"):
+        raise AttributeError(f"cotempo has no {name!r}{nearest(name, __all__)}; cotempo methods lists all methods")
+    return _load(name)
+
 
 announce("cotempo.federation.mean", *(f"cotempo.{family}" for family in ("events", "series", "social", "networks")))

@@ -30,7 +30,11 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
-    def __init__(self, **values: Any):
+    def __init__(self, *unnamed: Any, **values: Any):
+        if unnamed:
+            name = type(self).__name__
+            first = next((field for field in type(self).model_fields if field != "preset"), "name")
+            raise ParameterError(f"{name} takes parameters by name, like {name}({first}=...), got {unnamed[0]!r}")
         try:
             super().__init__(**values)
         except ValidationError as error:
@@ -38,6 +42,7 @@ class Settings(BaseModel):
 
     # Sections are then validated with their parent, whose errors name them by their path.
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+    __init__.__signature__ = inspect.signature(lambda self, **values: None)  # type: ignore[attr-defined]
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -103,11 +102,16 @@ def test_a_dry_run_shows_and_sends_nothing(cotempo: Command, made: Path, tmp_pat
     before = sorted(path.name for path in tmp_path.iterdir())
     said = cotempo("run", made, "--dry-run")
     assert said.code == 0
-    assert said.out.count("would send") == 3
-    assert "only its sum over clients is used" in said.out
+    assert said.out.count("would send 2 messages") == 3
+    assert "Phase 'mean': 1 message of 24 bytes a client; only the sum over clients is used." in said.out
+    assert "Phase 'compare': 1 message" in said.out
+    assert "the mean of each variable over your complete rows" in said.out
     record = cotempo("run", made, "--dry-run", "--json").record
-    assert [entry["fields"] for entry in record.values()] == [["mean"]] * 3
     assert sorted(path.name for path in tmp_path.iterdir()) == before
+    cotempo("run", made)
+    for client, size in record["bytes"].items():
+        sent = cotempo("messages", "runs/first", "--client", client, "--json").record["messages"]
+        assert sum(message["bytes"] for message in sent) == size
 
 
 def test_quiet_is_silent(cotempo: Command, made: Path) -> None:
@@ -126,8 +130,8 @@ def test_quiet_is_silent(cotempo: Command, made: Path) -> None:
 def test_people_are_told_what_came_out(cotempo: Command, made: Path) -> None:
     said = cotempo("run", made)
     assert said.code == 0
-    assert "FedMean: 3 clients, 1 rounds" in said.out
-    assert "joining helped" in said.out
+    assert "FedMean: 3 clients, 1 round, " in said.out
+    assert "joining " in said.out
     assert "Report: runs/first/report.html" in said.out
     assert said.err == ""
 
@@ -261,7 +265,7 @@ def test_every_kind_of_error_has_its_code(
     def fail(*args: object, **options: object) -> None:
         raise error
 
-    monkeypatch.setattr(sys.modules["cotempo.cli.main"], "run_experiment", fail)
+    monkeypatch.setattr("cotempo.runs.run.run", fail)
     assert cotempo("run", made).code == code
 
 
@@ -269,7 +273,7 @@ def test_an_unexpected_error_is_not_hidden(made: Path, monkeypatch: pytest.Monke
     def fail(*args: object, **options: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(sys.modules["cotempo.cli.main"], "run_experiment", fail)
+    monkeypatch.setattr("cotempo.runs.run.run", fail)
     with pytest.raises(ZeroDivisionError):
         main(["run", str(made)])
 

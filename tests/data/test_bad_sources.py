@@ -187,7 +187,7 @@ CASES: list[tuple[str, Callable[..., Any], Make, list[tuple[str | None, str | No
         "outside its window",
         read_events,
         csv("client,time,start,end\na,11,0,10\nb,5,0,10\na,-1,0,10\n"),
-        [("a", "time", 2, "[0.0, 10.0], got 11"), ("a", "time", 4, "got -1")],
+        [("a", "time", 2, "[0, 10], got 11"), ("a", "time", 4, "got -1")],
     ),
     ("window changes", read_events, csv("time,start,end\n1,0,9\n2,0,8\n"), [("data", "end", 3, "same in all rows")]),
     ("half a window", read_events, csv("time,start\n1,0\n2,0\n"), [(None, "end", None, "must be there")]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
-from cotempo.data import Events, Posts, Series, describe, detect_kind, make_events, make_posts, make_series
+from cotempo.data import Events, Posts, Series, describe, detect_kind, make_events, make_posts, make_series, read_series
 from cotempo.errors import DataError
 
 
@@ -22,9 +23,9 @@ def test_series_in_plain_words() -> None:
     series = Series.from_arrays([values, values[:1]], time=[[0, 1, 2, 8], [0]], features=("x", "y", "z"), unit="h")
     found = describe({"north": series})
     assert found.lines() == [
-        "series: 1 client, 5 rows, time in h since 1970-01-01 UTC",
+        "series: 1 client, 5 rows, dates without a time zone, counted in hours",
         "features: x, y, z",
-        "north: 5 rows, 2 sequences, time 0 to 8, 1 gap, 40.0 % missing",
+        "north: 5 rows, 2 sequences, time 1970-01-01 00:00:00 to 1970-01-01 08:00:00, 1 gap, 40.0 % missing",
         "warning: north: 1 sequence of one row",
         "warning: north: column 'y' is constant",
         "warning: north: column 'z' is missing in all rows",
@@ -58,7 +59,51 @@ def test_posts_in_plain_words() -> None:
 
 def test_clients_that_disagree_are_named() -> None:
     clients = {"a": Series.from_arrays([[1.0], [2.0]]), "b": Series.from_arrays([[1.0], [2.0]], features=("y",))}
-    assert describe(clients).warnings == ("b: columns or unit differ from those of a",)
+    assert describe(clients).lines()[1:] == [
+        "features: none",
+        "a: 2 rows, 1 sequence, time 0 to 1, 0 gaps, 0.0 % missing",
+        "b: 2 rows, 1 sequence, time 0 to 1, 0 gaps, 0.0 % missing",
+        "warning: a: 'y' missing, which other clients have",
+        "warning: b: 'x0' missing, which other clients have",
+    ]
+    plain = Series.from_arrays([[1.0]])
+    others = {"a": plain, "b": replace(plain, unit="h"), "c": replace(plain, unit="h", zone="UTC")}
+    with_unit = "series with time in hours, where a has series with plain numbers"
+    assert describe(others).warnings[:2] == (f"b: {with_unit}", f"c: {with_unit}")
+    del others["a"]
+    assert describe(others).warnings[0].startswith("c: dates must have a time zone at all clients or at none")
+
+
+def test_common_columns_and_those_that_some_lack() -> None:
+    clients = {
+        "albany": Series.from_arrays([[1.0, 2.0], [2.0, 3.0]], features=("load", "oil")),
+        "berlin": Series.from_arrays([[1.0, 2.0, 0.0], [2.0, 3.0, 1.0]], features=("load", "wind", "sun")),
+    }
+    found = describe(clients)
+    assert found.columns == ("load",)
+    assert found.warnings == (
+        "albany: 'wind', 'sun' missing, which other clients have",
+        "berlin: 'oil' missing, which other clients have",
+    )
+
+
+def test_dates_are_shown_as_dates() -> None:
+    times = pd.date_range("2025-03-29 22:00", periods=6, freq="h", tz="Europe/Berlin")
+    plants = read_series(pd.DataFrame({"time": times, "x": range(6)}), unit="h")
+    plants["west"] = replace(plants["client"], zone="America/New_York")
+    found = describe(plants)
+    assert found.lines()[0] == "series: 2 clients, 12 rows, dates in Europe/Berlin, America/New_York, counted in hours"
+    assert "time 2025-03-29 22:00:00+01:00 to 2025-03-30 04:00:00+02:00" in found.lines()[2]
+    assert found.to_dict()["clients"][1]["end"] == "2025-03-29 22:00:00-04:00"
+    assert found.to_frame()["start"].tolist()[0] == "2025-03-29 22:00:00+01:00"
+
+
+def test_unknown_windows_and_single_records_are_warned_of() -> None:
+    guessed, known = Events.from_arrays([[1.0, 2.0]]), Events.from_arrays([[1.0, 2.0], [1.0]], (0, 3))
+    first, second = describe({"a": guessed}).warnings
+    assert first.startswith("a: 1 window from the first to the last event, as if unknown: rates come out too high")
+    assert second.startswith("a: one sequence: nothing tells how sequences differ; cut a long record")
+    assert describe({"a": known}).warnings == ()
 
 
 def test_dataframes_and_notebooks_show_one_row_per_client() -> None:

@@ -2,6 +2,7 @@
 
 import datetime
 import pickle
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from cotempo.data import Posts, Series, read_events, read_posts, read_series, split_by_time
+from cotempo.data import Posts, Series, read_events, read_posts, read_series, split_by_time, write_clients
 from cotempo.data.clock import Clock
 from cotempo.errors import DataError, SchemaError
 from cotempo.federation.mean import FedMean
@@ -113,3 +114,43 @@ def test_regular_adds_the_missing_rows() -> None:
         Series.from_arrays([[1.0]] * 4, time=[0, 10, 20, 34]).regular()
     with pytest.raises(DataError, match="at most 1,000 times as many rows, got 1,000,000,001 for 2 rows"):
         Series.from_arrays([[1.0]] * 2, time=[0, 1e9]).regular(step=1.0)
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "+05:30", "UTC", ""])
+@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow"])
+def test_dates_come_out_as_they_went_in(zone: str, kind: Any) -> None:
+    dates = pd.DatetimeIndex(["2025-03-29 22:00:00.000001", "2025-03-30 04:00"], tz=zone or None)
+    frame = pd.DataFrame({"time": dates, "start": dates[0].floor("D"), "end": dates[1].ceil("D")})
+    table = read_events(frame, unit="h")["client"]
+    out = table.to_frame(kind)
+    if kind == "pandas":
+        assert all((out[name] == frame[name]).all() for name in frame)
+    assert read_events(out, unit="h")["client"].fingerprint() == table.fingerprint()
+    assert kind == "polars" or read_events(out, unit="h")["client"].zone == table.zone
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_files_of_clients_in_several_zones(tmp_path: Any, suffix: str) -> None:
+    clients = {"a": as_series(BERLIN), "b": as_series(BERLIN.tz_convert("Asia/Tokyo"))}
+    (path,) = write_clients(clients, tmp_path / f"plants.{suffix}")
+    again = read_series(path)
+    assert [table.fingerprint() for table in again.values()] == [table.fingerprint() for table in clients.values()]
+    assert again["b"].zone == "UTC"
+    with pytest.raises(DataError, match="times of one unit, with a zone or without"):
+        write_clients({**clients, "c": as_series(BERLIN.tz_localize(None))}, tmp_path / "odd.csv")
+
+
+def test_posts_without_a_time_stay_so() -> None:
+    posts = read_posts(pd.DataFrame({"time": ["2025-03-29 22:00Z", None], "text": ["a", "b"]}))["client"]
+    assert posts.to_frame()["time"].isna().tolist() == [False, True]
+    assert posts.to_frame("pyarrow")["time"].to_pylist()[1] is None
+
+
+def test_errors_show_dates() -> None:
+    frame = pd.DataFrame({"time": ["2025-03-05 07:00", "2025-03-07 08:00"], "start": "2025-03-05", "end": "2025-03-06"})
+    window = r"window \[2025-03-05 00:00:00, 2025-03-06 00:00:00\]"
+    with pytest.raises(DataError, match=f"row 1: must lie in its {window}, got 2025-03-07 08:00:00"):
+        read_events(frame, unit="h")
+    events = read_events(frame.iloc[:1], unit="h")["client"]
+    with pytest.raises(DataError, match=f"must lie in its {window}"):
+        replace(events, time=events.time + 48)

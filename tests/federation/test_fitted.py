@@ -152,10 +152,12 @@ def test_a_seed_decides_everything() -> None:
     assert one == again != other
 
 
-def test_a_dry_run_shows_first_messages_and_sends_nothing() -> None:
+def test_a_dry_run_shows_every_phase() -> None:
     shown = ct.dry_run(ct.FedMean(), CLIENTS)
-    assert sorted(shown) == sorted(CLIENTS)
-    message, expect = shown["b"]
-    np.testing.assert_array_equal(message["mean"], CLIENTS["b"].values.mean(axis=0))
-    assert message.weight == len(CLIENTS["b"])
-    assert expect.fields["mean"].description
+    assert sorted(shown.sizes) == sorted(CLIENTS)
+    assert [message["phase"] for message in shown.messages if message["client"] == "b"] == ["mean", "compare"]
+    first = next(message for message in shown.messages if message["client"] == "b")
+    assert first["weight"] == len(CLIENTS["b"])
+    assert first["fields"]["mean"]["description"]
+    frame = shown.to_frame()
+    assert frame["bytes"].sum() + 8 * len(shown.messages) == sum(shown.sizes.values())  # a weight in each

@@ -1,20 +1,23 @@
 """`command`: functions as commands that print lines for people or one JSON object for machines; texts of results."""
 
+from __future__ import annotations
+
 import inspect
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import click
-import numpy as np
 import typer
+import typer.core
 
-from cotempo.federation.exchange import Expect
-from cotempo.federation.fitted import Fitted
-from cotempo.federation.message import Message
+if TYPE_CHECKING:  # commands import what takes time when they run, so that --help does not
+    from cotempo.federation.fitted import Fitted
 
+typer.core.HAS_RICH = False  # it would escape the brackets of [required] in plain help
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, for machines.")]
 
@@ -39,9 +42,11 @@ def command(app: typer.Typer, name: str | None = None) -> Callable[[Callable[...
                 print(*lines, sep="\n")
             return code
 
-        own, added = inspect.signature(function).parameters, inspect.signature(run).parameters
+        own = inspect.signature(function, eval_str=True).parameters
+        added = inspect.signature(run, eval_str=True).parameters
         parameters = [*own.values(), added["quiet"], added["as_json"]]
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {one.name: one.annotation for one in parameters}
         app.command(name or function.__name__, help=function.__doc__)(run)
         return function
 
@@ -54,6 +59,11 @@ def shows_progress() -> bool | None:
     return False if options["quiet"] or options["as_json"] else None
 
 
+def count(number: int, word: str) -> str:
+    """Return a number with its noun in the right form: 1 message, 2,000 messages."""
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+
 def describe_result(fitted: Fitted, folder: Path, truth: Any) -> Output:
     """Return what a run learned."""
     found = fitted.summary(truth)
@@ -62,37 +72,27 @@ def describe_result(fitted: Fitted, folder: Path, truth: Any) -> Output:
     if scores:
         lines.append("against the truth: " + ", ".join(f"{k.replace('_', ' ')} {v:.3g}" for k, v in scores.items()))
     if benefit:
+        verdicts = Counter(item.verdict for item in benefit.values())
         metric = next(iter(benefit.values())).metric
-        lines.append(f"joining helped {found['helped']} of {len(benefit)} clients ({metric})")
+        clients = ", ".join(f"{verdict}: {count(number, 'client')}" for verdict, number in verdicts.items())
+        lines.append(f"joining {clients} ({metric})")
+    lines += found["advice"]
     if fitted.failures:
-        lines.append(f"{len(fitted.failures)} answers were left out; see {folder / 'log.jsonl'}")
+        were = "answer was" if len(fitted.failures) == 1 else "answers were"
+        lines.append(f"{len(fitted.failures)} {were} left out; see {folder / 'log.jsonl'}")
     lines.append(f"Report: {folder / 'report.html'}")
-    plain = {name: asdict(item) for name, item in benefit.items()}
+    plain = {name: {**asdict(item), "verdict": item.verdict} for name, item in benefit.items()}
     return Output(lines, {**found, "clients": len(fitted.names), "benefit": plain, "run": str(folder)})
-
-
-def describe_dry_run(messages: Mapping[str, tuple[Message, Expect]]) -> Output:
-    """Return what each client would send first."""
-    lines = []
-    for client, (message, expect) in messages.items():
-        fate = "only its sum over clients is used" if expect.sums else "it is used as it is"
-        lines.append(f"{client} would send {message.nbytes:,} bytes (weight {message.weight:g}); {fate}:")
-        for name, value in message.items():
-            what = f"{value.size:,} numbers {list(value.shape)}" if isinstance(value, np.ndarray) else repr(value)
-            about = expect.fields[name].description if name in expect.fields else ""
-            lines.append(f"  {name}: {what}{about and ': ' + about}")
-    record = {name: {"bytes": message.nbytes, "fields": sorted(message)} for name, (message, _) in messages.items()}
-    return Output(lines or ["Nothing is sent in the first step."], record)
 
 
 def describe_messages(client: str, records: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return lines about everything a client sent, phase by phase, then step by step."""
     total = sum(record["bytes"] for record in records)
-    lines = [f"{client} sent {len(records)} messages, {total:,} bytes in all.", ""]
+    lines = [f"{client} sent {count(len(records), 'message')}, {total:,} bytes in all.", ""]
     for phase in dict.fromkeys(record["phase"] for record in records):
         first, *_ = group = [record for record in records if record["phase"] == phase]
         fate = "only their sum over clients is used" if first["summed"] else "each is used as it is"
-        lines.append(f"Phase {phase!r}: {len(group)} messages of {first['bytes']:,} bytes; {fate}.")
+        lines.append(f"Phase {phase!r}: {count(len(group), 'message')} of {first['bytes']:,} bytes; {fate}.")
         for name, field in first["fields"].items():
             what = f"{field['dtype']} {field['shape']}" if "shape" in field else "one value"
             lines.append(f"  {name}: {what}{field['description'] and ': ' + field['description']}")
@@ -105,6 +105,6 @@ def describe_messages(client: str, records: Sequence[Mapping[str, Any]]) -> list
 
 def _values(field: Mapping[str, Any]) -> str:
     if "first" not in field:
-        return str(field.get("value", "empty"))
+        return str(field.get("value", "masked or sealed" if field.get("bytes") else "empty"))
     first = ", ".join(f"{value:.4g}" for value in field["first"])
     return f"from {field['smallest']:.4g} to {field['largest']:.4g}, beginning {first}"

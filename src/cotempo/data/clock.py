@@ -98,9 +98,11 @@ class Clock:
         import pandas as pd
 
         # Whole seconds and the rest apart, as in reading; microseconds are what a float holds of dates in our time.
-        whole = np.floor(values * UNITS[self.unit])
-        rest = np.round((values * UNITS[self.unit] - whole) * 1e6)
-        found = pd.DatetimeIndex((whole * 1e6 + rest).astype("int64").astype("datetime64[us]"))
+        known = np.isfinite(values)
+        seconds = np.where(known, values, 0.0) * UNITS[self.unit]
+        whole = np.floor(seconds)
+        ticks = (whole * 1e6 + np.round((seconds - whole) * 1e6)).astype("int64").astype("datetime64[us]")
+        found = pd.DatetimeIndex(np.where(known, ticks, np.datetime64("NaT")))
         return found.tz_localize("UTC").tz_convert(self._zone()) if self.zone else found
 
     def date(self, number: float) -> Any:
@@ -109,7 +111,7 @@ class Clock:
 
     def text(self, number: float) -> str:
         """Return one of this clock's numbers as people write it."""
-        return str(self.date(number).round("s")) if self.dates and np.isfinite(number) else f"{number:g}"
+        return str(self.date(number).round("s")) if self.dates and np.isfinite(number) else f"{number:.12g}"
 
     def _zone(self) -> datetime.tzinfo:
         if self.zone[0] in "+-":

@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from cotempo.data.clock import LABELS
 from cotempo.data.html import html_table
-from cotempo.data.tables import KINDS, Framed, FrameKind, Table, make_frame, pluralize
+from cotempo.data.tables import KINDS, Framed, FrameKind, Schema, Table, make_frame, pluralize
 from cotempo.errors import DataError
 
 COUNTED = {"rows": "row", "sequences": "sequence", "gaps": "gap", "labels": "labelled event"}
@@ -19,8 +20,8 @@ class ClientDescription:
     client: str
     rows: int
     sequences: int | None = None
-    start: float | None = None
-    end: float | None = None
+    start: float | str | None = None
+    end: float | str | None = None
     gaps: int | None = None
     missing: float | None = None
     marks: dict[str, int] | None = None
@@ -39,7 +40,8 @@ class ClientDescription:
             if name in COUNTED:
                 parts.append(pluralize(value, COUNTED[name]))
             elif name == "end":
-                parts.append(f"time {self.start:.12g} to {value:.12g}")
+                first, last = (v if isinstance(v, str) else f"{v:.12g}" for v in (self.start, value))
+                parts.append(f"time {first} to {last}")
             elif name == "missing":
                 parts.append(f"{100 * value:.1f} % missing")
             elif name == "marks":
@@ -49,21 +51,23 @@ class ClientDescription:
 
 @dataclass(frozen=True)
 class Description(Framed):
-    """What all clients hold together; kind, columns and unit are those of the first.
+    """What all clients hold together; kind and unit are those of the first, columns those all clients have.
 
-    Warnings name what is allowed but worth a look, clients that disagree first.
+    Zones are those of the clients' dates. Warnings name what is allowed but worth a look, clients that disagree first.
     """
 
     kind: str
     columns: tuple[str, ...]
     unit: str
+    zones: tuple[str, ...]
     rows: int
     clients: tuple[ClientDescription, ...]
     warnings: tuple[str, ...]
 
     def lines(self) -> list[str]:
         """Return the description in plain words, one line per fact."""
-        unit = f"time in {self.unit} since 1970-01-01 UTC" if self.unit else "time as plain numbers"
+        zones = f"in {', '.join(self.zones)}" if self.zones else "without a time zone"
+        unit = f"dates {zones}, counted in {LABELS[self.unit]}" if self.unit else "time as plain numbers"
         return [
             f"{self.kind}: {pluralize(len(self.clients), 'client')}, {pluralize(self.rows, 'row')}, {unit}",
             f"{KINDS[self.kind].columns_are}: {', '.join(self.columns) or 'none'}",
@@ -108,9 +112,23 @@ def describe(clients: Mapping[str, Table]) -> Description:
             known = ", ".join(kind.__name__ for kind in KINDS.values())
             raise DataError(f"client {name!r} must hold a table ({known}), got {type(table).__name__}")
     first, *_ = names = sorted(clients)
-    schema, found = clients[first].schema, tuple(clients[name].describe(name) for name in names)
-    odd = [name for name in names if clients[name].schema != schema]
-    warnings = [f"{name}: columns or unit differ from those of {first}" for name in odd]
+    found = tuple(clients[name].describe(name) for name in names)
+    schemas = {name: clients[name].schema for name in names}
+    everything = list(dict.fromkeys(column for schema in schemas.values() for column in schema.columns))
+    common = tuple(column for column in everything if all(column in schema.columns for schema in schemas.values()))
+    schema, zones = schemas[first], tuple(dict.fromkeys(other.zone for other in schemas.values() if other.zone))
+    warnings = []
+    for name, other in schemas.items():
+        if lacking := [column for column in everything if column not in other.columns]:
+            warnings.append(f"{name}: {', '.join(map(repr, lacking))} missing, which other clients have")
+        if (other.kind, other.unit) != (schema.kind, schema.unit):
+            warnings.append(f"{name}: {_kind(other)}, where {first} has {_kind(schema)}")
+        elif bool(other.zone) != bool(schema.zone):
+            warnings.append(f"{name}: dates must have a time zone at all clients or at none; pass zone= in reading")
     warnings += [f"{client.client}: {warning}" for client in found for warning in client.warnings]
     rows = sum(client.rows for client in found)
-    return Description(schema.kind, schema.columns, schema.unit, rows, found, tuple(warnings))
+    return Description(schema.kind, common, schema.unit, zones, rows, found, tuple(warnings))
+
+
+def _kind(schema: Schema) -> str:
+    return f"{schema.kind} with time in {LABELS[schema.unit]}" if schema.unit else f"{schema.kind} with plain numbers"

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cotempo.data.clock import Clock
 from cotempo.data.description import ClientDescription
 from cotempo.data.problems import Problems, duplicates
 from cotempo.data.tables import Schema, Table, numbered, pluralize, runs_of
@@ -51,6 +52,7 @@ class Events(Table):
     kind: ClassVar[str] = "events"
     columns_are: ClassVar[str] = "marks"
     row_fields: ClassVar[tuple[str, ...]] = ("sequence", "time", "mark")
+    time_columns: ClassVar[tuple[str, ...]] = ("time", "start", "end")
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "marks", tuple(map(str, self.marks)))
@@ -163,9 +165,15 @@ class Events(Table):
         warnings = [f"{pluralize(silent, 'sequence')} without events"] if silent else []
         if tied:
             warnings.append(f"{pluralize(tied, 'event')} at the very time of another in the sequence")
+        unknown = sum(len(times) > 0 and times[0] == start and times[-1] == end for _, times, _, start, end in parts)
+        if unknown:
+            begin = f"{pluralize(unknown, 'window')} from the first to the last event, as if unknown"
+            warnings.append(f"{begin}: rates come out too high; pass windows= or columns start and end")
+        if len(parts) == 1:
+            warnings.append("one sequence: nothing tells how sequences differ; cut a long record into days or weeks")
         counts = {mark: int((self.mark == code).sum()) for code, mark in enumerate(self.marks)}
         warnings += [f"mark {mark!r} never occurs" for mark, count in counts.items() if count == 0]
-        start, end = (float(self.start.min()), float(self.end.max())) if parts else (None, None)
+        start, end = self.span(self.start.min(), self.end.max()) if parts else (None, None)
         return ClientDescription(
             client, self.rows, len(parts), start, end, marks=counts or None, warnings=tuple(warnings)
         )
@@ -179,6 +187,11 @@ class Events(Table):
         exposed = f"{float((self.end - self.start).sum()):g} {self.unit}".rstrip()
         size = f"{pluralize(self.rows, 'row')}, {pluralize(len(self.names), 'sequence')}"
         return f"Events({size}, {exposed} exposed, {marked})"
+
+
+def window_text(clock: Clock, start: float, end: float) -> str:
+    """Return a window as errors show it."""
+    return f"[{clock.text(start)}, {clock.text(end)}]"
 
 
 def order_marks(marks: set[str]) -> tuple[str, ...]:
@@ -224,9 +237,10 @@ def _check(events: Events) -> None:
     for name, start, end in zip(events.names.tolist(), events.start.tolist(), events.end.tolist(), strict=True):
         if not (np.isfinite(start) and np.isfinite(end) and start < end):
             window = f"the window of sequence {name!r} must end after its start"
-            problems.add(f"{window}, got [{start:g}, {end:g}]; pass windows=", column="end")
+            problems.add(f"{window}, got {window_text(events.clock, start, end)}; pass windows=", column="end")
     problems.raise_any()
     for name, times, _, start, end in events.sequences():
         if len(times) and (times[0] < start or times[-1] > end):
-            problems.add(f"events of sequence {name!r} must lie in its window [{start:g}, {end:g}]", column="time")
+            window = window_text(events.clock, start, end)
+            problems.add(f"events of sequence {name!r} must lie in its window {window}", column="time")
     problems.raise_any()

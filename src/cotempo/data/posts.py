@@ -121,7 +121,7 @@ class Posts(Table):
         warnings = tuple(f"{pluralize(count, 'post')} {words}" for words, count in counts.items() if count)
         labels = len({label for label in self.event if label is not None})
         known = self.time[np.isfinite(self.time)]
-        start, end = (float(known.min()), float(known.max())) if len(known) else (None, None)
+        start, end = self.span(known.min(), known.max()) if len(known) else (None, None)
         return ClientDescription(client, self.rows, start=start, end=end, labels=labels, warnings=warnings)
 
     def with_markers(self, number: int) -> tuple[Self, list[float | str]]:

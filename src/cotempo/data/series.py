@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -103,9 +104,14 @@ class Series(Table):
         """Kind, features, unit and zone."""
         return Schema(self.kind, self.features, self.unit, self.zone)
 
+    @cached_property
+    def _runs(self) -> list[tuple[str, slice]]:
+        """The name and the rows of each sequence."""
+        return list(runs_of(self.sequence))
+
     def sequences(self) -> Iterator[tuple[str, Floats, Floats]]:
         """Yield ``(name, time, values)`` of each sequence."""
-        for name, rows in runs_of(self.sequence):
+        for name, rows in self._runs:
             yield name, self.time[rows], self.values[rows]
 
     def pieces(self) -> list[tuple[Floats, Floats]]:
@@ -152,13 +158,13 @@ class Series(Table):
 
     def split_by_time(self, shares: Floats) -> tuple[Self, ...]:
         """Cut every sequence at fractions of its number of rows."""
-        bounds = [rows.start + part_bounds(shares, rows.stop - rows.start) for _, rows in runs_of(self.sequence)]
+        bounds = [rows.start + part_bounds(shares, rows.stop - rows.start) for _, rows in self._runs]
         pieces = [[np.arange(bound[part], bound[part + 1]) for bound in bounds] for part in range(len(shares))]
         return tuple(self.select(np.concatenate([np.zeros(0, dtype=np.intp), *piece])) for piece in pieces)
 
     def sequence_names(self) -> list[str]:
         """Return the names of the sequences, sorted."""
-        return [name for name, _ in runs_of(self.sequence)]
+        return [name for name, _ in self._runs]
 
     def take(self, units: ArrayLike) -> Self:
         """Return the sequences at these positions, in the order of the table."""
@@ -176,7 +182,7 @@ class Series(Table):
                 warnings.append(f"column {feature!r} is missing in all rows")
             elif self.rows > 1 and known.min() == known.max():
                 warnings.append(f"column {feature!r} is constant")
-        start, end = (float(self.time.min()), float(self.time.max())) if self.rows else (None, None)
+        start, end = self.span(self.time.min(), self.time.max()) if self.rows else (None, None)
         missing = float(np.isnan(self.values).mean()) if self.rows else None
         breaks = sum(len(gaps(time)) for _, time, _ in parts)
         return ClientDescription(client, self.rows, len(parts), start, end, breaks, missing, warnings=tuple(warnings))
@@ -237,10 +243,10 @@ def _check(series: Series) -> None:
         problems.add("time must be finite in every row", column="time")
     if np.isinf(series.values).any():
         problems.add("values must be finite, or NaN where they are missing")
-    names = [name for name, _ in runs_of(series.sequence)]
-    if names != sorted(set(names)):
+    names = series.sequence_names()
+    if len(set(names)) != len(names) or names != sorted(names):
         problems.add("rows must be sorted by the name of their sequence", column="sequence")
-    for name, part in runs_of(series.sequence):
+    for name, part in series._runs:
         if (np.diff(series.time[part]) <= 0).any():
             problems.add(f"time must increase strictly inside sequence {name!r}; sort the rows", column="time")
     problems.raise_any()

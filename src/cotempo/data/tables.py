@@ -88,6 +88,8 @@ class Table(Framed):
         What the columns of the schema are called in a description.
     row_fields
         The fields with one entry per row.
+    time_columns
+        The tidy columns that hold times.
     time, unit, zone
         Time of each row, ``(rows,)``; ``"s"``, ``"h"`` or ``"D"`` since 1970-01-01 UTC, empty for plain numbers; the
         time zone of the dates, empty where they came without one.
@@ -96,6 +98,7 @@ class Table(Framed):
     kind: ClassVar[str]
     columns_are: ClassVar[str] = "columns"
     row_fields: ClassVar[tuple[str, ...]] = ("time",)
+    time_columns: ClassVar[tuple[str, ...]] = ("time",)
     time: Floats
     unit: str
     zone: str
@@ -157,6 +160,11 @@ class Table(Framed):
     def describe(self, client: str = "client") -> ClientDescription:
         """Return what the table holds and what is odd about it."""
 
+    def span(self, start: float, end: float) -> tuple[float | str, float | str]:
+        """Return two times as a description shows them: dates as text."""
+        clock = self.clock
+        return (clock.text(start), clock.text(end)) if clock.dates else (float(start), float(end))
+
     @abstractmethod
     def with_markers(self, number: int) -> tuple[Self, list[float | str]]:
         """Return the table with recognizable values, different for each `number`, and all that no message may hold."""
@@ -187,8 +195,11 @@ class Table(Framed):
         return html_table(type(self).__name__, rows, notes=found.warnings)
 
     def to_frame(self, kind: FrameKind = "pandas") -> Any:
-        """Return the table as a tidy dataframe: ``"pandas"``, ``"polars"`` or ``"pyarrow"``, if it is installed."""
-        return make_frame(self.columns(), kind)
+        """Return the table as a tidy dataframe: ``"pandas"``, ``"polars"`` or ``"pyarrow"``, if it is installed.
+
+        Times that were read from dates are dates again, in their time zone.
+        """
+        return make_frame(self.columns(), kind, dict.fromkeys(self.time_columns, self.clock))
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of the contents, as hexadecimal text.
@@ -209,11 +220,25 @@ READERS: dict[str, Callable[..., Any]] = {}
 GENERATORS: dict[str, Callable[..., tuple[Any, Any]]] = {}
 
 
-def make_frame(columns: Mapping[str, Any], kind: FrameKind = "pandas") -> Any:
-    """Return columns as a dataframe."""
+def make_frame(
+    columns: Mapping[str, Any], kind: FrameKind = "pandas", clocks: Mapping[str, Clock] | None = None
+) -> Any:
+    """Return columns as a dataframe; those with a clock hold times, which become dates where they were dates."""
     check_choice("kind", kind, FRAME_KINDS)
     plain = {name: v.tolist() if isinstance(v, np.ndarray) else list(v) for name, v in columns.items()}
+    for name, clock in (clocks or {}).items():
+        if name in plain and clock.dates:
+            plain[name] = _dates(clock, plain[name], kind)
     return nw.from_dict(plain, backend=kind).to_native()
+
+
+def _dates(clock: Clock, numbers: list[float], kind: FrameKind) -> Any:
+    import pyarrow as pa
+
+    if kind == "polars" and clock.zone[:1] in ("+", "-"):  # polars knows zones by name only
+        clock = Clock(clock.unit, "UTC")
+    found = clock.dates_of(numbers)
+    return found if kind == "pandas" else pa.array(found)
 
 
 def runs_of(sequence: NDArray[np.str_]) -> Iterator[tuple[str, slice]]:

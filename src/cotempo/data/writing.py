@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.csv as arrow_csv
 import pyarrow.parquet as parquet
 
+from cotempo.data.clock import Clock
 from cotempo.data.tables import FrameKind, Table, make_frame
 from cotempo.errors import DataError, ParameterError
 
@@ -22,7 +23,8 @@ def clients_to_frame(clients: Mapping[str, Table], kind: FrameKind = "pandas") -
     >>> clients_to_frame({"a": Series.from_arrays([[1.0]])}, "pyarrow").column_names
     ['client', 'sequence', 'time', 'x0']
     """
-    return make_frame(_join({name: table.columns() for name, table in sorted(clients.items())}), kind)
+    joined = _join({name: table.columns() for name, table in sorted(clients.items())})
+    return make_frame(joined, kind, _clocks(clients))
 
 
 def write_clients(clients: Mapping[str, Table], path: str | os.PathLike[str]) -> list[Path]:
@@ -55,8 +57,17 @@ def write_clients(clients: Mapping[str, Table], path: str | os.PathLike[str]) ->
     for side in next(iter(side_tables.values())):
         joined = _join({name: tables[side] for name, tables in side_tables.items()})
         second = target.with_name(f"{target.stem}.{side}{target.suffix}")
-        written.append(_write(make_frame(joined, "pyarrow"), second))
+        written.append(_write(make_frame(joined, "pyarrow", _clocks(clients)), second))
     return written
+
+
+def _clocks(clients: Mapping[str, Table]) -> dict[str, Clock]:
+    """Return the clock of each column of times; dates of several zones are shown in UTC."""
+    clocks = {table.clock for table in clients.values()}
+    if len({(clock.unit, bool(clock.zone)) for clock in clocks}) > 1:
+        raise DataError("clients must have times of one unit, with a zone or without; write them one by one")
+    clock = clocks.pop()
+    return dict.fromkeys(next(iter(clients.values())).time_columns, Clock(clock.unit, "UTC") if clocks else clock)
 
 
 def _join(tables: Mapping[str, Mapping[str, Any]]) -> dict[str, list[Any]]:

@@ -7,6 +7,8 @@ import pickle
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
 
 from cotempo.data import Schema
 from cotempo.engines.settings import EngineSettings, Shields, Tables
@@ -19,33 +21,28 @@ from cotempo.storage.store import RamStore
 from cotempo.storage.tree import decode, encode
 
 
+@dataclass(eq=False, repr=False)
 class LocalEngine(ABC):
     """An engine that holds the clients' tables and memories in this process, wherever they compute.
 
     A checkpoint then needs no collecting, and a worker process that dies takes nothing with it. A subclass writes
-    `compute`, and if it has worker processes `start` and `close`.
+    `compute`; one with worker processes starts them in `__post_init__` and ends them in `close`.
     """
 
-    def __init__(
-        self,
-        method: Method,
-        tables: Tables,
-        settings: EngineSettings | None = None,
-        *,
-        seed: int,
-        shields: Shields = (),
-    ):
-        self.settings = settings
-        self.method = method
-        self.seed = seed
-        self._shield_phases = {phase for shield in shields for phase in shield.phases}
-        self.sites = {
-            name: Site(method, name, tables[name], seed, RamStore(), shields=shields) for name in sorted(tables)
-        }
-        self.start()
+    method: Method
+    tables: Tables
+    settings: EngineSettings | None = None
+    _: KW_ONLY
+    seed: int
+    shields: Shields = ()
 
-    def start(self) -> None:  # noqa: B027 - for engines with processes
-        """Start the worker processes."""
+    @cached_property
+    def sites(self) -> dict[str, Site]:
+        """The clients by name, in order."""
+        return {
+            name: Site(self.method, name, self.tables[name], self.seed, RamStore(), shields=self.shields)
+            for name in sorted(self.tables)
+        }
 
     def names(self) -> tuple[str, ...]:
         """Return all clients."""
@@ -55,7 +52,7 @@ class LocalEngine(ABC):
         """Return the clients' schemas; data the method cannot work with are refused here, by client."""
         problems = []
         for name in names:
-            if self.sites[name].schema.kind != self.method.kind:
+            if self.tables[name].kind != self.method.kind:
                 continue  # for `check` to refuse: `prepare` may count on its own kind of table
             try:
                 self.sites[name].prepared  # noqa: B018 - made here, so that bad data are known before round 1
@@ -63,11 +60,11 @@ class LocalEngine(ABC):
                 problems += [Problem(p.must, p.client or name, p.column, p.row) for p in error.problems]
         if problems:
             raise DataError(problems)
-        return {name: self.sites[name].schema for name in names}
+        return {name: self.tables[name].schema for name in names}
 
     def exchange(self, questions: Sequence[Question]) -> Iterable[Reply]:
         """Ask, and yield one reply per question, in any order; what shields ask is answered in this process."""
-        if questions[0].phase in self._shield_phases:
+        if any(questions[0].phase in shield.phases for shield in self.shields):
             return (self.sites[question.client].answer(question) for question in questions)
         return self.compute(questions)
 

@@ -76,6 +76,7 @@ class Worker:
         self.process.wait()
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class Pool(LocalEngine):
     """Clients spread over `settings.workers` processes.
 
@@ -85,8 +86,7 @@ class Pool(LocalEngine):
 
     settings: InProcessSettings
 
-    def start(self) -> None:
-        """Start the workers, at most one per client."""
+    def __post_init__(self) -> None:
         names, count = list(self.sites), min(self.settings.workers, len(self.sites))
         shares = [names[first::count] for first in range(count)]
         self.workers = [Worker(self.pack_clients(share), self.settings.threads) for share in shares]

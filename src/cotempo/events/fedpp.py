@@ -1,4 +1,4 @@
-r"""FedPP: federated neural Cox processes, as published (`SharedPrior`), and the door to it and to our default.
+r"""FedPP: federated neural Cox processes as published (`SharedPrior`), and the class that makes it or our default.
 
 Algorithm 1, round by round: the server sends the prior :math:`p_\theta(w) = N(\mu, \mathrm{diag}\,\sigma^2)` over
 kernel weights to a cohort (`SharedPrior.ask`); each client starts its posterior :math:`q(w) = N(r, \mathrm{diag}\,

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cotempo.data import Schema
 from cotempo.data.html import html_table
+from cotempo.data.tables import make_frame, pluralize
 from cotempo.devices import Device
 from cotempo.errors import DataError, Problem, RunError, nearest
 from cotempo.federation.method import Benefit, Memory, Method, State
 from cotempo.federation.registry import find_method
 from cotempo.storage.files import write_whole
+from cotempo.storage.saved import pack, read_object, unpack
 from cotempo.storage.tree import TreeError, decode, digest, encode, stack, unstack
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ class Outcome:
     schemas: Mapping[str, Schema]
     memories: Mapping[str, Memory]
     history: tuple[Mapping[str, Any], ...] = ()
+    privacy: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Fitted:
@@ -43,6 +46,10 @@ class Fitted:
         The clients.
     history
         One record per step: round, phase, seconds, metrics, bytes sent and received per client, failures.
+    streams
+        Clients' models that change as they are used, such as a detector that follows a stream; saved with the rest.
+    privacy
+        What the run did so that messages tell less, as `cotempo.Privacy` names it.
     """
 
     def __init__(self, outcome: Outcome):
@@ -50,7 +57,9 @@ class Fitted:
         self.method = outcome.method
         self.state = outcome.state
         self.history = outcome.history
+        self.privacy = dict(outcome.privacy)
         self.names = tuple(sorted(outcome.schemas))
+        self.streams: dict[str, Any] = {}
 
     def __getitem__(self, client: str) -> Any:
         """Return the result for one client; a method with one model for all returns that model."""
@@ -62,19 +71,20 @@ class Fitted:
         return self
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.method!r}, {len(self.names)} clients, {self.rounds} rounds)"
+        return f"<{self.headline()}>"
 
     def _repr_html_(self) -> str:
         benefit = self.benefit
-        rows = [(name, item.alone, item.together, item.gain) for name, item in benefit.items()]
+        rows = [(name, b.alone, b.together, b.gain, b.error, b.verdict) for name, b in benefit.items()]
         better = {True: "higher is better", False: "lower is better"}
         metrics = {f"{item.metric}; {better[item.higher_is_better]}" for item in benefit.values()}
-        header = ("client", "alone", "together", "gain") if rows else ()
+        header = ("client", "alone", "together", "gain", "error", "verdict") if rows else ()
         return html_table(self.headline(), rows, header, [repr(self.method), *sorted(metrics)])
 
     def headline(self) -> str:
         """Return the method, the number of clients and rounds, and the seconds in one line."""
-        return f"{type(self.method).__name__}: {len(self.names)} clients, {self.rounds} rounds, {self.seconds:.2f} s"
+        sizes = f"{pluralize(len(self.names), 'client')}, {pluralize(self.rounds, 'round')}"
+        return f"{type(self.method).__name__}: {sizes}, {self.seconds:.2f} s"
 
     def summary(self, truth: Any = None) -> dict[str, Any]:
         """Return what the command line and the report say: sizes, scores against a known truth, benefit, failures."""
@@ -86,9 +96,33 @@ class Fitted:
             "scores": dict(self.scores(truth)) if truth is not None else {},
             "benefit": self.benefit,
             "helped": sum(item.helped for item in self.benefit.values()),
+            "advice": self.advice(),
             "failures": self.failures,
             "digest": self.digest,
         }
+
+    def advice(self) -> list[str]:
+        """Return a sentence on clients that joining harmed, and one on those not compared, with the reason."""
+        benefit, name = self.benefit, type(self.method).__name__
+        harmed = [client for client in benefit if benefit[client].verdict == "did not help"]
+        missing = [client for client in self.names if client not in benefit]
+        lines = []
+        if harmed:
+            own = f"{name}(...).fit({{{harmed[0]!r}: table}})"
+            lines.append(f"did not help {_some(harmed)}; to use a model of its own, learn from its table alone: {own}")
+        if missing:
+            why = f"it compares {self.method.compares}" if self.method.compares else "it does not compare"
+            if getattr(self.method, "compare", True) is False:
+                why = "compare=False"
+            lines.append(f"not compared with learning alone: {_some(missing)} ({name}: {why})")
+        return lines
+
+    def tables(self) -> Mapping[str, Any]:
+        """Return the results as dataframes by name, for the report and for `cotempo export`."""
+        names = ("alone", "together", "gain", "error", "verdict", "metric")
+        rows = [(client, *(getattr(item, name) for name in names)) for client, item in self.benefit.items()]
+        columns = {name: [row[place] for row in rows] for place, name in enumerate(("client", *names))}
+        return {"benefit": make_frame(columns)} if rows else {}
 
     @property
     def rounds(self) -> int:
@@ -130,27 +164,49 @@ class Fitted:
         return write_report(self, Path(path), truth=truth)
 
     def save(self, folder: str | Path) -> Path:
-        """Write the result to a folder that `cotempo.load` reads."""
+        """Write the result to a folder that `cotempo.load` reads; replace what an earlier `save` wrote there."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         about = {
             "method": type(self.method).__name__,
             "parameters": self.method.model_dump(mode="json"),
             "schemas": {name: vars(schema) for name, schema in self.outcome.schemas.items()},
+            "privacy": self.privacy,
         }
         write_whole(folder / "state.safetensors", encode(self.state))
         write_whole(folder / "memories.safetensors", encode(stack(self.outcome.memories)))
+        write_whole(folder / "streams.safetensors", encode(pack(self.streams)))
         write_whole(folder / "history.jsonl", "".join(json.dumps(record) + "\n" for record in self.history).encode())
         write_whole(folder / "fitted.json", json.dumps(about, indent=1).encode())
         return folder
 
 
-def load(folder: str | Path, *, device: Device | None = None) -> Any:
-    """Read a result that `Fitted.save` wrote; `device` replaces the one it was learned on, such as a GPU not here."""
-    folder = Path(folder)
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
+
+def load(path: str | Path, *, device: Device | None = None) -> Any:
+    """Read what was saved: the folder of a finished run, a folder that a result was saved to, or a model's file.
+
+    Parameters
+    ----------
+    path
+        The folder or file.
+    device
+        Replaces the device it was learned on, such as a GPU that is not here.
+    """
+    folder, replaced = Path(path), {"device": device} if device else {}
+    if folder.is_file():
+        return read_object(folder, **replaced)
+    if not folder.exists():
+        raise RunError(f"{folder} must be a run, a saved result or a saved model, there is nothing of this name")
+    if (folder / "experiment.toml").is_file():
+        if not (folder / "result").is_dir():
+            raise RunError(f"{folder} must be a finished run, it has no result; continue with: cotempo resume {folder}")
+        folder = folder / "result"
     try:
         about = json.loads((folder / "fitted.json").read_text())
-        method = find_method(about["method"])(**{**about["parameters"], **({"device": device} if device else {})})
+        method = find_method(about["method"])(**{**about["parameters"], **replaced})
         schemas = {
             name: Schema(schema["kind"], tuple(schema["columns"]), schema["unit"], schema["zone"])
             for name, schema in about["schemas"].items()
@@ -161,7 +217,10 @@ def load(folder: str | Path, *, device: Device | None = None) -> Any:
             schemas,
             unstack(decode((folder / "memories.safetensors").read_bytes()), *method.memory_types),
             tuple(json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()),
+            about.get("privacy", {}),
         )
+        fitted = method.result(outcome)
+        fitted.streams = unpack(decode((folder / "streams.safetensors").read_bytes()), replaced)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, TreeError) as error:
         raise RunError(f"{folder} must hold a saved result: {error}") from error
-    return outcome.method.result(outcome)
+    return fitted

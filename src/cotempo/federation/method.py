@@ -6,11 +6,14 @@ drives it.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
+import numpy as np
 from pydantic import model_validator
 
 from cotempo.data import Schema, Table
@@ -25,9 +28,10 @@ if TYPE_CHECKING:
 
     from cotempo.engines.settings import EngineSettings
     from cotempo.federation.fitted import Fitted, Outcome
-    from cotempo.federation.participation import Participation
     from cotempo.federation.reducers import Reducer
+    from cotempo.federation.rounds import Participation
     from cotempo.federation.shields import Shield
+    from cotempo.privacy.settings import Privacy
 
 Metrics = Mapping[str, float]
 Staleness = Literal["weighted", "replace", "accumulate"]
@@ -41,25 +45,37 @@ class Roster:
 
     schemas: Mapping[str, Schema]
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """The clients' names, in order."""
         return tuple(sorted(self.schemas))
 
-    @property
+    @cached_property
     def schema(self) -> Schema:
         """The schema all clients agreed on."""
         return self.schemas[self.names[0]]
 
 
+Verdict = Literal["helped", "no difference shown", "did not help"]
+
+
 @dataclass(frozen=True)
 class Benefit:
-    """Whether joining helped a client: its metric alone and together, measured on data neither model saw."""
+    """Whether joining helped a client: its metric alone and together, measured on data neither model saw.
+
+    `error` is the standard error of their difference; `None` where the method does not measure it.
+
+    Examples
+    --------
+    >>> Benefit("accuracy", alone=0.8, together=0.82, higher_is_better=True, error=0.03).verdict
+    'no difference shown'
+    """
 
     metric: str
     alone: float
     together: float
     higher_is_better: bool
+    error: float | None = None
 
     @property
     def gain(self) -> float:
@@ -67,9 +83,22 @@ class Benefit:
         return (self.together - self.alone) * (1 if self.higher_is_better else -1)
 
     @property
+    def verdict(self) -> Verdict:
+        """What the difference shows: it counts if it is more than two standard errors, or if none is known."""
+        if abs(self.gain) <= 2 * (self.error or 0.0):
+            return "no difference shown"
+        return "helped" if self.gain > 0 else "did not help"
+
+    @property
     def helped(self) -> bool:
-        """Whether together is better than alone."""
-        return self.gain > 0
+        """Whether together is better than alone, beyond chance where the error is known."""
+        return self.verdict == "helped"
+
+
+def standard_error(differences: Any) -> float:
+    """Return the standard error of the mean of differences, one for each held-out row or part; 0 for a single one."""
+    count = len(differences)
+    return float(np.std(differences, ddof=1) / math.sqrt(count)) if count > 1 else 0.0
 
 
 class Method(Settings, ABC):
@@ -82,6 +111,7 @@ class Method(Settings, ABC):
 
     kind: ClassVar[str] = "series"
     phases: ClassVar[tuple[str, ...]] = ()
+    compares: ClassVar[str] = ""  # which clients `benefit` compares, in words
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"cotempo": {}, "paper": {}}
     State: ClassVar[type]
     Memory: ClassVar[type | None] = None
@@ -220,6 +250,21 @@ class Method(Settings, ABC):
         """Return, per client, whether joining helped it; empty if the method does not measure it."""
         return {}
 
+    def work(self, state: Any) -> tuple[float, float] | None:
+        """Return how much is done and how much there is in all, in units that take about equally long.
+
+        `None` where the total is not known, as in a method that stops when it has converged: the progress bar then
+        counts rounds and promises nothing.
+        """
+        return None
+
+    def rehearsal(self) -> Self:
+        """Return the method with less of what takes time and changes no message, such as training steps.
+
+        A dry run uses it.
+        """
+        return self
+
     @property
     def staleness(self) -> Mapping[str, Staleness]:
         """By phase, what an answer to an older state is worth; in other phases the method waits for everyone asked.
@@ -257,6 +302,20 @@ class Method(Settings, ABC):
 
     # What everybody calls.
 
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the hyperparameters by name, as scikit-learn does."""
+        return {name: getattr(self, name) for name in type(self).model_fields}
+
+    def set_params(self, **parameters: Any) -> Self:
+        """Return the method with other hyperparameters; this one stays as it is."""
+        return type(self)(**{**{name: getattr(self, name) for name in self.model_fields_set}, **parameters})
+
+    def clone(self) -> Self:
+        """Return a method with the same hyperparameters."""
+        return self.set_params()
+
+    __sklearn_clone__ = clone
+
     def fit(
         self,
         clients: Mapping[str, Any] | None = None,
@@ -268,6 +327,7 @@ class Method(Settings, ABC):
         cohort: int | Participation | None = None,
         quorum: float = 0.5,
         progress: bool | None = None,
+        privacy: Privacy | None = None,
         shields: Sequence[Shield] = (),
         reducer: Reducer | None = None,
         workers: int | None = None,
@@ -280,15 +340,56 @@ class Method(Settings, ABC):
     ) -> Any:
         """Learn from the clients and return a new fitted object; the method stays as it is.
 
-        See `cotempo.fit` for the options.
+        Parameters
+        ----------
+        clients
+            A table, or any dataframe, per client name; none on the engine `flower`, where sites hold theirs.
+        public
+            A table the server may see, for methods that use one.
+        engine
+            Where clients run: `inprocess`, `flower-simulation`, `flower`, or an engine's settings.
+        seed
+            Decides every random number: the same seed gives the same bits.
+        run
+            A new folder to keep the run in, so that it can be inspected and resumed; without it nothing is written.
+        cohort
+            How many clients take part in a round, or a `Participation`; everyone by default.
+        quorum
+            The share of the asked clients whose answers must count; below it the run pauses with `QuorumError`.
+        progress
+            Show a progress bar, or where there is no terminal a line now and then; `False` shows nothing.
+        privacy
+            What is done so that messages tell less about single clients; see `Privacy` for the defaults.
+        shields
+            Applied to every message between client and server, in this order; the validator always is.
+        reducer
+            How replies become answers; by default a list or a weighted sum, as the method expects.
+        workers, batched, deadline, threads
+            Options of the engines on this machine; see `InProcessSettings` and `SimulationSettings`.
+        server, participants, share_result
+            Options of the engine `flower`; see `FlowerSettings`.
         """
-        from cotempo.runs.run import fit
+        from cotempo.engines.settings import engine_settings
+        from cotempo.federation.reducers import PlainReducer
+        from cotempo.federation.rounds import EVERYONE, LoopOptions, Participation
+        from cotempo.runs.run import Run
 
-        return fit(
-            self, clients, public=public, engine=engine, seed=seed, run=run, cohort=cohort, quorum=quorum,
-            progress=progress, shields=shields, reducer=reducer, workers=workers, batched=batched, deadline=deadline,
-            threads=threads, server=server, participants=participants, share_result=share_result,
+        settings = engine_settings(
+            engine, workers=workers, batched=batched, deadline=deadline, threads=threads,
+            server=None if server is None else str(server), participants=participants, share_result=share_result,
         )  # fmt: skip
+        options = LoopOptions(
+            seed=seed,
+            participation=Participation(cohort) if isinstance(cohort, int) else cohort or EVERYONE,
+            quorum=quorum,
+            shields=tuple(shields),
+            reducer=reducer or PlainReducer(),
+        )
+        started = Run.of(self, clients, settings, options, public=public).guarded(privacy)
+        return started.start(run, progress=progress)
+
+
+fit = Method.fit  # called as `cotempo.fit(method, clients)`
 
 
 def agree(roster: Roster, kind: str) -> None:

@@ -1,13 +1,17 @@
 """Methods by name, so that experiment files, saved results and the contract suite find them."""
 
+from __future__ import annotations
+
 import importlib
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from cotempo.errors import ParameterError, nearest
-from cotempo.federation.method import Method
 
-M = TypeVar("M", bound=type[Method])
+if TYPE_CHECKING:  # `import cotempo` loads this module, and nothing that takes time
+    from cotempo.federation.method import Method
+
+M = TypeVar("M", bound="type[Method]")
 _METHODS: dict[str, type[Method]] = {}
 _ALIASES: dict[str, str] = {}
 _HOMES: set[str] = set()

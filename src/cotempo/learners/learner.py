@@ -222,6 +222,11 @@ class Learner(Method):
         }
         return Expect(fields, sums=self.sums, weight=(0, 1e12))
 
+    def work(self, state: LearnerState) -> tuple[float, float]:
+        """Return rounds done and in all; to compare, clients learn alone for as many rounds again."""
+        total = float(2 * self.rounds if self.compare else self.rounds)
+        return (total if state.finished else float(state.round)), total
+
     def benefit(self, state: Any) -> Mapping[str, Benefit]:
         """Return the scores on test rows, alone and together."""
         return benefits(self.metric, state.scores)

@@ -18,6 +18,7 @@ from cotempo.federation import Fitted, Outcome, Rng
 from cotempo.networks.metrics import areas, score_network
 from cotempo.networks.network import Network, edge_frame
 from cotempo.networks.search.edge_confidence import Confidence, edge_confidence
+from cotempo.storage.saved import Saved
 from cotempo.typing import Bools, Floats
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class ClientNetwork:
+class ClientNetwork(Saved):
     """One client's own network."""
 
     network: Network
@@ -144,7 +145,7 @@ class FittedOneRound(FittedPersonal):
 
 
 @dataclass(frozen=True, eq=False)
-class Ranking(Framed):
+class Ranking(Framed, Saved):
     """Every pair of different variables with a score: the higher, the surer the edge.
 
     Attributes

@@ -15,6 +15,7 @@ from cotempo.data.argument_checks import check_choice, check_counts
 from cotempo.data.tables import FRAME_KINDS, Framed, FrameKind
 from cotempo.errors import DataError
 from cotempo.networks.admm.acyclicity import edges_on_cycles
+from cotempo.storage.saved import Saved
 from cotempo.typing import Floats
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Network(Framed):
+class Network(Framed, Saved):
     """A dynamic Bayesian network with linear effects.
 
     The model is ``x_t' = x_t' W + sum_i x_{t-i}' A_i + u_t'``.

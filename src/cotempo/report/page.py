@@ -11,7 +11,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from cotempo.federation.fitted import Fitted
-from cotempo.runs.records import environment
+from cotempo.runs.folder import environment
 from cotempo.storage.files import write_whole
 
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import Field, SerializeAsAny, field_validator
 
 from cotempo import data
 from cotempo.data import READERS
+from cotempo.data.argument_checks import check_choice
 from cotempo.engines.settings import EngineSettings, InProcessSettings, engine_settings, engine_type
 from cotempo.errors import CotempoError, ParameterError, nearest
 from cotempo.federation.method import Method
-from cotempo.federation.participation import Participation
 from cotempo.federation.registry import find_method
+from cotempo.federation.rounds import Participation
+from cotempo.privacy.settings import Privacy
 from cotempo.settings import Settings, read_toml
 
 
@@ -28,10 +31,30 @@ def generators() -> dict[str, Callable[..., tuple[Any, Any]]]:
 class DataSettings(Settings):
     """Where the clients' tables come from: files (`source`), or a generator (`generate`)."""
 
-    source: str | None = None
-    kind: str | None = None
-    generate: str | None = None
-    options: dict[str, Any] = Field(default_factory=dict)
+    paths: ClassVar[tuple[str, ...]] = ("source", "public", "windows")
+    reading: ClassVar[tuple[str, ...]] = ("unit", "zone", "date_format", "columns", "windows")
+
+    source: str | tuple[str, ...] | None = Field(
+        default=None, description="A file with a column `client`, several files, or a folder with one per client."
+    )
+    public: str | None = Field(
+        default=None, description="The file of a table the server may see; of generated data, one of the clients."
+    )
+    kind: str | None = Field(default=None, description="events, series or posts; by default what the method needs.")
+    unit: str | None = Field(default=None, description="What dates are counted in: s, h or D.")
+    zone: str | None = Field(default=None, description="The time zone of dates that come without one.")
+    date_format: str | None = Field(default=None, description="How dates are written, where not as in ISO 8601.")
+    windows: str | None = Field(default=None, description="Of events: a file with the window of each sequence.")
+    columns: dict[str, str] | None = Field(
+        default=None, description="What columns are called in the files, by the name that cotempo knows them by."
+    )
+    generate: str | None = Field(default=None, description="A generator's name, in place of `source`.")
+    options: dict[str, Any] = Field(default_factory=dict, description="Options of the generator or the reader.")
+
+    def read_tables(self, path: Any, kind: str, **more: Any) -> Any:
+        """Read the tables of a file or folder with what is said about columns and times."""
+        said = {name: value for name in self.reading if (value := getattr(self, name)) is not None}
+        return _call(READERS[kind], {**said, **self.options, **more}, path)
 
     @field_validator("kind")
     @classmethod
@@ -51,6 +74,7 @@ class Experiment(Settings):
     cohort: Participation = Participation()
     quorum: float = Field(default=0.5, ge=0, le=1, allow_inf_nan=False)
     data: DataSettings | None = None
+    privacy: Privacy = Privacy()
     engine: SerializeAsAny[EngineSettings] = InProcessSettings()
     parameters: dict[str, Any] = Field(default_factory=dict)
 
@@ -84,21 +108,20 @@ class Experiment(Settings):
 
     @classmethod
     def from_file(cls, path: str | Path, **engine: Any) -> Experiment:
-        """Read an experiment file; a relative data source or server is looked for beside it.
+        """Read an experiment file; relative paths of data and of a server start at its folder.
 
         `engine` and `server` stand in the place of the file's own.
         """
         path, content = Path(path), read_toml(path)
-        source = content.get("data", {}).get("source") if isinstance(content.get("data"), dict) else None
-        if isinstance(source, str):
-            content["data"]["source"] = str((path.parent / source).resolve())
+        if isinstance(content.get("data"), dict):
+            content["data"] = _beside(path.parent, content["data"])
         settings = content.get("engine", {})
         if isinstance(settings, dict):
             if isinstance(settings.get("server"), str):
                 settings["server"] = str((path.parent / settings["server"]).resolve())
             content["engine"] = _redirect(settings, **engine)
         experiment = cls.from_dict(content)
-        if experiment.data is None and not experiment.is_remote:
+        if experiment.data is None and not experiment.engine.is_remote:
             raise ParameterError(f"{path} must have a [data] table that says where the clients are")
         return experiment
 
@@ -110,11 +133,6 @@ class Experiment(Settings):
     @property
     def _parameters(self) -> dict[str, Any]:
         return self.parameters if self.rounds is None else {**self.parameters, "rounds": self.rounds}
-
-    @property
-    def is_remote(self) -> bool:
-        """Whether the clients' tables are at their own places, and none is read here."""
-        return self.engine.is_remote
 
     def on(self, *, engine: str | None = None, server: str | Path | None = None) -> Experiment:
         """Return the same experiment on another engine; what is `None` stays as it is."""
@@ -129,7 +147,7 @@ class Experiment(Settings):
 def load_clients(experiment: Experiment) -> tuple[Any, Any]:
     """Read or generate an experiment's clients; the truth is `None` where it is not known."""
     where = experiment.data
-    if experiment.is_remote:
+    if experiment.engine.is_remote:
         return {}, None
     if where is None:
         raise ParameterError(
@@ -139,20 +157,33 @@ def load_clients(experiment: Experiment) -> tuple[Any, Any]:
         raise ParameterError("[data] must have either source (a file or folder) or generate (a generator's name)")
     if where.generate is not None:
         known = generators()
-        if where.generate not in known:
-            raise ParameterError(
-                f"[data] generate must be one of {', '.join(known)}, got {where.generate!r}"
-                f"{nearest(where.generate, known)}"
-            )
+        check_choice("[data] generate", where.generate, known)
         clients, truth = _call(known[where.generate], where.options)
-        return clients, truth
-    kind = where.kind or find_method(experiment.method).kind
-    return _call(READERS[kind], where.options, where.source), None
+        return {name: table for name, table in clients.items() if name != where.public}, truth
+    source = list(where.source) if isinstance(where.source, tuple) else where.source
+    return where.read_tables(source, where.kind or find_method(experiment.method).kind), None
+
+
+def load_public(experiment: Experiment) -> Any:
+    """Read the table the server may see; `None` where the experiment names none."""
+    where = experiment.data
+    if where is None or where.public is None:
+        return None
+    if where.generate is not None:
+        clients, _ = _call(generators()[where.generate], where.options)
+        check_choice("[data] public", where.public, clients)
+        return clients[where.public]
+    tables = where.read_tables(
+        where.public, find_method(experiment.method).kind, **({"windows": None} if where.windows else {})
+    )
+    if len(tables) != 1:
+        raise ParameterError(f"[data] public must be one table, {where.public} holds {len(tables)} clients")
+    return next(iter(tables.values()))
 
 
 def load_truth(experiment: Experiment) -> Any:
     """The truth behind generated data; `None` where the data are somebody's own, which need not be read again."""
-    known = experiment.data and experiment.data.generate and not experiment.is_remote
+    known = experiment.data and experiment.data.generate and not experiment.engine.is_remote
     return load_clients(experiment)[1] if known else None
 
 
@@ -170,10 +201,39 @@ def _redirect(
     return settings
 
 
+def _beside(folder: Path, data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a ``[data]`` table whose paths do not depend on the working directory."""
+    found = dict(data)
+    for name in DataSettings.paths if "generate" not in data else ():
+        given = found.get(name)
+        if isinstance(given, str):
+            found[name] = str((folder / given).resolve())
+        elif isinstance(given, list):
+            found[name] = [str((folder / one).resolve()) if isinstance(one, str) else one for one in given]
+    return found
+
+
 def _call(function: Callable[..., Any], options: Mapping[str, Any], *args: Any) -> Any:
+    return call_with(function, options, *args, where="[data] and [data.options]")
+
+
+def call_with(function: Callable[..., Any], options: Mapping[str, Any], *args: Any, where: str) -> Any:
+    """Call a reader or generator; raise `ParameterError` for options it has not, or of another type than it says."""
+    known = inspect.signature(function, eval_str=True).parameters
+    names = list(known)[len(args) :]
+    takes_any = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in known.values())
+    for name, value in options.items() if not takes_any else ():
+        if name not in names:
+            raise ParameterError(
+                f"{where}: {function.__name__} has no option {name!r}{nearest(name, names)}; it has {', '.join(names)}"
+            )
+        wanted = known[name].annotation
+        if wanted in (int, float) and (isinstance(value, bool) or not isinstance(value, int | wanted)):
+            kind = "a whole number" if wanted is int else "a number"
+            raise ParameterError(f"{where}: {name} must be {kind}, got {value!r}")
     try:
         return function(*args, **options)
     except CotempoError:
         raise
     except (TypeError, ValueError) as error:
-        raise ParameterError(f"[data.options]: {error}; fix or remove that option") from error
+        raise ParameterError(f"{where}: {error}; fix or remove that option") from error

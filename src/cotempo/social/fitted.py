@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -17,13 +15,13 @@ from cotempo.social.detector.model import Detector
 from cotempo.social.detector.space import PostSpace
 from cotempo.social.encoders.characters import CharacterEncoder
 from cotempo.social.graph_model.data import embed
+from cotempo.storage.saved import Saved
 from cotempo.typing import Singles
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from torch import nn
 
-    from cotempo.federation import Outcome
     from cotempo.social.detector.client import DetectorMemory
     from cotempo.social.graph_model.data import EventMemory, RoundRecord
     from cotempo.social.graph_model.learner import EventLearner
@@ -40,7 +38,7 @@ class FittedEvents(Fitted):
         if not self.state.shared.is_ready:
             raise DataError([Problem("the run must have made its encoder first", client)])
         method: Any = self.outcome.method
-        return EventModel(method, method.new_model(self.state.inputs, weights), self.state.shared.encoder)
+        return EventModel(method, self.state.inputs, weights, self.state.shared.encoder)
 
     @property
     def record(self) -> tuple[RoundRecord, ...]:
@@ -55,13 +53,12 @@ class FittedEvents(Fitted):
         return draw_rounds(self.history, self.record)
 
 
-class EventModel:
+class EventModel(Saved):
     """One client's graph model, with the learner that made it and the encoder of texts."""
 
-    def __init__(self, method: EventLearner, model: nn.Module, encoder: CharacterEncoder):
-        self.method = method
-        self.model = model
-        self.encoder = encoder
+    def __init__(self, method: EventLearner, inputs: int, weights: Singles, encoder: CharacterEncoder):
+        self.method, self.inputs, self.weights, self.encoder = method, inputs, weights, encoder
+        self.model: nn.Module = method.new_model(inputs, weights)
 
     def embed(self, posts: Any) -> Singles:
         """Return a vector per post, ``(posts, outputs)``; posts of one event lie together."""
@@ -82,14 +79,10 @@ class EventModel:
 class FittedDetectors(Fitted):
     """The result of `EventDetector`: ``fitted[client]`` is that client's `Detector`."""
 
-    def __init__(self, outcome: Outcome):
-        super().__init__(outcome)
-        self._detectors: dict[str, Detector] = {}
-
     def __getitem__(self, client: str) -> Detector:
         """Return the client's detector, always the same object, so that `partial_fit` lasts."""
         super().__getitem__(client)
-        if client not in self._detectors:
+        if client not in self.streams:
             if client not in self.outcome.memories:
                 why = "it must have at least one post and its last answer must count; there is no detector for it"
                 raise DataError([Problem(why, client)])
@@ -99,17 +92,17 @@ class FittedDetectors(Fitted):
             encoder = CharacterEncoder(weights, memory.basis, method.encoder)
             space = PostSpace(encoder, memory.whitening, memory.duration)
             settings = (method.patience, method.smallest, method.time != "ignore", self.outcome.schemas[client].clock)
-            self._detectors[client] = Detector(space, memory.store, memory.ridge, *settings)
-        return self._detectors[client]
-
-    def save(self, folder: str | Path) -> Path:
-        """Write the result, with all that its detectors have taken in since, to a folder that `cotempo.load` reads."""
-        memories = dict(self.outcome.memories)
-        for name, detector in self._detectors.items():
-            memories[name] = replace(memories[name], store=detector.store, ridge=detector.ridge)
-        self.outcome = replace(self.outcome, memories=memories)
-        return super().save(folder)
+            self.streams[client] = Detector(space, memory.store, memory.ridge, *settings)
+        return cast(Detector, self.streams[client])
 
     def figures(self, truth: Any = None) -> Mapping[str, Any]:
         """Draw a map and a timeline per client."""
         return {f"Events of {name}": self[name].plot() for name in self.outcome.memories}
+
+    def tables(self) -> Mapping[str, Any]:
+        """Return the benefit, and each client's events, the largest first."""
+        found = dict(super().tables())
+        for name in self.outcome.memories:
+            events = self[name].events().sort_values("size", ascending=False, ignore_index=True)
+            found[f"events of {name}"] = events.assign(posts=[posts[0] for posts in events["posts"]])
+        return found

@@ -1,6 +1,7 @@
 """`Store`: where a client keeps versions of its memory; in RAM or in a folder."""
 
 from collections.abc import Iterator, MutableMapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ KEPT_ANSWERS = 3
 Key = tuple[str, int]  # "memory" or "answer", and the number of a step
 
 
+@dataclass(eq=False, repr=False)
 class Store:
     """Where a client stores its memory, one version per step that changed it, and its last answers.
 
@@ -21,8 +23,7 @@ class Store:
     again.
     """
 
-    def __init__(self, trees: MutableMapping[Key, Any]) -> None:
-        self._trees = trees
+    _trees: MutableMapping[Key, Any] = field(default_factory=dict)
 
     def load(self, version: int) -> Any:
         """Return the memory of a version; raise `MemoryLost` if it is missing or damaged."""
@@ -61,9 +62,6 @@ class Store:
 
 class RamStore(Store):
     """Versions in this process."""
-
-    def __init__(self) -> None:
-        super().__init__({})
 
 
 class DiskStore(Store):

@@ -22,7 +22,7 @@ import cotempo as ct
 from cotempo.engines.flower.processes import wait_until
 from cotempo.engines.inprocess import InProcess
 from cotempo.engines.settings import InProcessSettings
-from cotempo.runs.records import read_lines
+from cotempo.runs.folder import read_lines
 from cotempo.storage.tree import digest
 from cotempo.testing import drive
 from cotempo.testing.engines import Faulty

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cotempo.data.clock import Clock
-from cotempo.data.events import Events, order_marks
+from cotempo.data.events import Events, order_marks, window_text
 from cotempo.data.problems import Problems, quote
 from cotempo.data.read.reader import Grouped, group_rows, read_sheets
 from cotempo.data.read.sheet import LIMIT, Keys, Reading, Sheet
@@ -136,7 +136,7 @@ def _read_window_sheet(sheet: Sheet) -> dict[str, dict[str, Bounds]]:
         if sequence in known:
             sheet.problems.add(f"sequence {sequence!r} must have one window", **place)
         if bounds[1] <= bounds[0]:
-            sheet.problems.add(_late_end(sequence, bounds), column="end", **place)
+            sheet.problems.add(_late_end(start.clock, sequence, bounds), column="end", **place)
         known[sequence] = bounds
     return found
 
@@ -179,7 +179,7 @@ def _build(sequence: ArrayLike, time: ArrayLike, marks: Keys, windows: Mapping[s
 
 def _windows(grouped: Grouped, table: WindowTable | None) -> Floats:
     """Return start and end of each group, ``(groups, 2)``; note what is wrong with them."""
-    sheet, time = grouped.sheet, grouped.times.values
+    sheet, time, clock = grouped.sheet, grouped.times.values, grouped.times.clock
     in_columns = bool({"start", "end"} & set(sheet.columns))
     if in_columns:
         bounds = _from_columns(grouped)
@@ -191,14 +191,17 @@ def _windows(grouped: Grouped, table: WindowTable | None) -> Floats:
     for group in np.flatnonzero(bounds[:, 1] <= bounds[:, 0]).tolist():
         client, sequence = grouped.owner(group)
         if in_columns or table is not None:
-            sheet.problems.add(_late_end(sequence, bounds[group]), client=client, column="end")
+            sheet.problems.add(_late_end(clock, sequence, bounds[group]), client=client, column="end")
         else:
             must = f"sequence {sequence!r} must have a window, as all its events are at one time; give start and end"
             sheet.problems.add(must, client=client, column="time")
     limits = bounds[grouped.group]
     outside = np.flatnonzero((time < limits[:, 0]) | (time > limits[:, 1]))
-    must = "must lie in its window {}, got {:.17g}"
-    sheet.note_rows(outside, lambda row: must.format(limits[row].tolist(), time[row]), "time")
+    sheet.note_rows(
+        outside,
+        lambda row: f"must lie in its window {window_text(clock, *limits[row])}, got {clock.text(time[row])}",
+        "time",
+    )
     return bounds
 
 
@@ -234,8 +237,8 @@ def _from_table(grouped: Grouped, table: WindowTable, columns: Floats | None) ->
     return found
 
 
-def _late_end(sequence: str, bounds: Sequence[float]) -> str:
-    return f"the window of sequence {sequence!r} must end after its start, got [{bounds[0]:g}, {bounds[1]:g}]"
+def _late_end(clock: Clock, sequence: str, bounds: Sequence[float]) -> str:
+    return f"the window of sequence {sequence!r} must end after its start, got {window_text(clock, *bounds)}"
 
 
 def _vocabulary(used: Mapping[str, Set[str]], marks: Sequence[str] | None, problems: Problems) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ import logging
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -32,14 +33,14 @@ START_SECONDS = 120.0
 ANSWER_SECONDS = 3600.0
 
 
+@dataclass(eq=False, repr=False)
 class FlowerSimulation(LocalEngine):
     """Clients as virtual nodes of Flower's simulation, spread over `settings.workers` Ray actors."""
 
     settings: SimulationSettings
-    grid: Grid
+    grid: Grid = field(init=False)
 
-    def start(self) -> None:
-        """Start Flower's simulation in a thread, and wait for its nodes."""
+    def __post_init__(self) -> None:
         self.folder = tempfile.TemporaryDirectory(prefix="cotempo-")
         packed = Path(self.folder.name) / "clients"
         packed.write_bytes(self.pack_clients(self.sites))

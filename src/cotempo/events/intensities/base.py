@@ -14,6 +14,7 @@ from cotempo.data import Events
 from cotempo.errors import CotempoError, DataError, ParameterError
 from cotempo.events.records.record import Grid, Record, as_events, read_record
 from cotempo.events.scores import gains
+from cotempo.storage.saved import Saved
 from cotempo.typing import Floats
 
 CELLS = 1000
@@ -67,7 +68,7 @@ class NextEvent:
         return float(np.interp(-(1 - share), -self.survival, self.times))
 
 
-class Intensity(ABC):
+class Intensity(Saved, ABC):
     """A fitted intensity; `conditional` says whether an event that opens its window is history and not counted."""
 
     conditional: ClassVar[bool] = True

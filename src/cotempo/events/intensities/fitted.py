@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 class FittedFedPP(Fitted):
     """The result of FedPP; index it by a client's name."""
 
-    def __getitem__(self, client: str) -> Any:
+    def __getitem__(self, client: str) -> SharedCurve | HistoryIntensity | KernelCurve | EncoderIntensity:
         """Return a client's intensity: an `IntensityOverTime` or an `IntensityGivenHistory`.
 
         Where a function is shared, a client whose memory is not here, because it stays at its site, gets the shared

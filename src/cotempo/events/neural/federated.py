@@ -212,14 +212,15 @@ class FittedNeural(Fitted):
         memory = self.outcome.memories.get(client)
         if memory is None or not memory.best.size:
             raise DataError([Problem("its last answer did not count, so there is no model for it", client)])
-        return NeuralIntensity(self.method.new_model(0, memory.best), memory)
+        return NeuralIntensity(self.method, memory)
 
 
 class NeuralIntensity(IntensityGivenHistory):
     """A client's neural intensity; a single model has no band, and its ends are the mean."""
 
-    def __init__(self, model: Any, memory: NeuralMemory):
-        self.model, self.memory = model, memory
+    def __init__(self, method: FedNeural, memory: NeuralMemory):
+        self.method, self.memory = method, memory
+        self.model: Any = method.new_model(0, memory.best)
         self.origin = memory.first
 
     def _gaps(self, record: Record) -> Gaps:

@@ -226,9 +226,10 @@ class ProcessIntensity(IntensityGivenHistory):
     """A client's process; its few parameters are point estimates, so that the ends of a band are the mean."""
 
     def __init__(self, method: Any, state: ProcessState, memory: ProcessMemory | None):
+        self.method, self.state, self.memory = method, state, memory
         self._process: PointProcess = method.make(state.summary)
         self._parameters, self._summary = state.parameters, Summary.from_array(state.summary)
-        self._memory, self.origin = memory, self._summary.start
+        self.origin = self._summary.start
         own = memory is not None and method.level == "own"
         self.level = (memory.events + 0.5) / (memory.mass + 0.5) if own and memory is not None else 1.0
 
@@ -243,7 +244,7 @@ class ProcessIntensity(IntensityGivenHistory):
         unrolled = unroll(record, self._process.decays, WHOLE)
         found, mass = process_likelihood(self._process, self._parameters, unrolled, self.level)
         pooled = (self._summary.events, self._summary.exposure)
-        own = pooled if self._memory is None else (self._memory.events, self._memory.exposure)
+        own = pooled if self.memory is None else (self.memory.events, self.memory.exposure)
         return gains(found, mass, record.events, record.exposure, {"gain": own, "gain_over_pooled": pooled})
 
     def rescale_record(self, record: Record) -> list[Floats]:

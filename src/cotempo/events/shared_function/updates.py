@@ -1,4 +1,4 @@
-r"""One function of history for all: clients send two sums, the server has its posterior.
+r"""One function of history for all clients: each sends two sums (`respond`), from which the server has the posterior.
 
 The intensity of client c is :math:`\lambda_c = \lambda_0\, m_c\, \sigma(f_0)`, with a base measure :math:`\lambda_0`
 and a shared function :math:`f_0 = \psi^\top v`. With :math:`\Lambda`, :math:`A`, :math:`B` as in

@@ -287,9 +287,9 @@ class TrialThenFit(Method):
         if state.stage in STAGES:
             return Ask("solve", cohort, Message(self._common(state)))
         everyone = sorted({*state.clients, *cohort})  # moments and the choice must not rest on one round's cohort
-        common = self._common(state) if state.stage == "compare" else {}
-        if state.stage == "spread":
-            common = {"mean": state.mean}
+        if state.stage == "centre":
+            return Ask("centre", everyone, ends_round=False)
+        common = {"mean": state.mean} if state.stage == "spread" else self._common(state)
         return Ask(state.stage, everyone, Message(common), ends_round=False)
 
     def _common(self, state: TrialState) -> dict[str, Any]:

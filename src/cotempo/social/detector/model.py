@@ -24,6 +24,7 @@ from cotempo.social.detector.store import OUTLIERS_KEPT, EventRecord, EventStore
 from cotempo.social.detector.words import keywords
 from cotempo.social.encoders.characters import hash_ngrams
 from cotempo.social.encoders.pretrained import CHARACTERS
+from cotempo.storage.saved import Saved
 from cotempo.typing import Floats, Indices
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ LANGUAGE_SHARE = 0.1
 
 
 @dataclass(eq=False, repr=False)
-class Detector:
+class Detector(Saved):
     """Name the events of posts; `EventDetector.fit` makes it.
 
     `space` encodes posts, `store` holds the events known so far, `ridge` classifies the labelled ones, if any;

@@ -1,0 +1,135 @@
+"""`cotempo init` and `cotempo methods`: an experiment file to begin with, and what can stand in it."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import click
+import typer
+
+from cotempo.cli.output import Output
+from cotempo.errors import CotempoError, RunError
+
+if TYPE_CHECKING:
+    from cotempo.federation.method import Method
+
+USUAL = {"events": "FedPP", "series": "FedMoments", "posts": "EventDetector"}
+
+
+def write_experiment(
+    path: Annotated[Path, typer.Argument(metavar="EXPERIMENT.toml", help="The file to write.")] = Path(
+        "experiment.toml"
+    ),
+    source: Annotated[str | None, typer.Option("--data", help="The clients' tables, as a file or a folder.")] = None,
+    method: Annotated[str | None, typer.Option(help="The method; by default one for the kind of table.")] = None,
+    name: Annotated[str | None, typer.Option(help="The run's name; by default that of the file.")] = None,
+    unit: Annotated[str | None, typer.Option(help="What dates are counted in: s, h or D.")] = None,
+    public: Annotated[str | None, typer.Option(help="A table the server may see, for methods that use one.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file of that name.")] = False,
+) -> Output:
+    """Write an experiment file; in a terminal, ask for what the options do not say."""
+    import tomli_w
+
+    from cotempo import data
+    from cotempo.federation.registry import find_method
+    from cotempo.runs.experiment import Experiment
+
+    if path.exists() and not force:
+        raise RunError(f"{path} must be a new file; replace it with --force")
+    source = source or _ask("Where are the clients' tables (a file with a column client, or a folder)?", "data")
+    kind = _kind_of(path.parent / source)
+    known = [each for each, cls in _methods().items() if kind is None or cls.kind == kind]
+    usual = method or _ask(f"Which method ({', '.join(known)})?", USUAL.get(kind or "series", "FedMean"))
+    chosen = find_method(usual)
+    content: dict[str, Any] = {
+        "name": name or path.stem,
+        "seed": 0,
+        "method": chosen.__name__,
+        "data": {"source": source, **({"unit": unit} if unit else {}), **({"public": public} if public else {})},
+    }
+    if chosen.model_fields.get("common") and chosen.model_fields["common"].is_required():
+        columns = [table.schema.columns for table in data.READERS[chosen.kind](path.parent / source).values()]
+        common = [name for name in columns[0] if all(name in other for other in columns)]
+        content[chosen.__name__] = {"common": common}
+    Experiment.from_dict(content).make_method()  # raises where a required parameter is missing
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(tomli_w.dumps(content) + _comments(chosen), encoding="utf-8")
+    run = f"cotempo run {path}"
+    lines = [f"Wrote {path}: {chosen.__name__} on {source}.", f"What would leave: {run} --dry-run", f"Run it: {run}"]
+    return Output(lines, {"file": str(path), "method": chosen.__name__, "source": source})
+
+
+def _ask(question: str, default: str) -> str:
+    return str(click.prompt(question, default=default)) if sys.stdin.isatty() else default
+
+
+def _kind_of(source: Path) -> str | None:
+    """Return the kind of table that is there, if it can be read already."""
+    from cotempo import data
+
+    try:
+        return str(data.detect_kind(str(source)))
+    except CotempoError:
+        return None
+
+
+def _comments(method: type[Method]) -> str:
+    """Return the method's optional parameters as comments, with their defaults."""
+    lines = ["", f"# Parameters go below [{method.__name__}]; cotempo methods {method.__name__} explains them:"]
+    for key, field in method.model_fields.items():
+        value = None if field.is_required() else field.get_default(call_default_factory=True)
+        if key != "preset" and isinstance(value, bool | int | float | str):
+            lines.append(f"# {key} = {json.dumps(value)}")
+    return "\n".join(lines) + "\n"
+
+
+def _methods() -> dict[str, type[Method]]:
+    from cotempo.federation.registry import methods
+
+    return methods()
+
+
+def list_methods(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="One of them, with all its parameters.")] = None,
+) -> Output:
+    """List the methods; of one, its parameters with defaults and what leaves a client in each phase."""
+    from cotempo.federation.registry import find_method
+
+    if name is not None:
+        return describe_method(find_method(name))
+    known = _methods()
+    width = max(map(len, known))
+    lines = [f"{each:{width}}  {cls.kind:6}  {about(cls)}" for each, cls in known.items()]
+    record = {each: {"kind": cls.kind, "about": about(cls)} for each, cls in known.items()}
+    return Output([*lines, "", "cotempo methods NAME shows parameters, and what leaves a client."], record)
+
+
+def about(method: type[Method]) -> str:
+    """Return the first sentence of a method's description."""
+    return inspect.cleandoc(method.__doc__ or "").partition("\n")[0]
+
+
+def describe_method(method: type[Method]) -> Output:
+    """Return a method's parameters, and what leaves a client, from a dry run on its small example."""
+    lines = [f"{method.__name__}, on {method.kind}: {about(method)}", "", "Parameters:"]
+    record: dict[str, Any] = {"name": method.__name__, "kind": method.kind, "parameters": {}}
+    for key, field in method.model_fields.items():
+        default = "required" if field.is_required() else repr(field.get_default(call_default_factory=True))
+        lines.append(f"  {key} = {default}" + (f"\n      {field.description}" if field.description else ""))
+        record["parameters"][key] = {"default": default, "description": field.description or ""}
+    if hasattr(method, "example"):
+        from cotempo.runs.dry_run import dry_run
+
+        small, clients, public = method.example()
+        shown = dry_run(small, clients, public=public, progress=False)
+        lines += [
+            "",
+            "What leaves a client, on a small example (other sizes with other data):",
+            *shown.phases(),
+        ]
+        record["messages"] = [message for message in shown.messages if message["client"] == min(clients)]
+    return Output(lines, record)

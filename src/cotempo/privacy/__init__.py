@@ -1,0 +1,1 @@
+"""What a run does so that messages tell less: its settings, and the secure sum."""
