@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -108,7 +108,7 @@ class Detector(Saved):
         """
         posts = self._read(posts)
         if events is not None:
-            points = self._encode_anew(posts.text, posts.time)
+            points = self.encode_anew(posts.text, posts.time)
             return detect_groups(points, group_known(points, events))
         if not posts.rows:
             return Detection(np.zeros(0, np.str_), np.zeros(0))
@@ -135,7 +135,7 @@ class Detector(Saved):
             )
         return posts
 
-    def _encode_anew(self, texts: Sequence[str], times: Floats) -> Floats:
+    def encode_anew(self, texts: Sequence[str], times: Floats) -> Floats:
         """Encode texts in a basis of their own: words of new events are in no other."""
         old = self.space.encoder
         counts = old.read(texts)
@@ -219,7 +219,7 @@ class Detector(Saved):
         sample = self.store.sample
         few = np.unique(np.linspace(0, len(sample.text) - 1, min(len(sample.text), CONTRAST)).astype(np.intp))
         texts = [*(sample.text[place] for place in few), *(window.text[row] for row in rows)]
-        points = self._encode_anew(texts, np.concatenate([sample.time[few], window.time[rows]]))
+        points = self.encode_anew(texts, np.concatenate([sample.time[few], window.time[rows]]))
         codes = group_dense(points, smallest=self.smallest)
         known, own = codes[: len(few)], codes[len(few) :]
         groups = [(own == code, (known == code).sum()) for code in range(int(codes.max(initial=-1)) + 1)]
@@ -274,7 +274,7 @@ class Detector(Saved):
                 f"an event must have at least {2 * parts} kept posts to be split into {parts}, "
                 f"{event!r} has {len(own.text)}"
             )
-        codes = group_known(self._encode_anew(own.text, own.time), parts)
+        codes = group_known(self.encode_anew(own.text, own.time), parts)
         names = np.array([f"{event}-{code + 1}" for code in codes])
         posts = Posts(own.time, own.text)
         records = []
@@ -322,17 +322,22 @@ class Detector(Saved):
 
     def keywords(self, top: int = 5) -> dict[str, tuple[str, ...]]:
         """Return the words that mark each event; words as frequent elsewhere are left out."""
-        words = keywords(self.store.events, self._share_everywhere, top)
+        words = keywords(self.store.events, self._count_everywhere, top)
         return dict(zip((record.name for record in self.store.events), words, strict=True))
 
-    def _share_everywhere(self, words: Sequence[str]) -> Floats:
-        """Return in which share of all clients' posts words occur: at most that of the rarest of their n-grams."""
+    def _count_everywhere(self, words: Sequence[str]) -> tuple[Floats, float]:
+        """Return in how many posts of all clients each word occurs, at most, and the number of those posts.
+
+        Both from the encoder's weights: a word is no more frequent than the rarest of its n-grams, and the heaviest
+        n-gram occurs in hardly any post.
+        """
         encoder = self.space.encoder
         if encoder.kind not in CHARACTERS or not words:
-            return np.zeros(len(words))
+            return np.zeros(len(words)), 0.0
+        documents = float(np.expm1(encoder.weights.max() - 1))
         ngrams = hash_ngrams(words, len(encoder.weights))
-        weight = np.maximum.reduceat(encoder.weights[ngrams.indices], ngrams.indptr[:-1])
-        return np.asarray(np.exp(1 - weight.astype(np.float64)))
+        weight = np.maximum.reduceat(encoder.weights[ngrams.indices], ngrams.indptr[:-1]).astype(np.float64)
+        return np.asarray((1 + documents) * np.exp(1 - weight) - 1), documents
 
     def events(self, kind: FrameKind = "pandas") -> Any:
         """Return a table of all events, with times as dates where dates went in.
@@ -367,7 +372,7 @@ class Detector(Saved):
         return self.clock.date(time).to_pydatetime() if self.clock.dates else time
 
     def plot(self) -> Figure:
-        """Draw a 2-D map of posts and a timeline of events, both labelled by keywords."""
+        """Draw a 2-D map of posts and a timeline of events with their keywords, numbered alike."""
         from cotempo.social.plots import draw_detector
 
         return draw_detector(self)
@@ -387,10 +392,11 @@ def _append(times: Floats, texts: Sequence[str], posts: Posts) -> Posts:
     )
 
 
-def _main(languages: Any) -> list[str]:
-    """Return the languages of at least a tenth of the posts, the most frequent first."""
+def _main(languages: Mapping[str, int]) -> list[str]:
+    """Return the languages of at least a tenth of the posts, the most frequent first; scripts only if no language."""
     least = LANGUAGE_SHARE * sum(languages.values())
-    return [language for language, count in languages.items() if count >= least]
+    found = [language for language, count in languages.items() if count >= least]
+    return [language for language in found if not language.endswith(" script")] or found
 
 
 def _describe(clock: Clock) -> str:

@@ -20,13 +20,14 @@ _WORD = re.compile(r"[^\W\d_]{3,}")
 _ADDRESS = re.compile(r"https?\S*|@\w+")
 _LETTERS = re.compile(r"[^\W\d_]+")
 
+LEAST_LIFT = 2.0
 # A few frequent words that each of the other languages lacks; enough for most posts, and for nearly all events.
 FUNCTION_WORDS = {
     "en": "the and of is are was for with this that you have from they",
-    "es": "el los las y del una por para con está más pero muy",
-    "fr": "les et est des du une pour dans avec sur pas qui ce",
-    "it": "il gli di è sono una per nella della con non più che",
-    "pt": "os um uma não em do da dos para com são mais você",
+    "es": "el los las y del una por para con que está más pero muy este",
+    "fr": "les et est des du une pour dans avec sur pas qui que ce",
+    "it": "il gli di è sono una per nella della dei nel con non più che",
+    "pt": "os um uma não em do da dos para com que são mais você",
     "de": "der die das und ist ein eine nicht mit auf für den von",
 }
 LANGUAGE_BY_WORD = {
@@ -64,19 +65,20 @@ def language_of(posts: Posts, row: int) -> str:
 
 
 def keywords(
-    records: Sequence[EventRecord], share_everywhere: Callable[[Sequence[str]], Floats], top: int = 5
+    records: Sequence[EventRecord], count_everywhere: Callable[[Sequence[str]], tuple[Floats, float]], top: int = 5
 ) -> list[tuple[str, ...]]:
     """Return the words that mark each event: ``s log(s / b)`` with ``s`` the share of the event's posts with the word.
 
     ``b`` is the share of posts with the word elsewhere: in the other events, or over all clients if that is larger
-    (`share_everywhere`). Words as frequent elsewhere, stop words of any language among them, do not occur.
+    (`count_everywhere`: posts with each word, and all posts). A keyword is at least twice as frequent here as elsewhere, which no stop word of any language
+    is where there are some events of that language; the frequent words that languages are told by are left out anyway.
     """
     total: Counter[str] = Counter()
     for record in records:
         total.update(record.words)
     order = list(total)
-    everywhere = dict(zip(order, share_everywhere(order), strict=True))
-    posts = sum(record.size for record in records)
+    counts, documents = count_everywhere(order)
+    everywhere, posts = dict(zip(order, counts, strict=True)), sum(record.size for record in records)
     ranked = []
     for record in records:
         score = {}
@@ -84,8 +86,11 @@ def keywords(
             share = count / record.size
             # Half a post: a word unseen elsewhere is not infinitely rare there.
             other = (total[word] - count + 0.5) / (posts - record.size + 1)
-            score[word] = share * np.log(share / max(other, everywhere[word]))
-        ranked.append(tuple(sorted((w for w in score if score[w] > 0), key=lambda w: (-score[w], w))[:top]))
+            others = max(everywhere[word] - count, 0.0) / max(documents - record.size, 1.0)
+            lift = share / max(other, others)
+            if lift >= LEAST_LIFT and word not in LANGUAGE_BY_WORD:
+                score[word] = share * np.log(lift)
+        ranked.append(tuple(sorted(score, key=lambda word: (-score[word], word))[:top]))
     return ranked
 
 
