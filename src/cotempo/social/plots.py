@@ -89,9 +89,10 @@ def draw_detector(detector: Detector) -> Figure:
     if detector.clock.dates and right.lines:
         from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
-        locator = AutoDateLocator(maxticks=7)
+        zone = detector.clock.date(0.0).tzinfo
+        locator = AutoDateLocator(tz=zone, maxticks=7)  # type: ignore[no-untyped-call]
         right.xaxis.set_major_locator(locator)
-        right.xaxis.set_major_formatter(ConciseDateFormatter(locator, tz=detector.clock.zone or None))
+        right.xaxis.set_major_formatter(ConciseDateFormatter(locator, tz=zone))  # type: ignore[no-untyped-call]
     else:
         right.locator_params(axis="x", nbins=6)
     return figure

@@ -99,7 +99,7 @@ def test_dates_come_out_where_dates_went_in() -> None:
     assert str(table["start"].dtype).startswith("datetime64")
     assert str(table["start"].dt.tz) == "Europe/Madrid"
     first = table["start"].min()
-    assert first == DATED.clock.date(DATED.time.min())
+    assert first == DATED.clock.date(DATED.time.min()).floor("s")
     assert detector.events("polars")["start"].dtype.is_temporal()
     frame = pandas.DataFrame({"text": DATED.text, "time": DATED.clock.dates_of(DATED.time)})
     np.testing.assert_array_equal(detector.detect(frame).event, detector.detect(DATED).event)
@@ -122,6 +122,14 @@ def test_posts_come_as_texts_frame_or_table() -> None:
         np.testing.assert_array_equal(detector.detect(given).event, expected)
     with pytest.raises(DataError, match="text"):
         detector.detect(pandas.DataFrame({"words": ["a"]}))
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow"])
+def test_the_detection_of_a_dataframe_is_in_its_order(kind: str) -> None:
+    detector = SMALL.fit(POSTS)
+    order = np.random.default_rng(0).permutation(POSTS.rows)
+    frame = POSTS.select(order).to_frame(kind)
+    np.testing.assert_array_equal(detector.detect(frame).event, detector.detect(POSTS).event[order])
 
 
 def test_reprs_are_short_and_html_is_a_table() -> None:
@@ -168,10 +176,11 @@ def test_a_language_is_named_only_where_it_shows(text: str, language: str) -> No
     assert language_of(Posts([np.nan], (text,), extra={"lang": ("xx",)}), 0) == "xx"
 
 
-def test_the_figure_shows_keywords_and_dates_and_labels_do_not_overlap() -> None:
+@pytest.mark.parametrize("zone", ["", "+01:00", "Europe/Madrid"])
+def test_the_figure_shows_keywords_and_dates_and_labels_do_not_overlap(zone: str) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-    detector = SMALL.fit(replace(DATED, event=(None,) * DATED.rows))
+    detector = SMALL.fit(replace(DATED, event=(None,) * DATED.rows, zone=zone))
     figure = detector.plot()
     canvas = FigureCanvasAgg(figure)
     canvas.draw()

@@ -2,9 +2,10 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,6 +18,7 @@ from cotempo.typing import Array, Bools, Floats, Indices
 
 OUTLIER = "outlier"
 """The event of posts that are about none of the events considered."""
+ROW = "row of the dataframe"
 
 
 @dataclass(frozen=True)
@@ -65,17 +67,26 @@ class Detection(Framed):
 
 
 def as_posts(source: Any, unit: str = "s") -> Posts:
-    """Return one client's posts: a table as it is, a list of texts, or whatever `read_posts` reads in this unit."""
+    """Return one client's posts: a table as it is, a list of texts, or whatever `read_posts` reads in this unit.
+
+    Those of a dataframe keep its order; those of a file are sorted by time.
+    """
     if isinstance(source, Posts):
         return source
     if isinstance(source, Iterable) and not (isinstance(source, str | Mapping) or hasattr(source, "columns")):
         texts = tuple(source)
         if all(isinstance(text, str) for text in texts):
             return Posts(np.full(len(texts), np.nan), texts)
-    found = read_posts(source, unit=unit)
+    frame = nw.from_native(source, eager_only=True, pass_through=True)
+    found = read_posts(frame.with_row_index(ROW).to_native() if isinstance(frame, nw.DataFrame) else source, unit=unit)
     if len(found) != 1:
         raise DataError(f"posts must be those of one client, got {len(found)}: {', '.join(list(found)[:5])}")
-    return next(iter(found.values()))
+    posts = next(iter(found.values()))
+    if ROW not in posts.extra:
+        return posts
+    # Reading sorts by time; what is said of the posts must be in the order of the dataframe.
+    extra = {name: values for name, values in posts.extra.items() if name != ROW}
+    return replace(posts, extra=extra).select(np.argsort(posts.extra[ROW]))
 
 
 def detect_groups(vectors: Array, codes: Indices) -> Detection:

@@ -108,4 +108,4 @@ class Familiarity:
 def products(first: Features, second: Features) -> Floats:
     """Return inner products of posts, ``(first, second)``."""
     words = dense(first.words @ second.words.T).astype(np.float64)
-    return words + dense(first.characters @ second.characters.T).astype(np.float64)
+    return np.asarray(words + dense(first.characters @ second.characters.T))

@@ -99,7 +99,7 @@ class Detector(Saved):
         Parameters
         ----------
         posts
-            A table, a dataframe, a file, or a list of texts.
+            A table, a dataframe, a list of texts, or a file, whose posts are sorted by time.
         events
             Group the posts into so many new events, whatever is known.
         outliers
@@ -369,7 +369,7 @@ class Detector(Saved):
     def _date(self, time: float) -> Any:
         if np.isnan(time):
             return None
-        return self.clock.date(time).to_pydatetime() if self.clock.dates else time
+        return self.clock.date(time).to_pydatetime().replace(microsecond=0) if self.clock.dates else time
 
     def plot(self) -> Figure:
         """Draw a 2-D map of posts and a timeline of events with their keywords, numbered alike."""

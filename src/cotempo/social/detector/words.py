@@ -70,8 +70,9 @@ def keywords(
     """Return the words that mark each event: ``s log(s / b)`` with ``s`` the share of the event's posts with the word.
 
     ``b`` is the share of posts with the word elsewhere: in the other events, or over all clients if that is larger
-    (`count_everywhere`: posts with each word, and all posts). A keyword is at least twice as frequent here as elsewhere, which no stop word of any language
-    is where there are some events of that language; the frequent words that languages are told by are left out anyway.
+    (`count_everywhere` returns the posts with each word, and all posts). A keyword is at least twice as frequent here
+    as elsewhere, which no stop word is where some events share its language; the frequent words that languages are
+    told by are left out anyway.
     """
     total: Counter[str] = Counter()
     for record in records:
