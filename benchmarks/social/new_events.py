@@ -4,7 +4,8 @@
 
 Of a real client, each event in turn is unseen: 500 posts of the others are learned, then come up to 300 further posts
 of those and 150 of the unseen event, without labels. Rows: with and without labels in learning; `detect`, `partial_fit`
-on all of them as one window, and the simplest baseline: similarity to the nearest learned post, calibrated alike.
+on all of them as one window, and the simplest baseline: similarity to the nearest learned post, calibrated alike. Last,
+an event that goes on: its first three fifths and earlier events are learned, the rest and the next event come.
 The settings were chosen on the clients en_pacific and mix; en_americas, en_europe, es and it are for the report.
 """
 
@@ -45,6 +46,37 @@ def parts_of(posts: Posts, event: str, seed: int) -> tuple[Posts, Posts, Posts]:
     rows = (rest[:learned], rest[learned : learned + OLD], new)
     learn, old, unseen = (posts.select(np.sort(part)) for part in rows)
     return learn, bare(old), bare(unseen)
+
+
+def running_parts(posts: Posts, events: list[str], place: int, seed: int) -> tuple[Posts, Posts, Posts]:
+    """Learn earlier events and the first three fifths of one that goes on; then come its rest, and the next event."""
+    rng = np.random.default_rng(seed)
+    labels = np.array(posts.event)
+    running = np.flatnonzero(labels == events[place])
+    running = running[np.argsort(posts.time[running], kind="stable")]
+    cut = 3 * len(running) // 5
+    known = np.concatenate([np.flatnonzero(np.isin(labels, events[:place])), running[:cut]])
+    new = np.flatnonzero(labels == events[place + 1])
+    rows = (rng.permutation(known)[:LEARNED], rng.permutation(running[cut:])[:OLD], rng.permutation(new)[:NEW])
+    learn, old, unseen = (posts.select(np.sort(part)) for part in rows)
+    return learn, bare(old), bare(unseen)
+
+
+def measure_running(clients: dict[str, Posts], names: list[str], seeds: list[int]) -> list[dict[str, Any]]:
+    """Shares outside the known events in `detect`, with labels, where one of these events goes on."""
+    each = []
+    for client in names:
+        posts = clients[client]
+        labels = np.array(posts.event)
+        events = sorted(set(labels), key=lambda event: float(np.median(posts.time[labels == event])))
+        for place in range(1, len(events) - 1):
+            for seed in seeds:
+                learn, old, new = running_parts(posts, events, place, seed)
+                detector = EventDetector(compare=False).fit(learn, progress=False)
+                outside = {"new": detector.detect(new).outlier.mean(), "old": detector.detect(old).outlier.mean()}
+                about = {"client": client, "running event": events[place], "seed": seed}
+                each.append({**about, "row": "labels, detect, an event goes on", **outside})
+    return each
 
 
 def nearest_post(learn: Posts, old: Posts, new: Posts) -> tuple[float, float]:
@@ -95,26 +127,30 @@ def main() -> None:
                 print(
                     client, event, seed, {row: f"{new:.2f} {old:.3f}" for row, (new, old) in shares.items()}, flush=True
                 )
-    table = []
-    for row in dict.fromkeys(entry["row"] for entry in each):
-        values = np.array([(entry["new"], entry["old"]) for entry in each if entry["row"] == row])
-        error = values.std(axis=0, ddof=1) / np.sqrt(len(values))
-        table.append(
-            {
-                "row": row,
-                "new posts outside": values[:, 0].mean(),
-                "error": error[0],
-                "unseen events with 70 %": (values[:, 0] >= 0.7).mean(),
-                "old posts outside": values[:, 1].mean(),
-                "error of old": error[1],
-                "runs": len(values),
-            }
-        )
-        print({key: value if isinstance(value, str) else round(float(value), 3) for key, value in table[-1].items()})
+    going_on = measure_running(clients, given.clients.split(","), seeds)
+    table = [summarize(row, each + going_on) for row in dict.fromkeys(entry["row"] for entry in each + going_on)]
+    for line in table:
+        print({key: value if isinstance(value, str) else round(float(value), 3) for key, value in line.items()})
     if given.write:
-        note = f"{LEARNED} posts learned, up to {OLD} old and {NEW} new; standard errors over unseen events and seeds"
+        note = f"{LEARNED} posts learned, up to {OLD} old and {NEW} new; standard errors over events and seeds"
         write_results("social/new-events", table, seed=seeds, note=note)
         write_results("social/new-events-each", each, seed=seeds, note=note)
+        write_results("social/new-events-running", going_on, seed=seeds, note=note)
+
+
+def summarize(row: str, each: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the means of a row, with standard errors."""
+    values = np.array([(entry["new"], entry["old"]) for entry in each if entry["row"] == row])
+    error = values.std(axis=0, ddof=1) / np.sqrt(len(values))
+    return {
+        "row": row,
+        "new posts outside": values[:, 0].mean(),
+        "error": error[0],
+        "unseen events with 70 %": (values[:, 0] >= 0.7).mean(),
+        "old posts outside": values[:, 1].mean(),
+        "error of old": error[1],
+        "runs": len(values),
+    }
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from cotempo.data import Posts, make_posts
 from cotempo.errors import DataError, ParameterError
 from cotempo.social import Detection, EventDetector
 from cotempo.social.detector.words import language_of
+from cotempo.social.encoders import pretrained
 
 POSTS = make_posts(clients=2, posts=200, events=8, seed=1)[0]["client-0"]
 SMALL = EventDetector(dimension=40, buckets=2048, compare=False)
@@ -201,3 +202,27 @@ def test_the_report_has_a_table_of_events(tmp_path: Path) -> None:
     words = fitted["es"].events().sort_values("size")["keywords"].iloc[-1]
     assert words in page
     assert set(fitted.tables()) >= {"events of es", "events of en"}
+
+
+class Dictionary:
+    """An encoder that reads two languages alike."""
+
+    name, dimension = "dictionary", 16
+    topics = ("flood inundación", "fire incendio", "strike huelga", "the los", *[""] * 12)
+
+    def encode(self, texts: list[str]) -> np.ndarray:
+        found = [[sum(word in topic.split() for word in text.split()) for topic in self.topics] for text in texts]
+        return np.array(found, np.float32) / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-6)
+
+
+def test_the_same_event_is_linked_across_languages_by_an_encoder_that_knows_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pretrained, "load_encoder", lambda name: Dictionary())
+    english = Posts([np.nan] * 40, ("the flood", "the fire") * 20, event=("flood", "fire") * 20)
+    spanish = Posts([np.nan] * 40, ("los inundación", "los huelga") * 20, event=("inundación", "huelga") * 20)
+    method = EventDetector(encoder="sentence:x", buckets=16, dimension=4, compare=False)
+    links = method.fit({"en": english, "es": spanish}).links(least=0.8)
+    assert links[["event", "other event"]].to_numpy().tolist() == [["flood", "inundación"]]
+    with pytest.raises(ParameterError, match="compares spellings"):
+        SMALL.fit({"en": english, "es": spanish}).links()
