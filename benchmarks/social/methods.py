@@ -132,12 +132,16 @@ def measure_detector(together: bool, variant: str, learn: Clients, test: Clients
         fitted = {name: method.fit(table, seed=seed, progress=False) for name, table in learn.items()}
     seconds = time.perf_counter() - began
     given = variant in ("unseen", "unlabelled")
-    scores = judge(test, lambda client, table, k: fitted[client].detect(table, events=k if given else None).event)
+
+    def name(client: str, table: Posts, k: int) -> Any:
+        return fitted[client].detect(table, events=k if given else None, outliers=False).event
+
+    scores = judge(test, name)
     unknown = scores
     if variant == "unseen":
         unknown = judge(test, lambda client, table, _: follow(fitted[client], table))
     elif variant == "unlabelled":
-        unknown = judge(test, lambda client, table, _: fitted[client].detect(table).event)
+        unknown = judge(test, lambda client, table, _: fitted[client].detect(table, outliers=False).event)
     found = {**scores, "unknown": unknown["NMI"], "seconds": seconds}
     if together:
         found |= {way: max(sum(step[way].get(name, 0) for step in fitted.history) for name in learn) for way in WAYS}
@@ -158,7 +162,7 @@ def measure_classifier(alone: bool, learn: Clients, test: Clients) -> Scores:
 def follow(detector: Any, posts: Posts) -> Any:
     """Events of posts as the next window of a stream."""
     window = without_labels(posts)
-    return detector.partial_fit(window).detect(window).event
+    return detector.partial_fit(window).detect(window, outliers=False).event
 
 
 def collect(folder: Path, variant: str, posts: int, rounds: int) -> None:

@@ -127,11 +127,12 @@ def stream(seed: int, history: int = 8) -> Found:
     for today in range(history, int(day.max()) + 1):
         window = bare.select(day == today)
         began = time.perf_counter()
-        followed = detector.partial_fit(window).detect(window).event
+        followed = detector.partial_fit(window).detect(window, outliers=False).event
         middle = time.perf_counter()
         if not window.rows or (today - history) % REFIT:
             continue
-        refitted = EventDetector(compare=False).fit(bare.select(day <= today), progress=False).detect(window).event
+        refitted = EventDetector(compare=False).fit(bare.select(day <= today), progress=False)
+        refitted = refitted.detect(window, outliers=False).event
         times = middle - began, time.perf_counter() - middle
         rows.append([mutual_information(truth[day == today], found) for found in (followed, refitted)] + list(times))
     names = ("NMI", "NMI refitted", "seconds a window", "seconds refitted")

@@ -46,14 +46,19 @@ def group_unknown(vectors: Array, *, smallest: int = 5) -> Indices:
 
     Where no two groups of at least `smallest` posts stand out, all posts are one event.
     """
+    return assign_outliers(vectors, group_dense(vectors, smallest=smallest))
+
+
+def group_dense(vectors: Array, *, smallest: int = 5) -> Indices:
+    """Group by density (HDBSCAN); posts outside every group of at least `smallest` have code -1."""
     from sklearn.cluster import HDBSCAN
 
     if len(vectors) < 2 * smallest:
-        return np.zeros(len(vectors), dtype=np.intp)
+        return np.full(len(vectors), -1, dtype=np.intp)
     # A matrix of distances is three times as fast as a tree while it is small.
     algorithm = "brute" if len(vectors) <= SMALL // 2 else "auto"
     density = HDBSCAN(min_cluster_size=smallest, min_samples=1, algorithm=algorithm, copy=True)
-    return assign_outliers(vectors, np.asarray(density.fit_predict(vectors), dtype=np.intp))
+    return np.asarray(density.fit_predict(vectors), dtype=np.intp)
 
 
 def assign_outliers(vectors: Array, codes: Indices) -> Indices:

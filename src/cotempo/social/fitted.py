@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import combinations
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from cotempo.errors import DataError, Problem
+from cotempo.data.tables import make_frame
+from cotempo.errors import DataError, ParameterError, Problem
 from cotempo.federation import Fitted
 from cotempo.social.clustering import group_known, group_unknown
 from cotempo.social.detector.detection import Detection, as_posts, detect_groups
 from cotempo.social.detector.model import Detector
 from cotempo.social.detector.space import PostSpace
 from cotempo.social.encoders.characters import CharacterEncoder
-from cotempo.social.encoders.pretrained import CHARACTERS
+from cotempo.social.encoders.pretrained import CHARACTERS, read_texts
 from cotempo.social.graph_model.data import embed
 from cotempo.storage.saved import Saved
 from cotempo.typing import Singles
@@ -91,11 +93,9 @@ class FittedDetectors(Fitted):
             method: Any = self.outcome.method
             weights = method.ngram_weights(self.state.sums)
             encoder = CharacterEncoder(weights, memory.basis, method.encoder)
-            # With labels there is a classifier of these weights; without, the encoder can change.
-            relearns = memory.ridge is None and method.encoder in CHARACTERS
             space = PostSpace(encoder, memory.whitening, memory.duration)
-            stream = (method.patience, method.smallest, relearns)
-            self.streams[client] = Detector(space, memory.store, memory.ridge, *stream)
+            settings = (method.patience, method.smallest, method.time != "ignore", self.outcome.schemas[client].clock)
+            self.streams[client] = Detector(space, memory.store, memory.ridge, *settings)
         return cast(Detector, self.streams[client])
 
     def figures(self, truth: Any = None) -> Mapping[str, Any]:
@@ -103,8 +103,38 @@ class FittedDetectors(Fitted):
         return {f"Events of {name}": self[name].plot() for name in self.outcome.memories}
 
     def tables(self) -> Mapping[str, Any]:
-        """Return the events of all clients beside what every result has."""
-        import pandas as pd
+        """Return the benefit, and each client's events, the largest first."""
+        found = dict(super().tables())
+        for name in self.outcome.memories:
+            events = self[name].events().sort_values("size", ascending=False, ignore_index=True)
+            found[f"events of {name}"] = events.assign(posts=[posts[0] for posts in events["posts"]])
+        return found
 
-        found = [self[name].events().assign(client=name) for name in self.outcome.memories]
-        return {**({"events": pd.concat(found, ignore_index=True)} if found else {}), **super().tables()}
+    def links(self, least: float = 0.5) -> Any:
+        """Return events of different clients that are probably the same one, whatever their language, as a dataframe.
+
+        Two events are linked if each is the other client's most similar one by the mean vectors of their central
+        posts, with a cosine of at least `least`. Only an encoder that reads several languages alike can tell: the
+        n-grams of ``encoder="shared"`` compare spellings.
+        """
+        method: Any = self.method
+        kind: str = method.encoder
+        if kind in CHARACTERS:
+            raise ParameterError(
+                "events are linked across languages by a pretrained encoder, such as "
+                f"EventDetector(encoder='multilingual', buckets=512), got {kind!r}, which compares spellings"
+            )
+        vectors = {}
+        for name in self.outcome.memories:
+            records = self[name].store.events
+            means = np.stack([read_texts(kind, record.posts, method.buckets).mean(axis=0) for record in records])
+            vectors[name] = [record.name for record in records], means / np.linalg.norm(means, axis=1, keepdims=True)
+        rows = []
+        for first, second in combinations(sorted(vectors), 2):
+            (names, own), (others, theirs) = vectors[first], vectors[second]
+            alike = own @ theirs.T
+            for place, best in enumerate(alike.argmax(axis=1)):
+                if alike[:, best].argmax() == place and alike[place, best] >= least:
+                    rows.append((first, names[place], second, others[best], float(alike[place, best])))
+        columns = ("client", "event", "other client", "other event", "similarity")
+        return make_frame({name: [row[place] for row in rows] for place, name in enumerate(columns)})

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cotempo.social.detector.store import keywords
+from cotempo.social.detector.store import FOUND
 from cotempo.typing import Floats
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from cotempo.social.detector.model import Detector
+    from cotempo.social.detector.store import EventRecord
     from cotempo.social.graph_model.data import RoundRecord
 
 EVENTS_SHOWN = 15
@@ -62,29 +63,50 @@ def _draw_similarities(entry: RoundRecord) -> Figure:
 
 
 def draw_detector(detector: Detector) -> Figure:
-    """Draw posts in the plane of their two main directions, and the span of the largest events."""
-    figure, (left, right) = _subplots(11, 4.5, 2)
+    """Draw posts in the plane of their two main directions, and when the largest events were, numbered alike."""
+    figure, (left, right) = _subplots(12, 4.5, 2)
     sample, records = detector.store.sample, detector.store.events
     largest = sorted(records, key=lambda record: (-record.size, record.name))[:EVENTS_SHOWN]
-    words = dict(zip((record.name for record in records), keywords(records, top=2), strict=True))
-    plane = _to_plane(sample.points)
+    plane = _to_plane(detector.encode_anew(sample.text, np.full(len(sample.text), np.nan)))
     events = np.array(sample.event)
-    for place, record in enumerate(largest):
-        rows = events == record.name
-        colour = f"C{place % 10}"
-        left.scatter(*plane[rows].T, s=6, color=colour, alpha=0.6, linewidths=0)
-        if rows.any():
-            label = ", ".join(words[record.name]) or record.name
-            left.annotate(label, plane[rows].mean(axis=0), fontsize=7, ha="center")
-        right.plot([record.start, record.end], [place, place], color=colour, linewidth=4, solid_capstyle="butt")
     rest = ~np.isin(events, [record.name for record in largest])
-    left.scatter(*plane[rest].T, s=4, color="0.8", linewidths=0, zorder=0)
-    left.margins(x=0.15)  # room for labels of events at the rim
-    left.set(title="Posts", xticks=[], yticks=[])
-    right.set(title="Events", xlabel="time")
-    right.set_yticks(range(len(largest)), [f"{record.name} ({record.size:.0f})" for record in largest], fontsize=7)
-    right.invert_yaxis()
+    left.scatter(*plane[rest].T, s=4, color="0.8", linewidths=0)
+    for place, record in enumerate(largest):
+        rows, colour = events == record.name, f"C{place % 10}"
+        left.scatter(*plane[rows].T, s=7, color=colour, alpha=0.6, linewidths=0)
+        if rows.any():
+            box = {"boxstyle": "circle,pad=0.15", "facecolor": "white", "edgecolor": colour, "alpha": 0.85}
+            at = np.median(plane[rows], axis=0)
+            left.annotate(str(place + 1), at, fontsize=7, ha="center", va="center", bbox=box)
+        if np.isfinite(record.start):
+            span = detector.clock.dates_of([record.start, record.end])
+            right.plot(span, [place, place], color=colour, linewidth=4, marker="|", markersize=8, markeredgewidth=2)
+    left.set(title="Posts, by event; grey: outliers and smaller events", xticks=[], yticks=[])
+    right.set(title="Events", xlabel=detector.clock.label)
+    right.set_yticks(range(len(largest)), _event_labels(detector, largest), fontsize=7)
+    right.set_ylim(max(len(largest), 1) - 0.5, -0.5)
+    right.yaxis.tick_right()
+    if detector.clock.dates and right.lines:
+        from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+        zone = detector.clock.date(0.0).tzinfo
+        locator = AutoDateLocator(tz=zone, maxticks=7)  # type: ignore[no-untyped-call]
+        right.xaxis.set_major_locator(locator)
+        right.xaxis.set_major_formatter(ConciseDateFormatter(locator, tz=zone))  # type: ignore[no-untyped-call]
+    else:
+        right.locator_params(axis="x", nbins=6)
     return figure
+
+
+def _event_labels(detector: Detector, records: Sequence[EventRecord]) -> list[str]:
+    """Return number, keywords (the name, where it was given or there are none) and size of each event."""
+    words = detector.keywords(top=3)
+    labels = []
+    for place, record in enumerate(records):
+        found = ", ".join(words[record.name])
+        label = found if found and record.name.startswith(FOUND) else record.name
+        labels.append(f"{place + 1}  {label if len(label) <= 36 else label[:35] + '…'} ({record.size:.0f})")
+    return labels
 
 
 def _subplots(width: float, height: float, columns: int = 1) -> tuple[Figure, Any]:

@@ -1,33 +1,41 @@
 """`Detection`, which every `detect` of this family returns: the event of each post with a confidence."""
 
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
 from cotempo.data import Posts, read_posts
-from cotempo.data.tables import FrameKind, make_frame
+from cotempo.data.html import html_table
+from cotempo.data.tables import Framed, FrameKind, make_frame, pluralize
 from cotempo.errors import DataError
 from cotempo.social.clustering import centres_of, square_distances
-from cotempo.typing import Array, Floats, Indices
+from cotempo.typing import Array, Bools, Floats, Indices
+
+OUTLIER = "outlier"
+"""The event of posts that are about none of the events considered."""
+ROW = "row of the dataframe"
 
 
 @dataclass(frozen=True)
-class Detection:
+class Detection(Framed):
     """The event of every post with a confidence.
 
     Attributes
     ----------
     event
-        One id per post, ``(posts,)``.
+        One id per post, ``(posts,)``; ``"outlier"`` for a post about none of the known events.
     confidence
-        Its probability among the events considered, ``(posts,)``.
+        The probability of that id, ``(posts,)``.
 
     Examples
     --------
-    >>> Detection(np.array(["flood", "fire"]), np.array([0.9, 0.8])).to_frame("pyarrow").column_names
-    ['event', 'confidence']
+    >>> Detection(np.array(["flood", "fire", "outlier"]), np.array([0.9, 0.8, 0.6]))
+    Detection(3 posts, 2 events, 1 outlier)
     """
 
     event: NDArray[np.str_]
@@ -36,22 +44,49 @@ class Detection:
     def __len__(self) -> int:
         return len(self.event)
 
+    @property
+    def outlier(self) -> Bools:
+        """Whether each post is about none of the known events, ``(posts,)``."""
+        return np.asarray(self.event == OUTLIER)
+
     def __repr__(self) -> str:
-        return f"Detection({len(self)} posts, {len(set(self.event.tolist()))} events)"
+        events = len(set(self.event.tolist()) - {OUTLIER})
+        outliers = pluralize(int(self.outlier.sum()), "outlier")
+        return f"Detection({pluralize(len(self), 'post')}, {pluralize(events, 'event')}, {outliers})"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (event, count, float(np.median(self.confidence[self.event == event])))
+            for event, count in Counter(self.event.tolist()).most_common()
+        ]
+        return html_table(repr(self), rows, ("event", "posts", "median confidence"))
 
     def to_frame(self, kind: FrameKind = "pandas") -> Any:
         """Return a table with a row per post: its event and the confidence."""
         return make_frame({"event": self.event, "confidence": self.confidence}, kind)
 
 
-def as_posts(source: Any) -> Posts:
-    """Return a table of posts as it is, and read one from anything else that holds the posts of one client."""
+def as_posts(source: Any, unit: str = "s") -> Posts:
+    """Return one client's posts: a table as it is, a list of texts, or whatever `read_posts` reads in this unit.
+
+    Those of a dataframe keep its order; those of a file are sorted by time.
+    """
     if isinstance(source, Posts):
         return source
-    found = read_posts(source)
+    if isinstance(source, Iterable) and not (isinstance(source, str | Mapping) or hasattr(source, "columns")):
+        texts = tuple(source)
+        if all(isinstance(text, str) for text in texts):
+            return Posts(np.full(len(texts), np.nan), texts)
+    frame = nw.from_native(source, eager_only=True, pass_through=True)
+    found = read_posts(frame.with_row_index(ROW).to_native() if isinstance(frame, nw.DataFrame) else source, unit=unit)
     if len(found) != 1:
         raise DataError(f"posts must be those of one client, got {len(found)}: {', '.join(list(found)[:5])}")
-    return next(iter(found.values()))
+    posts = next(iter(found.values()))
+    if ROW not in posts.extra:
+        return posts
+    # Reading sorts by time; what is said of the posts must be in the order of the dataframe.
+    extra = {name: values for name, values in posts.extra.items() if name != ROW}
+    return replace(posts, extra=extra).select(np.argsort(posts.extra[ROW]))
 
 
 def detect_groups(vectors: Array, codes: Indices) -> Detection:

@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cotempo.data import Posts
-from cotempo.data.tables import FrameKind, make_frame
-from cotempo.social.clustering import group_known, group_unknown, square_distances
-from cotempo.social.detector.detection import Detection, as_posts, detect_groups, softmax
+from cotempo.data.clock import Clock
+from cotempo.data.html import html_table
+from cotempo.data.tables import FrameKind, make_frame, pluralize
+from cotempo.errors import DataError, ParameterError, nearest
+from cotempo.social.clustering import group_dense, group_known
+from cotempo.social.detector.detection import OUTLIER, Detection, as_posts, detect_groups, softmax
+from cotempo.social.detector.familiarity import LEVEL, Familiarity
 from cotempo.social.detector.features import Features
 from cotempo.social.detector.ridge import Ridge
 from cotempo.social.detector.space import PostSpace
-from cotempo.social.detector.store import FOUND, EventRecord, EventStore, event_name, keywords
+from cotempo.social.detector.store import OUTLIERS_KEPT, EventRecord, EventStore, event_name
+from cotempo.social.detector.words import keywords
+from cotempo.social.encoders.characters import hash_ngrams
+from cotempo.social.encoders.pretrained import CHARACTERS
 from cotempo.storage.saved import Saved
-from cotempo.typing import Array, Bools, Floats, Indices
+from cotempo.typing import Floats, Indices
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-RELEARN_SHARE = 0.2
-DRIFT_THRESHOLD = 0.06
+SHARPNESS = 16.0
+CONTRAST = 500
+PASSES = 2
+LANGUAGE_SHARE = 0.1
 
 
 @dataclass(eq=False, repr=False)
@@ -33,7 +41,8 @@ class Detector(Saved):
     """Name the events of posts; `EventDetector.fit` makes it.
 
     `space` encodes posts, `store` holds the events known so far, `ridge` classifies the labelled ones, if any;
-    `patience` and `smallest` are as in `EventDetector`.
+    `patience` and `smallest` are as in `EventDetector`, `clock` is that of the posts it learned from. Posts long before
+    or after an event are less familiar to it where `heeds_time`.
     """
 
     space: PostSpace
@@ -41,10 +50,18 @@ class Detector(Saved):
     ridge: Ridge | None
     patience: int
     smallest: int
-    relearns_encoder: bool
+    heeds_time: bool
+    clock: Clock
+    _learned: tuple[EventStore, Familiarity] | None = field(default=None, init=False)
 
     def __repr__(self) -> str:
-        return f"Detector({len(self.store.events)} events, {len(self.active)} active, window {self.store.window})"
+        events, active = pluralize(len(self.store.events), "event"), len(self.active)
+        return f"Detector({events}, {active} active, window {self.store.window})"
+
+    def _repr_html_(self) -> str:
+        frame = self.events("pyarrow").select(["event", "size", "start", "end", "keywords", "quality"])
+        rows = sorted((tuple(row.values()) for row in frame.to_pylist()), key=lambda row: -row[1])
+        return html_table(f"{self!r}, quality {self.quality:.2f}", rows, frame.column_names)
 
     @property
     def active(self) -> tuple[EventRecord, ...]:
@@ -52,167 +69,337 @@ class Detector(Saved):
         oldest = self.store.window - self.patience
         return tuple(record for record in self.store.events if record.window >= oldest)
 
-    def detect(self, posts: Any, events: int | None = None) -> Detection:
-        """Return the event and the confidence of every post of a table or dataframe.
+    @property
+    def familiarity(self) -> Familiarity:
+        """What posts of the active events look like, learned again whenever the events have changed."""
+        if self._learned is None or self._learned[0] is not self.store:
+            self._learned = (self.store, self._learn())
+        return self._learned[1]
 
-        Every post is assigned to a known, active event; with `events` the posts are grouped into so many new ones.
+    def _learn(self, names: Sequence[str] = (), posts: Posts | None = None) -> Familiarity:
+        """Learn from the kept posts of active events, and from further ones of these names."""
+        records, sample = self.active or self.store.events, self.store.sample
+        kept = [place for place, event in enumerate(sample.event) if event in {record.name for record in records}]
+        events, texts = [sample.event[place] for place in kept], [sample.text[place] for place in kept]
+        times = sample.time[kept].tolist()
+        for record in records:
+            if record.name not in events:  # its posts were displaced by later ones of others
+                texts += record.posts
+                events += [record.name] * len(record.posts)
+                times += [record.middle] * len(record.posts)
+        if posts is not None:
+            texts, events, times = [*texts, *posts.text], [*events, *names], [*times, *posts.time]
+        when = np.array(times) if self.heeds_time else np.full(len(times), np.nan)
+        encoder = (self.space.encoder.kind, len(self.space.encoder.weights))
+        return Familiarity.of(encoder, texts, np.array(events), when)
+
+    def detect(self, posts: Any, events: int | None = None, *, outliers: bool = True) -> Detection:
+        """Return the event and the confidence of every post.
+
+        Parameters
+        ----------
+        posts
+            A table, a dataframe, a list of texts, or a file, whose posts are sorted by time.
+        events
+            Group the posts into so many new events, whatever is known.
+        outliers
+            Whether a post may be about none of the active events: then its event is ``"outlier"``. Of posts like
+            those learned from, about one in 25 is. Otherwise every post goes to the most probable event.
         """
-        posts = as_posts(posts)
+        posts = self._read(posts)
         if events is not None:
-            space = self._space_for(posts) if self.is_labelled else self.space
-            points = space.with_time(space.encode(posts), posts.time)
+            points = self.encode_anew(posts.text, posts.time)
             return detect_groups(points, group_known(points, events))
         if not posts.rows:
             return Detection(np.zeros(0, np.str_), np.zeros(0))
-        points = self.space.encode(posts)
         known = self.active or self.store.events
-        sure = self._probabilities(posts, points, known)
+        scores = self.familiarity.scores(posts.text, posts.time)
+        sure = self._probabilities(posts, scores, known)
         best = sure.argmax(axis=1)
-        return Detection(np.array([known[code].name for code in best]), sure[np.arange(len(best)), best])
+        names, confidence = np.array([known[code].name for code in best]), sure[np.arange(len(best)), best]
+        if outliers:
+            # The odds of a known event against a new one; even where p is just the level of an outlier.
+            p = self.familiarity.p_values(scores)
+            new = p <= LEVEL
+            names = np.where(new, OUTLIER, names)
+            confidence = np.where(new, LEVEL, confidence * p) / (p + LEVEL)
+        return Detection(names, confidence)
 
-    def _space_for(self, posts: Posts) -> PostSpace:
-        """Return a space with a basis of the kept posts and these: words of new events are in no other."""
+    def _read(self, source: Any) -> Posts:
+        """Return posts whose times are counted as those this detector learned from."""
+        posts = as_posts(source, self.clock.unit or "s")
+        same = posts.unit == self.clock.unit and bool(posts.zone) == bool(self.clock.zone)
+        if not same and np.isfinite(posts.time).any():
+            raise DataError(
+                f"times must be counted as those learned from, {_describe(self.clock)}, got {_describe(posts.clock)}"
+            )
+        return posts
+
+    def encode_anew(self, texts: Sequence[str], times: Floats) -> Floats:
+        """Encode texts in a basis of their own: words of new events are in no other."""
         old = self.space.encoder
-        encoder = old.with_own_basis(old.read((*self.store.sample.text, *posts.text)))
-        return replace(self.space, encoder=encoder, whitening=np.eye(encoder.dimension))
+        counts = old.read(texts)
+        return self.space.with_time(old.with_own_basis(counts).encode_counts(counts).astype(np.float64), times)
 
-    def _probabilities(self, posts: Posts, points: Floats, records: Sequence[EventRecord]) -> Floats:
+    def _probabilities(self, posts: Posts, scores: Floats, records: Sequence[EventRecord]) -> Floats:
         """Return the probability of each event for each post, ``(posts, events)``.
 
-        Distances give the probability of the labelled events together; the classifier divides it among them.
+        Familiarity gives the probability of the labelled events together; their classifier divides it among them.
         """
-        sure = softmax(self.space.scores(points, posts.time, records))
-        places = [place for place, record in enumerate(records) if self.ridge and record.name in self.ridge.names]
-        if not self.ridge or not places:
+        when = self.space.time_scores(posts.time, records)
+        places = [self.familiarity.names.index(record.name) for record in records]
+        sure = softmax(SHARPNESS * scores[:, places] + when)
+        place_of = {record.name: place for place, record in enumerate(records)}
+        names = self.ridge.names if self.ridge else ()
+        columns = [column for column, name in enumerate(names) if name in place_of]
+        if not self.ridge or not columns:
             return sure
-        columns = [self.ridge.names.index(records[place].name) for place in places]
+        owner = np.array([place_of[names[column]] for column in columns])  # merged events have several columns
         encoder = self.space.encoder
         weighted = Features.read(encoder.kind, posts.text, len(encoder.weights)).weigh(self.ridge.weights)
-        when = self.space.time_scores(posts.time, [records[place] for place in places])
-        which = softmax(self.ridge.scores(weighted)[:, columns] + when)
+        which = softmax(self.ridge.scores(weighted)[:, columns] + when[:, owner])
+        labelled = np.unique(owner)
         # Rounding may take the sum of all shares above 1.
-        sure[:, places] = np.minimum(sure[:, places].sum(axis=1, keepdims=True), 1.0) * which
+        together = np.minimum(sure[:, labelled].sum(axis=1, keepdims=True), 1.0)
+        sure[:, labelled] = 0.0
+        np.add.at(sure.T, owner, (together * which).T)
         return sure
 
     def partial_fit(self, posts: Any) -> Detector:
         """Take in the next window of a stream, and return this detector.
 
-        Known events keep their ids and move with their posts; events without posts for `patience` windows retire.
-        Labelled posts go to the event they name. If some event has a label, the others go to the most probable event,
-        unless they lie beyond every event, or the mean of those that would go there lies elsewhere. The rest are
-        grouped together with a bounded sample of earlier posts of found events; a group without any of them is new.
+        Known events keep their ids and grow by their posts; events without posts for `patience` windows retire.
+        Labelled posts go to the event they name, others to the one `detect` names. Outliers, those of earlier windows
+        among them, are grouped by density: a group of at least `smallest` that known posts stay out of is a new event,
+        and takes the posts of this window that fit it better than the event they were given to.
         """
-        posts = as_posts(posts)
+        posts = self._read(posts)
         if not posts.rows:
             self.store = replace(self.store, window=self.store.window + 1)
             return self
-        new, kept = self.store.posts_since_fit + posts.rows, len(self.store.sample.text) + posts.rows
-        if self.relearns_encoder and new > RELEARN_SHARE * kept:
-            self._relearn_encoder(posts)
-        points = self.space.encode(posts)
-        names, found = self._name(posts, points)
-        self.store = self.store.after_window(names, posts, points, found)
+        kept = np.array([event != OUTLIER for event in self.store.sample.event], dtype=bool)
+        waiting = self.store.sample.select(~kept)
+        self.store = replace(self.store, sample=self.store.sample.select(kept))
+        if len(waiting.text):
+            posts = _append(waiting.time[-OUTLIERS_KEPT:], waiting.text[-OUTLIERS_KEPT:], posts)
+        names, found = self._name(posts)
+        self.store = self.store.after_window(names, posts, self.space.encode(posts), found)
         return self
 
-    def _relearn_encoder(self, posts: Posts) -> None:
-        """Learn the encoder from the kept posts and these, and encode what is kept with it.
-
-        The encoder of `fit` lacks the words of new events: their posts would look more different than they are.
-        """
-        sample, old = self.store.sample, self.space.encoder
-        encoder = old.learned_alone(old.read((*sample.text, *posts.text)))
-        self.space = replace(self.space, encoder=encoder)
-        points = self.space.whiten(encoder.encode(sample.text))
-        kept = np.array(sample.event)
-
-        def centre(record: EventRecord) -> Floats:
-            own = points[kept == record.name]
-            return np.asarray((own if len(own) else self.space.whiten(encoder.encode(record.posts))).mean(axis=0))
-
-        events = tuple(replace(record, centre=centre(record)) for record in self.store.events)
-        sample = replace(sample, points=points)
-        self.store = replace(self.store, events=events, sample=sample, posts_since_fit=-posts.rows)
-
-    def _name(self, posts: Posts, points: Floats) -> tuple[NDArray[np.str_], int]:
-        """Return the event of each post of a window: its label, a known event, or a new one; and the events found."""
+    def _name(self, posts: Posts) -> tuple[NDArray[np.str_], int]:
+        """Return the event of each post of a window: its label, a known event, a new one or none; and events found."""
         names = np.array([label or "" for label in posts.event], dtype=object)
-        found = self.store.found
-        open_rows = np.flatnonzero(names == "")
-        active = self.active
-        novel = open_rows
-        if active and len(open_rows):
-            nearest = self._probabilities(posts.select(open_rows), points[open_rows], active).argmax(axis=1)
-            names[open_rows] = [active[code].name for code in nearest]
-            if self.is_labelled:
-                novel = open_rows[self._is_new(points[open_rows], nearest)]
-        if len(novel) >= self.smallest or not active:
-            found = self._regroup(names, novel, points, posts.time, found)
+        rows, found = np.flatnonzero(names == ""), self.store.found
+        if not len(rows):
+            return names.astype(np.str_), found
+        window = posts.select(rows)
+        named = self.detect(window).event.astype(object) if self.active else np.full(len(rows), OUTLIER, dtype=object)
+        new = self._group_outliers(window, np.flatnonzero(named == OUTLIER))
+        for group in new:
+            named[group] = event_name(found)
+            found += 1
+        opened = {name for name in named.tolist() if name not in {OUTLIER, *(one.name for one in self.store.events)}}
+        for _ in range(PASSES if opened else 0):
+            taken = np.flatnonzero([name in opened for name in named])
+            learned = self._learn(named[taken].tolist(), window.select(taken))
+            scores = learned.scores(window.text, window.time)
+            better = np.array(learned.names, dtype=object)[scores.argmax(axis=1)]
+            moves = np.isin(better.astype(np.str_), sorted(opened)) & (learned.p_values(scores) > LEVEL)
+            named[moves] = better[moves]
+        names[rows] = named
         return names.astype(np.str_), found
 
-    def _is_new(self, points: Floats, nearest: Indices) -> Bools:
-        """Return which posts lie beyond all events, or are nearest to one that, by their mean, they do not belong to.
+    def _group_outliers(self, window: Posts, rows: Indices) -> list[Indices]:
+        """Return the groups of outliers that are new events: large enough, and mostly outliers.
 
-        One post of a new event lies as near to a known event as that event's own posts; the mean of several does not.
-        For n posts of the event, with mean m and variance v, ``|m - c|^2 / v - 1 / n - 1 / size`` is about 0, where the
-        event's centre c was made of `size` posts.
+        They are grouped beside kept posts of known events: density says little about one group alone.
         """
-        centres = np.stack([record.centre for record in self.active])
-        new = square_distances(points, centres).min(axis=1) > self.store.radius
-        for code, record in enumerate(self.active):
-            rows = nearest == code
-            if (count := int(rows.sum())) >= self.smallest:
-                mean = points[rows].mean(axis=0)
-                variance = max(((points[rows] - mean) ** 2).sum() / (count - 1), 1e-12)
-                drift = ((mean - record.centre) ** 2).sum() / variance - 1 / count - 1 / record.size
-                new[rows] |= drift > DRIFT_THRESHOLD + np.sqrt(2 / (count - 1)) / count
-        return np.asarray(new)
+        if len(rows) < self.smallest:
+            return []
+        sample = self.store.sample
+        few = np.unique(np.linspace(0, len(sample.text) - 1, min(len(sample.text), CONTRAST)).astype(np.intp))
+        texts = [*(sample.text[place] for place in few), *(window.text[row] for row in rows)]
+        points = self.encode_anew(texts, np.concatenate([sample.time[few], window.time[rows]]))
+        codes = group_dense(points, smallest=self.smallest)
+        known, own = codes[: len(few)], codes[len(few) :]
+        groups = [(own == code, (known == code).sum()) for code in range(int(codes.max(initial=-1)) + 1)]
+        found = [rows[own] for own, others in groups if own.sum() >= self.smallest and own.sum() > others]
+        rest = np.setdiff1d(rows, np.concatenate([rows[:0], *found]))
+        return [*found, *([rest] if self._hangs_together(window.select(rest)) else [])]
+
+    def _hangs_together(self, posts: Posts) -> bool:
+        """Return whether these are one event: most are put back among the others of them rather than anywhere else."""
+        if posts.rows < self.smallest:
+            return False
+        learned = self._learn([OUTLIER] * posts.rows, posts)
+        own = learned.codes == learned.names.index(OUTLIER)
+        back = learned.left_out[own].argmax(axis=1) == learned.names.index(OUTLIER)
+        return bool(back.mean() > 0.5)
 
     @property
-    def is_labelled(self) -> bool:
-        """Whether any event has a label."""
-        return any(not record.name.startswith(FOUND) for record in self.store.events)
+    def quality(self) -> float:
+        """How well the events are told apart, 0 (no better than chance) to 1.
 
-    def _regroup(self, names: Array, rows: Indices, points: Floats, times: Floats, found: int) -> int:
-        """Group posts with the kept sample of found events, and name a group by the majority of its sample."""
-        sample = self.store.sample
-        active = {record.name for record in self.active if record.name.startswith(FOUND)}
-        old = np.flatnonzero([event in active for event in sample.event])
-        pool = np.concatenate([sample.points[old], points[rows]])
-        when = np.concatenate([sample.time[old], times[rows]])
-        # Directions only: whitening leaves posts at unequal distances from the origin, which say nothing about events.
-        pool /= np.maximum(np.linalg.norm(pool, axis=1, keepdims=True), 1e-12)
-        codes = group_unknown(self.space.with_time(pool, when), smallest=self.smallest)
-        votes = Counter(zip(codes[: len(old)].tolist(), (sample.event[row] for row in old), strict=True))
-        taken: dict[int, str] = {}
-        for (code, name), _ in sorted(votes.items(), key=lambda item: (-item[1], item[0])):
-            if code not in taken and name not in taken.values():
-                taken[code] = name
-        for code in dict.fromkeys(codes[len(old) :].tolist()):
-            if code not in taken:
-                taken[code], found = event_name(found), found + 1
-            names[rows[codes[len(old) :] == code]] = taken[code]
-        return found
+        Every kept post is put into an event by a classifier of all the others. This is the share that goes back where
+        it came from, corrected for chance (Cohen's kappa); one event alone has 0.
+        """
+        own, predicted = self.familiarity.codes, self.familiarity.left_out.argmax(axis=1)
+        size = len(self.familiarity.names)
+        chance = float(np.bincount(own, minlength=size) @ np.bincount(predicted, minlength=size)) / len(own) ** 2
+        return float(max(((own == predicted).mean() - chance) / (1 - chance), 0.0)) if chance < 1 else 0.0
+
+    def merge(self, *events: str, into: str | None = None) -> Detector:
+        """Make one event of several, and return this detector; it has the name `into`, or that of the largest."""
+        if len(set(events)) < 2:
+            raise ParameterError(f"events must be at least two different ones to merge, got {', '.join(events)}")
+        records = sorted((self._find(name) for name in dict.fromkeys(events)), key=lambda record: -record.size)
+        name = into or records[0].name
+        if name not in events and any(record.name == name for record in self.store.events):
+            raise ParameterError(f"into must be a new name or one of those to merge, got the known event {name!r}")
+        merged = records[0]
+        for record in records[1:]:
+            merged = merged.joined(record)
+        self._replace(events, [replace(merged, name=name)], dict.fromkeys(events, name))
+        if self.ridge:
+            names = tuple(name if column in events else column for column in self.ridge.names)
+            self.ridge = replace(self.ridge, names=names)
+        return self
+
+    def split(self, event: str, parts: int = 2) -> Detector:
+        """Split an event into so many by its kept posts, and return this detector; `NAME-1`, `NAME-2`, ... are new."""
+        record, sample = self._find(event), self.store.sample
+        own = sample.select(np.array([name == event for name in sample.event], dtype=bool))
+        if len(own.text) < 2 * parts:
+            raise DataError(
+                f"an event must have at least {2 * parts} kept posts to be split into {parts}, "
+                f"{event!r} has {len(own.text)}"
+            )
+        codes = group_known(self.encode_anew(own.text, own.time), parts)
+        names = np.array([f"{event}-{code + 1}" for code in codes])
+        posts = Posts(own.time, own.text)
+        records = []
+        for name in np.unique(names).tolist():
+            made = EventRecord.of(name, posts.select(names == name), own.points[names == name], record.window)
+            share = record.size / len(own.text)
+            words = {word: round(count * share) for word, count in made.words.items()}
+            timed = made.posts_with_time * share
+            records.append(replace(made, size=made.size * share, posts_with_time=timed, words=words))
+        self._replace((event,), records, iter(names.tolist()))
+        return self
+
+    def reduce(self, events: int) -> Detector:
+        """Merge the two most similar events until so many are left, and return this detector.
+
+        Ward's rule: those whose merging adds least to the squared distances of posts from the centres of their events.
+        """
+        if not 1 <= events <= len(self.store.events):
+            raise ParameterError(f"events must be between 1 and {len(self.store.events)}, got {events}")
+        while len(self.store.events) > events:
+            records = self.store.events
+            centres, sizes = np.stack([record.centre for record in records]), np.array([one.size for one in records])
+            squares = ((centres[:, None] - centres) ** 2).sum(axis=2)
+            cost = squares * np.outer(sizes, sizes) / np.add.outer(sizes, sizes)
+            np.fill_diagonal(cost, np.inf)
+            first, second = np.unravel_index(int(cost.argmin()), cost.shape)
+            self.merge(records[first].name, records[second].name)
+        return self
+
+    def _find(self, event: str) -> EventRecord:
+        known = {record.name: record for record in self.store.events}
+        if event not in known:
+            raise ParameterError(f"an event must be known, got {event!r}{nearest(event, known)}; see events()")
+        return known[event]
+
+    def _replace(self, old: Sequence[str], new: Sequence[EventRecord], names: Any) -> None:
+        """Put new records in place of old ones; `names` maps old names, or yields the name of each kept post."""
+        events = [record for record in self.store.events if record.name not in old]
+        kept = [
+            event if event not in old else names[event] if isinstance(names, dict) else next(names)
+            for event in self.store.sample.event
+        ]
+        sample = replace(self.store.sample, event=tuple(kept))
+        self.store = replace(self.store, events=(*events, *new), sample=sample)
+
+    def keywords(self, top: int = 5) -> dict[str, tuple[str, ...]]:
+        """Return the words that mark each event; words as frequent elsewhere are left out."""
+        words = keywords(self.store.events, self._count_everywhere, top)
+        return dict(zip((record.name for record in self.store.events), words, strict=True))
+
+    def _count_everywhere(self, words: Sequence[str]) -> tuple[Floats, float]:
+        """Return in how many posts of all clients each word occurs, at most, and the number of those posts.
+
+        Both from the encoder's weights: a word is no more frequent than the rarest of its n-grams, and the heaviest
+        n-gram occurs in hardly any post.
+        """
+        encoder = self.space.encoder
+        if encoder.kind not in CHARACTERS or not words:
+            return np.zeros(len(words)), 0.0
+        documents = float(np.expm1(encoder.weights.max() - 1))
+        ngrams = hash_ngrams(words, len(encoder.weights))
+        weight = np.maximum.reduceat(encoder.weights[ngrams.indices], ngrams.indptr[:-1]).astype(np.float64)
+        return np.asarray((1 + documents) * np.exp(1 - weight) - 1), documents
 
     def events(self, kind: FrameKind = "pandas") -> Any:
-        """Return a table of all events: size, start and end, keywords, central posts, languages, whether active."""
-        records = self.store.events
+        """Return a table of all events, with times as dates where dates went in.
+
+        Columns: event, size, start and end (of a found event, of the middle nine tenths of its posts), keywords,
+        central posts, languages, quality (the share of its kept posts that a classifier of all the others puts back
+        into it; None if retired) and whether it is active.
+        """
+        records, learned = self.store.events, self.familiarity
         active = {record.name for record in self.active}
+        back = learned.left_out.argmax(axis=1) == learned.codes
+        quality = {name: float(back[learned.codes == place].mean()) for place, name in enumerate(learned.names)}
+        words = self.keywords()
         return make_frame(
             {
                 "event": [record.name for record in records],
-                "size": [int(record.size) for record in records],
-                "start": [record.start for record in records],
-                "end": [record.end for record in records],
-                "keywords": [", ".join(words) for words in keywords(records)],
+                "size": [round(record.size) for record in records],
+                "start": [self._date(record.start) for record in records],
+                "end": [self._date(record.end) for record in records],
+                "keywords": [", ".join(words[record.name]) for record in records],
                 "posts": [list(record.posts) for record in records],
-                "languages": [", ".join(record.languages) for record in records],
+                "languages": [", ".join(_main(record.languages)) for record in records],
+                "quality": [quality.get(record.name) for record in records],
                 "active": [record.name in active for record in records],
             },
             kind,
         )
 
+    def _date(self, time: float) -> Any:
+        if np.isnan(time):
+            return None
+        return self.clock.date(time).to_pydatetime().replace(microsecond=0) if self.clock.dates else time
+
     def plot(self) -> Figure:
-        """Draw a 2-D map of posts and a timeline of events."""
+        """Draw a 2-D map of posts and a timeline of events with their keywords, numbered alike."""
         from cotempo.social.plots import draw_detector
 
         return draw_detector(self)
+
+
+def _append(times: Floats, texts: Sequence[str], posts: Posts) -> Posts:
+    """Return posts with earlier texts before them."""
+    count = len(texts)
+    marks = {name: posts.extra[name] for name in ("lang", "language") if name in posts.extra}
+    return Posts(
+        np.concatenate([times, posts.time]),
+        (*texts, *posts.text),
+        event=(*(None,) * count, *posts.event),
+        extra={name: (*(None,) * count, *values) for name, values in marks.items()},
+        unit=posts.unit,
+        zone=posts.zone,
+    )
+
+
+def _main(languages: Mapping[str, int]) -> list[str]:
+    """Return the languages of at least a tenth of the posts, the most frequent first; scripts only if no language."""
+    least = LANGUAGE_SHARE * sum(languages.values())
+    found = [language for language, count in languages.items() if count >= least]
+    return [language for language in found if not language.endswith(" script")] or found
+
+
+def _describe(clock: Clock) -> str:
+    if not clock.dates:
+        return "as plain numbers"
+    return f"as dates {f'with a time zone ({clock.zone})' if clock.zone else 'without a time zone'} in {clock.unit!r}"

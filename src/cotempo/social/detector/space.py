@@ -52,14 +52,6 @@ class PostSpace:
         unit = float(points.std(axis=0).mean()) / self.duration
         return np.column_stack([points, np.where(known, times - middle, 0.0) * unit])
 
-    def scores(self, points: Floats, times: Floats, records: Sequence[EventRecord]) -> Floats:
-        """Return the log density of each post under each event up to a constant, ``(posts, events)``.
-
-        Normal in the whitened space, plus `time_scores`.
-        """
-        text = -0.5 * square_distances(points, np.stack([record.centre for record in records]))
-        return np.asarray(text + self.time_scores(times, records))
-
     def time_scores(self, times: Floats, records: Sequence[EventRecord]) -> Floats:
         """Return the log density in time of each post under each event, ``(posts, events)``."""
         when = [(record.middle, record.mean_time_distance, record.posts_with_time) for record in records]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,15 +11,17 @@ from numpy.typing import NDArray
 
 from cotempo.data import Posts
 from cotempo.social.clustering import centres_of
+from cotempo.social.detector.detection import OUTLIER
+from cotempo.social.detector.words import count_words, language_of, most_common
 from cotempo.social.encoders.characters import LONGEST
-from cotempo.typing import Floats
+from cotempo.typing import Bools, Floats
 
 MOST_KEPT = 2000
 WORDS_KEPT = 200
 POSTS_KEPT = 3
+OUTLIERS_KEPT = 200
+STRAY = 0.05
 FOUND = "found-"
-_WORD = re.compile(r"[^\W\d_]{3,}")
-_ADDRESS = re.compile(r"https?\S*")
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,10 @@ class EventRecord:
     """One event, as its owner knows it.
 
     Of its `size` posts, with mean vector `centre`, ``(dimension,)``, `posts_with_time` had a time: from `start` to
-    `end`, with median `middle` and mean distance from it `mean_time_distance`, NaN if none had. `words` and `languages`
-    count posts, `posts` are the most central ones and `nearness` their squared distances from the centre, nearest
-    first. The event was last seen in `window`.
+    `end` (of a found event, those of the middle nine tenths of its posts: a stray post must not stretch it over
+    months), with median `middle` and mean distance from it `mean_time_distance`, NaN if none had. `words` and
+    `languages` count posts, `posts` are the most central ones and `nearness` their squared distances from the centre,
+    nearest first. The event was last seen in `window`.
     """
 
     name: str
@@ -53,6 +54,7 @@ class EventRecord:
         """Describe an event by its posts and their vectors, ``(posts, dimension)``."""
         centre = points.mean(axis=0) if centre is None else centre
         known = posts.time[np.isfinite(posts.time)]
+        stray = STRAY if name.startswith(FOUND) else 0.0
         middle = float(np.median(known)) if len(known) else np.nan
         distance = ((points - centre) ** 2).sum(axis=1)
         nearest = np.argsort(distance, kind="stable")[:POSTS_KEPT]
@@ -63,10 +65,10 @@ class EventRecord:
             middle=middle,
             mean_time_distance=float(np.abs(known - middle).mean()) if len(known) else np.nan,
             posts_with_time=float(len(known)),
-            start=float(known.min()) if len(known) else np.nan,
-            end=float(known.max()) if len(known) else np.nan,
-            words=_top(Counter(word for text in posts.text for word in _words(text))),
-            languages=_top(Counter(language_of(posts, row) for row in range(posts.rows))),
+            start=float(np.quantile(known, stray)) if len(known) else np.nan,
+            end=float(np.quantile(known, 1 - stray)) if len(known) else np.nan,
+            words=most_common(count_words(posts.text), WORDS_KEPT),
+            languages=most_common(Counter(language_of(posts, row) for row in range(posts.rows)), WORDS_KEPT),
             posts=tuple(posts.text[row] for row in nearest),
             nearness=distance[nearest],
             window=window,
@@ -88,8 +90,8 @@ class EventRecord:
             posts_with_time=posts_with_time,
             start=float(np.fmin(self.start, new.start)),
             end=float(np.fmax(self.end, new.end)),
-            words=_top(Counter(self.words) + Counter(new.words)),
-            languages=_top(Counter(self.languages) + Counter(new.languages)),
+            words=most_common(Counter(self.words) + Counter(new.words), WORDS_KEPT),
+            languages=most_common(Counter(self.languages) + Counter(new.languages), WORDS_KEPT),
             posts=tuple(texts[place] for place in order),
             nearness=nearness[order],
             window=max(self.window, new.window),
@@ -115,31 +117,34 @@ class Sample:
             (*self.text, *(posts.text[row][:LONGEST] for row in keep))[-MOST_KEPT:],
         )
 
+    def select(self, rows: Bools) -> Sample:
+        """Return some of the posts."""
+        places = np.flatnonzero(rows)
+        event, text = (tuple(values[place] for place in places) for values in (self.event, self.text))
+        return Sample(self.points[rows], self.time[rows], event, text)
+
 
 @dataclass(frozen=True)
 class EventStore:
-    """The events a client knows, and a sample of posts.
+    """The events a client knows, and a sample of posts, outliers among them.
 
-    Nearly all posts of an event lie within the squared distance `radius`; posts beyond are new. `window` counts
-    windows, `found` events found without a label, and `posts_since_fit` posts that came after the encoder was learned.
+    `window` counts windows, `found` events found without a label.
     """
 
     events: tuple[EventRecord, ...]
     sample: Sample
-    radius: float
     window: int = 0
     found: int = 0
-    posts_since_fit: int = 0
 
     def after_window(self, names: NDArray[np.str_], posts: Posts, points: Floats, found: int) -> EventStore:
         """Return the store after a window of posts about the events `names`, some known, joined with the new posts."""
-        window, since = self.window + 1, self.posts_since_fit + posts.rows
+        window = self.window + 1
         events = {record.name: record for record in self.events}
-        for name in dict.fromkeys(names.tolist()):
+        for name in [name for name in dict.fromkeys(names.tolist()) if name != OUTLIER]:
             new = EventRecord.of(name, posts.select(names == name), points[names == name], window)
             events[name] = events[name].joined(new) if name in events else new
         sample = self.sample.extended(points, posts, names)
-        return EventStore(tuple(events.values()), sample, self.radius, window, found, since)
+        return EventStore(tuple(events.values()), sample, window, found)
 
 
 def event_name(number: int) -> str:
@@ -157,48 +162,8 @@ def make_store(
         EventRecord.of(name, posts.select(codes == code), points[codes == code], centre=middles[code])
         for code, name in enumerate(order.tolist())
     )
-    # A post draws its centre towards itself by its share of the event: new posts lie that much farther away.
-    size = np.bincount(codes)[codes]
-    distance = ((points - middles[codes]) ** 2).sum(axis=1) * (size / np.maximum(size - 1, 1)) ** 2
     sample = Sample(points[:0], posts.time[:0], (), ()).extended(points, posts, names)
-    return EventStore(records, sample, float(np.quantile(distance, 0.99)), found=found)
-
-
-def _words(text: str) -> set[str]:
-    """Return the words of a text, without addresses, in lower case."""
-    return {word.lower() for word in _WORD.findall(_ADDRESS.sub(" ", text))}
-
-
-def language_of(posts: Posts, row: int) -> str:
-    """Return the language a post is marked with (column `lang` or `language`), else the script it is written in."""
-    for column in ("lang", "language"):
-        if column in posts.extra and posts.extra[column][row]:
-            return str(posts.extra[column][row])
-    scripts = Counter(unicodedata.name(letter, "?").split()[0] for letter in posts.text[row][:200] if letter.isalpha())
-    return scripts.most_common(1)[0][0].capitalize() if scripts else "unknown"
-
-
-def keywords(records: Sequence[EventRecord], top: int = 5) -> list[tuple[str, ...]]:
-    """Return the words that mark each event by class TF-IDF: ``share of its posts * log(1 + events / events with it)``.
-
-    An event counts towards a word in proportion to the share of its posts with the word: common words rank low.
-    """
-    spread: dict[str, float] = {}
-    for record in records:
-        for word, count in record.words.items():
-            spread[word] = spread.get(word, 0.0) + count / record.size
-    ranked = []
-    for record in records:
-        score = {
-            word: count / record.size * np.log1p(len(records) * (count / record.size) / spread[word])
-            for word, count in record.words.items()
-        }
-        ranked.append(tuple(sorted(score, key=lambda word: (-score[word], word))[:top]))
-    return ranked
-
-
-def _top(counts: Counter[str]) -> dict[str, int]:
-    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:WORDS_KEPT])
+    return EventStore(records, sample, found=found)
 
 
 def _blend(old: float, new: float, share: float) -> float:

@@ -1,0 +1,111 @@
+"""`Familiarity`: how well posts fit the kept posts of known events, calibrated by leaving each of those out.
+
+Kernel ridge regression of the events' indicators on words and n-grams: with ``K`` the inner products of kept posts,
+``Y`` the indicators of their events and ``A = (K + a I)^-1``, a new post with inner products ``k`` has the scores
+``k A Y``, and kept post i, left out, ``Y_i - [A Y]_i / A_ii``. A post about no known event has low scores for all. Its
+rank among the best scores of kept posts, each left out, is a conformal p-value: if the post is exchangeable with them,
+p is at most ``LEVEL`` with about that probability.
+
+References
+----------
+Vovk, Gammerman and Shafer, Algorithmic learning in a random world, 2005.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cotempo.social.detector.features import Features, Weights
+from cotempo.social.encoders.characters import dense
+from cotempo.typing import Floats, Indices
+
+LEVEL = 0.03
+PENALTY = 1.0
+GAP_WEIGHT = 0.1
+SPAN = (0.1, 0.9)
+MOST_COMPARED = 1000
+
+
+@dataclass(frozen=True)
+class Familiarity:
+    """Scores of posts by known events.
+
+    `kept` are weighted posts, `codes` the places of their events in `names`, `times` theirs, and `rows` their places
+    among the posts learned from.
+    """
+
+    kind: str
+    buckets: int
+    names: tuple[str, ...]
+    weights: Weights
+    kept: Features
+    codes: Indices
+    times: Floats
+    rows: Indices
+
+    @classmethod
+    def of(cls, encoder: tuple[str, int], texts: Sequence[str], events: NDArray[np.str_], times: Floats) -> Familiarity:
+        """Learn from kept posts of at least one event; of many posts, from 1,000 evenly spread.
+
+        `encoder` is its kind and the length of its input; times are NaN where they are unknown or not used.
+        """
+        names, codes = np.unique(events, return_inverse=True)
+        few = np.unique(np.linspace(0, len(texts) - 1, min(len(texts), MOST_COMPARED)).astype(np.intp))
+        counts = Features.read(encoder[0], [texts[row] for row in few], encoder[1])
+        kept = counts.weigh(counts.weights)
+        return cls(*encoder, tuple(names.tolist()), counts.weights, kept, codes[few], times[few], few)
+
+    @cached_property
+    def _solved(self) -> tuple[Floats, Floats]:
+        """Coefficients of kept posts and their leave-one-out scores, ``(kept, events)`` each."""
+        indicators = np.eye(len(self.names))[self.codes]
+        inverse = np.linalg.inv(products(self.kept, self.kept) + PENALTY * np.eye(len(self.codes)))
+        solved = inverse @ indicators
+        return solved, indicators - solved / np.diagonal(inverse)[:, None] - self._gaps(self.times)
+
+    @cached_property
+    def _spans(self) -> Floats:
+        """When the middle four fifths of each event's posts were written, NaN if unknown, ``(events, 2)``."""
+        found = np.full((len(self.names), 2), np.nan)
+        for code in range(len(self.names)):
+            known = self.times[(self.codes == code) & np.isfinite(self.times)]
+            if len(known):
+                found[code] = np.quantile(known, SPAN)
+        return found
+
+    @property
+    def left_out(self) -> Floats:
+        """Scores of every kept post by each event, learned without that post, ``(kept, events)``."""
+        return self._solved[1]
+
+    def scores(self, texts: Sequence[str], times: Floats) -> Floats:
+        """Return how well posts fit each event, about 1 if well and 0 if not at all, ``(posts, events)``."""
+        weighted = Features.read(self.kind, texts, self.buckets).weigh(self.weights)
+        return np.asarray(products(weighted, self.kept) @ self._solved[0] - self._gaps(times))
+
+    def p_values(self, scores: Floats) -> Floats:
+        """Return the conformal p-value of posts with these scores, ``(posts,)``: small if they fit no event."""
+        known = np.sort(self.left_out.max(axis=1))
+        return np.asarray((1 + np.searchsorted(known, scores.max(axis=1), side="right")) / (len(known) + 1))
+
+    def _gaps(self, times: Floats) -> Floats:
+        """Return what to take off for posts long before or after an event, ``(posts, events)``.
+
+        Nothing within one length of the event: events go on for a while.
+        """
+        start, end = self._spans.T
+        known = np.isfinite(end - start)
+        length = np.maximum(end - start, np.median((end - start)[known]) if known.any() else 0.0)
+        away = np.maximum(start - times[:, None], times[:, None] - end)
+        return np.nan_to_num(GAP_WEIGHT * np.log(np.maximum(away / np.maximum(length, 1e-12), 1.0)))
+
+
+def products(first: Features, second: Features) -> Floats:
+    """Return inner products of posts, ``(first, second)``."""
+    words = dense(first.words @ second.words.T).astype(np.float64)
+    return np.asarray(words + dense(first.characters @ second.characters.T))
