@@ -1,7 +1,7 @@
 """Accounting for Gaussian noise: from noise multipliers to (epsilon, delta), and back.
 
 Releases without sampling compose in closed form (Balle and Wang 2018; Dong, Roth and Su 2022): several with noise of
-standard deviation ``multiplier * sensitivity`` tell as much as one with ``multiplier = sum(multipliers ** -2) ** -0.5``.
+standard deviation ``multiplier * sensitivity`` tell as much as one with the multiplier that `compose` returns.
 Poisson-sampled releases, as in DP-SGD, compose numerically through the distribution of the privacy loss (Gopi, Lee and
 Wutschitz 2021).
 """
@@ -105,14 +105,16 @@ def _sampled_epsilon(multiplier: float, delta: float, rate: float, steps: int, r
 
     def excess(epsilon: float) -> float:
         beyond = places > epsilon
-        return float(np.dot(total[beyond], -np.expm1(epsilon - places[beyond]))) - delta * (1 - TAIL)
+        unexplained = float(np.dot(total[beyond], -np.expm1(epsilon - places[beyond])))
+        return unexplained - delta * (1 - TAIL)
 
     if excess(0.0) <= 0:
         return 0.0
     high = 1.0
     while excess(high) > 0:
         high *= 2
-    return float(brentq(excess, 0.0, high, xtol=1e-9)) + grid * math.sqrt(steps)
+    found: float = brentq(excess, 0.0, high, xtol=1e-9)
+    return found + grid * math.sqrt(steps)
 
 
 def _loss_cdf(losses: Floats, multiplier: float, rate: float, removed: bool) -> Floats:
