@@ -106,15 +106,15 @@ def _sampled_epsilon(multiplier: float, delta: float, rate: float, steps: int, r
     def excess(epsilon: float) -> float:
         beyond = places > epsilon
         unexplained = float(np.dot(total[beyond], -np.expm1(epsilon - places[beyond])))
-        return unexplained - delta * (1 - TAIL)
+        return unexplained - float(delta * (1 - TAIL))
 
     if excess(0.0) <= 0:
         return 0.0
     high = 1.0
     while excess(high) > 0:
         high *= 2
-    found: float = brentq(excess, 0.0, high, xtol=1e-9)
-    return found + grid * math.sqrt(steps)
+    found = float(brentq(excess, 0.0, high, xtol=1e-9))
+    return float(found + grid * math.sqrt(steps))
 
 
 def _loss_cdf(losses: Floats, multiplier: float, rate: float, removed: bool) -> Floats:
