@@ -16,7 +16,7 @@ from common import FILES, PERIODS, cohort_score, deal, write_results
 
 from cotempo.events import FedPP
 from cotempo.events.records import design
-from cotempo.events.shared_function import state
+from cotempo.events.shared_function import client
 
 SHARES = {"taobao": 0.25, "stackoverflow": 0.25}
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -27,12 +27,12 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 def measure(name: str, seed: int, given: argparse.Namespace, variant: str) -> dict[str, Any]:
     parameters = dict(VARIANTS[variant])
-    length = parameters.pop("length", state.FIRST_LENGTH)
+    length = parameters.pop("length", client.FIRST_LENGTH)
     grain = parameters.pop("grain", design.FEATURE_BIN)
     share = given.share or SHARES.get(name, 1.0)
     train, held = deal(name, given.clients, share, seed, scored="dev")
     method = FedPP(kernel="history", period=PERIODS.get(name), compare=False, **parameters)
-    with patch.object(state, "FIRST_LENGTH", length), patch.object(design, "FEATURE_BIN", grain):
+    with patch.object(client, "FIRST_LENGTH", length), patch.object(design, "FEATURE_BIN", grain):
         score = cohort_score(method.fit(train, progress=False, seed=seed), held)
     return {"data": name, "share": share, "seed": seed, "variant": variant, **score}
 

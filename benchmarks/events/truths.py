@@ -21,10 +21,10 @@ from results import FOLDER as RESULTS
 
 from cotempo.data import Events
 from cotempo.events import SigmoidCox
-from cotempo.events.curves.smoothers import density, histogram
-from cotempo.events.intensities.over_time import Band
-from cotempo.events.records.grid import Grid
-from cotempo.events.records.record import Record
+from cotempo.events.curves.density import density
+from cotempo.events.curves.piecewise import histogram
+from cotempo.events.intensities.base import Band
+from cotempo.events.records.record import Grid, Record
 
 Floats = NDArray[np.float64]
 WINDOW = (0.0, 50.0)

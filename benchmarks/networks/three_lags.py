@@ -9,7 +9,7 @@ from measuring import average, federated, finish, measure, options, show
 from results import FOLDER
 
 import cotempo as ct
-from cotempo.networks.plots.page import plot_networks
+from cotempo.networks.plots import plot_networks
 
 DATA = {"variables": 5, "clients": 10, "samples": 500, "lags": 3}
 WAYS = {

@@ -56,6 +56,6 @@ def unpack(made: Path, sites: Path, name: str, table: Table, imports: Sequence[s
 
 def peak_of(server: Server) -> int:
     """The most memory the server's process ever had, in bytes."""
-    status = Path(f"/proc/{server.daemon.pid}/status").read_text()
+    status = Path(f"/proc/{server.pid}/status").read_text()
     (line,) = (line for line in status.splitlines() if line.startswith("VmHWM"))
     return int(line.split()[1]) * 1024

@@ -63,12 +63,13 @@ def watch_node(marks: Marks) -> None:
 
 def watch_worker(marks: Marks) -> None:
     """A task is taken and read, the question answered, and the answer handed over."""
-    from cotempo.engines.flower.site import tasks
+    from flwr.supernode.runtime import run_clientapp
+
     from cotempo.engines.flower.site.service import SiteService
 
-    marks.watch("taken", tasks.SiteTask, "__init__")
+    marks.watch("taken", run_clientapp, "pull_task_input")
     marks.watch("handled", SiteService, "handle")
-    marks.watch("replied", tasks, "push_message")
+    marks.watch("replied", run_clientapp, "push_message")
 
 
 def read_marks(path: Path) -> list[Mark]:

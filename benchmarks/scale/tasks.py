@@ -16,8 +16,6 @@ from cotempo.data import Events, Series, Table
 from cotempo.engines.inprocess import InProcess
 from cotempo.events import SharedPrior
 from cotempo.events.intensities.fitted import KernelCurve
-from cotempo.events.intensities.over_time import IntensityOverTime, log_likelihood
-from cotempo.events.records.grid import Grid
 from cotempo.events.records.record import Record
 from cotempo.events.shared_function.client import likelihood
 from cotempo.federation import Method, Rng, Roster
@@ -77,22 +75,12 @@ class Intensities(Task):
         gains, events = [], []
         for name, (_, memory) in zip(names, answers, strict=True):
             if isinstance(method, SharedPrior):
-                gains.append(gain(KernelCurve(method, memory), self.held[name]))
+                gains.append(KernelCurve(method, memory).score(self.held[name])["gain"])
             else:
                 learned = replace(state, kept="function")
                 gains.append(likelihood(learned, memory, Record.of(self.held[name]))["gain"])
             events.append(self.held[name].rows)
         return -float(np.average(gains, weights=events))
-
-
-def gain(curve: IntensityOverTime, events: Events) -> float:
-    """As `IntensityOverTime.score` has it, without the draws it makes besides."""
-    record, cells = Record.of(events), Grid(*WINDOW, 1000)
-    count, exposure = cells.count(record), cells.expose(record)
-    told, flat = (
-        log_likelihood(count, exposure, rate) for rate in (curve.mean(cells.middles), np.full(1000, curve.reference))
-    )
-    return float((told - flat) / max(count.sum(), 1.0))
 
 
 def crowds(rng: np.random.Generator, sequences: int = 6) -> list[NDArray[np.float64]]:

@@ -45,7 +45,7 @@ def main() -> None:
     table = Series.from_arrays([rows[k : k + WINDOW] for k in starts])
     holes, _ = hide(table, mask_rows(table.values.shape, 0.5, 0))
     gone, scale = np.isnan(holes.values), model.scale
-    guided = GuidedFiller(scale, len(scale.low), model._weights, None, 0.05, Rng(0))
+    guided = GuidedFiller(scale, len(scale.low), model.weights, None, Rng(0))
     fillers = {
         "linear interpolation": lambda: interpolate(holes).values,
         "imputer": lambda: model.impute(holes).values,

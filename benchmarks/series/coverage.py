@@ -25,7 +25,7 @@ from setting import NAMES, load  # noqa: E402
 
 from cotempo.data import Series, hide  # noqa: E402
 from cotempo.series import SeriesDiffusion, interpolate  # noqa: E402
-from cotempo.series.scale import Scale  # noqa: E402
+from cotempo.series.windows import Scale  # noqa: E402
 
 
 def mask_gaps(shape: tuple[int, int], share: float, seed: int) -> NDArray[np.bool_]:

@@ -19,6 +19,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parent))
+from baselines import train_central, train_local
 from figures import draw_scores
 from parts import FOLDER, about, do_part, read_parts
 from printed import printed
@@ -26,8 +27,7 @@ from results import write_results
 from setting import NAMES, WINDOW, Setting, make_setting
 
 from cotempo.series import FedTDD, interpolate
-from cotempo.series.baselines.alone import train_central, train_local
-from cotempo.series.metrics import ContextFID, correlational, discriminative_all, predictive_all
+from cotempo.series.metrics import ContextFID, correlational, discriminative, predictive
 from cotempo.series.windows import SeriesRows
 
 TABLES = {
@@ -121,7 +121,8 @@ class Contest:
     def judges(self) -> list[ContextFID]:
         """An encoder for each client."""
         device = self.size["sizes"]["device"]
-        return ContextFID.of_all(list(self.real.values()), steps=self.size["judge"], seed=self.seed, device=device)
+        options = {"steps": self.size["judge"], "seed": self.seed, "device": device}
+        return [ContextFID.of(real, **options) for real in self.real.values()]
 
     def row(self, method: str) -> dict:
         """Train a method and judge it."""
@@ -157,8 +158,9 @@ def judged(
         "Context-FID": [judge.score(fake) for judge, fake in zip(judges, fakes, strict=True)],
         "correlational": [correlational(*pair) for pair in zip(reals, fakes, strict=True)],
     }
-    for name, score in (("discriminative", discriminative_all), ("predictive", predictive_all)):
-        scores[name] = score(reals, fakes, steps=steps, seed=seed, device=device) if steps else []
+    for name, score in (("discriminative", discriminative), ("predictive", predictive)):
+        pairs = zip(reals, fakes, strict=True) if steps else ()
+        scores[name] = [score(*pair, steps=steps, seed=seed, device=device) for pair in pairs]
     return {key: float(np.mean(values)) if values else "" for key, values in scores.items()}
 
 

@@ -16,11 +16,12 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+from baselines import carry_forward
 from parts import FOLDER, about, do_part, read_parts
 from results import write_results
 
 from cotempo.data import Series, hide, make_series, mask_cells, mask_rows
-from cotempo.series import FedTDD, SeriesDiffusion, carry_forward, interpolate
+from cotempo.series import FedTDD, SeriesDiffusion, interpolate
 
 sys.path.insert(0, str(Path(__file__).parent))
 from setting import NEAR, WINDOW, load, make_setting, standard_error

@@ -136,8 +136,7 @@ def learn(method: str, name: str, train: np.ndarray, seed: int, device: str) -> 
         return lambda holes: model.impute(timed(name, holes, len(train))).values, model
     elif method == "saits":
         import torch
-
-        from cotempo.series.baselines.pypots import train_saits
+        from baselines import train_saits
 
         torch.manual_seed(seed)
         model = train_saits(Series.from_arrays(train), epochs=60)

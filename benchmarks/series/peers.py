@@ -18,13 +18,13 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parent))
+from baselines import train_saits
 from imputation import MASKS, errors_of
 from results import write_results
 from setting import WINDOW, load
 
 from cotempo.data import Series
 from cotempo.series import SeriesDiffusion, interpolate
-from cotempo.series.baselines.pypots import train_saits
 
 
 def compare(seed: int, steps: int) -> list[dict]:

@@ -17,19 +17,18 @@ from typing import Any
 import numpy as np
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parent)]
+from attacks import Attacked, Backdoor, ParameterNoise, SignFlip  # noqa: E402
 from methods import TRAINED, prepare  # noqa: E402
 from parts import FOLDER, about, do_part, read_parts  # noqa: E402
 from results import write_results  # noqa: E402
 from setting import judge, run_method  # noqa: E402
 from tables import with_error  # noqa: E402
 
-from cotempo import social  # noqa: E402
-
 ATTACKER = {"bare": "en_americas", "generated": "client-0"}
 UPLOADS = {
-    "strong": social.ParameterNoise.strong(),
-    "weak": social.ParameterNoise.weak(),
-    "flip": social.SignFlip(),
+    "strong": ParameterNoise.strong(),
+    "weak": ParameterNoise.weak(),
+    "flip": SignFlip(),
 }
 ATTACKS = (*UPLOADS, "backdoor")
 METHODS = ("FedAvg", "DAMe", "DAMe, paper's similarities")
@@ -40,11 +39,11 @@ def measure(name: str, attack: str, data: str, posts: int, rounds: int, seed: in
     learn, test = prepare(data, posts, seed)
     attacker = ATTACKER[data]
     if attack == "backdoor":
-        learn[attacker] = social.Backdoor().poison(learn[attacker], np.random.default_rng(seed))
+        learn[attacker] = Backdoor().poison(learn[attacker], np.random.default_rng(seed))
     uploads = {attacker: UPLOADS[attack]} if attack in UPLOADS else {}
     cls, options = TRAINED[name]
     method = cls(rounds=rounds, test=0.0, compare=False, time="ignore", **options)
-    fitted = run_method(method, learn, seed, lambda engine: social.Attacked(engine, uploads, seed))
+    fitted = run_method(method, learn, seed, lambda engine: Attacked(engine, uploads, seed))
     scores = judge(test, lambda client, table, k: fitted[client].detect(table, events=k).event)
     return {**scores, "groups": [dict(entry.groups) for entry in fitted.record]}
 

@@ -13,17 +13,16 @@ from typing import Any
 
 import numpy as np
 
-sys.path[:0] = [str(Path(__file__).parents[1])]
+sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parent)]
+from keywords import find_keywords, remove_keywords  # noqa: E402
 
 from cotempo.data import Posts, make_posts, read_posts  # noqa: E402
 from cotempo.engines.inprocess import InProcess  # noqa: E402
 from cotempo.federation import Outcome  # noqa: E402
-from cotempo.runs.records import describe_step  # noqa: E402
+from cotempo.runs.folder import describe_step  # noqa: E402
 from cotempo.social.clustering import cluster_scores, group_known, group_unknown  # noqa: E402
-from cotempo.social.encoders.cache import CachedEncoder  # noqa: E402
 from cotempo.social.encoders.characters import CharacterEncoder  # noqa: E402
-from cotempo.social.encoders.pretrained import OnnxEncoder  # noqa: E402
-from cotempo.social.keywords import find_keywords, remove_keywords  # noqa: E402
+from cotempo.social.encoders.pretrained import CachedEncoder, OnnxEncoder  # noqa: E402
 from cotempo.testing import drive  # noqa: E402
 
 Clients = dict[str, Posts]

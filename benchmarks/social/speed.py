@@ -29,8 +29,7 @@ from cotempo.social import CharacterEncoder, DAMe, EventDetector  # noqa: E402
 from cotempo.social.bola import search_weight  # noqa: E402
 from cotempo.social.clustering import group_known, mutual_information  # noqa: E402
 from cotempo.social.entropy import group_by_entropy, structural_entropy  # noqa: E402
-from cotempo.social.graph_model.attributes import extract_attributes  # noqa: E402
-from cotempo.social.graph_model.graph import join_posts  # noqa: E402
+from cotempo.social.graph_model.graph import extract_attributes, join_posts  # noqa: E402
 
 PIECE = 50_000
 STREAMS = range(5, 10)

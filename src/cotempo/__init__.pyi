@@ -25,7 +25,8 @@ from .events import SigmoidCox as SigmoidCox
 from .events import read_event_archive as read_event_archive
 from .federation.fitted import load as load
 from .federation.mean import FedMean as FedMean
-from .federation.participation import Participation as Participation
+from .federation.method import fit as fit
+from .federation.rounds import Participation as Participation
 from .federation.simulated_time import Delays as Delays
 from .networks import FDBNL as FDBNL
 from .networks import PFDBNL as PFDBNL
@@ -39,7 +40,6 @@ from .networks import read_dream4 as read_dream4
 from .networks import read_netsim as read_netsim
 from .networks import score_network as score_network
 from .runs.run import dry_run as dry_run
-from .runs.run import fit as fit
 from .runs.run import resume as resume
 from .runs.run import run as run
 from .runs.run import simulate_delays as simulate_delays

@@ -22,18 +22,13 @@ def has_device(name: Device) -> bool:
     return torch.cuda.is_available()
 
 
-def need_device(name: Device) -> None:
-    """Raise `ParameterError` unless this machine has a device."""
+def find_device(name: Device) -> torch.device:
+    """Return torch's device of this name; raise `ParameterError` if this machine does not have it."""
+    import torch
+
     if not has_device(name):
         raise ParameterError(
             f"device must be one that this machine has, torch finds no GPU here, got {name!r}; leave device out "
             "to compute on the CPU"
         )
-
-
-def find_device(name: Device) -> torch.device:
-    """Return torch's device of this name; raise `ParameterError` where this machine does not have it."""
-    import torch
-
-    need_device(name)
     return torch.device(name)

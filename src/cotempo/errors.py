@@ -1,9 +1,4 @@
-"""Every error cotempo raises on purpose descends from `CotempoError`.
-
-The text says what must hold, what was given, and what to do about it.
-"""
-
-from __future__ import annotations
+"""`CotempoError` and its kinds; their texts say what must hold, what was given, and what to do about it."""
 
 import difflib
 from collections.abc import Iterable, Sequence
@@ -28,28 +23,22 @@ class Problem:
     row: int | None = None
 
     def __str__(self) -> str:
-        places = [
-            f"{word} {place}"
-            for word, place in (("client", self.client), ("column", self.column), ("row", self.row))
-            if place is not None
-        ]
-        return f"{', '.join(places)}: {self.must}" if places else self.must
+        places = {"client": self.client, "column": self.column, "row": self.row}
+        where = ", ".join(f"{word} {place}" for word, place in places.items() if place is not None)
+        return f"{where}: {self.must}" if where else self.must
 
 
 class DataError(CotempoError, ValueError):
     """A table breaks its rules; `problems` lists all of them at once."""
 
     def __init__(self, problems: Sequence[Problem] | str):
-        if isinstance(problems, str):
-            problems = [Problem(problems)]
-        self.problems = tuple(problems)
-        shown = [str(problem) for problem in self.problems[:20]]
-        if len(self.problems) > len(shown):
-            shown.append(f"... and {len(self.problems) - len(shown)} more")
-        super().__init__("\n".join(shown))
+        self.problems = (Problem(problems),) if isinstance(problems, str) else tuple(problems)
+        super().__init__(self.problems)
 
-    def __reduce__(self) -> tuple[type[DataError], tuple[tuple[Problem, ...]]]:
-        return type(self), (self.problems,)
+    def __str__(self) -> str:
+        lines = [str(problem) for problem in self.problems[:20]]
+        more = len(self.problems) - len(lines)
+        return "\n".join([*lines, f"... and {more} more"] if more else lines)
 
 
 class SchemaError(DataError):

@@ -1,13 +1,10 @@
-"""`Settings`: frozen, typed parameters that answer a wrong value in words, and `read_toml`, which reads their files.
-
-Methods, experiments, engines and sites all declare their parameters as fields of a `Settings` class.
-"""
+"""`Settings`, the base of the parameters of methods, experiments, engines and sites, and `read_toml`."""
 
 import inspect
 import re
 import tomllib
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,14 +13,11 @@ from pydantic.fields import FieldInfo
 
 from cotempo.errors import ParameterError, nearest
 
-_SECTION = re.compile(r"^\w[\w ]*\n-{3,}$", re.MULTILINE)
-
 
 class Settings(BaseModel):
     """Frozen parameters; a value that is wrong, or a name that is unknown, raises `ParameterError`.
 
-    A field's ``Field(description=...)`` becomes its entry in the Parameters section of the class docstring, unless the
-    docstring has such a section already.
+    Fields' descriptions become the Parameters section of the class docstring, unless it has one already.
 
     Examples
     --------
@@ -78,18 +72,13 @@ def explain(error: ValidationError, model: type[BaseModel], subject: str | None 
             where, inner, path = f"{where} [{path[0]}]", section, path[1:]
         name = ".".join(str(part) for part in path)
         if item["type"] == "extra_forbidden":
-            lines.append(unknown_parameter(where, name, inner.model_fields))
+            hint = nearest(name, inner.model_fields) or f"; known are {', '.join(sorted(inner.model_fields))}"
+            lines.append(f"{where} has no parameter {name!r}{hint}")
         elif item["type"] == "value_error":  # from a validator of ours, in complete sentences
             lines.append(f"{where}: {item['ctx']['error']}")
         else:
             lines.append(f"{where}: {name}: {item['msg']}, got {item['input']!r}")
     return "\n".join(lines)
-
-
-def unknown_parameter(subject: str, name: str, known: Iterable[str]) -> str:
-    """Return the error text for an unknown name: the nearest known one, or all of them."""
-    known = sorted(known)
-    return f"{subject} has no parameter {name!r}{nearest(name, known) or '; known are ' + ', '.join(known)}"
 
 
 def _section(model: type[BaseModel], name: object) -> type[BaseModel] | None:
@@ -107,7 +96,7 @@ def with_parameters(docstring: str, fields: Mapping[str, FieldInfo]) -> str:
         return docstring
     entries = [f"{name} : {_annotation(field)}\n    {field.description}" for name, field in described.items()]
     section = "\n".join(["Parameters", "-" * 10, *entries])
-    first = _SECTION.search(docstring)
+    first = re.search(r"^\w[\w ]*\n-{3,}$", docstring, re.MULTILINE)
     head, tail = (docstring[: first.start()], docstring[first.start() :]) if first else (docstring, "")
     return "\n\n".join(part.strip() for part in (head, section, tail) if part.strip()) + "\n"
 

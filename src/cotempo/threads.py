@@ -12,10 +12,9 @@ VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def set_threads(threads: int) -> threadpool_limits:
-    """Give BLAS, OpenMP and torch this many threads from now on, whether they are loaded already or later.
+    """Give BLAS, OpenMP and torch this many threads, also if they are loaded later; return what can undo it.
 
-    No more than there are cores: torch starts no more by itself, but would if asked to. For processes of our
-    own; returns what can restore the limits of the libraries loaded so far.
+    No more than there are cores: torch starts no more by itself, but would if asked to.
     """
     threads = min(threads, len(os.sched_getaffinity(0)))
     os.environ.update(dict.fromkeys(VARIABLES, str(threads)))

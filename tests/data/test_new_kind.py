@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import pytest
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 import cotempo as ct
 from cotempo.cli import main
@@ -17,7 +17,7 @@ from cotempo.data import GENERATORS, READERS, ClientDescription, Schema, Table, 
 from cotempo.data.read.reader import read_sheets
 from cotempo.data.read.sheet import Reading, Sheet
 from cotempo.data.read.times import to_times
-from cotempo.data.tables import own, part_bounds
+from cotempo.data.tables import part_bounds
 from cotempo.errors import DataError
 from cotempo.federation import registry
 from cotempo.runs.experiment import Experiment, load_clients
@@ -32,10 +32,10 @@ class Counts(Table):
     count: NDArray[np.float64]
     unit: str = ""
     kind: ClassVar[str] = "counts"
+    row_fields: ClassVar[tuple[str, ...]] = ("time", "count")
 
     def __post_init__(self) -> None:
-        for name in ("time", "count"):
-            object.__setattr__(self, name, own(getattr(self, name), np.float64))
+        self._own(time=np.float64, count=np.float64)
 
     @classmethod
     def recognizes(cls, columns: Set[str]) -> bool:
@@ -50,11 +50,6 @@ class Counts(Table):
     def columns(self) -> dict[str, Any]:
         """Return times and counts."""
         return {"time": self.time, "count": self.count}
-
-    def take(self, units: ArrayLike) -> Self:
-        """Return some rows."""
-        chosen = np.asarray(units)
-        return replace(self, time=self.time[chosen], count=self.count[chosen])
 
     def split_by_time(self, shares: NDArray[np.float64]) -> tuple[Self, ...]:
         """Cut at fractions of the number of rows."""
@@ -78,13 +73,12 @@ def read_counts(source: Any, *, client: str = "client", unit: str = "s") -> dict
     return found
 
 
-def _read_sheet(sheet: Sheet) -> tuple[dict[str, Counts], bool | None]:
-    if not (sheet.require("time") and sheet.require("count") and sheet.require_rows()):
-        return {}, None
-    times, counts, unit = to_times(sheet, "time"), sheet.numbers("count"), sheet.reading.unit
+def _read_sheet(sheet: Sheet) -> dict[str, Counts]:
+    sheet.require("time", "count")
+    times, counts = to_times(sheet, "time"), sheet.numbers("count")
+    sheet.problems.raise_any()
     rows = {name: np.flatnonzero(sheet.clients.codes == code) for code, name in enumerate(sheet.clients.names)}
-    stamp = unit if times.stamped else ""
-    return {name: Counts(times.values[own], counts[own], stamp) for name, own in rows.items()}, times.stamped
+    return {name: Counts(times.values[own], counts[own], times.unit) for name, own in rows.items()}
 
 
 def make_counts(clients: int = 3, rows: int = 20, *, seed: int = 0) -> tuple[dict[str, Counts], float]:

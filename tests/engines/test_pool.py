@@ -15,7 +15,7 @@ from cotempo.engines.pool import Pool
 from cotempo.engines.settings import InProcessSettings
 from cotempo.errors import ParameterError
 from cotempo.federation.rounds import Step
-from cotempo.runs.records import read_lines
+from cotempo.runs.folder import read_lines
 from cotempo.storage.tree import digest
 from cotempo.testing import Faulty, drive
 from cotempo.testing.engines import direct

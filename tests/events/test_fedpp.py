@@ -5,9 +5,9 @@ import cotempo as ct
 from cotempo.data import Events, make_events, split_by_sequence
 from cotempo.errors import DataError, ParameterError
 from cotempo.events import FedPP, SigmoidCox, coverage, rescaling_test
-from cotempo.events.intensities.over_time import IntensityOverTime
+from cotempo.events.intensities.base import IntensityOverTime
+from cotempo.events.shared_function.client import first_state
 from cotempo.events.shared_function.method import gamma_from_moments
-from cotempo.events.shared_function.state import first_state
 
 
 @pytest.fixture(scope="module")
@@ -161,7 +161,7 @@ def test_results_survive_disk_and_have_pictures(shared, poisson, tmp_path):
     times = np.linspace(1, 9, 5)
     np.testing.assert_array_equal(again["client-2"].intensity(times).upper, shared["client-2"].intensity(times).upper)
     figures = shared.figures(poisson[1])
-    assert len(figures) == 3
+    assert len(figures) == 2
     assert shared.report(tmp_path / "report.html").stat().st_size > 10_000
 
 
@@ -181,7 +181,7 @@ def test_waits_do_not_depend_on_comparing(kernel):
             np.testing.assert_array_equal(compared[model], plain[model])
 
 
-def test_bands_and_draws_hold_what_the_inducing_points_leave_open():
+def test_bands_hold_what_the_inducing_points_leave_open():
     """Few inducing points leave much of the prior variance open: far from them the band is that of the prior."""
     clients, _ = make_events(clients=3, sequences=10, kind="hawkes", seed=4)
     fitted = FedPP(kernel="history", base="hawkes", rounds=2, base_rounds=3, inducing=2, compare=False).fit(clients)
@@ -191,11 +191,6 @@ def test_bands_and_draws_hold_what_the_inducing_points_leave_open():
     known, nowhere = posterior.relative().deviation
     amplitude = float(np.exp(fitted.state.kernel[0]))
     assert nowhere**2 == pytest.approx(0.25 * amplitude + float(posterior.root[-1, -1]) ** -2, rel=0.05)
-    drawn = np.log(posterior.draw(4000, np.random.default_rng(0)))
-    near_linear = posterior._replace(residual=0.01 * posterior.residual, spread=0.01 * posterior.spread)
-    spread = np.log(near_linear.draw(4000, np.random.default_rng(0))).std(axis=0)
-    np.testing.assert_allclose(spread, near_linear.relative().deviation, rtol=0.05)
-    assert drawn[:, 1].std() > 0.9 * nowhere
     assert known < nowhere
 
 
@@ -211,7 +206,7 @@ def test_bands_of_levels_count_no_uncertainty_twice():
     line = fitted.state.timeline
     assert np.isfinite(line.own[0])
     for name, size in sizes.items():
-        drawn = fitted[name].draw(np.linspace(0.1, 9.9, 200), 4000, np.random.default_rng(0)).mean(axis=1)
+        drawn = fitted[name].drawn(np.linspace(0.1, 9.9, 200)).mean(axis=1)
         assert np.log(drawn).std() == pytest.approx(np.sqrt(line.effect / size), rel=0.1)
 
 
@@ -266,9 +261,9 @@ def test_auto_takes_history_only_where_it_pays():
 def test_who_is_not_here_gets_the_shared_function(shared):
     from dataclasses import replace
 
-    from cotempo.events.intensities.fitted import FittedSharedFunction
+    from cotempo.events.intensities.fitted import FittedFedPP
 
-    far = FittedSharedFunction(replace(shared.outcome, memories={}))
+    far = FittedFedPP(replace(shared.outcome, memories={}))
     mean, lower, upper = far["client-0"].intensity([2.0])
     assert (lower < mean).all()
     assert (mean < upper).all()

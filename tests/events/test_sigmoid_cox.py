@@ -10,7 +10,8 @@ from cotempo.errors import CotempoError, DataError, ParameterError
 from cotempo.events import SigmoidCox, coverage
 from cotempo.events.cox import updates as cox
 from cotempo.events.cox.kernels import basis
-from cotempo.events.curves.smoothers import density, histogram
+from cotempo.events.curves.density import density
+from cotempo.events.curves.piecewise import histogram
 
 WINDOW = (0.0, 50.0)
 
@@ -139,7 +140,7 @@ def test_bursts_of_few_sequences_are_no_shape():
     )
     model, at = SigmoidCox().fit(table), np.linspace(0.2, 8.8, 100)
     assert model.temper > 3
-    assert model.intensity(at).mean.std() < 0.3 * model.reference
+    assert model.intensity(at).mean.std() < 0.3 * model.seen[0] / model.seen[1]
     poisson = Events.from_arrays([np.sort(rng.uniform(0, 10, 36)) for _ in range(20)], (0, 10))
     assert SigmoidCox().fit(poisson).temper == 1
 
@@ -172,8 +173,6 @@ def test_a_stretch_nobody_watched_is_uncertain():
 def test_scores(fitted):
     score = fitted.score(simulate(21.5, 99), WINDOW)
     assert 0.15 < score["gain"] < 0.35
-    assert score["gain_expected"] <= score["gain_predictive"]
-    assert score["gain_predictive"] == pytest.approx(score["gain"], abs=0.01)
     assert score["count_ratio"] == pytest.approx(1, abs=0.15)
 
 

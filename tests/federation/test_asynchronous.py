@@ -238,8 +238,8 @@ def test_with_nobody_answering_it_stops() -> None:
 
 def test_comers_and_goers_cost_only_themselves() -> None:
     method = Stroll(rounds=6)
-    late = Faulty(direct(method, CLIENTS), present=lambda call, names: list(names)[: 4 if call < 4 else 5])
-    gone = Faulty(direct(method, CLIENTS), present=lambda call, names: list(names)[: 5 if call < 4 else 4])
+    late = Faulty(direct(method, CLIENTS), present=lambda call, names: list(names)[: 4 if call < 3 else 5])
+    gone = Faulty(direct(method, CLIENTS), present=lambda call, names: list(names)[: 5 if call < 3 else 4])
     for engine, at_first, at_last in ((late, False, True), (gone, True, False)):
         steps = run(method, engine=engine, buffer=4)
         assert {len(step.step.answers.names) for step in steps} == {4}

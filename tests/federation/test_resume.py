@@ -21,8 +21,7 @@ from cotempo.cli import main
 from cotempo.data import Series
 from cotempo.errors import DataError, ParameterError, QuorumError, RunError
 from cotempo.networks.fitted import FittedNetwork
-from cotempo.runs.folder import RunFolder
-from cotempo.runs.records import read_lines
+from cotempo.runs.folder import RunFolder, read_lines
 
 EXPERIMENT = """
 name = "killed"

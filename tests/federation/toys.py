@@ -188,6 +188,6 @@ class Notes:
     def log_message(self, question: Question, message: Message, expect: Expect) -> None:
         self.messages.append((question, message))
 
-    def log_failure(self, failure: Failure, cause: BaseException | None) -> None:
+    def log_failure(self, failure: Failure, cause: BaseException | None = None) -> None:
         self.troubles.append(failure)
         self.causes.append(cause)

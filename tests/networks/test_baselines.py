@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import numpy as np
-from networks.baselines import Alldata, Ave, Best, Local
+from networks.baselines import Alldata, Ave, Best, Local, dynotears
 
 import cotempo as ct
+from cotempo.networks.admm.acyclicity import acyclicity
+from cotempo.networks.moments import Gram, transitions
 
 
 def test_baselines_rank_as_they_should() -> None:
@@ -26,3 +28,11 @@ def test_one_client_alone_is_all_data() -> None:
     expected = Alldata().fit(tables).within
     np.testing.assert_array_equal(Local().fit(tables)["client-0"].within, expected)
     np.testing.assert_array_equal(Best().fit(tables, truth).within, expected)
+
+
+def test_dynotears_finds_the_truth_from_a_gram() -> None:
+    tables, truth = ct.make_networks(variables=20, clients=1, samples=512, seed=0)
+    own = Gram.of_rows(transitions(tables["client-0"].values, 1))
+    found = dynotears(own.per_row(own.mean), 20)
+    assert acyclicity(found[:20])[0] <= 1e-8
+    assert np.count_nonzero((np.abs(found[:20]) > 0.15) != (truth.within != 0)) <= 4

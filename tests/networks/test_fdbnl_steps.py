@@ -7,16 +7,16 @@ from hypothesis import strategies as st
 from scipy.optimize import Bounds, approx_fprime, minimize
 
 from cotempo.networks.admm.acyclicity import acyclicity, prune
-from cotempo.networks.admm.penalties import Penalties, soft_threshold
-from cotempo.networks.data.generate import make_networks
-from cotempo.networks.data.structure import Recipe
+from cotempo.networks.data.generate import Recipe, make_networks
 from cotempo.networks.fdbnl import (
+    Penalties,
     client_step,
     decompose,
     dual_step,
     penalty_step,
     residuals,
     server_step,
+    soft_threshold,
     within_step,
 )
 from cotempo.networks.metrics import score_network

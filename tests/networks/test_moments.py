@@ -9,13 +9,10 @@ from cotempo.data import Series
 from cotempo.errors import DataError
 from cotempo.networks.moments import (
     Gram,
-    assemble,
+    Sums,
     cut_transitions,
-    embed,
     make_semidefinite,
     pack,
-    stack_sums,
-    sum_products,
     transitions,
     unpack,
 )
@@ -45,7 +42,7 @@ def test_moments_agree_with_a_plain_loop(seed: int, lags: int) -> None:
     pieces = random_pieces(seed)
     expected = loop_over_transitions(pieces, lags)
     rows = np.vstack([transitions(piece, lags) for piece in pieces])
-    found, own = sum_products(rows), Gram.of_rows(rows)
+    found, own = Sums.of_rows(rows), Gram.of_rows(rows)
     assert found.counts[0] == own.rows == len(expected)
     np.testing.assert_allclose(found.sums, expected.sum(axis=0))
     np.testing.assert_allclose(unpack(found.products, len(found.sums)), expected.T @ expected, rtol=1e-10)
@@ -93,8 +90,8 @@ def test_pack_is_undone(side: int, seed: int) -> None:
 def test_parts_add_up_to_the_whole(seed: int, parts: int, offset: float) -> None:
     values = np.random.default_rng(seed).normal(size=(40, 3)) + offset
     centre = np.full(3, offset)
-    pieces = [sum_products(part, np.ones(len(part)), centre) for part in np.array_split(values, parts)]
-    gram = assemble(stack_sums(pieces).total())
+    pieces = [Sums.of_rows(part, np.ones(len(part)), centre) for part in np.array_split(values, parts)]
+    gram = Gram.of_sums(Sums.stack(pieces).total())
     np.testing.assert_allclose(gram.gram / gram.rows, np.cov(values.T, bias=True), rtol=1e-7, atol=1e-9)
     np.testing.assert_allclose(gram.mean + centre, values.mean(axis=0), rtol=1e-12)
 
@@ -103,7 +100,7 @@ def test_pairwise_moments_equal_each_pair_by_itself() -> None:
     rng = np.random.default_rng(1)
     values = rng.normal(size=(60, 3))
     values[rng.random(values.shape) < 0.2] = np.nan
-    sums = sum_products(values, pairwise=True)
+    sums = Sums.of_rows(values, pairwise=True)
     counts, products = unpack(sums.counts, 3), unpack(sums.products, 3)
     for i in range(3):
         for j in range(3):
@@ -114,8 +111,8 @@ def test_pairwise_moments_equal_each_pair_by_itself() -> None:
 
 def test_without_missing_cells_pairwise_equals_complete() -> None:
     values = np.random.default_rng(2).normal(size=(50, 4))
-    complete = assemble(sum_products(values, centre=np.ones(4)))
-    pairwise = assemble(sum_products(values, centre=np.ones(4), pairwise=True))
+    complete = Gram.of_sums(Sums.of_rows(values, centre=np.ones(4)))
+    pairwise = Gram.of_sums(Sums.of_rows(values, centre=np.ones(4), pairwise=True))
     np.testing.assert_allclose(pairwise.gram, complete.gram, rtol=1e-10)
     assert pairwise.rows == pytest.approx(complete.rows)
     assert not pairwise.unseen.any()
@@ -133,8 +130,8 @@ def test_blocks_that_do_not_fit_are_mended_and_said() -> None:
 
 def test_embedded_client_counts_zero_where_it_holds_nothing() -> None:
     values = np.random.default_rng(3).normal(size=(20, 2))
-    whole = embed(sum_products(values, pairwise=True), np.array([0, 2]), 3)
-    gram = assemble(whole)
+    whole = Sums.of_rows(values, pairwise=True).embed(np.array([0, 2]), 3)
+    gram = Gram.of_sums(whole)
     assert gram.unseen[1].all()
     assert not gram.unseen[0, 2]
 

@@ -12,7 +12,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 import cotempo as ct
 from cotempo.errors import CotempoError, DataError, ParameterError
 from cotempo.networks import EdgeRanking, Network, Ranking
-from cotempo.networks.moments import stack_sums, sum_products, transitions
+from cotempo.networks.moments import Sums, transitions
 from cotempo.networks.scores.features import JointRows
 from cotempo.networks.scores.model_choice import CANDIDATES, predict_ridge, predict_sparse, standard_blocks
 from cotempo.networks.scores.pairwise import skewness_direction
@@ -130,7 +130,7 @@ def test_ridge_prediction_is_that_of_a_student_t_process() -> None:
     rng = np.random.default_rng(0)
     values = np.cumsum(rng.normal(size=(60, 2)), axis=0) * 0.1 + rng.normal(size=(60, 2))
     design = JointRows(2, 1)
-    sums = stack_sums([sum_products(part) for part in np.array_split(design.rows(values), 5)])
+    sums = Sums.stack([Sums.of_rows(part) for part in np.array_split(design.rows(values), 5)])
     problem = standard_blocks(sums).select(design.columns, 1, ("lag",))
     rows = design.rows(values)
     rows = (rows - rows.mean(axis=0)) / rows.std(axis=0)

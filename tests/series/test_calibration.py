@@ -7,7 +7,7 @@ from cotempo.data import hide, make_series, mask_rows
 from cotempo.errors import ParameterError
 from cotempo.series import SeriesDiffusion
 from cotempo.series.filling.calibration import Calibration, calibrate
-from cotempo.series.filling.interpolation import interpolate_rows
+from cotempo.series.filling.gaps import interpolate_rows
 from cotempo.series.settings import SeriesSettings
 from cotempo.series.windows import SeriesRows
 

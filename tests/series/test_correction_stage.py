@@ -7,14 +7,13 @@ import numpy as np
 import cotempo as ct
 from cotempo.data import Series
 from cotempo.federation import Rng
-from cotempo.series.filling.correction_stage import CorrectedStage, hide, hide_and_fill
+from cotempo.series.diffusion import CorrectedStage, hide, hide_and_fill
 from cotempo.series.filling.factor_models import FactorModels
-from cotempo.series.filling.stages import FactorStage, Filler
-from cotempo.series.moments.stage import learn
+from cotempo.series.filling.stages import Filler, NetworkStage
 from cotempo.series.nn.parameters import NetworkState
-from cotempo.series.scale import Scale
+from cotempo.series.seriesmoments import learn
 from cotempo.series.settings import SeriesSettings
-from cotempo.series.windows import SeriesRows
+from cotempo.series.windows import Scale, SeriesRows
 
 SIZES = SeriesSettings(window=12, imputer_width=8, imputer_layers=1)
 
@@ -34,7 +33,7 @@ def make_base(values: np.ndarray) -> tuple[SeriesRows, Filler, FactorModels]:
     scale = Scale.of(values)
     rows = SeriesRows(scale.apply(values), (len(values),))
     factors = FactorModels.of(rows, scale)
-    return rows, Filler.closed(scale, (learn(rows, 16)[0], FactorStage(factors)), trusted="moments"), factors
+    return rows, Filler.closed(scale, (learn(rows, 16)[0], NetworkStage(factors)), trusted="moments"), factors
 
 
 def test_untrained_it_is_what_it_corrects():
@@ -51,7 +50,7 @@ def test_untrained_it_is_what_it_corrects():
 
 def test_gaps_to_learn_from_are_of_several_lengths_and_filled_in_whole_rows():
     rows, base, factors = make_base(swinging(600))
-    given = hide_and_fill(rows, 6, lambda holes: base.scaled(holes, SIZES), factors, SIZES, np.random.default_rng(0))
+    given = hide_and_fill(rows, 6, base, factors, SIZES, np.random.default_rng(0))
     assert given.windows.shape == (6 * (600 - SIZES.reach + 1), SIZES.reach, 3)
     assert not (given.left & given.mask).any()
     assert (given.left | given.mask).all()

@@ -7,11 +7,10 @@ import pytest
 import torch
 
 from cotempo.series.filling.factor_models import FACTORS, FactorModels, deviations_from_line
-from cotempo.series.filling.interpolation import interpolate_rows
+from cotempo.series.filling.gaps import interpolate_rows
 from cotempo.series.nn.first_guess import expect, first_guess, relate
 from cotempo.series.nn.training import stack_factor_models
-from cotempo.series.scale import Scale
-from cotempo.series.windows import SeriesRows
+from cotempo.series.windows import Scale, SeriesRows
 
 
 def test_what_is_expected_is_the_conditional_mean_of_a_normal_law():

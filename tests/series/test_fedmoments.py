@@ -120,10 +120,10 @@ def test_joining_helps_clients_with_few_rows():
     assert np.mean(gains) > 0
 
 
-@pytest.mark.parametrize(("missing", "sweeps"), [(0.0, 1), (0.3, 0), (0.3, 1), (0.3, 2)])
-def test_a_client_among_itself_gains_nothing(missing: float, sweeps: int):
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_a_client_among_itself_gains_nothing(missing: float):
     clients = tables(parts(1, rows=400, missing=missing))
-    fitted = ct.FedMoments(window=8, sweeps=sweeps).fit(clients, progress=False)
+    fitted = ct.FedMoments(window=8).fit(clients, progress=False)
     benefit = fitted.benefit["client-0"]
     assert benefit.alone == pytest.approx(benefit.together, rel=1e-12)
 

@@ -15,7 +15,7 @@ from cotempo.series import FedTDD, interpolate
 from cotempo.series.fedtdd import set_apart, warm_started
 from cotempo.series.nn import training
 from cotempo.series.nn.losses import Denoising
-from cotempo.series.nn.parameters import narrow
+from cotempo.series.nn.parameters import resize
 from cotempo.testing import CHECKS
 
 QUICK = (
@@ -98,7 +98,7 @@ def test_a_diffusion_model_starts_from_public_weights_where_features_are_common(
     few, own = (method.backbone().specs(count) for count in (2, owned.rows.values.shape[1]))
     start = np.arange(1.0, 1 + sum(leaf.size for leaf in few.values()))
     made = warm_started(method, owned, fresh, start)
-    assert np.array_equal(narrow(made.weights, few, own), start)
+    assert np.array_equal(resize(made.weights, own, few), start)
     assert set(made.weights) - set(start) <= set(fresh.weights)
     assert np.array_equal(made.average, made.weights)
     trained = replace(fresh, steps=1)

@@ -7,9 +7,8 @@ from cotempo.series.filling.gaps import BESIDE, EMPTY, KINDS, LONG_BESIDE, LONG_
 from cotempo.series.filling.gates import Trial, choose_gates, cross_fitted_error, prove, take_best, weigh
 from cotempo.series.filling.stages import Filler
 from cotempo.series.release import membership, nearest_distance, release
-from cotempo.series.scale import Scale
 from cotempo.series.settings import SeriesSettings
-from cotempo.series.windows import SeriesRows
+from cotempo.series.windows import Scale, SeriesRows
 
 
 class Guessed:

@@ -4,9 +4,10 @@ import numpy as np
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from series.baselines import carry_forward
 
 from cotempo.data import Series
-from cotempo.series import carry_forward, interpolate
+from cotempo.series import interpolate
 from cotempo.series.nn.first_guess import first_guess
 
 

@@ -8,15 +8,15 @@ import torch
 from scipy.linalg import sqrtm
 
 from cotempo.series.metrics import (
+    GRU_WIDTH,
     ContextFID,
     correlational,
     discriminative,
-    discriminative_all,
     frechet,
     predictive,
-    predictive_all,
+    read,
+    reader_specs,
 )
-from cotempo.series.metrics.recurrent import WIDTH, read, reader_specs
 from cotempo.series.nn.parameters import draw, views
 
 
@@ -64,24 +64,12 @@ def test_units_do_not_matter_to_recurrent_scores():
         assert score(real * units, made * units, steps=20) == pytest.approx(score(real, made, steps=20), abs=1e-3)
 
 
-def test_clients_judged_together_get_what_they_would_get_alone():
-    stream = np.random.default_rng(0)
-    reals = [stream.normal(size=(count, 8, features)).cumsum(axis=1) for count, features in ((40, 2), (30, 3))]
-    fakes = [real[::-1] * 1.3 + 0.1 for real in reals]
-    together = [judge.score(fake) for judge, fake in zip(ContextFID.of_all(reals, steps=5), fakes, strict=True)]
-    alone = [ContextFID.of(real, steps=5).score(fake) for real, fake in zip(reals, fakes, strict=True)]
-    assert together == pytest.approx(alone, rel=1e-3)
-    for every, one in ((discriminative_all, discriminative), (predictive_all, predictive)):
-        alone = [one(real, fake, steps=5) for real, fake in zip(reals, fakes, strict=True)]
-        assert every(reals, fakes, steps=5) == pytest.approx(alone, abs=1e-3)
-
-
 def test_the_gated_layers_are_those_of_torch():
     """Against `torch.nn.GRU` with the same weights."""
     stream = np.random.default_rng(0)
     specs = reader_specs(3)
     weights = views(torch.tensor(draw(specs, stream, "float64"))[None], specs)
-    peer = torch.nn.GRU(3, WIDTH, num_layers=2, batch_first=True).double()
+    peer = torch.nn.GRU(3, GRU_WIDTH, num_layers=2, batch_first=True).double()
 
     def turned(part):
         fresh, reset, keep = part.chunk(3, -1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cotempo.series.filling.interpolation import interpolate_rows
+from cotempo.series.filling.gaps import interpolate_rows
 from cotempo.series.moments.gaussian import Gaussian, mean_products
 from cotempo.series.moments.model_choice import PRIORS, USUAL, hidings, split
 from cotempo.series.moments.moments import (
@@ -17,7 +17,7 @@ from cotempo.series.moments.moments import (
     sum_windows,
     to_steps,
 )
-from cotempo.series.moments.stage import first_guess, learn
+from cotempo.series.seriesmoments import first_guess, learn
 from cotempo.series.windows import SeriesRows
 
 

@@ -2,11 +2,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from cotempo.series.filling.residual_noise import add_imputation_errors, imputation_errors
+from cotempo.series.filling.calibration import add_imputation_errors, imputation_errors
 from cotempo.series.filling.stages import Filler
-from cotempo.series.scale import Scale
 from cotempo.series.settings import SeriesSettings
-from cotempo.series.windows import SeriesRows
+from cotempo.series.windows import Scale, SeriesRows
 
 
 def test_features_err_together_and_measurements_stay():

@@ -8,8 +8,8 @@ from cotempo.data import Series
 from cotempo.federation import Rng
 from cotempo.series import FedTDD, interpolate
 from cotempo.series.nn.first_guess import Guess, first_guess
+from cotempo.series.nn.imputer import TokenImputer
 from cotempo.series.nn.parameters import draw, views
-from cotempo.series.nn.token_imputer import TokenImputer
 
 NET = TokenImputer(length=6, width=8, layers=2, heads=2)
 

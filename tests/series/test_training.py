@@ -11,14 +11,12 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from cotempo.federation import Rng
 from cotempo.series.filling.factor_models import FactorModels
-from cotempo.series.filling.masking import MaskDraws, draw_masks, hidden
-from cotempo.series.nn.backbone import Backbone, top_frequencies
+from cotempo.series.nn.backbone import Backbone, NoiseSchedule, top_frequencies
 from cotempo.series.nn.first_guess import first_guess
 from cotempo.series.nn.imputer import Imputer
 from cotempo.series.nn.layers import _attend
-from cotempo.series.nn.losses import Denoising, Filling
-from cotempo.series.nn.noise import NoiseSchedule
-from cotempo.series.nn.parameters import NetworkState, Schedule, narrow, views, widen
+from cotempo.series.nn.losses import Denoising, Filling, draw_masks, hidden
+from cotempo.series.nn.parameters import NetworkState, Schedule, resize, views
 from cotempo.series.nn.samplers import Sampler
 from cotempo.series.nn.training import TrainingWindows, train
 
@@ -52,7 +50,7 @@ def test_stacked_equals_separate(task, precision, tolerance):
 def test_padding_is_undone():
     specs, wide = Backbone(8, 8).specs(2), Backbone(8, 8).specs(5)
     flat = NetworkState.fresh(specs, Rng(0)("x"), "float64").weights
-    assert np.array_equal(narrow(widen(flat, specs, wide), specs, wide), flat)
+    assert np.array_equal(resize(resize(flat, specs, wide), wide, specs), flat)
 
 
 @pytest.mark.parametrize("masked", [False, True])
@@ -90,7 +88,7 @@ def test_levels_beyond_those_learned_from_change_nothing():
 
 def test_only_seen_cells_are_hidden_and_about_as_many_as_said():
     generator = torch.Generator().manual_seed(0)
-    chances = MaskDraws(**draw_masks(generator, (1, 2000), 24, 3, 4, torch.float32))
+    chances = draw_masks(generator, (1, 2000), 24, 3, 4)
     exists = torch.tensor([[True, True, True, False]])
     seen = (torch.rand(1, 2000, 24, 4, generator=generator) < 0.7) & exists[:, None, None]
     found = hidden(chances, seen, exists & torch.tensor([True, False, False, False]), exists)
@@ -163,7 +161,9 @@ def test_guided_draws_follow_what_was_measured():
 
     guess, seen = (torch.zeros(1, 2000, 2, 1, dtype=kind) for kind in (torch.float64, torch.bool))
     guess[:, :, 0], seen[:, :, 0] = 0.3, True
-    drawn = Sampler(noise, "ddpm", 100, 0.05).infill(denoise, guess, seen, torch.Generator().manual_seed(0), start=1.0)
+    drawn = Sampler(noise, "ddpm", 100, guided=True).infill(
+        denoise, guess, seen, torch.Generator().manual_seed(0), start=1.0
+    )
     assert (drawn[:, :, 0] == 0.3).all()
     assert 0.2 < float(drawn[0, :, 1].mean()) < 0.35
     assert [calls.count(time) for time in (95, 80, 50, 5, 2, 0)] == [4, 3, 2, 2, 1, 1]
@@ -172,7 +172,7 @@ def test_guided_draws_follow_what_was_measured():
 def test_guided_draws_stay_in_the_range_learned_from():
     guess, seen = torch.zeros(1, 4, 3, 1), torch.zeros(1, 4, 3, 1, dtype=torch.bool)
     generator = torch.Generator().manual_seed(0)
-    drawn = Sampler(NoiseSchedule(20), "ddpm", 20, 0.05).infill(
+    drawn = Sampler(NoiseSchedule(20), "ddpm", 20, guided=True).infill(
         lambda x, time: x * 0 + 5.0, guess, seen, generator, start=1.0
     )
     assert (drawn == 1.0).all()

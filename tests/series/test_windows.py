@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from cotempo.data import Series
 from cotempo.errors import DataError
-from cotempo.series.scale import Scale
-from cotempo.series.windows import Cover, SeriesRows, need_rows, windows_of
+from cotempo.series.windows import Cover, Scale, SeriesRows, need_rows, windows_of
 
 
 def test_windows_never_cross_a_gap_or_a_sequence():

@@ -28,8 +28,6 @@ from cotempo.federation import (
     Rng,
     Roster,
     Spec,
-    positive_semidefinite,
-    symmetric,
 )
 from cotempo.federation.rounds import Step
 from cotempo.federation.wire import parse_reply, reply_to_bytes
@@ -81,6 +79,14 @@ class Survey(Method):
             "count": Spec((), "int", low=0, high=1e12),
         }
         return Expect(fields, sums=True)
+
+
+def symmetric(value: np.ndarray) -> str | None:
+    return None if np.allclose(value, value.T) else "must be symmetric"
+
+
+def positive_semidefinite(value: np.ndarray) -> str | None:
+    return None if np.linalg.eigvalsh(value).min() >= -1e-9 else "must be positive semidefinite"
 
 
 Spoil = Callable[[Reply], bytes | list[Reply]]

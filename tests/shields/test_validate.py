@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from cotempo.errors import MessageError
-from cotempo.federation import Expect, Message, Spec, positive_semidefinite, symmetric, validate
+from cotempo.federation import Expect, Message, Spec, validate
 
 
 def passes(value: Any, spec: Spec, **options: Any) -> bool:
@@ -102,48 +102,13 @@ def test_weights_lie_within_bounds(weight: float, bounds: tuple[float, float]) -
         validate(Message(weight=weight), Expect({}, weight=bounds))
 
 
-square = st.integers(0, 4).flatmap(
-    lambda side: hnp.arrays("f8", (side, side), elements=st.floats(-100, 100, allow_subnormal=False))
-)
+def positive_definite(value: np.ndarray) -> str | None:
+    return None if np.linalg.eigvalsh(value).min() > 0 else "must be positive definite"
 
 
-@settings(max_examples=100, deadline=None)
-@given(square)
-def test_a_gram_matrix_passes_both_rules(rows: np.ndarray) -> None:
-    gram = rows.T @ rows
-    gram = (gram + gram.T) / 2
-    assert symmetric(gram) is None
-    assert positive_semidefinite(gram) is None
-
-
-@settings(max_examples=50, deadline=None)
-@given(square.filter(len), st.floats(0.1, 10))
-def test_one_negative_direction_breaks_the_rule(rows: np.ndarray, size: float) -> None:
-    basis, _ = np.linalg.qr(rows + 1e3 * np.eye(len(rows)))
-    values = np.ones(len(rows))
-    values[0] = -size
-    assert "positive semidefinite" in str(positive_semidefinite(basis @ np.diag(values) @ basis.T))
-
-
-def test_a_relative_difference_breaks_symmetry() -> None:
-    assert symmetric(np.array([[1.0, 1e-12], [0.0, 1.0]])) is None
-    assert "symmetric" in str(symmetric(np.array([[1e-6, 1e-8], [0.0, 1e-6]])))
-
-
-def test_rules_hold_for_each_matrix_of_a_stack() -> None:
-    good = np.stack([np.eye(2), 2 * np.eye(2)])
-    bad = np.stack([np.eye(2), np.diag([1.0, -1.0])])
-    skew = np.stack([np.eye(2), np.array([[1.0, 0.5], [0.0, 1.0]])])
-    assert symmetric(good) is None
-    assert positive_semidefinite(good) is None
-    assert positive_semidefinite(bad) is not None
-    assert symmetric(skew) is not None
-
-
-@pytest.mark.parametrize("rule", [symmetric, positive_semidefinite])
 @pytest.mark.parametrize("shape", [(2, 3), (3,), ()])
-def test_a_rule_that_cannot_be_applied_is_a_message_error(rule: Any, shape: tuple[int, ...]) -> None:
-    assert not passes(np.ones(shape), Spec(tuple(None for _ in shape), rules=(rule,)))
+def test_a_rule_that_cannot_be_applied_is_a_message_error(shape: tuple[int, ...]) -> None:
+    assert not passes(np.ones(shape), Spec(tuple(None for _ in shape), rules=(positive_definite,)))
 
 
 def test_own_rules_are_asked_with_the_array() -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from social.attacks import Attacked, Backdoor, ParameterNoise, SignFlip
 
 import cotempo as ct
 from cotempo import social
@@ -74,7 +75,7 @@ def test_a_result_is_saved_and_read_back(tmp_path: Path) -> None:
 def test_an_attacker_is_left_alone() -> None:
     clients, _ = make_posts(clients=5, posts=60, events=15, seed=0)
     method = social.DAMe(rounds=4, probes=3, **SMALL)
-    engine = social.Attacked(InProcess(method, clients, seed=0), {"client-2": social.ParameterNoise.strong()})
+    engine = Attacked(InProcess(method, clients, seed=0), {"client-2": ParameterNoise.strong()})
     *_, last = drive(method, engine, seed=0)
     groups = [entry.groups for entry in last.state.record]
     alone = [list(entry.values()).count(entry["client-2"]) == 1 for entry in groups]
@@ -82,11 +83,11 @@ def test_an_attacker_is_left_alone() -> None:
 
 
 def test_an_attack_goes_through_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    attacks = {"client-2": social.ParameterNoise(3.0, replaces=True)}
+    attacks = {"client-2": ParameterNoise(3.0, replaces=True)}
     method = social.FedAvg(rounds=1, **SMALL)
     calm = method.fit(CLIENTS)
     honest = InProcessSettings.open
-    monkeypatch.setattr(InProcessSettings, "open", lambda *a, **k: social.Attacked(honest(*a, **k), attacks))
+    monkeypatch.setattr(InProcessSettings, "open", lambda *a, **k: Attacked(honest(*a, **k), attacks))
     attacked = method.fit(CLIENTS)
     assert np.abs(attacked.state.weights - calm.state.weights).max() > 1
 
@@ -100,15 +101,15 @@ def test_the_preset_paper_is_a_set_of_values() -> None:
 def test_attacks_do_what_they_say() -> None:
     rng = np.random.default_rng(0)
     weights = np.ones(1000, np.float32)
-    assert abs(social.ParameterNoise.weak().corrupt(weights, rng).mean() - 1) < 0.02
-    assert abs(social.ParameterNoise.strong().corrupt(weights, rng).mean()) < 0.1
-    assert (social.SignFlip().corrupt(weights, rng) == -1).all()
-    poisoned = social.Backdoor(share=0.5).poison(CLIENTS["client-0"], rng)
+    assert abs(ParameterNoise.weak().corrupt(weights, rng).mean() - 1) < 0.02
+    assert abs(ParameterNoise.strong().corrupt(weights, rng).mean()) < 0.1
+    assert (SignFlip().corrupt(weights, rng) == -1).all()
+    poisoned = Backdoor(share=0.5).poison(CLIENTS["client-0"], rng)
     planted = [text.startswith("cf ") for text in poisoned.text]
     assert sum(planted) == 30
     assert len({event for event, is_planted in zip(poisoned.event, planted, strict=True) if is_planted}) == 1
     with pytest.raises(ParameterError, match="labelled"):
-        social.Backdoor().poison(Posts([0.0], ("a",)), rng)
+        Backdoor().poison(Posts([0.0], ("a",)), rng)
 
 
 def test_labels_missing_for_a_client_are_an_error_that_names_it() -> None:

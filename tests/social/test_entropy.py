@@ -5,10 +5,9 @@ import itertools
 import networkx
 import numpy as np
 import pytest
-from scipy import sparse
 
 from cotempo.errors import DataError
-from cotempo.social.entropy import group_by_entropy, group_graph, merge_differences, structural_entropy
+from cotempo.social.entropy import group_by_entropy, merge_differences, structural_entropy
 
 
 def partitions(count: int) -> list[tuple[int, ...]]:
@@ -85,22 +84,15 @@ def test_greedy_never_ends_above_where_it_began_and_its_excess_is_small() -> Non
     assert max(excess) < 0.2
 
 
-def test_sparse_and_dense_agree() -> None:
-    weights = graphs(6)[-1]
-    codes = np.array([0, 0, 1, 1, 2, 2])
-    assert structural_entropy(sparse.csr_matrix(weights), codes) == pytest.approx(structural_entropy(weights, codes))
-
-
-def test_blocks_are_found_also_in_pieces() -> None:
+def test_blocks_are_found() -> None:
     rng = np.random.default_rng(0)
     truth = np.repeat(np.arange(4), 20)
     chance = np.where(truth[:, None] == truth, 0.6, 0.02)
     upper = np.triu(rng.random(chance.shape) < chance, 1)
     weights = (upper | upper.T).astype(float)
-    pairs = [group_by_entropy(weights), group_graph(sparse.csr_matrix(weights), block=30)]
-    for found in pairs:
-        same = truth[:, None] == truth
-        assert ((found[:, None] == found) == same).mean() > 0.97
+    found = group_by_entropy(weights)
+    same = truth[:, None] == truth
+    assert ((found[:, None] == found) == same).mean() > 0.97
 
 
 def test_nodes_without_weight_stay_alone() -> None:

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import numpy as np
+from social.keywords import find_keywords, remove_keywords
 
 from cotempo.data import make_posts
 from cotempo.social import CharacterEncoder, cluster_scores
 from cotempo.social.clustering import group_known
-from cotempo.social.keywords import find_keywords, remove_keywords
 
 
 def test_without_its_keywords_an_event_is_harder_to_tell() -> None:

@@ -1,12 +1,12 @@
 """`run_demo`: one method of each family on generated data with a known truth, in one report."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import cotempo as ct
+from cotempo.cli.output import Output
 from cotempo.federation.fitted import Fitted
 from cotempo.report.page import describe, write_pages
 
@@ -55,20 +55,15 @@ def social(progress: bool | None) -> Demo:
     return fitted, truth, f"{score:.2f} normalised mutual information with the true events, on held-out posts"
 
 
-FAMILIES: dict[str, Callable[[bool | None], Demo]] = {
-    "networks": networks,
-    "events": events,
-    "series": series,
-    "social": social,
-}
+FAMILIES = {family.__name__: family for family in (networks, events, series, social)}
 
 
-def run_demo(folder: Path, progress: bool | None) -> tuple[list[str], dict[str, Any]]:
-    """Run every family, write one page, and return lines and a record for the command line."""
+def run_demo(folder: Path, progress: bool | None) -> Output:
+    """Run every family, and write one page."""
     lines, sections = [], []
     for name, family in FAMILIES.items():
         fitted, truth, line = family(progress)
         sections.append(describe(fitted, truth))
         lines.append(f"{name:9} {type(fitted.method).__name__}: {line}")
     page = write_pages(sections, folder / "report.html").resolve()
-    return [*lines, f"Report: {page}"], {"report": str(page), "families": list(FAMILIES)}
+    return Output([*lines, f"Report: {page}"], {"report": str(page), "families": list(FAMILIES)})

@@ -1,26 +1,41 @@
 """`cotempo provision`, `cotempo server` and `cotempo client`: a consortium, its server and its sites."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cotempo.cli.output import Json, Quiet, emit
+from cotempo.cli.output import Output, command, shows_progress
 from cotempo.errors import EngineError
+
+if TYPE_CHECKING:
+    from cotempo.engines.flower.coordinator.server import Server
+    from cotempo.engines.flower.site.daemon import SiteDaemon
 
 server = typer.Typer(help="The coordinator's server.", no_args_is_help=True, rich_markup_mode=None)
 client = typer.Typer(help="A site.", no_args_is_help=True, rich_markup_mode=None)
 
 Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="The server's folder, as provision made it.")]
+Foreground = Annotated[bool, typer.Option("--foreground", help="Stay until stopped by Ctrl-C.")]
 Kit = Annotated[Path, typer.Argument(metavar="KIT", help="The folder of an unpacked startup kit.")]
+
+
+def _server(folder: Path) -> "Server":
+    from cotempo.engines.flower.coordinator.server import Server
+
+    return Server(folder)
+
+
+def _site(kit: Path) -> "SiteDaemon":
+    from cotempo.engines.flower.site.daemon import SiteDaemon
+
+    return SiteDaemon(kit)
 
 
 def provision_kits(
     federation_file: Annotated[Path, typer.Argument(metavar="FEDERATION.toml", help="Who takes part, and where.")],
     folder: Annotated[Path | None, typer.Option("--out", help="A new folder; by default its name.")] = None,
-    quiet: Quiet = False,
-    as_json: Json = False,
-) -> None:
+) -> Output:
     """Make a certificate authority, the server's folder and one startup kit per site."""
     from cotempo.engines.flower.provision import Federation, provision
 
@@ -33,93 +48,74 @@ def provision_kits(
         *(f"Kit:       {kit}" for kit in kits),
         "Give each site its kit over a channel you trust, then delete it here: it holds the site's private key.",
     ]
-    emit(lines, {"server": str(folder / "server"), "kits": [str(kit) for kit in kits]}, quiet=quiet, as_json=as_json)
+    return Output(lines, {"server": str(folder / "server"), "kits": [str(kit) for kit in kits]})
 
 
-@server.command(name="start")
-def start_server(folder: Folder, quiet: Quiet = False, as_json: Json = False) -> None:
+@command(server, "start")
+def start_server(folder: Folder) -> Output:
     """Start the server in the background and admit the sites."""
-    from cotempo.engines.flower.coordinator.server import Server
-
-    place = Server(folder)
+    place = _server(folder)
     place.start()
     where = f"{place.federation.listen}:{place.federation.port}"
-    lines = [f"Server running on {where} as process {place.daemon.pid}; log: {place.daemon.log}"]
-    emit(lines, {"address": where, "process": place.daemon.pid}, quiet=quiet, as_json=as_json)
+    line = f"Server running on {where} as process {place.pid}; log: {place.log_file}"
+    return Output([line], {"address": where, "process": place.pid})
 
 
-@server.command(name="status")
-def server_status(folder: Folder, quiet: Quiet = False, as_json: Json = False) -> None:
+@command(server, "status")
+def server_status(folder: Folder) -> Output:
     """Say whether the server runs and which sites are online."""
-    from cotempo.engines.flower.coordinator.server import Server
-
-    place = Server(folder)
-    if place.daemon.pid is None:
+    place = _server(folder)
+    if place.pid is None:
         raise EngineError(f"the server is not running; start it with: cotempo server start {folder}")
     sites = place.sites()
     width = max(map(len, sites), default=0)
-    lines = [f"Server running as process {place.daemon.pid}", *(f"  {name:{width}}  {sites[name]}" for name in sites)]
-    emit(lines, {"process": place.daemon.pid, "sites": sites}, quiet=quiet, as_json=as_json)
+    lines = [f"Server running as process {place.pid}", *(f"  {name:{width}}  {sites[name]}" for name in sites)]
+    return Output(lines, {"process": place.pid, "sites": sites})
 
 
-@server.command(name="admit")
-def admit_sites(folder: Folder, quiet: Quiet = False, as_json: Json = False) -> None:
+@command(server, "admit")
+def admit_sites(folder: Folder) -> Output:
     """Admit the sites whose keys are in the server's folder, and exclude all others."""
-    from cotempo.engines.flower.coordinator.server import Server
-
-    place = Server(folder)
+    place = _server(folder)
     place.sync_sites()
     sites = place.sites()
-    emit([f"Admitted: {', '.join(sites)}"], {"sites": sites}, quiet=quiet, as_json=as_json)
+    return Output([f"Admitted: {', '.join(sites)}"], {"sites": sites})
 
 
-@server.command(name="stop")
-def stop_server(folder: Folder, quiet: Quiet = False, as_json: Json = False) -> None:
+@command(server, "stop")
+def stop_server(folder: Folder) -> Output:
     """Stop the server; runs can be resumed once it is back."""
-    from cotempo.engines.flower.coordinator.server import Server
-
-    _say_stopped(Server(folder).stop(), quiet, as_json)
+    return _stopped(_server(folder).stop())
 
 
-@client.command(name="check")
-def check_client(kit: Kit, quiet: Quiet = False, as_json: Json = False) -> None:
+@command(client, "check")
+def check_client(kit: Kit) -> Output:
     """Check data, methods, connection, clock and key before joining; change nothing."""
-    from cotempo.engines.flower.site.daemon import SiteDaemon
-
-    checks = list(SiteDaemon(kit).check())
+    checks = list(_site(kit).check())
     lines = [f"{'ok' if check.ok else 'FAILED':6} {check.name}: {check.detail}" for check in checks]
-    emit(lines, {"checks": [check._asdict() for check in checks]}, quiet=quiet, as_json=as_json)
-    if not all(check.ok for check in checks):
-        raise typer.Exit(6)
+    code = 0 if all(check.ok for check in checks) else 6
+    return Output(lines, {"checks": [check._asdict() for check in checks]}, code)
 
 
-@client.command(name="start")
-def start_client(
-    kit: Kit,
-    foreground: Annotated[bool, typer.Option("--foreground", help="Stay until stopped by Ctrl-C.")] = False,
-    quiet: Quiet = False,
-    as_json: Json = False,
-) -> None:
+@command(client, "start")
+def start_client(kit: Kit, foreground: Foreground = False) -> Output:
     """Check, then join and stay joined."""
-    from cotempo.engines.flower.site.daemon import SiteDaemon
-
-    site = SiteDaemon(kit)
+    site = _site(kit)
     if foreground:
         site.require_healthy()
-        emit([f"{site.settings.name} joins {site.settings.server}"], {}, quiet=quiet, as_json=False)
+        if shows_progress() is not False:
+            print(f"{site.settings.name} joins {site.settings.server}")
         site.run_forever()
     site.start()
-    lines = [f"{site.settings.name} joins as process {site.daemon.pid}; log: {site.home / 'site.log'}"]
-    emit(lines, {"process": site.daemon.pid}, quiet=quiet, as_json=as_json)
+    line = f"{site.settings.name} joins as process {site.pid}; log: {site.home / 'site.log'}"
+    return Output([line], {"process": site.pid})
 
 
-@client.command(name="stop")
-def stop_client(kit: Kit, quiet: Quiet = False, as_json: Json = False) -> None:
+@command(client, "stop")
+def stop_client(kit: Kit) -> Output:
     """Leave; the site's memory of runs stays."""
-    from cotempo.engines.flower.site.daemon import SiteDaemon
-
-    _say_stopped(SiteDaemon(kit).stop(), quiet, as_json)
+    return _stopped(_site(kit).stop())
 
 
-def _say_stopped(stopped: bool, quiet: bool, as_json: bool) -> None:
-    emit(["Stopped." if stopped else "It was not running."], {"stopped": stopped}, quiet=quiet, as_json=as_json)
+def _stopped(stopped: bool) -> Output:
+    return Output(["Stopped." if stopped else "It was not running."], {"stopped": stopped})

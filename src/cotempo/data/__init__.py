@@ -6,14 +6,13 @@ from cotempo.data.generate.events import EventsTruth, make_events
 from cotempo.data.generate.posts import LatentEvent, PostsTruth, make_posts
 from cotempo.data.generate.series import SeriesTruth, make_series
 from cotempo.data.masks import hide, mask_cells, mask_rows
-from cotempo.data.partitions import partition
 from cotempo.data.posts import Posts
 from cotempo.data.read.events import read_events
 from cotempo.data.read.posts import read_posts
 from cotempo.data.read.reader import detect_kind
 from cotempo.data.read.series import read_series
 from cotempo.data.series import Series
-from cotempo.data.splits import split_by_sequence, split_by_time
+from cotempo.data.splits import partition, split_by_sequence, split_by_time
 from cotempo.data.tables import GENERATORS, KINDS, READERS, Schema, Table, client_names, numbered
 from cotempo.data.writing import clients_to_frame, write_clients
 

@@ -10,13 +10,7 @@ Seed = np.random.Generator | int
 
 
 def as_generator(rng: Seed) -> np.random.Generator:
-    """Return a random generator, given one or a seed.
-
-    Examples
-    --------
-    >>> bool(as_generator(0).random() == as_generator(0).random())
-    True
-    """
+    """Return a random generator, given one or a seed."""
     if isinstance(rng, np.random.Generator):
         return rng
     if isinstance(rng, bool) or not isinstance(rng, int | np.integer) or rng < 0:
@@ -24,10 +18,11 @@ def as_generator(rng: Seed) -> np.random.Generator:
     return np.random.default_rng(int(rng))
 
 
-def check_count(name: str, value: int, least: int = 1) -> None:
-    """Raise unless a parameter is a whole number of at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise ParameterError(f"{name} must be a whole number of at least {least}, got {value!r}")
+def check_counts(least: int = 1, **counts: int) -> None:
+    """Raise unless parameters are whole numbers of at least `least`."""
+    for name, value in counts.items():
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+            raise ParameterError(f"{name} must be a whole number of at least {least}, got {value!r}")
 
 
 def check_number(name: str, value: float, low: float, high: float = np.inf, *, open_low: bool = False) -> None:

@@ -9,6 +9,8 @@ from cotempo.data.html import html_table
 from cotempo.data.tables import KINDS, Framed, FrameKind, Table, make_frame, pluralize
 from cotempo.errors import DataError
 
+COUNTED = {"rows": "row", "sequences": "sequence", "gaps": "gap", "labels": "labelled event"}
+
 
 @dataclass(frozen=True)
 class ClientDescription:
@@ -32,36 +34,24 @@ class ClientDescription:
 
     def line(self) -> str:
         """Return the description as one line of plain words."""
-        parts = [pluralize(self.rows, "row")]
-        if self.sequences is not None:
-            parts.append(pluralize(self.sequences, "sequence"))
-        if self.start is not None and self.end is not None:
-            parts.append(f"time {self.start:.12g} to {self.end:.12g}")
-        if self.gaps is not None:
-            parts.append(pluralize(self.gaps, "gap"))
-        if self.missing is not None:
-            parts.append(f"{self.missing:.1%} missing".replace("%", " %"))
-        if self.marks is not None:
-            parts.append("marks " + ", ".join(f"{mark} {count:,}" for mark, count in self.marks.items()))
-        if self.labels is not None:
-            parts.append(pluralize(self.labels, "labelled event"))
+        parts = []
+        for name, value in self.facts().items():
+            if name in COUNTED:
+                parts.append(pluralize(value, COUNTED[name]))
+            elif name == "end":
+                parts.append(f"time {self.start:.12g} to {value:.12g}")
+            elif name == "missing":
+                parts.append(f"{100 * value:.1f} % missing")
+            elif name == "marks":
+                parts.append("marks " + ", ".join(f"{mark} {count:,}" for mark, count in value.items()))
         return f"{self.client}: {', '.join(parts)}"
 
 
 @dataclass(frozen=True)
 class Description(Framed):
-    """What all clients hold together.
+    """What all clients hold together; kind, columns and unit are those of the first.
 
-    Attributes
-    ----------
-    kind, columns, unit
-        As in `Schema`, of the first client.
-    rows
-        Rows of all clients.
-    clients
-        One entry per client.
-    warnings
-        What is allowed but worth a look, clients that disagree first.
+    Warnings name what is allowed but worth a look, clients that disagree first.
     """
 
     kind: str
@@ -87,16 +77,15 @@ class Description(Framed):
 
     def to_frame(self, kind: FrameKind = "pandas") -> Any:
         """Return one row per client, with the entries that its kind of table has."""
-        return make_frame(self._table(), kind)
-
-    def _table(self) -> dict[str, list[Any]]:
-        names = list(dict.fromkeys(name for client in self.clients for name in client.facts() if name != "marks"))
-        return {name: [getattr(client, name) for client in self.clients] for name in ["client", *names]}
+        names = dict.fromkeys(name for client in self.clients for name in client.facts() if name != "marks")
+        return make_frame(
+            {name: [getattr(client, name) for client in self.clients] for name in ["client", *names]}, kind
+        )
 
     def _repr_html_(self) -> str:
-        table = self._table()
+        rows = list(self)
         title, columns, *_ = self.lines()
-        return html_table(title, list(zip(*table.values(), strict=True)), list(table), [columns, *self.warnings])
+        return html_table(title, [list(row.values()) for row in rows], list(rows[0]), [columns, *self.warnings])
 
 
 def describe(clients: Mapping[str, Table]) -> Description:
@@ -118,13 +107,10 @@ def describe(clients: Mapping[str, Table]) -> Description:
         if not isinstance(table, Table):
             known = ", ".join(kind.__name__ for kind in KINDS.values())
             raise DataError(f"client {name!r} must hold a table ({known}), got {type(table).__name__}")
-    found = tuple(clients[name].describe(name) for name in sorted(clients))
-    schema = clients[found[0].client].schema
-    warnings = [
-        f"{name}: columns or unit differ from those of {found[0].client}"
-        for name in sorted(clients)
-        if clients[name].schema != schema
-    ]
+    first, *_ = names = sorted(clients)
+    schema, found = clients[first].schema, tuple(clients[name].describe(name) for name in names)
+    odd = [name for name in names if clients[name].schema != schema]
+    warnings = [f"{name}: columns or unit differ from those of {first}" for name in odd]
     warnings += [f"{client.client}: {warning}" for client in found for warning in client.warnings]
     rows = sum(client.rows for client in found)
     return Description(schema.kind, schema.columns, schema.unit, rows, found, tuple(warnings))

@@ -1,7 +1,5 @@
 """`Events`: times and marks of events, and the windows in which they were observed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
@@ -11,8 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from cotempo.data.description import ClientDescription
 from cotempo.data.problems import Problems, duplicates
-from cotempo.data.tables import Schema, Table, as_names, numbered, own, pluralize, runs_of
+from cotempo.data.tables import Schema, Table, numbered, pluralize, runs_of
 from cotempo.errors import DataError
+from cotempo.typing import Floats, Integers
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -39,22 +38,20 @@ class Events(Table):
     """
 
     sequence: NDArray[np.str_]
-    time: NDArray[np.float64]
-    mark: NDArray[np.int64]
+    time: Floats
+    mark: Integers
     marks: tuple[str, ...]
     names: NDArray[np.str_]
-    start: NDArray[np.float64]
-    end: NDArray[np.float64]
+    start: Floats
+    end: Floats
     unit: str = ""
     kind: ClassVar[str] = "events"
     columns_are: ClassVar[str] = "marks"
+    row_fields: ClassVar[tuple[str, ...]] = ("sequence", "time", "mark")
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "marks", as_names(self.marks))
-        for name, dtype in (("sequence", np.str_), ("names", np.str_), ("mark", np.int64)):
-            object.__setattr__(self, name, own(getattr(self, name), dtype))
-        for name in ("time", "start", "end"):
-            object.__setattr__(self, name, own(getattr(self, name), np.float64))
+        object.__setattr__(self, "marks", tuple(map(str, self.marks)))
+        self._own(sequence=np.str_, time=np.float64, mark=np.int64, names=np.str_, start=np.float64, end=np.float64)
         _check(self)
 
     @classmethod
@@ -65,7 +62,7 @@ class Events(Table):
         marks: Sequence[Sequence[object]] | None = None,
         mark_names: Sequence[str] | None = None,
         unit: str = "",
-    ) -> Events:
+    ) -> Self:
         """Build a table from a list of sorted arrays of times, one per sequence.
 
         Parameters
@@ -83,13 +80,14 @@ class Events(Table):
             The unit of `times`.
         """
         parts = [np.asarray(part, dtype=np.float64) for part in times]
+        sizes = [len(part) for part in parts]
         names = np.array(numbered(len(parts)), dtype=np.str_)
         if windows is None:
             windows = np.array([[part[0], part[-1]] if len(part) else [0.0, 0.0] for part in parts])
         start, end = np.broadcast_to(np.asarray(windows, dtype=np.float64), (len(parts), 2)).T
-        codes, vocabulary = _codes(marks, mark_names, [len(part) for part in parts])
+        codes, vocabulary = _codes(marks, mark_names, sizes)
         joined = np.concatenate([np.zeros(0), *parts])
-        return cls(np.repeat(names, [len(part) for part in parts]), joined, codes, vocabulary, names, start, end, unit)
+        return cls(np.repeat(names, sizes), joined, codes, vocabulary, names, start, end, unit)
 
     @property
     def schema(self) -> Schema:
@@ -99,10 +97,9 @@ class Events(Table):
     @property
     def windows(self) -> dict[str, tuple[float, float]]:
         """``(start, end)`` of each sequence, by name."""
-        pairs = zip(self.start.tolist(), self.end.tolist(), strict=True)
-        return dict(zip(self.names.tolist(), pairs, strict=True))
+        return {name: (start, end) for name, _, _, start, end in self.sequences()}
 
-    def sequences(self) -> Iterator[tuple[str, NDArray[np.float64], NDArray[np.int64], float, float]]:
+    def sequences(self) -> Iterator[tuple[str, Floats, Integers, float, float]]:
         """Yield ``(name, times, mark codes, start, end)`` of each sequence, also of those without events."""
         first = np.searchsorted(self.sequence, self.names, side="left")
         last = np.searchsorted(self.sequence, self.names, side="right")
@@ -126,14 +123,14 @@ class Events(Table):
         """Return whether there are no columns but those of events."""
         return columns <= {"sequence", "time", "mark", "start", "end"}
 
-    def split_by_time(self, shares: NDArray[np.float64]) -> tuple[Self, ...]:
+    def split_by_time(self, shares: Floats) -> tuple[Self, ...]:
         """Cut every window at fractions of its length; an event at a cut belongs to the later part."""
         length = (self.end - self.start)[:, None]
         cuts = np.column_stack([self.start, self.start[:, None] + length * np.cumsum(shares[:-1]), self.end])
         inner = cuts[np.searchsorted(self.names, self.sequence), 1:-1]
         part_of = (self.time[:, None] >= inner).sum(axis=1)
         return tuple(
-            replace(self, **self._rows(part_of == part), start=cuts[:, part], end=cuts[:, part + 1])
+            replace(self, **self._picked(part_of == part), start=cuts[:, part], end=cuts[:, part + 1])
             for part in range(len(shares))
         )
 
@@ -145,14 +142,14 @@ class Events(Table):
         """Return the most frequent mark of each sequence, empty text for one without events; None if unmarked."""
         if not self.marks:
             return None
-        codes = [np.bincount(mark, minlength=1).argmax() if len(mark) else -1 for _, _, mark, _, _ in self.sequences()]
-        return np.array(["" if code < 0 else self.marks[code] for code in codes], dtype=np.str_)
+        marks = [mark for _, _, mark, _, _ in self.sequences()]
+        return np.array([self.marks[np.bincount(mark).argmax()] if len(mark) else "" for mark in marks], dtype=np.str_)
 
     def take(self, units: ArrayLike) -> Self:
         """Return the sequences at these positions, in the order of the table."""
         kept = np.sort(np.asarray(units, dtype=np.intp))
         names, start, end = self.names[kept], self.start[kept], self.end[kept]
-        return replace(self, **self._rows(np.isin(self.sequence, names)), names=names, start=start, end=end)
+        return replace(self, **self._picked(np.isin(self.sequence, names)), names=names, start=start, end=end)
 
     def describe(self, client: str = "client") -> ClientDescription:
         """Return sizes, marks and time, with a warning for quiet sequences, tied events and unused marks."""
@@ -173,9 +170,6 @@ class Events(Table):
         """Return the table as it is, and all times that are not whole numbers."""
         return self, [time for time in self.time.tolist() if not time.is_integer()]
 
-    def _rows(self, chosen: NDArray[np.bool_]) -> dict[str, Any]:
-        return {"sequence": self.sequence[chosen], "time": self.time[chosen], "mark": self.mark[chosen]}
-
     def __repr__(self) -> str:
         marked = f"marks {', '.join(self.marks)}" if self.marks else "unmarked"
         exposed = f"{float((self.end - self.start).sum()):g} {self.unit}".rstrip()
@@ -184,26 +178,20 @@ class Events(Table):
 
 
 def order_marks(marks: set[str]) -> tuple[str, ...]:
-    """Return marks sorted, as numbers if all are whole numbers.
-
-    Examples
-    --------
-    >>> order_marks({"10", "9"}), order_marks({"b", "a"})
-    (('9', '10'), ('a', 'b'))
-    """
+    """Return marks sorted, as numbers if all are whole numbers."""
     whole = all(mark.isascii() and mark.isdigit() for mark in marks)
     return tuple(sorted(marks, key=lambda mark: (int(mark) if whole else 0, mark)))
 
 
 def _codes(
     marks: Sequence[Sequence[object]] | None, mark_names: Sequence[str] | None, sizes: list[int]
-) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+) -> tuple[Integers, tuple[str, ...]]:
     if marks is None:
         return np.zeros(sum(sizes), dtype=np.int64), ()
     if [len(part) for part in marks] != sizes:
         raise DataError("marks must have one entry for each event, in every sequence")
     flat = [str(mark) for part in marks for mark in part]
-    vocabulary = as_names(mark_names) if mark_names is not None else order_marks(set(flat))
+    vocabulary = tuple(map(str, mark_names)) if mark_names is not None else order_marks(set(flat))
     code = {name: index for index, name in enumerate(vocabulary)}
     unknown = sorted(set(flat) - set(code))
     if unknown:
@@ -231,8 +219,8 @@ def _check(events: Events) -> None:
         problems.add("rows must be sorted by their sequence, and every sequence must have a window", column="sequence")
     for name, start, end in zip(events.names.tolist(), events.start.tolist(), events.end.tolist(), strict=True):
         if not (np.isfinite(start) and np.isfinite(end) and start < end):
-            must = f"the window of sequence {name!r} must end after its start, got [{start:g}, {end:g}]; pass windows="
-            problems.add(must)
+            window = f"the window of sequence {name!r} must end after its start"
+            problems.add(f"{window}, got [{start:g}, {end:g}]; pass windows=", column="end")
     problems.raise_any()
     for name, times, _, start, end in events.sequences():
         if len(times) and (times[0] < start or times[-1] > end):

@@ -9,13 +9,7 @@ MOST_ROWS = 20
 def html_table(
     title: str, rows: Sequence[Sequence[object]], header: Sequence[object] = (), notes: Iterable[str] = ()
 ) -> str:
-    """Return a title, a table of at most 20 rows and notes below it as HTML; all text is escaped.
-
-    Examples
-    --------
-    >>> html_table("Sizes", [("rows", 3)])
-    '<div><b>Sizes</b><table><tr><td>rows</td><td>3</td></tr></table></div>'
-    """
+    """Return a title, a table of at most 20 rows and notes below it as HTML; all text is escaped."""
     lines = [_line(header, "th")] if header else []
     lines += [_line(row, "td") for row in rows[:MOST_ROWS]]
     left = [f"and {len(rows) - MOST_ROWS} more"] if len(rows) > MOST_ROWS else []

@@ -3,17 +3,15 @@
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from cotempo.data.argument_checks import Seed, as_generator, check_count, check_number
+from cotempo.data.argument_checks import Seed, as_generator, check_counts, check_number
 from cotempo.data.series import Series
 from cotempo.errors import ParameterError
+from cotempo.typing import Bools, Floats
 
-Mask = NDArray[np.bool_]
 
-
-def mask_cells(shape: tuple[int, int], rate: float, rng: Seed) -> Mask:
-    """Return a mask that hides single cells.
+def mask_cells(shape: tuple[int, int], rate: float, rng: Seed) -> Bools:
+    """Return a mask that hides single cells: ``(rows, features)``, True where a cell is hidden.
 
     Parameters
     ----------
@@ -24,11 +22,6 @@ def mask_cells(shape: tuple[int, int], rate: float, rng: Seed) -> Mask:
     rng
         A random generator or a seed.
 
-    Returns
-    -------
-    array of bool
-        True where a cell is hidden, ``(rows, features)``.
-
     Examples
     --------
     >>> int(mask_cells((10, 4), 0.25, rng=0).sum())
@@ -37,7 +30,7 @@ def mask_cells(shape: tuple[int, int], rate: float, rng: Seed) -> Mask:
     return _draw(shape, rate, rng)
 
 
-def mask_rows(shape: tuple[int, int], rate: float, rng: Seed) -> Mask:
+def mask_rows(shape: tuple[int, int], rate: float, rng: Seed) -> Bools:
     """Return a mask that hides complete rows, as when nothing was measured. Parameters as in `mask_cells`.
 
     Examples
@@ -48,15 +41,8 @@ def mask_rows(shape: tuple[int, int], rate: float, rng: Seed) -> Mask:
     return _draw(shape, rate, rng, features=1)
 
 
-def hide(series: Series, mask: Mask) -> tuple[Series, NDArray[np.float64]]:
-    """Hide cells of a series.
-
-    Parameters
-    ----------
-    series
-        The series; unchanged.
-    mask
-        True where a cell is hidden, ``(rows, features)``.
+def hide(series: Series, mask: Bools) -> tuple[Series, Floats]:
+    """Hide the cells of a series where a mask is True.
 
     Returns
     -------
@@ -78,12 +64,11 @@ def hide(series: Series, mask: Mask) -> tuple[Series, NDArray[np.float64]]:
     return replace(series, values=np.where(chosen, np.nan, series.values)), hidden
 
 
-def _draw(shape: tuple[int, int], rate: float, rng: Seed, *, features: int | None = None) -> Mask:
+def _draw(shape: tuple[int, int], rate: float, rng: Seed, *, features: int | None = None) -> Bools:
     """Return a mask of `shape` that repeats a random one of ``(rows, features)``."""
     if len(shape) != 2:
         raise ParameterError(f"shape must be (rows, features), got {shape!r}")
-    check_count("rows", shape[0])
-    check_count("features", shape[1])
+    check_counts(rows=shape[0], features=shape[1])
     check_number("rate", rate, 0, 1)
     found = np.zeros((shape[0], features or shape[1]), dtype=np.bool_)
     found.flat[as_generator(rng).permutation(found.size)[: round(rate * found.size)]] = True

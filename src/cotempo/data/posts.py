@@ -7,11 +7,12 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from cotempo.data.description import ClientDescription
-from cotempo.data.tables import Schema, Table, own, part_bounds, pluralize
+from cotempo.data.tables import Schema, Table, part_bounds, pluralize
 from cotempo.errors import DataError
+from cotempo.typing import Floats
 
 OPTIONAL = ("time", "author", "hashtags", "mentions", "event")
 
@@ -45,7 +46,7 @@ class Posts(Table):
     Posts(2 rows, 1 labelled, with time, event)
     """
 
-    time: NDArray[np.float64]
+    time: Floats
     text: tuple[str, ...]
     author: tuple[str | None, ...] = ()
     hashtags: tuple[tuple[str, ...], ...] = ()
@@ -55,10 +56,11 @@ class Posts(Table):
     unit: str = ""
     present: tuple[str, ...] | None = None
     kind: ClassVar[str] = "posts"
+    row_fields: ClassVar[tuple[str, ...]] = ("text", *OPTIONAL, "extra")
 
     def __post_init__(self) -> None:
         rows = len(self.text)
-        object.__setattr__(self, "time", own(self.time, np.float64))
+        self._own(time=np.float64)
         object.__setattr__(self, "text", tuple(self.text))
         for name, empty in (("author", None), ("event", None), ("hashtags", ()), ("mentions", ())):
             object.__setattr__(self, name, tuple(getattr(self, name)) or (empty,) * rows)
@@ -79,18 +81,6 @@ class Posts(Table):
         """Kind, optional columns that are present, and unit."""
         return Schema(self.kind, self.present or (), self.unit)
 
-    def select(self, rows: ArrayLike) -> Self:
-        """Return the chosen rows: a mask or positions, in the order given."""
-        chosen = np.arange(self.rows)[np.asarray(rows, dtype=None if np.size(rows) else np.intp)].tolist()
-        parts: dict[str, Any] = {
-            name: tuple(getattr(self, name)[row] for row in chosen)
-            for name in ("text", "author", "hashtags", "mentions", "event")
-        }
-        extra = {name: tuple(values[row] for row in chosen) for name, values in self.extra.items()}
-        return type(self)(time=self.time[chosen], extra=extra, unit=self.unit, present=self.present, **parts)
-
-    take = select
-
     def columns(self) -> dict[str, Any]:
         """Return the present columns by name; tags are joined by spaces, as a file holds them."""
         found: dict[str, Any] = {"text": self.text}
@@ -104,7 +94,7 @@ class Posts(Table):
         """Return whether there is a column ``text``."""
         return "text" in columns
 
-    def split_by_time(self, shares: NDArray[np.float64]) -> tuple[Self, ...]:
+    def split_by_time(self, shares: Floats) -> tuple[Self, ...]:
         """Cut at fractions of the number of posts; equal times stay together in the later part."""
         if np.isnan(self.time).any():
             raise DataError("every post must have a time to be split by time; drop those without one")
@@ -135,10 +125,6 @@ class Posts(Table):
         """Return the table as it is, and all texts of more than 20 letters."""
         return self, [text for text in self.text if len(text) > 20]
 
-    def __reduce__(self) -> tuple[type[Table], tuple[Any, ...]]:
-        build, parts = super().__reduce__()
-        return build, tuple(dict(part) if isinstance(part, MappingProxyType) else part for part in parts)
-
     def __repr__(self) -> str:
         labelled = sum(label is not None for label in self.event)
         columns = ", ".join((*(self.present or ()), *self.extra))
@@ -146,13 +132,7 @@ class Posts(Table):
 
 
 def clean_tags(value: str | Sequence[object] | None, sign: str) -> tuple[str, ...]:
-    """Return tags without their leading sign, of a space-separated text or a list.
-
-    Examples
-    --------
-    >>> clean_tags("#flood #rhine", "#"), clean_tags(None, "#")
-    (('flood', 'rhine'), ())
-    """
+    """Return tags without their leading sign, of a space-separated text or a list."""
     parts = value.split() if isinstance(value, str) else [str(part).strip() for part in value or () if part is not None]
     return tuple(tag for tag in (part.lstrip(sign) for part in parts) if tag)
 

@@ -1,7 +1,10 @@
 """`Problems`: everything wrong with a source, raised as one error."""
 
 import unicodedata
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 
 from cotempo.errors import DataError, Problem
 
@@ -9,25 +12,23 @@ LONGEST_NAME = 100
 
 
 class Problems:
-    """A growing list of problems; `raise_any` raises them together.
-
-    Examples
-    --------
-    >>> problems = Problems()
-    >>> problems.add("a table must have at least one row", client="north")
-    >>> problems.found[0].client
-    'north'
-    """
+    """A growing list of problems; `raise_any` raises them together."""
 
     def __init__(self) -> None:
         self.found: list[Problem] = []
 
-    def __len__(self) -> int:
-        return len(self.found)
-
     def add(self, must: str, *, client: str | None = None, column: str | None = None, row: int | None = None) -> None:
         """Note one problem."""
         self.found.append(Problem(must, client, column, row))
+
+    @contextmanager
+    def collect(self, client: str | None = None, prefix: str = "") -> Iterator[None]:
+        """Note the problems of a `DataError` raised inside and go on; those that name no client get this one."""
+        try:
+            yield
+        except DataError as error:
+            for problem in error.problems:
+                self.found.append(replace(problem, must=prefix + problem.must, client=problem.client or client))
 
     def raise_any(self) -> None:
         """Raise one `DataError` with all problems, if there are any."""
@@ -45,28 +46,18 @@ def client_name_error(name: str) -> str | None:
     r"""Return what must hold for a client's name, or None if the name is valid.
 
     Names of clients become names of folders and appear in reports: path separators and control characters are refused.
-
-    Examples
-    --------
-    >>> client_name_error("hospital-3") is None
-    True
-    >>> client_name_error("../secret")
-    "a client's name must not begin with '.', got '../secret'; rename the client"
     """
-    rule = None
-    if not name.strip():
-        rule = "must not be empty"
-    elif len(name) > LONGEST_NAME:
-        rule = f"must have at most {LONGEST_NAME} characters"
-    elif name.startswith("."):
-        rule = "must not begin with '.'"
-    elif "/" in name or "\\" in name:
-        rule = "must not hold '/' or '\\'"
-    elif any(unicodedata.category(letter) in {"Cc", "Cf", "Cs", "Zl", "Zp"} for letter in name):
-        rule = "must not hold control characters"
-    return None if rule is None else f"a client's name {rule}, got {quote(name)}; rename the client"
+    rules = {
+        "must not be empty": name.strip(),
+        f"must have at most {LONGEST_NAME} characters": len(name) <= LONGEST_NAME,
+        "must not begin with '.'": not name.startswith("."),
+        "must not hold '/' or '\\'": not {"/", "\\"} & set(name),
+        "must not hold control characters": not {"Cc", "Cf", "Cs", "Zl", "Zp"} & set(map(unicodedata.category, name)),
+    }
+    broken = [rule for rule, holds in rules.items() if not holds]
+    return f"a client's name {broken[0]}, got {quote(name)}; rename the client" if broken else None
 
 
 def duplicates(names: Sequence[str]) -> list[str]:
     """Return the names that occur more than once, in order of appearance."""
-    return [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    return [name for name, count in Counter(names).items() if count > 1]

@@ -1,9 +1,8 @@
 """`Series`: values of several features over time, with missing cells."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -11,8 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from cotempo.data.description import ClientDescription
 from cotempo.data.problems import Problems, duplicates
-from cotempo.data.tables import Schema, Table, as_names, numbered, own, part_bounds, pluralize, runs_of
+from cotempo.data.tables import Schema, Table, numbered, part_bounds, pluralize, runs_of
 from cotempo.errors import DataError
+from cotempo.typing import Floats, Indices
 
 GAP = 1.5
 
@@ -43,17 +43,16 @@ class Series(Table):
 
     features: tuple[str, ...]
     sequence: NDArray[np.str_]
-    time: NDArray[np.float64]
-    values: NDArray[np.float64]
+    time: Floats
+    values: Floats
     unit: str = ""
     kind: ClassVar[str] = "series"
     columns_are: ClassVar[str] = "features"
+    row_fields: ClassVar[tuple[str, ...]] = ("sequence", "time", "values")
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "features", as_names(self.features))
-        object.__setattr__(self, "sequence", own(self.sequence, np.str_))
-        object.__setattr__(self, "time", own(self.time, np.float64))
-        object.__setattr__(self, "values", own(self.values, np.float64))
+        object.__setattr__(self, "features", tuple(map(str, self.features)))
+        self._own(sequence=np.str_, time=np.float64, values=np.float64)
         _check(self)
 
     @classmethod
@@ -63,7 +62,7 @@ class Series(Table):
         time: ArrayLike | Sequence[ArrayLike] | None = None,
         features: Sequence[str] | None = None,
         unit: str = "",
-    ) -> Series:
+    ) -> Self:
         """Build a table from one ``(rows, features)`` array, or from a list of them: several sequences.
 
         Parameters
@@ -78,7 +77,10 @@ class Series(Table):
             The unit of `time`.
         """
         several = isinstance(values, list | tuple) and len(values) > 0 and all(np.ndim(part) == 2 for part in values)
-        parts = [np.asarray(part, dtype=np.float64) for part in values] if several else [_matrix(values)]  # type: ignore[union-attr]
+        parts = [np.asarray(part, dtype=np.float64) for part in (values if several else [values])]  # type: ignore[union-attr]
+        if parts[0].ndim != 2:
+            got = f"{parts[0].ndim} dimensions; pass values[:, None] for one feature"
+            raise DataError(f"values must be (rows, features), got {got}")
         if time is None:
             times = [np.arange(len(part), dtype=np.float64) for part in parts]
         else:
@@ -96,12 +98,17 @@ class Series(Table):
         """Kind, features and unit."""
         return Schema(self.kind, self.features, self.unit)
 
-    def sequences(self) -> Iterator[tuple[str, NDArray[np.float64], NDArray[np.float64]]]:
+    @cached_property
+    def _runs(self) -> list[tuple[str, slice]]:
+        """The name and the rows of each sequence."""
+        return list(runs_of(self.sequence))
+
+    def sequences(self) -> Iterator[tuple[str, Floats, Floats]]:
         """Yield ``(name, time, values)`` of each sequence."""
-        for name, rows in runs_of(self.sequence):
+        for name, rows in self._runs:
             yield name, self.time[rows], self.values[rows]
 
-    def pieces(self) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+    def pieces(self) -> list[tuple[Floats, Floats]]:
         """Return ``(time, values)`` of contiguous pieces.
 
         A piece ends with its sequence and at a gap: a step longer than 1.5 times the median step of the sequence.
@@ -118,27 +125,20 @@ class Series(Table):
             found += list(zip(np.split(time, cuts), np.split(values, cuts), strict=True))
         return found
 
-    def select(self, rows: ArrayLike) -> Self:
-        """Return the chosen rows: a mask, or positions in rising order."""
-        chosen = np.asarray(rows)
-        if chosen.size == 0:
-            chosen = np.zeros(0, dtype=np.intp)
-        return type(self)(self.features, self.sequence[chosen], self.time[chosen], self.values[chosen], self.unit)
-
     def columns(self) -> dict[str, Any]:
         """Return ``sequence``, ``time`` and the features, by name."""
         parts = {name: self.values[:, index] for index, name in enumerate(self.features)}
         return {"sequence": self.sequence, "time": self.time, **parts}
 
-    def split_by_time(self, shares: NDArray[np.float64]) -> tuple[Self, ...]:
+    def split_by_time(self, shares: Floats) -> tuple[Self, ...]:
         """Cut every sequence at fractions of its number of rows."""
-        bounds = [rows.start + part_bounds(shares, rows.stop - rows.start) for _, rows in runs_of(self.sequence)]
+        bounds = [rows.start + part_bounds(shares, rows.stop - rows.start) for _, rows in self._runs]
         pieces = [[np.arange(bound[part], bound[part + 1]) for bound in bounds] for part in range(len(shares))]
         return tuple(self.select(np.concatenate([np.zeros(0, dtype=np.intp), *piece])) for piece in pieces)
 
     def sequence_names(self) -> list[str]:
         """Return the names of the sequences, sorted."""
-        return [name for name, _ in runs_of(self.sequence)]
+        return [name for name, _ in self._runs]
 
     def take(self, units: ArrayLike) -> Self:
         """Return the sequences at these positions, in the order of the table."""
@@ -175,35 +175,18 @@ class Series(Table):
         return f"Series({size}, features {', '.join(self.features)}{unit})"
 
 
-def gaps(time: NDArray[np.float64]) -> NDArray[np.intp]:
-    """Return the positions that follow a gap: a step over 1.5 times the median step.
-
-    Examples
-    --------
-    >>> gaps(np.array([0.0, 1.0, 2.0, 9.0])).tolist()
-    [3]
-    """
+def gaps(time: Floats) -> Indices:
+    """Return the positions that follow a gap: a step over 1.5 times the median step."""
     steps = np.diff(time)
     return np.flatnonzero(steps > GAP * np.median(steps)) + 1 if len(steps) else np.zeros(0, dtype=np.intp)
-
-
-def _matrix(values: Any) -> NDArray[np.float64]:
-    array = np.asarray(values, dtype=np.float64)
-    if array.ndim != 2:
-        raise DataError(
-            f"values must be (rows, features), got {array.ndim} dimensions; pass values[:, None] for one feature"
-        )
-    return array
 
 
 def _check(series: Series) -> None:
     problems = Problems()
     rows, features = len(series.time), len(series.features)
     if series.values.shape != (rows, features) or series.sequence.shape != (rows,):
-        raise DataError(
-            f"values must be (rows, features) = ({rows}, {features}) and sequence ({rows},), "
-            f"got {series.values.shape} and {series.sequence.shape}"
-        )
+        got = f"{series.values.shape} and {series.sequence.shape}"
+        raise DataError(f"values must be (rows, features) = ({rows}, {features}) and sequence ({rows},), got {got}")
     for name in duplicates(series.features):
         problems.add("feature names must differ; rename one of them", column=name)
     if features == 0:
@@ -212,10 +195,10 @@ def _check(series: Series) -> None:
         problems.add("time must be finite in every row", column="time")
     if np.isinf(series.values).any():
         problems.add("values must be finite, or NaN where they are missing")
-    names = [name for name, _ in runs_of(series.sequence)]
+    names = series.sequence_names()
     if len(set(names)) != len(names) or names != sorted(names):
         problems.add("rows must be sorted by the name of their sequence", column="sequence")
-    for name, part in runs_of(series.sequence):
+    for name, part in series._runs:
         if (np.diff(series.time[part]) <= 0).any():
             problems.add(f"time must increase strictly inside sequence {name!r}; sort the rows", column="time")
     problems.raise_any()

@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cotempo.data.argument_checks import check_choice
 from cotempo.data.html import html_table
+from cotempo.typing import Floats, Indices
 
 if TYPE_CHECKING:
     from cotempo.data.description import ClientDescription
@@ -38,11 +39,6 @@ class Schema:
         Features of a series, names of marks of events, optional columns of posts.
     unit
         ``"s"``, ``"h"`` or ``"D"`` where time counts from 1970-01-01 UTC; empty where time is a plain number.
-
-    Examples
-    --------
-    >>> Schema("series", ("pulse",), "h").columns
-    ('pulse',)
     """
 
     kind: str
@@ -82,13 +78,16 @@ class Table(Framed):
         The name of the kind, unique.
     columns_are
         What the columns of the schema are called in a description.
+    row_fields
+        The fields with one entry per row.
     time, unit
         Time of each row, ``(rows,)``; ``"s"``, ``"h"`` or ``"D"`` since 1970-01-01 UTC, empty for plain numbers.
     """
 
     kind: ClassVar[str]
     columns_are: ClassVar[str] = "columns"
-    time: NDArray[np.float64]
+    row_fields: ClassVar[tuple[str, ...]] = ("time",)
+    time: Floats
     unit: str
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -120,7 +119,7 @@ class Table(Framed):
         return {}
 
     @abstractmethod
-    def split_by_time(self, shares: NDArray[np.float64]) -> tuple[Self, ...]:
+    def split_by_time(self, shares: Floats) -> tuple[Self, ...]:
         """Return one table per share, each later than the one before; shares are positive and sum to 1."""
 
     def sequence_names(self) -> list[str] | None:
@@ -131,9 +130,13 @@ class Table(Framed):
         """Return the label of each sequence, or of each row if there are no sequences; None if unlabelled."""
         return None
 
-    @abstractmethod
-    def take(self, units: ArrayLike, /) -> Self:
+    def select(self, rows: ArrayLike) -> Self:
+        """Return the chosen rows: a mask, or positions (in rising order where there are sequences)."""
+        return dataclasses.replace(self, **self._picked(rows))  # type: ignore[type-var]
+
+    def take(self, units: ArrayLike) -> Self:
         """Return the sequences at these positions, or the rows if there are no sequences."""
+        return self.select(units)
 
     @abstractmethod
     def describe(self, client: str = "client") -> ClientDescription:
@@ -148,7 +151,20 @@ class Table(Framed):
 
     def __reduce__(self) -> tuple[type[Table], tuple[Any, ...]]:
         # Rebuilding through the constructor keeps arrays read-only on the other side of a process pool.
-        return type(self), tuple(getattr(self, field.name) for field in dataclasses.fields(self))  # type: ignore[arg-type]
+        values = (getattr(self, field.name) for field in dataclasses.fields(self))  # type: ignore[arg-type]
+        return type(self), tuple(dict(value) if isinstance(value, Mapping) else value for value in values)
+
+    def _own(self, **dtypes: Any) -> None:
+        """Replace fields by contiguous, read-only copies."""
+        for name, dtype in dtypes.items():
+            array = np.array(getattr(self, name), dtype=dtype, order="C")
+            array.flags.writeable = False
+            object.__setattr__(self, name, array)
+
+    def _picked(self, rows: ArrayLike) -> dict[str, Any]:
+        """Return the chosen rows of every row-wise field, by name."""
+        chosen = np.arange(self.rows)[np.asarray(rows, dtype=None if np.size(rows) else np.intp)]
+        return {name: _pick(getattr(self, name), chosen) for name in self.row_fields}
 
     def _repr_html_(self) -> str:
         found = self.describe()
@@ -156,13 +172,7 @@ class Table(Framed):
         return html_table(type(self).__name__, rows, notes=found.warnings)
 
     def to_frame(self, kind: FrameKind = "pandas") -> Any:
-        """Return the table as a tidy dataframe.
-
-        Parameters
-        ----------
-        kind
-            ``"pandas"``, ``"polars"`` or ``"pyarrow"``; the library must be installed.
-        """
+        """Return the table as a tidy dataframe: ``"pandas"``, ``"polars"`` or ``"pyarrow"``, if it is installed."""
         return make_frame(self.columns(), kind)
 
     def fingerprint(self) -> str:
@@ -183,61 +193,26 @@ GENERATORS: dict[str, Callable[..., tuple[Any, Any]]] = {}
 
 
 def make_frame(columns: Mapping[str, Any], kind: FrameKind = "pandas") -> Any:
-    """Return columns as a dataframe.
-
-    Examples
-    --------
-    >>> make_frame({"time": [0.5, 1.0]}, "pyarrow").column_names
-    ['time']
-    """
+    """Return columns as a dataframe."""
     check_choice("kind", kind, FRAME_KINDS)
-    plain = {
-        name: values.tolist() if isinstance(values, np.ndarray) else list(values) for name, values in columns.items()
-    }
+    plain = {name: v.tolist() if isinstance(v, np.ndarray) else list(v) for name, v in columns.items()}
     return nw.from_dict(plain, backend=kind).to_native()
 
 
-def own(values: ArrayLike, dtype: Any) -> NDArray[Any]:
-    """Return a contiguous, read-only copy."""
-    array = np.array(values, dtype=dtype, order="C")
-    array.flags.writeable = False
-    return array
-
-
 def runs_of(sequence: NDArray[np.str_]) -> Iterator[tuple[str, slice]]:
-    """Yield each name and the slice of its rows; rows of a name must be adjacent.
-
-    Examples
-    --------
-    >>> list(runs_of(np.array(["a", "a", "b"])))
-    [('a', slice(0, 2, None)), ('b', slice(2, 3, None))]
-    """
-    if len(sequence) == 0:
-        return
-    bounds = [0, *(np.flatnonzero(sequence[1:] != sequence[:-1]) + 1).tolist(), len(sequence)]
+    """Yield each name and the slice of its rows; rows of a name must be adjacent."""
+    bounds = np.flatnonzero(np.r_[True, sequence[1:] != sequence[:-1], True]) if len(sequence) else ()
     for first, last in pairwise(bounds):
-        yield str(sequence[first]), slice(first, last)
+        yield str(sequence[first]), slice(int(first), int(last))
 
 
-def part_bounds(shares: NDArray[np.float64], count: int) -> NDArray[np.intp]:
-    """Return where the parts of `count` rows begin and end, ``(parts + 1,)``.
-
-    Examples
-    --------
-    >>> part_bounds(np.array([0.6, 0.4]), 10).tolist()
-    [0, 6, 10]
-    """
+def part_bounds(shares: Floats, count: int) -> Indices:
+    """Return where the parts of `count` rows begin and end, ``(parts + 1,)``."""
     return np.concatenate([[0], np.round(np.cumsum(shares[:-1]) * count), [count]]).astype(np.intp)
 
 
 def numbered(count: int) -> list[str]:
-    """Return zero-padded numbers as text, which sort as numbers do.
-
-    Examples
-    --------
-    >>> numbered(11)[1:3]
-    ['01', '02']
-    """
+    """Return zero-padded numbers as text, which sort as numbers do."""
     width = len(str(max(count - 1, 0)))
     return [f"{number:0{width}d}" for number in range(count)]
 
@@ -248,19 +223,14 @@ def client_names(count: int) -> list[str]:
 
 
 def pluralize(number: int, word: str) -> str:
-    """Return a number with its noun in the right form.
-
-    Examples
-    --------
-    >>> pluralize(1, "row"), pluralize(2000, "row")
-    ('1 row', '2,000 rows')
-    """
+    """Return a number with its noun in the right form: 1 row, 2,000 rows."""
     return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
 
 
-def as_names(names: Sequence[object]) -> tuple[str, ...]:
-    """Return names as a tuple of text."""
-    return tuple(str(name) for name in names)
+def _pick(values: Any, rows: Indices) -> Any:
+    if isinstance(values, Mapping):
+        return {name: _pick(column, rows) for name, column in values.items()}
+    return values[rows] if isinstance(values, np.ndarray) else tuple(values[row] for row in rows.tolist())
 
 
 def _bytes_of(name: str, value: Any) -> bytes:

@@ -28,12 +28,7 @@ def clients_to_frame(clients: Mapping[str, Table], kind: FrameKind = "pandas") -
 def write_clients(clients: Mapping[str, Table], path: str | os.PathLike[str]) -> list[Path]:
     """Write the tables of all clients into one CSV or Parquet file with a column ``client``.
 
-    Parameters
-    ----------
-    clients
-        Tables of one kind.
-    path
-        A name that ends in ``.csv`` or ``.parquet``.
+    The tables are of one kind, and `path` ends in ``.csv`` or ``.parquet``.
 
     Returns
     -------

@@ -18,40 +18,36 @@ class InProcess(LocalEngine):
     exception in a batch falls back to the loop, which names the client.
     """
 
+    settings: InProcessSettings | None
+
     @property
     def batched(self) -> bool:
         """Whether a cohort is answered for in one call."""
-        refused = isinstance(self.settings, InProcessSettings) and self.settings.batched is False
-        return self.method.batches and not refused
+        return self.method.batches and (self.settings is None or self.settings.batched is not False)
 
     def compute(self, questions: Sequence[Question]) -> Iterable[Reply]:
-        """Ask each client in turn, or all at once."""
+        """Ask all at once or each client in turn."""
         if self.batched and len(questions) > 1:
-            replies = self._answer_all(questions)
-            if replies is not None:
-                return replies
+            try:
+                return self._answer_all(questions)
+            except Exception as error:
+                name, detail = type(self.method).__name__, f": {error}" if isinstance(error, CotempoError) else ""
+                warnings.warn(
+                    f"{name}.answer_all failed ({type(error).__name__}{detail}); clients are asked one by one",
+                    stacklevel=2,
+                )
         return (self.sites[question.client].answer(question) for question in questions)
 
-    def _answer_all(self, questions: Sequence[Question]) -> list[Reply] | None:
-        """Answer in one batch; return `None` if that fails, so that the loop can find the failing client."""
-        sites = [self.sites[question.client] for question in questions]
-        try:
-            answers = self.method.answer_all(
-                questions,
-                [site.prepared for site in sites],
-                [site.memory(question.base) for site, question in zip(sites, questions, strict=True)],
-                [site.rng(question.step) for site, question in zip(sites, questions, strict=True)],
-            )
-            _need_all(questions, answers)
-            return [
-                site.finish(question, *answer) for site, question, answer in zip(sites, questions, answers, strict=True)
-            ]
-        except Exception as error:
-            name, detail = type(self.method).__name__, f": {error}" if isinstance(error, CotempoError) else ""
-            warnings.warn(
-                f"{name}.answer_all failed ({type(error).__name__}{detail}); clients are asked one by one", stacklevel=2
-            )
-            return None
+    def _answer_all(self, questions: Sequence[Question]) -> list[Reply]:
+        pairs = [(self.sites[question.client], question) for question in questions]
+        answers = self.method.answer_all(
+            questions,
+            [site.prepared for site, _ in pairs],
+            [site.memory(question.base) for site, question in pairs],
+            [site.rng(question.step) for site, question in pairs],
+        )
+        _need_all(questions, answers)
+        return [site.finish(question, *answer) for (site, question), answer in zip(pairs, answers, strict=True)]
 
 
 def _need_all(questions: Sequence[Question], answers: Sequence[Any]) -> None:

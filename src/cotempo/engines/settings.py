@@ -1,66 +1,53 @@
-"""`EngineSettings`: the one object that says where clients run, from TOML or `fit` to an engine's constructor.
+"""`EngineSettings`: where clients run, one object from TOML or `fit` to an engine's constructor.
 
-Each engine declares its options in a subclass, which opens it; an option of another engine is unknown to that class
-and is refused. A new engine is one file with such a subclass.
+Each engine declares its options in a subclass, which opens it; an option of another engine is refused.
 """
-
-from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from cotempo.errors import ParameterError, nearest
+from cotempo.data import Table
+from cotempo.data.argument_checks import check_choice
+from cotempo.errors import ParameterError
+from cotempo.federation.engine import Engine
+from cotempo.federation.method import Method
+from cotempo.federation.shields import Shield
 from cotempo.settings import Settings
 
-if TYPE_CHECKING:
-    from cotempo.data import Table
-    from cotempo.federation.engine import Engine
-    from cotempo.federation.method import Method
-    from cotempo.federation.shields import Shield
+Tables = Mapping[str, Table]
+Shields = Sequence[Shield]
 
 
 class EngineSettings(Settings):
     """Where clients run."""
 
-    engines: ClassVar[dict[str, type[EngineSettings]]] = {}
+    engines: ClassVar["dict[str, type[EngineSettings]]"] = {}
+    defaults: ClassVar["dict[str, EngineSettings]"] = {}
     is_remote: ClassVar[bool] = False  # whether clients hold their own tables, so that none is read here
 
     name: str
-    threads: int = Field(
-        default=1,
-        ge=1,
-        description="Threads each process may use, at most as many as there are cores; sites across organisations "
-        "use one.",
-    )
+    threads: int = Field(default=1, ge=1, description="Threads per process, at most one per core; sites use one.")
     deadline: float | None = Field(
-        default=None,
-        gt=0,
-        allow_inf_nan=False,
-        description="Seconds a client may take for an answer; not for direct calls, which cannot be interrupted.",
+        default=None, gt=0, allow_inf_nan=False, description="Seconds per answer; direct calls cannot be interrupted."
     )
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
         super().__pydantic_init_subclass__(**kwargs)
         EngineSettings.engines[cls.model_fields["name"].default] = cls
+        EngineSettings.defaults[cls.model_fields["name"].default] = cls()  # type: ignore[call-arg]
 
     @abstractmethod
-    def open(
-        self, method: Method, tables: Mapping[str, Table], *, seed: int, run: str, shields: Sequence[Shield]
-    ) -> Engine:
+    def open(self, method: Method, tables: Tables, *, seed: int, run: str, shields: Shields) -> Engine:
         """Open the engine.
 
         Parameters
         ----------
-        method
-            What clients answer for.
         tables
             A table per client; empty if the engine is remote.
-        seed
-            Decides every random number.
         run
             The run's identity, by which remote sites find their memory again.
         shields
@@ -72,29 +59,20 @@ class InProcessSettings(EngineSettings):
     """Clients in this process, called directly, or in a pool of worker processes."""
 
     name: str = "inprocess"
-    workers: int = Field(
-        default=0,
-        ge=0,
-        description="Processes to spread the clients over; with 0, they are called directly in this process.",
-    )
+    workers: int = Field(default=0, ge=0, description="Worker processes for the clients; 0 calls them directly.")
     batched: bool | None = Field(
         default=None,
-        description="Whether methods that can answer for a whole cohort at once do so: by default with direct calls, "
-        "the only ones where they can. Batched and looped runs agree within rounding, not in bits.",
+        description="Whether methods that can answer for a whole cohort at once do so; by default, but only in direct "
+        "calls. Batched and looped runs agree within rounding, not in bits.",
     )
 
     @model_validator(mode="after")
     def _agree(self) -> Self:
         if self.workers and self.batched:
-            raise ValueError(
-                "batched must be left out with workers: a batch is one call for all clients in this process, got "
-                f"workers={self.workers}"
-            )
+            raise ValueError(f"batched must be left out with workers: a batch is one call, got workers={self.workers}")
         return self
 
-    def open(
-        self, method: Method, tables: Mapping[str, Table], *, seed: int, run: str, shields: Sequence[Shield]
-    ) -> Engine:
+    def open(self, method: Method, tables: Tables, *, seed: int, run: str, shields: Shields) -> Engine:
         """Open direct calls or the pool."""
         if self.workers:
             from cotempo.engines.pool import Pool
@@ -113,9 +91,7 @@ class SimulationSettings(EngineSettings):
     name: str = "flower-simulation"
     workers: int = Field(default=0, ge=0, description="Ray actors to spread the clients over; with 0, one per core.")
 
-    def open(
-        self, method: Method, tables: Mapping[str, Table], *, seed: int, run: str, shields: Sequence[Shield]
-    ) -> Engine:
+    def open(self, method: Method, tables: Tables, *, seed: int, run: str, shields: Shields) -> Engine:
         """Open Flower's simulation."""
         from cotempo.engines.flower.simulation import FlowerSimulation
 
@@ -136,9 +112,7 @@ class FlowerSettings(EngineSettings):
         default=False, description="Send the final state to the sites, so that each can use its own model there."
     )
 
-    def open(
-        self, method: Method, tables: Mapping[str, Table], *, seed: int, run: str, shields: Sequence[Shield]
-    ) -> Engine:
+    def open(self, method: Method, tables: Tables, *, seed: int, run: str, shields: Shields) -> Engine:
         """Open a deployment."""
         if shields:
             raise ParameterError("shields must be set at the sites, whose messages they protect, got some here")
@@ -161,17 +135,16 @@ def engine_settings(name: str | EngineSettings = "inprocess", **options: Any) ->
         if options:
             raise ParameterError(f"options must be part of the engine's settings, got {', '.join(options)} beside them")
         return name
+    if not options and name in EngineSettings.defaults:
+        return EngineSettings.defaults[name]
     kind = engine_type(name)
     for option in {*options} - {*kind.model_fields}:
-        owners = [owner for owner, other in EngineSettings.engines.items() if option in other.model_fields]
-        if owners:
+        if owners := [owner for owner, other in EngineSettings.engines.items() if option in other.model_fields]:
             raise ParameterError(f"the engine {name} has no option {option!r}, which is for {' and '.join(owners)}")
     return kind.read(options, "[engine]")
 
 
-def engine_type(name: object) -> type[EngineSettings]:
+def engine_type(name: str) -> type[EngineSettings]:
     """Return an engine's settings class."""
-    engines = EngineSettings.engines
-    if name not in engines:
-        raise ParameterError(f"engine must be one of {', '.join(engines)}{nearest(str(name), engines)}, got {name!r}")
-    return engines[str(name)]
+    check_choice("engine", name, EngineSettings.engines)
+    return EngineSettings.engines[name]

@@ -2,13 +2,12 @@
 
 from cotempo.events.archive import EventArchive, read_event_archive
 from cotempo.events.cox.aggregation import Normal, aggregate, divergence
-from cotempo.events.diagnostics import coverage, rescaling_test
 from cotempo.events.fedpp import FedPP, SharedPrior
-from cotempo.events.intensities.encoder_intensity import EncoderIntensity
-from cotempo.events.intensities.given_history import IntensityGivenHistory
-from cotempo.events.intensities.over_time import Band, IntensityOverTime, NextEvent
+from cotempo.events.intensities.base import Band, IntensityGivenHistory, IntensityOverTime, NextEvent
+from cotempo.events.intensities.fitted import EncoderIntensity
 from cotempo.events.neural.federated import FedNeural
 from cotempo.events.processes.federated import FedPointProcess
+from cotempo.events.scores import coverage, rescaling_test
 from cotempo.events.shared_function.method import SharedFunction
 from cotempo.events.sigmoid_cox import FittedCox, SigmoidCox
 

@@ -1,28 +1,34 @@
-"""The base measure: stages that a method of events can put before its own.
+"""BaseMeasure: stages that a method of events can put before its own.
 
-Clients answer, stage by stage, with the span of their windows (``span``), totals and a histogram of gaps
-(``describe``); for the curve of time with counts in cells (``count``) and the held-out likelihood of levels
-(``level``); for Hawkes and renewal processes with the sums of expectation-maximisation (``base``); and with the
-held-out likelihood of each candidate (``choose``). All but the span are sums. ``recount``, ``relevel`` and ``rebase``
-learn the same again from everything, once nothing has to be held out.
+Stage by stage, clients send the span of their windows (``span``); totals and a histogram of gaps (``describe``); for
+the curve of time, counts in cells (``count``) and the held-out likelihood of levels (``level``); for Hawkes and renewal
+processes, the sums of expectation-maximisation (``base``); and the held-out likelihood of each candidate (``choose``).
+All but the span are sums. ``recount``, ``relevel`` and ``rebase`` learn the same from everything, nothing held out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from cotempo.events.curves.levels import SETTINGS, STRENGTHS, cross_validate, find_level
-from cotempo.events.curves.timeline import Timeline, choose_curve, profile
-from cotempo.events.likelihood_gain import process_likelihood
+from cotempo.errors import ParameterError
+from cotempo.events.curves.timeline import (
+    SETTINGS,
+    STRENGTHS,
+    Timeline,
+    choose_curve,
+    cross_validate,
+    find_level,
+    profile,
+)
 from cotempo.events.records.design import FeatureDesign, dispersion
 from cotempo.events.records.history import WHOLE, unroll
-from cotempo.events.records.record import FOLDS, Record
-from cotempo.events.records.summary import OCTAVES, Summary, gap_histogram, gap_quantiles, rounded_span
-from cotempo.federation import Answers, Expect, Message, Question, Spec
+from cotempo.events.records.record import FOLDS, OCTAVES, Record, Summary, gap_histogram, gap_quantiles, rounded_span
+from cotempo.events.scores import process_likelihood
+from cotempo.federation import Answers, Expect, Message, Method, Question, Spec
 from cotempo.typing import Floats
 
 if TYPE_CHECKING:
@@ -42,24 +48,16 @@ STRETCHES = 20
 MARGIN = 3.0
 # The weight of Poisson's dispersion against that of the sequences, in degrees of freedom.
 POISSON_FREEDOM = 5.0
+DISPERSION = Spec((2, 3), low=0, description="how much counts of your sequences, or blocks of a single one, vary")
 
 
 @dataclass(frozen=True)
 class BaseMeasure:
     """What the server knows before a method's own stages.
 
-    Parameters
-    ----------
-    stage, step
-        The stage of the run, and how many exchanges of it are over.
-    span
-        First start and last end of the clients' windows.
-    design
-        How records are read; its `base` and `parameters` are the base measure.
-    timeline
-        The curve of time.
-    candidates
-        Parameters of the base measures to choose from.
+    `step` counts the exchanges of the `stage` that are over. `span` is the first start and last end of the clients'
+    windows. `design` says how records are read; its `base` and `parameters` are the base measure. `timeline` is the
+    curve of time, and `candidates` has the parameters of the base measures to choose from.
     """
 
     stage: str
@@ -91,6 +89,15 @@ def advance(method: FedPP, state: S) -> S:
     return replace(state, step=0, stage=next((stage for stage in later if method.needs(state, stage)), "done"))
 
 
+def refuse_unused(method: Method, names: Sequence[str], where: str) -> None:
+    """Refuse parameters that differ from their default; a default passes, so that a saved method can be read again."""
+    for name in names:
+        value, default = getattr(method, name), type(method).model_fields[name].default
+        if value != default:
+            wanted = "left out" if default is None else repr(default)
+            raise ParameterError(f"{name} must be {wanted} where {where}, got {value!r}")
+
+
 # What is sent to clients, and how they read it.
 
 
@@ -112,10 +119,8 @@ def read_design(method: FedPP, common: Message) -> FeatureDesign:
 
 def measure_message(state: BaseMeasure) -> Message:
     """Return what clients need to know at one of these stages."""
-    if state.stage == "span":
-        return Message()
-    if state.stage == "describe":
-        return Message({"span": state.span})
+    if state.stage in ("span", "describe"):
+        return Message({"span": state.span} if state.stage == "describe" else {})
     known = design_fields(state.design)
     if state.stage in ("count", "recount"):
         return Message({**known, "curve": state.timeline.curves[-1]})
@@ -127,30 +132,31 @@ def measure_message(state: BaseMeasure) -> Message:
 # What clients answer.
 
 
-def answer_span(record: Record) -> Message:
-    """Send the ends of the windows, rounded outwards."""
-    first, last = rounded_span(record)
-    return Message({"start": first, "end": last})
-
-
-def answer_describe(record: Record, span: Floats) -> Message:
-    """Send totals and the histogram of the gaps."""
-    return Message({"totals": np.array([record.events, record.exposure]), "gaps": gap_histogram(record, span)})
+def answer_summary(question: Question, record: Record) -> Message:
+    """At a client: send the ends of the windows, rounded outwards (``span``), or totals and gaps (``describe``)."""
+    if question.phase == "span":
+        first, last = rounded_span(record)
+        return Message({"start": first, "end": last})
+    gaps = gap_histogram(record, question.common["span"])
+    return Message({"totals": np.array([record.events, record.exposure]), "gaps": gaps})
 
 
 def answer_measure(method: FedPP, question: Question, record: Record) -> Message:
     """At a client: answer one of these stages; what is held out counts only where everything is learned again."""
     common, phase = question.common, question.phase
-    if phase == "span":
-        return answer_span(record)
-    part = record if phase in AGAIN else record.hold_out().part(held=False).whole()
-    if phase == "describe":
-        return answer_describe(part, common["span"])
+    part = record if phase in ("span", *AGAIN) else record.hold_out().part(held=False).whole()
+    if phase in ("span", "describe"):
+        return answer_summary(question, part)
     design = read_design(method, common)
     if phase in ("count", "recount"):
         return _answer_count(design, common["curve"], part)
     if phase in ("level", "relevel"):
-        return Message({"log_likelihood": _cross_validate_levels(design, common, part)})
+        # Held-out log-likelihoods by setting: of sequences, or in the second row of a single one's blocks, which say
+        # nothing about how sequences vary.
+        found = np.zeros((2, len(SETTINGS)))
+        single = len(np.unique(part.window_sequence)) < 2
+        found[int(single)] = cross_validate(common["curves"][:-1], *_folds(design, part), common["temper"])
+        return Message({"log_likelihood": found})
     if phase == "choose":
         return _answer_choice(method, design, common, part.hold_out())
     train = part if phase == "rebase" else part.hold_out().part(held=False)
@@ -191,15 +197,6 @@ def _answer_count(design: FeatureDesign, curve: Floats, record: Record) -> Messa
     )  # fmt: skip
 
 
-def _cross_validate_levels(design: FeatureDesign, common: Message, record: Record) -> Floats:
-    """Return held-out log-likelihoods by setting, ``(2, settings)``: of sequences, or in the second row of a single
-    one's blocks, which say nothing about how sequences vary."""
-    found = np.zeros((2, len(SETTINGS)))
-    single = len(np.unique(record.window_sequence)) < 2
-    found[int(single)] = cross_validate(common["curves"][:-1], *_folds(design, record), common["temper"])
-    return found
-
-
 def _answer_choice(method: FedPP, design: FeatureDesign, common: Message, record: Record) -> Message:
     """Send the held-out log-likelihood of each base measure, at the client's own level."""
     train, held = record.part(held=False), record.part(held=True)
@@ -226,7 +223,7 @@ def absorb_span(answers: Answers) -> Floats:
     return np.array([first, max(answers[name]["end"] for name in answers.names)])
 
 
-def absorb_describe(answers: Answers, span: Floats) -> Summary:
+def absorb_summary(answers: Answers, span: Floats) -> Summary:
     """Return the totals of all clients, and quantiles of their gaps."""
     events, exposure = answers.sum["totals"].tolist()
     gaps = gap_quantiles(answers.sum["gaps"], exposure / (events + 1), span)
@@ -245,10 +242,9 @@ def absorb_measure(method: FedPP, state: S, answers: Answers) -> tuple[S, dict[s
 
 
 def _absorb_describe(method: FedPP, state: S, answers: Answers) -> tuple[S, dict[str, float]]:
-    summary = absorb_describe(answers, state.span)
-    rate = max(summary.events, 0.5) / summary.exposure
-    design = replace(state.design, summary=summary.to_array(), parameters=np.array([rate]))
-    line = replace(state.timeline, curves=np.full((1, method.cells), rate))
+    summary = absorb_summary(answers, state.span)
+    design = replace(state.design, summary=summary.to_array(), parameters=np.array([summary.rate]))
+    line = replace(state.timeline, curves=np.full((1, method.cells), summary.rate))
     starts = {name: design.process(name).start() for name in method.candidates}
     state = replace(state, design=design, timeline=line, candidates=starts)
     return advance(method, state), {"events": summary.events}
@@ -319,14 +315,11 @@ def _absorb_choice(method: FedPP, state: S, answers: Answers) -> tuple[S, dict[s
 # What valid answers look like.
 
 
-def expect_span() -> Expect:
-    """Expect two times of each client."""
-    words = "first start and last end of your windows, rounded outwards"
-    return Expect({name: Spec((), "float", description=words) for name in ("start", "end")})
-
-
-def expect_describe() -> Expect:
-    """Expect totals and a histogram, as sums."""
+def expect_summary(phase: str) -> Expect:
+    """Expect two times of each client (``span``), or totals and a histogram, as sums (``describe``)."""
+    if phase == "span":
+        words = "first start and last end of your windows, rounded outwards"
+        return Expect({name: Spec((), "float", description=words) for name in ("start", "end")})
     gaps = "how many gaps between your events are of each length"
     fields = {
         "totals": Spec((2,), low=0, description="your number of events and your exposure"),
@@ -337,17 +330,15 @@ def expect_describe() -> Expect:
 
 def expect_measure(method: FedPP, state: BaseMeasure, phase: str) -> Expect:
     """Return what valid answers look like at one of these stages; all but the span are sums."""
-    if phase == "span":
-        return expect_span()
-    if phase == "describe":
-        return expect_describe()
+    if phase in ("span", "describe"):
+        return expect_summary(phase)
     if phase in ("count", "recount"):
         size = (FOLDS, method.cells)
         fields = {
             "events": Spec(size, low=0, description="how many events you have in each cell of time"),
             "exposure": Spec(size, low=0, description="how long you watched each cell of time, times your level"),
             "spread": Spec((2,), low=0, description="squared misfit and expected events over coarse stretches"),
-            "dispersion": dispersion_spec(),
+            "dispersion": DISPERSION,
         }
     elif phase in ("level", "relevel"):
         words = "held-out log-likelihood of your events by strength of the common level and size of deviations"
@@ -360,8 +351,3 @@ def expect_measure(method: FedPP, state: BaseMeasure, phase: str) -> Expect:
         sizes = {name: len(state.candidates[name]) * (1 if name == "renewal" else 2) for name in names}
         fields = {f"of {name}": Spec((size,), description="sums for the base measures") for name, size in sizes.items()}
     return Expect(fields, sums=True)
-
-
-def dispersion_spec() -> Spec:
-    """Return what the sums of `dispersion` look like."""
-    return Spec((2, 3), low=0, description="how much counts of your sequences, or blocks of a single one, vary")

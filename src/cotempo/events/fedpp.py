@@ -1,4 +1,4 @@
-r"""FedPP: federated neural Cox processes, as published (`SharedPrior`), and the door to it and to our default.
+r"""FedPP: federated neural Cox processes as published (`SharedPrior`), and the class that makes it or our default.
 
 Algorithm 1, round by round: the server sends the prior :math:`p_\theta(w) = N(\mu, \mathrm{diag}\,\sigma^2)` over
 kernel weights to a cohort (`SharedPrior.ask`); each client starts its posterior :math:`q(w) = N(r, \mathrm{diag}\,
@@ -20,13 +20,12 @@ from cotempo.data import Events, Table, make_events
 from cotempo.devices import Device, find_device
 from cotempo.errors import DataError, ParameterError, Problem
 from cotempo.events import base_measure
-from cotempo.events.base_measure import CANDIDATES, STAGES, BaseMeasure, design_fields, read_design
+from cotempo.events.base_measure import CANDIDATES, STAGES, BaseMeasure, design_fields, read_design, refuse_unused
 from cotempo.events.cox.aggregation import SUMMANDS, Normal, aggregate, divergence, from_sums
 from cotempo.events.curves.timeline import CELLS, LEAST_CELLS
 from cotempo.events.records.design import FeatureDesign
 from cotempo.events.records.encoder_inputs import HISTORY
 from cotempo.events.records.record import Record, read_record
-from cotempo.events.refused_options import refuse_unused
 from cotempo.federation import (
     Answers,
     Ask,
@@ -164,14 +163,10 @@ class FedPP(Method):
 
     def prepare(self, table: Table) -> Record:
         """Read events and windows as arrays."""
-        record = self.read_table(table)
+        record = read_record(table, marks=getattr(self, "marks", False))
         if self.window is not None and not (self.window[0] <= record.start.min() <= record.end.max() <= self.window[1]):
             raise DataError([Problem(f"all windows must lie in {self.window}, the window all clients agreed on")])
         return record
-
-    def read_table(self, table: Table) -> Record:
-        """Return a table as a record."""
-        return read_record(table)
 
     # Concrete, so that type checkers let people call FedPP(...), which always makes one of the two subclasses.
     def _of_a_subclass(self, *_: Any, **__: Any) -> Any:
@@ -210,16 +205,15 @@ class PriorMemory:
     seen: Floats
 
 
+PriorAnswer = tuple[Message, PriorMemory | None]
+
+
 class SharedPrior(FedPP):
     r"""FedPP as published: clients share a prior over kernel weights.
 
     Client c has :math:`\lambda_c(t) = m_c\,\sigma(f_c(t))` with :math:`f_c \sim GP(\nu_c, k_{w_c})` (4), a kernel on a
     neural embedding of time or of the events before (5), and :math:`w_c \sim p_\theta` (6), sparse at inducing points
-    (7) to (9).
-
-    References
-    ----------
-    Chen et al., Federated Neural Nonparametric Point Processes.
+    (7) to (9). The reference is that of `FedPP`.
     """
 
     phases: ClassVar[tuple[str, ...]] = (*STAGES, "train")
@@ -266,11 +260,11 @@ class SharedPrior(FedPP):
         """Rounds of learning, unless the divergence needs every posterior by itself."""
         return {} if self.aggregation == "mmd" else {"train": "weighted"}
 
-    def read_table(self, table: Table) -> Record:
-        """Return a table as a record, with types where they matter."""
+    def prepare(self, table: Table) -> Record:
+        """Read events and windows as arrays, with types where they matter."""
         if self.marks and isinstance(table, Events) and not table.marks:
             raise DataError([Problem("events must have marks where marks=True, these have none; leave marks out")])
-        return read_record(table, marks=self.marks)
+        return super().prepare(table)
 
     # Algorithm 1, the server: initialise mu and sigma, send them, aggregate.
 
@@ -283,16 +277,13 @@ class SharedPrior(FedPP):
 
     def _initialise(self, state: PriorState, rng: Rng) -> PriorState:
         """Make the first prior (6), once what comes before the rounds is known."""
-        from cotempo.events.cox import history_kernels, kernels
+        from cotempo.events.cox.kernels import first_weights
 
         measure = state.measure
         if measure is None or measure.stage != "train":
             return state
-        if self.kernel in HISTORY:
-            types = len(state.marks) if self.marks else 0
-            mean = history_kernels.first_weights(self.kernel, types, self.inducing, rng("prior"))
-        else:
-            mean = kernels.first_weights(self.kernel, rng("prior"))
+        types = len(state.marks) if self.marks else 0
+        mean = first_weights(self.kernel, types, self.inducing, rng("prior"))
         deviation = np.full(len(mean), FIRST_DEVIATION)
         return replace(state, measure=None, span=measure.span, design=measure.design, mean=mean, deviation=deviation)
 
@@ -337,9 +328,7 @@ class SharedPrior(FedPP):
         no = np.zeros(0)
         return PriorMemory(no, no, no, no, no, no, no, no, seen)
 
-    def answer(
-        self, question: Question, prepared: Record, memory: PriorMemory, rng: Rng
-    ) -> tuple[Message, PriorMemory | None]:
+    def answer(self, question: Question, prepared: Record, memory: PriorMemory, rng: Rng) -> PriorAnswer:
         """Answer for the base measure, or train."""
         if question.phase != "train":
             return base_measure.answer_measure(self, question, prepared), None
@@ -351,7 +340,7 @@ class SharedPrior(FedPP):
         prepared: Sequence[Record],
         memories: Sequence[PriorMemory],
         rngs: Sequence[Rng],
-    ) -> list[tuple[Message, PriorMemory | None]]:
+    ) -> list[PriorAnswer]:
         """Train the cohort as one batch; send each posterior, or what is summed of it."""
         import torch
 
@@ -364,7 +353,7 @@ class SharedPrior(FedPP):
         data = make_cohort(self, common["span"], read_design(self, common), prepared, rngs, device)
         noise = np.stack([rng("weights").standard_normal((self.epochs, len(prior.mean))) for rng in rngs])
         trained = client_update(self, prior, data, torch.from_numpy(noise).to(device), memories)
-        answers: list[tuple[Message, PriorMemory | None]] = []
+        answers: list[PriorAnswer] = []
         for memory in (replace(memory, span=common["span"]) for memory in trained):
             posterior = {"mean": memory.mean, "deviation": memory.deviation}
             summed = posterior if self.aggregation == "mmd" else SUMMANDS[self.aggregation](*posterior.values())
@@ -373,9 +362,9 @@ class SharedPrior(FedPP):
 
     def result(self, outcome: Outcome) -> FittedFedPP:
         """Return each client's intensity."""
-        from cotempo.events.intensities.fitted import FittedPriors
+        from cotempo.events.intensities.fitted import FittedFedPP
 
-        return FittedPriors(outcome)
+        return FittedFedPP(outcome)
 
 
 def client_update(

@@ -1,4 +1,4 @@
-"""Pictures of intensities: bands over rugs of events, quantile plots, gains."""
+"""Pictures of intensities: bands over rugs of events, and quantile plots."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from cotempo.data import Events
-from cotempo.events.diagnostics import Rescaling
-from cotempo.events.intensities.over_time import IntensityOverTime
-from cotempo.federation import Benefit
+from cotempo.events.intensities.base import IntensityOverTime
+from cotempo.events.scores import Rescaling
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -65,24 +64,6 @@ def plot_quantiles(tests: Mapping[str, Rescaling]) -> Figure:
     axes.set_ylim(0, 1.3 * largest)
     axes.legend(frameon=False, fontsize=8, loc="lower right")
     _dress(axes, "Quantiles of rescaled waits", "unit exponential", "observed")
-    return figure
-
-
-def plot_benefit(benefit: Mapping[str, Benefit]) -> Figure:
-    """Draw each client's held-out gain, alone and together, joined by a line that is red where joining hurt."""
-    order = sorted(benefit, key=lambda name: benefit[name].together)
-    figure = Figure(figsize=(5.0, max(2.0, 0.5 + 0.24 * len(order))), layout="constrained")
-    axes = figure.subplots()
-    for place, name in enumerate(order):
-        one = benefit[name]
-        axes.plot([one.alone, one.together], [place, place], color=BLUE if one.helped else RED, linewidth=1)
-    places = range(len(order))
-    axes.plot([benefit[n].alone for n in order], places, "o", color="white", markeredgecolor=GREY, label="alone")
-    axes.plot([benefit[n].together for n in order], places, "o", color=BLUE, label="together")
-    axes.set_yticks(list(places), order, fontsize=7)
-    axes.axvline(0, color=GREY, linewidth=0.6)
-    axes.legend(frameon=False, fontsize=8)
-    _dress(axes, "", "held-out gain over the own homogeneous rate, nats per event", "")
     return figure
 
 

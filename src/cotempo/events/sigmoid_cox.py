@@ -10,17 +10,15 @@ from numpy.typing import ArrayLike
 
 from cotempo.data import Events
 from cotempo.errors import ParameterError
-from cotempo.events.curves.change_points import level
-from cotempo.events.curves.shapes import Shape, learn_shapes
-from cotempo.events.intensities.over_time import DrawnIntensity, log_likelihood
+from cotempo.events.curves.piecewise import level
+from cotempo.events.curves.shapes import Shape, draws_at, learn_shapes, mean_at
+from cotempo.events.intensities.base import DrawnIntensity, log_likelihood
 from cotempo.events.records.encoder_inputs import HISTORY
-from cotempo.events.records.grid import Grid
-from cotempo.events.records.record import Record, as_events, read_record
+from cotempo.events.records.record import Grid, Record, as_events, read_record
 from cotempo.typing import Floats
 
 if TYPE_CHECKING:
-    from cotempo.events.intensities.encoder_intensity import EncoderIntensity
-    from cotempo.events.intensities.fitted import KernelCurve
+    from cotempo.events.intensities.fitted import EncoderIntensity, KernelCurve
 
 # Many divisors, so that equal bins hold full cells; the shortest length scale of a smooth curve has six of its cells.
 CELLS, SMOOTH_CELLS = 10_080, 1_008
@@ -90,10 +88,7 @@ class SigmoidCox:
     def fit(self, events: Events | ArrayLike, window: tuple[float, float] | None = None) -> Any:
         """Learn from a table, or from plain sorted times and their window.
 
-        Returns
-        -------
-        FittedCox, KernelCurve or EncoderIntensity
-            A curve over time (the first can be updated), or an intensity given the events before.
+        Returns a `FittedCox`, which can be updated, a `KernelCurve`, or an `EncoderIntensity` given the events before.
         """
         if self.kernel != "time":
             return self._fit_alone(as_events(events, window))
@@ -134,7 +129,12 @@ def choose_temper(record: Record, grid: Grid) -> float:
     dispersion = float(((seen - expected) ** 2).sum() / max(float(expected.sum()), 1e-300))
     if dispersion < LEAST_DISPERSION:
         return 1.0
-    halves = [_half(record, grid, side) for side in (0, 1)]
+    halves = []
+    for side in (0, 1):
+        mine, windows = record.sequence % 2 == side, record.window_sequence % 2 == side
+        count = np.where(mine, record.count, 0.0)
+        half = replace(record, count=count, start=record.start[windows], end=record.end[windows])
+        halves.append((grid.count(half), grid.expose(half)))
 
     def held_out(temper: float) -> float:
         pairs = ((halves[0], halves[1]), (halves[1], halves[0]))
@@ -143,25 +143,11 @@ def choose_temper(record: Record, grid: Grid) -> float:
     return max((1.0, dispersion), key=held_out)
 
 
-def _half(record: Record, grid: Grid, side: int) -> tuple[Floats, Floats]:
-    """Return counts and exposures of every other sequence."""
-    mine = record.window_sequence % 2 == side
-    kept = replace(
-        record, count=np.where(record.sequence % 2 == side, record.count, 0.0),
-        start=record.start[mine], end=record.end[mine],
-    )  # fmt: skip
-    return grid.count(kept), grid.expose(kept)
-
-
 class FittedCox(DrawnIntensity):
     """A learned `SigmoidCox` of time.
 
-    Attributes
-    ----------
-    shapes
-        The models the posterior is made of: smooth curves, levels that jump and histograms, with their weights.
-    temper
-        What counts and exposures were divided by.
+    `shapes` are the models the posterior is made of, with their weights: smooth curves, levels that jump and
+    histograms. `temper` is what counts and exposures were divided by.
     """
 
     conditional: ClassVar[bool] = False
@@ -169,15 +155,7 @@ class FittedCox(DrawnIntensity):
     def __init__(self, grid: Grid, count: Floats, exposure: Floats, temper: float):
         self.grid, self.count, self.exposure, self.temper = grid, count, exposure, temper
         self.shapes: list[Shape] = learn_shapes(count / temper, exposure / temper, SMOOTH_CELLS)
-        self.reference = max(float(count.sum()), 0.5) / float(exposure.sum())
-
-    @property
-    def length(self) -> float:
-        """The mean length scale of the smooth curves, in the unit of the events; NaN where none has weight."""
-        smooth = [shape for shape in self.shapes if shape.model.kind == "waves"]
-        total = sum(shape.weight for shape in smooth)
-        share = sum(shape.weight * shape.model.length for shape in smooth) / total if total else float("nan")
-        return share * (self.grid.end - self.grid.start)
+        self.seen = (float(count.sum()), float(exposure.sum()))
 
     @property
     def ceiling(self) -> float:
@@ -186,8 +164,7 @@ class FittedCox(DrawnIntensity):
 
     def mean(self, times: Floats) -> Floats:
         """Average the posterior means of the models."""
-        place = self._place(times)
-        return np.asarray(sum(shape.weight * shape.model.at(place, shape.mean) for shape in self.shapes))
+        return mean_at(self._place(times), self.shapes)
 
     def update(self, events: Events | ArrayLike, window: tuple[float, float] | None = None) -> FittedCox:
         """Learn on from new events; the window grows where they lie beyond it."""
@@ -202,8 +179,7 @@ class FittedCox(DrawnIntensity):
 
     def drawn(self, times: Floats) -> Floats:
         """Return the draws of all models."""
-        place = self._place(times)
-        return np.concatenate([shape.model.at(place, shape.drawn) for shape in self.shapes])
+        return draws_at(self._place(times), self.shapes)
 
     def _place(self, times: Floats) -> Floats:
         """Return times as shares of the window; beyond it the ends go on."""

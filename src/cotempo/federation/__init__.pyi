@@ -17,12 +17,10 @@ from .method import Metrics as Metrics
 from .method import Roster as Roster
 from .method import Staleness as Staleness
 from .method import State as State
-from .participation import Participation as Participation
 from .reducers import Reducer as Reducer
 from .registry import register as register
 from .rng import Rng as Rng
+from .rounds import Participation as Participation
 from .rounds import Step as Step
 from .shields import Shield as Shield
-from .shields import positive_semidefinite as positive_semidefinite
-from .shields import symmetric as symmetric
 from .shields import validate as validate

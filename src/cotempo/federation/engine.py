@@ -26,16 +26,9 @@ class Engine(Protocol):
     def exchange(self, questions: Sequence[Question]) -> Iterable[Reply]:
         """Ask, and yield replies as they come, in any order.
 
-        Parameters
-        ----------
-        questions
-            At least one, all of the same step and phase, at most one per client.
-
-        Yields
-        ------
-        Reply
-            A message or a failure. An error of one client must not stop the others: it is a reply made by
-            `Question.fail`. Duplicates are dropped by the loop, and a question without a reply counts as lost.
+        `questions` are at least one, all of the same step and phase, at most one per client. An error of one client
+        must not stop the others: it is a reply made by `Question.fail`. Duplicates are dropped by the loop, and a
+        question without a reply counts as lost.
         """
 
     def memories(self, ledger: Mapping[str, int]) -> Mapping[str, Memory]:
@@ -43,12 +36,16 @@ class Engine(Protocol):
 
         Empty if clients store their memory themselves.
         """
+        return {}
 
     def restore(self, memories: Mapping[str, Memory], ledger: Mapping[str, int]) -> None:
         """Store what `memories` returned for this ledger, before a resumed run continues."""
+        return
 
     def finish(self, state: State, ledger: Mapping[str, int]) -> None:
         """End a finished run: send the final state to clients that are to have it."""
+        return
 
     def close(self) -> None:
         """Release processes and connections; called once, also after an error."""
+        return

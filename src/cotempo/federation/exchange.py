@@ -139,21 +139,10 @@ class Expect:
 
 @dataclass(frozen=True)
 class Answers:
-    """What was gathered in one step.
+    """What was gathered in one step: `names` of the clients that count, in order, and `failures` of the others.
 
-    Attributes
-    ----------
-    names
-        The clients whose answers count, in name order.
-    total
-        The weighted sum over them (phases that need only a sum): each field times its sender's weight; the
-        message's weight is the sum of weights.
-    each
-        Every counted answer by client (all other phases).
-    versions
-        The version of each counted client's memory.
-    failures
-        Why the others were left out.
+    A phase that needs only a sum has a `total`: each field times its sender's weight, added up; its weight is the sum
+    of weights. Any other phase has `each` answer by client. `versions` are those of the counted clients' memories.
     """
 
     names: tuple[str, ...]

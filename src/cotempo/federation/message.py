@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -87,7 +88,7 @@ class Message(Mapping[str, Any]):
         return hash((tuple(self._fields), self.weight))
 
     def __reduce__(self) -> Any:
-        return _rebuild, (self._fields, self.weight)  # arrays would come back writable otherwise
+        return partial(Message, weight=self.weight), (self._fields,)  # arrays would come back writable otherwise
 
     def __repr__(self) -> str:
         parts = [
@@ -97,12 +98,12 @@ class Message(Mapping[str, Any]):
         return f"Message({', '.join(parts)}; weight {self.weight:g})"
 
     def to_tree(self) -> dict[str, Any]:
-        """The message as a tree, to go inside a larger one."""
+        """Return the message as a tree, to go inside a larger one."""
         return {"fields": dict(self._fields), "weight": self.weight}
 
     @classmethod
     def from_tree(cls, tree: Any) -> Message:
-        """Read what `to_tree` gave, refusing anything that is no message."""
+        """Read what `to_tree` returned; raise `MessageError` if it is no message."""
         if not isinstance(tree, dict) or set(tree) != {"fields", "weight"} or not isinstance(tree["fields"], dict):
             raise MessageError("a message must hold exactly its fields and its weight")
         if type(tree["weight"]) not in (int, float):
@@ -147,10 +148,6 @@ def _plain(name: str, value: Any) -> Value:
     raise MessageError(
         f"field {name!r} must be an array, a number, a boolean, text or None, not {type(value).__name__}"
     )
-
-
-def _rebuild(fields: Mapping[str, Any], weight: float) -> Message:
-    return Message(fields, weight=weight)
 
 
 EMPTY = Message()

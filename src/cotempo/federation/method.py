@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import model_validator
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 
     from cotempo.engines.settings import EngineSettings
     from cotempo.federation.fitted import Fitted, Outcome
-    from cotempo.federation.participation import Participation
     from cotempo.federation.reducers import Reducer
+    from cotempo.federation.rounds import Participation
     from cotempo.federation.shields import Shield
 
 Metrics = Mapping[str, float]
@@ -41,12 +42,12 @@ class Roster:
 
     schemas: Mapping[str, Schema]
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """The clients' names, in order."""
         return tuple(sorted(self.schemas))
 
-    @property
+    @cached_property
     def schema(self) -> Schema:
         """The schema all clients agreed on."""
         return self.schemas[self.names[0]]
@@ -280,15 +281,53 @@ class Method(Settings, ABC):
     ) -> Any:
         """Learn from the clients and return a new fitted object; the method stays as it is.
 
-        See `cotempo.fit` for the options.
+        Parameters
+        ----------
+        clients
+            A table, or any dataframe, per client name; none on the engine `flower`, where sites hold theirs.
+        public
+            A table the server may see, for methods that use one.
+        engine
+            Where clients run: `inprocess`, `flower-simulation`, `flower`, or an engine's settings.
+        seed
+            Decides every random number: the same seed gives the same bits.
+        run
+            A new folder to keep the run in, so that it can be inspected and resumed; without it nothing is written.
+        cohort
+            How many clients take part in a round, or a `Participation`; everyone by default.
+        quorum
+            The share of the asked clients whose answers must count; below it the run pauses with `QuorumError`.
+        progress
+            Show a progress bar; by default when standard error is a terminal.
+        shields
+            Applied to every message between client and server, in this order; the validator always is.
+        reducer
+            How replies become answers; by default a list or a weighted sum, as the method expects.
+        workers, batched, deadline, threads
+            Options of the engines on this machine; see `InProcessSettings` and `SimulationSettings`.
+        server, participants, share_result
+            Options of the engine `flower`; see `FlowerSettings`.
         """
-        from cotempo.runs.run import fit
+        from cotempo.engines.settings import engine_settings
+        from cotempo.federation.reducers import PlainReducer
+        from cotempo.federation.rounds import EVERYONE, LoopOptions, Participation
+        from cotempo.runs.run import Run
 
-        return fit(
-            self, clients, public=public, engine=engine, seed=seed, run=run, cohort=cohort, quorum=quorum,
-            progress=progress, shields=shields, reducer=reducer, workers=workers, batched=batched, deadline=deadline,
-            threads=threads, server=server, participants=participants, share_result=share_result,
+        settings = engine_settings(
+            engine, workers=workers, batched=batched, deadline=deadline, threads=threads,
+            server=None if server is None else str(server), participants=participants, share_result=share_result,
         )  # fmt: skip
+        options = LoopOptions(
+            seed=seed,
+            participation=Participation(cohort) if isinstance(cohort, int) else cohort or EVERYONE,
+            quorum=quorum,
+            shields=tuple(shields),
+            reducer=reducer or PlainReducer(),
+        )
+        return Run.of(self, clients, settings, options, public=public).start(run, progress=progress)
+
+
+fit = Method.fit  # called as `cotempo.fit(method, clients)`
 
 
 def agree(roster: Roster, kind: str) -> None:

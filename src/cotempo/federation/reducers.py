@@ -41,17 +41,11 @@ class PlainReducer:
 
 def gather_each(replies: Iterable[Reply]) -> Answers:
     """Keep every answer, in client-name order."""
-    counted: dict[str, Message] = {}
-    versions: dict[str, int] = {}
-    failures: list[Failure] = []
-    for reply in replies:
-        if reply.message is None:
-            failures.append(_failure(reply))
-        else:
-            counted[reply.client] = reply.message
-            versions[reply.client] = reply.version
-    names = tuple(sorted(counted))
-    return Answers(names, each={name: counted[name] for name in names}, versions=versions, failures=_sorted(failures))
+    replies = sorted(replies, key=lambda reply: reply.client)
+    each = {reply.client: reply.message for reply in replies if reply.message is not None}
+    versions = {reply.client: reply.version for reply in replies if reply.message is not None}
+    failures = tuple(reply.failure for reply in replies if reply.failure is not None)
+    return Answers(tuple(each), each=each, versions=versions, failures=failures)
 
 
 def gather_sum(replies: Iterable[Reply], names: Sequence[str]) -> Answers:
@@ -62,14 +56,14 @@ def gather_sum(replies: Iterable[Reply], names: Sequence[str]) -> Answers:
     """
     totals: dict[str, Any] = {}
     weight = 0.0
-    counted: list[str] = []
     versions: dict[str, int] = {}
     failures: list[Failure] = []
     for reply in in_order(replies, names):
-        if reply.message is None:
-            failures.append(_failure(reply))
-            continue
         message = reply.message
+        if message is None:
+            assert reply.failure is not None  # a reply holds a message or a failure
+            failures.append(reply.failure)
+            continue
         for name, value in message.items():
             if isinstance(value, np.ndarray):
                 # Half-precision sums overflow at 65504: they are held in single precision.
@@ -83,10 +77,8 @@ def gather_sum(replies: Iterable[Reply], names: Sequence[str]) -> Answers:
             else:
                 raise MessageError(f"field {name!r} is {type(value).__name__}, which cannot be summed")
         weight += message.weight
-        counted.append(reply.client)
         versions[reply.client] = reply.version
-    total = Message(totals, weight=weight)
-    return Answers(tuple(counted), total=total, versions=versions, failures=_sorted(failures))
+    return Answers(tuple(versions), Message(totals, weight=weight), versions=versions, failures=tuple(failures))
 
 
 def in_order(replies: Iterable[Reply], names: Sequence[str]) -> Iterator[Reply]:
@@ -105,12 +97,3 @@ def in_order(replies: Iterable[Reply], names: Sequence[str]) -> Iterator[Reply]:
             awaited = next(turn, None)
     for name in sorted(waiting):
         yield waiting[name]
-
-
-def _failure(reply: Reply) -> Failure:
-    assert reply.failure is not None  # a reply holds a message or a failure
-    return reply.failure
-
-
-def _sorted(failures: list[Failure]) -> tuple[Failure, ...]:
-    return tuple(sorted(failures, key=lambda failure: failure.client))

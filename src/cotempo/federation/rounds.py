@@ -1,9 +1,11 @@
 """`rounds`: the one loop. Progress bars, logs and reports all listen to the steps it yields."""
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+
+from pydantic import Field
 
 from cotempo.data import Table
 from cotempo.errors import CotempoError, MessageError, ParameterError, QuorumError
@@ -11,35 +13,49 @@ from cotempo.federation.engine import Engine
 from cotempo.federation.exchange import Answers, Ask, Expect, Failure, Question, Reply
 from cotempo.federation.message import EMPTY, Message
 from cotempo.federation.method import Memory, Method, Metrics, Roster, State
-from cotempo.federation.participation import EVERYONE, Participation
 from cotempo.federation.reducers import PlainReducer, Reducer
 from cotempo.federation.rng import Rng
 from cotempo.federation.shields import Shield, Validator
+from cotempo.settings import Settings
 from cotempo.storage.tree import freeze
+
+
+class Participation(Settings):
+    """Draw the cohort of a round.
+
+    Examples
+    --------
+    >>> len(Participation(size=2).cohort(1, ["a", "b", "c"], seed=0))
+    2
+    """
+
+    size: int | None = Field(
+        default=None, ge=1, description="How many clients take part; `None`, or more than there are, for everyone."
+    )
+    period: int = Field(
+        default=1, ge=1, description="For how many rounds a cohort stays fixed (the straggling period of FedPP)."
+    )
+
+    def __init__(self, size: int | None = None, period: int = 1):
+        super().__init__(size=size, period=period)
+
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+
+    def cohort(self, round: int, names: Sequence[str], seed: int) -> tuple[str, ...]:
+        """Return the clients of a round, in name order; rounds count from 1."""
+        names = sorted(names)
+        if self.size is None or self.size >= len(names):
+            return tuple(names)
+        stream = Rng(seed, "cohort", (round - 1) // self.period)("participation")
+        return tuple(sorted(stream.choice(names, self.size, replace=False).tolist()))
+
+
+EVERYONE = Participation()
 
 
 @dataclass(frozen=True)
 class LoopOptions:
-    """What the loop is given besides a method and an engine.
-
-    Parameters
-    ----------
-    public
-        A table the server may see, for methods that use one.
-    seed
-        Decides every random number.
-    participation
-        Draws the cohort of each round; everyone by default.
-    quorum
-        The share of the asked clients whose answers must count. Below it the loop stops with `QuorumError`, and can be
-        resumed from its last checkpoint.
-    run_id
-        The run's identity, which every question carries.
-    shields
-        Applied around every message; the validator always comes first.
-    reducer
-        Turns the replies of a step into answers.
-    """
+    """What the loop is given besides a method and an engine: options of `Method.fit`, and the run's identity."""
 
     public: Table | None = None
     seed: int = 0
@@ -56,8 +72,6 @@ class Checkpoint:
 
     Attributes
     ----------
-    step, round, state, cohort
-        The last finished step, the current round, the state after that step and the clients of the current round.
     ledger
         Per client, the step of its last memory that counted: an answer that was not counted never happened.
     known
@@ -80,20 +94,14 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class Step:
-    """What happened in one step.
+    """What happened in one step: what was asked and expected, what counted, and what `absorb` returned.
 
     Attributes
     ----------
-    step, round, phase
-        Steps and rounds count from 1; `phase` is what clients were asked to do.
+    step, round
+        They count from 1.
     state
         The server's state after the step.
-    metrics
-        The numbers `absorb` returned.
-    answers
-        What counted, and the failures of the clients that did not.
-    expect
-        What a valid answer had to look like.
     sent, received
         Bytes by client, of questions to all asked and of replies from all that sent a message, counted or not.
     seconds
@@ -115,8 +123,8 @@ class Step:
     ends_round: bool
 
 
-class RunRecorder(Protocol):
-    """Something that stores checkpoints and records what clients sent; a run folder is one."""
+class RunRecorder:
+    """Stores checkpoints and records what clients sent; this one drops everything, a run folder keeps it."""
 
     def log(self, step: Step) -> None:
         """Record a step."""
@@ -127,8 +135,11 @@ class RunRecorder(Protocol):
     def log_message(self, question: Question, message: Message, expect: Expect) -> None:
         """Record a message that a client sent."""
 
-    def log_failure(self, failure: Failure, cause: BaseException | None) -> None:
+    def log_failure(self, failure: Failure, cause: BaseException | None = None) -> None:
         """Record a failure, with the client's traceback if its exception is known here."""
+
+
+NO_RECORDER = RunRecorder()
 
 
 def initial_checkpoint(method: Method, engine: Engine, options: LoopOptions) -> Checkpoint:
@@ -147,7 +158,7 @@ def initial_checkpoint(method: Method, engine: Engine, options: LoopOptions) -> 
 
 
 def rounds(
-    method: Method, engine: Engine, options: LoopOptions, *, start: Checkpoint, recorder: RunRecorder | None = None
+    method: Method, engine: Engine, options: LoopOptions, *, start: Checkpoint, recorder: RunRecorder = NO_RECORDER
 ) -> Iterator[Step]:
     """Run a method on an engine, one step at a time, until it has nothing more to ask.
 
@@ -195,9 +206,9 @@ def rounds(
         if ask.ends_round:
             round += 1
             cohort = draw(round, admission.present(), seed)
-        if recorder:
-            # Logged first: killed in between, a resumed run finds a line too many, which it drops, not one too few.
-            recorder.log(finished)
+        # Logged first: killed in between, a resumed run finds a line too many, which it drops, not one too few.
+        recorder.log(finished)
+        if recorder is not NO_RECORDER:  # memories are collected for a checkpoint only
             known, memories = tuple(sorted(admission.known)), engine.memories(ledgers[-1])
             recorder.checkpoint(Checkpoint(step, round, state, ledgers[-1], cohort, known, memories, ledgers[0]))
         yield finished
@@ -206,7 +217,7 @@ def rounds(
 class Admission:
     """Decides who may take part: clients admitted before, and newcomers whose tables fit those present."""
 
-    def __init__(self, method: Method, engine: Engine, known: Iterable[str], recorder: RunRecorder | None):
+    def __init__(self, method: Method, engine: Engine, known: Iterable[str], recorder: RunRecorder = NO_RECORDER):
         self.method = method
         self.engine = engine
         self.recorder = recorder
@@ -223,8 +234,7 @@ class Admission:
                 self.known.add(name)
             except CotempoError as error:
                 self.refused.add(name)
-                if self.recorder:
-                    self.recorder.log_failure(Failure(name, 0, "join", type(error).__name__), error)
+                self.recorder.log_failure(Failure(name, 0, "join", type(error).__name__), error)
         return [name for name in names if name in self.known]
 
 
@@ -245,53 +255,41 @@ def make_questions(
 class ReplyCheck:
     """An engine's exchange in which every reply is checked before anything is made of it.
 
-    Attributes
-    ----------
-    sent, received
-        Bytes by client so far.
-    cause
-        The first exception behind a failure, if any.
+    `sent` and `received` count bytes by client; `cause` is the first exception behind a failure, if any.
     """
 
-    def __init__(self, engine: Engine, shields: Sequence[Shield] = (), recorder: RunRecorder | None = None):
+    def __init__(self, engine: Engine, shields: Sequence[Shield] = (), recorder: RunRecorder = NO_RECORDER):
         self.engine = engine
         self.shields = (Validator(), *shields)
         self.recorder = recorder
-        self.sent: dict[str, int] = {}
-        self.received: dict[str, int] = {}
+        self.sent: Counter[str] = Counter()
+        self.received: Counter[str] = Counter()
         self.cause: BaseException | None = None
 
     def exchange(self, questions: Sequence[Question], expect: Expect) -> Iterator[Reply]:
         """Yield one reply per question: the first that came, valid or turned into a failure; drop the rest."""
         unanswered = {question.client: question for question in questions}
         for question in questions:
-            _add(self.sent, question.client, question.common.nbytes + question.own.nbytes)
+            self.sent[question.client] += question.common.nbytes + question.own.nbytes
         for reply in self.engine.exchange(questions) if questions else ():
             asked = unanswered.get(reply.client)
             if asked is None or reply.step != asked.step:
-                self._log_unasked(reply)
+                detail = "not counted: a duplicate, a stranger's, or an answer to another step"
+                self.recorder.log_failure(Failure(sanitize(reply.client), reply.step, "", "Unasked", detail))
                 continue
             del unanswered[reply.client]
             yield self._validate(asked, reply, expect)
         for question in unanswered.values():
             yield self._reject(question, "Lost", "no answer came")
 
-    def _log_unasked(self, reply: Reply) -> None:
-        if self.recorder:
-            detail = "not counted: a duplicate, a stranger's, or an answer to another step"
-            self.recorder.log_failure(Failure(sanitize(reply.client), reply.step, "", "Unasked", detail), None)
-
     def _validate(self, question: Question, reply: Reply, expect: Expect) -> Reply:
-        if reply.message is None:
+        message, failure = reply.message, reply.failure
+        if message is None:
             # Rebuilt from the question: a client must not be able to write in another one's name.
-            kind, detail = (
-                (reply.failure.kind, reply.failure.detail) if reply.failure else ("MessageError", "no content")
-            )
+            kind, detail = (failure.kind, failure.detail) if failure else ("MessageError", "no content")
             return self._reject(question, sanitize(kind), sanitize(detail), reply.cause)
-        message = reply.message
-        _add(self.received, reply.client, message.nbytes)
-        if self.recorder:
-            self.recorder.log_message(question, message, expect)
+        self.received[reply.client] += message.nbytes
+        self.recorder.log_message(question, message, expect)
         try:
             if reply.version not in (question.base, question.step):
                 raise MessageError(f"the memory's version must be {question.base} or {question.step}")
@@ -305,13 +303,9 @@ class ReplyCheck:
     def _reject(self, question: Question, kind: str, detail: str, cause: BaseException | None = None) -> Reply:
         self.cause = self.cause or cause
         failed = question.fail(kind, detail)
-        if self.recorder and failed.failure:
-            self.recorder.log_failure(failed.failure, cause)
+        assert failed.failure is not None
+        self.recorder.log_failure(failed.failure, cause)
         return failed
-
-
-def _add(counts: dict[str, int], client: str, nbytes: int) -> None:
-    counts[client] = counts.get(client, 0) + nbytes
 
 
 def sanitize(text: str) -> str:

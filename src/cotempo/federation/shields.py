@@ -30,10 +30,7 @@ class Shield:
     def before(self, ask: Ask, expect: Expect) -> Expect:
         """At the server, before questions are sent: charge a budget, or raise to stop the run.
 
-        Returns
-        -------
-        Expect
-            What a valid answer looks like with this shield applied; noise widens the bounds.
+        Return what a valid answer looks like with this shield applied; noise widens the bounds.
         """
         return expect
 
@@ -154,19 +151,3 @@ def _check_room(name: str, value: Value, weight: float) -> None:
         return
     if largest * weight > limit:
         raise MessageError(f"field {name!r} times its weight must be at most {limit:g}, so that sums do not overflow")
-
-
-def symmetric(value: Array) -> str | None:
-    """Rule: the matrix, or each of a stack of matrices, equals its transpose."""
-    scale = float(np.abs(value).max(initial=0.0))
-    gap = float(np.abs(value - np.swapaxes(value, -1, -2)).max(initial=0.0))
-    return None if gap <= 1e-9 * scale else f"must be symmetric, it differs from its transpose by {gap:g}"
-
-
-def positive_semidefinite(value: Array) -> str | None:
-    """Rule: no eigenvalue of the matrix, or of any in a stack, is below zero by more than rounding."""
-    eigenvalues = np.linalg.eigvalsh(value)
-    smallest, largest = float(eigenvalues.min(initial=0.0)), float(np.abs(eigenvalues).max(initial=0.0))
-    if smallest >= -1e-9 * largest:
-        return None
-    return f"must be positive semidefinite, its smallest eigenvalue is {smallest:g}"

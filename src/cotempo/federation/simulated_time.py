@@ -1,4 +1,4 @@
-r"""`asynchronous_rounds`: the loop that does not wait for the slowest clients, in simulated time.
+r"""`asynchronous_rounds`: the loop with a `LateReducer`, which does not wait for the slowest, in simulated time.
 
 The server keeps up to `concurrency` clients busy and absorbs as soon as `buffer` answers are there (Nguyen et al.,
 Federated learning with buffered asynchronous aggregation, AISTATS 2022). What an answer to an older state is worth the
@@ -15,33 +15,29 @@ Other phases wait for everyone asked, as `rounds` does.
 import heapq
 import math
 import statistics
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
-from cotempo.errors import ParameterError, QuorumError
+from cotempo.errors import ParameterError
 from cotempo.federation.engine import Engine
-from cotempo.federation.exchange import Answers, Ask, Expect, Reply
+from cotempo.federation.exchange import Answers, Expect, Question, Reply
 from cotempo.federation.message import Message
 from cotempo.federation.method import Method
-from cotempo.federation.participation import Participation
-from cotempo.federation.reducers import gather_each, gather_sum
+from cotempo.federation.reducers import Exchange, gather_each, gather_sum
 from cotempo.federation.rng import Rng
 from cotempo.federation.rounds import (
-    Admission,
+    EVERYONE,
     LoopOptions,
-    ReplyCheck,
+    Participation,
     Step,
     below_quorum,
     initial_checkpoint,
-    make_questions,
     rounds,
 )
 from cotempo.storage.tree import freeze
 
-Seconds = Callable[[str, int], float]
-"""How long a client takes for the question of a step."""
+Seconds = Callable[[str, int], float]  # how long a client takes for the question of a step
 
 
 class Timed(NamedTuple):
@@ -121,98 +117,115 @@ def asynchronous_rounds(
 
     A client has one question at a time, and is asked again once its answer was absorbed. When the method moves on to
     another phase, pending answers are not counted: they never happened. In phases declared ``"accumulate"`` the last
-    state is the synchronous one.
-
-    Parameters
-    ----------
-    seconds
-        How long a client takes for the question of a step.
-    options
-        As of `rounds`; the quorum is the share of `buffer` that must count if nobody is left to wait for.
-    buffer
-        How many answers make a step; `"auto"`: as many as are expected in time (see `PendingReplies.expected`).
-    concurrency
-        How many clients work at a time; `None` for everyone.
+    state is the synchronous one. See `cotempo.simulate_delays` for `buffer` and `concurrency`; `options.quorum` is the
+    share of `buffer` that must count if nobody is left to wait for.
     """
-    _refuse(method, buffer, concurrency)
-    seed, public = options.seed, options.public
-    first = initial_checkpoint(method, engine, replace(options, participation=Participation(concurrency)))
-    state, admission, pending = first.state, Admission(method, engine, first.known, None), PendingReplies(seconds)
-    ledgers: list[dict[str, int]] = [{}, {}]
-    step, round = 0, 1
-    while True:
-        began, present = time.perf_counter(), admission.present()
-        ask = method.ask(state, present, Rng(seed, "server", step + 1, "ask"))
-        if ask is None:
-            return
-        if not present:
-            raise QuorumError("at least one client must be there, all have left")
-        step, rule, expect = step + 1, method.staleness.get(ask.phase), method.expects(state, ask.phase)
-        chosen = _choose(ask, pending, concurrency, round, seed)
-        check = ReplyCheck(engine, options.shields)
-        questions = make_questions(replace(ask, to=chosen), options.run_id, step, round, ledgers)
-        pending.schedule(step, check.exchange(questions, expect))
-        collected: list[Reply] = []
-        while True:
-            wanted = len(pending.queue)
-            if rule:
-                wanted = min(pending.expected() if buffer == "auto" else buffer, wanted)
-            collected += pending.collect(wanted)
-            if sum(reply.message is not None for reply in collected) < options.quorum * wanted - 1e-9:
-                raise below_quorum(_gather(collected, expect), collected, options.quorum) from check.cause
-            counted = pending.replace(collected) if rule == "replace" else collected
-            answers = _gather(counted, expect, step if rule == "weighted" else None)
-            moved, metrics = method.absorb(state, answers, public, Rng(seed, "server", step, "absorb"))
-            moved = freeze(moved)
-            received = {reply.client: reply.message.nbytes for reply in collected if reply.message is not None}
-            finished = Step(
-                step=step, round=round, phase=ask.phase, state=moved, metrics=metrics, answers=answers, expect=expect,
-                sent=check.sent, received=received, seconds=time.perf_counter() - began, ends_round=ask.ends_round,
-            )  # fmt: skip
-            yield Timed(pending.clock, finished)
-            if rule != "accumulate" or not pending.queue:
-                break
-        state = moved
-        ledgers = [ledgers[-1], {**ledgers[-1], **answers.versions}]
-        round += ask.ends_round
+    late = LateReducer(method, seconds, options, buffer, concurrency)
+    options = replace(options, quorum=0.0, participation=EVERYONE, reducer=late)  # `late` looks after both
+    start = initial_checkpoint(method, engine, options)
+    state = start.state
+    for step in rounds(method, engine, options, start=start):
+        for clock, answers in late.provisional:
+            rng = Rng(options.seed, "server", step.step, "absorb")
+            moved, metrics = method.absorb(state, answers, options.public, rng)
+            yield Timed(clock, replace(step, state=freeze(moved), metrics=metrics, answers=answers))
+        yield Timed(late.clock, step)
+        state = step.state
 
 
-class PendingReplies:
-    """Replies by the simulated time they arrive, and the last one of every client."""
+class Pending(NamedTuple):
+    """A reply on its way; of two that arrive at the same time, the one asked first comes first."""
 
-    def __init__(self, seconds: Seconds):
-        self.seconds = seconds
-        self.clock = 0.0
-        self.phase = ""
-        self.queue: list[tuple[float, int, str, Reply]] = []  # of two at the same time, the one asked first
-        self.last: dict[str, Reply] = {}
-        self.busy: dict[str, float] = {}  # until when a client works, also on what no longer counts
-        self.asked: dict[str, float] = {}
-        self.durations: dict[str, float] = {}  # seconds of each client's last answer
+    arrival: float
+    step: int
+    client: str
+    asked: float
+    reply: Reply
 
-    def clients(self, phase: str) -> set[str]:
-        """Return who works on a question of this phase; drop replies to another phase."""
+
+@dataclass
+class LateReducer:
+    """A reducer that gathers the answers that are there in time, and holds the others until they arrive.
+
+    `clock` is the simulated time; `provisional` holds the times and answers before all of an ``"accumulate"`` phase
+    were there.
+    """
+
+    method: Method
+    seconds: Seconds
+    options: LoopOptions
+    buffer: int | Literal["auto"]
+    concurrency: int | None
+    clock: float = 0.0
+    provisional: list[tuple[float, Answers]] = field(default_factory=list)
+    phase: str = ""
+    queue: list[Pending] = field(default_factory=list)
+    last: dict[str, Reply] = field(default_factory=dict)  # of every client in this phase
+    busy: dict[str, float] = field(default_factory=dict)  # until when a client works, also on what no longer counts
+    durations: dict[str, float] = field(default_factory=dict)  # seconds of each client's last answer
+
+    def __post_init__(self) -> None:
+        if not self.method.staleness:
+            raise ParameterError(
+                f"answers to {type(self.method).__name__} with these parameters must not come late: it declares no "
+                "phase in `staleness`; run it synchronously, with a cohort and a quorum where clients are slow"
+            )
+        if self.concurrency is not None and self.concurrency < 1:
+            raise ParameterError(f"concurrency must be at least 1, or None for everyone, got {self.concurrency}")
+        if self.buffer != "auto" and not 1 <= self.buffer <= (self.concurrency or self.buffer):
+            raise ParameterError(f"buffer must be at least 1 and at most concurrency, got {self.buffer}")
+
+    def gather(self, exchange: Exchange, questions: Sequence[Question], expect: Expect) -> Answers:
+        """Ask idle clients, and gather what is there as soon as there is enough of it."""
+        step, phase = (questions[0].step, questions[0].phase) if questions else (0, "")
+        rule = self.method.staleness.get(phase)
         if phase != self.phase:
             self.phase, self.queue, self.last = phase, [], {}
-        return {client for _, _, client, _ in self.queue}
+        self.provisional = []
+        self.schedule(step, exchange(self.choose(questions), expect))
+        collected: list[Reply] = []
+        while True:
+            wanted = len(self.queue)
+            if rule:
+                wanted = min(self.expected() if self.buffer == "auto" else self.buffer, wanted)
+            collected += self.collect(wanted)
+            if sum(reply.message is not None for reply in collected) < self.options.quorum * wanted - 1e-9:
+                raise below_quorum(_gather(collected, expect), collected, self.options.quorum)
+            counted = collected
+            if rule == "replace":
+                self.last |= {reply.client: reply for reply in collected if reply.message is not None}
+                counted = [*self.last.values(), *(reply for reply in collected if reply.message is None)]
+            answers = _gather(counted, expect, step if rule == "weighted" else None)
+            if rule != "accumulate" or not self.queue:
+                return answers
+            self.provisional.append((self.clock, answers))
+
+    def choose(self, questions: Sequence[Question]) -> list[Question]:
+        """Return the questions to idle clients, until `concurrency` are busy."""
+        busy = {pending.client for pending in self.queue}
+        idle = {question.client: question for question in questions if question.client not in busy}
+        places = len(idle) if self.concurrency is None else self.concurrency - len(busy)
+        if not idle or places < 1:
+            return []
+        names = Participation(places).cohort(questions[0].round, list(idle), self.options.seed)
+        return [idle[name] for name in names]
 
     def schedule(self, step: int, replies: Iterable[Reply]) -> None:
         """Queue replies; a client begins once it is done with its previous question."""
         for reply in replies:
-            self.asked[reply.client] = self.clock
-            begins = max(self.clock, self.busy.get(reply.client, 0.0))
-            self.busy[reply.client] = begins + self.seconds(reply.client, step)
-            heapq.heappush(self.queue, (self.busy[reply.client], step, reply.client, reply))
+            client = reply.client
+            self.busy[client] = max(self.clock, self.busy.get(client, 0.0)) + self.seconds(client, step)
+            heapq.heappush(self.queue, Pending(self.busy[client], step, client, self.clock, reply))
 
     def collect(self, wanted: int) -> list[Reply]:
         """Return replies until this many answers are there, or nobody is left to wait for; failures come along."""
         collected: list[Reply] = []
         while self.queue and wanted:
-            arrival, _, client, reply = heapq.heappop(self.queue)
-            self.clock = max(self.clock, arrival)
-            self.durations[client] = arrival - self.asked[client]
-            collected.append(reply)
-            wanted -= reply.message is not None
+            pending = heapq.heappop(self.queue)
+            self.clock = max(self.clock, pending.arrival)
+            self.durations[pending.client] = pending.arrival - pending.asked
+            collected.append(pending.reply)
+            wanted -= pending.reply.message is not None
         return collected
 
     def expected(self) -> int:
@@ -220,46 +233,18 @@ class PendingReplies:
         if not self.durations:
             return math.ceil(len(self.queue) / 2)
         limit = 2 * statistics.median(self.durations.values())
-        return max(1, sum(self.durations.get(client, math.inf) <= limit for _, _, client, _ in self.queue))
-
-    def replace(self, collected: Sequence[Reply]) -> list[Reply]:
-        """Return the last answer of every client in this phase, and the new failures."""
-        self.last |= {reply.client: reply for reply in collected if reply.message is not None}
-        return [*self.last.values(), *(reply for reply in collected if reply.message is None)]
-
-
-def _choose(ask: Ask, pending: PendingReplies, concurrency: int | None, round: int, seed: int) -> tuple[str, ...]:
-    """Return idle clients to ask, until `concurrency` are busy."""
-    busy = pending.clients(ask.phase)
-    idle = [name for name in ask.to if name not in busy]
-    places = len(idle) if concurrency is None else concurrency - len(busy)
-    return Participation(places).cohort(round, idle, seed) if places > 0 else ()
+        return max(1, sum(self.durations.get(pending.client, math.inf) <= limit for pending in self.queue))
 
 
 def _gather(replies: Sequence[Reply], expect: Expect, step: int | None = None) -> Answers:
     """Gather as `rounds` does; with `step`, answers have less weight the older they are."""
-    counted = [reply if step is None else _aged(reply, step) for reply in replies if reply.message is not None]
+    counted = []
+    for reply in replies:
+        if reply.message is not None:
+            age = 0 if step is None else step - reply.step
+            weight = reply.message.weight * (1 + age) ** -0.5
+            counted.append(replace(reply, message=Message(reply.message, weight=weight)) if age else reply)
     names = sorted(reply.client for reply in counted)
     answers = gather_sum(counted, names) if expect.sums else gather_each(counted)
     failures = sorted((reply.failure for reply in replies if reply.failure), key=lambda failure: failure.client)
     return replace(answers, failures=tuple(failures))
-
-
-def _aged(reply: Reply, step: int) -> Reply:
-    age = step - reply.step
-    if age <= 0 or reply.message is None:
-        return reply
-    return replace(reply, message=Message(reply.message, weight=reply.message.weight * (1 + age) ** -0.5))
-
-
-def _refuse(method: Method, buffer: int | Literal["auto"], concurrency: int | None) -> None:
-    """Raise `ParameterError` if the options do not fit, before anything is asked."""
-    if not method.staleness:
-        raise ParameterError(
-            f"answers to {type(method).__name__} with these parameters must not come late: it declares no phase in "
-            "`staleness`; run it synchronously, with a cohort and a quorum where clients are slow"
-        )
-    if concurrency is not None and concurrency < 1:
-        raise ParameterError(f"concurrency must be at least 1, or None for everyone, got {concurrency}")
-    if buffer != "auto" and not 1 <= buffer <= (buffer if concurrency is None else concurrency):
-        raise ParameterError(f"buffer must be at least 1 and at most concurrency, got {buffer}")

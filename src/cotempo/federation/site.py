@@ -1,6 +1,8 @@
 """`Site`: one client, with its prepared data and versioned memory, and the one way it answers on every engine."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from cotempo.data import Schema, Table
@@ -15,46 +17,31 @@ from cotempo.storage.store import Store
 from cotempo.storage.tree import freeze
 
 
+@dataclass(eq=False, repr=False)
 class Site:
     """One client at work.
 
     The same step from the same base gives the same answer however often it is asked: `answer` computes it again,
-    `answer_idempotent` returns the stored one and refuses a step that comes again with other content.
-
-    Parameters
-    ----------
-    method, client, table, seed
-        What is computed, for whom, on what, and the seed of its random streams.
-    store
-        Where its memory is kept.
-    shields
-        Applied to every message before it leaves.
+    `answer_idempotent` returns the stored one and refuses a step that comes again with other content. `store` keeps its
+    memory; `shields` are applied to every message before it leaves.
     """
 
-    def __init__(
-        self, method: Method, client: str, table: Table, seed: int, store: Store, *, shields: Sequence[Shield] = ()
-    ):
-        self.method = method
-        self.client = client
-        self.table = table
-        self.seed = seed
-        self.store = store
-        self.shields = tuple(shields)
-        self._prepared: Any = None
-        self._is_prepared = False
+    method: Method
+    client: str
+    table: Table
+    seed: int
+    store: Store
+    shields: Sequence[Shield] = field(default=(), kw_only=True)
 
     @property
     def schema(self) -> Schema:
         """What the table looks like."""
         return self.table.schema
 
-    @property
+    @cached_property
     def prepared(self) -> Any:
         """What the method made of the table; computed once."""
-        if not self._is_prepared:
-            self._prepared = self.method.prepare(self.table)
-            self._is_prepared = True
-        return self._prepared
+        return self.method.prepare(self.table)
 
     def rng(self, step: int) -> Rng:
         """Return the client's random streams for a step."""

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -39,14 +40,10 @@ def question_from_bytes(data: bytes) -> Question:
 
 def reply_to_bytes(reply: Reply) -> bytes:
     """Serialise a reply; the client's exception is not part of it."""
-    failure = reply.failure
     tree = {
         "client": reply.client, "step": reply.step, "version": reply.version,
         "message": None if reply.message is None else reply.message.to_tree(),
-        "failure": None if failure is None else {
-            "client": failure.client, "step": failure.step, "phase": failure.phase,
-            "kind": failure.kind, "detail": failure.detail,
-        },
+        "failure": reply.failure and asdict(reply.failure),
     }  # fmt: skip
     return encode(tree)
 

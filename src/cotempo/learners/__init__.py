@@ -3,8 +3,7 @@
 from cotempo.learners.apple import APPLELearner
 from cotempo.learners.ditto import DittoLearner
 from cotempo.learners.fedala import FedALALearner
-from cotempo.learners.fedavg import FedAvgLearner
-from cotempo.learners.fedprox import FedProxLearner
+from cotempo.learners.fedavg import FedAvgLearner, FedProxLearner
 from cotempo.learners.learner import Learner
 from cotempo.learners.local import LocalLearner
 from cotempo.learners.perfedavg import PerFedAvgLearner

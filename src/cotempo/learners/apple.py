@@ -11,10 +11,9 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import Field
 
-from cotempo.federation import Answers, Message, Rng
+from cotempo.federation import Message, Rng
 from cotempo.learners.learner import Learner
-from cotempo.learners.state import Trained
-from cotempo.learners.training import gradient_at
+from cotempo.learners.training import Trained, adam, gradient_at, to_singles
 from cotempo.typing import Singles
 
 
@@ -31,7 +30,7 @@ class APPLELearner(Learner):
     mu: float = Field(default=0.1, ge=0, description="How strongly relations are held at first.")
 
     def own_message(self, state: Any, client: str) -> Message:
-        """All cores, the client's own first; others in the order they came, so that relations keep their meaning."""
+        """Send all cores, the own first and others in the order they came, so that relations keep their meaning."""
         own = state.models.get(client, state.weights)
         others = [state.models[name] for name in state.models if name != client]
         return Message({"cores": np.stack([own, *others])})
@@ -40,13 +39,13 @@ class APPLELearner(Learner):
         """Train the own core and the relations through the personal model."""
         import torch
 
-        cores = torch.from_numpy(np.array(received["cores"])).to(self.device)
-        relations = torch.from_numpy(self._relations(memory, len(cores))).to(self.device)
+        cores = self.tensor(received["cores"])
+        relations = self.tensor(self._relations(memory, len(cores)))
         equal = 1.0 / len(cores)
         pull = self.mu * max(0.0, 1 - received["round"] / max(self.rounds / 5, 1))
         model = self.new_model(received["inputs"])
         core = torch.nn.Parameter(cores[0].clone())
-        optimiser = torch.optim.Adam([core], lr=self.learning_rate, weight_decay=self.weight_decay)
+        optimiser = adam(self, [core])
         losses = []
         for _ in range(self.epochs):
             for batch in self.epoch_batches(data, rng("batches")):
@@ -59,26 +58,19 @@ class APPLELearner(Learner):
                 relations = relations - self.relation_rate * (move + pull * (relations - equal))
                 losses.append(loss)
         cores[0] = core.detach()
-        kept = np.array(relations.cpu().numpy(), dtype=np.float32)
-        personal = np.array((relations @ cores).cpu().numpy(), dtype=np.float32)
-        sent = np.array(cores[0].cpu().numpy(), dtype=np.float32)
-        return Trained(sent, personal, float(np.mean(losses or [0.0])), replace(memory, personal=personal, mixing=kept))
+        personal = to_singles(relations @ cores)
+        kept = replace(memory, personal=personal, mixing=to_singles(relations))
+        return Trained(to_singles(cores[0]), personal, float(np.mean(losses or [0.0])), kept)
 
     def _relations(self, memory: Any, count: int) -> Singles:
-        """Relations so far; equal shares at first, and nothing to begin with for clients that came later."""
+        """Return the relations so far: equal shares at first, and zero for clients that came later."""
         if not memory.mixing.size:
             return np.full(count, 1 / count, np.float32)
         kept = np.zeros(count, np.float32)
         kept[: min(count, memory.mixing.size)] = memory.mixing[:count]
         return kept
 
-    def combine(self, state: Any, answers: Answers) -> Any:
-        """Keep the cores; newcomers go last. The mean is what newcomers begin with."""
-        models = {**state.models, **{name: answers[name]["weights"] for name in answers.names}}
-        mean = np.mean(list(models.values()), axis=0, dtype=np.float64).astype(np.float32)
-        return replace(state, models=models, weights=mean)
-
     def final_model(self, received: Message, data: Any, memory: Any, rng: Rng) -> Singles:
-        """The personal model made of the last cores."""
+        """Return the personal model made of the last cores."""
         relations = self._relations(memory, len(received["cores"]))
         return np.asarray(relations @ received["cores"], dtype=np.float32)

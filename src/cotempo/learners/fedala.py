@@ -5,22 +5,21 @@ References
 Zhang et al., FedALA: adaptive local aggregation for personalized federated learning, AAAI 2023.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from pydantic import Field
 
 from cotempo.federation import Message, Rng
 from cotempo.learners.learner import Learner
-from cotempo.learners.state import Trained
-from cotempo.learners.training import gradient_at, to_vector, train_epochs
+from cotempo.learners.training import Trained, gradient_at, to_singles, to_vector, train_epochs
 from cotempo.typing import Singles
 
-if TYPE_CHECKING:
-    import torch
+FIRST_EPOCHS = 10
+"""Passes over the batches to learn W in the second round, the first to mix; later, one."""
+PATIENCE = 3
+"""Passes without a lower loss after which learning W stops."""
 
 
 class FedALALearner(Learner):
@@ -32,12 +31,6 @@ class FedALALearner(Learner):
         description="How many of the model's last parameter tensors are mixed; others are the server's.",
     )
     mixing_rate: float = Field(default=1.0, gt=0, description="Step size of W.")
-    mixing_epochs: int = Field(
-        default=10,
-        ge=1,
-        description="Passes over the batches to learn W in the second round, the first to mix; later, one.",
-    )
-    patience: int = Field(default=3, ge=1, description="Passes without a lower loss after which learning W stops.")
 
     def train_client(self, received: Message, data: Any, memory: Any, rng: Rng) -> Trained:
         """Mix, then train on."""
@@ -48,31 +41,21 @@ class FedALALearner(Learner):
         return Trained(own, own, loss, replace(memory, personal=own))
 
     def _mixed(self, received: Message, data: Any, memory: Any, rng: Rng) -> Any:
-        """The memory with W learned and the mixture as its personal model."""
-        import torch
+        """Return the memory with W learned and the mixture as its personal model.
 
+        Projected gradient steps; by the chain rule ``dL/dW = dL/dtheta * (theta_server - theta_own)``.
+        """
         if not memory.personal.size:
             return replace(memory, personal=received["weights"])
         model = self.new_model(received["inputs"])
-        own = torch.from_numpy(np.array(memory.personal)).to(self.device)
-        gap = torch.from_numpy(np.array(received["weights"])).to(self.device) - own
+        own = self.tensor(memory.personal)
+        gap = self.tensor(received["weights"]) - own
         last = sum(parameter.numel() for parameter in list(model.parameters())[-self.tensors :])
-        mixing = torch.ones_like(own)
+        mixing = self.tensor(np.ones_like(memory.personal))
         if memory.mixing.size:
-            mixing[-last:] = torch.from_numpy(np.array(memory.mixing)).to(self.device)
-        epochs = 1 if memory.mixing.size else self.mixing_epochs
-        mixing = self._learn(model, own, gap, mixing, last, epochs, data, rng)
-        kept = np.array(mixing[-last:].cpu().numpy(), dtype=np.float32)
-        personal: Singles = np.array((own + gap * mixing).cpu().numpy(), dtype=np.float32)
-        return replace(memory, personal=personal, mixing=kept)
-
-    def _learn(
-        self, model: Any, own: torch.Tensor, gap: torch.Tensor, mixing: torch.Tensor, last: int, epochs: int,
-        data: Any, rng: Rng,
-    ) -> torch.Tensor:  # fmt: skip
-        """Projected gradient steps; by the chain rule ``dL/dW = dL/dtheta * (theta_server - theta_own)``."""
+            mixing[-last:] = self.tensor(memory.mixing)
         lowest, waited = np.inf, 0
-        for epoch in range(epochs):
+        for epoch in range(1 if memory.mixing.size else FIRST_EPOCHS):
             losses = []
             for batch in self.epoch_batches(data, rng(f"mixing {epoch}")):
                 loss, slope = gradient_at(self, model, own + gap * mixing, batch)
@@ -81,11 +64,11 @@ class FedALALearner(Learner):
             mean = float(np.mean(losses or [0.0]))
             waited = 0 if mean < lowest else waited + 1
             lowest = min(lowest, mean)
-            if waited >= self.patience:
+            if waited >= PATIENCE:
                 break
-        return mixing
+        return replace(memory, personal=to_singles(own + gap * mixing), mixing=to_singles(mixing[-last:]))
 
     def final_model(self, received: Message, data: Any, memory: Any, rng: Rng) -> Singles:
-        """The own model mixed with the server's last."""
+        """Return the own model mixed with the server's last."""
         personal: Singles = self._mixed(received, data, memory, rng).personal
         return personal

@@ -9,30 +9,17 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from pydantic import Field
 
 from cotempo.data import Table
 from cotempo.devices import Device, find_device
-from cotempo.federation import (
-    EMPTY,
-    Answers,
-    Ask,
-    Benefit,
-    Expect,
-    Message,
-    Method,
-    Metrics,
-    Question,
-    Rng,
-    Roster,
-    Spec,
-    Staleness,
-)
-from cotempo.learners.state import LearnerMemory, LearnerState, Trained
-from cotempo.learners.training import from_vector, to_vector
+from cotempo.federation import EMPTY, Answers, Ask, Expect, Message, Question, Rng, Spec
+from cotempo.federation.method import Benefit, Method, Metrics, Roster, Staleness
+from cotempo.learners.state import LearnerMemory, LearnerState, benefits, known_scores, two_or_none
+from cotempo.learners.training import Trained, from_vector, to_vector, train_epochs
 from cotempo.typing import Singles
 
 if TYPE_CHECKING:
@@ -41,20 +28,25 @@ if TYPE_CHECKING:
 
 
 class Learner(Method):
-    """A federated learner of a torch model."""
+    """A federated learner of a torch model.
+
+    An algorithm says whether the server needs only the weighted mean of answers (`sums`), whether clients end with
+    models of their own (`personal`), whether they send theirs (`sends_model`), and which fields besides (`extra`).
+    """
 
     phases: ClassVar[tuple[str, ...]] = ("train", "finish")
     Memory: ClassVar[type | None] = LearnerMemory
     State: ClassVar[type] = LearnerState
     sums: ClassVar[bool] = True
+    personal: ClassVar[bool] = False
+    sends_model: ClassVar[bool] = True
+    metric: ClassVar[str] = "score on held-out rows"
+    extra: ClassVar[Mapping[str, Spec]] = {}
 
     rounds: int = Field(default=50, ge=1, description="Rounds of the federation.")
     epochs: int = Field(default=1, ge=1, description="Passes over a client's own rows in each round.")
     learning_rate: float = Field(default=1e-3, gt=0, description="Step size of Adam, which starts again every round.")
     weight_decay: float = Field(default=1e-4, ge=0, description="Weight decay of Adam.")
-    keep: Literal["best", "last"] = Field(
-        default="best", description="Which model a client ends with: its best by validation, or its last."
-    )
     compare: bool = Field(default=True, description="Train a model alone for as long at the end, and compare.")
     device: Device = Field(default="cpu", description="Where networks are computed; `cuda` is a GPU.")
 
@@ -95,21 +87,28 @@ class Learner(Method):
         """At a client: train for one round; `received` holds weights, inputs, round and what `own_message` adds."""
 
     def combine(self, state: Any, answers: Answers) -> Any:
-        """At the server: make the next model; by default the mean, weighted by training rows."""
-        return replace(state, weights=answers.mean("weights").astype(np.float32))
+        """At the server: make the next model; by default the mean, weighted by training rows.
+
+        If answers are not only summed, keep all models, newcomers' last; the mean is what newcomers begin with.
+        """
+        if self.sums:
+            return replace(state, weights=answers.mean("weights").astype(np.float32))
+        models = {**state.models, **{name: answers[name]["weights"] for name in answers.names}}
+        mean = np.mean(list(models.values()), axis=0, dtype=np.float64).astype(np.float32)
+        return replace(state, models=models, weights=mean)
 
     def own_message(self, state: Any, client: str) -> Message:
         """At the server: return what one client is sent besides."""
         return EMPTY
 
     def final_model(self, received: Message, data: Any, memory: Any, rng: Rng) -> Singles:
-        """At a client: return the model it would end with; by default the server's."""
-        weights: Singles = received["weights"]
+        """At a client: return the model it would end with: its own if models are `personal`, else the server's."""
+        weights: Singles = memory.personal_or(received) if self.personal else received["weights"]
         return weights
 
     @property
     def staleness(self) -> Mapping[str, Staleness]:
-        """Training, where the server needs no more than a weighted mean."""
+        """Take late training answers where the server needs no more than a weighted mean."""
         return {"train": "weighted"} if self.sums else {}
 
     # The round.
@@ -126,8 +125,14 @@ class Learner(Method):
             from_vector(model, weights)
         return model.to(find_device(self.device))
 
+    def tensor(self, values: Any) -> torch.Tensor:
+        """Return a copy of an array on the learner's device."""
+        import torch
+
+        return torch.from_numpy(np.array(values)).to(self.device)
+
     def begin(self, prepared: Any, rng: Rng) -> Any:
-        """Nothing is learned yet."""
+        """Return an empty memory."""
         return LearnerMemory()
 
     def open(self, roster: Roster, public: Table | None, rng: Rng) -> Any:
@@ -154,37 +159,44 @@ class Learner(Method):
         data = self.dataset(prepared, memory)
         if question.phase == "train":
             trained = self.train_client(received, data, memory, rng)
-            kept = self.with_best(trained.memory, trained.candidate, received, data)
-            sent = {"weights": trained.sent, "loss": trained.loss, **_summable(kept.best_score)}
+            kept = self._with_best(trained.memory, trained.candidate, received, data)
+            score = {"score": kept.best_score or 0.0, "scored": float(kept.best_score is not None)}
+            sent = {"weights": trained.sent, "loss": trained.loss, **score, **trained.extra}
             return Message(sent, weight=self.size(data)), kept
         return self._finish(received, data, memory, rng)
 
-    def with_best(self, memory: Any, candidate: Singles, received: Message, data: Any) -> Any:
+    def _with_best(self, memory: Any, candidate: Singles, received: Message, data: Any) -> Any:
         """Return the memory with `candidate` as its best model, if it is."""
         score = self.score(self.new_model(received["inputs"], candidate), data, "validation")
-        if self.keep == "last" or is_better(score, memory.best_score):
+        if _is_better(score, memory.best_score):
             return replace(memory, best=candidate, best_score=score)
         return memory
 
     def _finish(self, received: Message, data: Any, memory: Any, rng: Rng) -> tuple[Message, Any]:
-        from cotempo.learners.local import train_alone
-
-        kept = self.with_best(memory, self.final_model(received, data, memory, rng), received, data)
+        kept = self._with_best(memory, self.final_model(received, data, memory, rng), received, data)
         together = self.score(self.new_model(received["inputs"], kept.best), data, "test")
         pair: list[float] = []
         if self.compare and together is not None:
-            alone = self.score(self.new_model(received["inputs"], train_alone(self, received, data, rng)), data, "test")
+            alone = self.score(self.new_model(received["inputs"], self._train_alone(received, data, rng)), data, "test")
             pair = [] if alone is None else [alone, together]
         return Message({"scores": np.array(pair)}), kept
+
+    def _train_alone(self, received: Message, data: Any, rng: Rng) -> Singles:
+        """Train a model alone for as many rounds as the federation took, and return the best by validation."""
+        model = self.new_model(received["inputs"], received["first"])
+        best, best_score = to_vector(model), None
+        for round in range(self.rounds):
+            train_epochs(self, model, data, rng(f"alone {round}"))
+            score = self.score(model, data, "validation")
+            if _is_better(score, best_score):
+                best, best_score = to_vector(model), score
+        return best
 
     def absorb(self, state: Any, answers: Answers, public: Table | None, rng: Rng) -> tuple[Any, Metrics]:
         """Combine the models, or keep the scores."""
         if state.round < self.rounds:
-            metrics = self._watch(answers)
-            return replace(self.combine(state, answers), round=state.round + 1), metrics
-        scores = {name: answers[name]["scores"].tolist() for name in answers.names}
-        known = {name: (pair[0], pair[1]) for name, pair in scores.items() if pair}
-        return replace(state, scores=known, finished=True), {}
+            return replace(self.combine(state, answers), round=state.round + 1), self._watch(answers)
+        return replace(state, scores=known_scores(answers), finished=True), {}
 
     def _watch(self, answers: Answers) -> Metrics:
         """Return the mean loss, and the mean score of the clients that have one, if any."""
@@ -200,34 +212,21 @@ class Learner(Method):
         if phase == "finish":
             about = "scores of models on your test rows, learned alone and together; none where unknown"
             return Expect({"scores": Spec((None,), rules=(two_or_none,), description=about)})
+        size = len(state.weights) if self.sends_model else 0
         fields = {
-            "weights": Spec((len(state.weights),), "float32", description="your model's parameters"),
+            "weights": Spec((size,), "float32", description="your model's parameters" if size else "nothing"),
             "loss": Spec((), "float", description="mean training loss"),
             "score": Spec((), "float", description="score of your best model on your validation rows; 0 where unknown"),
             "scored": Spec((), "float", low=0, high=1, description="1 where you have validation rows, else 0"),
+            **self.extra,
         }
         return Expect(fields, sums=self.sums, weight=(0, 1e12))
 
-    metric: ClassVar[str] = "score on held-out rows"
-
     def benefit(self, state: Any) -> Mapping[str, Benefit]:
-        """The score on test rows, alone and together."""
-        return {
-            name: Benefit(self.metric, alone, together, higher_is_better=True)
-            for name, (alone, together) in state.scores.items()
-        }
+        """Return the scores on test rows, alone and together."""
+        return benefits(self.metric, state.scores)
 
 
-def is_better(score: float | None, than: float | None) -> bool:
+def _is_better(score: float | None, than: float | None) -> bool:
     """Return whether a score is at least as good as another; true if either is unknown."""
     return score is None or than is None or score >= than
-
-
-def _summable(score: float | None) -> dict[str, float]:
-    """Return a score so that it can be summed."""
-    return {"score": score or 0.0, "scored": float(score is not None)}
-
-
-def two_or_none(scores: np.ndarray) -> str | None:
-    """Rule: scores are two, alone and together, or none."""
-    return None if scores.shape in ((0,), (2,)) else f"scores must be two or none, got {len(scores)}"

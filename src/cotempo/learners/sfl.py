@@ -5,20 +5,17 @@ References
 Chen et al., Personalized federated learning with a graph, IJCAI 2022.
 """
 
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 from pydantic import Field
 
-from cotempo.federation import EMPTY, Answers, Message
-from cotempo.learners.fedavg import FedAvgLearner
-from cotempo.learners.state import Penalty
-from cotempo.learners.training import proximal_penalty
+from cotempo.federation import EMPTY, Message
+from cotempo.learners.fedavg import FedProxLearner
 from cotempo.typing import Floats, Singles
 
 
-class SFLLearner(FedAvgLearner):
+class SFLLearner(FedProxLearner):
     """Client k is sent ``sum_j (A^layers)_kj theta_j``, where ``A`` is a softmax of minus the models' distances.
 
     Distances are Euclidean, in units of their mean; local training stays near what was sent.
@@ -27,27 +24,15 @@ class SFLLearner(FedAvgLearner):
     sums: ClassVar[bool] = False
 
     layers: int = Field(default=2, ge=1, description="How often models are mixed along the graph.")
-    proximity: float = Field(default=0.1, ge=0, description="Strength of the proximal penalty.")
 
     def own_message(self, state: Any, client: str) -> Message:
-        """The client's mixture instead of the mean."""
+        """Send the client's mixture instead of the mean."""
         if client not in state.models:
             return EMPTY
-        names = list(state.models)
+        names = sorted(state.models)
         stacked = np.stack([state.models[name] for name in names])
         row = relation_graph(stacked, self.layers)[names.index(client)]
         return Message({"weights": (row @ stacked.astype(np.float64)).astype(np.float32)})
-
-    def penalty(self, received: Message) -> Penalty | None:
-        """The distance from the mixture."""
-        return proximal_penalty(received["weights"], self.proximity)
-
-    def combine(self, state: Any, answers: Answers) -> Any:
-        """Keep the models by client; the mean is what newcomers begin with."""
-        models = {**state.models, **{name: answers[name]["weights"] for name in answers.names}}
-        models = dict(sorted(models.items()))
-        mean = np.mean(list(models.values()), axis=0, dtype=np.float64).astype(np.float32)
-        return replace(state, models=models, weights=mean)
 
 
 def relation_graph(models: Singles, layers: int) -> Floats:

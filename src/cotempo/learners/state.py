@@ -1,38 +1,24 @@
-"""`LearnerState`, `LearnerMemory` and `Trained`: what the server keeps, what a client keeps, what training returns."""
+"""`LearnerState` and `LearnerMemory`, what the server and a client keep, and the scores that they compare."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cotempo.learners.training import NONE
+import numpy as np
+
+from cotempo.federation import Answers, Benefit, Message
 from cotempo.typing import Singles
 
-if TYPE_CHECKING:
-    import torch
-    from torch import nn
-
-Penalty = Callable[["nn.Module", Any], "torch.Tensor"]
-"""What is added to the loss of a model on a batch."""
+NONE = np.zeros(0, np.float32)
 
 
 @dataclass(frozen=True)
 class LearnerState:
-    """What the server keeps.
+    """The server's model as one vector, the one everyone began with, and the number of inputs.
 
-    Attributes
-    ----------
-    weights
-        The server's model as one vector.
-    first
-        The model everyone began with.
-    inputs
-        How many inputs the model has.
-    models
-        The clients' last models, where the algorithm needs them singly.
-    scores
-        Per client, the score alone and together, on rows neither model saw.
+    `models` are the clients' last ones, where the algorithm needs them singly; `scores` the score of each client alone
+    and together, on rows neither model saw.
     """
 
     weights: Singles
@@ -46,16 +32,9 @@ class LearnerState:
 
 @dataclass(frozen=True)
 class LearnerMemory:
-    """What a client keeps.
+    """A client's own model, empty before the first round, and its best by its validation rows with its score there.
 
-    Attributes
-    ----------
-    personal
-        Its own model, empty before the first round.
-    best, best_score
-        Its best model so far by its validation rows, and its score there; None before it has one.
-    mixing
-        What some algorithms learn beside the model: weights of others' models or of single parameters.
+    `mixing` is what some algorithms learn beside the model: weights of others' models or of single parameters.
     """
 
     personal: Singles = field(default_factory=lambda: NONE)
@@ -63,11 +42,23 @@ class LearnerMemory:
     best_score: float | None = None
     mixing: Singles = field(default_factory=lambda: NONE)
 
+    def personal_or(self, received: Message) -> Singles:
+        """Return the client's own model, or the server's before it has one."""
+        model: Singles = self.personal if self.personal.size else received["weights"]
+        return model
 
-class Trained(NamedTuple):
-    """What a round of training returns: the model to send, the one to judge, the loss, and the memory."""
 
-    sent: Singles
-    candidate: Singles
-    loss: float
-    memory: LearnerMemory
+def two_or_none(scores: np.ndarray) -> str | None:
+    """Rule: scores are two, alone and together, or none."""
+    return None if scores.shape in ((0,), (2,)) else f"scores must be two or none, got {len(scores)}"
+
+
+def known_scores(answers: Answers) -> dict[str, tuple[float, float]]:
+    """Return the scores alone and together of the clients that have them."""
+    scores = {name: answers[name]["scores"].tolist() for name in answers.names}
+    return {name: (pair[0], pair[1]) for name, pair in scores.items() if pair}
+
+
+def benefits(metric: str, scores: Mapping[str, tuple[float, float]]) -> dict[str, Benefit]:
+    """Return what joining was worth to each client; higher scores are better."""
+    return {name: Benefit(metric, *both, higher_is_better=True) for name, both in scores.items()}

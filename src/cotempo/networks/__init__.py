@@ -1,8 +1,7 @@
 """Federated dynamic Bayesian networks: what drives what, now and later."""
 
-from cotempo.networks.data.generate import make_networks
+from cotempo.networks.data.generate import make_lorenz96, make_networks
 from cotempo.networks.data.loaders import read_dream4, read_netsim
-from cotempo.networks.data.lorenz import make_lorenz96
 from cotempo.networks.fdbnl import FDBNL
 from cotempo.networks.fitted import FittedNetwork, Ranking
 from cotempo.networks.metrics import score_network

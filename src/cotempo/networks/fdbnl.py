@@ -33,18 +33,27 @@ from scipy.optimize import Bounds, minimize
 from cotempo.data import Series
 from cotempo.federation import Answers, Message, Method, Metrics, Outcome, Spec, register
 from cotempo.networks.admm.acyclicity import acyclicity
-from cotempo.networks.admm.penalties import LARGEST_CYCLE_PENALTY, Penalties, soft_threshold
 from cotempo.networks.admm.trial_then_fit import CYCLE_TOLERANCE, PAPER, SplitRows, TrialState, TrialThenFit
 from cotempo.networks.data.generate import make_networks
 from cotempo.networks.fitted import FittedNetwork
 from cotempo.typing import Floats
 
+LARGEST_CYCLE_PENALTY = 1e16  # beyond it, rho_1 h(W)^2 drowns everything else in rounding
+
+
+class Penalties(NamedTuple):
+    """alpha, rho_1 and rho_2 of the augmented Lagrangian."""
+
+    multiplier: float = 0.0
+    cycles: float = 1.0
+    consensus: float = 1.0
+
 
 @dataclass(frozen=True)
 class FDBNLMemory:
-    """A client's memory between rounds: the spectrum of its Gram, its multipliers and its own Z_k.
+    """A client's memory between rounds: the spectrum of its Gram, its multipliers, its own Z_k and its last rho_2.
 
-    `dual` and `local` are `(candidates, side, variables)`; `penalty` is the rho_2 of the client's last round.
+    `dual` and `local` are `(candidates, side, variables)`.
     """
 
     stage: str
@@ -80,10 +89,7 @@ class FDBNL(TrialThenFit):
     }
 
     consensus_growth: float = Field(default=1.05, ge=1, description="Factor of rho_2 each round, phi_2 of the paper.")
-    refit: bool = Field(
-        default=True,
-        description="Learn the weights of the edges found once more, without the sparsity that shrank them.",
-    )
+    refit: bool = Field(default=True, description="Learn the weights of the edges once more, without the sparsity.")
 
     @classmethod
     def example(cls) -> tuple[Method, dict[str, Series], None]:
@@ -205,13 +211,6 @@ def client_step(spectrum: Spectrum, dual: Floats, shared: Floats, penalty: float
         Z_k = (G + rho_2 I)^-1 ([S; M'] - dual_k + rho_2 Z),
 
     and with ``G = V diag(values) V'`` a new rho_2 costs two products instead of a new inverse.
-
-    Examples
-    --------
-    >>> gram = np.array([[2.0, 1.0], [1.0, 2.0]])
-    >>> client_step(decompose(gram, 2), np.zeros((2, 2)), np.zeros((2, 2)), penalty=1.0).round(3)
-    array([[0.625, 0.125],
-           [0.125, 0.625]])
     """
     values, vectors = spectrum.values[..., :, None], spectrum.vectors
     rotation = np.swapaxes(vectors, -1, -2)
@@ -224,8 +223,7 @@ def residual_variance(spectrum: Spectrum, shared: Floats) -> Floats:
     error = -shared
     error[..., : spectrum.variables, :] += np.eye(spectrum.variables)
     rotated = np.swapaxes(spectrum.vectors, -1, -2) @ error
-    variance: Floats = (spectrum.values[..., :, None] * rotated**2).sum(axis=-2)
-    return variance
+    return np.asarray((spectrum.values[..., :, None] * rotated**2).sum(axis=-2))
 
 
 # Problem (3), at the server.
@@ -242,28 +240,9 @@ def server_step(
     """Solve the server's problem (3).
 
     h touches W only, so the two parts separate: A is a soft threshold at ``lambda_A / (total rho_2)``, exactly,
-    and W is `within_step`.
-
-    Parameters
-    ----------
-    mean, previous : ((lags + 1) variables, variables)
-        The weighted mean over clients of ``Z_k + dual_k / rho_2``, and the last Z, where W's search starts.
-    penalties : Penalties
-    total_weight : float
-        Sum of the client weights.
-    sparsity : (float, float)
-        lambda_W and lambda_A.
-    iterations : int
-        Limit for L-BFGS-B in this round; the next round continues from where it stopped.
-
-    Examples
-    --------
-    >>> mean = np.array([[0.9, 0.5], [0.1, 0.9], [0.5, 0.0], [0.0, 0.5]])
-    >>> server_step(mean, np.zeros((4, 2)), Penalties(), total_weight=1.0, sparsity=(0.2, 0.1)).round(3)
-    array([[0. , 0.3],
-           [0. , 0. ],
-           [0.4, 0. ],
-           [0. , 0.4]])
+    and W is `within_step`. `mean` is the weighted mean over clients of ``Z_k + dual_k / rho_2``, `previous` the last Z,
+    where W's search starts, `sparsity` lambda_W and lambda_A. After so many `iterations` of L-BFGS-B the search stops;
+    the next round continues from there.
     """
     variables = mean.shape[1]
     penalty = total_weight * penalties.consensus
@@ -288,13 +267,6 @@ def within_step(
     a smooth problem in the few magnitudes with a reach above zero: the same minimum, in a fifth of the time.
 
     Here `penalty` is the total weight times rho_2, and `cycle` holds alpha and rho_1.
-
-    Examples
-    --------
-    >>> mean = np.array([[0.9, 0.5], [0.4, 0.9]])
-    >>> within_step(mean, np.zeros((2, 2)), 0.1, 1.0, Penalties(multiplier=1e3), iterations=100).round(2)
-    array([[0. , 0.4],
-           [0. , 0. ]])
     """
     reach = soft_threshold(mean, sparsity / penalty)
     np.fill_diagonal(reach, 0.0)
@@ -324,6 +296,11 @@ def within_step(
     return within
 
 
+def soft_threshold(values: Floats, threshold: float) -> Floats:
+    """Shrink every value towards zero: the minimiser of ``threshold |z| + (z - value)^2 / 2``."""
+    return np.sign(values) * np.maximum(np.abs(values) - threshold, 0.0)
+
+
 # Equation (4).
 
 
@@ -333,13 +310,7 @@ def dual_step(dual: Floats, local: Floats, shared: Floats, penalty: float | Floa
 
 
 def penalty_step(penalties: Penalties, cycles: float, cycle_growth: float, consensus_growth: float) -> Penalties:
-    """Return ``alpha + rho_1 h(W)``, ``phi_1 rho_1`` and ``phi_2 rho_2``, equation (4).
-
-    Examples
-    --------
-    >>> penalty_step(Penalties(), 0.5, cycle_growth=2.0, consensus_growth=1.05)
-    Penalties(multiplier=0.5, cycles=2.0, consensus=1.05)
-    """
+    """Return ``alpha + rho_1 h(W)``, ``phi_1 rho_1`` and ``phi_2 rho_2``, equation (4)."""
     return Penalties(
         multiplier=penalties.multiplier + penalties.cycles * cycles,
         cycles=min(penalties.cycles * cycle_growth, LARGEST_CYCLE_PENALTY),
@@ -353,8 +324,8 @@ def penalty_step(penalties: Penalties, cycles: float, cycle_growth: float, conse
 class Residuals(NamedTuple):
     """How far a round is from a solution: h(W), and two residuals over ``max(1, |Z|)``.
 
-    `primal` is the root of the weighted mean of ``|Z_k - Z|^2``, Z being what the client was sent; `change` is
-    ``|Z_new - Z_old|``, the dual residual without its factor rho_2.
+    `primal` is the root of the weighted mean of ``|Z_k - Z|^2``; `change`, ``|Z_new - Z_old|``, is the dual residual
+    without its factor rho_2.
     """
 
     cycles: float
@@ -371,12 +342,6 @@ def residuals(shared: Floats, previous: Floats, mean_square_gap: float) -> Resid
 
     A client measures its gap against the Z it was sent, because it sees the new one only a round later; gap and
     change together bound its distance to the new one.
-
-    Examples
-    --------
-    >>> empty = np.zeros((2, 2))
-    >>> residuals(empty, empty, mean_square_gap=0.25), residuals(empty, empty, 0.25).small()
-    (Residuals(cycles=0.0, primal=0.5, change=0.0), False)
     """
     size = max(1.0, float(np.linalg.norm(shared)))
     return Residuals(

@@ -15,7 +15,7 @@ from cotempo.data import Series
 from cotempo.data.tables import Framed, FrameKind
 from cotempo.errors import DataError, Problem
 from cotempo.federation import Fitted, Outcome, Rng
-from cotempo.networks.metrics import area_under_roc, average_precision, score_network
+from cotempo.networks.metrics import areas, score_network
 from cotempo.networks.network import Network, edge_frame
 from cotempo.networks.search.edge_confidence import Confidence, edge_confidence
 from cotempo.typing import Bools, Floats
@@ -34,7 +34,7 @@ class ClientNetwork:
 
     def plot(self, truth: Network | None = None) -> Figure:
         """Draw the network, beside the true one where it is known."""
-        from cotempo.networks.plots.page import plot_networks
+        from cotempo.networks.plots import plot_networks
 
         return plot_networks(self.network, truth)
 
@@ -101,11 +101,11 @@ class FittedOneRound(FittedPersonal):
         probability = self.confidence(draws, seed=seed)
         stacked = np.concatenate([probability.within[None], probability.across])
         place = {name: index for index, name in enumerate(self.network.variables)}
-        rows = [
-            (*edge, float(stacked[edge[2], i, j]), bool(edge[2] or not self.undirected[i, j]))
-            for edge in self.network.edges()
-            for i, j in [(place[edge[0]], place[edge[1]])]
-        ]
+        rows = []
+        for source, target, lag, weight in self.network.edges():
+            i, j = place[source], place[target]
+            directed = bool(lag or not self.undirected[i, j])
+            rows.append((source, target, lag, weight, float(stacked[lag, i, j]), directed))
         numbers = {"lag": nw.Int64(), "weight": nw.Float64(), "probability": nw.Float64(), "directed": nw.Boolean()}
         return edge_frame(rows, numbers, kind)
 
@@ -150,17 +150,13 @@ class Ranking(Framed):
     Attributes
     ----------
     scores : (variables, variables)
-        ``[source, target]``, NaN on the diagonal.
-    variables : tuple of str
-    score : str
-        The name of the score.
-    choice : str
-        The features that were chosen, where the score chooses.
+        ``[source, target]``, NaN on the diagonal, minus infinity where a variable does not vary.
+    score, choice : str
+        The name of the score, and of the features that were chosen, where the score chooses.
     likelihoods : mapping from str to float
         Predictive log-likelihood of every candidate it chose from.
     left_out : tuple of str
-        What was left out, and why: variables that do not vary (their edges come last, with a score of minus
-        infinity), candidates that are too large or look back too far, and features that do not vary.
+        Variables that do not vary, candidates that are too large or look back too far, and features that do not vary.
 
     Examples
     --------
@@ -188,28 +184,15 @@ class Ranking(Framed):
         ]
 
     def to_frame(self, kind: FrameKind = "pandas") -> Any:
-        """Return a dataframe with the columns source, target and score, surest edge first.
-
-        Parameters
-        ----------
-        kind : {"pandas", "polars", "pyarrow"}
-            The library whose dataframe is wanted.
-        """
+        """Return a dataframe of the library `kind`, with the columns source, target and score, surest edge first."""
         return edge_frame(self.top(len(self.variables) ** 2), {"score": nw.Float64()}, kind)
 
     def compare(self, truth: Network | NDArray[Any]) -> dict[str, float]:
-        """Return the areas under the ROC and the precision-recall curve, off the diagonal.
-
-        Parameters
-        ----------
-        truth : Network, or (variables, variables) array
-            An edge is an edge at whatever lag.
-        """
+        """Return the areas under the ROC and the precision-recall curve, off the diagonal; edges of any lag count."""
         edges, off = edges_of(truth), self._off_diagonal
         if edges.shape != self.scores.shape:
             raise DataError(f"truth must be {self.scores.shape}, one row and column per variable, got {edges.shape}")
-        scores, labels = self.scores[off], edges[off]
-        return {"auroc": area_under_roc(scores, labels), "aupr": average_precision(scores, labels)}
+        return areas(self.scores[off], edges[off])
 
     @property
     def _off_diagonal(self) -> Bools:
@@ -252,13 +235,6 @@ class FittedRanking(Fitted):
 
 
 def edges_of(truth: Network | NDArray[Any]) -> Bools:
-    """Return which variable drives which, at whatever lag, ``[source, target]``.
-
-    Examples
-    --------
-    >>> edges_of(Network([[0.0, 0.5], [0.0, 0.0]], [[[0.9, 0.0], [0.4, 0.0]]])).tolist()
-    [[True, True], [True, False]]
-    """
-    if isinstance(truth, Network):
-        return np.asarray((truth.within != 0) | (truth.across != 0).any(axis=0), dtype=np.bool_)
-    return np.asarray(np.asarray(truth) != 0, dtype=np.bool_)
+    """Return which variable drives which, at whatever lag, ``[source, target]``."""
+    edges = (truth.stacked != 0).any(axis=0) if isinstance(truth, Network) else np.asarray(truth) != 0
+    return np.asarray(edges, dtype=np.bool_)

@@ -23,19 +23,14 @@ def score_network(found: Network | Mapping[str, Network], truth: Network | Mappi
         True edges found; found edges that are false (a reversed one is false); their harmonic summary
         ``2 TP / (2 TP + FP + FN)``. Nothing to find is tpr 1, nothing found is fdr 0.
     ``within_auroc``, ``within_aupr``, ``across_auroc``, ``across_aupr``
-        Areas under the ROC and the precision-recall curve (average precision) when edges are ranked by |weight|.
-        Within, the diagonal is left out, as it is zero by definition. Across, a variable's effect on its own
-        future is a real edge and counts; ``across_auroc_off_diagonal`` and ``across_aupr_off_diagonal`` leave it
-        out, for data where it is not scored. Undefined areas (no edge, or no non-edge) are NaN.
+        Areas under the ROC and the precision-recall curve (average precision) when edges are ranked by |weight|,
+        within a time step off the diagonal. ``across_auroc_off_diagonal`` and ``across_aupr_off_diagonal`` leave
+        variables' effects on their own future out. Undefined areas (no edge, or no non-edge) are NaN.
 
     Parameters
     ----------
     found, truth : Network, or mapping from client to Network
         A single network on one side stands for every client of the other.
-
-    Returns
-    -------
-    dict from str to float
 
     Examples
     --------
@@ -45,44 +40,31 @@ def score_network(found: Network | Mapping[str, Network], truth: Network | Mappi
     >>> scores["within_shd"], scores["within_shd_double"], scores["across_shd"], scores["f1"]
     (1.0, 2.0, 0.0, 0.5)
     """
-    if isinstance(found, Network) and isinstance(truth, Network):
-        return _score_one(found, truth)
-    pairs = _pair_up(found, truth)
-    scores = [_score_one(one, true) for one, true in pairs]
-    return {name: _mean_of_defined([score[name] for score in scores]) for name in scores[0]}
+    if isinstance(found, Network):
+        if isinstance(truth, Network):
+            return _score_one(found, truth)
+        found = dict.fromkeys(truth, found)
+    if isinstance(truth, Network):
+        truth = dict.fromkeys(found, truth)
+    clients = sorted(found)
+    if sorted(truth) != clients:
+        raise DataError(f"found and true networks must name the same clients, got {clients} and {sorted(truth)}")
+    if not clients:
+        raise DataError("at least one client's network must be given, got an empty mapping")
+    import pandas
+
+    scores = pandas.DataFrame([_score_one(found[client], truth[client]) for client in clients])
+    return {str(name): float(mean) for name, mean in scores.mean().items()}  # over defined areas only
 
 
-def area_under_roc(scores: Floats, labels: Bools) -> float:
-    """Return the chance that a true edge outranks a false one, ties counting half.
+def areas(scores: Floats, labels: Bools) -> dict[str, float]:
+    """Return the areas under the ROC and the precision-recall curve (average precision); NaN where undefined."""
+    if not 0 < labels.sum() < len(labels):
+        return {"auroc": np.nan, "aupr": np.nan}
+    from sklearn.metrics import average_precision_score, roc_auc_score
 
-    Examples
-    --------
-    >>> area_under_roc(np.array([0.9, 0.5, 0.5, 0.1]), np.array([True, True, False, False]))
-    0.875
-    """
-    positives, negatives = int(labels.sum()), int((~labels).sum())
-    if positives == 0 or negatives == 0:
-        return float("nan")
-    rank_sum = float(rankdata(scores)[labels].sum())
-    return (rank_sum - positives * (positives + 1) / 2) / (positives * negatives)
-
-
-def average_precision(scores: Floats, labels: Bools) -> float:
-    """Return ``sum_n (recall_n - recall_{n-1}) precision_n`` over the distinct scores, highest first.
-
-    Examples
-    --------
-    >>> round(average_precision(np.array([0.9, 0.8, 0.7]), np.array([True, False, True])), 4)
-    0.8333
-    """
-    if not labels.any() or labels.all():
-        return float("nan")
-    order = np.argsort(-scores, kind="stable")
-    hits = np.cumsum(labels[order])
-    last_of_tie = np.append(np.flatnonzero(scores[order][1:] != scores[order][:-1]), len(scores) - 1)
-    hits_there = hits[last_of_tie]
-    precision = hits_there / (last_of_tie + 1)
-    return float((np.diff(hits_there, prepend=0) * precision).sum() / hits[-1])
+    ranks = rankdata(scores)  # they are finite where scores may be infinite
+    return {"auroc": float(roc_auc_score(labels, ranks)), "aupr": float(average_precision_score(labels, ranks))}
 
 
 def check_comparable(found: Network, truth: Network) -> None:
@@ -98,23 +80,16 @@ def _score_one(found: Network, truth: Network) -> dict[str, float]:
     check_comparable(found, truth)
     off_diagonal = ~np.eye(len(truth.variables), dtype=np.bool_)
     lagged = np.broadcast_to(off_diagonal, truth.across.shape)
-    everywhere = np.ones(truth.across.shape, dtype=np.bool_)
-    within, across = (found.within != 0, truth.within != 0), (found.across != 0, truth.across != 0)
-    reversed_edges = _reversed(*within)
-    both = tuple(np.append(one.ravel(), other.ravel()) for one, other in zip(within, across, strict=True))
+    have, want = found.stacked != 0, truth.stacked != 0
+    turned = int((want[0] & ~want[0].T & have[0].T & ~have[0]).sum())
     return {
-        **_counts("within_", *within, reversed_edges),
-        **_areas("within_", "", found.within, within[1], off_diagonal),
-        **_counts("across_", *across, 0),
-        **_areas("across_", "", found.across, across[1], everywhere),
-        **_areas("across_", "_off_diagonal", found.across, across[1], lagged),
-        **_counts("", both[0], both[1], reversed_edges),
+        **_counts("within_", have[0], want[0], turned),
+        **_areas("within_", "", found.within, want[0], off_diagonal),
+        **_counts("across_", have[1:], want[1:], 0),
+        **_areas("across_", "", found.across, want[1:], np.ones_like(lagged)),
+        **_areas("across_", "_off_diagonal", found.across, want[1:], lagged),
+        **_counts("", have, want, turned),
     }
-
-
-def _reversed(found: Bools, truth: Bools) -> int:
-    only_forward = truth & ~truth.T
-    return int((only_forward & found.T & ~found).sum())
 
 
 def _counts(prefix: str, found: Bools, truth: Bools, reversed_edges: int) -> dict[str, float]:
@@ -129,31 +104,4 @@ def _counts(prefix: str, found: Bools, truth: Bools, reversed_edges: int) -> dic
 
 
 def _areas(prefix: str, suffix: str, weights: Floats, truth: Bools, cells: Bools) -> dict[str, float]:
-    scores, labels = np.abs(weights[cells]), truth[cells]
-    return {
-        f"{prefix}auroc{suffix}": area_under_roc(scores, labels),
-        f"{prefix}aupr{suffix}": average_precision(scores, labels),
-    }
-
-
-def _pair_up(
-    found: Network | Mapping[str, Network], truth: Network | Mapping[str, Network]
-) -> list[tuple[Network, Network]]:
-    mappings = [side for side in (found, truth) if not isinstance(side, Network)]
-    clients = sorted(mappings[0])
-    if any(sorted(mapping) != clients for mapping in mappings):
-        raise DataError(
-            f"found and true networks must name the same clients, got {[sorted(side) for side in mappings]}"
-        )
-    if not clients:
-        raise DataError("at least one client's network must be given, got an empty mapping")
-
-    def of(side: Network | Mapping[str, Network], client: str) -> Network:
-        return side if isinstance(side, Network) else side[client]
-
-    return [(of(found, client), of(truth, client)) for client in clients]
-
-
-def _mean_of_defined(values: list[float]) -> float:
-    defined = [value for value in values if not np.isnan(value)]
-    return float(np.mean(defined)) if defined else float("nan")
+    return {f"{prefix}{name}{suffix}": area for name, area in areas(np.abs(weights[cells]), truth[cells]).items()}

@@ -28,9 +28,6 @@ LEAST_NOISE = 1e-9
 METRIC = "log-density of held-out rows, nats per row"
 
 
-# Transitions.
-
-
 class Transitions(NamedTuple):
     """A client's transitions, `(rows, side)` with NaN for missing cells, and the weight of each."""
 
@@ -44,33 +41,26 @@ def lagged(piece: Floats, lags: int) -> Floats:
     return np.hstack([padded[lags - lag : lags - lag + len(piece)] for lag in range(lags + 1)])
 
 
+def lagged_columns(kept: Indices, variables: int, lags: int) -> Indices:
+    """Return the columns of some variables among those of transitions."""
+    return np.concatenate([kept + lag * variables for lag in range(lags + 1)])
+
+
 def complete(rows: Floats) -> Floats:
     """Return the rows without a missing cell."""
-    kept: Floats = rows[~np.isnan(rows).any(axis=1)]
-    return kept
+    return np.asarray(rows[~np.isnan(rows).any(axis=1)])
 
 
 def transitions(piece: Floats, lags: int) -> Floats:
-    """Return the complete rows ``[x_t, x_{t-1}, ..., x_{t-p}]`` of one contiguous piece.
-
-    Examples
-    --------
-    >>> transitions(np.array([[1.0], [2.0], [3.0]]), lags=1)
-    array([[2., 1.],
-           [3., 2.]])
-    """
+    """Return the complete rows ``[x_t, x_{t-1}, ..., x_{t-p}]`` of one contiguous piece."""
     return complete(lagged(piece, lags))
 
 
 def cut_transitions(table: Series, lags: int, half_life: float | None = None, *, partial: bool = False) -> Transitions:
     """Cut a table into transitions, none across a gap.
 
-    Parameters
-    ----------
-    half_life
-        The time after which the weight of a row halves; without it all weights are 1.
-    partial
-        Keep transitions with missing cells, also the first ones of a piece, whose lags reach back too far.
+    `half_life` is the time after which the weight of a row halves; without it all weights are 1. `partial` keeps
+    transitions with missing cells, also the first ones of a piece, whose lags reach back too far.
     """
     pieces = table.pieces()
     rows = np.vstack([lagged(values, lags) for _, values in pieces])
@@ -82,14 +72,14 @@ def cut_transitions(table: Series, lags: int, half_life: float | None = None, *,
     return Transitions(rows, 0.5 ** ((when.max() - when) / half_life))
 
 
-def check_table(table: Series) -> None:
-    """Refuse columns that no network can be learned from."""
+def check_table(table: Series, *, constants: bool = False) -> None:
+    """Refuse columns that no network can be learned from; `constants` are allowed where they can be left out."""
     problems = []
-    for index, name in enumerate(table.features):
-        seen = table.values[~np.isnan(table.values[:, index]), index]
+    for name, values in zip(table.features, table.values.T, strict=True):
+        seen = values[~np.isnan(values)]
         if not len(seen):
             problems.append(Problem("at least one value must not be missing, all are", column=name))
-        elif len(seen) > 1 and (seen == seen[0]).all():
+        elif not constants and len(seen) > 1 and (seen == seen[0]).all():
             must = "values must vary, they are all the same; leave the column out at every client"
             problems.append(Problem(must, column=name))
     if problems:
@@ -97,21 +87,12 @@ def check_table(table: Series) -> None:
 
 
 def varying(rows: Floats) -> Bools:
-    """Say whether each column varies by more than rounding; missing cells do not count.
-
-    Examples
-    --------
-    >>> varying(np.array([[0.1, 1.0, np.nan], [0.1, 2.0, 5.0]])).tolist()
-    [False, True, False]
-    """
+    """Say whether each column varies by more than rounding; missing cells do not count."""
     if not len(rows):
         return np.zeros(rows.shape[1], dtype=np.bool_)
     highest, lowest = np.fmax.reduce(rows, axis=0), np.fmin.reduce(rows, axis=0)  # they pass over missing cells
     size = np.maximum(np.abs(highest), np.abs(lowest))
     return np.asarray(highest - lowest > ROUNDING * size, dtype=np.bool_)
-
-
-# Sums over rows.
 
 
 class Sums(NamedTuple):
@@ -125,46 +106,42 @@ class Sums(NamedTuple):
     sums: Floats
     products: Floats
 
+    @classmethod
+    def of_rows(
+        cls, values: Floats, weights: Floats | None = None, centre: Floats | float = 0.0, *, pairwise: bool = False
+    ) -> Sums:
+        """Sum transitions about a centre; `pairwise` counts the rows of each pair of columns."""
+        each = np.ones(len(values)) if weights is None else weights
+        seen = ~np.isnan(values)
+        values = np.where(seen, values - centre, 0.0)
+        weighted = values if weights is None else values * weights[:, None]
+        counts = pack((seen * each[:, None]).T @ seen) if pairwise else each.sum(keepdims=True)
+        return cls(counts, weighted.sum(axis=0), pack(weighted.T @ values))
+
+    @classmethod
+    def stack(cls, parts: Sequence[Sums]) -> Sums:
+        """Return several sums as one, with a leading axis."""
+        return cls(*(np.stack(fields) for fields in zip(*parts, strict=True)))
+
     def part(self, index: int) -> Sums:
         """Return one of several parts."""
-        return Sums(self.counts[index], self.sums[index], self.products[index])
+        return Sums(*(field[index] for field in self))
 
     def total(self) -> Sums:
         """Return the sum of several parts."""
         return Sums(*(field.sum(axis=0) for field in self))
 
+    def matrices(self) -> tuple[Floats, Floats]:
+        """Return the counts and the products of one part as `(side, side)` matrices."""
+        side, counts = len(self.sums), np.broadcast_to(self.counts, self.products.shape)
+        return unpack(counts, side), unpack(self.products, side)
 
-def sum_products(
-    values: Floats, weights: Floats | None = None, centre: Floats | float = 0.0, *, pairwise: bool = False
-) -> Sums:
-    """Sum transitions about a centre; `pairwise` counts the rows of each pair of columns.
-
-    Examples
-    --------
-    >>> sum_products(np.array([[1.0, 2.0], [3.0, np.nan]]), pairwise=True)
-    Sums(counts=array([2., 1., 1.]), sums=array([4., 2.]), products=array([10.,  2.,  4.]))
-    """
-    each = np.ones(len(values)) if weights is None else weights
-    seen = ~np.isnan(values)
-    values = np.where(seen, values - centre, 0.0)
-    weighted = values if weights is None else values * weights[:, None]
-    counts = pack((seen * each[:, None]).T @ seen) if pairwise else each.sum(keepdims=True)
-    return Sums(counts, weighted.sum(axis=0), pack(weighted.T @ values))
-
-
-def stack_sums(parts: Sequence[Sums]) -> Sums:
-    """Return several sums as one, with a leading axis."""
-    return Sums(*(np.stack(fields) for fields in zip(*parts, strict=True)))
-
-
-def embed(sums: Sums, own: Indices, side: int) -> Sums:
-    """Place a client's sums among the columns of all clients; the columns it lacks have counts of zero."""
-    counts, products, total = np.zeros((side, side)), np.zeros((side, side)), np.zeros(side)
-    inside, held = np.ix_(own, own), len(own)
-    counts[inside] = unpack(np.broadcast_to(sums.counts, (held * (held + 1) // 2,)), held)
-    products[inside] = unpack(sums.products, held)
-    total[own] = sums.sums
-    return Sums(pack(counts), total, pack(products))
+    def embed(self, own: Indices, side: int) -> Sums:
+        """Place a client's sums among the columns of all clients; the columns it lacks have counts of zero."""
+        counts, products, total = np.zeros((side, side)), np.zeros((side, side)), np.zeros(side)
+        counts[np.ix_(own, own)], products[np.ix_(own, own)] = self.matrices()
+        total[own] = self.sums
+        return Sums(pack(counts), total, pack(products))
 
 
 def pack(matrix: Floats) -> Floats:
@@ -173,40 +150,21 @@ def pack(matrix: Floats) -> Floats:
 
 
 def unpack(triangle: Floats, side: int) -> Floats:
-    """Undo `pack`, for `(..., pairs)`.
-
-    Examples
-    --------
-    >>> unpack(np.array([1.0, 2.0, 3.0]), 2).tolist()
-    [[1.0, 2.0], [2.0, 3.0]]
-    """
+    """Undo `pack`, for `(..., pairs)`."""
     matrix = np.empty((*triangle.shape[:-1], side, side))
     row, column = np.triu_indices(side)
     matrix[..., row, column] = matrix[..., column, row] = triangle
     return matrix
 
 
-# Gram matrices.
-
-
 class Gram(NamedTuple):
-    """A Gram matrix about the mean of its rows.
+    """A Gram matrix, summed over `rows` rows about their mean; zero in the rows and columns of what does not vary.
 
     The Gram about the own mean, not the raw one, is kept: to shift it to another mean adds a square and subtracts
-    nothing, so means a million times the spread cost no digits.
-
-    Attributes
-    ----------
-    gram : (side, side)
-        Summed over `rows` rows; zero in the rows and columns of what does not vary.
-    rows : float
-        Their number; with missing cells the harmonic mean over pairs.
-    mean : (side,)
-        The mean of the rows, about the centre of the sums.
-    unseen : (side, side) bool, optional
-        Pairs of columns that were never seen together; without it there are none.
-    repaired : float
-        The most negative eigenvalue of the correlation matrix before `make_semidefinite`; 0 where nothing was repaired.
+    nothing, so means a million times the spread cost no digits. With missing cells `rows` is the harmonic mean over
+    pairs of columns. `mean` is about the centre of the sums. `unseen`, `(side, side)`, are pairs of columns that were
+    never seen together, none where it is left out; `repaired` is the most negative eigenvalue of the correlations
+    before `make_semidefinite`, 0 where nothing was repaired.
     """
 
     gram: Floats
@@ -217,16 +175,27 @@ class Gram(NamedTuple):
 
     @classmethod
     def of_rows(cls, rows: Floats) -> Gram:
-        """Return the Gram of complete rows.
-
-        Examples
-        --------
-        >>> Gram.of_rows(np.array([[1.0], [3.0]]))
-        Gram(gram=array([[2.]]), rows=2.0, mean=array([2.]), unseen=None, repaired=0.0)
-        """
+        """Return the Gram of complete rows."""
         mean = rows.sum(axis=0) / max(len(rows), 1)
         centred = rows - mean
         return cls(centred.T @ centred, float(len(rows)), mean)
+
+    @classmethod
+    def of_sums(cls, sums: Sums, least: float = ROUNDING) -> Gram:
+        """Return the Gram about the pooled mean, repaired where pairwise moments are inconsistent.
+
+        A column whose variance is below the share `least` of its squared mean is taken for constant.
+        """
+        counts, products = sums.matrices()
+        mean = sums.sums / np.maximum(counts.diagonal(), 1e-300)
+        if len(sums.counts) == 1:
+            rows = float(sums.counts[0])
+            return cls(_without_constants(products, rows * np.outer(mean, mean), least), rows, mean)
+        unseen = counts <= 0
+        average = np.where(unseen, 0.0, products / np.where(unseen, 1.0, counts))
+        covariance, repaired = make_semidefinite(_without_constants(average, np.outer(mean, mean) * ~unseen, least))
+        rows = float(1.0 / np.mean(1.0 / counts[~unseen]))
+        return cls(rows * covariance, rows, mean, unseen, repaired)
 
     def only(self, columns: Indices) -> Gram:
         """Return the Gram of some columns."""
@@ -238,45 +207,14 @@ class Gram(NamedTuple):
         """Return the Gram per row about another mean, ``gram / n + (m - mean)(m - mean)'`` with the own mean m.
 
         FDBNL's clients are centred by the POOLED mean: each one's own mean would remove differences between clients
-        that the model must explain, and no mean at all biases every weight.
-
-        Parameters
-        ----------
-        mean : (side,)
-            Zeros leave the Gram uncentred.
-        scale : (side,), optional
-            The pooled standard deviations, to divide the columns by. The result is then rounded to `DIGITS` digits.
-
-        Examples
-        --------
-        >>> own = Gram.of_rows(np.array([[1.0], [3.0]]))
-        >>> own.per_row(np.array([1.0])).item(), own.per_row(np.array([1.0]), scale=np.array([2.0])).item()
-        (2.0, 0.5)
+        that the model must explain, and no mean at all biases every weight. A mean of zeros leaves the Gram uncentred.
+        With `scale`, the standard deviations to divide columns by, the result is rounded to `DIGITS` digits.
         """
         if not self.rows:
             raise DataError("there must be at least one row without a missing cell, got none")
         shift = self.mean - mean
         gram = self.gram / self.rows + np.outer(shift, shift)
         return gram if scale is None else np.round(gram / np.outer(scale, scale), DIGITS)
-
-
-def assemble(sums: Sums, least: float = ROUNDING) -> Gram:
-    """Return the Gram matrix about the pooled mean, repaired where pairwise moments are inconsistent.
-
-    A column whose variance is below the share `least` of its squared mean is taken for constant.
-    """
-    side = len(sums.sums)
-    counts = unpack(np.broadcast_to(sums.counts, (side * (side + 1) // 2,)), side)
-    products = unpack(sums.products, side)
-    mean = sums.sums / np.maximum(counts.diagonal(), 1e-300)
-    if len(sums.counts) == 1:
-        rows = float(sums.counts[0])
-        return Gram(_without_constants(products, rows * np.outer(mean, mean), least), rows, mean)
-    unseen = counts <= 0
-    average = np.where(unseen, 0.0, products / np.where(unseen, 1.0, counts))
-    covariance, repaired = make_semidefinite(_without_constants(average, np.outer(mean, mean) * ~unseen, least))
-    rows = float(1.0 / np.mean(1.0 / counts[~unseen]))
-    return Gram(rows * covariance, rows, mean, unseen, repaired)
 
 
 def _without_constants(products: Floats, of_means: Floats, least: float) -> Floats:
@@ -312,12 +250,10 @@ def log_densities(rows: Floats, network: Network, mean: Floats, variance: Floats
     centred, count = rows - mean, len(variance)
     past = centred[:, count:] @ network.across.reshape(-1, count)
     error = centred[:, :count] - centred[:, :count] @ network.within - past
-    density: Floats = -0.5 * (np.log(2 * np.pi * variance) + error**2 / variance)
-    return density
+    return np.asarray(-0.5 * (np.log(2 * np.pi * variance) + error**2 / variance))
 
 
 def unbiased(squares: Floats, rows: float, network: Network) -> Floats:
     """Return residual variances from mean squares of scaled data, `(variables,)`: one row less for each parent."""
     parents = np.count_nonzero(network.within, axis=0) + np.count_nonzero(network.across, axis=(0, 1))
-    variance: Floats = np.maximum(squares, LEAST_NOISE) * rows / np.maximum(rows - 1 - parents, 1)
-    return variance
+    return np.asarray(np.maximum(squares, LEAST_NOISE) * rows / np.maximum(rows - 1 - parents, 1))

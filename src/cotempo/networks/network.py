@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,14 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cotempo.data import numbered
+from cotempo.data.argument_checks import check_choice, check_counts
 from cotempo.data.tables import FRAME_KINDS, Framed, FrameKind
-from cotempo.errors import DataError, ParameterError, nearest
+from cotempo.errors import DataError
 from cotempo.networks.admm.acyclicity import edges_on_cycles
-from cotempo.networks.data.svar import simulate_svar, spectral_radius
 from cotempo.typing import Floats
 
 if TYPE_CHECKING:
-    import networkx
     from matplotlib.axes import Axes
 
 
@@ -51,7 +50,7 @@ class Network(Framed):
     variables: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        within, across = _read_only(self.within), _read_only(self.across)
+        within, across = (np.array(weights, dtype=np.float64, order="C") for weights in (self.within, self.across))
         count = len(within) if within.ndim else 0
         if within.shape != (count, count) or across.ndim != 3 or across.shape[1:] != (count, count):
             raise DataError(
@@ -61,6 +60,7 @@ class Network(Framed):
         names = tuple(self.variables) or variable_names(count)
         if len(names) != count or len(set(names)) != count:
             raise DataError(f"variables must be {count} different names, one per row of within, got {names}")
+        within.flags.writeable = across.flags.writeable = False
         object.__setattr__(self, "within", within)
         object.__setattr__(self, "across", across)
         object.__setattr__(self, "variables", names)
@@ -94,47 +94,26 @@ class Network(Framed):
         ]
 
     def to_frame(self, kind: FrameKind = "pandas") -> Any:
-        """Return the edges as a table with the columns source, target, lag and weight.
-
-        Parameters
-        ----------
-        kind : {"pandas", "polars", "pyarrow"}
-            The library whose dataframe is wanted.
-        """
+        """Return the edges as a dataframe of the library `kind`, with the columns source, target, lag and weight."""
         return edge_frame(self.edges(), {"lag": nw.Int64(), "weight": nw.Float64()}, kind)
-
-    def to_networkx(self) -> networkx.MultiDiGraph:
-        """Return a multigraph whose edges carry `lag` (also their key) and `weight`."""
-        import networkx
-
-        graph = networkx.MultiDiGraph()
-        graph.add_nodes_from(self.variables)
-        for source, target, lag, weight in self.edges():
-            graph.add_edge(source, target, key=lag, lag=lag, weight=weight)
-        return graph
 
     def plot(self, ax: Axes | None = None, truth: Network | None = None) -> Axes:
         """Draw the network as time slices, edges marked against the truth when it is given.
 
-        `cotempo.networks.plots.page.plot_networks` draws slices and matrices, found beside true.
+        `cotempo.networks.plots.plot_networks` draws slices and matrices, found beside true.
         """
-        from cotempo.networks.plots.slices import plot_slices
+        from cotempo.networks.plots import plot_slices
 
         return plot_slices(self, ax=ax, truth=truth)
 
     def forecast(self, history: ArrayLike, steps: int) -> Floats:
-        """Return the expected next steps, ``x_t' = (sum_i x_{t-i}' A_i) (I - W)^-1`` applied again and again.
+        """Return the expected next steps, `(steps, variables)`: ``x_t' = (sum_i x_{t-i}' A_i) (I - W)^-1``, iterated.
 
         Parameters
         ----------
         history : (at least lags, variables)
             What has been seen, oldest row first, centred as the network's data were.
         steps : int
-            How many steps to look ahead.
-
-        Returns
-        -------
-        (steps, variables)
 
         Examples
         --------
@@ -149,66 +128,55 @@ class Network(Framed):
             raise DataError(f"history must have at least {self.lags} rows and {count} columns, got shape {past.shape}")
         if np.isnan(past[len(past) - self.lags :]).any():
             raise DataError(f"the last {self.lags} rows of history must have no missing cell; fill them in first")
-        return simulate_svar(self.within, self.across, np.zeros((_steps(steps), count)), past)
-
-    def simulate(
-        self, steps: int, rng: np.random.Generator, noise: float | ArrayLike = 1.0, burn_in: int = 200
-    ) -> Floats:
-        """Draw a series from the network with Gaussian noise.
-
-        Parameters
-        ----------
-        steps : int
-            Length of the series.
-        rng : numpy.random.Generator
-            The source of randomness.
-        noise : float or (variables,)
-            Standard deviation of u_t.
-        burn_in : int
-            Steps run first and thrown away, so that the start does not show.
-
-        Returns
-        -------
-        (steps, variables)
-
-        Examples
-        --------
-        >>> Network([[0.0]], [[[0.5]]]).simulate(3, np.random.default_rng(0)).shape
-        (3, 1)
-        """
-        if not self.is_stable:
-            raise ParameterError("only a stable network can be simulated; its across weights make the series explode")
-        shocks = rng.normal(size=(burn_in + _steps(steps), len(self.variables))) * np.asarray(noise, dtype=np.float64)
-        return simulate_svar(self.within, self.across, shocks)[burn_in:]
+        check_counts(0, steps=steps)
+        return simulate_svar(self.within, self.across, np.zeros((steps, count)), past)
 
 
 def edge_frame(edges: Sequence[tuple[Any, ...]], further: Mapping[str, Any], kind: FrameKind) -> Any:
     """Return edges as a dataframe with the columns source, target and `further` ones, typed even if it is empty."""
-    if kind not in FRAME_KINDS:
-        raise ParameterError(f"kind must be one of {FRAME_KINDS}, got {kind!r}{nearest(kind, FRAME_KINDS)}")
+    check_choice("kind", kind, FRAME_KINDS)
     schema = {"source": nw.String(), "target": nw.String(), **further}
     data = {name: [edge[place] for edge in edges] for place, name in enumerate(schema)}
     return nw.from_dict(data, schema=schema, backend=kind).to_native()
 
 
 def variable_names(count: int) -> tuple[str, ...]:
-    """Return the default names, zero padded so that they sort in order.
-
-    Examples
-    --------
-    >>> variable_names(2)
-    ('x0', 'x1')
-    """
+    """Return the default names ``x0``, ``x1``, ..., zero padded so that they sort in order."""
     return tuple(f"x{number}" for number in numbered(count))
 
 
-def _read_only(values: ArrayLike) -> Floats:
-    array = np.array(values, dtype=np.float64, order="C")
-    array.setflags(write=False)
-    return array
+def simulate_svar(
+    within: Floats,
+    across: Floats,
+    shocks: Floats,
+    history: Floats | None = None,
+    effect: Callable[[Floats], Floats] | None = None,
+) -> Floats:
+    """Run ``x_t' = (sum_i effect(x_{t-i})' A_i + u_t') (I - W)^-1`` forward, one row of shocks u_t at a time.
+
+    Shocks of zero give the forecast. The `history` before them, oldest row first, is zero when left out. `effect` is
+    what the past acts through, elementwise; by default it acts as it is.
+    """
+    lags, variables = across.shape[0], within.shape[0]
+    mixing = np.linalg.inv(np.eye(variables) - within)
+    # Newest lag last, so that a plain slice of the rows before t lines up with the stacked coefficients.
+    transition = across[::-1].reshape(lags * variables, variables) @ mixing
+    mixed_shocks = shocks @ mixing
+    values = np.zeros((lags + len(shocks), variables))
+    if history is not None and lags:
+        values[:lags] = history[-lags:]
+    for step, shock in enumerate(mixed_shocks):
+        past = values[step : step + lags].ravel()
+        values[lags + step] = (effect(past) if effect else past) @ transition + shock
+    return values[lags:]
 
 
-def _steps(steps: int) -> int:
-    if steps < 0:
-        raise ParameterError(f"steps must be at least 0, got {steps}")
-    return steps
+def spectral_radius(within: Floats, across: Floats) -> float:
+    """Return the largest modulus among the eigenvalues of the companion matrix; below 1 the process is stable."""
+    lags, variables = across.shape[0], within.shape[0]
+    if lags == 0:
+        return 0.0
+    mixing = np.linalg.inv(np.eye(variables) - within)
+    companion = np.eye(lags * variables, k=variables)
+    companion[:, :variables] = (across @ mixing).reshape(lags * variables, variables)
+    return float(np.abs(np.linalg.eigvals(companion)).max())

@@ -15,7 +15,7 @@ import json
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,22 +46,18 @@ from cotempo.networks.moments import (
     Gram,
     Sums,
     Transitions,
-    assemble,
     check_table,
     complete,
     cut_transitions,
-    embed,
+    lagged_columns,
     log_densities,
-    stack_sums,
-    sum_products,
     unpack,
     varying,
 )
 from cotempo.networks.network import Network
-from cotempo.networks.search.orders import SearchOptions, learn_order
+from cotempo.networks.search.orders import SearchOptions, SearchResult, learn_order
 from cotempo.networks.search.personal import SHARES, learn_personal, score_shares
 from cotempo.networks.search.prior_knowledge import PriorKnowledge
-from cotempo.networks.search.search_result import SearchResult
 from cotempo.typing import Bools, Floats, Indices
 
 #: A client with fewer rows before the held-out ones is not compared.
@@ -104,7 +100,7 @@ class OneRoundState:
     def pooled(self, *, trial: bool = False) -> Gram:
         """Return the Gram of all rows, or of those before the held-out ones."""
         sums = Sums(self.counts, self.sums, self.products)
-        return assemble(sums.part(0) if trial else sums.total())
+        return Gram.of_sums(sums.part(0) if trial else sums.total())
 
 
 @dataclass(frozen=True)
@@ -115,8 +111,7 @@ class OneRoundMemory:
     across: Floats
 
 
-@dataclass(frozen=True)
-class ClientTable:
+class ClientTable(NamedTuple):
     """A client's table, its complete transitions, and whether a cell is missing anywhere."""
 
     table: Series
@@ -136,23 +131,17 @@ class OwnRows(NamedTuple):
     seen: int
     judged: Floats
 
-    @property
-    def blocks(self) -> int:
-        """The number of lags and one."""
-        return int(self.rows.values.shape[1] // len(self.held))
-
-    def columns(self, variables: int) -> Indices:
-        """Return the places of its columns among those of all clients' `variables`."""
-        return np.concatenate([self.held + lag * variables for lag in range(self.blocks)])
-
     def sum_products(self, centre: Floats, *, pairwise: bool, split: bool) -> Sums:
         """Return sums among the columns of all clients, `split` into before the held-out fifth and the rest."""
-        about, (values, weights) = np.tile(centre[self.held], self.blocks), self.rows
+        values, weights = self.rows
+        lags = values.shape[1] // len(self.held) - 1
+        about = np.tile(centre[self.held], lags + 1)
         cuts = (slice(None, self.seen), slice(self.seen, None)) if split else (slice(None),)
-        parts = [sum_products(values[cut], weights[cut], about, pairwise=pairwise) for cut in cuts]
+        parts = [Sums.of_rows(values[cut], weights[cut], about, pairwise=pairwise) for cut in cuts]
         if pairwise:
-            parts = [embed(part, self.columns(len(centre)), len(centre) * self.blocks) for part in parts]
-        return stack_sums(parts)
+            columns = lagged_columns(self.held, len(centre), lags)
+            parts = [part.embed(columns, len(centre) * (lags + 1)) for part in parts]
+        return Sums.stack(parts)
 
 
 @register()
@@ -176,15 +165,9 @@ class OneRound(Method):
     State: ClassVar[type] = OneRoundState
     Memory: ClassVar[type | None] = OneRoundMemory
 
-    lags: int = Field(
-        default=1, ge=0, le=50, description="How many past time steps can act; 0 learns a static network."
-    )
-    minimum_rows: int = Field(
-        default=5, ge=1, description="A client with fewer rows is refused: a Gram of a few rows reveals the rows."
-    )
-    half_life: float | None = Field(
-        default=None, gt=0, description="The time after which the weight of a row halves, for structure that drifts."
-    )
+    lags: int = Field(default=1, ge=0, le=50, description="How many past time steps act; 0 learns a static network.")
+    minimum_rows: int = Field(default=5, ge=1, description="A client with fewer rows is refused: sums reveal few rows.")
+    half_life: float | None = Field(default=None, gt=0, description="The time after which the weight of a row halves.")
     personal: bool = Field(
         default=False,
         description="Give every client a network of its own, ``fitted[client].network``, learned from its rows and "
@@ -196,13 +179,10 @@ class OneRound(Method):
     )
     required: tuple[tuple[Any, ...], ...] = Field(default=(), description="Edges that must exist, likewise.")
     tiers: tuple[tuple[str, ...], ...] = Field(
-        default=(),
-        description="Groups of variables; within a time step no edge leads from a later group to an earlier one.",
+        default=(), description="Groups of variables; within a time step no edge leads to an earlier group."
     )
-    evidence: str = Field(
-        default="auto",
-        pattern="^(auto|penalty|bayes)$",
-        description="``auto`` takes the Bayesian evidence where rows are few, the penalised one where they are many.",
+    evidence: Literal["auto", "penalty", "bayes"] = Field(
+        default="auto", description="``auto`` takes the Bayesian evidence where rows are few, else the penalised one."
     )
     restarts: int = Field(default=1, ge=0, description="Further orders tried without gain before the search ends.")
     scaled: bool = Field(
@@ -250,14 +230,14 @@ class OneRound(Method):
         if question.phase == "products":
             return Message(mine._asdict()), None
         total, stream = mine.total(), Rng(common["stream"])
-        others = assemble(Sums(*(common[name] - part for name, part in total._asdict().items())))
+        others = Gram.of_sums(Sums(*(common[name] - part for name, part in total._asdict().items())))
         if question.phase == "borrow":
             rows = complete(own.rows.values) - np.tile(common["centre"][own.held], self.lags + 1)
-            theirs = others.only(own.columns(len(names)))
+            theirs = others.only(lagged_columns(own.held, len(names), self.lags))
             scores = score_shares(rows, theirs, knowledge.only(own.held), stream("borrow"), scaled=self.scaled)
             return Message({"scores": scores}, weight=max(len(rows), 1)), None
         options = SearchOptions("bayes", restarts=self.restarts, scaled=self.scaled)
-        found = learn_personal(assemble(total), others, common["share"], knowledge, stream("personal"), options)
+        found = learn_personal(Gram.of_sums(total), others, common["share"], knowledge, stream("personal"), options)
         return Message({"edges": float(np.count_nonzero(found.within))}), OneRoundMemory(found.within, found.across)
 
     def own_rows(self, prepared: ClientTable, names: Sequence[str], *, pairwise: bool) -> OwnRows:
@@ -267,8 +247,7 @@ class OneRound(Method):
             rows = cut_transitions(table, self.lags, self.half_life, partial=True)
         held = np.array([place for place, name in enumerate(names) if name in table.features], dtype=np.intp)
         mine = np.array([table.features.index(names[place]) for place in held], dtype=np.intp)
-        columns = np.concatenate([mine + lag * len(table.features) for lag in range(self.lags + 1)])
-        values = rows.values[:, columns]
+        values = rows.values[:, lagged_columns(mine, len(table.features), self.lags)]
         whole = np.flatnonzero(~np.isnan(values).any(axis=1))
         judged = whole[len(whole) - len(whole) // 5 :]
         seen = max(int(judged[0]) - self.lags, 0) if len(judged) else len(values)
@@ -297,9 +276,9 @@ class OneRound(Method):
         network = Network(common["within"], common["across"])
         together = log_densities(own.judged, network, common["mean"], common["variance"])[:, kept]
         about = np.tile(common["centre"], self.lags + 1)
-        columns = np.concatenate([kept + lag * count for lag in range(self.lags + 1)])
-        sums = sum_products(values, weights, about, pairwise=bool(np.isnan(values).any()))
-        mine = assemble(sums).only(columns)
+        columns = lagged_columns(kept, count, self.lags)
+        sums = Sums.of_rows(values, weights, about, pairwise=bool(np.isnan(values).any()))
+        mine = Gram.of_sums(sums).only(columns)
         found = self._find(mine, knowledge.only(kept), Rng(common["stream"])("alone"), quick=True)
         network = Network(found.within, found.across)
         alone = log_densities(own.judged[:, columns], network, mine.mean + about[columns], found.variance)
@@ -418,11 +397,9 @@ class OneRound(Method):
                 "rows": Spec((), "int", low=0, high=1e12, description="how many rows you held out"),
             }
         elif phase == "borrow":
-            about = "how well your rows are predicted when more or fewer rows of the others are borrowed"
-            fields = {"scores": Spec((len(SHARES),), description=about)}
+            fields = {"scores": Spec((len(SHARES),), description="how well more or fewer borrowed rows predict yours")}
         else:
-            about = "how many edges your own network has within a time step"
-            fields = {"edges": Spec((), "float", low=0, description=about)}
+            fields = {"edges": Spec((), "float", low=0, description="how many edges your network has within a step")}
         return Expect(fields, sums=phase != "compare")
 
     @property

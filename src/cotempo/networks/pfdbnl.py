@@ -14,23 +14,20 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
+from scipy.optimize import Bounds, minimize
 
 from cotempo.data import Series
 from cotempo.federation import Answers, Message, Method, Metrics, Outcome, Spec, register
 from cotempo.networks.admm.acyclicity import acyclicity
-from cotempo.networks.admm.dynotears import penalised_step
-from cotempo.networks.admm.penalties import Penalties
 from cotempo.networks.admm.trial_then_fit import CYCLE_TOLERANCE, PAPER, SplitRows, TrialState, TrialThenFit
 from cotempo.networks.data.generate import make_networks
-from cotempo.networks.fdbnl import dual_step, penalty_step
+from cotempo.networks.fdbnl import Penalties, dual_step, penalty_step
 from cotempo.networks.fitted import FittedPersonal
 from cotempo.networks.moments import Gram
 from cotempo.networks.network import Network
-from cotempo.typing import Floats
+from cotempo.typing import Floats, Indices
 
 COUPLINGS = (0.0125, 0.05, 0.2, 0.8, 3.2)
-#: Shares of the noise level for lambda_W and lambda_A. A DAG leaves out half of the slice's pairs, so W needs less.
-SPARSITIES = ((0.1, 0.35), (0.35, 0.7))
 
 
 @dataclass(frozen=True)
@@ -69,28 +66,20 @@ class PFDBNL(TrialThenFit):
     """
 
     Memory: ClassVar[type | None] = PFDBNLMemory
+    tuned: ClassVar[tuple[str, ...]] = ("lambda_within", "lambda_across", "coupling")
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "cotempo": {},
-        "paper": {
-            **PAPER,
-            "coupling": 0.1,
-            "lambda_within": 0.1,
-            "lambda_across": 0.1,
-            "iterations": 100,
-            "passes": 20,
-        },
+        "paper": {**PAPER, **dict.fromkeys(tuned, 0.1), "iterations": 100, "passes": 20},
     }
-
-    tuned: ClassVar[tuple[str, ...]] = ("lambda_within", "lambda_across", "coupling")
+    #: A DAG leaves out half of the slice's pairs, so W needs less.
+    sparsities: ClassVar[tuple[tuple[float, float], ...]] = ((0.1, 0.35), (0.35, 0.7))
 
     coupling: Annotated[float, Field(gt=0)] | Literal["auto"] = Field(
         default="auto",
         description="How strongly a client's own weights are pulled to the common ones, mu of the paper, per average "
         "squared loss. ``auto`` chooses it with the sparsity, by how well clients' own networks predict.",
     )
-    tolerance: float = Field(
-        default=0.02, gt=0, description="A stage ends when the largest change is below it, and h too."
-    )
+    tolerance: float = Field(default=0.02, gt=0, description="A stage ends with changes below it and h below 1e-5.")
     consensus_growth: float = Field(default=1.1, ge=1, description="Factor of rho_2 each round, phi_2 of the paper.")
     passes: int = Field(default=1, ge=1, description="Passes of L-BFGS-B over a client's own problem in one round.")
 
@@ -118,7 +107,7 @@ class PFDBNL(TrialThenFit):
         penalties = [Penalties(*one) for one in common["penalties"].tolist()]
         consensus = penalties[0].consensus  # the same for every candidate
         dual = dual_step(memory.dual, memory.tied, shared, memory.penalty)
-        per_row = self._per_row(gram, common["scale"])
+        per_row = gram.per_row(self._centre(gram, common["mean"]), common["scale"])
         own = np.stack(
             [
                 own_step(per_row, tied, start, mu, (within, across), one, self.iterations, self.passes)
@@ -142,26 +131,20 @@ class PFDBNL(TrialThenFit):
 
     def _alone(self, candidates: Floats) -> Floats:
         """Return one coupling: a client alone has nobody to be tied to."""
-        once: Floats = candidates[candidates[:, 2] == candidates[0, 2]]
-        return once
+        return np.asarray(candidates[candidates[:, 2] == candidates[0, 2]])
 
-    def _centre(self, mean: Floats, prepared: SplitRows) -> Floats:
-        return np.stack([gram.mean for gram in prepared.grams.values()]) if self.centred else mean
-
-    def _own_mean(self, gram: Gram) -> Floats:
+    def _centre(self, gram: Gram, pooled: Floats) -> Floats:
         """Return the client's own mean, because its network is its own as well."""
-        return gram.mean if self.centred else np.zeros_like(gram.mean)
-
-    def _per_row(self, gram: Gram, scale: Floats) -> Floats:
-        return gram.per_row(self._own_mean(gram), scale)
+        return gram.mean if self.centred else pooled
 
     def _held_out_density(self, common: Message, prepared: SplitRows, memory: PFDBNLMemory | None) -> Floats | None:
         if memory is None or memory.stage != "trial":
             return None
         scale, gram = common["scale"], prepared.grams["trial"]
-        per_row = self._per_row(gram, scale)
+        mean = self._centre(gram, common["mean"])
+        per_row = gram.per_row(mean, scale)
         found = [(weights, residual_squares(per_row, self._network(weights))) for weights in memory.own]
-        return self._densities(prepared.judged, found, self._own_mean(gram), scale, gram.rows)
+        return self._densities(prepared.judged, found, mean, scale, gram.rows)
 
     # At the server.
 
@@ -170,17 +153,9 @@ class PFDBNL(TrialThenFit):
 
         A client's network rests on more rows than its own and fewer than all: the noise level is taken in between.
         """
-        given = (self.lambda_within, self.lambda_across)
-        noise_level *= clients**0.25
-        shares = SPARSITIES if "auto" in given else SPARSITIES[:1]
+        pairs = super()._candidates(noise_level * clients**0.25, unit, clients)
         couplings = COUPLINGS if self.coupling == "auto" else (self.coupling / unit,)
-        return np.array(
-            [
-                [*(noise_level * share if one == "auto" else one / unit for one, share in pairs), coupling]
-                for coupling in couplings
-                for pairs in (tuple(zip(given, both, strict=True)) for both in shares)
-            ]
-        )
+        return np.array([[*pair, coupling] for coupling in couplings for pair in pairs])
 
     def _step(self, state: TrialState, answers: Answers, share: float) -> tuple[TrialState, Metrics, bool]:
         """Solve the server's problem (12), whose solution is a mean, then update the penalties by equation (13)."""
@@ -234,17 +209,73 @@ def own_step(
     """Solve a client's problem (10): its squared loss, ``mu |Z_k - T_k|^2``, sparsity and its own acyclicity.
 
     The pull to T_k only adds ``2 mu`` to the Gram's diagonal and ``2 mu T_k`` to what it is matched with.
-
-    Examples
-    --------
-    >>> gram = np.array([[1.0, 0.5], [0.5, 1.25]])
-    >>> own_step(gram, np.zeros((2, 2)), np.zeros((2, 2)), 0.5, (0.1, 0.1), Penalties(1e6)).round(1).tolist()
-    [[0.0, 0.2], [0.0, 0.0]]
     """
     pull = 2.0 * coupling
     quadratic = gram + pull * np.eye(len(gram))
     linear = gram[:, : tied.shape[1]] + pull * tied
     return penalised_step(quadratic, linear, start, sparsity, penalties, iterations, passes)
+
+
+def penalised_step(
+    quadratic: Floats,
+    linear: Floats,
+    start: Floats,
+    sparsity: tuple[float, float],
+    penalties: Penalties,
+    iterations: int = 100,
+    passes: int = 20,
+) -> Floats:
+    """Minimise a quadratic with sparsity and a penalty on cycles over Z = [W; A] with a zero diagonal of W.
+
+        1/2 <Z, H Z> - <b, Z> + lambda_W |W|_1 + lambda_A |A|_1 + alpha h(W) + rho_1/2 h(W)^2
+
+    H, `quadratic`, is positive semidefinite; b is `linear`. Nothing grows with the number of rows.
+
+    The papers write Z = Z+ - Z- and hand twice as many bounded numbers to L-BFGS. Most of them stay at zero. Here a
+    pass fixes the signs: those of the nonzero weights, and for weights at zero the one in which the objective falls,
+    if it does; the other weights rest. On that orthant the objective is smooth, and L-BFGS-B works on the few
+    magnitudes that move. Passes end when no resting weight wants to move: the same stationary points, in less time.
+    """
+    variables = linear.shape[1]
+    price = np.full_like(linear, sparsity[1])
+    price[:variables] = sparsity[0]
+    may_move = np.ones(linear.shape, dtype=np.bool_)
+    np.fill_diagonal(may_move[:variables], False)
+
+    def spread_out(magnitudes: Floats, active: Indices, signs: Floats) -> Floats:
+        weights = np.zeros_like(linear)
+        weights.ravel()[active] = signs * magnitudes
+        return weights
+
+    def objective(magnitudes: Floats, active: Indices, signs: Floats) -> tuple[float, Floats]:
+        weights, prices = spread_out(magnitudes, active, signs), price.ravel()[active]
+        cycles, cycle_slope = acyclicity(weights[:variables])
+        image = quadratic @ weights - linear
+        value = 0.5 * float((weights * (image - linear)).sum()) + float(prices @ magnitudes)
+        value += (penalties.multiplier + 0.5 * penalties.cycles * cycles) * cycles
+        image[:variables] += (penalties.multiplier + penalties.cycles * cycles) * cycle_slope
+        return value, signs * image.ravel()[active] + prices
+
+    found, value = np.where(may_move, start, 0.0), np.inf
+    for _ in range(passes):
+        slope = quadratic @ found - linear  # h adds nothing to it where W is zero
+        signs = np.where(found != 0, np.sign(found), np.where(np.abs(slope) > price, -np.sign(slope), 0.0)) * may_move
+        active = np.flatnonzero(signs)
+        moving = active, signs.ravel()[active]
+        solved = minimize(
+            objective,
+            np.abs(found.ravel()[active]),
+            args=moving,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=Bounds(np.zeros(len(active)), np.inf),
+            options={"maxiter": iterations, "ftol": 1e-10, "gtol": 1e-6},
+        )
+        found, reached = spread_out(solved.x, *moving), float(solved.fun)
+        if value - reached <= 1e-9 * max(1.0, abs(reached)):
+            break
+        value = reached
+    return found
 
 
 def tied_step(own: Floats, shared: Floats, dual: Floats, coupling: float | Floats, consensus: float) -> Floats:
@@ -254,8 +285,6 @@ def tied_step(own: Floats, shared: Floats, dual: Floats, coupling: float | Float
 
 def residual_squares(gram: Floats, network: Network) -> Floats:
     """Return the mean square of each variable's residual, from the Gram per row."""
-    count = len(network.variables)
-    weights = np.vstack([network.within, network.across.reshape(-1, count)])
-    error = np.vstack([np.eye(count), np.zeros((len(weights) - count, count))]) - weights
-    squares: Floats = np.maximum(np.einsum("ij,ik,kj->j", error, gram, error), 0.0)
-    return squares
+    weights = network.stacked.reshape(-1, len(network.variables))
+    error = np.eye(*weights.shape) - weights
+    return np.asarray(np.maximum(np.einsum("ij,ik,kj->j", error, gram, error), 0.0))

@@ -34,10 +34,10 @@ from cotempo.federation import (
 )
 from cotempo.networks.data.generate import make_networks
 from cotempo.networks.fitted import FittedRanking, Ranking
-from cotempo.networks.moments import Sums, assemble, complete, stack_sums, sum_products, unpack, varying
+from cotempo.networks.moments import Gram, Sums, check_table, complete, transitions, unpack, varying
 from cotempo.networks.scores import copula, pairwise
 from cotempo.networks.scores.features import Column, JointRows, draw_waves
-from cotempo.networks.scores.model_choice import CANDIDATES, FLAT, choose, choose_lags, standard_blocks, wald
+from cotempo.networks.scores.model_choice import CANDIDATES, FLAT, choose, predict_ridge, standard_blocks, wald
 from cotempo.networks.scores.parent_sets import centrings, parent_sets
 from cotempo.typing import Bools, Floats, Indices
 
@@ -76,13 +76,11 @@ def rank_edges(
     --------
     >>> import cotempo as ct
     >>> clients, truth = ct.make_networks(variables=5, clients=4, samples=400, degree=0, seed=0)
-    >>> ranking = ct.rank_edges(clients, score="granger")
-    >>> list(ranking.to_frame().columns)
+    >>> list(ct.rank_edges(clients, score="granger").to_frame().columns)
     ['source', 'target', 'score']
     """
     method = EdgeRanking(score=score, lags=lags, **parameters)
-    fitted = method.fit(clients, **{"seed": seed, "quorum": 1.0, **(options or {})})
-    ranking: Ranking = fitted.ranking
+    ranking: Ranking = method.fit(clients, **{"seed": seed, "quorum": 1.0, **(options or {})}).ranking
     return ranking
 
 
@@ -108,17 +106,8 @@ class RankingState:
     left_out: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class SeriesPieces:
-    """A client's contiguous stretches: times and values of each."""
-
-    times: tuple[Floats, ...]
-    values: tuple[Floats, ...]
-
-    def complete(self, lags: int) -> int:
-        """Return how many rows have no missing cell, now or at any of so many lags."""
-        design = JointRows(self.values[0].shape[1], lags)
-        return sum(len(complete(design.rows(values))) for values in self.values)
+#: A client's contiguous pieces, ``(time, values)`` of each.
+Pieces = list[tuple[Floats, Floats]]
 
 
 @register()
@@ -134,7 +123,7 @@ class EdgeRanking(Method):
     - ``"within"``: partial correlation inside one time step; has no direction.
     - ``"skewness"``: which of two variables drives the other, by their third moments.
     - ``"within_skewness"``: partial correlations inside a time step, directed by the skewness.
-    - ``"parent_sets"``: averaged over all sets of two parents; for many variables and few rows.
+    - ``"parent_sets"``: averaged over all sets of two parents; for few rows and few sources that drive many.
     - ``"fourier"``: Wald statistic of the source's random Fourier features; for effects of any shape.
 
     Examples
@@ -162,11 +151,7 @@ class EdgeRanking(Method):
         "correlations: for binary, counted and skewed columns. With ``granger``, ``lagged`` and ``within``.",
     )
     shrinkage: float = Field(
-        default=0.0,
-        ge=0,
-        lt=1,
-        description="Share of the identity mixed into correlations before they are inverted, for partial correlations; "
-        "needed where rows are fewer than columns.",
+        default=0.0, ge=0, lt=1, description="Share of the identity mixed into correlations where rows are few."
     )
     perturbed_until: float | None = Field(
         default=None,
@@ -175,14 +160,12 @@ class EdgeRanking(Method):
     )
     candidates: tuple[str, ...] = Field(
         default=tuple(CANDIDATES),
-        description="What the score ``auto`` chooses from. Candidates that would make too many columns, or leave a "
-        "client with few rows, are left out; the ranking's ``left_out`` lists them with the reason.",
+        description="What the score ``auto`` chooses from. Those that would make too many columns, or leave a client "
+        "with few rows, are left out; ``ranking.left_out`` says why.",
     )
     features: int = Field(default=12, ge=1, le=200, description="How many Fourier features a variable has.")
     minimum_rows: int = Field(
-        default=10,
-        ge=1,
-        description="A client with fewer complete rows is refused, because sums over a few rows reveal them.",
+        default=10, ge=1, description="A client with fewer complete rows is refused: sums over a few reveal them."
     )
 
     @field_validator("copula")
@@ -210,32 +193,25 @@ class EdgeRanking(Method):
 
     # At a client.
 
-    def prepare(self, table: Table) -> SeriesPieces:
+    def prepare(self, table: Table) -> Pieces:
         """Cut the table into contiguous pieces."""
         assert isinstance(table, Series)  # `check` saw the schema
-        empty = [
-            Problem("at least one value must not be missing, all are", column=name)
-            for name, values in zip(table.features, table.values.T, strict=True)
-            if np.isnan(values).all()
-        ]
-        if empty:
-            raise DataError(empty)
+        check_table(table, constants=True)
         pieces = table.pieces()
-        prepared = SeriesPieces(tuple(time for time, _ in pieces), tuple(values for _, values in pieces))
-        rows = prepared.complete(self._reaches[0])
+        rows = complete_rows(pieces, self._reaches[0])
         if rows < self.minimum_rows:
             raise DataError([Problem(f"at least {self.minimum_rows} complete rows are needed, got {rows}")])
-        return prepared
+        return pieces
 
-    def answer(self, question: Question, prepared: SeriesPieces, memory: None, rng: Rng) -> tuple[Message, None]:
+    def answer(self, question: Question, prepared: Pieces, memory: None, rng: Rng) -> tuple[Message, None]:
         """Send levels, histograms, or moments of standardised rows."""
-        common, cells = question.common, np.vstack(prepared.values)
+        common, cells = question.common, np.vstack([values for _, values in prepared])
         if question.phase == "levels":
             return Message(self._levels(prepared, cells)), None
         if question.phase == "spread":
             return Message({"squares": np.nansum((cells - common["mean"]) ** 2, axis=0)}), None
         kept = common["kept"]
-        pieces = [((values - common["mean"]) / common["scale"])[:, kept] for values in prepared.values]
+        pieces = [((values - common["mean"]) / common["scale"])[:, kept] for _, values in prepared]
         if question.phase == "histogram":
             return Message({"counts": copula.histogram(np.vstack(pieces))}), None
         if self.copula:
@@ -244,17 +220,16 @@ class EdgeRanking(Method):
         joint = [design.rows(values) for values in pieces]
         rows = complete(np.vstack(joint))
         if self.score == "parent_sets":
-            times = [time[design.lags :] for time in prepared.times]
-            sums = centrings(joint, times, self.perturbed_until)
+            sums = centrings(joint, [time[design.lags :] for time, _ in prepared], self.perturbed_until)
         else:
-            sums = stack_sums([sum_products(part) for part in np.array_split(rows, BLOCKS if self._offered else 1)])
+            sums = Sums.stack([Sums.of_rows(part) for part in np.array_split(rows, BLOCKS if self._offered else 1)])
         thirds = {"thirds": (rows**2).T @ rows} if self.score in _THIRDS else {}
         return Message({**sums._asdict(), **thirds}), None
 
-    def _levels(self, prepared: SeriesPieces, cells: Floats) -> dict[str, Floats]:
+    def _levels(self, prepared: Pieces, cells: Floats) -> dict[str, Floats]:
         """Return counts and sums, what identifies constant columns, and at which lags few rows are left."""
         seen, sums = (~np.isnan(cells)).sum(axis=0).astype(np.float64), np.nansum(cells, axis=0)
-        rows = [prepared.complete(lags) for lags in self._reaches]
+        rows = [complete_rows(prepared, lags) for lags in self._reaches]
         short = [count < max(self.minimum_rows, rows[0] / 2) for count in rows]
         return {
             "cells": seen,
@@ -360,7 +335,7 @@ class EdgeRanking(Method):
 
     def _rank(self, state: RankingState, total: Message) -> tuple[RankingState, Metrics]:
         sums = Sums(total["counts"], total["sums"], total["products"])
-        pooled = stack_sums([sums.total()]) if self._offered else sums
+        pooled = Sums.stack([sums.total()]) if self._offered else sums
         columns = self._design(len(state.kept), state.candidates, state.waves).columns
         blocks, least = standard_blocks(sums), float(pooled.counts.min())
         choice, lags, likelihoods = "", self._reaches[0], dict[str, float]()
@@ -370,7 +345,8 @@ class EdgeRanking(Method):
         else:
             kinds = ("lag", "wave") if self.score == "fourier" else ("lag",)
             if self._offered:
-                likelihoods = choose_lags(blocks, columns, state.candidates, kinds)
+                regressions = {name: blocks.select(columns, CANDIDATES[name][0], kinds) for name in state.candidates}
+                likelihoods = {name: predict_ridge(one) for name, one in regressions.items()}
                 choice = max(likelihoods, key=lambda name: likelihoods[name])
                 lags = CANDIDATES[choice][0]
             partial = 0.0 if self.shrinkage else float((lags + 1) * len(state.kept))
@@ -432,18 +408,15 @@ class EdgeRanking(Method):
         """Expect sums only."""
         count, kept = len(state.variables), len(state.kept)
         if phase == "levels":
-            between = "the square of each sum, divided by how many values there are"
-            short = "at which lags you have few complete rows"
             fields = {
                 "cells": Spec((count,), low=0, high=1e12, description="how many values of each variable you have"),
                 "sums": Spec((count,), description="the sum of each variable"),
-                "between": Spec((count,), low=0, description=between),
+                "between": Spec((count,), low=0, description="the square of each sum over the number of values"),
                 "varying": Spec((count,), low=0, high=1, description="whether each variable varies in your rows"),
-                "short": Spec((len(self._reaches),), low=0, high=1, description=short),
+                "short": Spec((len(self._reaches),), low=0, high=1, description="lags that leave you with few rows"),
             }
         elif phase == "spread":
-            about = "the sum of squares of each variable about the common mean"
-            fields = {"squares": Spec((count,), low=0, description=about)}
+            fields = {"squares": Spec((count,), low=0, description="sums of squares about the common mean")}
         elif phase == "histogram":
             about = "how many of your values fall into each of the common bins"
             fields = {"counts": Spec((kept, copula.BINS), low=0, high=1e12, description=about)}
@@ -470,9 +443,14 @@ class EdgeRanking(Method):
         return FittedRanking(outcome, ranking)
 
 
+def complete_rows(pieces: Pieces, lags: int) -> int:
+    """Return how many rows have no missing cell, now or at any of so many lags."""
+    return sum(len(transitions(values, lags)) for _, values in pieces)
+
+
 def scatter(sums: Sums) -> Floats:
     """Return the Gram about its mean; a constant column is given variance one and no covariance."""
-    gram = assemble(sums, FLAT)
+    gram = Gram.of_sums(sums, FLAT)
     around = gram.gram
     flat = np.flatnonzero(around.diagonal() == 0)
     around[flat, flat] = gram.rows

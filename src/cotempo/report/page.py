@@ -1,22 +1,18 @@
 """`write_report`: one HTML page about a result. It loads nothing and runs nothing."""
 
-from __future__ import annotations
-
 import base64
 import io
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jinja2
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from cotempo.runs.records import environment
+from cotempo.federation.fitted import Fitted
+from cotempo.runs.folder import environment
 from cotempo.storage.files import write_whole
-
-if TYPE_CHECKING:
-    from cotempo.federation.fitted import Fitted
 
 
 def write_report(fitted: Fitted, path: Path, truth: Any = None) -> Path:

@@ -13,8 +13,8 @@ from cotempo.data import READERS
 from cotempo.engines.settings import EngineSettings, InProcessSettings, engine_settings, engine_type
 from cotempo.errors import CotempoError, ParameterError, nearest
 from cotempo.federation.method import Method
-from cotempo.federation.participation import Participation
 from cotempo.federation.registry import find_method
+from cotempo.federation.rounds import Participation
 from cotempo.settings import Settings, read_toml
 
 
@@ -98,7 +98,7 @@ class Experiment(Settings):
                 settings["server"] = str((path.parent / settings["server"]).resolve())
             content["engine"] = _redirect(settings, **engine)
         experiment = cls.from_dict(content)
-        if experiment.data is None and not experiment.is_remote:
+        if experiment.data is None and not experiment.engine.is_remote:
             raise ParameterError(f"{path} must have a [data] table that says where the clients are")
         return experiment
 
@@ -110,11 +110,6 @@ class Experiment(Settings):
     @property
     def _parameters(self) -> dict[str, Any]:
         return self.parameters if self.rounds is None else {**self.parameters, "rounds": self.rounds}
-
-    @property
-    def is_remote(self) -> bool:
-        """Whether the clients' tables are at their own places, and none is read here."""
-        return self.engine.is_remote
 
     def on(self, *, engine: str | None = None, server: str | Path | None = None) -> Experiment:
         """Return the same experiment on another engine; what is `None` stays as it is."""
@@ -129,7 +124,7 @@ class Experiment(Settings):
 def load_clients(experiment: Experiment) -> tuple[Any, Any]:
     """Read or generate an experiment's clients; the truth is `None` where it is not known."""
     where = experiment.data
-    if experiment.is_remote:
+    if experiment.engine.is_remote:
         return {}, None
     if where is None:
         raise ParameterError(
@@ -152,7 +147,7 @@ def load_clients(experiment: Experiment) -> tuple[Any, Any]:
 
 def load_truth(experiment: Experiment) -> Any:
     """The truth behind generated data; `None` where the data are somebody's own, which need not be read again."""
-    known = experiment.data and experiment.data.generate and not experiment.is_remote
+    known = experiment.data and experiment.data.generate and not experiment.engine.is_remote
     return load_clients(experiment)[1] if known else None
 
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
+import platform
+import sys
 import tomllib
 import traceback
 import uuid
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import tomli_w
 from filelock import FileLock, Timeout
@@ -19,14 +24,13 @@ from cotempo.errors import RunError
 from cotempo.federation.exchange import Expect, Failure, Question
 from cotempo.federation.message import Message
 from cotempo.federation.method import Method
-from cotempo.federation.rounds import Checkpoint, Step
+from cotempo.federation.rounds import Checkpoint, RunRecorder, Step
 from cotempo.federation.wire import summarize_message
-from cotempo.runs.records import describe_step, environment, read_lines
 from cotempo.storage.files import read_hashed, write_hashed, write_whole
 from cotempo.storage.tree import TreeError, decode, encode, stack, unstack
 
 
-class RunFolder:
+class RunFolder(RunRecorder):
     """One run on disk.
 
     ========================  ===========================================================================
@@ -53,7 +57,7 @@ class RunFolder:
         self._records: list[str] = []
 
     @classmethod
-    def create(cls, path: str | Path, experiment: Mapping[str, Any], fingerprints: Mapping[str, Any]) -> RunFolder:
+    def create(cls, path: str | Path, experiment: Mapping[str, Any], fingerprints: Mapping[str, Any]) -> Self:
         """Make a new run folder."""
         path = Path(path)
         with run_folder_errors(path):
@@ -92,54 +96,41 @@ class RunFolder:
     def discard(self) -> None:
         """Unlock the folder of a run that never began, and leave nothing behind."""
         self._lock.release()
-        for path in [
-            *(self.path / "checkpoints").iterdir(),
-            *self.path.glob("*.*"),
-            self.path / "id",
-            self.path / "lock",
-        ]:
+        for path in [*self.path.glob("checkpoints/*"), *self.path.glob("*.*"), self.path / "id", self.path / "lock"]:
             path.unlink(missing_ok=True)
         (self.path / "checkpoints").rmdir()
 
     @property
     def identity(self) -> str:
         """The run's unique identity, which no other run of the same name has."""
-        return _text(self.path / "id").strip()
+        return str(_read(self.path / "id", str.strip))
 
     @property
-    def has_started(self) -> bool:
-        """Whether there is a checkpoint to continue from."""
-        return any((self.path / "checkpoints").glob("step-*.safetensors"))
-
-    @property
-    def experiment(self) -> dict[str, Any]:
-        """The content of `experiment.toml`."""
-        return read_experiment(self.path)
+    def checkpoints(self) -> list[Path]:
+        """The files of the checkpoints, oldest first; none before the run has begun."""
+        return sorted((self.path / "checkpoints").glob("step-*.safetensors"))
 
     @property
     def fingerprints(self) -> dict[str, Any]:
         """The fingerprints of the tables the run was started on."""
-        return _read(self.path / "clients.json", json.loads)
+        prints: dict[str, Any] = _read(self.path / "clients.json", lambda text: dict(json.loads(text)))
+        return prints
 
     # The recorder of the loop.
 
     def checkpoint(self, checkpoint: Checkpoint) -> None:
         """Store a checkpoint, and keep the one before it."""
-        tree = {
-            "step": checkpoint.step, "round": checkpoint.round, "ledger": checkpoint.ledger,
-            "cohort": checkpoint.cohort, "known": checkpoint.known, "state": checkpoint.state,
-            "memories": stack(checkpoint.memories), "previous_ledger": checkpoint.previous_ledger,
-        }  # fmt: skip
+        tree = {**vars(checkpoint), "memories": stack(checkpoint.memories)}
         with run_folder_errors(self.path):
             self._flush()
             write_hashed(self.path / "checkpoints" / f"step-{checkpoint.step:09d}.safetensors", encode(tree))
-            for old in sorted((self.path / "checkpoints").glob("step-*.safetensors"))[:-2]:
+            for old in self.checkpoints[:-2]:
                 old.unlink()
 
     def latest(self, method: Method) -> Checkpoint | None:
         """Return the newest intact checkpoint, `None` if there is none; warn about a damaged newer one."""
         kinds = method.memory_types
-        paths = sorted((self.path / "checkpoints").glob("step-*.safetensors"))
+        paths = self.checkpoints
         while paths:
             path = paths.pop()
             data = read_hashed(path)
@@ -163,29 +154,27 @@ class RunFolder:
         """Record what a client sent, in a form its owner can read."""
         self._records.append(json.dumps(summarize_message(question, message, expect)))
 
-    def log_failure(self, failure: Failure, cause: BaseException | None) -> None:
+    def log_failure(self, failure: Failure, cause: BaseException | None = None) -> None:
         """Record a failure, with the client's traceback."""
-        with (
-            run_folder_errors(self.path),
-            open(self.path / "errors.log", "a", encoding="utf-8", errors="backslashreplace") as file,
-        ):
-            file.write(f"{failure}\n")
-            if cause is not None:
-                file.writelines(traceback.format_exception(cause))
+        self._append("errors.log", "".join([f"{failure}\n", *(traceback.format_exception(cause) if cause else ())]))
 
     def _flush(self) -> None:
         if self._records:
-            with run_folder_errors(self.path), open(self.path / "messages.jsonl", "a", encoding="utf-8") as file:
-                file.writelines(line + "\n" for line in self._records)
+            self._append("messages.jsonl", "".join(line + "\n" for line in self._records))
             self._records.clear()
+
+    def _append(self, name: str, text: str) -> None:
+        with (
+            run_folder_errors(self.path),
+            open(self.path / name, "a", encoding="utf-8", errors="backslashreplace") as file,
+        ):
+            file.write(text)
 
     # The log.
 
     def log(self, step: Step) -> None:
         """Append a step's record."""
-        record = describe_step(step)
-        with run_folder_errors(self.path), open(self.path / "log.jsonl", "a", encoding="utf-8") as file:
-            file.write(json.dumps(record) + "\n")
+        self._append("log.jsonl", json.dumps(describe_step(step)) + "\n")
 
     def rewind(self, step: int) -> None:
         """Drop what was logged after a step, and a partial last line."""
@@ -208,6 +197,42 @@ def run_folder_errors(path: Path) -> Iterator[None]:
         ) from error
 
 
+def describe_step(step: Step) -> dict[str, Any]:
+    """Return a step as a log record."""
+    return {
+        "step": step.step, "round": step.round, "phase": step.phase,
+        "time": datetime.now(UTC).isoformat(timespec="milliseconds"), "seconds": round(step.seconds, 6),
+        "metrics": {name: float(value) for name, value in step.metrics.items()},
+        "sent": dict(step.sent), "received": dict(step.received),
+        "failures": [asdict(failure) for failure in step.answers.failures],
+    }  # fmt: skip
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """Return the records of a JSON-lines file without a last line that was cut off; none if there is no file."""
+    if not path.exists():
+        return []
+    records = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            records.append(json.loads(line))
+        except ValueError:
+            break
+    return records
+
+
+def environment() -> dict[str, Any]:
+    """Return versions and platform, for reproducing a run."""
+    names = ("cotempo", "numpy", "scipy", "scikit-learn", "torch", "pyarrow", "narwhals", "safetensors", "pydantic")
+    versions = {}
+    for name in names:
+        try:
+            versions[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return {"python": sys.version.split()[0], "platform": platform.platform(), "packages": versions}
+
+
 def _truncate_partial_line(path: Path) -> None:
     """Drop a last line that a kill cut off, so that the next one starts on its own line."""
     if path.exists() and not (content := path.read_bytes()).endswith(b"\n"):
@@ -216,20 +241,13 @@ def _truncate_partial_line(path: Path) -> None:
 
 def read_experiment(run: Path) -> dict[str, Any]:
     """Return the content of a run's `experiment.toml`."""
-    return _read(run / "experiment.toml", tomllib.loads)
+    return dict(_read(run / "experiment.toml", tomllib.loads))
 
 
-def _read(path: Path, parse: Callable[[str], Any]) -> dict[str, Any]:
+def _read(path: Path, parse: Callable[[str], Any]) -> Any:
     try:
-        return dict(parse(_text(path)))
-    except (ValueError, TypeError) as error:
-        raise RunError(f"{path} must be as the run wrote it, it cannot be read: {error}") from error
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
+        return parse(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, TypeError) as error:
         raise RunError(f"{path} must be as the run wrote it, it cannot be read: {error}") from error
 
 

@@ -1,107 +1,42 @@
-"""`fit`, `run`, `resume` and `dry_run`, which people call; `Run` connects method, engine and folder to the loop."""
+"""`Run`, which connects method, engine and folder to the loop; `run`, `resume`, `dry_run` and `simulate_delays`."""
 
 from __future__ import annotations
 
 import re
 import sys
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from cotempo.data import READERS, Table
-from cotempo.devices import Device, need_device
+from cotempo.devices import Device, find_device
 from cotempo.engines.inprocess import InProcess
-from cotempo.engines.settings import EngineSettings, engine_settings
+from cotempo.engines.settings import EngineSettings, InProcessSettings
 from cotempo.errors import CotempoError, DataError, ParameterError, Problem, RunError
-from cotempo.federation.engine import Engine
 from cotempo.federation.exchange import Expect
 from cotempo.federation.fitted import Outcome
 from cotempo.federation.message import Message
 from cotempo.federation.method import Method
-from cotempo.federation.participation import EVERYONE, Participation
 from cotempo.federation.reducers import PlainReducer, Reducer
 from cotempo.federation.rng import Rng
-from cotempo.federation.rounds import Checkpoint, LoopOptions, initial_checkpoint, make_questions, rounds
+from cotempo.federation.rounds import (
+    NO_RECORDER,
+    Checkpoint,
+    LoopOptions,
+    Participation,
+    initial_checkpoint,
+    make_questions,
+    rounds,
+)
 from cotempo.federation.shields import Shield
 from cotempo.federation.simulated_time import Delays, Timed, asynchronous_rounds, timed_rounds
 from cotempo.runs.experiment import Experiment, load_clients, load_truth
-from cotempo.runs.folder import RunFolder
+from cotempo.runs.folder import RunFolder, describe_step, read_experiment, read_lines
 from cotempo.runs.progress import show
-from cotempo.runs.records import describe_step, read_lines
 from cotempo.threads import limit_threads
-
-
-def fit(
-    method: Method,
-    clients: Mapping[str, Any] | None = None,
-    *,
-    public: Any = None,
-    engine: str | EngineSettings = "inprocess",
-    seed: int = 0,
-    run: str | Path | None = None,
-    cohort: int | Participation | None = None,
-    quorum: float = 0.5,
-    progress: bool | None = None,
-    shields: Sequence[Shield] = (),
-    reducer: Reducer | None = None,
-    workers: int | None = None,
-    batched: bool | None = None,
-    deadline: float | None = None,
-    threads: int | None = None,
-    server: str | Path | None = None,
-    participants: Sequence[str] | None = None,
-    share_result: bool | None = None,
-) -> Any:
-    """Learn from the clients and return a new fitted object; the method stays as it is.
-
-    Parameters
-    ----------
-    clients
-        A table, or any dataframe, per client name; none on the engine `flower`, where sites hold theirs.
-    public
-        A table the server may see, for methods that use one.
-    engine
-        Where clients run: `inprocess`, `flower-simulation`, `flower`, or an engine's settings.
-    seed
-        Decides every random number: the same seed gives the same bits.
-    run
-        A new folder to keep the run in, so that it can be inspected and resumed; without it nothing is written.
-    cohort
-        How many clients take part in a round, or a `Participation`; everyone by default.
-    quorum
-        The share of the asked clients whose answers must count; below it the run pauses with `QuorumError`.
-    progress
-        Show a progress bar; by default when standard error is a terminal.
-    shields
-        Applied to every message between client and server, in this order; the validator always is.
-    reducer
-        How replies become answers; by default a list or a weighted sum, as the method expects.
-    workers, batched, deadline, threads
-        Options of the engines on this machine; see `InProcessSettings` and `SimulationSettings`.
-    server, participants, share_result
-        Options of the engine `flower`; see `FlowerSettings`.
-    """
-    settings = engine_settings(
-        engine, workers=workers, batched=batched, deadline=deadline, threads=threads,
-        server=None if server is None else str(server), participants=participants, share_result=share_result,
-    )  # fmt: skip
-    options = LoopOptions(
-        public=_public(public, method),
-        seed=seed,
-        participation=Participation(cohort) if isinstance(cohort, int) else cohort or EVERYONE,
-        quorum=quorum,
-        run_id=uuid.uuid4().hex,
-        shields=tuple(shields),
-        reducer=reducer or PlainReducer(),
-    )
-    tables = _tables(settings, method, clients or {})
-    started = Run(method, tables, settings, options)
-    if run is not None:
-        started = started.kept_in(run, _experiment(run, started))
-    return started.start(progress)
 
 
 def run(
@@ -125,13 +60,12 @@ def run(
         As of `fit`.
     """
     experiment = experiment if isinstance(experiment, Experiment) else Experiment.from_file(experiment)
-    method = experiment.make_method()
     if clients is None:
         clients, truth = load_clients(experiment)
-    tables = _tables(experiment.engine, method, clients)
-    options = _options(experiment, _public(public, method), uuid.uuid4().hex)
-    started = Run(method, tables, experiment.engine, options, truth)
-    return (started if run is None else started.kept_in(run, experiment)).start(progress)
+    started = Run.of(
+        experiment.make_method(), clients, experiment.engine, _options(experiment), public=public, truth=truth
+    )
+    return started.start(run, experiment, progress)
 
 
 def resume(
@@ -159,20 +93,19 @@ def resume(
     public, progress, shields, reducer
         As of `fit`; give those the run was started with.
     """
-    folder = RunFolder.reopen(run)
-    with closing(folder):
-        before = Experiment.from_dict(folder.experiment)
+    with closing(RunFolder.reopen(run)) as folder:
+        before = Experiment.from_dict(read_experiment(folder.path))
         experiment = before.on(engine=engine, server=server)
-        if before.is_remote != experiment.is_remote:
+        if before.engine.is_remote != experiment.engine.is_remote:
             raise RunError(f"{run} must continue where its clients' memories are, on the engine {before.engine.name}")
-        method = experiment.make_method()
         clients, truth = load_clients(experiment) if clients is None else (clients, load_truth(experiment))
-        tables = _tables(experiment.engine, method, clients)
-        options = _options(experiment, _public(public, method), folder.identity)
-        options = replace(options, shields=tuple(shields), reducer=reducer or PlainReducer())
-        stopped = Run(method, tables, experiment.engine, options, truth, folder)
+        options = replace(_options(experiment), shields=tuple(shields), reducer=reducer or PlainReducer())
+        stopped = Run.of(experiment.make_method(), clients, experiment.engine, options, public=public, truth=truth)
+        stopped = stopped.kept_in(folder)
         _require_same_data(folder.fingerprints, stopped.fingerprints)
-        return stopped.resume(progress)
+        start = folder.latest(stopped.method)
+        folder.rewind(start.step if start else 0)
+        return stopped.run_from(start, progress)
 
 
 @dataclass(frozen=True)
@@ -189,6 +122,29 @@ class Run:
     truth: Any = None
     folder: RunFolder | None = None
 
+    @classmethod
+    def of(
+        cls,
+        method: Method,
+        clients: Mapping[str, Any] | None,
+        engine: EngineSettings,
+        options: LoopOptions,
+        *,
+        public: Any = None,
+        truth: Any = None,
+    ) -> Run:
+        """Return a run on clients' tables or dataframes; if sites hold them, none may be given."""
+        if engine.is_remote and clients:
+            raise ParameterError(f"clients must not be given on the engine {engine.name}: sites hold their own tables")
+        if not engine.is_remote and not (isinstance(clients, Mapping) and clients):
+            raise DataError("clients must be a mapping from client name to table with at least one client")
+        clients = clients or {}
+        tables = {str(name): _table(str(name), clients[name], method.kind) for name in sorted(clients)}
+        options = replace(options, run_id=uuid.uuid4().hex)
+        if public is not None:
+            options = replace(options, public=_table("public", public, method.kind))
+        return cls(method, tables, engine, options, truth)
+
     @property
     def fingerprints(self) -> dict[str, Any]:
         """Hashes of the tables, by which a resume on other data is refused."""
@@ -196,83 +152,70 @@ class Run:
         public = self.options.public
         return prints if public is None else {**prints, "public": public.fingerprint()}
 
-    def kept_in(self, path: str | Path, experiment: Experiment) -> Run:
-        """Return the run with a new folder, which says what is run."""
-        folder = RunFolder.create(path, experiment.to_dict(), self.fingerprints)
+    def kept_in(self, folder: RunFolder) -> Run:
+        """Return the run with a folder, and with the identity the folder names."""
         return replace(self, folder=folder, options=replace(self.options, run_id=folder.identity))
 
-    def start(self, progress: bool | None = None) -> Any:
-        """Run from the start; a folder in which nothing was stored before an error is removed again."""
-        try:
-            return self._run(None, progress)
-        except Exception:
-            if self.folder and not self.folder.has_started:
-                self.folder.discard()  # so that the same command works once its mistake is fixed
-            raise
+    def start(
+        self, path: str | Path | None = None, experiment: Experiment | None = None, progress: bool | None = None
+    ) -> Any:
+        """Run from the start; with `path`, keep the run in a new folder, which says what is run."""
+        if path is None:
+            return self.run_from(None, progress)
+        content = (experiment or _experiment(path, self)).to_dict()
+        with closing(RunFolder.create(path, content, self.fingerprints)) as folder:
+            try:
+                return self.kept_in(folder).run_from(None, progress)
+            except Exception:
+                if not folder.checkpoints:
+                    folder.discard()  # so that the same command works once its mistake is fixed
+                raise
 
-    def resume(self, progress: bool | None = None) -> Any:
-        """Continue from the folder's newest intact checkpoint, or start if it has none."""
-        assert self.folder is not None  # the function `resume` opened it
-        start = self.folder.latest(self.method)
-        self.folder.rewind(start.step if start else 0)
-        return self._run(start, progress)
-
-    def _run(self, start: Checkpoint | None, progress: bool | None) -> Any:
-        with self._open_engine() as engine:
-            if start is None:
-                start = initial_checkpoint(self.method, engine, self.options)
-                if self.folder:
-                    self.folder.checkpoint(start)
-            else:
-                engine.restore(start.memories, start.ledger)
-            return self._run_loop(engine, start, progress)
-
-    @contextmanager
-    def _open_engine(self) -> Iterator[Engine]:
-        device: Device = getattr(self.method, "device", "cpu")
+    def run_from(self, start: Checkpoint | None, progress: bool | None) -> Any:
+        """Run from a checkpoint, or from the start if there is none, to the end, and store what was learned."""
+        method, options, folder = self.method, self.options, self.folder
+        device: Device = getattr(method, "device", "cpu")
         if device != "cpu" and not self.engine.is_remote:
-            need_device(device)  # refused here, not by every client in turn
-        try:
-            with limit_threads(self.engine.threads):
-                options = self.options
-                engine = self.engine.open(
-                    self.method, self.tables, seed=options.seed, run=options.run_id, shields=options.shields
-                )
-                with closing(engine):
-                    yield engine
-        finally:
-            if self.folder:
-                self.folder.close()
-
-    def _run_loop(self, engine: Engine, start: Checkpoint, progress: bool | None) -> Any:
-        """Run the loop to its end, and store what was learned."""
-        history: list[dict[str, Any]] = []
-        state, ledger = start.state, dict(start.ledger)
-        steps = rounds(self.method, engine, self.options, start=start, recorder=self.folder)
-        if sys.stderr.isatty() if progress is None else progress:
-            steps = show(steps, self.method)
-        for step in steps:
-            if not self.folder:
+            find_device(device)  # refused here, not by every client in turn
+        with (
+            limit_threads(self.engine.threads),
+            closing(
+                self.engine.open(method, self.tables, seed=options.seed, run=options.run_id, shields=options.shields)
+            ) as engine,
+        ):
+            if start:
+                engine.restore(start.memories, start.ledger)
+            else:
+                start = initial_checkpoint(method, engine, options)
+                if folder:
+                    folder.checkpoint(start)
+            history: list[dict[str, Any]] = []
+            state, ledger = start.state, dict(start.ledger)
+            steps = rounds(method, engine, options, start=start, recorder=folder or NO_RECORDER)
+            if sys.stderr.isatty() if progress is None else progress:
+                steps = show(steps, method)
+            for step in steps:
+                state = step.state
+                ledger |= step.answers.versions
                 history.append(describe_step(step))
-            state = step.state
-            ledger |= step.answers.versions
-        if self.folder:
-            history = read_lines(self.folder.path / "log.jsonl")
-        engine.finish(state, ledger)
-        schemas = engine.schemas(engine.names())
-        fitted = self.method.result(Outcome(self.method, state, schemas, engine.memories(ledger), tuple(history)))
-        if self.folder:
-            fitted.save(self.folder.path / "result")
-            fitted.report(self.folder.path / "report.html", truth=self.truth)
-        return fitted
+            if folder:
+                history = read_lines(folder.path / "log.jsonl")  # with the steps before a resume
+            engine.finish(state, ledger)
+            schemas = engine.schemas(engine.names())
+            fitted = method.result(Outcome(method, state, schemas, engine.memories(ledger), tuple(history)))
+            if folder:
+                fitted.save(folder.path / "result")
+                fitted.report(folder.path / "report.html", truth=self.truth)
+            return fitted
 
 
 def dry_run(
     method: Method, clients: Mapping[str, Any], *, public: Any = None, seed: int = 0
 ) -> dict[str, tuple[Message, Expect]]:
     """Return every client's first message and what it is expected to be; nothing is absorbed or stored."""
-    engine = InProcess(method, _local_tables(method, clients), seed=seed)
-    first = initial_checkpoint(method, engine, LoopOptions(public=_public(public, method), seed=seed))
+    setup = Run.of(method, clients, InProcessSettings(), LoopOptions(seed=seed), public=public)
+    engine = InProcess(method, setup.tables, seed=seed)
+    first = initial_checkpoint(method, engine, setup.options)
     ask = method.ask(first.state, first.cohort, Rng(seed, "server", 1, "ask"))
     if ask is None or not ask.to:
         return {}
@@ -318,19 +261,14 @@ def simulate_delays(
     >>> [step.seconds for step in ct.simulate_delays(method, clients, delays=slow, buffer=4)]
     [1.0, 2.0, 3.0]
     """
-    tables = _local_tables(method, clients)
-    seconds = delays.among(tables, seed)
-    options = LoopOptions(public=_public(public, method), seed=seed, participation=Participation(concurrency))
+    options = LoopOptions(seed=seed, participation=Participation(concurrency))
+    setup = Run.of(method, clients, InProcessSettings(), options, public=public)
+    options, seconds = setup.options, delays.among(setup.tables, seed)
     with limit_threads(1):
-        engine = InProcess(method, tables, seed=seed)
+        engine = InProcess(method, setup.tables, seed=seed)
         if buffer is None:
             return list(timed_rounds(method, engine, seconds, options))
         return list(asynchronous_rounds(method, engine, seconds, options, buffer=buffer, concurrency=concurrency))
-
-
-def parameters_of(method: Method) -> dict[str, Any]:
-    """Return a method's hyperparameters as plain values."""
-    return {name: value for name, value in method.model_dump(mode="json").items() if value is not None}
 
 
 def _experiment(folder: str | Path, run: Run) -> Experiment:
@@ -339,30 +277,15 @@ def _experiment(folder: str | Path, run: Run) -> Experiment:
         name=re.sub(r"[^\w .-]", "-", Path(folder).name).strip(" .-") or "run",
         seed=run.options.seed,
         method=type(run.method).__name__,
-        parameters=parameters_of(run.method),
+        parameters={name: value for name, value in run.method.model_dump(mode="json").items() if value is not None},
         cohort=run.options.participation,
         quorum=run.options.quorum,
         engine=run.engine,
     )
 
 
-def _options(experiment: Experiment, public: Table | None, identity: str) -> LoopOptions:
-    return LoopOptions(public, experiment.seed, experiment.cohort, experiment.quorum, identity)
-
-
-def _tables(engine: EngineSettings, method: Method, clients: Mapping[str, Any]) -> dict[str, Table]:
-    """Return the clients' tables; none if sites hold them."""
-    if not engine.is_remote:
-        return _local_tables(method, clients)
-    if clients:
-        raise ParameterError(f"clients must not be given on the engine {engine.name}: sites hold their own tables")
-    return {}
-
-
-def _local_tables(method: Method, clients: Mapping[str, Any]) -> dict[str, Table]:
-    if not isinstance(clients, Mapping) or not clients:
-        raise DataError("clients must be a mapping from client name to table with at least one client")
-    return {str(name): _table(str(name), clients[name], method.kind) for name in sorted(clients)}
+def _options(experiment: Experiment) -> LoopOptions:
+    return LoopOptions(seed=experiment.seed, participation=experiment.cohort, quorum=experiment.quorum)
 
 
 def _table(name: str, value: Any, kind: str) -> Table:
@@ -377,10 +300,6 @@ def _table(name: str, value: Any, kind: str) -> Table:
     except ValueError:
         raise DataError([Problem("a client's dataframe must hold one client only", client=name)]) from None
     return table
-
-
-def _public(value: Any, method: Method) -> Table | None:
-    return None if value is None else _table("public", value, method.kind)
 
 
 def _require_same_data(before: Mapping[str, Any], now: Mapping[str, Any]) -> None:

@@ -3,7 +3,7 @@
 from cotempo.series.diffusion import SeriesDiffusion
 from cotempo.series.fedmoments import FedMoments, FittedMoments
 from cotempo.series.fedtdd import FedTDD
-from cotempo.series.filling.interpolation import carry_forward, interpolate
+from cotempo.series.filling.gaps import interpolate
 from cotempo.series.fitted import FittedFedTDD, Imputed, SeriesModel
 from cotempo.series.seriesmoments import MomentsModel, SeriesMoments
 
@@ -17,6 +17,5 @@ __all__ = [
     "SeriesDiffusion",
     "SeriesModel",
     "SeriesMoments",
-    "carry_forward",
     "interpolate",
 ]

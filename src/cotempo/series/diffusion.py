@@ -1,30 +1,39 @@
-"""SeriesDiffusion: impute and generate the series of a single owner."""
+"""SeriesDiffusion: impute and generate one owner's series; CorrectedStage: a network that corrects closed forms."""
 
-from dataclasses import replace
-from typing import Any
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from cotempo.data import Series, read_series
-from cotempo.errors import DataError, Problem
 from cotempo.federation import Rng
-from cotempo.series.filling.calibration import calibrate
-from cotempo.series.filling.correction_stage import CorrectedStage, passes, train_imputers
+from cotempo.series.filling.calibration import add_imputation_errors, calibrate, imputation_errors
 from cotempo.series.filling.factor_models import FactorModels
 from cotempo.series.filling.gates import prove, take_best
-from cotempo.series.filling.residual_noise import add_imputation_errors, imputation_errors
-from cotempo.series.filling.stages import FactorStage, Filler, NetworkStage
+from cotempo.series.filling.stages import Filler, NetworkStage, in_windows
 from cotempo.series.fitted import SeriesModel
-from cotempo.series.moments.stage import learn, usual_window
 from cotempo.series.nn.parameters import NetworkState
-from cotempo.series.scale import Scale
 from cotempo.series.season import find_season
+from cotempo.series.seriesmoments import learn, usual_window
 from cotempo.series.settings import SeriesSettings
-from cotempo.series.windows import SeriesRows, need_rows, windows_of
+from cotempo.series.windows import Cover, Scale, SeriesRows, as_series, need_rows, refuse_unseen, windows_of
+from cotempo.typing import Floats
+
+if TYPE_CHECKING:
+    from cotempo.series.nn.training import Task, TrainingWindows
+
+    Data = Callable[[np.random.Generator], TrainingWindows]
 
 HELD_ROWS, LEAST_HELD, MOST_HELD = 2000, 0.05, 0.2
+PASSES = 40
+CHUNK, PATIENCE = 250, 3
+MOST_JUDGED = 1024
+STRETCHES = (1, 2, 4)
 
 
 class SeriesDiffusion(SeriesSettings):
@@ -52,20 +61,16 @@ class SeriesDiffusion(SeriesSettings):
     """
 
     imputer_steps: int = Field(
-        default=3000,
-        ge=1,
-        description="Training steps of the imputer, at most; it stops when 750 steps brought nothing.",
+        default=3000, ge=1, description="Training steps of the imputer, at most; it stops when 750 bring nothing."
     )
-    steps: int = Field(
-        default=1500, ge=1, description="Those of the diffusion model; no row is seen more than about 40 times."
-    )
+    steps: int = Field(default=1500, ge=1, description="Those of the diffusion model; no row is seen over 40 times.")
 
     def fit(self, series: Any, *, seed: int = 0) -> SeriesModel:
         """Learn from a table or any dataframe of one client, and return the fitted model."""
         table = as_series(series)
         rows = SeriesRows.of(table)
         need_rows(rows)
-        refuse_unseen(table)
+        refuse_unseen(table.features, table.values)
         settings = self.model_copy(update={"window": min(self.window, max(rows.lengths))})
         rng, whole = Rng(seed, "series"), Scale.of(rows.values)
 
@@ -77,40 +82,22 @@ class SeriesDiffusion(SeriesSettings):
         factors = FactorModels.of(scaled, scale)
         window = usual_window(len(table.features), 4 * settings.window)
         moments, _, _ = learn(scaled, window)
-        base = Filler.closed(scale, (FactorStage(factors), moments), trusted="moments")
+        base = Filler.closed(scale, (NetworkStage(factors), moments), trusted="moments")
         base = take_best(replace(base, season=season), held, settings, rng("base"))
         correction, own = train_imputers(settings, base, scaled, unseen, factors, rng)
         corrected, networks = CorrectedStage(base, factors, correction), NetworkStage(factors, None, own)
         filler, halves = prove(base.followed_by(corrected, networks), held, settings, rng("gates"))
         # What is proven is learned again, from the rows set apart, too.
         latest, _, _ = learn(bare.inner(rows), window)
-        corrected = replace(corrected, base=replace(base, stages=(FactorStage(factors), latest)))
+        corrected = replace(corrected, base=replace(base, stages=(NetworkStage(factors), latest)))
         filler = replace(filler, stages=(corrected, networks))
         missing = np.isnan(rows.values)
         errors = imputation_errors(filler, rows, settings, rng("errors")) if missing.any() else rows.values[:0]
         filled = add_imputation_errors(filler.rows(rows, settings), missing, errors, rng("roughness"))
-        weights = train_backbone(settings, SeriesRows(whole.apply(filled), rows.lengths), rng)
+        weights = train_backbone(settings, whole.rows(rows.with_values(filled)), rng)
         calibration = calibrate(settings, tuple(zip(halves[::-1], held.halves(), strict=True)), rng("calibration"))
         order = np.arange(len(table.features))
-        return SeriesModel(settings, table.features, order, filler, weights, whole, calibration)
-
-
-def as_series(value: Any) -> Series:
-    """Return a table as it is, or read a dataframe of one client."""
-    if isinstance(value, Series):
-        return value
-    tables = read_series(value)
-    if len(tables) != 1:
-        raise DataError(f"the dataframe must hold one client, it holds {len(tables)}; choose one of them")
-    return next(iter(tables.values()))
-
-
-def refuse_unseen(table: Series) -> None:
-    """Raise `DataError` for features without a single measurement."""
-    unseen = np.isnan(table.values).all(axis=0)
-    if unseen.any():
-        must = "at least one cell must be measured, all are missing; leave the column out"
-        raise DataError([Problem(must, column=table.features[k]) for k in np.flatnonzero(unseen)])
+        return SeriesModel(table.features, order, settings.window, calibration, settings, filler, weights, whole)
 
 
 def train_backbone(settings: SeriesDiffusion, filled: SeriesRows, rng: Rng) -> NDArray[Any]:
@@ -121,3 +108,119 @@ def train_backbone(settings: SeriesDiffusion, filled: SeriesRows, rng: Rng) -> N
     steps = passes(settings.steps, filled, settings)
     learned = NetworkState.fresh(task.specs(dataset.features), rng("backbone"), settings.precision)
     return train_one(task, learned, dataset, steps, settings.schedule(steps), rng)[0].average
+
+
+@dataclass(frozen=True)
+class CorrectedStage:
+    """A stage: all fillings of a filler in closed form, and an imputer's correction of what that makes of them.
+
+    What closed forms see reaches farther than the windows of an imputer, so a long gap is filled by a cycle that no
+    window shows; the imputer adds what is not linear.
+    """
+
+    base: Filler
+    factors: FactorModels
+    weights: NDArray[Any]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the filler, and the imputer's."""
+        return (*self.base.names, "correction")
+
+    def fill(self, rows: SeriesRows, settings: SeriesSettings) -> Floats:
+        """Fill scaled rows, and correct them in windows."""
+        from cotempo.series.nn.imputer import fill_windows
+
+        fillings, kinds = self.base.fillings(rows, settings)
+        guess = self.base.mix(fillings, kinds)
+
+        def correct(windows: Floats) -> Floats:
+            known, start = np.moveaxis(windows.reshape(*windows.shape[:2], -1, 2), -1, 0)
+            return fill_windows(settings, known, self.factors, None, self.weights, start)[1:]
+
+        both = np.stack([rows.values, guess], axis=-1).reshape(len(guess), -1)
+        return np.concatenate([fillings[1:], in_windows(rows.with_values(both), settings, correct)])
+
+
+def train_imputers(
+    settings: SeriesDiffusion, base: Filler, kept: SeriesRows, held: SeriesRows, factors: FactorModels, rng: Rng
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Train an imputer that corrects a filler of scaled rows, and one that corrects factors.
+
+    They err in different ways, so that gates gain by mixing them. The first is near the truth from the start and soon
+    learns by heart: it is trained for a sixth of the steps, at half the rate.
+    """
+    from cotempo.series.nn.losses import Correcting, Filling
+    from cotempo.series.nn.training import TrainingWindows
+
+    def filled(rows: SeriesRows, draws: int, stream: np.random.Generator) -> TrainingWindows:
+        return hide_and_fill(rows, draws, base, factors, settings, stream)
+
+    few, steps = (
+        passes(count, kept, settings) for count in (max(1, settings.imputer_steps // 6), settings.imputer_steps)
+    )
+    draws, rate = math.ceil(min(CHUNK, few) * settings.batch / len(kept.values)), settings.imputer_rate
+    plain, unseen = (TrainingWindows.plain(windows_of(rows, settings.reach), factors) for rows in (kept, held))
+    judged, own = filled(held, len(STRETCHES), rng("judged")), Rng(*rng.key, "correction")
+    correcting, filling = Correcting(settings.imputer()), Filling(settings.imputer())
+    return (
+        _train(settings, correcting, few, rate / 2, lambda stream: filled(kept, draws, stream), judged, own),
+        _train(settings, filling, steps, rate, lambda _: plain, unseen, rng),
+    )
+
+
+def _train(
+    settings: SeriesSettings, task: Task, steps: int, rate: float, given: Data, judged: TrainingWindows, rng: Rng
+) -> NDArray[Any]:
+    """Train an imputer until it gains no more on what it is judged on; return its best."""
+    from cotempo.series.nn.training import judge, train_one
+
+    judged, schedule, least, since = judged.thin(MOST_JUDGED), settings.schedule(steps, rate), np.inf, 0
+    learned = best = NetworkState.fresh(task.specs(judged.features), rng("imputer"), settings.precision)
+    for first in range(0, steps, CHUNK):
+        size, part = min(CHUNK, steps - first), Rng(*rng.key, first)
+        learned, _ = train_one(task, learned, given(part("hidden")), size, schedule, part)
+        loss = judge(task, learned, judged, schedule) if len(judged.windows) else -first
+        since = 0 if loss < least else since + 1
+        best, least = (learned, loss) if loss < least else (best, least)
+        if since == PATIENCE:
+            break
+    return best.average
+
+
+def hide_and_fill(
+    rows: SeriesRows, draws: int, base: Filler, factors: FactorModels, settings: SeriesSettings,
+    stream: np.random.Generator,
+) -> TrainingWindows:  # fmt: skip
+    """Return all windows of scaled rows, `draws` times, each time with other cells hidden and filled."""
+    from cotempo.series.nn.training import TrainingWindows
+
+    seen = ~np.isnan(rows.values)
+    left = [seen & ~hide(rows, STRETCHES[draw % len(STRETCHES)] * settings.reach, stream) for draw in range(draws)]
+    holes = rows.with_values(np.concatenate([np.where(part, rows.values, np.nan) for part in left]), draws)
+    cover = Cover(holes, settings.reach, 1, max(1, settings.reach // 8))
+    truth, guess = (cover.windows(part) for part in (np.tile(rows.values, (draws, 1)), base.scaled(holes, settings)))
+    kept = cover.take(np.concatenate(left)) & cover.inside[..., None]
+    whole = np.ones(seen.shape[1], dtype=bool)
+    return TrainingWindows(np.nan_to_num(truth), ~np.isnan(truth) & ~kept, factors, whole, np.nan_to_num(guess), kept)
+
+
+def hide(rows: SeriesRows, length: int, stream: np.random.Generator) -> NDArray[np.bool_]:
+    """Draw what to hide of some rows, in stretches of a length, ``(rows, features)``."""
+    import torch
+
+    from cotempo.series.nn.losses import draw_masks, hidden
+
+    cover, features = Cover(rows, length, length), rows.values.shape[1]
+    seen = torch.tensor(cover.take(~np.isnan(rows.values)))[None]
+    generator = torch.Generator().manual_seed(int(stream.integers(2**62)))
+    chances = draw_masks(generator, seen.shape[:2], length, features, features)
+    whole = torch.ones(1, features, dtype=torch.bool)
+    found = np.zeros(rows.values.shape, dtype=bool)
+    found[cover.index] = hidden(chances, seen, whole, whole)[0].numpy()
+    return found
+
+
+def passes(steps: int, rows: SeriesRows, settings: SeriesSettings) -> int:
+    """Limit training steps so that no row is seen more than about `PASSES` times."""
+    return min(steps, math.ceil(PASSES * len(rows.values) / settings.batch))

@@ -37,28 +37,19 @@ from cotempo.federation import (
     Spec,
     register,
 )
+from cotempo.series import seriesmoments
 from cotempo.series.filling.calibration import Calibration
+from cotempo.series.moments import model_choice
 from cotempo.series.moments.gaussian import Gaussian
-from cotempo.series.moments.model_choice import (
-    PRIORS,
-    USUAL,
-    calibrate,
-    choose,
-    error_of,
-    hidings,
-    shorten,
-    split,
-    spread_of,
-    try_priors,
-)
+from cotempo.series.moments.model_choice import PRIORS, USUAL, split
 from cotempo.series.moments.moments import Units, WindowMoments, find_units, sum_units
-from cotempo.series.moments.stage import first_guess, sum_filled, usual_window, windows_of_sweeps
-from cotempo.series.seriesmoments import SWEEPS, WINDOW, MomentsModel
+from cotempo.series.seriesmoments import WINDOW, MomentsModel, usual_window, windows_of_sweeps
 from cotempo.series.windows import SeriesRows, need_many
 from cotempo.typing import Floats
 
 SUMS = ("centre", "moments", "choose")
 PARTS = "in four fifths of your rows and in all"
+COMMON_MUST = "every client must have this common feature; a column of missing values will do"
 
 
 @dataclass(frozen=True)
@@ -82,10 +73,10 @@ class MomentsState:
     prior: int = USUAL
     errors: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
-    def moments(self, *, trial: bool = False) -> WindowMoments:
-        """Return the sums over all rows, or over those to learn from."""
-        part = 0 if trial else 1
-        return WindowMoments.unpack(self.products[part], self.counts[part])
+    @property
+    def moments(self) -> WindowMoments:
+        """Return the sums over all rows."""
+        return WindowMoments.unpack(self.products[1], self.counts[1])
 
 
 @dataclass(frozen=True)
@@ -127,7 +118,6 @@ class FedMoments(Method):
     Memory: ClassVar[type | None] = Calibration
 
     window: int | None = WINDOW
-    sweeps: int = SWEEPS
     minimum_rows: int = Field(
         default=20,
         ge=1,
@@ -162,7 +152,7 @@ class FedMoments(Method):
         """Send sums, or what the process is worth here."""
         if question.phase != "compare":
             return contribute(question.phase, question.common, prepared), None
-        return _compare(question.common, prepared, self.sweeps)
+        return _compare(question.common, prepared)
 
     # At the server.
 
@@ -197,11 +187,8 @@ class FedMoments(Method):
     ) -> tuple[MomentsState, Metrics]:
         """Keep the sums, then the choice, then what clients said."""
         if state.phase == "compare":
-            said = {name: answers[name] for name in answers.names}
-            errors = {name: (part["alone"], part["together"]) for name, part in said.items() if part["cells"]}
-            gains = [alone - together for alone, together in errors.values()]
-            metrics = {"gain": float(np.mean(gains))} if gains else {}
-            return replace(state, phase="finished", errors=errors), metrics
+            errors, gain = read_errors({name: answers[name] for name in answers.names})
+            return replace(state, phase="finished", errors=errors), {"gain": gain} if errors else {}
         total = answers.sum
         if state.phase == "centre":
             pairs, steps = total["pairs"], total["steps"]
@@ -213,12 +200,12 @@ class FedMoments(Method):
             sums = {name: total[name] for name in ("products", "counts")}
             rows = float(sums["counts"][1].max(initial=0.0))
             return replace(state, phase="choose" if last else "moments", sweep=state.sweep + 1, **sums), {"rows": rows}
-        prior = choose(total["errors"], total["cells"])
+        prior = model_choice.choose(total["errors"], total["cells"])
         return replace(state, phase="compare", prior=prior), {"prior": float(prior)}
 
     def _windows(self, state: MomentsState) -> tuple[int, ...]:
         window = self.window or usual_window(max(int(np.count_nonzero(state.steps[1].diagonal())), 1))
-        return windows_of_sweeps(window, self.sweeps if state.incomplete else 0)
+        return windows_of_sweeps(window, incomplete=state.incomplete)
 
     def expects(self, state: MomentsState, phase: str) -> Expect:
         """Expect sums; only a client's own gain is needed by itself."""
@@ -281,10 +268,10 @@ class FittedMoments(Fitted):
     def _model(self, names: Sequence[str], calibration: Calibration) -> MomentsModel:
         state: MomentsState = self.state
         columns = np.array([state.features.index(name) for name in names], dtype=np.intp)
-        moments = state.moments().take(columns)
+        moments = state.moments.take(columns)
         process = Gaussian.of(moments, PRIORS[state.prior])
-        order = np.arange(len(columns))
-        return MomentsModel(tuple(names), order, state.units.take(columns), process, calibration, len(moments.products))
+        known = (tuple(names), np.arange(len(columns)), len(moments.products), calibration)
+        return MomentsModel(*known, state.units.take(columns), process)
 
 
 def check_series(roster: Roster, common: Sequence[str] = ()) -> None:
@@ -295,8 +282,9 @@ def check_series(roster: Roster, common: Sequence[str] = ()) -> None:
         if schema.kind != "series":
             problems.append(Problem(f"the table must hold series, got {schema.kind}", client=name))
             continue
-        must = "every client must have this common feature; a column of missing values will do"
-        problems += [Problem(must, client=name, column=column) for column in common if column not in schema.columns]
+        problems += [
+            Problem(COMMON_MUST, client=name, column=column) for column in common if column not in schema.columns
+        ]
         if schema.unit != roster.schema.unit:
             must = f"the unit of time must be {roster.schema.unit!r} as at {roster.names[0]}, got {schema.unit!r}"
             problems.append(Problem(must, client=name))
@@ -314,6 +302,13 @@ def expect_errors(units: str, cells: str) -> Expect:
             "cells": Spec((), "int", low=0, description=cells),
         }
     )
+
+
+def read_errors(sent: Mapping[str, Message]) -> tuple[dict[str, tuple[float, float]], float]:
+    """Return the errors that clients with hidden cells reported, and the mean gain."""
+    errors = {name: (reply["alone"], reply["together"]) for name, reply in sent.items() if reply["cells"]}
+    gains = [alone - together for alone, together in errors.values()]
+    return errors, float(np.mean(gains)) if gains else 0.0
 
 
 def compare_errors(errors: Mapping[str, tuple[float, float]]) -> Mapping[str, Benefit]:
@@ -334,31 +329,37 @@ def contribute(phase: str, sent: Message, prepared: NamedRows) -> Message:
     kept, held = (units.rows(part) for part in split(rows))
     if phase == "moments":
         return Message(_sums(kept, held, sent, units, own, len(names)))
-    return Message(try_priors(WindowMoments.unpack(sent["products"][0], sent["counts"][0]).take(own), held))
+    return Message(
+        model_choice.try_priors(WindowMoments.unpack(sent["products"][0], sent["counts"][0]).take(own), held)
+    )
 
 
-def _compare(sent: Message, prepared: NamedRows, sweeps: int) -> tuple[Message, Calibration]:
+def _compare(sent: Message, prepared: NamedRows) -> tuple[Message, Calibration]:
     """Fill hidden cells alone and together, and calibrate."""
     rows, own = prepared.among(json.loads(sent["features"]))
     units, (kept, held) = Units(sent["centre"], sent["step"]).take(own), split(rows)
     held = units.rows(held)
-    first, ends = WindowMoments.unpack(sent["products"][0], sent["counts"][0]).take(own), shorten(held)
-    targets = [mask & ~np.isnan(ends.values) for mask in hidings(ends)] if len(ends.values) else []
+    first, ends = WindowMoments.unpack(sent["products"][0], sent["counts"][0]).take(own), model_choice.shorten(held)
+    targets = [mask & ~np.isnan(ends.values) for mask in model_choice.hidings(ends)] if len(ends.values) else []
     cells = int(sum(target.sum() for target in targets))
     nothing = Message({"alone": 0.0, "together": 0.0, "cells": 0})
     if not cells:
         return nothing, Calibration.none(len(prepared.features))
     model = Gaussian.of(first, PRIORS[sent["prior"]])
-    calibration = calibrate(model, units, held, len(first.products)).embed(prepared.seen, len(prepared.features))
+    calibration = model_choice.calibrate(model, units, held, len(first.products)).embed(
+        prepared.seen, len(prepared.features)
+    )
     if not len(kept.values):
         return nothing, calibration
-    sizes = windows_of_sweeps(len(first.products), sweeps if np.isnan(rows.values).any() else 0)
-    mine = sum_filled(kept, units, sum_units(kept), sizes)
-    alone = Gaussian.of(mine, PRIORS[choose(**try_priors(mine, held))])
-    errors = [
-        sum(error_of(each, ends, target, spread_of(first)) for target in targets) / cells for each in (alone, model)
-    ]
-    return Message({"alone": errors[0], "together": errors[1], "cells": cells}), calibration
+    sizes = windows_of_sweeps(len(first.products), incomplete=bool(np.isnan(rows.values).any()))
+    mine = seriesmoments.sum_filled(kept, units, sum_units(kept), sizes)
+    alone = Gaussian.of(mine, PRIORS[model_choice.choose(**model_choice.try_priors(mine, held))])
+    spread = model_choice.spread_of(first)
+
+    def error(process: Gaussian) -> float:
+        return sum(model_choice.error_of(process, ends, target, spread) for target in targets) / cells
+
+    return Message({"alone": error(alone), "together": error(model), "cells": cells}), calibration
 
 
 def _centre(rows: SeriesRows, own: NDArray[np.intp], count: int) -> dict[str, Any]:
@@ -381,7 +382,8 @@ def _sums(
             pooled = WindowMoments.unpack(sent["products"][part], sent["counts"][part])
             models.append(Gaussian.of(pooled.take(own), PRIORS[USUAL]))
         else:
-            models.append(first_guess(units, *(sent[name][part][np.ix_(own, own)] for name in ("pairs", "steps"))))
+            sums = (sent[name][part][np.ix_(own, own)] for name in ("pairs", "steps"))
+            models.append(seriesmoments.first_guess(units, *sums))
     if models:
         first = models[0].expect(kept, window)
         again = models[1].expect(kept, window) if np.isnan(kept.values).any() else first

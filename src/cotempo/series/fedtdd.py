@@ -1,8 +1,8 @@
 """FedTDD: owners of misaligned series impute and generate together; the printed loop, from top to bottom.
 
-`FedTDD.plan` has the lines of the paper's Algorithm 1. `DiffusionDistiller.train` is lines 1 and 16; `receive`,
+`FedTDD.plan` has the lines of the paper's Algorithm 1. `Distiller.train` is lines 1 and 16; `receive`,
 `impute`, `train_local_imputers` and `share` are the clients' lines 4 to 10, and `FedTDD.expand` is lines 12 to 15. Our
-default differs by another `Distiller`, in `cotempo.series.fedtdd_conditional`.
+default has another `Distiller`, in `cotempo.series.fedtdd_conditional`.
 
 In the paper's words, the global *distiller* D models the common features at the coordinator, and a *local imputer* U is
 a client's diffusion model of all its features. Our default also has *correctors*, networks that correct a filling.
@@ -11,7 +11,6 @@ a client's diffusion model of all its features. Our default also has *correctors
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -37,35 +36,25 @@ from cotempo.federation import (
     Spec,
     register,
 )
-from cotempo.series.fedmoments import (
-    SUMS,
-    FedMoments,
-    MomentsState,
-    NamedRows,
-    check_series,
-    compare_errors,
-    contribute,
-    expect_errors,
-)
-from cotempo.series.filling.calibration import Calibration, calibrate
+from cotempo.series import fedmoments
+from cotempo.series.fedmoments import SUMS, FedMoments, MomentsState, NamedRows, contribute
+from cotempo.series.filling.calibration import Calibration, add_imputation_errors, calibrate, imputation_errors
 from cotempo.series.filling.factor_models import FactorModels
-from cotempo.series.filling.gaps import KINDS
-from cotempo.series.filling.interpolation import interpolate_rows
-from cotempo.series.filling.residual_noise import add_imputation_errors, imputation_errors
+from cotempo.series.filling.gaps import KINDS, interpolate_rows
 from cotempo.series.filling.stages import Fills, TeacherWeights
 from cotempo.series.fitted import FittedFedTDD
-from cotempo.series.moments.stage import MomentsStage, usual_window
-from cotempo.series.nn.parameters import NetworkState, ParameterSpecs, Schedule, widen
+from cotempo.series.nn.parameters import NetworkState, ParameterSpecs, Schedule, resize
 from cotempo.series.release import release
-from cotempo.series.scale import Scale
+from cotempo.series.seriesmoments import MomentsStage, usual_window
 from cotempo.series.settings import SeriesSettings
-from cotempo.series.windows import Cover, SeriesRows, need_many, need_rows, windows_of
+from cotempo.series.windows import Cover, Scale, SeriesRows, need_many, need_rows, refuse_unseen, windows_of
 from cotempo.typing import Floats
 
 if TYPE_CHECKING:
     from cotempo.series.nn.training import TrainingWindows
 
 Reply = tuple[Message, "ClientMemory | None"]
+Absorbed = tuple["FedTDDState", Metrics]
 Calibrated = Sequence[tuple[Fills, SeriesRows]]
 HELD_OUT, EVERY = 0.2, 3
 
@@ -147,51 +136,6 @@ class Line:
     all_windows: bool = False
 
 
-@dataclass(frozen=True)
-class Distiller(ABC):
-    """The model D of the common features: how it is trained, and how clients impute with it.
-
-    `sums_moments` says whether window moments of all clients are summed first, and `public_units` whether local
-    imputers have the units of the public series.
-    """
-
-    method: FedTDD
-    sums_moments: ClassVar[bool] = False
-    public_units: ClassVar[bool] = True
-
-    @abstractmethod
-    def specs(self) -> ParameterSpecs:
-        """Return the parameters of the network."""
-
-    @abstractmethod
-    def train(self, state: FedTDDState, rows: SeriesRows, steps: int, rng: Rng) -> tuple[FedTDDState, Metrics]:
-        """Train on public rows and on what clients released (lines 1 and 16)."""
-
-    def lesson(self, state: FedTDDState) -> dict[str, Any]:
-        """Return what clients receive besides the weights (line 4)."""
-        return {}
-
-    def receive(self, lesson: Message, data: ClientData, memory: ClientMemory) -> ClientMemory:
-        """Remember what else was sent."""
-        return memory
-
-    def choose(self, data: ClientData, memory: ClientMemory, rng: Rng) -> ClientMemory:
-        """Choose how far to trust each imputer, where there are several."""
-        return memory
-
-    @abstractmethod
-    def filler(self, memory: ClientMemory, rng: Rng) -> Fills:
-        """Make what fills a client's gaps (lines 5 to 7)."""
-
-    @abstractmethod
-    def counts(self, missing: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return which cells the local imputer learns: the mask of equations (4) to (6)."""
-
-    @abstractmethod
-    def compare(self, data: ClientData, memory: ClientMemory, rng: Rng) -> tuple[float, float, Calibrated]:
-        """Return errors on hidden cells, alone and together, and fillers with the rows to calibrate them on."""
-
-
 @register("fed-tdd")
 class FedTDD(SeriesSettings, Method):
     r"""Impute and generate series at many owners who share some features.
@@ -241,43 +185,26 @@ class FedTDD(SeriesSettings, Method):
     rounds: int = Field(default=2, ge=1, description="Rounds :math:`R`.")
     pretrain_steps: int = Field(default=10_000, ge=1, description="Training steps of the distiller.")
     token_steps: int = Field(default=4000, ge=0, description="Those of the token imputer, at most as many; 0: none.")
-    start_steps: int = Field(
-        default=2000, ge=0, description="Those of the model that local imputers start from, at most as many; 0: none."
-    )
+    start_steps: int = Field(default=2000, ge=0, description="Those of the start of local imputers; 0: none.")
     corrector_steps: int = Field(default=600, ge=0, description="Training steps of a client's corrector.")
     first_steps: int = Field(default=1000, ge=1, description="Training steps of a local imputer in the first round.")
     later_steps: int = Field(default=500, ge=0, description="Those in each later round.")
     last_steps: int = Field(default=500, ge=0, description="Those on all windows, after the last release.")
     alpha: float = Field(
-        default=0.0,
-        ge=0,
-        le=1,
-        description="Share of windows released in the last round; with 0 D is never fine-tuned.",
+        default=0.0, ge=0, le=1, description="Share of windows released in the last round; with 0 D is not fine-tuned."
     )
     growth: Literal["linear", "constant", "none"] = Field(
-        default="linear",
-        description='Growth of that share: ``"linear"`` with the rounds, ``"constant"``, or ``"none"``, where nothing '
-        "is released and the distiller is fine-tuned on public windows only.",
+        default="linear", description='Growth of that share over the rounds; with ``"none"`` nothing is released.'
     )
-    rough: bool = Field(
-        default=True,
-        description="Whether local imputers learn from fillings with errors like those on hidden measurements.",
-    )
-    guidance: float = Field(
-        default=0.05, ge=0, description=r"Step size :math:`\eta` of guided sampling, equation (23)."
-    )
-    minimum_rows: int = Field(
-        default=20, ge=1, description="As in `FedMoments`, for the rows that correctors are trained on."
-    )
+    rough: bool = Field(default=True, description="Train local imputers on fillings with errors like those measured.")
+    minimum_rows: int = Field(default=20, ge=1, description="As in `FedMoments`, for the rows trained on.")
     chunk: int = Field(default=250, ge=1, description="Training steps between checkpoints.")
 
     @model_validator(mode="after")
     def _check_steps(self) -> FedTDD:
-        given = {name: getattr(self, name) for name in ("corrector_steps", "token_steps") if getattr(self, name)}
-        if self.distiller == "diffusion" and given:
-            text = ", ".join(f"{name}={value}" for name, value in given.items())
+        if self.distiller == "diffusion" and (self.corrector_steps or self.token_steps):
             must = "corrector_steps and token_steps must be 0 with distiller='diffusion'"
-            raise ParameterError(f"{must}, got {text}")
+            raise ParameterError(f"{must}, got corrector_steps={self.corrector_steps}, token_steps={self.token_steps}")
         return self
 
     def plan(self) -> Iterator[Line]:
@@ -307,7 +234,7 @@ class FedTDD(SeriesSettings, Method):
         """Return the distiller that was chosen."""
         from cotempo.series.fedtdd_conditional import ConditionalDistiller
 
-        return {"diffusion": DiffusionDistiller, "conditional": ConditionalDistiller}[self.distiller](self)
+        return {"diffusion": Distiller, "conditional": ConditionalDistiller}[self.distiller](self)
 
     @property
     def tuning_steps(self) -> int:
@@ -340,14 +267,14 @@ class FedTDD(SeriesSettings, Method):
 
     def check(self, roster: Roster) -> None:
         """Require all common features of every client, and the same unit of time; other features may differ."""
-        check_series(roster, self.common)
+        fedmoments.check_series(roster, self.common)
 
     def open(self, roster: Roster, public: Table | None, rng: Rng) -> FedTDDState:
         """Scale the common features by the public series, and draw initial weights."""
         rows = public_rows(self, public)
         scale = Scale.of(rows.values)
         distiller = NetworkState.fresh(self.strategy.specs(), rng("distiller"), self.precision)
-        factors = FactorModels.of(SeriesRows(scale.apply(rows.values), rows.lengths), scale)
+        factors = FactorModels.of(scale.rows(rows), scale)
         tokens = NetworkState.fresh(self.token_imputer().specs(0), rng("tokens"), self.precision)
         start = NetworkState.fresh(self.backbone().specs(len(self.common)), rng("start"), self.precision)
         bank = np.zeros((0, self.window, len(self.common)), self.precision)
@@ -381,9 +308,7 @@ class FedTDD(SeriesSettings, Method):
             parts["start"] = state.start.average
         return Message(parts | self.strategy.lesson(state))
 
-    def absorb(
-        self, state: FedTDDState, answers: Answers, public: Table | None, rng: Rng
-    ) -> tuple[FedTDDState, Metrics]:
+    def absorb(self, state: FedTDDState, answers: Answers, public: Table | None, rng: Rng) -> Absorbed:
         """Train the distiller, or take in what clients sent."""
         line = list(self.plan())[state.place]
         if line.phase == "sums":
@@ -401,13 +326,10 @@ class FedTDD(SeriesSettings, Method):
             return state, {"missing": _mean([reply["missing"] for reply in sent.values()])}
         if line.phase == "share":
             return self.expand(state, sent)
-        errors = {name: (reply["alone"], reply["together"]) for name, reply in sent.items() if reply["cells"]}
-        gain = _mean([alone - together for alone, together in errors.values()])
+        errors, gain = fedmoments.read_errors(sent)
         return replace(state, errors={**state.errors, **errors}), {"gain": gain}
 
-    def _sum_up(
-        self, state: FedTDDState, answers: Answers, public: Table | None, rng: Rng
-    ) -> tuple[FedTDDState, Metrics]:
+    def _sum_up(self, state: FedTDDState, answers: Answers, public: Table | None, rng: Rng) -> Absorbed:
         """Add the public series to the clients' sums of window moments, as one more owner."""
         inner, phase = self.moments(len(state.moments.features)), state.moments.phase
         asked = inner.ask(state.moments, answers.names, rng)
@@ -418,7 +340,7 @@ class FedTDD(SeriesSettings, Method):
         moments, metrics = inner.absorb(state.moments, replace(answers, total=both), public, rng)
         return replace(state, moments=moments, place=state.place + (moments.phase not in SUMS)), metrics
 
-    def _distil(self, state: FedTDDState, rows: SeriesRows, steps: int, rng: Rng) -> tuple[FedTDDState, Metrics]:
+    def _distil(self, state: FedTDDState, rows: SeriesRows, steps: int, rng: Rng) -> Absorbed:
         """Train the distiller (lines 1 and 16), and the model that local imputers start from."""
         from cotempo.series.nn.training import train_one
 
@@ -437,7 +359,7 @@ class FedTDD(SeriesSettings, Method):
         tuning = network.steps >= self.pretrain_steps
         return self.schedule(self.pretrain_steps, (2 if tuning else 1) * rate)
 
-    def expand(self, state: FedTDDState, sent: Mapping[str, Message]) -> tuple[FedTDDState, Metrics]:
+    def expand(self, state: FedTDDState, sent: Mapping[str, Message]) -> Absorbed:
         """Expand the public data by what clients released (lines 12 to 15), and count what they withheld."""
         bank = np.concatenate([state.bank, *(reply["windows"] for reply in sent.values())])
         withheld = {name: state.withheld.get(name, 0) + reply["withheld"] for name, reply in sent.items()}
@@ -455,22 +377,15 @@ class FedTDD(SeriesSettings, Method):
     def prepare(self, table: Table) -> ClientData:
         """Cut a client's series into pieces, common features first, and refuse what cannot be learned from."""
         assert isinstance(table, Series)  # `check` saw the schema
-        absent = [name for name in self.common if name not in table.features]
-        if absent:
-            must = "every client must have this common feature; a column of missing values will do"
-            raise DataError([Problem(must, column=name) for name in absent])
         if np.isnan(table.values).all():
             raise DataError("at least one cell must be measured, all are missing; leave this client out")
+        absent = [name for name in self.common if name not in table.features]
+        if absent:
+            raise DataError([Problem(fedmoments.COMMON_MUST, column=name) for name in absent])
+        names, rows = self.inner_order(table.features), SeriesRows.of(table)
+        rows = rows.with_values(rows.values[:, [table.features.index(name) for name in names]])
         must = "an exclusive feature must be measured at least once, all its cells are missing; leave the column out"
-        problems = [
-            Problem(must, column=name)
-            for column, name in enumerate(table.features)
-            if name not in self.common and np.isnan(table.values[:, column]).all()
-        ]
-        if problems:
-            raise DataError(problems)
-        names, found = self.inner_order(table.features), SeriesRows.of(table)
-        rows = SeriesRows(found.values[:, [table.features.index(name) for name in names]], found.lengths)
+        refuse_unseen(names[len(self.common) :], rows.values[:, len(self.common) :], must)
         need_rows(rows)
         trained, held = rows.split(HELD_OUT, self.window)
         if self.strategy.sums_moments:
@@ -484,9 +399,8 @@ class FedTDD(SeriesSettings, Method):
         local = NetworkState.fresh(self.backbone().specs(features), rng("backbone"), self.precision)
         empty, closed = np.zeros((0, features)), np.zeros((0, KINDS, 0))
         factors, calibration = FactorModels.none(features), Calibration.none(features)
-        return ClientMemory(
-            None, corrector, corrector, local, closed, empty, empty, scale, scale, factors, calibration
-        )  # fmt: skip
+        learned = (None, corrector, corrector, local)
+        return ClientMemory(*learned, closed, empty, empty, scale, scale, factors, calibration)
 
     def answer(self, question: Question, prepared: ClientData, memory: ClientMemory, rng: Rng) -> Reply:
         """Answer as one of a cohort of one."""
@@ -537,12 +451,12 @@ class FedTDD(SeriesSettings, Method):
                 }
             )
         if phase == "score":
-            return expect_errors("in units of half the range", "how many measured cells were set apart")
+            return fedmoments.expect_errors("in units of half the range", "how many measured cells were set apart")
         return Expect({"loss": Spec((), "float", low=0, description="the training loss of your model")})
 
     def benefit(self, state: FedTDDState) -> Mapping[str, Benefit]:
         """Compare the error of filling hidden cells, alone and together."""
-        return compare_errors(state.errors)
+        return fedmoments.compare_errors(state.errors)
 
     def result(self, outcome: Outcome) -> FittedFedTDD:
         """Return one model per client."""
@@ -574,21 +488,19 @@ def public_rows(method: FedTDD, public: Table | None) -> SeriesRows:
     if missing:
         raise DataError([Problem("the public series must have every common feature", column=name) for name in missing])
     rows = SeriesRows.of(public)
-    taken = SeriesRows(rows.values[:, [public.features.index(name) for name in method.common]], rows.lengths)
-    need_rows(taken)
-    unseen = np.isnan(taken.values).all(axis=0)
-    if unseen.any():
-        must = "the public series must measure every common feature, this one is all missing"
-        raise DataError([Problem(must, column=method.common[k]) for k in np.flatnonzero(unseen)])
-    return taken
+    rows = rows.with_values(rows.values[:, [public.features.index(name) for name in method.common]])
+    need_rows(rows)
+    must = "the public series must measure every common feature, this one is all missing"
+    refuse_unseen(method.common, rows.values, must)
+    return rows
 
 
 def public_windows(state: FedTDDState, windows: Floats) -> TrainingWindows:
     """Return scaled windows of the common features to train on; missing cells do not count."""
     from cotempo.series.nn.training import TrainingWindows
 
-    seen, every = ~np.isnan(windows), np.ones(windows.shape[2], dtype=bool)
-    return TrainingWindows(np.where(seen, windows, state.scale.centre), seen, state.factors, every)
+    filled = np.where(np.isnan(windows), state.scale.centre, windows)
+    return replace(TrainingWindows.plain(windows, state.factors), windows=filled)
 
 
 def _as_clients(method: FedTDD, state: FedTDDState, rows: SeriesRows) -> TrainingWindows:
@@ -600,50 +512,75 @@ def _as_clients(method: FedTDD, state: FedTDDState, rows: SeriesRows) -> Trainin
     return public_windows(state, np.concatenate(scaled))
 
 
-class DiffusionDistiller(Distiller):
-    """The paper's distiller: a diffusion model of the common features that imputes them by guided sampling."""
+@dataclass(frozen=True)
+class Distiller:
+    """The paper's model D of the common features: a diffusion model that imputes them by guided sampling.
+
+    Another one may differ in how it is trained and how clients impute with it. `sums_moments` says whether window
+    moments of all clients are summed first, and `public_units` whether local imputers have the units of the public
+    series.
+    """
+
+    method: FedTDD
+    sums_moments: ClassVar[bool] = False
+    public_units: ClassVar[bool] = True
 
     def specs(self) -> ParameterSpecs:
-        """Return the parameters of the backbone."""
+        """Return the parameters of the network."""
         return self.method.backbone().specs(len(self.method.common))
 
-    def train(self, state: FedTDDState, rows: SeriesRows, steps: int, rng: Rng) -> tuple[FedTDDState, Metrics]:
+    def train(self, state: FedTDDState, rows: SeriesRows, steps: int, rng: Rng) -> Absorbed:
         """Train D on public and released windows by equations (1) to (3) (lines 1 and 16)."""
         from cotempo.series.nn.training import train_one
 
         method = self.method
-        scaled = SeriesRows(state.scale.apply(rows.values), rows.lengths)
-        windows = public_windows(state, np.concatenate([windows_of(scaled, method.window), state.bank]))
+        own = windows_of(state.scale.rows(rows), method.window)
+        windows = public_windows(state, np.concatenate([own, state.bank]))
         schedule = method.distiller_schedule(state.distiller, method.rate)
         found, loss = train_one(method.denoising(), state.distiller, windows, steps, schedule, rng)
         return replace(state, distiller=found, best=found), {"distiller loss": loss}
 
+    def lesson(self, state: FedTDDState) -> dict[str, Any]:
+        """Return what clients receive besides the weights (line 4)."""
+        return {}
+
+    def receive(self, lesson: Message, data: ClientData, memory: ClientMemory) -> ClientMemory:
+        """Remember what else was sent."""
+        return memory
+
+    def choose(self, data: ClientData, memory: ClientMemory, rng: Rng) -> ClientMemory:
+        """Choose how far to trust each imputer, where there are several."""
+        return memory
+
     def filler(self, memory: ClientMemory, rng: Rng) -> Fills:
-        """Sample from D and, once it is trained, from U."""
+        """Make what fills a client's gaps (lines 5 to 7): samples from D and, once it is trained, from U."""
         own = memory.local_imputer.average if memory.local_imputer.steps else None
         weights = memory.taught.weights
-        return GuidedFiller(memory.scale, len(self.method.common), weights, own, self.method.guidance, rng)
+        return GuidedFiller(memory.scale, len(self.method.common), weights, own, rng)
 
     def counts(self, missing: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return all common and the measured exclusive cells."""
+        """Return which cells the local imputer learns, the mask of equations (4) to (6): all but missing exclusive."""
         return ~missing | (np.arange(missing.shape[1]) < len(self.method.common))
 
     def compare(self, data: ClientData, memory: ClientMemory, rng: Rng) -> tuple[float, float, Calibrated]:
-        """Compare with interpolation on a fifth of the held-out rows, hidden for the purpose."""
-        filler, rows, scale, stream = self.filler(memory, rng), data.held, memory.scale, rng("owning")
-        hidden = np.broadcast_to(stream.random((len(rows.values), 1)) < 0.2, rows.values.shape) & ~np.isnan(rows.values)
+        """Return errors on hidden cells, alone and together, and fillers with the rows to calibrate them on.
+
+        Alone is interpolation; a fifth of the held-out rows are hidden.
+        """
+        filler, rows, scale = self.filler(memory, rng), data.held, memory.scale
+        hidden = (rng("owning").random((len(rows.values), 1)) < 0.2) & ~np.isnan(rows.values)
         errors = 0.0, 0.0
         if hidden.any():
-            left = SeriesRows(np.where(hidden, np.nan, rows.values), rows.lengths)
+            left = rows.with_values(np.where(hidden, np.nan, rows.values))
             truth = scale.apply(rows.values)[hidden]
-            lines = interpolate_rows(SeriesRows(scale.apply(left.values), left.lengths), scale.centre)[hidden]
+            lines = interpolate_rows(scale.rows(left), scale.centre)[hidden]
             filled = scale.apply(filler.rows(left, self.method))[hidden]
             errors = float(np.abs(lines - truth).mean()), float(np.abs(filled - truth).mean())
         return *errors, [(filler, rows)]
 
 
 @dataclass(frozen=True)
-class GuidedFiller:
+class GuidedFiller(Fills):
     """Guided sampling from two diffusion models (lines 5 to 7; equation 23).
 
     `distiller` and `own` are weights of D over the common and of U over all features; without `own`, exclusive features
@@ -654,7 +591,6 @@ class GuidedFiller:
     common: int
     distiller: NDArray[Any]
     own: NDArray[Any] | None
-    guidance: float
     rng: Rng
 
     def seeded(self, seed: int) -> GuidedFiller:
@@ -668,17 +604,17 @@ class GuidedFiller:
         seen = ~np.isnan(rows.values)
         if seen.all() or not len(seen):
             return rows.values
-        scaled = interpolate_rows(SeriesRows(self.scale.apply(rows.values), rows.lengths), self.scale.centre)
+        scaled = interpolate_rows(self.scale.rows(rows), self.scale.centre)
         cover = Cover(rows, settings.window, settings.window)
         windows, known = cover.take(scaled), cover.take(seen)
         known &= cover.inside[..., None]
         count, rngs = self.common, [Rng(*self.rng.key, part) for part in ("common", "exclusive")]
         windows[..., :count] = draw_around(  # line 5
-            settings, self.distiller, windows[..., :count], known[..., :count], 1, rngs[0], self.guidance
+            settings, self.distiller, windows[..., :count], known[..., :count], 1, rngs[0], guided=True
         )[0]
         known[..., :count] = True
         if self.own is not None and not known.all():  # line 6
-            windows = draw_around(settings, self.own, windows, known, 1, rngs[1], self.guidance)[0]
+            windows = draw_around(settings, self.own, windows, known, 1, rngs[1], guided=True)[0]
         return np.where(seen, rows.values, self.scale.undo(cover.blend(windows)))  # line 7
 
 
@@ -693,22 +629,17 @@ def receive(method: FedTDD, question: Question, data: ClientData, memory: Client
     scale = data.scale.replace(np.arange(len(public.low)), public)
     unseen = np.isnan(data.rows.values[:, : len(public.low)]).all(axis=0)
     columns = np.flatnonzero(unseen | method.strategy.public_units)
+    # Without rows held out to prove factor models of all features there are none.
+    proven = len(data.held.values) > 0
     memory = replace(
         memory,
         teacher=TeacherWeights(lesson["distiller"], public, factors, lesson.get("tokens")),
         local_imputer=warm_started(method, data, memory.local_imputer, lesson.get("start")),
         scale=scale,
         generator_scale=data.scale.replace(columns, public.take(columns)),
-        factors=_own_factors(data, scale),
+        factors=FactorModels.of(scale.rows(data.trained), scale) if proven else FactorModels.none(len(scale.low)),
     )
     return method.strategy.receive(lesson, data, memory)
-
-
-def _own_factors(data: ClientData, scale: Scale) -> FactorModels:
-    """Fit factor models of all features to the rows to train on; none where no rows are held out to prove them."""
-    if not len(data.held.values):
-        return FactorModels.none(len(scale.low))
-    return FactorModels.of(SeriesRows(scale.apply(data.trained.values), data.trained.lengths), scale)
 
 
 def warm_started(method: FedTDD, data: ClientData, network: NetworkState, start: NDArray[Any] | None) -> NetworkState:
@@ -716,8 +647,8 @@ def warm_started(method: FedTDD, data: ClientData, network: NetworkState, start:
     if start is None or network.steps:
         return network
     own, common = (method.backbone().specs(count) for count in (data.rows.values.shape[1], len(method.common)))
-    known = widen(np.ones_like(start), common, own) > 0
-    weights = np.where(known, widen(start, common, own), network.weights).astype(method.precision)
+    known = resize(np.ones_like(start), common, own) > 0
+    weights = np.where(known, resize(start, common, own), network.weights).astype(method.precision)
     return replace(network, weights=weights, average=weights)
 
 
@@ -774,9 +705,8 @@ def _filled_windows(
     if not question.common["all_windows"]:
         filled, counts = (set_apart(method, part)[0] for part in (filled, counts))
     windows = memory.generator_scale.apply(windows_of(filled, method.window))
-    features, mask = windows.shape[2], windows_of(counts, method.window) > 0
-    common = np.arange(features) < len(method.common)
-    return TrainingWindows(np.nan_to_num(windows), mask, FactorModels.none(features), common)
+    mask = windows_of(counts, method.window) > 0
+    return replace(TrainingWindows.plain(windows, common=len(method.common)), mask=mask)
 
 
 def share(method: FedTDD, question: Question, data: ClientData, memory: ClientMemory, rng: Rng) -> Reply:

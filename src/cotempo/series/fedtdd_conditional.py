@@ -13,8 +13,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cotempo.federation import Message, Metrics, Rng
+from cotempo.federation import Message, Rng
 from cotempo.series.fedtdd import (
+    Absorbed,
     Calibrated,
     ClientData,
     ClientMemory,
@@ -26,12 +27,12 @@ from cotempo.series.fedtdd import (
 )
 from cotempo.series.filling.gaps import KINDS, UNSEEN
 from cotempo.series.filling.gates import Trial, choose_gates, cross_fitted_error, try_out
-from cotempo.series.filling.stages import FactorStage, Filler, Fills, NetworkStage
+from cotempo.series.filling.stages import Filler, Fills, NetworkStage
 from cotempo.series.moments.gaussian import Gaussian
 from cotempo.series.moments.model_choice import PRIORS
 from cotempo.series.moments.moments import Units, WindowMoments
-from cotempo.series.moments.stage import MomentsStage, learn, usual_window
 from cotempo.series.nn.parameters import ParameterSpecs
+from cotempo.series.seriesmoments import MomentsStage, learn, usual_window
 from cotempo.series.windows import SeriesRows, windows_of
 
 TEACHERS = ("teacher", "tokens")
@@ -49,7 +50,7 @@ class ConditionalDistiller(Distiller):
         """Return the parameters of the imputer of the common features."""
         return self.method.imputer().specs(len(self.method.common))
 
-    def train(self, state: FedTDDState, rows: SeriesRows, steps: int, rng: Rng) -> tuple[FedTDDState, Metrics]:
+    def train(self, state: FedTDDState, rows: SeriesRows, steps: int, rng: Rng) -> Absorbed:
         """Train the imputer and the token imputer on public windows and on those clients released.
 
         Small public series are soon overfitted, so the imputer is judged on public rows that are held out, and clients
@@ -61,8 +62,7 @@ class ConditionalDistiller(Distiller):
         method, length = self.method, self.method.reach
         # A tenth of the rows: the end of a piece, or half of every fifth piece.
         every = min(5, len(rows.lengths))
-        scaled = SeriesRows(state.scale.apply(rows.values), rows.lengths)
-        kept, held = scaled.split(HELD_OUT * every, method.window, every)
+        kept, held = state.scale.rows(rows).split(HELD_OUT * every, method.window, every)
         # Released windows are lengthened by missing rows, because imputers see more rows than a window has.
         room = ((0, 0), (0, length - method.window), (0, 0))
         bank = np.pad(state.bank.astype(np.float64), room, constant_values=np.nan)
@@ -125,7 +125,7 @@ class ConditionalDistiller(Distiller):
         """Make a filler that trusts the teacher in some kinds of gaps and nothing else."""
         own = memory.corrector.average if memory.corrector.steps else None
         moments = () if memory.moments is None else (memory.moments,)
-        stages = (FactorStage(memory.factors), *moments, NetworkStage(memory.factors, memory.taught, own))
+        stages = (NetworkStage(memory.factors), *moments, NetworkStage(memory.factors, memory.taught, own))
         filler = Filler.closed(memory.scale, stages, len(self.method.common))
         for kind in kinds:
             filler.gates[: filler.common, kind, filler.names.index("teacher")] = 1.0
@@ -134,9 +134,8 @@ class ConditionalDistiller(Distiller):
     def _alone(self, data: ClientData, memory: ClientMemory) -> Filler:
         """Make what the client fills with alone."""
         own = memory.corrector_alone.average if memory.corrector_alone.steps else None
-        scaled = SeriesRows(memory.scale.apply(data.trained.values), data.trained.lengths)
-        moments, _, _ = learn(scaled, usual_window(len(data.features), 4 * self.method.window))
-        stages = (FactorStage(memory.factors), moments, NetworkStage(memory.factors, None, own))
+        moments, _, _ = learn(memory.scale.rows(data.trained), usual_window(len(data.features), 4 * self.method.window))
+        stages = (NetworkStage(memory.factors), moments, NetworkStage(memory.factors, None, own))
         return Filler.closed(memory.scale, stages, len(self.method.common))
 
     def _trials(self, filler: Filler, data: ClientData, rng: Rng) -> tuple[Trial, Trial, tuple[str, ...]]:
@@ -152,15 +151,14 @@ def train_correctors(
     method: FedTDD, steps: int, owners: Sequence[ClientData], memories: Sequence[ClientMemory], rngs: Sequence[Rng]
 ) -> list[Reply]:
     """Train clients' correctors over the distiller's filling, and for comparison without it."""
+    from cotempo.series.nn.imputer import Teacher
     from cotempo.series.nn.losses import Filling
-    from cotempo.series.nn.teacher import Teacher
     from cotempo.series.nn.training import TrainingWindows, train
 
     datasets = []
     for data, memory in zip(owners, memories, strict=True):
-        windows = windows_of(SeriesRows(memory.scale.apply(data.trained.values), data.trained.lengths), method.reach)
-        common = np.arange(windows.shape[2]) < len(method.common)
-        datasets.append(TrainingWindows(np.nan_to_num(windows), ~np.isnan(windows), memory.factors, common))
+        windows = windows_of(memory.scale.rows(data.trained), method.reach)
+        datasets.append(TrainingWindows.plain(windows, memory.factors, len(method.common)))
     teacher = Teacher.of(memories[0].taught, method)
     given = (datasets, steps, method.schedule(method.corrector_steps, method.imputer_rate), rngs)
     taught, losses = train(Filling(method.imputer(), teacher), [memory.corrector for memory in memories], *given)

@@ -16,9 +16,8 @@ from cotempo.errors import DataError, ParameterError, Problem, nearest
 from cotempo.federation import Fitted, Rng
 from cotempo.series.filling.calibration import LEVELS, Calibration
 from cotempo.series.filling.stages import Fills
-from cotempo.series.scale import Scale
 from cotempo.series.settings import SeriesSettings
-from cotempo.series.windows import Cover, SeriesRows
+from cotempo.series.windows import Cover, Scale, SeriesRows
 from cotempo.typing import Floats
 
 if TYPE_CHECKING:
@@ -50,6 +49,7 @@ class Imputed(Series):
         return plot_gaps(series, self, truth)
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class FittedSeries(ABC):
     """A fitted model of one owner's series: it imputes, forecasts and samples.
 
@@ -61,15 +61,17 @@ class FittedSeries(ABC):
         Position of the model's features, in its own order, among them.
     window
         Rows of a generated window, and the longest horizon of a forecast.
+    calibration
+        Widths of intervals.
     """
 
-    def __init__(self, features: tuple[str, ...], order: NDArray[np.intp], window: int):
-        self.features = features
-        self.order = order
-        self.window = window
+    features: tuple[str, ...]
+    order: NDArray[np.intp]
+    window: int
+    calibration: Calibration
 
     def impute(self, series: Series, draws: int = 1, *, level: float = 0.9, seed: int = 0) -> Imputed:
-        """Fill the missing cells.
+        """Return the same table without gaps.
 
         Parameters
         ----------
@@ -79,11 +81,6 @@ class FittedSeries(ABC):
             With more than one, the filling is accompanied by intervals and by draws around it.
         level
             Probability with which the interval holds a missing cell, at most .995.
-
-        Returns
-        -------
-        Imputed
-            The same table without gaps.
         """
         if draws < 1 or not 0 < level <= LEVELS[-1]:
             raise ParameterError(f"draws must be at least 1 and level in (0, {LEVELS[-1]}], got {draws} and {level}")
@@ -112,21 +109,17 @@ class FittedSeries(ABC):
         """Continue every sequence for `horizon` rows: gaps at the end, filled as any other."""
         if not 1 <= horizon <= self.window:
             raise ParameterError(f"horizon must lie in [1, {self.window}], the window, got {horizon}")
-        names, times, values, new = [], [], [], []
+        parts = []
         for name, time, part in series.sequences():
             step = float(np.median(np.diff(time))) if len(time) > 1 else 1.0
-            times.append(np.concatenate([time, time[-1] + step * np.arange(1, horizon + 1)]))
-            values.append(np.concatenate([part, np.full((horizon, part.shape[1]), np.nan)]))
-            names.append(np.full(len(time) + horizon, name))
-            new.append(np.arange(len(time) + horizon) >= len(time))
-        longer = replace(
-            series, sequence=np.concatenate(names), time=np.concatenate(times), values=np.concatenate(values)
-        )
-        done, rows = self.impute(longer, draws, level=level, seed=seed), np.concatenate(new)
+            longer = np.concatenate([time, time[-1] + step * np.arange(1, horizon + 1)])
+            values = np.concatenate([part, np.full((horizon, part.shape[1]), np.nan)])
+            parts.append((np.full(len(longer), name), longer, values, np.arange(len(longer)) >= len(time)))
+        names, times, values, rows = (np.concatenate(each) for each in zip(*parts, strict=True))
+        done = self.impute(replace(series, sequence=names, time=times, values=values), draws, level=level, seed=seed)
         low, high = (None if part is None else part[rows] for part in (done.low, done.high))
         every = None if done.draws is None else done.draws[:, rows]
-        table = (done.features, done.sequence[rows], done.time[rows], done.values[rows], done.unit)
-        return Imputed(*table, low, high, every)
+        return Imputed(done.features, names[rows], times[rows], done.values[rows], done.unit, low, high, every)
 
     def columns(self, series: Series) -> NDArray[np.intp]:
         """Return where the model's features stand in a table, in the model's own order."""
@@ -158,37 +151,35 @@ def put_back(values: Floats, columns: NDArray[np.intp]) -> Floats:
     return out
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class SeriesModel(FittedSeries):
-    """A fitted filler and diffusion model of one owner's series; `scale` is that of the diffusion model."""
+    """A fitted filler and diffusion model of one owner's series; `weights` and `scale` are the diffusion model's."""
 
-    def __init__(
-        self,
-        settings: SeriesSettings,
-        features: tuple[str, ...],
-        order: NDArray[np.intp],
-        filler: Fills,
-        weights: NDArray[Any],
-        scale: Scale,
-        calibration: Calibration,
-    ):
-        super().__init__(features, order, settings.window)
-        self.settings = settings
-        self.filler = filler
-        self.scale = scale
-        self.calibration = calibration
-        self._weights = weights
+    settings: SeriesSettings
+    filler: Fills
+    weights: NDArray[Any]
+    scale: Scale
 
     def _impute(self, rows: SeriesRows, draws: int, level: float, seed: int) -> tuple[Floats, ...]:
-        filled = self.filler.seeded(seed).rows(rows, self.settings)
+        from cotempo.series.nn.samplers import draw_around
+
+        filled, missing = self.filler.seeded(seed).rows(rows, self.settings), np.isnan(rows.values)
         if draws == 1:
             return (filled,)
-        width, found = self._draws(rows, filled, draws, level, Rng(seed, "impute"))
+        cover, half = Cover(rows, self.window, self.window), (self.scale.high - self.scale.low) / 2
+        given = (cover.take(self.scale.apply(filled)), cover.take(~missing) & cover.inside[..., None])
+        drawn = draw_around(self.settings, self.weights, *given, draws, Rng(seed, "impute"))
+        found = np.stack([cover.blend(windows) for windows in drawn]) * half
+        apart, deviation = found - found.mean(axis=0), found.std(axis=0, ddof=1)
+        # Draws of the diffusion model around the filling, as wide as calibration says.
+        usual, width = self.calibration.widths(rows, deviation, (ONE_DEVIATION, level), self.window)
+        found = np.where(missing, filled + apart * usual / np.maximum(deviation, 1e-9 * half), filled)
         return filled, filled - width, filled + width, found
 
     def _sample(self, count: int, seed: int) -> Floats:
         from cotempo.series.nn.samplers import draw_windows
 
-        drawn = draw_windows(self.settings, self._weights, len(self.features), count, Rng(seed))
+        drawn = draw_windows(self.settings, self.weights, len(self.features), count, Rng(seed))
         return np.concatenate(self.scale.undo(drawn))
 
     def decompose(self, series: Series) -> dict[str, Series]:
@@ -199,7 +190,7 @@ class SeriesModel(FittedSeries):
         rows = self.rows(series, columns)
         filled = self.scale.apply(self.filler.rows(rows, self.settings))
         cover = Cover(rows, self.window, max(1, self.window // 2))
-        parts = decompose_windows(self.settings, self._weights, cover.take(filled))
+        parts = decompose_windows(self.settings, self.weights, cover.take(filled))
         half = (self.scale.high - self.scale.low) / 2
         trend, season = (cover.blend(part) for part in parts)
         trend, season = self.scale.undo(trend), season * half
@@ -208,19 +199,6 @@ class SeriesModel(FittedSeries):
             name: replace(series, values=put_back(part, columns))
             for name, part in (("trend", trend), ("season", season), ("residual", rest))
         }
-
-    def _draws(self, rows: SeriesRows, filled: Floats, draws: int, level: float, rng: Rng) -> tuple[Floats, Floats]:
-        """Return half the width of intervals, and calibrated draws of the diffusion model around the filling."""
-        from cotempo.series.nn.samplers import draw_around
-
-        half, missing, length = (self.scale.high - self.scale.low) / 2, np.isnan(rows.values), self.window
-        cover = Cover(rows, length, length)
-        given = (cover.take(self.scale.apply(filled)), cover.take(~missing) & cover.inside[..., None])
-        drawn = draw_around(self.settings, self._weights, *given, draws, rng)
-        found = np.stack([cover.blend(windows) for windows in drawn]) * half
-        apart, deviation = found - found.mean(axis=0), found.std(axis=0, ddof=1)
-        usual, width = self.calibration.widths(rows, deviation, (ONE_DEVIATION, level), length)
-        return width, np.where(missing, filled + apart * usual / np.maximum(deviation, 1e-9 * half), filled)
 
 
 class FittedFedTDD(Fitted):
@@ -237,19 +215,18 @@ class FittedFedTDD(Fitted):
         method: Any = self.method
         order = np.array([features.index(name) for name in method.inner_order(features)], dtype=np.intp)
         filler, weights = method.strategy.filler(memory, Rng("fitted")), memory.local_imputer.average
-        return SeriesModel(method, features, order, filler, weights, memory.generator_scale, memory.calibration)
+        model = (method, filler, weights, memory.generator_scale)
+        return SeriesModel(features, order, method.window, memory.calibration, *model)
 
     @property
     def withheld(self) -> Mapping[str, int]:
         """Return how many synthetic windows each client kept back because they were too near to real ones."""
-        found: Mapping[str, int] = self.state.withheld
-        return found
+        return dict(self.state.withheld)
 
     @property
     def membership(self) -> Mapping[str, float]:
         """Return how well each client's released windows tell who was trained on; 0.5 is not at all."""
-        found: Mapping[str, float] = self.state.membership
-        return found
+        return dict(self.state.membership)
 
     def figures(self, truth: Any = None) -> Mapping[str, Figure]:
         """Draw synthetic windows of the first clients."""

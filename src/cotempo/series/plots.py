@@ -12,26 +12,21 @@ REAL, MADE, GAP = "#1f5fa8", "#c8553d", "#777777"
 MOST_FEATURES = 8
 
 
-def plot_samples(synthetic: Series, real: Series | None = None, count: int = 20) -> Figure:
-    """Draw generated windows, above real ones of the same length and features where they are given.
+def plot_samples(synthetic: Series, count: int = 20) -> Figure:
+    """Draw generated windows, a panel for each feature.
 
     Examples
     --------
-    >>> series = Series.from_arrays([np.ones((4, 2)), np.zeros((4, 2))])
-    >>> len(plot_samples(series, series).axes)
-    4
+    >>> len(plot_samples(Series.from_arrays([np.ones((4, 2)), np.zeros((4, 2))])).axes)
+    2
     """
-    features = synthetic.features[:MOST_FEATURES]
-    length = min(SeriesRows.of(synthetic).lengths)
-    tables = {"generated": (synthetic, MADE), **({} if real is None else {"real": (real, REAL)})}
-    figure = Figure(figsize=(2.4 * len(features), 2.0 * len(tables)), layout="constrained")
-    panels = figure.subplots(len(tables), len(features), squeeze=False, sharey="col")
-    for row, (name, (table, colour)) in zip(panels, tables.items(), strict=True):
-        for axes, feature in zip(row, features, strict=True):
-            column = table.features.index(feature)
-            windows = SeriesRows.of(table).windows(length)[..., column]
-            axes.plot(windows[:: max(1, len(windows) // count)].T, color=colour, alpha=0.35, linewidth=0.8)
-            _tidy(axes, f"{feature}, {name}")
+    features, rows = synthetic.features[:MOST_FEATURES], SeriesRows.of(synthetic)
+    windows = rows.windows(min(rows.lengths))
+    figure = Figure(figsize=(2.4 * len(features), 2.0), layout="constrained")
+    for column, axes in enumerate(figure.subplots(1, len(features), squeeze=False)[0]):
+        chosen = windows[:: max(1, len(windows) // count), :, column]
+        axes.plot(chosen.T, color=MADE, alpha=0.35, linewidth=0.8)
+        _tidy(axes, features[column])
     return figure
 
 

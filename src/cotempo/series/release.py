@@ -14,14 +14,13 @@ MOST_WINDOWS = 2000
 
 @dataclass(frozen=True)
 class Release:
-    """Which synthetic windows may leave, and the distance to the nearest real window below which one is withheld.
+    """Which synthetic windows may leave.
 
     `membership` is the AUC of telling training windows from others by distances to released ones; 0.5 is chance. It is
     cross-fitted: of each half of the real windows with the threshold that the other half asks for.
     """
 
     kept: NDArray[np.bool_]
-    threshold: float
     membership: float
 
     @property
@@ -35,13 +34,10 @@ def release(synthetic: Floats, trained: Floats, others: Floats) -> Release:
 
     A window is withheld if it is nearer to a real window than 99 % of those not trained on are to those trained on.
     Where what is left still tells who was trained on (a membership score above .55), 95 % take the place of 99 %, then
-    90, 75, 50 and 25 %; and where that does not help either, nothing specs.
+    90, 75, 50 and 25 %; and where that does not help either, nothing leaves.
 
-    Parameters
-    ----------
-    synthetic, trained, others
-        Windows ``(windows, length, features)``: new ones, those trained on, and real ones not trained on. Where there
-        are no others, the second half of those trained on stands in, measured against the first.
+    All are windows ``(windows, length, features)``; `others` are real ones not trained on. Where there are none, the
+    second half of those trained on stands in, measured against the first.
 
     Examples
     --------
@@ -54,12 +50,12 @@ def release(synthetic: Floats, trained: Floats, others: Floats) -> Release:
     half = len(trained) // 2
     usual = nearest_distance(others, trained) if len(others) else nearest_distance(trained[half:], trained[:half])
     near = nearest_distance(synthetic, np.concatenate([trained, others]))
-    # Beyond the last of these nothing is, so that nothing specs.
+    # Beyond the last of these nothing is, so that nothing leaves.
     thresholds = [*(float(np.quantile(usual, q)) if len(usual) else 0.0 for q in QUANTILES), np.inf]
     parts = [(trained, others), *zip(*(np.array_split(part, 2) for part in (trained, others)), strict=True)]
     scores = np.array([[membership(synthetic[near > t], *part) for part in parts] for t in thresholds])
     whole, first, second = (int(np.argmax(column <= MOST_MEMBERSHIP)) for column in scores.T)
-    return Release(near > thresholds[whole], thresholds[whole], float(scores[second, 1] + scores[first, 2]) / 2)
+    return Release(near > thresholds[whole], float(scores[second, 1] + scores[first, 2]) / 2)
 
 
 def membership(released: Floats, trained: Floats, others: Floats) -> float:
@@ -71,8 +67,8 @@ def membership(released: Floats, trained: Floats, others: Floats) -> float:
     """
     if not (len(released) and len(trained) and len(others)):
         return 0.5
-    member = nearest_distance(_thinned(trained), released)
-    stranger = nearest_distance(_thinned(others), released)
+    thinned = (part[:: max(1, len(part) // MOST_WINDOWS)] for part in (trained, others))
+    member, stranger = (nearest_distance(part, released) for part in thinned)
     gap = np.sign(stranger[None, :] - member[:, None])
     return float((gap.mean() + 1) / 2)
 
@@ -89,7 +85,3 @@ def nearest_distance(windows: Floats, among: Floats) -> Floats:
         squares = (part**2).sum(axis=1)[:, None] + norms - 2 * part @ others.T
         found[first : first + 256] = np.sqrt(np.maximum(squares.min(axis=1), 0) / flat.shape[1])
     return found
-
-
-def _thinned(windows: Floats) -> Floats:
-    return windows[:: max(1, len(windows) // MOST_WINDOWS)]

@@ -6,13 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cotempo.errors import DataError
-from cotempo.series.filling.gaps import BESIDE, EMPTY
+from cotempo.series.filling.gaps import BESIDE, EMPTY, interpolate_rows
 from cotempo.series.filling.gates import prove
-from cotempo.series.filling.interpolation import interpolate_rows
 from cotempo.series.filling.stages import Filler
-from cotempo.series.scale import Scale
 from cotempo.series.settings import SeriesSettings
-from cotempo.series.windows import SeriesRows
+from cotempo.series.windows import Scale, SeriesRows
 from cotempo.typing import Floats
 
 LONGEST_PERIOD, FEWEST_CYCLES = 400, 20

@@ -2,44 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from cotempo.federation import Rng
-from cotempo.series.diffusion import as_series, refuse_unseen
-from cotempo.series.filling.calibration import Calibration
+from cotempo.series.filling.factor_models import nearest_correlation
 from cotempo.series.fitted import FittedSeries
 from cotempo.series.moments.gaussian import Gaussian
-from cotempo.series.moments.model_choice import calibrate
-from cotempo.series.moments.moments import Units, sum_units
-from cotempo.series.moments.stage import learn, usual_window
-from cotempo.series.windows import SeriesRows
+from cotempo.series.moments.model_choice import PRIORS, USUAL, calibrate, choose, split, try_priors
+from cotempo.series.moments.moments import Units, WindowMoments, find_units, sum_units, sum_windows
+from cotempo.series.settings import SeriesSettings
+from cotempo.series.windows import SeriesRows, as_series, refuse_unseen
 from cotempo.settings import Settings
 from cotempo.typing import Floats
 
-WINDOW = Field(
-    default=None,
-    ge=4,
-    description="Rows of a window; when left out as many as make 680 cells, at least 4 and at most 97.",
-)
-SWEEPS = Field(
-    default=1,
-    ge=0,
-    description="How often missing training cells are filled by what was learned, in short windows, before "
-    "they are summed (expectation-maximisation); none where nothing is missing.",
-)
+CELLS, FEWEST_ROWS, MOST_ROWS = 680, 4, 97
+WINDOW = Field(default=None, ge=4, description=f"Rows of a window; by default {CELLS} cells, at most {MOST_ROWS} rows.")
+SWEEP_DIVISOR = 4
+LEVEL_VARIANCE, PRIOR_PAIRS, EIGENVALUE_FLOOR = 1e4, 20, 1e-3
 
 
 class SeriesMoments(Settings):
     """Fill one owner's series by the conditional mean of a Gaussian process, fitted to sums of window moments.
 
-    The process has the moments of windows of a few rows (`Gaussian`), drawn to a random walk, whose conditional mean
-    is linear interpolation. How far it is drawn is chosen on a fifth of the rows, set apart for the purpose, and so
-    are the widths of intervals. Missing values in the training data are fine, and so are many short
-    sequences.
+    The process has the moments of windows of a few rows (`Gaussian`), shrunk to a random walk, whose conditional mean
+    is linear interpolation. A fifth of the rows, held out, chooses how far, and calibrates intervals. Missing values
+    in the training data are fine, and so are many short sequences.
 
     Examples
     --------
@@ -53,38 +45,26 @@ class SeriesMoments(Settings):
     """
 
     window: int | None = WINDOW
-    sweeps: int = SWEEPS
 
     def fit(self, series: Any, *, seed: int = 0) -> MomentsModel:
         """Learn from a table or any dataframe of one client, and return the fitted model; `seed` changes nothing."""
         table = as_series(series)
-        refuse_unseen(table)
+        refuse_unseen(table.features, table.values)
         rows = SeriesRows.of(table)
         moving = int(np.count_nonzero(sum_units(rows)["steps"].diagonal()))
         window = self.window or usual_window(max(moving, 1), max(rows.lengths))
-        stage, trial, held = learn(rows, window, self.sweeps)
+        stage, trial, held = learn(rows, window)
         calibration = calibrate(trial, stage.units, held, window)
-        return MomentsModel(
-            table.features, np.arange(len(table.features)), stage.units, stage.process, calibration, window
-        )
+        order = np.arange(len(table.features))
+        return MomentsModel(table.features, order, window, calibration, stage.units, stage.process)
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class MomentsModel(FittedSeries):
     """A fitted Gaussian process of an owner's series; `process` is in `units`."""
 
-    def __init__(
-        self,
-        features: tuple[str, ...],
-        order: NDArray[np.intp],
-        units: Units,
-        process: Gaussian,
-        calibration: Calibration,
-        window: int,
-    ):
-        super().__init__(features, order, window)
-        self.units = units
-        self.process = process
-        self.calibration = calibration
+    units: Units
+    process: Gaussian
 
     def _impute(self, rows: SeriesRows, draws: int, level: float, seed: int) -> tuple[Floats, ...]:
         inner, missing = self.units.rows(rows), np.isnan(rows.values)
@@ -104,3 +84,62 @@ class MomentsModel(FittedSeries):
         root = np.linalg.cholesky(self.process.precision(window))
         noise = Rng(seed, "sample")("draws").standard_normal((window * features, count))
         return self.units.undo(np.linalg.solve(root.T, noise).T.reshape(count * window, features))
+
+
+@dataclass(frozen=True)
+class MomentsStage:
+    """A stage of filling: the conditional mean of a Gaussian process."""
+
+    units: Units
+    process: Gaussian
+    names: tuple[str, ...] = ("moments",)
+
+    def fill(self, rows: SeriesRows, settings: SeriesSettings) -> Floats:
+        """Fill rows in the units that the process was learned in, ``(1, rows, features)``."""
+        return self.units.undo(self.process.fill(self.units.rows(rows)))[None]
+
+
+def learn(rows: SeriesRows, window: int) -> tuple[MomentsStage, Gaussian, SeriesRows]:
+    """Learn a process from all rows; return it, one that was learned without a part of them, and that part."""
+    sums = sum_units(rows)
+    units = find_units(**sums)
+    incomplete, (kept, held) = bool(np.isnan(rows.values).any()), split(rows)
+    sizes = windows_of_sweeps(window, incomplete=incomplete)
+    first = sum_filled(kept, units, sum_units(kept), sizes)
+    if incomplete:
+        pieces = SeriesRows(np.concatenate([kept.values, held.values]), kept.lengths + held.lengths)
+        whole = sum_filled(pieces, units, sums, sizes)
+    else:
+        whole = first + sum_windows(units.rows(held), window)
+    held = units.rows(held)
+    prior = PRIORS[choose(**try_priors(first, held))]
+    return MomentsStage(units, Gaussian.of(whole, prior)), Gaussian.of(first, prior), held
+
+
+def sum_filled(rows: SeriesRows, units: Units, sums: Mapping[str, Floats], sizes: Sequence[int]) -> WindowMoments:
+    """Sum windows of rows, in the units of the data, in sweeps: gaps as what was summed before fills them.
+
+    `sums`, as of `sum_units`, make the first guess; `sizes` are the rows of a window in each sweep.
+    """
+    inner = units.rows(rows)
+    found = first_guess(units, sums["pairs"], sums["steps"]).expect(inner, sizes[0])
+    for size in sizes[1:]:
+        found = Gaussian.of(found, PRIORS[USUAL]).expect(inner, size)
+    return found
+
+
+def usual_window(features: int, most: int = MOST_ROWS) -> int:
+    """Return the rows of a window with about `CELLS` cells."""
+    return max(min(CELLS // features, most, MOST_ROWS), FEWEST_ROWS)
+
+
+def windows_of_sweeps(window: int, *, incomplete: bool) -> tuple[int, ...]:
+    """Return the rows of a window in each sweep: where cells are missing, few in a first one that fills them."""
+    return (max(window // SWEEP_DIVISOR, FEWEST_ROWS), window) if incomplete else (window,)
+
+
+def first_guess(units: Units, pairs: Floats, steps: Floats) -> Gaussian:
+    """Make random walks with the correlations of steps measured together, shrunk to independence."""
+    related = steps / np.outer(units.step, units.step) / (pairs + PRIOR_PAIRS)
+    np.fill_diagonal(related, 1.0)
+    return Gaussian.walk(np.full(len(related), LEVEL_VARIANCE), nearest_correlation(related, EIGENVALUE_FLOOR))

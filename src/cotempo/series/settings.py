@@ -12,19 +12,15 @@ from cotempo.settings import Settings
 
 if TYPE_CHECKING:
     from cotempo.series.nn.backbone import Backbone
-    from cotempo.series.nn.imputer import Imputer
+    from cotempo.series.nn.imputer import Imputer, TokenImputer
     from cotempo.series.nn.losses import Denoising
-    from cotempo.series.nn.samplers import Sampler
-    from cotempo.series.nn.token_imputer import TokenImputer
 
 
 class SeriesSettings(Settings):
     """Sizes of the networks and how they are trained."""
 
     window: int = Field(default=24, ge=4, description="Rows in a generated window.")
-    context: int | None = Field(
-        default=None, ge=4, description="Rows an imputer sees at once; a third more than the window when left out."
-    )
+    context: int | None = Field(default=None, ge=4, description="Rows an imputer sees; by default 4 / 3 of the window.")
     width: int = Field(default=64, ge=4, description="Width of the diffusion backbone.")
     encoders: int = Field(default=2, ge=1, description="Its encoder layers.")
     decoders: int = Field(default=2, ge=1, description="Its decoder layers.")
@@ -33,19 +29,13 @@ class SeriesSettings(Settings):
     imputer_layers: int = Field(default=3, ge=1, description="Layers of the imputers.")
     imputer_rate: float = Field(default=4e-3, gt=0, description="Largest learning rate of the imputers.")
     diffusion_steps: int = Field(default=500, ge=2, description="Steps of the noise schedule.")
-    sampler: Literal["ddpm", "ddim", "dpm"] = Field(
-        default="dpm", description='Sampler of windows; ``"dpm"`` is DPM-Solver++.'
-    )
+    sampler: Literal["ddpm", "ddim", "dpm"] = Field(default="dpm", description='``"dpm"`` is DPM-Solver++.')
     sampler_steps: int = Field(default=25, ge=2, description="Steps of DDIM and DPM-Solver++; DDPM takes all.")
-    warm_start: float = Field(
-        default=0.5, gt=0, le=1, description="Share of the schedule's noise from which draws around a filling start."
-    )
+    warm_start: float = Field(default=0.5, gt=0, le=1, description="Share of the noise that draws of gaps start from.")
     batch: int = Field(default=128, ge=2, description="Windows in a training step.")
     rate: float = Field(default=4e-3, gt=0, description="Largest learning rate of diffusion models.")
     precision: Literal["float32", "float64"] = Field(default="float32", description="Precision of all networks.")
-    device: Device = Field(
-        default="cpu", description='Where networks are computed: ``"cpu"``, or ``"cuda"`` for a GPU.'
-    )
+    device: Device = Field(default="cpu", description='Where networks run: ``"cpu"``, or ``"cuda"`` for a GPU.')
 
     @property
     def reach(self) -> int:
@@ -60,7 +50,7 @@ class SeriesSettings(Settings):
 
     def token_imputer(self) -> TokenImputer:
         """Make the network that fills cells of any features, half as wide and a layer less."""
-        from cotempo.series.nn.token_imputer import TokenImputer
+        from cotempo.series.nn.imputer import TokenImputer
 
         width = max(self.heads, self.imputer_width // 2 // self.heads * self.heads)
         return TokenImputer(self.reach, width, max(1, self.imputer_layers - 1), self.heads)
@@ -73,17 +63,10 @@ class SeriesSettings(Settings):
 
     def denoising(self) -> Denoising:
         """Make the loss of a diffusion model."""
+        from cotempo.series.nn.backbone import NoiseSchedule
         from cotempo.series.nn.losses import Denoising
-        from cotempo.series.nn.noise import NoiseSchedule
 
         return Denoising(self.backbone(), NoiseSchedule(self.diffusion_steps))
-
-    def make_sampler(self, guidance: float = 0.0) -> Sampler:
-        """Make the sampler of windows."""
-        from cotempo.series.nn.noise import NoiseSchedule
-        from cotempo.series.nn.samplers import Sampler
-
-        return Sampler(NoiseSchedule(self.diffusion_steps), self.sampler, self.sampler_steps, guidance)
 
     def schedule(self, steps: int, rate: float | None = None) -> Schedule:
         """Make the schedule of training for so many steps in all."""

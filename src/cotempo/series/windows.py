@@ -1,7 +1,8 @@
-"""Rows in contiguous pieces and windows of them, never across a gap, a sequence or a split; and the way back."""
+"""SeriesRows, contiguous pieces of a series; Cover, windows of them and the way back; and Scale, to [-1, 1]."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -9,13 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cotempo.data import Series
-from cotempo.errors import DataError
+from cotempo.data import Series, read_series
+from cotempo.errors import DataError, Problem
 from cotempo.typing import Floats
 
 SHORTEST = 4
 FEWEST_PIECES = 5
 PLACES = 8
+MEASURED = "at least one cell must be measured, all are missing; leave the column out"
 SECONDS = {"s": 1.0, "h": 3600.0, "D": 86400.0}
 
 
@@ -75,7 +77,11 @@ class SeriesRows:
         cuts[short] = np.where(sizes[short] >= 2 * length, length, 0)
         ends = np.flatnonzero((cuts > 0) & (cuts < sizes))
         cuts[ends[np.arange(len(ends)) % every > 0]] = 0
-        borders = [(first, end - cut, end) for (first, end), cut in zip(self.bounds, cuts.tolist(), strict=True)]
+        return self.cut(cuts.tolist())
+
+    def cut(self, counts: Sequence[int]) -> tuple[SeriesRows, SeriesRows]:
+        """Return rows without the last ones of each piece, so many as `counts` says, and these last ones."""
+        borders = [(first, end - count, end) for (first, end), count in zip(self.bounds, counts, strict=True)]
         return self._joined([part[:2] for part in borders]), self._joined([part[1:] for part in borders])
 
     def halves(self) -> tuple[SeriesRows, SeriesRows]:
@@ -91,6 +97,23 @@ class SeriesRows:
         index = np.concatenate([np.zeros(0, dtype=np.intp), *(np.arange(first, end) for first, end in spans)])
         clock = self.clock[index] if len(self.clock) else self.clock
         return SeriesRows(self.values[index], tuple(end - first for first, end in spans), clock)
+
+
+def as_series(value: Any) -> Series:
+    """Return a table as it is, or read a dataframe of one client."""
+    if isinstance(value, Series):
+        return value
+    tables = read_series(value)
+    if len(tables) != 1:
+        raise DataError(f"the dataframe must hold one client, it holds {len(tables)}; choose one of them")
+    return next(iter(tables.values()))
+
+
+def refuse_unseen(features: Sequence[str], values: Floats, must: str = MEASURED) -> None:
+    """Raise `DataError` for features without a single measurement."""
+    unseen = np.flatnonzero(np.isnan(values).all(axis=0)).tolist()
+    if unseen:
+        raise DataError([Problem(must, column=features[k]) for k in unseen])
 
 
 def need_rows(rows: SeriesRows) -> None:
@@ -159,3 +182,64 @@ class Cover:
         index, count = self.index.ravel(), len(self.total)
         sums = [np.bincount(index, column, minlength=count) for column in heavy.T]
         return np.asarray(np.stack(sums, axis=-1) / self.total[:, None])
+
+
+@dataclass(frozen=True)
+class Scale:
+    r"""What maps each feature to [-1, 1].
+
+    .. math:: z = 2 \frac{x - \mathrm{low}}{\mathrm{high} - \mathrm{low}} - 1
+
+    `low` and `high` are the smallest and largest value of each feature, ``(features,)``, both 0.5 off for a constant
+    one; `centre` and `spread` are mean and deviation in the new units: the best guess of what was not seen, its error.
+
+    Examples
+    --------
+    >>> scale = Scale.of(np.array([[0.0], [5.0], [10.0]]))
+    >>> scale.apply(np.array([[2.5]])).tolist(), scale.undo(np.array([[-0.5]])).tolist()
+    ([[-0.5]], [[2.5]])
+    """
+
+    low: Floats
+    high: Floats
+    centre: Floats
+    spread: Floats
+
+    @classmethod
+    def of(cls, values: Floats) -> Scale:
+        """Measure a scale on rows with NaN where missing; a feature never seen gets the scale [-1, 1]."""
+        seen = ~np.isnan(values)
+        known = seen.any(axis=0)
+        low = np.where(known, np.where(seen, values, np.inf).min(axis=0, initial=np.inf), -1.0)
+        high = np.where(known, np.where(seen, values, -np.inf).max(axis=0, initial=-np.inf), 1.0)
+        flat = high - low <= 1e-12 * np.maximum(np.abs(low), np.abs(high))
+        low, high = np.where(flat, low - 0.5, low), np.where(flat, high + 0.5, high)
+        bare = cls(low, high, np.zeros(len(low)), np.ones(len(low)))
+        scaled = np.where(seen, bare.apply(values), 0.0)
+        count = np.maximum(seen.sum(axis=0), 1)
+        centre = scaled.sum(axis=0) / count
+        spread = np.sqrt((np.where(seen, scaled - centre, 0.0) ** 2).sum(axis=0) / count)
+        return cls(low, high, centre, np.where(spread > 1e-6, spread, 1.0))
+
+    def apply(self, values: Floats) -> Floats:
+        """Scale to [-1, 1]; values outside the measured range land outside it."""
+        return np.asarray(2 * (values - self.low) / (self.high - self.low) - 1)
+
+    def rows(self, rows: SeriesRows) -> SeriesRows:
+        """Scale rows."""
+        return rows.with_values(self.apply(rows.values))
+
+    def undo(self, values: Floats) -> Floats:
+        """Convert back to the units of the data."""
+        return np.asarray((np.asarray(values, dtype=np.float64) + 1) / 2 * (self.high - self.low) + self.low)
+
+    def take(self, columns: NDArray[np.intp]) -> Scale:
+        """Return the scale of some of the features."""
+        return Scale(**{name: part[columns] for name, part in vars(self).items()})
+
+    def replace(self, columns: NDArray[np.intp], other: Scale) -> Scale:
+        """Return this scale with another one's in some columns."""
+        found = Scale(**{name: part.copy() for name, part in vars(self).items()})
+        for name, part in vars(other).items():
+            getattr(found, name)[columns] = part
+        return found

@@ -1,7 +1,4 @@
-"""`Local`, `FedAvg` and six more: the learners that DAMe is compared with, on the same graph model.
-
-Each algorithm and its reference are those of its learner in `cotempo.learners`.
-"""
+"""`Local`, `FedAvg` and six more on DAMe's graph model; `cotempo.learners` has each algorithm with its reference."""
 
 from cotempo import learners
 from cotempo.federation import register

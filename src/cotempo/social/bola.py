@@ -20,17 +20,7 @@ CONFIDENCE = 2.0
 
 @dataclass(frozen=True)
 class Search:
-    """The weights tried, and the one chosen.
-
-    Attributes
-    ----------
-    weight
-        The weight tried whose score is highest (equation 3); with `cautious`, where the process' mean is highest, if
-        it is above that at 1 by more than the process' deviation there, else 1. A few validation posts make scores
-        noisy, and one lucky score must not cost a client its own model.
-    tried, scores
-        ``(probes,)`` each, in the order they were tried.
-    """
+    """The weight chosen, and those tried with their scores, ``(probes,)`` each, in the order they were tried."""
 
     weight: float
     tried: Floats
@@ -41,7 +31,9 @@ def search_weight(score: Callable[[float], float], low: float, probes: int, *, c
     """Search ``[low, 1]`` for the weight with the highest score.
 
     The ends and the middle come first; then expected improvement (equation 7) and the upper confidence bound (equation
-    8) choose in turn.
+    8) choose in turn. The weight is the one whose score is highest (equation 3); with `cautious`, where the process'
+    mean is highest, if it is above that at 1 by more than the process' deviation there, else 1. A few validation posts
+    make scores noisy, and one lucky score must not cost a client its own model.
 
     Examples
     --------

@@ -7,14 +7,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cotempo.errors import DataError, ParameterError
-from cotempo.social.detector.discriminant import centres_of, square_distances
-from cotempo.typing import Array, Indices, Integers
+from cotempo.typing import Array, Floats, Indices, Integers
 
 SMALL, LARGE = 5_000, 20_000
 STARTS, STEPS = 4, 30
 
 
-def group_known(vectors: Array, events: int, *, seed: int = 0) -> Indices:
+def group_known(vectors: Array, events: int) -> Indices:
     """Group by k-means into a given number of events.
 
     Up to 5,000 posts it starts from Ward's tree, which finds small events that random starts miss; above 20,000 it
@@ -33,25 +32,19 @@ def group_known(vectors: Array, events: int, *, seed: int = 0) -> Indices:
     if events > len(vectors):
         raise DataError(f"there must be at least as many posts as events, got {len(vectors)} posts and {events} events")
     if len(vectors) > LARGE:
-        found = MiniBatchKMeans(events, batch_size=4096, n_init=STARTS, random_state=seed).fit_predict(vectors)
+        found = MiniBatchKMeans(events, batch_size=4096, n_init=STARTS, random_state=0).fit_predict(vectors)
     elif len(vectors) > SMALL or events == len(vectors):
-        found = KMeans(events, n_init=STARTS, random_state=seed).fit_predict(vectors)
+        found = KMeans(events, n_init=STARTS, random_state=0).fit_predict(vectors)
     else:
-        tree = AgglomerativeClustering(events).fit_predict(vectors) if events > 1 else np.zeros(len(vectors), np.intp)
-        centres = centres_of(vectors, tree, events)
-        found = KMeans(events, n_init=1, init=centres, random_state=seed).fit_predict(vectors)
+        centres = centres_of(vectors, AgglomerativeClustering(events).fit_predict(vectors), events)
+        found = KMeans(events, n_init=1, init=centres, random_state=0).fit_predict(vectors)
     return np.asarray(found, dtype=np.intp)
 
 
 def group_unknown(vectors: Array, *, smallest: int = 5) -> Indices:
     """Group by density (HDBSCAN) into as many events as there seem to be; outliers join the nearest centre.
 
-    Where no two groups stand out, all posts are one event.
-
-    Parameters
-    ----------
-    smallest
-        The fewest posts an event may have.
+    Where no two groups of at least `smallest` posts stand out, all posts are one event.
     """
     from sklearn.cluster import HDBSCAN
 
@@ -73,6 +66,20 @@ def assign_outliers(vectors: Array, codes: Indices) -> Indices:
     if not kept.all():
         found[~kept] = square_distances(vectors[~kept], centres).argmin(axis=1)
     return found
+
+
+def centres_of(vectors: Array, codes: Indices, events: int) -> Floats:
+    """Return the mean of each event, ``(events, dimension)``; zero for an event without posts."""
+    total = np.zeros((events, vectors.shape[1]))
+    np.add.at(total, codes, vectors)
+    return total / np.maximum(np.bincount(codes, minlength=events), 1)[:, None]
+
+
+def square_distances(points: Array, centres: Array) -> Floats:
+    """Return squared Euclidean distances, ``(points, centres)``, without a three-dimensional array."""
+    points, centres = points.astype(np.float64), centres.astype(np.float64)
+    squares = (points**2).sum(axis=1)[:, None] + (centres**2).sum(axis=1) - 2 * points @ centres.T
+    return np.asarray(np.maximum(squares, 0.0))
 
 
 def mutual_information(truth: ArrayLike, found: ArrayLike) -> float:

@@ -9,13 +9,11 @@ import numpy as np
 from pydantic import Field
 
 from cotempo.data import Table
-from cotempo.federation import EMPTY, Answers, Expect, Message, Rng, Spec, register
-from cotempo.learners.state import Penalty, Trained
-from cotempo.learners.training import from_vector, to_vector, train_epochs
+from cotempo.federation import EMPTY, Answers, Message, Rng, Spec, register
+from cotempo.learners.training import Penalty, Trained, from_vector, to_vector, train_epochs
 from cotempo.social.bola import search_weight
-from cotempo.social.graph_model.data import Dataset, PostBatch
+from cotempo.social.graph_model.data import Dataset, EventMemory, EventState, PostBatch, RoundRecord
 from cotempo.social.graph_model.learner import PAPER, EventLearner
-from cotempo.social.graph_model.state import EventMemory, EventState, RoundRecord
 from cotempo.social.sega import group_clients, group_weights, similarities
 from cotempo.typing import Singles
 
@@ -46,6 +44,10 @@ class DAMe(EventLearner):
         "paper": {**PAPER, "similarity": "paper", "glecc": True, "cautious": False},
     }
     sums: ClassVar[bool] = False
+    personal: ClassVar[bool] = True
+    extra: ClassVar[Any] = {
+        "local_weight": Spec((), "float", low=0, high=1, description="how much of your own model you kept")
+    }
 
     alpha: float = Field(default=0.6, ge=0, lt=1, description="Least local weight BOLA may choose.")
     probes: int = Field(default=10, ge=1, description="Weights BOLA tries.")
@@ -73,7 +75,7 @@ class DAMe(EventLearner):
         loss = train_epochs(self, model, data, rng("batches"), penalty)
         own = to_vector(model)
         kept = replace(memory, personal=own, mixing=np.array([weight], np.float32))
-        return Trained(own, own, loss, kept)
+        return Trained(own, own, loss, kept, Message({"local_weight": float(kept.mixing[0])}))
 
     # Section 4.2: local aggregation by Bayesian optimisation (BOLA).
 
@@ -148,30 +150,8 @@ class DAMe(EventLearner):
 
         return penalty
 
-    # Beside the models, the local weight crosses.
-
-    def answer(self, question: Any, prepared: Any, memory: EventMemory, rng: Rng) -> tuple[Message, Any]:
-        """Answer as every learner, and add the local weight for the record."""
-        message, kept = super().answer(question, prepared, memory, rng)
-        if question.phase == "train":
-            message = Message({**message, "local_weight": float(kept.mixing[0])}, weight=message.weight)
-        return message, kept
-
-    def expects(self, state: EventState, phase: str) -> Expect:
-        """Expect what every learner sends, and the local weight."""
-        expect = super().expects(state, phase)
-        if phase != "train":
-            return expect
-        weight = Spec((), "float", low=0, high=1, description="how much of your own model you kept")
-        return replace(expect, fields={**expect.fields, "local_weight": weight})
-
     @classmethod
     def example(cls) -> tuple[DAMe, dict[str, Table], None]:
         """Return a small instance and small clients, for the contract suite; here clients make the encoder together."""
         small, clients, public = super().example()
         return cls(**{**small.model_dump(), "encoder": "shared", "probes": 3}), clients, public
-
-    def final_model(self, received: Message, data: Dataset, memory: EventMemory, rng: Rng) -> Singles:
-        """Return the client's own model."""
-        own: Singles = memory.personal if memory.personal.size else received["weights"]
-        return own

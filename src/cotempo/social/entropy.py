@@ -1,4 +1,4 @@
-"""`structural_entropy` of a weighted graph in two dimensions, and the greedy merging that lowers it.
+"""`structural_entropy` of a weighted graph in two dimensions, and `group_by_entropy`, which lowers it greedily.
 
 With ``vol`` the sum of all degrees, ``V_X`` that of a group and ``g_X`` the weight that leaves it,
 
@@ -9,23 +9,17 @@ References
 Li and Pan, Structural information and dynamical complexity of networks, IEEE Trans. Inf. Theory 62 (2016).
 """
 
-from typing import Any
-
 import numpy as np
 
 from cotempo.errors import DataError
 from cotempo.typing import Floats, Indices
 
 
-def structural_entropy(adjacency: Any, groups: Indices) -> float:
+def structural_entropy(adjacency: Floats, groups: Indices) -> float:
     """Return the two-dimensional structural entropy of a partition, in bits (equation 10).
 
-    Parameters
-    ----------
-    adjacency
-        Symmetric weights of at least zero, ``(nodes, nodes)``, dense or sparse; the diagonal counts once.
-    groups
-        The group of each node, ``(nodes,)``.
+    `adjacency` holds symmetric weights of at least zero, ``(nodes, nodes)``, whose diagonal counts once; `groups` the
+    group of each node, ``(nodes,)``.
 
     Examples
     --------
@@ -34,11 +28,13 @@ def structural_entropy(adjacency: Any, groups: Indices) -> float:
     (1.0, 1.0)
     """
     groups = np.unique(groups, return_inverse=True)[1]
-    degree = np.asarray(adjacency.sum(axis=1), dtype=np.float64).ravel()
+    degree = np.asarray(adjacency.sum(axis=1), dtype=np.float64)
     volume = float(degree.sum())
     if volume == 0:
         return 0.0
-    inside, cut = _volumes(adjacency, groups, degree)
+    member = np.eye(int(groups.max()) + 1)[groups]
+    inside = degree @ member
+    cut = inside - ((adjacency @ member) * member).sum(axis=0)
     nodes = float((degree * (_log2(degree) - _log2(inside[groups]))).sum())
     return -(nodes + float((cut * (_log2(inside) - np.log2(volume))).sum())) / volume
 
@@ -47,14 +43,8 @@ def merge_differences(inside: Floats, cut: Floats, between: Floats, volume: floa
     """Return by how much merging changes the entropy (equation 11).
 
     ``vol dH = V log V - V_X log V_X - V_Y log V_Y - g log(V / vol) + g_X log(V_X / vol) + g_Y log(V_Y / vol)`` with
-    ``V = V_X + V_Y`` and ``g = g_X + g_Y - 2 w_XY``.
-
-    Parameters
-    ----------
-    inside, cut
-        Volume of the groups and weight leaving them, ``(groups,)``.
-    between
-        Weight between each two groups, ``(groups, groups)``.
+    ``V = V_X + V_Y`` and ``g = g_X + g_Y - 2 w_XY``. `inside` is the volume of the groups and `cut` the weight leaving
+    them, ``(groups,)`` each, `between` the weight between each two, ``(groups, groups)``.
     """
     return _differences((inside[:, None], cut[:, None]), (inside, cut), between, volume)
 
@@ -73,12 +63,9 @@ def group_by_entropy(adjacency: Floats) -> Indices:
     """Merge the pair of groups that lowers the entropy most, from single nodes, until none does.
 
     Each row keeps its smallest difference, so a merge looks at one row and those whose best partner has gone: a
-    thousand nodes take about a second. Nodes without weight stay alone.
-
-    `adjacency` holds symmetric weights of at least zero, ``(nodes, nodes)``. Groups are numbered in order of first
-    appearance.
+    thousand nodes take about a second. Nodes without weight stay alone. Groups are numbered in order of appearance.
     """
-    adjacency = check_adjacency(adjacency)
+    adjacency = _check_adjacency(adjacency)
     count = len(adjacency)
     groups = np.arange(count)
     volume = float(adjacency.sum())
@@ -96,7 +83,7 @@ def group_by_entropy(adjacency: Floats) -> Indices:
     while True:
         first = int(value.argmin())
         if value[first] >= -1e-12:
-            return _numbered(groups)
+            return np.unique(groups, return_inverse=True)[1]  # a group's number so far is that of its first node
         second = int(best[first])
         kept, gone = min(first, second), max(first, second)
         groups[groups == gone] = kept
@@ -124,34 +111,7 @@ def _renew_minima(difference: Floats, best: Indices, value: Floats, near: Indice
     value[stale] = difference[stale, best[stale]]
 
 
-def group_graph(graph: Any, block: int = 1000) -> Indices:
-    """Group the nodes of a large sparse graph: blocks of nodes first, then blocks of groups, until nothing merges.
-
-    At most `block` nodes are merged at once in a dense matrix.
-    """
-    from scipy import sparse
-
-    groups = np.arange(graph.shape[0])
-    while True:
-        count = int(groups.max(initial=-1)) + 1
-        member = sparse.csr_matrix((np.ones(len(groups)), (np.arange(len(groups)), groups)), (len(groups), count))
-        coarse = (member.T @ graph @ member).tocsr()
-        found = np.zeros(count, dtype=np.intp)
-        used = 0
-        for start in range(0, count, block):
-            part = coarse[start : start + block, start : start + block].toarray()
-            # Weight that leaves the block counts as a self-loop, so degrees and volumes stay those of the graph.
-            outside = np.asarray(coarse[start : start + block].sum(axis=1)).ravel() - part.sum(axis=1)
-            part[np.diag_indices_from(part)] += outside
-            codes = group_by_entropy(part)
-            found[start : start + block] = codes + used
-            used += int(codes.max(initial=-1)) + 1
-        groups = found[groups]
-        if used == count or count <= block:
-            return _numbered(groups)
-
-
-def check_adjacency(adjacency: Floats) -> Floats:
+def _check_adjacency(adjacency: Floats) -> Floats:
     """Return the matrix as floats; raise unless it is square, symmetric and not negative."""
     matrix = np.asarray(adjacency, dtype=np.float64)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
@@ -161,27 +121,6 @@ def check_adjacency(adjacency: Floats) -> Floats:
     return matrix
 
 
-def _volumes(adjacency: Any, groups: Indices, degree: Floats) -> tuple[Floats, Floats]:
-    count = int(groups.max(initial=-1)) + 1
-    inside = np.bincount(groups, degree, minlength=count).astype(np.float64)
-    if hasattr(adjacency, "tocoo"):
-        entries = adjacency.tocoo()
-        rows, columns, values = entries.row, entries.col, entries.data
-    else:
-        rows, columns = np.nonzero(adjacency)
-        values = np.asarray(adjacency)[rows, columns]
-    kept = groups[rows] == groups[columns]
-    return inside, inside - np.bincount(groups[rows[kept]], values[kept], minlength=count)
-
-
 def _log2(values: Floats) -> Floats:
     """Return the logarithm, zero at zero, so that ``0 log 0 = 0``."""
     return np.log2(values, out=np.zeros_like(values, dtype=np.float64), where=values > 0)
-
-
-def _numbered(groups: Indices) -> Indices:
-    """Number groups in order of first appearance."""
-    _, first, codes = np.unique(groups, return_index=True, return_inverse=True)
-    rank = np.empty(len(first), dtype=np.intp)
-    rank[np.argsort(first)] = np.arange(len(first))
-    return np.asarray(rank[codes], dtype=np.intp)

@@ -20,11 +20,12 @@ from cotempo.typing import Singles
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from torch import nn
 
     from cotempo.federation import Outcome
     from cotempo.social.detector.client import DetectorMemory
+    from cotempo.social.graph_model.data import EventMemory, RoundRecord
     from cotempo.social.graph_model.learner import EventLearner
-    from cotempo.social.graph_model.state import EventMemory, RoundRecord
 
 
 class FittedEvents(Fitted):
@@ -38,7 +39,7 @@ class FittedEvents(Fitted):
         if not self.state.shared.is_ready:
             raise DataError([Problem("the run must have made its encoder first", client)])
         method: Any = self.outcome.method
-        return EventModel(method, weights, self.state.inputs, self.state.shared.encoder)
+        return EventModel(method, method.new_model(self.state.inputs, weights), self.state.shared.encoder)
 
     @property
     def record(self) -> tuple[RoundRecord, ...]:
@@ -54,43 +55,24 @@ class FittedEvents(Fitted):
 
 
 class EventModel:
-    """One client's graph model.
+    """One client's graph model, with the learner that made it and the encoder of texts."""
 
-    Parameters
-    ----------
-    method
-        The learner it came from.
-    weights, inputs
-        Its parameters as one vector, and its number of inputs.
-    encoder
-        The encoder of texts.
-    """
-
-    def __init__(self, method: EventLearner, weights: Singles, inputs: int, encoder: CharacterEncoder):
+    def __init__(self, method: EventLearner, model: nn.Module, encoder: CharacterEncoder):
         self.method = method
-        self.weights = weights
+        self.model = model
         self.encoder = encoder
-        self.model = method.new_model(inputs, weights)
 
     def embed(self, posts: Any) -> Singles:
         """Return a vector per post, ``(posts, outputs)``; posts of one event lie together."""
-        import torch
-
         table = as_posts(posts)
         edges, days = self.method.graph(table)
         features = self.method.features(self.encoder.encode(table.text), days)
-        given = torch.from_numpy(features).to(self.method.device)
-        return embed(self.model, given, edges, np.arange(table.rows))
+        return embed(self.model, self.method.tensor(features), edges, np.arange(table.rows))
 
     def detect(self, posts: Any, events: int | None = None) -> Detection:
-        """Return the event and the confidence of every post; events are groups of these posts.
+        """Return the event and the confidence of every post of a table or dataframe.
 
-        Parameters
-        ----------
-        posts
-            A table of posts or a dataframe.
-        events
-            The number of events; found by density unless given.
+        Events are groups of these posts; their number is found by density unless given.
         """
         vectors = self.embed(posts)
         return detect_groups(vectors, group_unknown(vectors) if events is None else group_known(vectors, events))
@@ -112,13 +94,13 @@ class FittedDetectors(Fitted):
                 raise DataError([Problem(why, client)])
             memory: DetectorMemory = self.outcome.memories[client]
             method: Any = self.outcome.method
-            weights = method.ngram_weights(self.state.frequency, self.state.documents)
+            weights = method.ngram_weights(self.state.sums)
             encoder = CharacterEncoder(weights, memory.basis, method.encoder)
             # With labels there is a classifier of these weights; without, the encoder can change.
             relearns = memory.ridge is None and method.encoder in CHARACTERS
             space = PostSpace(encoder, memory.whitening, memory.duration)
             stream = (method.patience, method.smallest, relearns)
-            self._detectors[client] = Detector(space, memory.store, memory.weights, memory.ridge, *stream)
+            self._detectors[client] = Detector(space, memory.store, memory.ridge, *stream)
         return self._detectors[client]
 
     def figures(self, truth: Any = None) -> Mapping[str, Any]:

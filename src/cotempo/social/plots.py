@@ -14,20 +14,17 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from cotempo.social.detector.model import Detector
-    from cotempo.social.graph_model.state import RoundRecord
+    from cotempo.social.graph_model.data import RoundRecord
 
 EVENTS_SHOWN = 15
 
 
 def draw_rounds(history: Sequence[Mapping[str, Any]], record: Sequence[RoundRecord]) -> dict[str, Figure]:
     """Draw convergence and, where there is a record, local weights, groups and the last similarities."""
-    from matplotlib.figure import Figure
-
     figures: dict[str, Figure] = {}
     trained = [step for step in history if step["phase"] == "train"]
     if trained:
-        figure = Figure(figsize=(6, 3), layout="constrained")
-        axes = figure.subplots()
+        figure, axes = _subplots(6, 3)
         axes.plot([step["round"] for step in trained], [step["metrics"].get("score", np.nan) for step in trained])
         axes.set(xlabel="round", ylabel="NMI on validation posts")
         figures["Convergence"] = figure
@@ -38,10 +35,7 @@ def draw_rounds(history: Sequence[Mapping[str, Any]], record: Sequence[RoundReco
 
 
 def _draw_decisions(record: Sequence[RoundRecord]) -> Figure:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9, 3.2), layout="constrained")
-    left, right = figure.subplots(1, 2)
+    figure, (left, right) = _subplots(9, 3.2, 2)
     names = sorted({name for entry in record for name in entry.groups})
     # In the first round there is no own model yet to weigh.
     for name in names:
@@ -59,10 +53,7 @@ def _draw_decisions(record: Sequence[RoundRecord]) -> Figure:
 
 
 def _draw_similarities(entry: RoundRecord) -> Figure:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(4, 3.4), layout="constrained")
-    axes = figure.subplots()
+    figure, axes = _subplots(4, 3.4)
     figure.colorbar(axes.imshow(entry.similarities, cmap="viridis"))
     names = list(entry.groups)
     axes.set_xticks(range(len(names)), names, rotation=90, fontsize=7)
@@ -72,14 +63,11 @@ def _draw_similarities(entry: RoundRecord) -> Figure:
 
 def draw_detector(detector: Detector) -> Figure:
     """Draw posts in the plane of their two main directions, and the span of the largest events."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(11, 4.5), layout="constrained")
-    left, right = figure.subplots(1, 2)
+    figure, (left, right) = _subplots(11, 4.5, 2)
     sample, records = detector.store.sample, detector.store.events
     largest = sorted(records, key=lambda record: (-record.size, record.name))[:EVENTS_SHOWN]
     words = dict(zip((record.name for record in records), keywords(records, top=2), strict=True))
-    plane = to_plane(sample.points)
+    plane = _to_plane(sample.points)
     events = np.array(sample.event)
     for place, record in enumerate(largest):
         rows = events == record.name
@@ -99,7 +87,14 @@ def draw_detector(detector: Detector) -> Figure:
     return figure
 
 
-def to_plane(points: Floats) -> Floats:
+def _subplots(width: float, height: float, columns: int = 1) -> tuple[Figure, Any]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots(1, columns)
+
+
+def _to_plane(points: Floats) -> Floats:
     """Project points on their two main directions, ``(points, 2)``."""
     if not len(points):
         return np.zeros((0, 2))

@@ -49,13 +49,9 @@ def similarities(models: Singles, make: Callable[[Singles], nn.Module], inputs: 
 def group_clients(similarity: Floats, kind: Literal["paper", "centred"]) -> Indices:
     """Group clients by greedy merging that lowers the structural entropy of their graph (equations 10 and 11).
 
-    Parameters
-    ----------
-    similarity
-        Cosines, ``(clients, clients)``.
-    kind
-        ``"paper"`` takes them as weights, clipped at 0; as they all lie near 1, groups are weak. ``"centred"``
-        subtracts their median first, so that a client unlike the rest is left without weight, and alone.
+    The kind ``"paper"`` takes the cosines, ``(clients, clients)``, as weights, clipped at 0; as they all lie near 1,
+    groups are weak. ``"centred"`` subtracts their median first: a client unlike the rest is left without weight, and
+    alone.
     """
     weight = similarity.copy()
     if kind == "centred" and len(weight) > 2:

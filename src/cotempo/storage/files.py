@@ -39,6 +39,4 @@ def read_hashed(path: Path) -> bytes | None:
     except OSError:
         return None
     head, data = content[:_HEAD], content[_HEAD:]
-    if head != _MARK + hashlib.sha256(data).hexdigest().encode() + b"\n":
-        return None
-    return data
+    return data if head == _MARK + hashlib.sha256(data).hexdigest().encode() + b"\n" else None

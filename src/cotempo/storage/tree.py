@@ -1,7 +1,7 @@
 """Trees of plain things to bytes and back: safetensors for arrays, JSON for the rest, never pickle.
 
-A tree is made of arrays, torch tensors, plain scalars, text-keyed mappings, tuples and frozen dataclasses.
-States, memories, messages and checkpoints are trees, so one small codec carries them all.
+A tree is made of arrays, torch tensors, scalars, text-keyed mappings, tuples and frozen dataclasses. States, memories,
+messages and checkpoints are trees, so one small codec carries them all.
 """
 
 import dataclasses
@@ -9,7 +9,7 @@ import hashlib
 import json
 import sys
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -46,25 +46,19 @@ def own(array: Array) -> Array:
 
 def freeze(tree: T) -> T:
     """Own every array of a tree, so that a tree in memory and one read back from disk compute the same bits."""
-    return typing.cast(T, _freeze(tree))
-
-
-def _freeze(tree: Any) -> Any:
+    frozen: Any = tree
     if isinstance(tree, np.ndarray):
-        return own(tree)
-    if isinstance(tree, tuple):
-        return tuple(_freeze(item) for item in tree)
-    if isinstance(tree, Mapping):
-        return {key: _freeze(item) for key, item in tree.items()}
-    if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
-        changed = {}
-        for field in dataclasses.fields(tree):
-            value = getattr(tree, field.name)
-            frozen = _freeze(value)
-            if frozen is not value:
-                changed[field.name] = frozen
-        return dataclasses.replace(tree, **changed) if changed else tree
-    return tree
+        frozen = own(tree)
+    elif isinstance(tree, tuple):
+        frozen = tuple(freeze(item) for item in tree)
+    elif isinstance(tree, Mapping):
+        frozen = {key: freeze(item) for key, item in tree.items()}
+    elif dataclasses.is_dataclass(tree) and not isinstance(tree, type):
+        old = {field.name: getattr(tree, field.name) for field in dataclasses.fields(tree)}
+        new = {name: freeze(value) for name, value in old.items()}
+        changed = {name: value for name, value in new.items() if value is not old[name]}
+        frozen = dataclasses.replace(tree, **changed) if changed else tree
+    return typing.cast(T, frozen)
 
 
 def encode(tree: object) -> bytes:
@@ -106,10 +100,9 @@ def _skeleton(tree: Any, arrays: dict[str, Array], path: str) -> Any:
 def from_tensor(tensor: Any) -> Array:
     """Return a tensor as an array; one that numpy cannot hold (bfloat16, sparse) is a `TreeError`."""
     try:
-        array: Array = tensor.detach().cpu().numpy()
+        return np.asarray(tensor.detach().cpu().numpy())
     except (TypeError, RuntimeError) as error:
         raise TreeError(f"a tensor must be dense and of a dtype numpy has, not {tensor.dtype}: {error}") from error
-    return array
 
 
 def holds_numbers(array: Array) -> bool:
@@ -135,7 +128,10 @@ def decode(data: bytes, *types: type) -> Any:
     """
     with _reading():
         skeleton = _read_skeleton(data)
-        arrays = {name: _array(info) for name, info in safetensors.deserialize(data)}  # type: ignore[no-untyped-call]
+        arrays = {
+            name: own(np.frombuffer(info["data"], _DTYPES[info["dtype"]]).reshape(info["shape"]))
+            for name, info in safetensors.deserialize(data)  # type: ignore[no-untyped-call]
+        }
         return _build(skeleton, arrays, _classes(types))
 
 
@@ -167,27 +163,15 @@ _DTYPES = {
 }  # fmt: skip
 
 
-def _array(info: Mapping[str, Any]) -> Array:
-    array = np.frombuffer(info["data"], dtype=_DTYPES[info["dtype"]]).reshape(info["shape"])
-    return own(array)
-
-
-def _classes(types: Sequence[type]) -> dict[str, type]:
-    classes: dict[str, type] = {}
+def _classes(types: Iterable[Any], found: dict[str, type] | None = None) -> dict[str, type]:
+    """Return the dataclasses that `types` and their annotations name."""
+    found = {} if found is None else found
     for cls in types:
-        _reachable(cls, classes)
-    return classes
-
-
-def _reachable(cls: type, into: dict[str, type]) -> None:
-    """Collect the dataclasses that `cls` and its annotations name."""
-    for part in typing.get_args(cls):
-        _reachable(part, into)
-    if not (isinstance(cls, type) and dataclasses.is_dataclass(cls)) or cls.__qualname__ in into:
-        return
-    into[cls.__qualname__] = cls
-    for hint in typing.get_type_hints(cls).values():
-        _reachable(hint, into)
+        _classes(typing.get_args(cls), found)
+        if isinstance(cls, type) and dataclasses.is_dataclass(cls) and cls.__qualname__ not in found:
+            found[cls.__qualname__] = cls
+            _classes(typing.get_type_hints(cls).values(), found)
+    return found
 
 
 def _build(skeleton: Any, arrays: Mapping[str, Array], classes: Mapping[str, type]) -> Any:

@@ -1,30 +1,76 @@
-"""The contract every method keeps, as named checks, and the ways to run them.
+"""`CHECKS`: the contract every method keeps, as named checks, and the ways to run them.
 
-Each check takes a method, clients, a public table or `None`, and an empty folder, and raises `AssertionError`. The
-checks themselves are in `determinism`, `faults` and `privacy`.
+The checks themselves are in `determinism`, `faults` and `privacy`.
 """
 
+import functools
 import itertools
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from cotempo.data import Table, make_events, make_posts, make_series
 from cotempo.federation.engine import Engine
 from cotempo.federation.method import Method
-from cotempo.federation.rounds import Checkpoint, LoopOptions, RunRecorder, Step, initial_checkpoint, rounds
+from cotempo.federation.rounds import (
+    NO_RECORDER,
+    Checkpoint,
+    LoopOptions,
+    RunRecorder,
+    Step,
+    initial_checkpoint,
+    rounds,
+)
 from cotempo.storage.tree import digest
+from cotempo.testing.engines import Bytewise, direct
 from cotempo.threads import limit_threads
 
 Clients = Mapping[str, Table]
-Check = Callable[[Method, Clients, Table | None, Path], None]
-CHECKS: dict[str, Check] = {}
+#: By name, functions of a method, clients, a public table or `None`, and an empty folder; they raise `AssertionError`.
+CHECKS: dict[str, Callable[[Method, Clients, Table | None, Path], None]] = {}
 
 
-def check(function: Check) -> Check:
+@dataclass(frozen=True)
+class Case:
+    """What a check is run on, and how it runs the method."""
+
+    method: Method
+    clients: Clients
+    public: Table | None
+    folder: Path
+
+    def engine(self, kind: str = "direct", place: str = "sites") -> Engine:
+        """Return a new engine, direct or bytewise."""
+        if kind == "direct":
+            return direct(self.method, self.clients)
+        return Bytewise(self.method, self.clients, self.folder / place)
+
+    def steps(self, engine: Engine | None = None, most: int | None = None, **options: Any) -> list[Step]:
+        """Run to the end, or for at most so many steps, and return every step."""
+        with limit_threads(1):
+            steps = drive(self.method, engine or self.engine(), public=self.public, quorum=0, **options)
+            return list(itertools.islice(steps, most))
+
+    def final(self, engine: Engine | None = None) -> str:
+        """Return the digest of the last state."""
+        return digest(self.steps(engine)[-1].state)
+
+    def exchanges(self) -> tuple[int, int, int]:
+        """Return the first, a middle and the last step in which clients are asked; others are the server's own work."""
+        asked = [step.step for step in self.steps() if step.sent]
+        return asked[0], asked[len(asked) // 2], asked[-1]
+
+
+def check(function: Callable[[Case], None]) -> Callable[[Case], None]:
     """Add a check to the contract."""
-    CHECKS[function.__name__] = function
+
+    @functools.wraps(function)
+    def run(method: Method, clients: Clients, public: Table | None, folder: Path) -> None:
+        function(Case(method, clients, public, folder))
+
+    CHECKS[function.__name__] = run
     return function
 
 
@@ -42,15 +88,8 @@ def check_method(method: Method, clients: Clients, public: Table | None = None) 
             function(method, clients, public, Path(folder))
 
 
-def parametrize_with_checks(methods: Sequence[type[Method]], expected_failures: Mapping[str, str] | None = None) -> Any:
+def parametrize_with_checks(methods: Sequence[type[Method]]) -> Any:
     """Return a pytest decorator that makes one test of each check on each method's `example`.
-
-    Parameters
-    ----------
-    methods
-        Method classes.
-    expected_failures
-        Names of checks that a method is known to fail, with the reason; their tests are marked `xfail`.
 
     Examples
     --------
@@ -62,21 +101,11 @@ def parametrize_with_checks(methods: Sequence[type[Method]], expected_failures: 
     """
     import pytest
 
-    reasons = expected_failures or {}
+    def run(cls: type[Method], name: str, folder: Path) -> None:
+        CHECKS[name](*example(cls), folder)
 
-    def run(cls: type[Method], name: str) -> Callable[[Path], None]:
-        return lambda folder: CHECKS[name](*example(cls), folder)
-
-    cases = [
-        pytest.param(
-            run(cls, name),
-            id=f"{cls.__name__}-{name}",
-            marks=[pytest.mark.xfail(reason=reasons[name], strict=True)] if name in reasons else [],
-        )
-        for cls in methods
-        for name in CHECKS
-    ]
-    return pytest.mark.parametrize("check", cases)
+    cases = {f"{cls.__name__}-{name}": functools.partial(run, cls, name) for cls in methods for name in CHECKS}
+    return pytest.mark.parametrize("check", cases.values(), ids=cases)
 
 
 def example(cls: type[Method]) -> tuple[Method, dict[str, Table], Table | None]:
@@ -99,32 +128,12 @@ def drive(
     engine: Engine,
     *,
     start: Checkpoint | None = None,
-    recorder: RunRecorder | None = None,
+    recorder: RunRecorder = NO_RECORDER,
     **options: Any,
 ) -> Iterator[Step]:
     """Run the loop from a checkpoint, or from its beginning; `options` are those of `LoopOptions`."""
     setup = LoopOptions(**options)
     if start is None:
         start = initial_checkpoint(method, engine, setup)
-        if recorder:
-            recorder.checkpoint(start)
+        recorder.checkpoint(start)
     yield from rounds(method, engine, setup, start=start, recorder=recorder)
-
-
-def steps_of(
-    method: Method, engine: Engine, public: Table | None, most: int | None = None, **options: Any
-) -> list[Step]:
-    """Run to the end, or for at most so many steps, and return every step."""
-    with limit_threads(1):
-        return list(itertools.islice(drive(method, engine, public=public, quorum=0, **options), most))
-
-
-def exchanges(steps: Sequence[Step]) -> tuple[int, int, int]:
-    """Return the first, a middle and the last step in which clients were asked; others are the server's own work."""
-    asked = [step.step for step in steps if step.sent]
-    return asked[0], asked[len(asked) // 2], asked[-1]
-
-
-def final(method: Method, engine: Engine, public: Table | None, **options: Any) -> str:
-    """Return the digest of the last state."""
-    return digest(steps_of(method, engine, public, **options)[-1].state)

@@ -8,7 +8,7 @@ from cotempo.engines.inprocess import InProcess
 from cotempo.engines.settings import InProcessSettings
 from cotempo.federation.engine import Engine
 from cotempo.federation.exchange import Question, Reply
-from cotempo.federation.method import Memory, Method, State
+from cotempo.federation.method import Memory, Method
 from cotempo.federation.rng import Rng
 from cotempo.federation.site import Site
 from cotempo.federation.wire import parse_reply, question_to_bytes
@@ -19,7 +19,7 @@ class Killed(BaseException):
     """Stands for SIGKILL: nothing catches it."""
 
 
-class Bytewise:
+class Bytewise(Engine):
     """Everything crosses as bytes, memory is read from disk, every message finds a fresh site.
 
     Questions go out in random order, and a third of them twice.
@@ -52,24 +52,11 @@ class Bytewise:
             question = doubled[index]
             yield parse_reply(question, self.site(question.client).answer_bytes(question_to_bytes(question)))
 
-    def memories(self, ledger: Mapping[str, int]) -> Mapping[str, Memory]:
-        """Return none: clients store theirs."""
-        return {}
-
-    def restore(self, memories: Mapping[str, Memory], ledger: Mapping[str, int]) -> None:
-        """Do nothing."""
-
-    def finish(self, state: State, ledger: Mapping[str, int]) -> None:
-        """Do nothing."""
-
-    def close(self) -> None:
-        """Do nothing."""
-
 
 Tamper = Callable[[Question, Reply], Reply | None]
 
 
-class Faulty:
+class Faulty(Engine):
     """Wrap an engine: lose questions, tamper with replies, let clients come and go, die in the middle.
 
     Parameters
@@ -130,18 +117,6 @@ class Faulty:
     def memories(self, ledger: Mapping[str, int]) -> Mapping[str, Memory]:
         """As the wrapped engine."""
         return self.engine.memories(ledger)
-
-    def restore(self, memories: Mapping[str, Memory], ledger: Mapping[str, int]) -> None:
-        """As the wrapped engine."""
-        self.engine.restore(memories, ledger)
-
-    def finish(self, state: State, ledger: Mapping[str, int]) -> None:
-        """As the wrapped engine."""
-        self.engine.finish(state, ledger)
-
-    def close(self) -> None:
-        """As the wrapped engine."""
-        self.engine.close()
 
 
 def direct(method: Method, clients: Mapping[str, Table], *, batched: bool = False) -> InProcess:

@@ -1,26 +1,29 @@
 """Checks on what crosses: nothing raw of a client, and no message that is not what was expected."""
 
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from cotempo.data import Table
 from cotempo.federation.exchange import Question, Reply
 from cotempo.federation.message import Message
-from cotempo.federation.method import Method
 from cotempo.runs.folder import RunFolder
 from cotempo.storage.tree import digest
-from cotempo.testing.contract import Clients, check, exchanges, steps_of
+from cotempo.testing.contract import Case, check
 from cotempo.testing.engines import Faulty, direct
 
 
 @check
-def nothing_raw_crosses(method: Method, clients: Clients, public: Table | None, folder: Path) -> None:
-    """No marker value, raw row or text of a client is in a message, a metric, a failure or a log."""
-    marked, secrets = plant_markers(clients)
+def nothing_raw_crosses(case: Case) -> None:
+    """No marker value, raw row or text of a client is in a message, a metric, a failure or a log.
+
+    Markers are rows of many-digit numbers planted within range, times and texts.
+    """
+    planted = {name: case.clients[name].with_markers(number) for number, name in enumerate(sorted(case.clients))}
+    marked = {name: table for name, (table, _) in planted.items()}
+    secrets = [secret for _, own in planted.values() for secret in own]
     seen: list[Message] = []
 
     def listen(question: Question, reply: Reply) -> Reply:
@@ -28,9 +31,8 @@ def nothing_raw_crosses(method: Method, clients: Clients, public: Table | None, 
             seen.append(reply.message)
         return reply
 
-    run = RunFolder.create(folder / "run", {"name": "contract"}, {})
-    steps_of(method, Faulty(direct(method, marked), tamper=listen), public, recorder=run)
-    run.close()
+    with closing(RunFolder.create(case.folder / "run", {"name": "contract"}, {})) as run:
+        case.steps(Faulty(direct(case.method, marked), tamper=listen), recorder=run)
     for message in seen:
         for name, value in message.items():
             for secret in secrets:
@@ -38,13 +40,6 @@ def nothing_raw_crosses(method: Method, clients: Clients, public: Table | None, 
     logs = "".join(path.read_text() for path in run.path.glob("*.*") if path.suffix in (".jsonl", ".log"))
     for secret in secrets:
         assert str(secret) not in logs, "a log holds a raw value of a client"
-
-
-def plant_markers(clients: Clients) -> tuple[dict[str, Table], list[Any]]:
-    """Clients, and what must not be found anywhere: rows of many-digit numbers planted within range, times, texts."""
-    planted = {name: table.with_markers(number) for number, (name, table) in enumerate(sorted(clients.items()))}
-    secrets = [secret for _, own in planted.values() for secret in own]
-    return {name: table for name, (table, _) in planted.items()}, secrets
 
 
 def _holds(value: Any, secret: Any) -> bool:
@@ -56,16 +51,16 @@ def _holds(value: Any, secret: Any) -> bool:
 
 
 @check
-def bad_messages_are_left_out(method: Method, clients: Clients, public: Table | None, folder: Path) -> None:
+def bad_messages_are_left_out(case: Case) -> None:
     """A message that is not what was expected costs its sender that step, names the field, and nothing else."""
-    victim = sorted(clients)[0]
-    first, *_ = exchanges(steps_of(method, direct(method, clients), public))
+    victim = min(case.clients)
+    first, *_ = case.exchanges()
 
     def at_first(question: Question) -> bool:
         return question.client == victim and question.step == first
 
-    silent = Faulty(direct(method, clients), deliver=lambda question: not at_first(question))
-    unasked = steps_of(method, silent, public, most=first + 2)
+    silent = Faulty(case.engine(), deliver=lambda question: not at_first(question))
+    unasked = case.steps(silent, most=first + 2)
     for name, spoil in CORRUPTIONS.items():
 
         def tamper(question: Question, reply: Reply, spoil: Any = spoil) -> Reply:
@@ -73,7 +68,7 @@ def bad_messages_are_left_out(method: Method, clients: Clients, public: Table | 
                 return replace(reply, message=spoil(reply.message))
             return reply
 
-        steps = steps_of(method, Faulty(direct(method, clients), tamper=tamper), public, most=first + 2)
+        steps = case.steps(Faulty(case.engine(), tamper=tamper), most=first + 2)
         failures = steps[first - 1].answers.failures
         assert len(failures) == 1, f"{name}: {len(failures)} clients were left out, it must be one"
         (failure,) = failures

@@ -118,7 +118,7 @@ class Consortium:
     def wait_for(self, *names: str) -> None:
         """Wait until these sites are there."""
         if not wait_until(lambda: all(self.server.sites().get(name) == "online" for name in names), PATIENCE):
-            logs = "\n".join(self.clients[name].daemon.tail() for name in names)
+            logs = "\n".join(self.clients[name].tail() for name in names)
             raise AssertionError(f"not online: {self.server.sites()}\n{logs}")
 
     def stop(self) -> None:

@@ -22,7 +22,7 @@ import cotempo as ct
 from cotempo.engines.flower.processes import wait_until
 from cotempo.engines.inprocess import InProcess
 from cotempo.engines.settings import InProcessSettings
-from cotempo.runs.records import read_lines
+from cotempo.runs.folder import read_lines
 from cotempo.storage.tree import digest
 from cotempo.testing import drive
 from cotempo.testing.engines import Faulty
@@ -166,12 +166,12 @@ def test_fault_04_the_server_itself_is_killed(
     consortium.hold("birch", 2)
     process = begin(repeat)
     consortium.wait_held("birch", 2)
-    pid = consortium.server.daemon.pid
+    pid = consortium.server.pid
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
     kill(process)
     consortium.release()
-    assert wait_until(lambda: consortium.server.daemon.pid is None, PATIENCE)
+    assert wait_until(lambda: consortium.server.pid is None, PATIENCE)
     consortium.server.start()
     consortium.wait_for(*consortium.clients)
     assert outcome(consortium.coordinate("resume", tmp_path / "run"))["digest"] == whole(tables, repeat)

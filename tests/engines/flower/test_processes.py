@@ -20,13 +20,13 @@ def children(pid: int) -> list[int]:
 
 
 def test_it_is_found_again_and_stopped_with_its_children(tmp_path: Path) -> None:
-    process = Daemon(tmp_path, "server").start([sys.executable, "-c", PARENT])
+    process = Daemon(tmp_path, "server").launch([sys.executable, "-c", PARENT])
     again = Daemon(tmp_path, "server")
     assert again.pid == process.pid
     assert wait_until(lambda: bool(children(process.pid)), 30)
     (child,) = children(process.pid)
     with pytest.raises(EngineError, match="must not run twice"):
-        again.start(["true"])
+        again.launch(["true"])
     assert again.stop()
     process.wait()
     assert wait_until(lambda: process_start_time(child) is None, 30)

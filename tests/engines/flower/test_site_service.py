@@ -13,8 +13,7 @@ import walking
 import cotempo as ct
 from cotempo.data import Schema, write_clients
 from cotempo.engines.flower.protocol import Part, Parts, Verb, WireSchema
-from cotempo.engines.flower.site.service import SiteService
-from cotempo.engines.flower.site.settings import SiteSettings
+from cotempo.engines.flower.site.service import SiteService, SiteSettings
 from cotempo.errors import MessageError, ParameterError
 from cotempo.federation import EMPTY, Message, Question
 from cotempo.federation.wire import question_to_bytes, reply_from_bytes
@@ -150,7 +149,7 @@ def test_errors_leave_by_class_name_only(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("verb", "parts"),
     [
-        (Verb.WHO, {}),
+        (Verb.ANSWER, {}),
         (Verb.JOIN, {}),
         (Verb.JOIN, {Part.INVITATION: b"[]"}),
         (Verb.JOIN, {Part.INVITATION: b"\xff"}),

@@ -5,14 +5,13 @@ import torch
 from cotempo.data import Events
 from cotempo.errors import DataError, ParameterError
 from cotempo.events import FedPP, SigmoidCox, rescaling_test
-from cotempo.events.cox.history_kernels import EncoderBatch, encode, first_weights, make_history_kernel, shapes, unpack
-from cotempo.events.intensities.marks import as_history
+from cotempo.events.cox.kernels import EncoderBatch, encode, first_weights, make_history_kernel, shapes, unpack
+from cotempo.events.intensities.fitted import as_history
 from cotempo.events.records import encoder_inputs
 from cotempo.events.records.design import FeatureDesign
 from cotempo.events.records.encoder_inputs import inputs_at_times, inputs_of_record
 from cotempo.events.records.history import SPIKES, unroll
-from cotempo.events.records.record import Record
-from cotempo.events.records.summary import Summary
+from cotempo.events.records.record import Record, Summary
 
 NONE = np.zeros(0)
 SUMMARY = Summary(100.0, 50.0, 0.0, 10.0, (0.1, 0.3, 0.6, 1.5))

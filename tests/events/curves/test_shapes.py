@@ -8,8 +8,9 @@ from scipy.fft import dct, idct
 from scipy.integrate import quad
 from scipy.special import expit, gammaln, logsumexp
 
-from cotempo.events.curves import change_points, equal_bins, shapes, smoothers, waves
-from cotempo.events.curves.dead_times import find_dead_times
+from cotempo.events.curves import piecewise, shapes, timeline, waves
+from cotempo.events.curves.density import smooth_by
+from cotempo.events.curves.piecewise import find_dead_times
 
 COUNT, EXPOSURE = np.array([3.0, 2, 9, 0, 0, 1]), np.array([1.0, 1, 1, 2, 1, 1])
 
@@ -30,10 +31,10 @@ def every_segmentation(expected):
 
 
 def test_change_points_are_exact():
-    found = change_points.segment(COUNT, EXPOSURE)
+    found = piecewise.segment(COUNT, EXPOSURE)
     ways = list(every_segmentation(found.expected))
     weights = np.array([weight for weight, _ in ways])
-    assert found.evidence + np.log(len(change_points.EXPECTED)) == pytest.approx(logsumexp(weights), abs=1e-9)
+    assert found.evidence + np.log(len(piecewise.EXPECTED)) == pytest.approx(logsumexp(weights), abs=1e-9)
     jumps = np.zeros(5)
     for share, (_, edges) in zip(np.exp(weights - logsumexp(weights)), ways, strict=True):
         jumps[np.array(edges[1:-1], dtype=int) - 1] += share
@@ -45,12 +46,12 @@ def test_change_points_are_exact():
 
 def test_a_jump_is_found_to_the_cell():
     count = np.random.default_rng(0).poisson(np.repeat([1.0, 6.0], [3337, 6743])).astype(float)
-    rate = change_points.level(count, np.ones(10_080))
+    rate = piecewise.level(count, np.ones(10_080))
     assert abs(int(np.argmax(np.abs(np.diff(rate)))) + 1 - 3337) <= 2
 
 
 def test_bins_have_the_evidence_of_their_counts():
-    found = equal_bins.learn_bins(COUNT, EXPOSURE)[1]
+    found = piecewise.learn_bins(COUNT, EXPOSURE)[1]
     rate = COUNT.sum() / EXPOSURE.sum()
 
     def likelihood(n, e):
@@ -64,7 +65,7 @@ def test_leaving_one_out_is_what_it_says():
     count = np.random.default_rng(0).poisson(2.0, 40).astype(float)
     matrix = idct(dct(np.eye(40), norm="ortho", axis=0) * np.exp(-0.5 * (np.pi * np.arange(40) * 0.05) ** 2)[:, None],
                   norm="ortho", axis=0)  # fmt: skip
-    found = smoothers.smooth_by(count, np.ones(40), 0.05)
+    found = smooth_by(count, np.ones(40), 0.05)
     own, mean = np.diag(matrix), count.mean()
     for cell in np.flatnonzero(count):
         less = count - (np.arange(40) == cell)
@@ -122,8 +123,8 @@ def test_an_event_where_nothing_was_watched_does_not_decide_the_number_of_bins()
     """A window that ends with an event on the edge of a cell: the event is counted in the next one."""
     count, exposure = np.repeat([3.0, 0.0], 48), np.repeat([1.0, 0.0], 48)
     count[48] = 1.0
-    assert np.isfinite([bins.fit() for bins in equal_bins.learn_bins(count, exposure)]).all()
-    assert smoothers.histogram(count, exposure)[:48] == pytest.approx(3.0, rel=0.05)
+    assert np.isfinite([bins.fit() for bins in piecewise.learn_bins(count, exposure)]).all()
+    assert piecewise.histogram(count, exposure)[:48] == pytest.approx(3.0, rel=0.05)
 
 
 @pytest.mark.parametrize("events", [1e3, 1e9])
@@ -131,4 +132,11 @@ def test_rates_beside_very_many_events_are_above_zero(events):
     rng = np.random.default_rng(0)
     for quiet in (0.0, 1e-9):
         count = rng.poisson(np.repeat([quiet, 1.0, quiet], 84) * events / 100).astype(float)
-        assert (change_points.level(count, np.ones(252)) > 0).all()
+        assert (piecewise.level(count, np.ones(252)) > 0).all()
+
+
+def test_the_curve_is_the_estimate_that_predicts_the_folds():
+    seen = np.random.default_rng(0).poisson(np.repeat([2.0, 8.0], 48), (5, 96)).astype(float)
+    _, _, curves, scores = timeline.choose_curve(seen, np.ones((5, 96)), 1.0)
+    assert curves[-1, [0, 95]].round().tolist() == [2.0, 8.0]
+    assert scores["steps"] > scores["profile"] > 100

@@ -7,7 +7,7 @@ import pytest
 from cotempo.data import Events, make_events
 from cotempo.errors import CotempoError
 from cotempo.events import FedNeural
-from cotempo.events.records.gaps import make_gaps
+from cotempo.events.neural.federated import make_gaps
 from cotempo.events.records.record import Record
 
 WRAPPED = ("rmtpp", "sahp", "thp", "nhp")

@@ -6,10 +6,9 @@ import pytest
 from cotempo.data import Events, make_events
 from cotempo.errors import ParameterError
 from cotempo.events import FedPointProcess, rescaling_test
-from cotempo.events.processes import PROCESSES, make_process
+from cotempo.events.processes.models import PROCESSES, make_process
 from cotempo.events.records.history import look_back, unroll
-from cotempo.events.records.record import Record
-from cotempo.events.records.summary import Summary, gap_histogram, gap_quantiles
+from cotempo.events.records.record import Record, Summary, gap_histogram, gap_quantiles
 
 
 def summary_of(record, window=(0.0, 10.0)):

@@ -4,10 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cotempo.data import Events
-from cotempo.events.records.grid import Grid
 from cotempo.events.records.history import decayed_counts, look_back, unroll
-from cotempo.events.records.record import Record
-from cotempo.events.records.summary import gap_histogram, gap_quantiles, rounded_span
+from cotempo.events.records.record import Grid, Record, gap_histogram, gap_quantiles, rounded_span
 
 DECAYS = np.array([0.3, 2.0])
 TIMES = st.lists(st.floats(0, 10, allow_nan=False), max_size=12).map(sorted)

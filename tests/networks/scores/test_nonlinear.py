@@ -149,7 +149,7 @@ def test_lorenz96_is_a_ring_and_follows_its_equation() -> None:
     slope = (values[2:] - values[:-2]) / 0.002
     expected = (np.roll(now, -1, axis=1) - np.roll(now, 2, axis=1)) * np.roll(now, 1, axis=1) - now + 10.0
     np.testing.assert_allclose(slope, expected, rtol=1e-3, atol=1e-2)
-    with pytest.raises(ParameterError, match="variables must be at least 4"):
+    with pytest.raises(ParameterError, match="variables must be a whole number of at least 4"):
         ct.make_lorenz96(variables=3)
 
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from cotempo.errors import ParameterError
-from cotempo.networks.data.structure import Recipe, draw_network
-from cotempo.networks.data.svar import simulate_svar
+from cotempo.networks.data.generate import Recipe, draw_network
 from cotempo.networks.moments import transitions
+from cotempo.networks.network import simulate_svar
 from cotempo.networks.search.edge_confidence import draw_wishart, edge_confidence
 from cotempo.networks.search.orders import learn_order
 from cotempo.networks.search.prior_knowledge import PriorKnowledge

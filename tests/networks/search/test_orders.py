@@ -7,16 +7,14 @@ import numpy as np
 import pytest
 
 from cotempo.errors import ParameterError
-from cotempo.networks.data.structure import Recipe, draw_network
-from cotempo.networks.data.svar import simulate_svar
+from cotempo.networks.data.generate import Recipe, draw_network
 from cotempo.networks.moments import Gram, transitions
-from cotempo.networks.search.equivalence import complete_pattern, reversed_member
-from cotempo.networks.search.evidence import Evidence
-from cotempo.networks.search.hyperparameters import fit_variances, refit
+from cotempo.networks.network import simulate_svar
+from cotempo.networks.search.equivalence import complete_pattern, reversed_member, undirected_edges
+from cotempo.networks.search.evidence import Evidence, fit_variances, refit
 from cotempo.networks.search.orders import SearchOptions, first_evidence, learn_order, search_orders
 from cotempo.networks.search.personal import learn_personal
 from cotempo.networks.search.prior_knowledge import PriorKnowledge
-from cotempo.networks.search.search_result import undirected_edges
 
 
 def draw(variables, rows, seed, lags=1, spread=None):
@@ -187,7 +185,10 @@ def test_constraints_are_respected():
     assert is_acyclic(found.within)
     assert not found.undirected[tuple(edges[1])]
     tiers = [v % 3 for v in range(8)]
-    tiered = learn_order(gram, 500, replace(PriorKnowledge.empty(8, 1), tiers=tuple(tiers)), np.random.default_rng(0))
+    names = tuple(f"x{v}" for v in range(8))
+    groups = [[name for name, tier in zip(names, tiers, strict=True) if tier == level] for level in range(3)]
+    knowledge = PriorKnowledge.read(names, 1, (), (), groups)
+    tiered = learn_order(gram, 500, knowledge, np.random.default_rng(0))
     assert all(tiers[source] <= tiers[target] for source, target in np.argwhere(tiered.within))
 
 
@@ -202,7 +203,7 @@ def test_wrong_input_is_named():
         "symmetric": lambda: learn_order(np.triu(np.ones((4, 4))), 50, PriorKnowledge.empty(2, 1), rng),
         "did you mean 'bayes'": lambda: learn_order(gram, 50, nothing, rng, SearchOptions("baye")),
         "rows": lambda: learn_order(gram, 1, PriorKnowledge.empty(2, 1), rng),
-        "tiers": lambda: learn_order(gram, 50, replace(nothing, tiers=(0,)), rng),
+        "tiers": lambda: PriorKnowledge.read(("a", "b"), 1, (), (), (("a",),)),
     }.items():
         with pytest.raises(ParameterError, match=message):
             call()

@@ -116,7 +116,7 @@ def test_posts_beyond_every_known_event_are_news_also_where_time_counts() -> Non
     assert set(detector.partial_fit(bare(apart)).store.sample.event[-150:]) <= FOUND
 
 
-@pytest.mark.parametrize("options", [{}, {"events": 6}, {"unknown": "entropy"}])
+@pytest.mark.parametrize("options", [{}, {"events": 6}])
 def test_without_labels(options: dict[str, object]) -> None:
     detector = EventDetector(dimension=40, buckets=2048, **options).fit(bare(ONE))
     assert nmi(ONE, detector.detect(ONE).event) > 0.6
@@ -243,9 +243,8 @@ TEXTS = ("", "flood 🌊🌊", "فيضان في المدينة", "洪水です",
     ],
     ids=["odd texts", "one post", "one event", "one text", "double ids", "a megabyte", "one hub"],
 )
-@pytest.mark.parametrize("unknown", ["hdbscan", "entropy"])
-def test_odd_posts_are_handled(posts: Posts, unknown: str) -> None:
-    detector = EventDetector(dimension=4, buckets=64, unknown=unknown).fit(posts)
+def test_odd_posts_are_handled(posts: Posts) -> None:
+    detector = EventDetector(dimension=4, buckets=64).fit(posts)
     detection = detector.detect(posts)
     assert len(detection.event) == posts.rows
     assert np.isfinite(detection.confidence).all()

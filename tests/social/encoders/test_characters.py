@@ -68,8 +68,8 @@ def test_inner_products_of_few_posts_give_the_same_directions_as_their_vectors()
     weighted = weigh(hash_ngrams(TEXTS, 256), np.ones(256, np.float32))
     right = np.linalg.svd(weighted.toarray())[2][:3].T
     for data in (weighted, weighted.toarray()):
-        found = right_vectors(data, 3, 0)
+        found = right_vectors(data, 3)
         np.testing.assert_allclose(np.abs(np.diag(found.T @ right)), 1, rtol=1e-4)
     doubled = weigh(hash_ngrams(["flood", "flood", ""], 256), np.ones(256, np.float32))
-    found = right_vectors(doubled, 3, 0)  # one direction only; the others are empty
+    found = right_vectors(doubled, 3)  # one direction only; the others are empty
     np.testing.assert_allclose(found.T @ found, np.diag([1.0, 0, 0]), atol=1e-4)

@@ -4,9 +4,8 @@ import numpy as np
 import torch
 
 from cotempo.social.graph_model.attention import Attention, EventNetwork, edge_softmax
-from cotempo.social.graph_model.graph import join_posts
+from cotempo.social.graph_model.graph import join_posts, sample_blocks
 from cotempo.social.graph_model.losses import event_centres, event_constraint, triplet_loss
-from cotempo.social.graph_model.sampler import sample_blocks
 
 BAGS = [(f"a{row % 5}", f"b{row % 3}") for row in range(20)]
 EDGES = join_posts(BAGS)

@@ -3,9 +3,8 @@ from __future__ import annotations
 import numpy as np
 
 from cotempo.data import Posts
-from cotempo.social.graph_model.attributes import extract_attributes, language_of
-from cotempo.social.graph_model.graph import join_posts
-from cotempo.social.graph_model.sampler import sample_blocks, sample_neighbours
+from cotempo.social.detector.store import language_of
+from cotempo.social.graph_model.graph import extract_attributes, join_posts, sample_blocks, sample_neighbours
 
 RNG = np.random.default_rng(0)
 BAGS = [tuple({f"a{code}" for code in RNG.integers(0, 30, 3)}) for _ in range(60)]
@@ -51,9 +50,6 @@ def test_attributes_of_a_post() -> None:
     found = extract_attributes(posts)[0]
     assert {"entity:boulder", "site:nws.gov", "tag:cowx", "user:anna", "user:bo"} <= set(found)
     assert any("red cross" in name for name in found)
-    own = extract_attributes(posts, entities=lambda text: ["mine"])[0]
-    assert "entity:mine" in own
-    assert "entity:boulder" not in own
 
 
 def test_the_language_is_the_column_or_the_script() -> None:

@@ -1,42 +1,47 @@
 """`make_posts`: posts in several languages about events that some clients share."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from cotempo.data.argument_checks import as_generator, check_choice, check_count, check_number
-from cotempo.data.generate.vocabulary import LANGUAGES, MOST_WORDS, proper_name, word
+from cotempo.data.argument_checks import as_generator, check_counts, check_number
 from cotempo.data.posts import Posts
 from cotempo.data.tables import GENERATORS, client_names, numbered
 from cotempo.errors import ParameterError
+from cotempo.typing import Floats, Indices
 
+# Invented words, so that posts need no corpus and offend nobody.
+SYLLABLES = {
+    "en": ("ba", "ter", "lo", "sing", "ma", "ving", "ro", "den", "wes", "ly", "ford", "ness"),
+    "fr": ("bou", "lé", "ran", "çon", "vil", "eau", "ché", "mar", "tie", "rou", "dé", "gnon"),
+    "de": ("über", "schaft", "gro", "ßen", "lich", "kei", "ten", "mün", "stadt", "wäh", "ler", "zug"),
+    "ar": ("با", "ري", "سل", "كت", "من", "دا", "وف", "جم", "لا", "تق", "ها", "شر"),
+    "ja": ("さく", "らい", "まち", "かわ", "ゆき", "とう", "ほし", "みず", "そら", "やま", "のは", "ひか"),
+}
+LANGUAGES = tuple(SYLLABLES)
+MOST_WORDS = 12**3
 COMMON = 150
 TOPIC = 12
 AUTHORS = 40
-DELAY = 1 / 8
+DAYS = 30.0
+DELAY = DAYS / 8
+
+
+def word(language: str, concept: int) -> str:
+    """Return the word of a language for a concept; no two concepts share a word."""
+    parts = SYLLABLES[language]
+    # 7919 is coprime to 12**3: neighbouring concepts look different, and no two share a word.
+    code = concept * 7919 % MOST_WORDS
+    return "".join(parts[digit] for digit in (code // 144, code // 12 % 12, code % 12))
 
 
 @dataclass(frozen=True)
 class LatentEvent:
-    """An event behind the posts: who posts about it, when it begins, and its words.
+    """An event behind the posts; its tag, a name and an account in the texts are spelt the same in all languages."""
 
-    Attributes
-    ----------
-    clients
-        Names of the clients that post about it; more than one when it is shared.
-    onset
-        When it begins, in days; the rate of posts about it decays exponentially.
-    concepts
-        Its topics; each language has its own word for a concept.
-    hashtag, entity, account
-        Spelt the same in all languages: its tag, a name in the texts, an account that is mentioned.
-    """
-
-    clients: tuple[str, ...]
-    onset: float
-    concepts: tuple[int, ...]
+    clients: tuple[str, ...]  # that post about it; more than one when it is shared
+    onset: float  # in days; the rate of posts about it decays exponentially
+    concepts: tuple[int, ...]  # each language has its own word for a concept
     hashtag: str
     entity: str
     account: str
@@ -44,24 +49,12 @@ class LatentEvent:
 
 @dataclass(frozen=True)
 class PostsTruth:
-    """The truth behind `make_posts`.
-
-    Attributes
-    ----------
-    labels
-        The event of each post, by client, in the order of the table.
-    events
-        Every event, by name.
-    languages
-        The language of each client.
-    width
-        Mean delay of a post after the onset, in days.
-    """
+    """The event of each post, by client and in the order of the table; every event; the language of each client."""
 
     labels: dict[str, tuple[str, ...]]
     events: dict[str, LatentEvent]
     languages: dict[str, str]
-    width: float
+    width: float = DELAY  # mean delay of a post after the onset, in days
 
     @property
     def shared(self) -> tuple[str, ...]:
@@ -70,16 +63,11 @@ class PostsTruth:
 
 
 def make_posts(
-    clients: int = 3,
-    posts: int = 300,
-    events: int = 30,
-    days: float = 30.0,
-    *,
-    shared: float = 0.2,
-    languages: Sequence[str] = LANGUAGES,
-    seed: int = 0,
+    clients: int = 3, posts: int = 300, events: int = 30, *, shared: float = 0.2, seed: int = 0
 ) -> tuple[dict[str, Posts], PostsTruth]:
     """Generate posts about latent events; each client posts in its own language, and some events are shared.
+
+    Posts are spread over 30 days. The languages of the clients are, in turn, en, fr, de, ar, ja.
 
     Parameters
     ----------
@@ -87,12 +75,8 @@ def make_posts(
         The number of clients, and of posts of each.
     events
         The number of events of all clients together.
-    days
-        Length of the time that posts are spread over; several events are active at any time.
     shared
         Share of the events that two or more clients post about.
-    languages
-        Languages of the clients, in turn: en, fr, de, ar, ja.
     seed
         Equal seeds give equal posts.
 
@@ -107,36 +91,29 @@ def make_posts(
     >>> clients["client-0"].event == truth.labels["client-0"], len(truth.shared)
     (True, 2)
     """
-    check_count("clients", clients)
-    check_count("events", events, least=clients)
-    check_count("posts", posts, least=events)
-    check_number("days", days, 0, open_low=True)
+    check_counts(clients=clients)
+    check_counts(clients, events=events)
+    check_counts(events, posts=posts)
     check_number("shared", shared, 0, 1)
     if COMMON + events * TOPIC > MOST_WORDS:
         raise ParameterError(f"events must be at most {(MOST_WORDS - COMMON) // TOPIC}, as words run out, got {events}")
-    for language in languages or ("",):
-        check_choice("each of languages", language, LANGUAGES)
     rng = as_generator(seed)
     names = client_names(clients)
-    latent = _latent_events(names, events, days, shared if clients > 1 else 0.0, rng)
-    spoken = {name: languages[number % len(languages)] for number, name in enumerate(names)}
-    found = {
-        name: _client(name, latent, spoken[name], posts, days, stream)
-        for name, stream in zip(names, rng.spawn(clients), strict=True)
-    }
+    latent = _latent_events(names, events, shared if clients > 1 else 0.0, rng)
+    spoken = {name: LANGUAGES[number % len(LANGUAGES)] for number, name in enumerate(names)}
+    streams = zip(names, rng.spawn(clients), strict=True)
+    found = {name: _client(name, latent, spoken[name], posts, stream) for name, stream in streams}
     labels = {name: tuple(str(label) for label in table.event) for name, table in found.items()}
-    return found, PostsTruth(labels, latent, spoken, days * DELAY)
+    return found, PostsTruth(labels, latent, spoken)
 
 
 GENERATORS["posts"] = make_posts
 
 
-def _latent_events(
-    clients: list[str], events: int, days: float, shared: float, rng: np.random.Generator
-) -> dict[str, LatentEvent]:
+def _latent_events(clients: list[str], events: int, shared: float, rng: np.random.Generator) -> dict[str, LatentEvent]:
     concepts = (COMMON + rng.permutation(events * TOPIC)).reshape(events, TOPIC)
     # One onset per interval, with intervals that are short at first, so that a client always has posts.
-    onsets = ((np.arange(events) + rng.random(events)) / events) ** 1.5 * 0.9 * days
+    onsets = ((np.arange(events) + rng.random(events)) / events) ** 1.5 * 0.9 * DAYS
     together = set(rng.permutation(events)[: round(shared * events)].tolist())
     turn = 0
     found = {}
@@ -150,25 +127,21 @@ def _latent_events(
             onset=float(onsets[number]),
             concepts=tuple(concepts[number].tolist()),
             hashtag=word("en", int(concepts[number, 0])),
-            entity=proper_name(int(concepts[number, 1])),
+            entity=word("en", int(concepts[number, 1])).capitalize(),
             account=f"{word('en', int(concepts[number, 2]))}_news",
         )
     return found
 
 
-def _client(
-    client: str, events: dict[str, LatentEvent], language: str, posts: int, days: float, rng: np.random.Generator
-) -> Posts:
+def _client(client: str, events: dict[str, LatentEvent], language: str, posts: int, rng: np.random.Generator) -> Posts:
     heard = [name for name, event in events.items() if client in event.clients]
     if not heard:
-        raise ParameterError(
-            "events must leave one of its own to every client; ask for more events or a smaller shared"
-        )
+        raise ParameterError("events must leave one to every client; ask for more events or a smaller shared")
     # Every event gets at least one post; the others follow its popularity.
     popular = rng.dirichlet(np.full(len(heard), 2.0))
     chosen = np.concatenate([np.arange(len(heard)), rng.choice(len(heard), posts - len(heard), p=popular)])
     onset = np.array([events[heard[place]].onset for place in chosen])
-    time = onset + _delays(days - onset, days * DELAY, rng)
+    time = onset + _delays(DAYS - onset, rng)
     order = np.argsort(time, kind="stable")
     label = [heard[place] for place in chosen[order]]
     written = [_write(events[name], language, rng) for name in label]
@@ -184,12 +157,12 @@ def _client(
     )
 
 
-def _delays(room: NDArray[np.float64], width: float, rng: np.random.Generator) -> NDArray[np.float64]:
+def _delays(room: Floats, rng: np.random.Generator) -> Floats:
     """Draw from an exponential distribution cut off at `room`, by inverting its distribution function."""
-    return np.asarray(-width * np.log1p(-rng.random(len(room)) * -np.expm1(-room / width)))
+    return np.asarray(-DELAY * np.log1p(-rng.random(len(room)) * -np.expm1(-room / DELAY)))
 
 
-def _zipf(count: int, size: int, rng: np.random.Generator) -> NDArray[np.intp]:
+def _zipf(count: int, size: int, rng: np.random.Generator) -> Indices:
     weight = 1 / np.arange(1, count + 1)
     return rng.choice(count, size, p=weight / weight.sum())
 

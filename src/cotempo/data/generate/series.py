@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from cotempo.data.argument_checks import as_generator, check_count, check_number
+from cotempo.data.argument_checks import as_generator, check_counts, check_number
 from cotempo.data.masks import hide, mask_cells
 from cotempo.data.series import Series
 from cotempo.data.tables import GENERATORS, client_names
 from cotempo.errors import ParameterError
+from cotempo.typing import Floats
 
 MOST_CELLS = 5000
 PERSISTENCE = 0.8
@@ -33,45 +33,35 @@ class SeriesTruth:
         Each client's series before cells were hidden.
     """
 
-    loadings: NDArray[np.float64]
+    loadings: Floats
     persistence: float
     noise: float
     complete: dict[str, Series]
 
-    def covariance(self, time: NDArray[np.float64]) -> NDArray[np.float64]:
+    def covariance(self, time: Floats) -> Floats:
         """Return the covariance of all cells, row by row, ``(times * features, times * features)``."""
         closeness = self.persistence ** np.abs(np.subtract.outer(time, time))
         shared = np.kron(closeness, self.loadings @ self.loadings.T)
         return np.asarray(shared + self.noise**2 * np.eye(len(shared)))
 
-    def conditional_mean(self, series: Series, window: int | None = None) -> NDArray[np.float64]:
+    def conditional_mean(self, series: Series, window: int | None = None) -> Floats:
         r"""Return the conditional mean of each missing cell, ``(rows, features)``; observed cells are unchanged.
 
-        With :math:`o` the observed and :math:`h` the missing cells of a window,
-        :math:`\Sigma_{ho} \Sigma_{oo}^{-1} x_o`.
-
-        Parameters
-        ----------
-        series
-            A table with the features and the times of this truth.
-        window
-            Condition inside windows of this many rows; by default on the complete sequence.
+        With :math:`o` the observed and :math:`h` the missing cells of a window of so many rows (by default the
+        complete sequence), :math:`\Sigma_{ho} \Sigma_{oo}^{-1} x_o`.
         """
-        if window is not None:
-            check_count("window", window)
         features = len(self.loadings)
         parts = [np.zeros((0, features))]
         for _, time, values in series.sequences():
-            size = window or len(time)
+            size = len(time) if window is None else window
+            check_counts(window=size)
             if size * features > MOST_CELLS:
                 raise ParameterError(f"a window must have at most {MOST_CELLS} cells, got {size} rows; pass window=")
-            parts += [
-                self._fill(time[first : first + size], values[first : first + size])
-                for first in range(0, len(time), size)
-            ]
+            cuts = range(size, len(time), size)
+            parts += map(self._fill, np.split(time, cuts), np.split(values, cuts))
         return np.concatenate(parts)
 
-    def _fill(self, time: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _fill(self, time: Floats, values: Floats) -> Floats:
         filled = values.ravel().copy()
         hidden = np.isnan(filled)
         if hidden.any():
@@ -94,7 +84,8 @@ def make_series(
 ) -> tuple[dict[str, Series], SeriesTruth]:
     """Generate series at times 0, 1, 2, ... with a known distribution.
 
-    A few latent autoregressive factors load on all features, which are therefore correlated.
+    A few latent autoregressive factors load on all features, which are therefore correlated. Returns the table of each
+    client, and the truth.
 
     Parameters
     ----------
@@ -109,19 +100,13 @@ def make_series(
     seed
         Equal seeds give equal series.
 
-    Returns
-    -------
-    dict of Series, SeriesTruth
-
     Examples
     --------
     >>> clients, truth = make_series(clients=2, length=50, missing=0.2, seed=1)
     >>> bool(np.isfinite(truth.conditional_mean(clients["client-0"])).all())
     True
     """
-    sizes = {"clients": clients, "sequences": sequences, "length": length, "features": features, "factors": factors}
-    for name, value in sizes.items():
-        check_count(name, value)
+    check_counts(clients=clients, sequences=sequences, length=length, features=features, factors=factors)
     check_number("noise", noise, 0, open_low=True)
     check_number("missing", missing, 0, 0.95)
     rng = as_generator(seed)
@@ -139,12 +124,10 @@ def make_series(
 GENERATORS["series"] = make_series
 
 
-def _draw(truth: SeriesTruth, length: int, rng: np.random.Generator) -> NDArray[np.float64]:
+def _draw(truth: SeriesTruth, length: int, rng: np.random.Generator) -> Floats:
     features, factors = truth.loadings.shape
-    shocks = rng.standard_normal((length, factors))
-    shocks[1:] *= np.sqrt(1 - truth.persistence**2)  # the first row is drawn from the stationary distribution
-    state = np.zeros_like(shocks)
-    state[0] = shocks[0]
+    state = rng.standard_normal((length, factors))
+    state[1:] *= np.sqrt(1 - truth.persistence**2)  # the first row is drawn from the stationary distribution
     for row in range(1, length):
-        state[row] = truth.persistence * state[row - 1] + shocks[row]
+        state[row] += truth.persistence * state[row - 1]
     return np.asarray(state @ truth.loadings.T + truth.noise * rng.standard_normal((length, features)))

@@ -2,40 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
 from cotempo.data.events import Events, order_marks
 from cotempo.data.problems import Problems, quote
-from cotempo.data.read.grouping import group_rows
-from cotempo.data.read.reader import read_sheets
+from cotempo.data.read.reader import Grouped, group_rows, read_sheets
 from cotempo.data.read.sheet import LIMIT, Keys, Reading, Sheet
 from cotempo.data.read.times import to_times
-from cotempo.data.read.windows import Bounds, WindowTable, read_windows, windows_of
 from cotempo.data.tables import READERS
 from cotempo.errors import nearest
+from cotempo.typing import Floats
 
 KNOWN = ("sequence", "time", "mark", "start", "end")
 
 
-@dataclass(frozen=True)
-class Draft:
-    """One client's events before the marks of all clients are known."""
-
-    unit: str
-    sequence: NDArray[np.str_]
-    time: NDArray[np.float64]
-    marks: Keys | None
-    windows: Mapping[str, Bounds]
-
-    @classmethod
-    def empty(cls, unit: str) -> Draft:
-        """Return a draft without events."""
-        return cls(unit, np.zeros(0, dtype=np.str_), np.zeros(0), None, {})
+Bounds = tuple[float, float]
 
 
 def read_events(
@@ -91,83 +77,175 @@ def read_events(
     """
     reading = Reading(client, unit, limit)
     table = None if windows is None else read_windows(windows, reading)
-    drafts = read_sheets(source, reading, lambda sheet: _read_sheet(sheet, table))
+    used: dict[str, set[str]] = {}
+    found = read_sheets(source, reading, lambda sheet: _read_sheet(sheet, table, used))
     if table is not None:
-        drafts = _add_silent(drafts, table, unit)
-    vocabulary = _vocabulary(drafts, marks, reading.problems)
+        found |= {name: table.silent(name) for name in table.bounds if name and name not in found}
+    vocabulary = _vocabulary(used, marks, reading.problems)
     reading.problems.raise_any()
-    return {name: _build(drafts[name], vocabulary) for name in sorted(drafts)}
+    return {name: _recode(found[name], vocabulary) for name in sorted(found)}
 
 
 READERS["events"] = read_events
 
 
-def _read_sheet(sheet: Sheet, table: WindowTable | None) -> tuple[dict[str, Draft], bool | None]:
-    problems, unit = sheet.reading.problems, sheet.reading.unit
-    before = len(problems)
-    _refuse_unknown_columns(sheet)
-    if table is not None and sheet.rows == 0:
-        return {sheet.client: Draft.empty(unit if table.stamped else "")}, None
-    if not sheet.require("time") or not sheet.require_rows():
-        return {}, None
-    sequences, times = sheet.keys("sequence"), to_times(sheet, "time")
-    marks = sheet.keys("mark") if "mark" in sheet.columns else None
-    if table is not None and table.stamped != times.stamped:
-        sheet.note("windows table: start and end must be numbers or timestamps as the times of the events are")
-    if len(problems) > before:
-        return {}, times.stamped
-    grouped = group_rows(sheet, sequences, times)
-    bounds = windows_of(grouped, table)
-    found = {}
-    for name, rows, groups in grouped.by_client():
-        windows = {grouped.owner(group)[1]: (float(bounds[group, 0]), float(bounds[group, 1])) for group in groups}
-        own_marks = None if marks is None else Keys(marks.names, marks.codes[rows])
-        stamp = unit if times.stamped else ""
-        found[name] = Draft(stamp, grouped.sequence[rows], times.values[rows], own_marks, windows)
-    return found, times.stamped
+@dataclass(frozen=True)
+class WindowTable:
+    """The second table: windows by client and sequence; those of the client without a name hold for all clients."""
+
+    bounds: Mapping[str, Mapping[str, Bounds]]
+    unit: str
+
+    def of(self, client: str) -> dict[str, Bounds]:
+        """Return the windows of a client, by sequence."""
+        return {**self.bounds.get("", {}), **self.bounds.get(client, {})}
+
+    def silent(self, client: str) -> Events:
+        """Return the table of a client that observed nothing."""
+        return _build([], [], Keys((), np.zeros(0, dtype=np.intp)), self.of(client), self.unit)
 
 
-def _refuse_unknown_columns(sheet: Sheet) -> None:
+def read_windows(source: Any, reading: Reading) -> WindowTable:
+    """Read ``client, sequence, start, end``; problems say that they are in the windows table."""
+    own = replace(reading, problems=Problems(), units={})
+    bounds = read_sheets(source, own, _read_window_sheet, "start")
+    with reading.problems.collect(prefix="windows table: "):
+        own.problems.raise_any()
+    return WindowTable(bounds, next(iter(own.units.values()), ""))
+
+
+def _read_window_sheet(sheet: Sheet) -> dict[str, dict[str, Bounds]]:
+    sheet.require("start", "end")
+    clients, sequences = sheet.clients, sheet.keys("sequence")
+    start, end = to_times(sheet, "start"), to_times(sheet, "end")
+    if start.unit != end.unit:
+        sheet.note("start and end must both be numbers or both be timestamps", "end")
+    sheet.problems.raise_any()
+    shared = sheet.reading.client not in sheet.columns and not sheet.one_client
+    found: dict[str, dict[str, Bounds]] = {}
+    for row, bounds in enumerate(zip(start.values.tolist(), end.values.tolist(), strict=True)):
+        client, sequence = clients.names[clients.codes[row]], sequences.names[sequences.codes[row]]
+        known = found.setdefault("" if shared else client, {})
+        place = {"client": client, "row": row + sheet.first_row}
+        if sequence in known:
+            sheet.problems.add(f"sequence {sequence!r} must have one window", **place)
+        if bounds[1] <= bounds[0]:
+            sheet.problems.add(_late_end(sequence, bounds), column="end", **place)
+        known[sequence] = bounds
+    return found
+
+
+def _read_sheet(sheet: Sheet, table: WindowTable | None, used: dict[str, set[str]]) -> dict[str, Events]:
+    """Return the events of each client; note in `used` the marks of each, also if its windows are wrong."""
     known = (sheet.reading.client, *KNOWN)
     for name in sheet.columns:
         if name not in known:
-            columns = ", ".join(known)
-            sheet.note(
-                f"a table of events has only the columns {columns}{nearest(name, known)}; rename or drop it", name
-            )
+            must = f"a table of events has only the columns {', '.join(known)}{nearest(name, known)}"
+            sheet.note(f"{must}; rename or drop it", name)
+    if table is not None and sheet.rows == 0:
+        return {sheet.client: table.silent(sheet.client)} if table.of(sheet.client) else {}
+    sheet.require("time")
+    grouped = group_rows(sheet)
+    marks = sheet.keys("mark") if "mark" in sheet.columns else Keys((), np.zeros(sheet.rows, dtype=np.intp))
+    if table is not None and table.unit != grouped.times.unit:
+        sheet.note("windows table: start and end must be numbers or timestamps as the times of the events are")
+    sheet.problems.raise_any()
+    for name, rows, _ in grouped.by_client():
+        used[name] = {marks.names[code] for code in np.unique(marks.codes[rows])} if marks.names else set()
+    bounds = _windows(grouped, table)
+    sheet.problems.raise_any()
+    sequence, times = grouped.sequence, grouped.times
+    found = {}
+    for name, rows, groups in grouped.by_client():
+        windows = {} if table is None else table.of(name)
+        windows |= {grouped.owner(group)[1]: (bounds[group, 0], bounds[group, 1]) for group in groups}
+        own_marks = Keys(marks.names, marks.codes[rows])
+        found[name] = _build(sequence[rows], times.values[rows], own_marks, windows, times.unit)
+    return found
 
 
-def _add_silent(drafts: Mapping[str, Draft], table: WindowTable, unit: str) -> dict[str, Draft]:
-    """Return all clients with the sequences that were observed while nothing happened; drop those without windows."""
-    none = Draft.empty(unit if table.stamped else "")
-    found = {name: drafts.get(name, none) for name in [*drafts, *table.clients]}
-    full = {name: replace(draft, windows={**table.of(name), **draft.windows}) for name, draft in found.items()}
-    return {name: draft for name, draft in full.items() if draft.windows}
+def _build(sequence: ArrayLike, time: ArrayLike, marks: Keys, windows: Mapping[str, Bounds], unit: str) -> Events:
+    names = sorted(windows)
+    start, end = np.array([windows[name] for name in names]).reshape(-1, 2).T
+    return Events(sequence, time, marks.codes, marks.names, names, start, end, unit)  # type: ignore[arg-type]
 
 
-def _vocabulary(drafts: Mapping[str, Draft], marks: Sequence[str] | None, problems: Problems) -> tuple[str, ...]:
+def _windows(grouped: Grouped, table: WindowTable | None) -> Floats:
+    """Return start and end of each group, ``(groups, 2)``; note what is wrong with them."""
+    sheet, time = grouped.sheet, grouped.times.values
+    in_columns = bool({"start", "end"} & set(sheet.columns))
+    if in_columns:
+        bounds = _from_columns(grouped)
+    else:
+        last = np.append(grouped.first[1:], len(time)) - 1
+        bounds = time[grouped.order[np.column_stack([grouped.first, last])]]
+    if table is not None:
+        bounds = _from_table(grouped, table, bounds if in_columns else None)
+    for group in np.flatnonzero(bounds[:, 1] <= bounds[:, 0]).tolist():
+        client, sequence = grouped.owner(group)
+        if in_columns or table is not None:
+            sheet.problems.add(_late_end(sequence, bounds[group]), client=client, column="end")
+        else:
+            must = f"sequence {sequence!r} must have a window, as all its events are at one time; give start and end"
+            sheet.problems.add(must, client=client, column="time")
+    limits = bounds[grouped.group]
+    outside = np.flatnonzero((time < limits[:, 0]) | (time > limits[:, 1]))
+    must = "must lie in its window {}, got {:.17g}"
+    sheet.note_rows(outside, lambda row: must.format(limits[row].tolist(), time[row]), "time")
+    return bounds
+
+
+def _from_columns(grouped: Grouped) -> Floats:
+    found, sheet = np.full((len(grouped.first), 2), np.nan), grouped.sheet
+    for index, name in enumerate(("start", "end")):
+        if name in sheet.columns:
+            bound = to_times(sheet, name)
+            if bound.unit != grouped.times.unit:
+                sheet.note("must be numbers where time is numbers, timestamps where time is timestamps", name)
+                continue
+            found[:, index] = bound.values[grouped.order[grouped.first]]
+            changed = (bound.values != found[grouped.group, index]) & np.isfinite(bound.values)
+            sheet.note_rows(np.flatnonzero(changed), "must be the same in all rows of a sequence", name)
+    sheet.require("start", "end")
+    return found
+
+
+def _from_table(grouped: Grouped, table: WindowTable, columns: Floats | None) -> Floats:
+    problems = grouped.sheet.problems
+    found = np.full((len(grouped.first), 2), np.nan)
+    for name, _, groups in grouped.by_client():
+        windows = table.of(name)
+        for group in groups:
+            sequence = grouped.owner(group)[1]
+            if sequence not in windows:
+                problems.add(f"sequence {sequence!r} must have a row in the windows table", client=name)
+                continue
+            found[group] = windows[sequence]
+            if columns is not None and not np.array_equal(columns[group], found[group]):
+                both = "the same in the columns start, end and the windows table"
+                problems.add(f"window of sequence {sequence!r} must be {both}", client=name)
+    return found
+
+
+def _late_end(sequence: str, bounds: Sequence[float]) -> str:
+    return f"the window of sequence {sequence!r} must end after its start, got [{bounds[0]:g}, {bounds[1]:g}]"
+
+
+def _vocabulary(used: Mapping[str, Set[str]], marks: Sequence[str] | None, problems: Problems) -> tuple[str, ...]:
     """Return all marks, the same for every client; note clients that have none where others do."""
-    used: dict[str, set[str]] = {}
-    for name, draft in drafts.items():
-        if draft.marks is not None:
-            used[name] = {draft.marks.names[code] for code in np.unique(draft.marks.codes)}
-    bare = [name for name, draft in drafts.items() if draft.marks is None and len(draft.time)]
-    if used or marks is not None:
-        for name in bare:
-            problems.add("must be there, as other clients have it, or marks= is given", client=name, column="mark")
-    if marks is None:
-        return order_marks(set().union(*used.values()))
+    known = order_marks(set().union(*used.values())) if marks is None else tuple(str(mark) for mark in marks)
     for name, own in used.items():
-        for mark in sorted(own - set(marks)):
-            problems.add(f"must be one of marks=, got {quote(mark)}{nearest(mark, marks)}", client=name, column="mark")
-    return tuple(str(mark) for mark in marks)
+        if known and not own:
+            problems.add("must be there, as other clients have it, or marks= is given", client=name, column="mark")
+        for mark in sorted(own - set(known)):
+            problems.add(f"must be one of marks=, got {quote(mark)}{nearest(mark, known)}", client=name, column="mark")
+    return known
 
 
-def _build(draft: Draft, vocabulary: tuple[str, ...]) -> Events:
-    names = sorted(draft.windows)
-    start, end = np.array([draft.windows[name] for name in names]).T
-    codes = np.zeros(len(draft.time), dtype=np.int64)
-    if draft.marks is not None:
-        code = {mark: code for code, mark in enumerate(vocabulary)}
-        codes = np.array([code.get(mark, -1) for mark in draft.marks.names], dtype=np.int64)[draft.marks.codes]
-    return Events(draft.sequence, draft.time, codes, vocabulary, np.array(names), start, end, draft.unit)
+def _recode(table: Events, vocabulary: tuple[str, ...]) -> Events:
+    """Return the table with the marks of all clients."""
+    if table.marks == vocabulary:
+        return table
+    code = {mark: code for code, mark in enumerate(vocabulary)}
+    codes = np.array([code[mark] for mark in table.marks], dtype=np.int64)
+    return replace(table, marks=vocabulary, mark=codes[table.mark])

@@ -6,43 +6,42 @@ import pyarrow as pa
 import pyarrow.compute as compute
 import pyarrow.parquet as parquet
 
-from cotempo.data.problems import Problems, quote
-from cotempo.data.read.columns import is_text
+from cotempo.data.problems import quote
+from cotempo.data.read.csv import too_large
+from cotempo.data.read.sheet import decoded, is_text
+from cotempo.errors import DataError
 
 SMALLEST_CELL = 8
 # Names that are not UTF-8 come as a ValueError of Python itself.
 DAMAGE = (OSError, ValueError, pa.ArrowException)
 
 
-def parquet_names(path: Path, client: str | None, problems: Problems) -> list[str]:
-    """Return the names of the columns; empty, with a problem noted, where the file is damaged."""
+def parquet_names(path: Path) -> list[str]:
+    """Return the names of the columns."""
     try:
         return list(parquet.read_schema(path).names)
     except DAMAGE as error:
-        problems.add(_damaged(path, error), client=client)
-        return []
+        raise _damaged(path, error) from error
 
 
-def read_parquet(path: Path, limit: int, client: str | None, problems: Problems) -> pa.Table | None:
-    """Return a Parquet file as a table, or None with the problem noted."""
-    too_large = f"{quote(path.name)} must not expand beyond {limit:,} bytes; split it, or raise limit="
+def read_parquet(path: Path, limit: int) -> pa.Table:
+    """Return a Parquet file as a table."""
     try:
         with parquet.ParquetFile(path) as plain:
             if _claimed_bytes(plain.metadata) > limit:
-                problems.add(too_large, client=client)
-                return None
+                raise too_large(path, limit)
             texts = [field.name for field in plain.schema_arrow if is_text(field.type)]
         # Text stays in its dictionaries until its length is known: one long text, repeated, takes no room in the file.
         with parquet.ParquetFile(path, read_dictionary=texts) as file:
             table = file.read()
         table.validate(full=True)
         if sum(_expanded_bytes(column) for column in table.columns) > limit:
-            problems.add(too_large, client=client)
-            return None
-        return pa.table([_decoded(column) for column in table.columns], names=table.column_names)
+            raise too_large(path, limit)
+        return pa.table([decoded(column) for column in table.columns], names=table.column_names)
+    except DataError:
+        raise
     except DAMAGE as error:
-        problems.add(_damaged(path, error), client=client)
-        return None
+        raise _damaged(path, error) from error
 
 
 def _claimed_bytes(metadata: parquet.FileMetaData) -> int:
@@ -63,11 +62,6 @@ def _expanded_bytes(column: pa.ChunkedArray) -> int:
     return total
 
 
-def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    if not pa.types.is_dictionary(column.type):
-        return column
-    return column.cast(pa.large_string() if is_text(column.type.value_type) else column.type.value_type)
-
-
-def _damaged(path: Path, error: Exception) -> str:
-    return f"{quote(path.name)} must be a complete Parquet file, but it is damaged or cut short: {str(error)[:200]}"
+def _damaged(path: Path, error: Exception) -> DataError:
+    reason = f"it is damaged or cut short: {str(error)[:200]}"
+    return DataError(f"{quote(path.name)} must be a complete Parquet file, but {reason}")

@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from cotempo.data.posts import OPTIONAL, Posts, clean_tags
 from cotempo.data.problems import quote
@@ -23,7 +22,7 @@ def read_posts(source: Any, *, client: str = "client", unit: str = "s", limit: i
     ----------
     source, client, unit, limit
         As in `read_events`: a file, a folder with one file per client or a dataframe; the column that holds the
-        client; the unit of timestamps; the most bytes one file may expand to.
+        client; the unit of timestamps; the most bytes one file may expand to. Errors are as there.
 
     Returns
     -------
@@ -31,11 +30,6 @@ def read_posts(source: Any, *, client: str = "client", unit: str = "s", limit: i
         Sorted by time, posts without one last, equal times as in the source. ``hashtags`` and ``mentions`` may be
         space-separated text or lists; their leading ``#`` and ``@`` are dropped. A post without ``event`` is
         unlabelled. Columns with other names are kept in ``extra``.
-
-    Raises
-    ------
-    DataError
-        With all problems at once; rows are numbered as in `read_events`.
 
     Examples
     --------
@@ -53,35 +47,22 @@ def read_posts(source: Any, *, client: str = "client", unit: str = "s", limit: i
 READERS["posts"] = read_posts
 
 
-def _read_sheet(sheet: Sheet) -> tuple[dict[str, Posts], bool | None]:
-    if not sheet.require("text") or not sheet.require_rows():
-        return {}, None
-    before = len(sheet.reading.problems)
+def _read_sheet(sheet: Sheet) -> dict[str, Posts]:
+    sheet.require("text")
     clients, texts = sheet.clients, sheet.text("text").to_pylist()
     empty = np.array([text is None or not text.strip() for text in texts])
     sheet.note_rows(np.flatnonzero(empty), "must hold some text in every row; drop posts without any", "text")
-    timed = "time" in sheet.columns
-    times = to_times(sheet, "time", needed=False) if timed else Times(np.full(sheet.rows, np.nan), stamped=False)
-    columns: dict[str, Any] = {"text": tuple(texts)}
-    columns |= {name: _labels(sheet, name) for name in ("author", "event") if name in sheet.columns}
-    columns |= {name: _tags(sheet, name) for name in SIGNS if name in sheet.columns}
-    stamped = times.stamped if timed else None
-    if len(sheet.reading.problems) > before:
-        return {}, stamped
+    present = tuple(name for name in OPTIONAL if name in sheet.columns)
+    times = to_times(sheet, "time", needed=False) if "time" in present else Times(np.full(sheet.rows, np.nan))
+    columns: dict[str, Any] = {name: _tags(sheet, name) for name in SIGNS if name in present}
+    for name in {"author", "event"} & set(present):
+        columns[name] = tuple(label or None for label in sheet.text(name).to_pylist())
+    sheet.problems.raise_any()
     known = {sheet.reading.client, "text", *OPTIONAL}
     extra = {name: tuple(values.to_pylist()) for name, values in sheet.columns.items() if name not in known}
-    present = tuple(name for name in OPTIONAL if name in sheet.columns)
-    unit = sheet.reading.unit if times.stamped else ""
-    everyone = Posts(time=times.values, extra=extra, unit=unit, present=present, **columns)
-    found = {}
-    for code, name in enumerate(clients.names):
-        rows: NDArray[np.intp] = np.flatnonzero(clients.codes == code)
-        found[name] = everyone.select(rows[np.argsort(times.values[rows], kind="stable")])
-    return found, stamped
-
-
-def _labels(sheet: Sheet, name: str) -> tuple[str | None, ...]:
-    return tuple(label or None for label in sheet.text(name).to_pylist())
+    everyone = Posts(times.values, tuple(texts), extra=extra, unit=times.unit, present=present, **columns)
+    order = np.argsort(times.values, kind="stable")
+    return {name: everyone.select(order[clients.codes[order] == code]) for code, name in enumerate(clients.names)}
 
 
 def _tags(sheet: Sheet, name: str) -> tuple[tuple[str, ...], ...]:

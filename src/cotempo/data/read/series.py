@@ -7,10 +7,8 @@ from typing import Any
 import numpy as np
 
 from cotempo.data.problems import Problems
-from cotempo.data.read.grouping import Grouped, group_rows
-from cotempo.data.read.reader import read_sheets
+from cotempo.data.read.reader import Grouped, group_rows, read_sheets
 from cotempo.data.read.sheet import LIMIT, Reading, Sheet
-from cotempo.data.read.times import to_times
 from cotempo.data.series import Series
 from cotempo.data.tables import READERS
 
@@ -22,18 +20,13 @@ def read_series(source: Any, *, client: str = "client", unit: str = "s", limit: 
     ----------
     source, client, unit, limit
         As in `read_events`: a file, a folder with one file per client or a dataframe; the column that holds the
-        client; the unit of timestamps; the most bytes one file may expand to.
+        client; the unit of timestamps; the most bytes one file may expand to. Errors are as there.
 
     Returns
     -------
     dict of Series
         Every column besides `client`, ``sequence`` and ``time`` is a feature. Rows are sorted by sequence and time;
         without a column ``sequence`` a client has one sequence, ``0``.
-
-    Raises
-    ------
-    DataError
-        With all problems at once; rows are numbered as in `read_events`.
 
     Examples
     --------
@@ -54,25 +47,20 @@ def read_series(source: Any, *, client: str = "client", unit: str = "s", limit: 
 READERS["series"] = read_series
 
 
-def _read_sheet(sheet: Sheet) -> tuple[dict[str, Series], bool | None]:
+def _read_sheet(sheet: Sheet) -> dict[str, Series]:
     features = [name for name in sheet.columns if name not in (sheet.reading.client, "sequence", "time")]
     if not features:
         sheet.note("a series must have at least one column besides client, sequence and time")
-    if not sheet.require("time") or not sheet.require_rows() or not features:
-        return {}, None
-    problems = sheet.reading.problems
-    before = len(problems)
-    sequences, times = sheet.keys("sequence"), to_times(sheet, "time")
-    values = np.column_stack([sheet.numbers(name) for name in features])
-    grouped = group_rows(sheet, sequences, times)
+    sheet.require("time")
+    grouped = group_rows(sheet)
+    values = np.array([sheet.numbers(name) for name in features]).T
     _refuse_repeated_times(grouped)
-    if len(problems) > before:
-        return {}, times.stamped
-    unit = sheet.reading.unit if times.stamped else ""
+    sheet.problems.raise_any()
+    sequence, times = grouped.sequence, grouped.times
     return {
-        name: Series(tuple(features), grouped.sequence[rows], times.values[rows], values[rows], unit)
+        name: Series(tuple(features), sequence[rows], times.values[rows], values[rows], times.unit)
         for name, rows, _ in grouped.by_client()
-    }, times.stamped
+    }
 
 
 def _reorder(table: Series, features: tuple[str, ...]) -> Series:
@@ -83,20 +71,16 @@ def _reorder(table: Series, features: tuple[str, ...]) -> Series:
 
 
 def _refuse_repeated_times(grouped: Grouped) -> None:
-    time = grouped.sorted_times
-    repeated = np.flatnonzero((np.diff(grouped.group) == 0) & (np.diff(time) == 0)) + 1
-    twin = dict(zip(grouped.order[repeated].tolist(), grouped.order[repeated - 1].tolist(), strict=True))
-    first = grouped.sheet.first_row
+    order, sheet = grouped.order, grouped.sheet
+    repeated = (np.diff(grouped.group[order]) == 0) & (np.diff(grouped.times.values[order]) == 0)
+    twin = dict(zip(order[1:][repeated].tolist(), order[:-1][repeated].tolist(), strict=True))
     must = "must differ inside a sequence, got the time of row {} again"
-    grouped.note(repeated, lambda row: must.format(twin[row] + first), "time")
+    sheet.note_rows(np.array(sorted(twin), np.intp), lambda row: must.format(twin[row] + sheet.first_row), "time")
 
 
 def _refuse_empty_features(found: Mapping[str, Series], problems: Problems) -> None:
     """Note features without a single value at any client; missing at some clients is what federations are for."""
-    filled: dict[str, bool] = {}
-    for table in found.values():
-        for feature, values in zip(table.features, table.values.T, strict=True):
-            filled[feature] = filled.get(feature, False) or bool(np.isfinite(values).any())
-    for feature, some in filled.items():
-        if not some:
-            problems.add("must hold at least one value at some client; drop the column", column=feature)
+    columns = [column for table in found.values() for column in zip(table.features, table.values.T, strict=True)]
+    filled = {feature for feature, values in columns if np.isfinite(values).any()}
+    for feature in dict.fromkeys(feature for feature, _ in columns if feature not in filled):
+        problems.add("must hold at least one value at some client; drop the column", column=feature)

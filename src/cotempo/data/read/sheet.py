@@ -3,30 +3,32 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as compute
-from numpy.typing import NDArray
 
 from cotempo.data.argument_checks import check_choice
 from cotempo.data.problems import Problems, client_name_error, quote
-from cotempo.data.read.columns import decoded, is_text, null_at, null_if_missing_word, to_floats, uncastable_rows
 from cotempo.data.tables import UNITS
 from cotempo.errors import nearest
+from cotempo.typing import Floats, Indices
 
 LIMIT = 8 * 1024**3
 MOST_ROWS_PER_RULE = 1000
+MISSING = pa.array(["", "na", "n/a", "nan", "null", "none"], pa.large_string())
 
 
 @dataclass(frozen=True)
 class Reading:
-    """One call of a reader: its options, and the problems found so far."""
+    """One call of a reader: its options, and what was found so far."""
 
     client: str = "client"  # name of the column that holds the client
     unit: str = "s"  # of timestamps
     limit: int = LIMIT  # the most bytes one file may expand to
     problems: Problems = field(default_factory=Problems)
+    units: dict[str, str] = field(default_factory=dict)  # of the times of each sheet, by its client
 
     def __post_init__(self) -> None:
         check_choice("unit", self.unit, UNITS)
@@ -37,12 +39,7 @@ class Keys:
     """Sorted names, and the position of each row's name among them; -1 where it is missing."""
 
     names: tuple[str, ...]
-    codes: NDArray[np.intp]
-
-    def name(self, row: int) -> str | None:
-        """Return the name of a row, None where it is missing."""
-        code = int(self.codes[row])
-        return self.names[code] if code >= 0 else None
+    codes: Indices
 
 
 @dataclass(frozen=True)
@@ -51,62 +48,62 @@ class Sheet:
 
     reading: Reading
     columns: dict[str, pa.ChunkedArray]
-    rows: int
     first_row: int  # as people count: 2 in a CSV (the header is row 1, blank lines do not count), else 0
     client: str  # whose rows these are, if no column says so
-    one_client_file: bool = False  # a file in a folder: all rows belong to the client it is named after
+    one_client: bool = False  # a file in a folder: all rows belong to the client it is named after
+    problems: Problems = field(default_factory=Problems)
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return len(next(iter(self.columns.values()), ()))
 
     def note(self, must: str, column: str | None = None, row: int | None = None) -> None:
         """Note a problem of the sheet."""
-        owner = self.client if self.one_client_file else None
-        self.reading.problems.add(must, client=owner, column=column, row=row)
+        self.problems.add(must, column=column, row=row)
 
-    def note_rows(self, rows: NDArray[np.intp], must: str | Callable[[int], str], column: str) -> None:
+    def note_rows(self, rows: Indices, must: str | Callable[[int], str], column: str) -> None:
         """Note a problem of each row, with the row's client; `must` is given the position of the row."""
         # A rule can be broken in millions of rows: list the first and count the rest, to bound the memory.
         for row in rows[:MOST_ROWS_PER_RULE].tolist():
             # The column of clients itself cannot name the client.
-            client = self.clients.name(row) if column != self.reading.client else None
+            code = self.clients.codes[row] if column != self.reading.client else -1
+            client = self.clients.names[code] if code >= 0 else None
             text = must if isinstance(must, str) else must(row)
-            self.reading.problems.add(text, client=client, column=column, row=row + self.first_row)
+            self.problems.add(text, client=client, column=column, row=row + self.first_row)
         if len(rows) > MOST_ROWS_PER_RULE:
             self.note(f"{len(rows) - MOST_ROWS_PER_RULE} more rows break the same rule", column)
 
-    def require(self, name: str) -> bool:
-        """Return whether a column exists; note a problem, with the nearest name, if it does not."""
-        if name in self.columns:
-            return True
+    def require(self, *names: str) -> None:
+        """Raise all problems noted so far if a column is missing, with the nearest name, or there are no rows."""
+        missing = [name for name in names if name not in self.columns]
         given = ", ".join(quote(column) for column in list(self.columns)[:10])
-        self.note(f"a column {name!r} must be there{nearest(name, self.columns)}; the columns are: {given}", name)
-        return False
-
-    def require_rows(self) -> bool:
-        """Return whether there are rows; note a problem if not."""
-        if self.rows == 0:
+        for name in missing:
+            self.note(f"a column {name!r} must be there{nearest(name, self.columns)}; the columns are: {given}", name)
+        if not missing and self.rows == 0:
             self.note("a table must have at least one row")
-        return self.rows > 0
+        if missing or self.rows == 0:
+            self.problems.raise_any()
 
     @cached_property
     def clients(self) -> Keys:
         """The client of each row; invalid names are noted."""
         column = self.reading.client
-        keys = self.keys(column) if column in self.columns else Keys((self.client,), np.zeros(self.rows, np.intp))
+        keys = self.keys(column, self.client)
         for code, name in enumerate(keys.names):
-            if self.one_client_file and name != self.client:
-                wrong: str | None = f"every row of this file must belong to client {self.client!r}, got {quote(name)}"
-            else:
-                wrong = client_name_error(name)
+            wrong = client_name_error(name)
+            if self.one_client and name != self.client:
+                wrong = f"every row of this file must belong to client {self.client!r}, got {quote(name)}"
             if wrong:
-                rows = np.flatnonzero(keys.codes == code)[:1]
-                row = int(rows[0]) + self.first_row if len(rows) and column in self.columns else None
+                row = int(np.argmax(keys.codes == code)) + self.first_row if column in self.columns else None
                 # The text holds the name escaped: raw, it could write on a terminal.
                 self.note(wrong, column, row)
         return keys
 
-    def keys(self, column: str) -> Keys:
-        """Return a column of names as keys; every row must have one. Without the column all rows are named ``0``."""
+    def keys(self, column: str, default: str = "0") -> Keys:
+        """Return a column of names as keys; every row must have one. Without the column all have the default."""
         if column not in self.columns:
-            return Keys(("0",), np.zeros(self.rows, dtype=np.intp))
+            return Keys((default,), np.zeros(self.rows, dtype=np.intp))
         encoded = self.text(column).combine_chunks().dictionary_encode()
         names = [str(name) for name in encoded.dictionary.to_pylist()]
         found = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.intp)
@@ -119,27 +116,22 @@ class Sheet:
 
     def text(self, column: str) -> pa.ChunkedArray:
         """Return a column as text; whole numbers lose their ``.0``, so that 3 and 3.0 are one name."""
-        values = decoded(self.columns[column])
-        kind = values.type
+        values = self.columns[column]
         try:
-            if pa.types.is_floating(kind):
+            if pa.types.is_floating(values.type):
                 values = compute.if_else(compute.is_nan(values), None, values)
                 if compute.all(compute.equal(compute.floor(values), values)).as_py() is not False:
                     values = values.cast(pa.int64())
             return values.cast(pa.large_string())
         except pa.ArrowException:
-            self.note(f"must hold names or numbers, got {kind}", column)
+            self.note(f"must hold names or numbers, got {self.columns[column].type}", column)
             return pa.chunked_array([pa.nulls(self.rows, pa.large_string())])
 
-    def numbers(self, column: str) -> NDArray[np.float64]:
+    def numbers(self, column: str) -> Floats:
         """Return a column as float64, NaN where missing; text that is not a number and infinite values are noted."""
-        values = decoded(self.columns[column])
+        values = self.columns[column]
         if is_text(values.type):
-            values = null_if_missing_word(values)
-            bad = uncastable_rows(values, pa.float64())
-            texts = values.to_pylist() if len(bad) else []
-            self.note_rows(bad, lambda row: f"must be a number or empty, got {quote(texts[row])}", column)
-            values = null_at(values, bad)
+            values, _ = self.cast(column, trimmed(values), pa.float64(), "must be a number or empty")
         try:
             numbers = to_floats(values)
         except pa.ArrowException:
@@ -147,3 +139,54 @@ class Sheet:
             return np.full(self.rows, np.nan)
         self.note_rows(np.flatnonzero(np.isinf(numbers)), "must be finite; leave missing values empty", column)
         return numbers
+
+    def cast(
+        self, column: str, texts: pa.ChunkedArray, kind: pa.DataType, must: str
+    ) -> tuple[pa.ChunkedArray, Indices]:
+        """Return texts of a column as another type and the positions that break the rule: null there, and noted."""
+        whole = _cast(texts, kind)
+        if whole is not None:
+            return whole, np.zeros(0, dtype=np.intp)
+        # Arrow says that a text cannot be cast, but not which one.
+        distinct = compute.unique(texts.drop_null())
+        wrong = [text for text in distinct.to_pylist() if _cast(pa.array([text], distinct.type), kind) is None]
+        found = compute.is_in(texts, value_set=pa.array(wrong, distinct.type))
+        rows, given = np.flatnonzero(found.to_numpy()), self.columns[column]
+        self.note_rows(rows, lambda row: f"{must}, got {quote(given[row].as_py().strip())}", column)
+        return compute.if_else(found, None, texts).cast(kind), rows
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Return whether a type is text of any width."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def decoded(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a dictionary-encoded column as plain values, any other as it is."""
+    if not pa.types.is_dictionary(values.type):
+        return values
+    return values.cast(pa.large_string() if is_text(values.type.value_type) else values.type.value_type)
+
+
+def to_floats(values: pa.ChunkedArray) -> Floats:
+    """Return numbers or booleans as float64, NaN where null."""
+    if pa.types.is_boolean(values.type):
+        values = values.cast(pa.int8())
+    if pa.types.is_temporal(values.type):
+        raise pa.ArrowInvalid("times are not numbers")
+    # Whole numbers beyond 2**53 are rounded to the nearest float, as everywhere in numerical work.
+    floats = values.cast(pa.float64(), safe=False)
+    return np.array(floats.fill_null(np.nan).to_numpy(), dtype=np.float64)
+
+
+def trimmed(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return text without white space around it, null where it is one of the usual words for a missing value."""
+    texts = compute.utf8_trim_whitespace(values.cast(pa.large_string()))
+    return compute.if_else(compute.is_in(compute.utf8_lower(texts), value_set=MISSING), None, texts)
+
+
+def _cast(values: Any, kind: pa.DataType) -> Any:
+    try:
+        return values.cast(kind)
+    except pa.ArrowException:
+        return None

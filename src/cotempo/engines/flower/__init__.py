@@ -5,15 +5,14 @@ process that a person started (Flower calls it a ServerApp), and one worker per 
 take their tasks from Flower's runtime interface themselves, so no process is started per message, and no code that
 came over the wire is ever run.
 
-===============  =====================================================================================
-`coordinator/`   the process that a person started, with the loop: engine, grid, runtime, server
-`superlink`      the server's process in between, Flower's SuperLink
+===============  ==================================================================================
+`coordinator/`   the process that a person started, with the loop, and the server, Flower's SuperLink
 `site/`          a site's processes: daemon, SuperNode, worker
 `simulation`     virtual clients under Ray instead of sites
-`protocol`       what crosses, verbs and parts; `transport` puts them into Flower's messages
+`protocol`       what crosses, verbs and parts; `transport` sends them as Flower's messages
 `patches`        every use of a name that Flower does not document
 `provision`      certificates, keys and startup kits, from the templates in `kit/`
-===============  =====================================================================================
+===============  ==================================================================================
 """
 
 import os

@@ -40,8 +40,7 @@ def poll_messages_with(sleep: Callable[[float], None]) -> None:
     """Let the SuperNode sleep our way between two polls: its fixed 3 s and 0.5 s would be most of a run's time."""
     from flwr.supernode import start_client_internal
 
-    # That module uses nothing of `time` but `sleep`.
-    vars(start_client_internal)["time"] = SimpleNamespace(sleep=sleep)
+    vars(start_client_internal)["time"] = SimpleNamespace(sleep=sleep)  # it uses nothing else of `time`
 
 
 def exit_on_broken_connection() -> None:

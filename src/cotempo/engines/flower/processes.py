@@ -21,9 +21,8 @@ class Daemon:
     """A background process, identified by the pid file in its folder; it outlives the command that starts it."""
 
     def __init__(self, folder: Path, name: str):
-        self.folder = folder
         self.pid_file = folder / f"{name}.pid"
-        self.log = folder / f"{name}.log"
+        self.log_file = folder / f"{name}.log"
 
     @property
     def pid(self) -> int | None:
@@ -35,12 +34,12 @@ class Daemon:
         except (OSError, ValueError):
             return None
 
-    def start(self, command: Sequence[str], **environment: str) -> subprocess.Popen[bytes]:
+    def launch(self, command: Sequence[str], **environment: str) -> subprocess.Popen[bytes]:
         """Start the process in its own session, with its output in the log."""
         if self.pid is not None:
             raise EngineError(f"it must not run twice, it already runs as process {self.pid}; stop it first")
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with open(self.log, "ab") as log:
+        self.log_file.parent.mkdir(parents=True, exist_ok=True)
+        with open(self.log_file, "ab") as log:
             process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
                 env={**os.environ, **environment},
@@ -70,10 +69,8 @@ class Daemon:
 
     def tail(self, lines: int = 12) -> str:
         """Return the end of the log."""
-        try:
-            return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
-        except OSError:
-            return ""
+        text = self.log_file.read_text(errors="replace") if self.log_file.exists() else ""
+        return "\n".join(text.splitlines()[-lines:])
 
 
 def process_start_time(pid: int) -> float | None:
@@ -123,8 +120,7 @@ class Backoff:
 
     def next(self) -> float:
         """Return the pause to make now."""
-        pause = self.pause
-        self.pause = min(1.1 * pause, self.longest)
+        pause, self.pause = self.pause, min(1.1 * self.pause, self.longest)
         return pause
 
     def reset(self) -> None:

@@ -16,7 +16,6 @@ class Verb(StrEnum):
     JOIN = "join"  # an invitation for a schema
     ASK = "ask"  # a question and the common message of all questions for a reply; in the simulation also the memory
     RESULT = "result"  # a reference and the final state for nothing
-    WHO = "who"  # nothing for a client's number; only in the simulation, whose nodes have no names
     ANSWER = "answer"  # on everything that comes back
 
 
@@ -31,7 +30,6 @@ class Part(StrEnum):
     REPLY = "reply"
     REFERENCE = "reference"
     STATE = "state"
-    CLIENT = "client"
     REFUSED = "refused"  # instead of the wanted part: why the site does not take part
     FAILED = "failed"  # instead of the wanted part: the class name of an error at the site
     LOST = "lost"  # instead of the wanted part: why no answer arrived, from the coordinator itself
@@ -88,14 +86,8 @@ class ResultReference(_Content):
 
 def failure_in(answer: Parts, wanted: Part) -> tuple[str, str] | None:
     """Return the kind and the detail of a failure, `None` if the wanted part arrived."""
-    if Part.LOST in answer:
-        return "Lost", _text(answer[Part.LOST])
-    if Part.REFUSED in answer:
-        return "Refused", _text(answer[Part.REFUSED])
-    if Part.FAILED in answer:
-        return _text(answer[Part.FAILED]), ""
+    for part, kind in ((Part.LOST, "Lost"), (Part.REFUSED, "Refused"), (Part.FAILED, "")):
+        if part in answer:
+            text = sanitize(answer[part].decode(errors="replace"))
+            return (kind, text) if kind else (text, "")
     return None if wanted in answer else ("MessageError", f"the answer has no part {wanted!r}")
-
-
-def _text(data: bytes) -> str:
-    return sanitize(data.decode(errors="replace"))

@@ -4,8 +4,6 @@ The consortium's own certificate authority signs the server's certificate; the s
 pair. A site's private key is in its kit and nowhere else.
 """
 
-from __future__ import annotations
-
 import datetime
 import io
 import ipaddress
@@ -15,6 +13,7 @@ import zipfile
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
+from typing import Self
 
 import tomli_w
 from cryptography import x509
@@ -29,24 +28,20 @@ from cotempo.settings import Settings, read_toml
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"
 YEARS = 3
 
+Key = ec.EllipticCurvePrivateKey
+Extensions = Mapping[x509.ExtensionType, bool]
+
 
 class Federation(Settings):
     """A consortium: who coordinates, where, and who takes part."""
 
     name: str = Field(pattern=NAME, description="The consortium's name.")
     address: str = Field(default="127.0.0.1:9443", description="Where sites reach the server, ``host:port``.")
-    listen: str = Field(
-        default="127.0.0.1",
-        description="The network interface the server listens on; by default this machine only. ``0.0.0.0`` is all.",
-    )
+    listen: str = Field(default="127.0.0.1", description="The interface the server listens on; ``0.0.0.0`` is all.")
     sites: tuple[str, ...] = Field(min_length=1, description="One name per site, its client's name in every run.")
-    methods: tuple[str, ...] = Field(
-        default=(), description="What a kit proposes to allow; the site has the last word."
-    )
+    methods: tuple[str, ...] = Field(default=(), description="What kits propose to allow; sites have the last word.")
     share_seed: bool = Field(
-        default=False,
-        description="Let all sites draw random numbers from the run's seed, so that a run can be repeated bit for bit; "
-        "by default each has its own secret seed.",
+        default=False, description="Let sites draw from the run's seed, to repeat a run bit for bit, not from secrets."
     )
 
     @field_validator("sites")
@@ -68,7 +63,7 @@ class Federation(Settings):
         return address
 
     @classmethod
-    def from_file(cls, path: Path) -> Federation:
+    def from_file(cls, path: Path) -> Self:
         """Read a federation file."""
         return cls.read(read_toml(path), str(path))
 
@@ -107,18 +102,16 @@ def provision(federation: Federation, folder: Path) -> list[Path]:
         (path / "ca.crt").write_bytes(certificate)
     _write_secret(server / "operator", secrets.token_hex(32).encode())
     (server / "federation.toml").write_text(tomli_w.dumps(federation.model_dump(mode="json")))
-    made = [authority, server]
     for site in federation.sites:
         site_key = ec.generate_private_key(ec.SECP384R1())
         (server / "sites" / f"{site}.pub").write_bytes(
             site_key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
         )
-        made.append(kits / f"{site}.zip")
-        _write_secret(made[-1], _kit(federation, site, site_key, certificate))
-    return made
+        _write_secret(kits / f"{site}.zip", _kit(federation, site, site_key, certificate))
+    return [authority, server, *(kits / f"{site}.zip" for site in federation.sites)]
 
 
-def _kit(federation: Federation, site: str, key: ec.EllipticCurvePrivateKey, authority: bytes) -> bytes:
+def _kit(federation: Federation, site: str, key: Key, authority: bytes) -> bytes:
     """Return a site's startup kit, a zip that unpacks into a folder of the site's name."""
     words = {
         "SITE": site,
@@ -143,7 +136,7 @@ def _kit(federation: Federation, site: str, key: ec.EllipticCurvePrivateKey, aut
     return buffer.getvalue()
 
 
-def _authority_extensions(key: ec.EllipticCurvePrivateKey) -> dict[x509.ExtensionType, bool]:
+def _authority_extensions(key: Key) -> Extensions:
     others = dict.fromkeys(
         ("content_commitment", "key_encipherment", "data_encipherment", "key_agreement", "encipher_only",
          "decipher_only", "digital_signature"), False,
@@ -155,13 +148,7 @@ def _authority_extensions(key: ec.EllipticCurvePrivateKey) -> dict[x509.Extensio
     }
 
 
-def _certificate(
-    name: str,
-    key: ec.EllipticCurvePrivateKey,
-    issuer: str,
-    issuer_key: ec.EllipticCurvePrivateKey,
-    extensions: Mapping[x509.ExtensionType, bool],
-) -> bytes:
+def _certificate(name: str, key: Key, issuer: str, issuer_key: Key, extensions: Extensions) -> bytes:
     """Return a signed certificate as PEM; extensions say whether they are critical."""
     now = datetime.datetime.now(datetime.UTC)
     builder = (
@@ -185,7 +172,7 @@ def _alternative(host: str) -> x509.GeneralName:
         return x509.DNSName(host)
 
 
-def _private_pem(key: ec.EllipticCurvePrivateKey, form: serialization.PrivateFormat) -> bytes:
+def _private_pem(key: Key, form: serialization.PrivateFormat) -> bytes:
     return key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
 
 

@@ -7,7 +7,8 @@ tables are written to a file once, which every Ray actor reads and keeps in memo
 import logging
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,58 +18,45 @@ from flwr.app import Message as FlowerMessage
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
-from cotempo.data import Table
-from cotempo.engines.flower.coordinator.grid import send
 from cotempo.engines.flower.patches import run_simulation
 from cotempo.engines.flower.processes import wait_until
-from cotempo.engines.flower.protocol import Part, Parts, Verb
-from cotempo.engines.flower.transport import pack, unpack
-from cotempo.engines.local import LocalEngine
+from cotempo.engines.flower.protocol import Part, Verb
+from cotempo.engines.flower.transport import pack, send, unpack
+from cotempo.engines.local import HostedClients, LocalEngine
 from cotempo.engines.settings import SimulationSettings
-from cotempo.engines.worker_clients import HostedClients, pack_clients
 from cotempo.errors import EngineError
 from cotempo.federation.exchange import Question, Reply
-from cotempo.federation.method import Method
-from cotempo.federation.shields import Shield
 from cotempo.federation.wire import parse_reply, question_to_bytes
-from cotempo.storage.tree import decode
 from cotempo.threads import set_threads
 
 START_SECONDS = 120.0
 ANSWER_SECONDS = 3600.0
 
 
+@dataclass(eq=False, repr=False)
 class FlowerSimulation(LocalEngine):
     """Clients as virtual nodes of Flower's simulation, spread over `settings.workers` Ray actors."""
 
-    def __init__(
-        self,
-        method: Method,
-        tables: Mapping[str, Table],
-        settings: SimulationSettings,
-        *,
-        seed: int,
-        shields: Sequence[Shield] = (),
-    ):
-        super().__init__(method, tables, seed=seed, shields=shields)
-        self.deadline = settings.deadline or ANSWER_SECONDS
+    settings: SimulationSettings
+    grid: Grid = field(init=False)
+
+    def __post_init__(self) -> None:
         self.folder = tempfile.TemporaryDirectory(prefix="cotempo-")
         packed = Path(self.folder.name) / "clients"
-        packed.write_bytes(pack_clients(method, tables, seed))
-        self.grid: Grid
+        packed.write_bytes(self.pack_clients(self.sites))
         self._done = threading.Event()
         self._died: BaseException | None = None
-        ray: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
-        if settings.workers:
-            ray["num_cpus"] = settings.workers
+        self._start_seconds = START_SECONDS  # added to the first deadline: the actors may still be starting
+        ray = {"num_cpus": self.settings.workers or None, "log_to_driver": False, "logging_level": logging.ERROR}
         backend = {"init_args": ray, "client_resources": {"num_cpus": 1, "num_gpus": 0.0}}
-        arguments = virtual_clients(str(packed), settings.threads), len(tables), backend
-        self._thread = threading.Thread(target=self._simulate, args=arguments, daemon=True)
+        app = virtual_clients(str(packed), self.settings.threads)
+        self._thread = threading.Thread(target=self._simulate, args=(app, backend), daemon=True)
         self._thread.start()
-        self._wait_until(lambda: hasattr(self, "grid"))
-        self._nodes = self._map_nodes()
+        if not wait_until(self._is_started, START_SECONDS):
+            raise EngineError(f"Flower's simulation must start within {START_SECONDS:g} s, it did not")
+        self._nodes = dict(zip(self.sites, self.grid.get_node_ids(), strict=True))  # every node can be any client
 
-    def _simulate(self, app: ClientApp, nodes: int, backend: dict[str, Any]) -> None:
+    def _simulate(self, app: ClientApp, backend: dict[str, Any]) -> None:
         """Run Flower's simulation; the function that it calls hands the grid over and waits for the end."""
         server = ServerApp()
 
@@ -78,7 +66,7 @@ class FlowerSimulation(LocalEngine):
             self._done.wait()
 
         try:
-            run_simulation(app, server, nodes, backend)
+            run_simulation(app, server, len(self.sites), backend)
         except BaseException as error:
             self._died = error
 
@@ -86,45 +74,26 @@ class FlowerSimulation(LocalEngine):
         if not self._thread.is_alive():
             raise EngineError(f"Flower's simulation died: {self._died}") from self._died
 
-    def _wait_until(self, condition: Callable[[], bool]) -> None:
-        def is_met() -> bool:
-            self._require_alive()
-            return condition()
-
-        if not wait_until(is_met, START_SECONDS):
-            raise EngineError(f"Flower's simulation must start within {START_SECONDS:g} s, it did not")
-
-    def _map_nodes(self) -> dict[str, int]:
-        """Return the node of each client: their ids are drawn at random, so each is asked who it is."""
-        names = list(self.sites)
-        self._wait_until(lambda: len(list(self.grid.get_node_ids())) >= len(names))
-        answers = self._send(Verb.WHO, {node: {} for node in self.grid.get_node_ids()}, START_SECONDS)
-        return {names[int(parts[Part.CLIENT])]: node for node, parts in answers}
-
-    def _send(self, verb: Verb, parts: Mapping[int, Parts], deadline: float) -> Iterator[tuple[int, Parts]]:
-        """Send, and yield answers; a failure that is not a client's own ends the run, which can be resumed."""
-        for node, answer in send(self.grid, verb, parts, deadline, self._require_alive):
-            if Part.LOST in answer:
-                raise EngineError(
-                    f"every worker of Flower's simulation must live, one died ({answer[Part.LOST].decode()}); is there "
-                    "memory for all of them? Fewer workers need less. With a run folder, resume the run"
-                )
-            yield node, answer
+    def _is_started(self) -> bool:
+        self._require_alive()
+        return hasattr(self, "grid") and len(list(self.grid.get_node_ids())) >= len(self.sites)
 
     def compute(self, questions: Sequence[Question]) -> Iterator[Reply]:
-        """Ask all, and yield replies as they arrive."""
+        """Ask all, and yield replies as they arrive; a worker that dies ends the run, which can be resumed."""
         asked = {self._nodes[question.client]: question for question in questions}
         parts = {
             node: {Part.QUESTION: question_to_bytes(question), Part.MEMORY: self.memory_bytes(question)}
             for node, question in asked.items()
         }
-        for node, answer in self._send(Verb.ASK, parts, self.deadline):
-            question = asked[node]
-            reply = parse_reply(question, answer[Part.REPLY])
-            if reply.message is not None:
-                memory = decode(answer[Part.MEMORY], *self.method.memory_types)
-                reply = self.sites[question.client].finish(question, reply.message, memory)
-            yield reply
+        deadline = (self.settings.deadline or ANSWER_SECONDS) + self._start_seconds
+        for node, answer in send(self.grid, Verb.ASK, parts, deadline, self._require_alive):
+            self._start_seconds = 0.0
+            if Part.LOST in answer:
+                raise EngineError(
+                    f"every worker of Flower's simulation must live, one died ({answer[Part.LOST].decode()}); is there "
+                    "memory for all of them? Fewer workers need less. With a run folder, resume the run"
+                )
+            yield self.accept(asked[node], parse_reply(asked[node], answer[Part.REPLY]), answer[Part.MEMORY])
 
     def close(self) -> None:
         """End the simulation."""
@@ -148,12 +117,8 @@ def virtual_clients(packed: str, threads: int) -> ClientApp:
     def answer(message: FlowerMessage, context: Context) -> FlowerMessage:
         from cotempo.engines.flower.simulation import hosted_clients
 
-        verb, parts = unpack(message)
-        if verb == Verb.WHO:
-            answer = {Part.CLIENT: str(context.node_config["partition-id"]).encode()}
-        else:
-            reply, memory, _ = hosted_clients(packed, threads).answer(parts[Part.QUESTION], parts[Part.MEMORY])
-            answer = {Part.REPLY: reply, Part.MEMORY: memory}
-        return FlowerMessage(pack(Verb.ANSWER, answer), reply_to=message)
+        _, parts = unpack(message)
+        reply, memory, _ = hosted_clients(packed, threads).answer(parts[Part.QUESTION], parts[Part.MEMORY])
+        return FlowerMessage(pack(Verb.ANSWER, {Part.REPLY: reply, Part.MEMORY: memory}), reply_to=message)
 
     return app

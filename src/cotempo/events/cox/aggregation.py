@@ -8,7 +8,7 @@ rules serve any Bayesian torch model whose weights are independent normals.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,8 +19,8 @@ from cotempo.typing import Floats
 if TYPE_CHECKING:
     from torch import Tensor
 
-Rule = Literal["kl", "wasserstein", "fedavg", "mmd"]
-WIDTH = 1.0
+# The width d of MMD's kernel, and how many starts its minimiser has.
+WIDTH, STARTS = 1.0, 20
 
 
 class Normal(NamedTuple):
@@ -30,22 +30,15 @@ class Normal(NamedTuple):
     deviation: Floats
 
 
-def aggregate(means: ArrayLike, deviations: ArrayLike, rule: str = "kl", width: float = WIDTH) -> Normal:
+def aggregate(means: ArrayLike, deviations: ArrayLike, rule: str = "kl") -> Normal:
     r"""Return the prior nearest to the clients' posteriors, eq. (10).
 
     - kl, eq. (12): :math:`\mu = \bar r`, :math:`\sigma^2 = \overline{\delta^2 + r^2} - \mu^2`;
     - wasserstein (squared), eq. (14): :math:`\mu = \bar r`, :math:`\sigma = \bar\delta`;
     - fedavg: :math:`\mu = \bar r`, :math:`\sigma^2 = \overline{\delta^2}`, a plain mean that minimises neither;
-    - mmd: the numeric minimum of the summed squared maximum mean discrepancy with an RBF kernel of `width`.
+    - mmd: the numeric minimum of the summed squared maximum mean discrepancy with an RBF kernel of width 1.
 
-    Parameters
-    ----------
-    means, deviations
-        Posteriors of the clients, ``(clients, weights)``.
-    rule
-        One of the above.
-    width
-        Width of the kernel of `mmd`.
+    Posteriors of the clients are ``(clients, weights)``.
 
     Examples
     --------
@@ -58,7 +51,7 @@ def aggregate(means: ArrayLike, deviations: ArrayLike, rule: str = "kl", width: 
     if not (delta > 0).all():
         raise ParameterError("deviations must be positive")
     if rule == "mmd":
-        return nearest_by_mmd(r, delta, width)
+        return nearest_by_mmd(r, delta)
     if rule not in SUMMANDS:
         raise ParameterError(f"rule must be kl, wasserstein, fedavg or mmd, got {rule!r}{nearest(rule, RULES)}")
     return from_sums(rule, {name: value.sum(axis=0) for name, value in SUMMANDS[rule](r, delta).items()}, len(r))
@@ -82,7 +75,7 @@ def from_sums(rule: str, sums: Mapping[str, Floats], weight: float) -> Normal:
     return Normal(mean, np.sqrt(np.maximum(variance, 1e-12)))
 
 
-def divergence(rule: str, mean: Tensor, deviation: Tensor, prior: Normal, width: float = WIDTH) -> Tensor:
+def divergence(rule: str, mean: Tensor, deviation: Tensor, prior: Normal) -> Tensor:
     """Return the divergence of a posterior from the prior, summed over the last axis; for `fedavg` that of `kl`."""
     import torch
 
@@ -90,20 +83,20 @@ def divergence(rule: str, mean: Tensor, deviation: Tensor, prior: Normal, width:
     if rule == "wasserstein":
         return ((mean - mu).square() + (deviation - sigma).square()).sum(-1)
     if rule == "mmd":
-        return mmd_squared(mean, deviation, mu, sigma, width).sum(-1)
+        return mmd_squared(mean, deviation, mu, sigma).sum(-1)
     ratio = deviation / sigma
     return 0.5 * (((mean - mu) / sigma).square() + ratio.square() - 1 - 2 * ratio.log()).sum(-1)
 
 
-def mmd_squared(m1: Tensor, s1: Tensor, m2: Tensor, s2: Tensor, width: float) -> Tensor:
+def mmd_squared(m1: Tensor, s1: Tensor, m2: Tensor, s2: Tensor) -> Tensor:
     r"""Return the squared MMD of two normals with kernel :math:`\exp(-(x - y)^2 / d^2)`, per weight."""
-    d2 = width**2
-    own = width * ((d2 + 4 * s1.square()).rsqrt() + (d2 + 4 * s2.square()).rsqrt())
+    d2 = WIDTH**2
+    own = WIDTH * ((d2 + 4 * s1.square()).rsqrt() + (d2 + 4 * s2.square()).rsqrt())
     both = d2 + 2 * s1.square() + 2 * s2.square()
-    return own - 2 * width * both.rsqrt() * (-(m1 - m2).square() / both).exp()
+    return own - 2 * WIDTH * both.rsqrt() * (-(m1 - m2).square() / both).exp()
 
 
-def nearest_by_mmd(r: Floats, delta: Floats, width: float, starts: int = 20) -> Normal:
+def nearest_by_mmd(r: Floats, delta: Floats) -> Normal:
     """Minimise the summed discrepancy per weight by L-BFGS from several starts at once; keep the best of each weight.
 
     The sum has local minima, one near each group of clients, so that starts are spread over the clients' means.
@@ -111,13 +104,13 @@ def nearest_by_mmd(r: Floats, delta: Floats, width: float, starts: int = 20) -> 
     import torch
 
     means, deviations = torch.from_numpy(r)[:, None], torch.from_numpy(delta)[:, None]
-    quantiles = np.quantile(r, np.linspace(0, 1, starts - 1), axis=0)
+    quantiles = np.quantile(r, np.linspace(0, 1, STARTS - 1), axis=0)
     mu = torch.from_numpy(np.concatenate([r.mean(axis=0)[None], quantiles])).requires_grad_()
     spread = np.log(np.sqrt((delta**2).mean(axis=0)))
-    log_sigma = torch.from_numpy(np.tile(spread, (starts, 1))).requires_grad_()
+    log_sigma = torch.from_numpy(np.tile(spread, (STARTS, 1))).requires_grad_()
 
     def summed() -> Tensor:
-        return mmd_squared(means, deviations, mu, log_sigma.exp(), width).sum(0)
+        return mmd_squared(means, deviations, mu, log_sigma.exp()).sum(0)
 
     optimiser = torch.optim.LBFGS(
         [mu, log_sigma], max_iter=200, tolerance_grad=1e-7, tolerance_change=1e-12, line_search_fn="strong_wolfe"

@@ -1,15 +1,25 @@
-r"""The sigmoid Cox process: closed-form variational updates and the collapsed bound.
+r"""The sigmoid Cox process: closed-form variational updates, the collapsed bound, and the `Posterior` at any rows.
 
 The intensity is :math:`\lambda(x) = m\,\sigma(\nu + f(x))`, :math:`f = \psi^\top v`, :math:`v \sim N(0, I)`,
 :math:`m \sim \mathrm{Gamma}(a_0, b_0)`. Data are cells: `events` happened in a cell that was watched for `exposure`.
 Everything takes leading batch dimensions, so that a cohort of clients is one batch.
 """
 
-import math
-from typing import NamedTuple
+from __future__ import annotations
 
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 import torch
 from torch import Tensor
+
+from cotempo.events.cox.kernels import KernelFeatures
+from cotempo.events.cox.kernels import basis as make_basis
+from cotempo.typing import Floats
+
+if TYPE_CHECKING:
+    from cotempo.events.fedpp import PriorMemory
 
 
 class CellCounts(NamedTuple):
@@ -60,19 +70,24 @@ def start(prior: CoxPrior, inducing: int) -> Belief:
 def project(basis: Tensor, residual: Tensor, belief: Belief, prior: CoxPrior) -> Tilt:
     r"""Return mean :math:`\bar f`, variance and :math:`c = \sqrt{\bar f^2 + \mathrm{var}}` at the rows of the basis."""
     centre = prior.mean[..., None] + (basis @ belief.mean[..., None])[..., 0]
-    spread = residual + torch.linalg.solve_triangular(belief.root, basis.mT, upper=False).square().sum(-2)
+    return tilt(centre, basis, residual, belief.root)
+
+
+def tilt(centre: Tensor, basis: Tensor, residual: Tensor, root: Tensor) -> Tilt:
+    """Return f at the cells, given its mean there and the root of the precision of v."""
+    spread = residual + torch.linalg.solve_triangular(root, basis.mT, upper=False).square().sum(-2)
     return Tilt(centre, spread, (centre.square() + spread).clamp_min(1e-12).sqrt())
 
 
-def log_two_cosh_half(tilt: Tensor) -> Tensor:
+def log_two_cosh_half(c: Tensor) -> Tensor:
     """Return log(2 cosh(c / 2)), for c of any size."""
-    return 0.5 * tilt + torch.nn.functional.softplus(-tilt)
+    return 0.5 * c + torch.nn.functional.softplus(-c)
 
 
-def polya_gamma_mean(tilt: Tensor) -> Tensor:
+def polya_gamma_mean(c: Tensor) -> Tensor:
     """Return the expectation of a PG(1, c) variable, tanh(c / 2) / (2 c), by its series near 0."""
-    safe = tilt.clamp_min(1e-3)
-    return torch.where(tilt < 1e-3, 0.25 - tilt.square() / 48, torch.tanh(safe / 2) / (2 * safe))
+    safe = c.clamp_min(1e-3)
+    return torch.where(c < 1e-3, 0.25 - c.square() / 48, torch.tanh(safe / 2) / (2 * safe))
 
 
 def latent_share(at: Tilt) -> Tensor:
@@ -101,16 +116,10 @@ def update(basis: Tensor, residual: Tensor, cells: CellCounts, belief: Belief, p
     quadratic, linear = curvature(cells, at, latent)
     shape = prior.shape + (cells.events + latent).sum(-1)
     rate = prior.rate + cells.exposure.sum(-1)
-    mean, root = solve(basis, quadratic, linear - quadratic * prior.mean[..., None])
-    return Belief(mean, root, shape, rate)
-
-
-def solve(basis: Tensor, quadratic: Tensor, linear: Tensor) -> tuple[Tensor, Tensor]:
-    """Return mean and precision root of the normal with natural parameters of the cells and a standard normal prior."""
     eye = torch.eye(basis.shape[-1], dtype=basis.dtype, device=basis.device)
     root = torch.linalg.cholesky(eye + (basis * quadratic[..., None]).mT @ basis)
-    mean = torch.cholesky_solve((basis.mT @ linear[..., None]), root)[..., 0]
-    return mean, root
+    target = basis.mT @ (linear - quadratic * prior.mean[..., None])[..., None]
+    return Belief(torch.cholesky_solve(target, root)[..., 0], root, shape, rate)
 
 
 def evidence_bound(basis: Tensor, residual: Tensor, cells: CellCounts, belief: Belief, prior: CoxPrior) -> Tensor:
@@ -144,8 +153,6 @@ def gamma_divergence(belief: Belief, prior: CoxPrior) -> Tensor:
 
 def mean_sigmoid(centre: Tensor, spread: Tensor) -> Tensor:
     """Return the expectation of the sigmoid of a normal variable, by 20 Gauss-Hermite points."""
-    import numpy as np
-
     nodes, weights = np.polynomial.hermite_e.hermegauss(20)
     at = torch.as_tensor(nodes, dtype=centre.dtype, device=centre.device)
     share = torch.as_tensor(weights / math.sqrt(2 * math.pi), dtype=centre.dtype, device=centre.device)
@@ -168,3 +175,57 @@ def information(basis: Tensor, cells: CellCounts, centre: Tensor, rate: Tensor) 
 def log_gradient(basis: Tensor, share: Tensor) -> Tensor:
     """Return gradient of log intensity in (v, log m) at the rows of the basis."""
     return torch.cat([(1 - share)[..., None] * basis, torch.ones_like(share)[..., None]], dim=-1)
+
+
+class Relative(NamedTuple):
+    """m times the sigmoid at rows: its mean, and centre and deviation of its logarithm, ``(..., rows)`` each."""
+
+    mean: Floats
+    centre: Floats
+    deviation: Floats
+
+
+class Posterior(NamedTuple):
+    r"""The posterior of the intensity at any rows: one place for means and bands.
+
+    With :math:`\log \lambda = \log m + \log \sigma(f)` and :math:`f = \psi^\top v + r`, the pair :math:`(v, \log m)`
+    is jointly normal (Laplace), and :math:`r` is the Nystrom residual: what the inducing points leave open of the
+    Gaussian process, of variance :math:`k(x, x) - \psi^\top\psi`.
+
+    `basis` is :math:`\psi`, ``(..., rows, inducing)``, and `residual` the variance of the Nystrom residual, ``(...,
+    rows)``; `centre` and `spread` are mean and variance of f with the residual, ``(..., rows)``; `root` is the Cholesky
+    root of the joint precision of (v, log m), and `level` the expected m, ``(...)``.
+    """
+
+    basis: Tensor
+    residual: Tensor
+    centre: Tensor
+    spread: Tensor
+    root: Tensor
+    level: Tensor
+
+    @classmethod
+    def from_memory(cls, memory: PriorMemory, kernel: KernelFeatures, which: int | slice = slice(None)) -> Posterior:
+        """Return a client's posterior at the features of a kernel, for all types of events or one of them."""
+        psi, residual = make_basis(*kernel)
+        values, root, joint, level = (
+            torch.from_numpy(np.array(part[which]))
+            for part in (memory.values, memory.root, memory.information, memory.shape / memory.rate)
+        )
+        spread = residual + torch.linalg.solve_triangular(root, psi.mT, upper=False).square().sum(-2)
+        return cls(psi, residual, values @ psi.mT, spread, joint, level)
+
+    def relative(self) -> Relative:
+        r"""Return mean, and centre and deviation of the logarithm by the delta method.
+
+        .. math:: \mathrm{sd}^2 = \nabla^\top J^{-1} \nabla + (1 - \sigma)^2\,\mathrm{var}\,r, \qquad
+                  \nabla = ((1 - \sigma)\,\psi, 1)
+        """
+        share = torch.sigmoid(self.centre)
+        gradient = log_gradient(self.basis.expand(*share.shape, -1), share)
+        joint = torch.linalg.solve_triangular(self.root, gradient.mT, upper=False).square().sum(-2)
+        deviation = (joint + (1 - share).square() * self.residual).sqrt()
+        level = self.level[..., None]
+        mean = level * mean_sigmoid(self.centre, self.spread)
+        centre = level.log() + torch.nn.functional.logsigmoid(self.centre)
+        return Relative(mean.numpy(), centre.numpy(), deviation.numpy())

@@ -1,15 +1,13 @@
 """Shapes of a rate over time: smooth curves, levels that jump and histograms, averaged by their evidence."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.special import logsumexp
 
-from cotempo.events.curves.change_points import Segments, mean_rate, segment
-from cotempo.events.curves.dead_times import find_dead_times
-from cotempo.events.curves.equal_bins import Bins, learn_bins, make_bins
-from cotempo.events.curves.smoothers import Smooth, smooth, smooth_by
+from cotempo.events.curves.density import Smooth, smooth, smooth_by
+from cotempo.events.curves.piecewise import Bins, Segments, find_dead_times, learn_bins, make_bins, mean_rate, segment
 from cotempo.events.curves.waves import Wave, learn_waves
 from cotempo.typing import Floats, Indices
 
@@ -25,35 +23,21 @@ SMOOTHNESS = 2.0
 
 @dataclass(frozen=True)
 class RateModel:
-    """A model of the rate, on cells of its own.
+    """A model of the rate, on cells of its own with `edges` from 0 to 1, ``(cells + 1,)``.
 
-    Attributes
-    ----------
-    kind
-        ``"waves"``, ``"level"``, ``"bins"`` or ``"density"``.
-    evidence
-        The log likelihood of the data; minus infinity where there is no prior, as for a density.
-    edges
-        The edges of its cells, from 0 to 1, ``(cells + 1,)``.
-    dead, price
-        Start and end of dead times cut out of it, ``(runs, 2)``, and what it pays for having been shown them, in nats.
-    length, ceiling
-        The length scale of a smooth curve in windows, and the bound of its rate; 0 and infinity elsewhere.
-    moments
-        The posterior means of the rate and of one over the rate, ``(cells + runs,)`` each.
-    draw
-        Rates drawn from the posterior, ``(draws, cells + runs)``.
+    `kind` is ``"waves"``, ``"level"``, ``"bins"`` or ``"density"``; `evidence` the log likelihood of the data, minus
+    infinity for a density, which has no prior. `moments` gives the posterior means of the rate and of one over the
+    rate, `draw` rates from the posterior: at the cells, then in the dead times, ``(..., cells + runs)``. `dead` has
+    start and end of the dead times cut out, ``(runs, 2)``, and `price` the penalty for having chosen them, in nats.
     """
 
     kind: str
     evidence: float
     edges: Floats
-    dead: Floats
-    price: float
-    length: float
-    ceiling: float
     moments: Callable[[], tuple[Floats, Floats]]
     draw: Callable[[int, np.random.Generator], Floats]
+    dead: Floats = field(default_factory=lambda: np.zeros((0, 2)))
+    price: float = 0.0
 
     def at(self, place: Floats, values: Floats) -> Floats:
         """Return values at places from 0 to 1: between the middles of smooth cells, as they are elsewhere."""
@@ -76,6 +60,16 @@ class Shape:
     weight: float
     mean: Floats
     drawn: Floats
+
+
+def mean_at(place: Floats, shapes: Sequence[Shape]) -> Floats:
+    """Return the posterior mean at places from 0 to 1."""
+    return np.asarray(sum(shape.weight * shape.model.at(place, shape.mean) for shape in shapes))
+
+
+def draws_at(place: Floats, shapes: Sequence[Shape]) -> Floats:
+    """Return the draws of all models at places from 0 to 1, ``(draws, places)``."""
+    return np.concatenate([shape.model.at(place, shape.drawn) for shape in shapes])
 
 
 def learn_shapes(count: Floats, exposure: Floats, smooth_cells: int) -> list[Shape]:
@@ -127,15 +121,11 @@ def leave_one_out(weights: list[tuple[RateModel, float]], count: Floats, exposur
     return float(-(count[seen] * np.log(inverse)).sum()) - mass
 
 
-NONE = np.zeros((0, 2))
-
-
 def _piecewise_model(kind: str, found: Segments | Bins, cells: int) -> RateModel:
     def moments() -> tuple[Floats, Floats]:
         return found.mean(), found.inverse()
 
-    evidence = found.evidence - SMOOTHNESS
-    return RateModel(kind, evidence, found.cut / cells, NONE, 0.0, 0.0, np.inf, moments, found.draw)
+    return RateModel(kind, found.evidence - SMOOTHNESS, found.cut / cells, moments, found.draw)
 
 
 def _wave_model(wave: Wave, dead: Floats, price: float, pause: Bins) -> RateModel:
@@ -148,7 +138,7 @@ def _wave_model(wave: Wave, dead: Floats, price: float, pause: Bins) -> RateMode
 
     edges = np.linspace(0, 1, len(wave.eta) + 1)
     evidence = wave.evidence + pause.evidence - price
-    return RateModel("waves", evidence, edges, dead, price, wave.length, wave.ceiling, moments, draw)
+    return RateModel("waves", evidence, edges, moments, draw, dead, price)
 
 
 def _density_model(
@@ -164,7 +154,7 @@ def _density_model(
         return np.concatenate([smooth_by(rows, watched, kernel.width).rate, pause.draw(draws, rng)], axis=1)
 
     edges = np.linspace(0, 1, len(events) + 1)
-    return RateModel("density", -np.inf, edges, dead, price, kernel.width, np.inf, moments, draw)
+    return RateModel("density", -np.inf, edges, moments, draw, dead, price)
 
 
 def _cut_out(count: Floats, exposure: Floats, runs: Indices, cells: int) -> tuple[Floats, Floats, Bins]:

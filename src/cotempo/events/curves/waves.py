@@ -64,11 +64,6 @@ class Wave(NamedTuple):
     eta: Floats
     evidence: float
 
-    @property
-    def length(self) -> float:
-        """The length scale, in windows."""
-        return float(LENGTHS[self.node[0]])
-
     def draw(self, draws: int, rng: np.random.Generator) -> Floats:
         """Return rates drawn from the posterior, ``(draws, cells)``."""
         noise = rng.standard_normal((len(self.weights), draws))
@@ -117,7 +112,7 @@ def best_of(found: list[Wave]) -> Wave:
 def moving_clock(wave: Wave) -> Floats:
     """Return a clock that runs as fast as the function moves, smoothed over its length scale."""
     cells = len(wave.eta)
-    moves = gaussian_filter1d(np.gradient(wave.eta) ** 2, wave.length * cells, mode="nearest")
+    moves = gaussian_filter1d(np.gradient(wave.eta) ** 2, float(LENGTHS[wave.node[0]]) * cells, mode="nearest")
     pace = 0.1 + np.sqrt(moves) / max(float(np.sqrt(moves).mean()), 1e-12)
     return np.asarray((np.cumsum(pace) - pace / 2) / pace.sum())
 

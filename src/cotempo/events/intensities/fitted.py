@@ -5,95 +5,85 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from cotempo.data import Events
-from cotempo.errors import DataError, Problem
-from cotempo.events.curves.levels import OwnRate
-from cotempo.events.curves.timeline import CurvePosterior
-from cotempo.events.diagnostics import rescaling_test
-from cotempo.events.fedpp import PriorMemory, SharedPrior
-from cotempo.events.intensities.encoder_intensity import EncoderIntensity
-from cotempo.events.intensities.given_history import IntensityGivenHistory
-from cotempo.events.intensities.over_time import Band, DrawnIntensity, IntensityOverTime
-from cotempo.events.processes.base import RateProfile
+from cotempo.errors import DataError, Problem, nearest
+from cotempo.events.curves.shapes import Shape, draws_at, learn_shapes, mean_at
+from cotempo.events.curves.timeline import CELLS, FLOOR, OwnRate
+from cotempo.events.fedpp import PriorMemory, PriorState, SharedPrior
+from cotempo.events.intensities.base import (
+    Band,
+    DrawnIntensity,
+    IntensityGivenHistory,
+    IntensityOverTime,
+    LogNormal,
+    check_times,
+)
+from cotempo.events.processes.models import RateProfile
 from cotempo.events.records.design import FINE, even_pieces
-from cotempo.events.records.encoder_inputs import HISTORY
-from cotempo.events.records.grid import Grid
-from cotempo.events.records.history import WHOLE, look_back, unroll, waits
-from cotempo.events.records.record import Record, as_events
-from cotempo.events.records.summary import Summary
-from cotempo.events.shared_function.client import curve_rate, inform, likelihood, relative_mean
-from cotempo.events.shared_function.state import FunctionMemory, FunctionState, gather, no_rows, to_torch
+from cotempo.events.records.encoder_inputs import HISTORY, EncoderInputs, inputs_at_times, inputs_of_record
+from cotempo.events.records.history import SPIKES, WHOLE, look_back, unroll, waits
+from cotempo.events.records.record import Grid, Record, Summary, as_events
+from cotempo.events.scores import gains, rescaling_test, seen_likelihood
+from cotempo.events.shared_function import client as shared
+from cotempo.events.shared_function.client import FunctionMemory, FunctionState
 from cotempo.federation import Fitted
-from cotempo.typing import Floats
+from cotempo.typing import Floats, Indices
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from torch import Tensor
 
-    from cotempo.events.cox.posterior import Posterior
+    from cotempo.events.cox.updates import Posterior, Relative
 
 
 class FittedFedPP(Fitted):
     """The result of FedPP; index it by a client's name."""
 
+    def __getitem__(self, client: str) -> SharedCurve | HistoryIntensity | KernelCurve | EncoderIntensity:
+        """Return a client's intensity: an `IntensityOverTime` or an `IntensityGivenHistory`.
+
+        Where a function is shared, a client whose memory is not here, because it stays at its site, gets the shared
+        function at the level all clients have together.
+        """
+        super().__getitem__(client)
+        memory = self.outcome.memories.get(client)
+        state = self.state
+        if isinstance(state, FunctionState):
+            if memory is None:
+                summary = Summary.from_array(state.design.summary)
+                memory = shared.first_memory(summary.events, summary.exposure)
+            # A client that was not asked last has no cells or information yet.
+            if state.kept == "curve" and not memory.cells.size:
+                memory = replace(memory, cells=np.zeros((2, state.design.cells)))
+            elif state.kept != "curve" and not len(memory.information):
+                memory = shared.inform(state, memory)
+            return make_intensity(state, memory)
+        if memory is None or not len(memory.values):
+            raise DataError([Problem("the client never took part, and its kernel stays at its site", client)])
+        method = cast("SharedPrior", self.method)
+        history = method.kernel in HISTORY
+        return EncoderIntensity(method, self.state, memory) if history else KernelCurve(method, memory)
+
     def figures(self, truth: Any = None) -> Mapping[str, Figure]:
-        """Draw intensities of the first clients, how well they fit what was held out, and whether joining helped."""
-        from cotempo.events.plots import plot_benefit, plot_intensities, plot_quantiles
+        """Draw intensities of the first clients, and how well they fit what was held out."""
+        from cotempo.events.plots import plot_intensities, plot_quantiles
 
         figures = {}
         known = [name for name in self.names if name in self.outcome.memories][:4]
         curves = {name: model for name in known if isinstance(model := self[name], IntensityOverTime)}
         if curves:
             figures["Intensity with its 95 % band"] = plot_intensities(curves, truth)
-        tests = {name: rescaling_test([waits]) for name in known if len(waits := self.held_waits(name))}
-        if tests:
+        waits = {}
+        if isinstance(self.state, FunctionState):
+            waits = {name: self.outcome.memories[name].waits.get(self.state.kept, ()) for name in known}
+        if tests := {name: rescaling_test([held]) for name, held in waits.items() if len(held)}:
             figures["Waits between held-out events on the model's clock"] = plot_quantiles(tests)
-        if self.benefit:
-            figures["Held-out gain, alone and together"] = plot_benefit(self.benefit)
         return figures
-
-    def held_waits(self, client: str) -> Floats:
-        """Return waits between held-out events on the model's clock; none where nothing was held out."""
-        return np.zeros(0)
-
-
-class FittedSharedFunction(FittedFedPP):
-    """The result of FedPP where clients share a curve or a function."""
-
-    def __getitem__(self, client: str) -> SharedCurve | HistoryIntensity:
-        """Return a client's intensity: over time, or one that needs a history.
-
-        A client whose memory is not here, because it lies at its own place, gets the shared function at the level
-        all clients have together.
-        """
-        super().__getitem__(client)
-        return make_intensity(self.state, complete(self.state, self.outcome.memories.get(client)))
-
-    def held_waits(self, client: str) -> Floats:
-        """Return waits between held-out events on the model's clock; none where nothing was held out."""
-        found: Floats = self.outcome.memories[client].waits.get(self.state.kept, np.zeros(0))
-        return found
-
-
-class FittedPriors(FittedFedPP):
-    """The result of FedPP as published, where clients share a prior over kernels."""
-
-    method: SharedPrior
-
-    def __getitem__(self, client: str) -> KernelCurve | EncoderIntensity:
-        """Return a client's intensity: over time, or one that needs a history."""
-        super().__getitem__(client)
-        memory = self.outcome.memories.get(client)
-        if memory is None or not len(memory.values):
-            raise DataError([Problem("the client never took part, and its kernel stays at its place", client)])
-        if self.method.kernel in HISTORY:
-            return EncoderIntensity(self.method, self.state, memory)
-        return KernelCurve(self.method, memory)
 
 
 class KernelCurve(IntensityOverTime):
@@ -102,7 +92,7 @@ class KernelCurve(IntensityOverTime):
     def __init__(self, method: SharedPrior, memory: PriorMemory):
         self.method, self.memory = method, memory
         self.grid = Grid(float(memory.span[0]), float(memory.span[1]), method.cells)
-        self.reference = max(float(memory.seen[0]), 0.5) / float(memory.seen[1])
+        self.seen = (float(memory.seen[0]), float(memory.seen[1]))
 
     @property
     def ceiling(self) -> float:
@@ -114,9 +104,10 @@ class KernelCurve(IntensityOverTime):
         import torch
 
         from cotempo.events.cox.kernels import make_kernel
-        from cotempo.events.cox.posterior import Posterior
+        from cotempo.events.cox.updates import Posterior
 
-        at = torch.from_numpy(self.grid.scale(times) / 50 - 1)[:, None]
+        scaled = (times - self.grid.start) * (100.0 / (self.grid.end - self.grid.start))
+        at = torch.from_numpy(scaled / 50 - 1)[:, None]
         inducing = torch.linspace(-1, 1, self.method.inducing, dtype=torch.float64)[:, None]
         kernel = make_kernel(self.method.kernel, torch.from_numpy(np.array(self.memory.mean)), at, inducing)
         return Posterior.from_memory(self.memory, kernel, 0)
@@ -129,49 +120,61 @@ class KernelCurve(IntensityOverTime):
         """Return a band by the joint information in (v, log m)."""
         return Band.from_logarithm(*self._posterior(times).relative(), level)
 
-    def draw(self, times: Floats, draws: int, rng: np.random.Generator) -> Floats:
-        """Draw from the joint normal of (v, log m)."""
-        return self._posterior(times).draw(draws, rng)
-
 
 def make_intensity(state: FunctionState, memory: FunctionMemory) -> SharedCurve | HistoryIntensity:
     """Return a client's intensity by the model that was kept."""
     return SharedCurve(state, memory) if state.kept == "curve" else HistoryIntensity(state, memory)
 
 
-def complete(state: FunctionState, memory: FunctionMemory | None) -> FunctionMemory:
-    """Return a client's memory, completed where it was not asked last; without one, what all have together."""
-    if memory is None:
-        summary = Summary.from_array(state.design.summary)
-        seen = np.array([summary.events, summary.exposure])
-        memory = FunctionMemory(np.zeros((2, 0)), no_rows(), np.zeros(0), 0.0, 0.0, np.zeros((0, 0)), seen, {})
-    if state.kept == "curve":
-        return memory if memory.cells.size else replace(memory, cells=np.zeros((2, state.design.cells)))
-    return memory if len(memory.information) else inform(state, memory)
-
-
 class SharedCurve(DrawnIntensity):
-    """A client's intensity over time: the shared curve at the client's level, with its deviation."""
+    """A client's intensity over time: the shared curve at the client's level, with its deviation.
+
+    The uncertainty of the curve is that of smooth curves, steps and bins (`shapes`), whichever estimate was chosen.
+    """
 
     def __init__(self, state: FunctionState, memory: FunctionMemory):
         self.state, self.memory = state, memory
         self.grid = Grid(float(state.span[0]), float(state.span[1]), state.design.cells)
-        self.reference = max(float(memory.seen[0]), 0.5) / float(memory.seen[1])
+        self.seen = (float(memory.seen[0]), float(memory.seen[1]))
+        self.curve = state.timeline.curves[-1]
 
     @cached_property
     def _kept(self) -> OwnRate:
-        return curve_rate(self.state, self.memory)
+        return shared.curve_rate(self.state, self.memory)
 
     @cached_property
-    def _curve(self) -> CurvePosterior:
-        return CurvePosterior(self.state.timeline)
+    def _profile(self) -> RateProfile:
+        profile = self.state.design.process("curve")
+        assert isinstance(profile, RateProfile)
+        return profile
+
+    @cached_property
+    def shapes(self) -> list[Shape]:
+        """The models the posterior of the curve is made of."""
+        events, exposure = self.state.timeline.sums.sum(axis=1) / self.state.timeline.temper
+        return learn_shapes(events, exposure, min(len(events), CELLS))
+
+    @cached_property
+    def _known(self) -> Floats:
+        """The posterior mean of the curve in its cells."""
+        middles = (np.arange(len(self.curve)) + 0.5) / len(self.curve)
+        return np.asarray(np.maximum(mean_at(middles, self.shapes), FLOOR * self.curve))
+
+    def _curves(self, place: Floats, cell: Indices) -> Floats:
+        """Return draws of the curve, ``(draws, places)``: of the posterior, moved part of the way to the estimate.
+
+        How far each is moved is uniform: where the estimate and the posterior disagree, the band holds both.
+        """
+        drawn = draws_at(place, self.shapes)
+        moved = np.random.default_rng(0).uniform(size=(len(drawn), 1))
+        return np.asarray(drawn * (self.curve[cell] / self._known[cell]) ** moved)
 
     def drawn(self, times: Floats) -> Floats:
         """Return draws of the client's rate, ``(draws, times)``."""
         cell = self._profile.place(times)
-        drawn = self._curve.draws(self._profile.share(times), cell)
+        drawn = self._curves(self._profile.share(times), cell)
         noise = np.random.default_rng(1).standard_normal((len(drawn), 1))
-        own = self._kept.rate / self.state.timeline.curves[-1]
+        own = self._kept.rate / self.curve
         return np.asarray(drawn * own[cell] * self._balance * np.exp(noise * np.sqrt(self._kept.variance[cell])))
 
     @cached_property
@@ -183,8 +186,8 @@ class SharedCurve(DrawnIntensity):
         strength = float(self.state.timeline.own[0])
         if np.isinf(strength):
             return np.ones((1, 1))
-        cells = np.arange(self.state.design.cells)
-        drawn = self._curve.draws((cells + 0.5) / len(cells), cells) / self.state.timeline.curves[-1]
+        cells = np.arange(len(self.curve))
+        drawn = self._curves((cells + 0.5) / len(cells), cells) / self.curve
         mass = self.memory.cells[1] * self._kept.rate
         return np.asarray((strength + mass.sum()) / (strength + drawn @ mass))[:, None]
 
@@ -193,26 +196,19 @@ class SharedCurve(DrawnIntensity):
         """A bound on the rate: within a cell it changes little."""
         return float(1.5 * self._kept.rate.max())
 
-    @property
-    def _profile(self) -> RateProfile:
-        summary = Summary.from_array(self.state.design.summary)
-        period = self.state.design.period or summary.end - summary.start
-        return RateProfile(summary, period, self.state.design.cells)
-
     def mean(self, times: Floats) -> Floats:
-        """Return the curve at the client's level, with its deviation."""
-        cell = self._profile.place(times)
-        own = self._kept.rate / self.state.timeline.curves[-1]
-        return np.asarray(self._curve.mean(self._profile.share(times), cell) * own[cell])
+        """Return the curve at the client's level, with its deviation; a smooth estimate changes within cells."""
+        cell, curve = self._profile.place(times), self.curve
+        smooth = self.state.timeline.smoother in ("average", "density")
+        within = mean_at(self._profile.share(times), self.shapes) / self._known[cell] if smooth else 1.0
+        return np.asarray(curve[cell] * within * (self._kept.rate / curve)[cell])
 
-    def score(self, events: Events | ArrayLike, window: tuple[float, float] | None = None) -> Mapping[str, float]:
-        """Return as every curve, and `gain_over_pooled`, over the rate of all clients together."""
-        table = as_events(events, window)
-        gains = likelihood(self.state, self.memory, Record.of(table))
-        return {**super().score(table), **gains}
+    def score_record(self, record: Record) -> Mapping[str, float]:
+        """Return the scores of a record."""
+        return shared.likelihood(self.state, self.memory, record)
 
     def rescale_record(self, record: Record) -> list[Floats]:
-        """Return waiting times of a record."""
+        """Return the waiting times of a record on the clock of the model."""
         unrolled = unroll(record, np.zeros(0), WHOLE)
         return waits(unrolled, self._profile.mass(unrolled, self._kept.rate))
 
@@ -245,17 +241,15 @@ class HistoryIntensity(IntensityGivenHistory):
         """Return what is believed of m times the sigmoid at features."""
         import torch
 
-        from cotempo.events.cox.posterior import Posterior
+        from cotempo.events.cox.updates import Posterior
         from cotempo.events.shared_function.updates import function_at
 
         with torch.no_grad():
-            at = function_at(gather([no_rows(features)], everything=True), *to_torch(self.state))
+            rows, residual, at = function_at(torch.from_numpy(features)[None], *shared.to_torch(self.state))
         level = torch.tensor(self.memory.shape / self.memory.rate, dtype=torch.float64)
-        return Posterior(at.basis[0], at.residual[0], at.centre[0], at.spread[0], self._root, level)
+        return Posterior(rows[0], residual[0], at.centre[0], at.spread[0], self._root, level)
 
-    def given(
-        self, times: Floats, history: Floats, start: float, marks: tuple[str, ...]
-    ) -> tuple[Floats, Floats, Floats]:
+    def given(self, times: Floats, history: Floats, start: float, marks: tuple[str, ...]) -> LogNormal:
         """Return the base measure times what the function makes of it."""
         design = self.state.design
         unrolled = look_back(times, history, start, design.decays)
@@ -266,16 +260,124 @@ class HistoryIntensity(IntensityGivenHistory):
 
     def score_record(self, record: Record) -> Mapping[str, float]:
         """Return the scores of a record."""
-        return likelihood(self.state, self.memory, record)
-
-    def rescale(self, events: Events | ArrayLike, window: tuple[float, float] | None = None) -> list[Floats]:
-        """Return waiting times on the clock of the model, per sequence: unit exponentials where the model is right."""
-        return self.rescale_record(self.read(events, window))
+        return shared.likelihood(self.state, self.memory, record)
 
     def rescale_record(self, record: Record) -> list[Floats]:
-        """Return the waiting times of a record."""
+        """Return the waiting times of a record on the clock of the model."""
         design = self.state.design
         unrolled = unroll(record, design.decays, FINE)
         mass, elapsed, time, recency = even_pieces(unrolled, design.base_mass(unrolled))
-        rows = no_rows(design.features(time, elapsed, recency))
-        return waits(unrolled, mass * relative_mean(self.state, self.memory, rows))
+        features = design.features(time, elapsed, recency)
+        return waits(unrolled, mass * shared.relative_mean(self.state, self.memory, features))
+
+
+class EncoderIntensity(IntensityGivenHistory):
+    """A client's intensity given the events before; with marks, the sum of one intensity per type."""
+
+    def __init__(self, method: SharedPrior, state: PriorState, memory: PriorMemory):
+        self.method, self.state, self.memory = method, state, memory
+        self.marks = state.marks if method.marks else ()
+        self.origin = float(state.span[0])
+
+    def relative(self, inputs: EncoderInputs) -> Relative:
+        """Return what the functions make of the base measure."""
+        import torch
+
+        from cotempo.events.cox.kernels import EncoderBatch, make_history_kernel
+        from cotempo.events.cox.updates import Posterior
+
+        with torch.no_grad():
+            weights = torch.from_numpy(np.array(self.memory.mean))[None]
+            kernel = make_history_kernel(self.method.kernel, weights, EncoderBatch.of([inputs]), self.method.inducing)
+            place = torch.from_numpy(inputs.where[:, 0] * inputs.before.shape[1] + inputs.where[:, 1])
+            kernel = kernel._replace(features=kernel.features[:, place])
+            return Posterior.from_memory(self.memory, type(kernel)(*(part[0] for part in kernel))).relative()
+
+    def _at(self, times: Floats, history: Floats, start: float, marks: tuple[str, ...]) -> tuple[Floats, Relative]:
+        """Return the base measure, and what is made of it."""
+        record = as_history(history, start, marks, self.marks, times)
+        design = self.state.design
+        base = np.exp(design.log_base(look_back(times, history, start, design.decays)))
+        return base, self.relative(inputs_at_times(times, record, design))
+
+    def given(self, times: Floats, history: Floats, start: float, marks: tuple[str, ...]) -> LogNormal:
+        """Return the intensity of all types together."""
+        base, (mean, centre, deviation) = self._at(times, history, start, marks)
+        # The sum of independent intensities, its logarithm by the delta method.
+        level = np.exp(centre)
+        total = level.sum(axis=0)
+        spread = np.sqrt(((level / total * deviation) ** 2).sum(axis=0))
+        return base * mean.sum(axis=0), np.log(base) + np.log(total), spread
+
+    def intensity_by_type(
+        self,
+        times: ArrayLike,
+        history: ArrayLike = (),
+        marks: tuple[str, ...] = (),
+        start: float | None = None,
+        level: float = 0.95,
+    ) -> Mapping[str, Band]:
+        """Return mean, lower and upper end of a band for each type of events; the means sum to that of `intensity`."""
+        if not self.marks:
+            raise DataError("there must be types of events to tell apart, the model learned without; use marks=True")
+        at, past = check_times(times, history, level)
+        base, found = self._at(at.ravel(), past, self.origin if start is None else start, marks)
+        parts = zip(self.marks, base * found.mean, np.log(base) + found.centre, found.deviation, strict=True)
+        return {
+            mark: Band.from_logarithm(mean, centre, deviation, level).reshape(at.shape)
+            for mark, mean, centre, deviation in parts
+        }
+
+    def draw_mark(
+        self, time: float, history: list[float], start: float, marks: list[str], rng: np.random.Generator
+    ) -> str | None:
+        """Return a type with the chance its intensity has in the total."""
+        if not self.marks:
+            return None
+        mean = self._at(np.array([time]), np.array(history), start, tuple(marks))[1].mean[:, 0]
+        return str(rng.choice(self.marks, p=mean / mean.sum()))
+
+    def read(self, events: Events | ArrayLike, window: tuple[float, float] | None = None) -> Record:
+        """Return a table as a record, with types where they matter."""
+        return Record.of(as_events(events, window), marks=self.method.marks)
+
+    def score_record(self, record: Record) -> Mapping[str, float]:
+        """Return the scores of a record."""
+        design, inputs = self.state.design, inputs_of_record(record, self.state.design)
+        found = self.relative(inputs).mean
+        seen = inputs.events[inputs.where[:, 0], :, inputs.where[:, 1]].T
+        exposure = inputs.exposure[inputs.where[:, 0], inputs.where[:, 1]]
+        mass = float((found.sum(axis=0) * exposure).sum())
+        fit = seen_likelihood(design.log_base(unrolled := unroll(record, design.decays, WHOLE)), unrolled)
+        fit += float((seen.sum(axis=0) * np.log(found.sum(axis=0))).sum()) - mass
+        summary = Summary.from_array(design.summary)
+        rates = {"gain": tuple(self.memory.seen[:2]), "gain_over_pooled": (summary.events, summary.exposure)}
+        scores = gains(fit, mass, record.events, record.exposure, rates)
+        if self.marks:
+            usual = (self.memory.seen[2:] + 0.5) / (self.memory.seen[2:] + 0.5).sum()
+            gained = np.log(found / found.sum(axis=0)) - np.log(usual)[:, None]
+            scores["gain_of_marks"] = float((seen * gained).sum() / max(seen.sum(), 1.0))
+        return scores
+
+    def rescale_record(self, record: Record) -> list[Floats]:
+        """Return the waiting times of a record on the clock of the model."""
+        inputs = inputs_of_record(record, self.state.design)
+        exposure = inputs.exposure[inputs.where[:, 0], inputs.where[:, 1]]
+        rows = int((record.count > 0).sum())
+        mass = (self.relative(inputs).mean.sum(axis=0) * exposure)[rows:]
+        return waits(unroll(record, self.state.design.decays, SPIKES), mass)
+
+
+def as_history(history: Floats, start: float, marks: tuple[str, ...], known: tuple[str, ...], times: Floats) -> Record:
+    """Return one sequence as a record, watched until after the last of `times`; its types must be known ones."""
+    if known and len(marks) != len(history):
+        raise DataError(f"marks must name the type of each event of the history, got {len(marks)} for {len(history)}")
+    for mark in marks:
+        if mark not in known:
+            raise DataError(f"a mark must be one of {', '.join(known) or 'none'}, got {mark!r}{nearest(mark, known)}")
+    if len(history) and history[0] < start:
+        raise DataError(f"the history must not begin before {start:g}, it begins at {history[0]:g}; pass start=")
+    end = max([start, *history[-1:].tolist(), *times.tolist()])
+    window = (start, np.nextafter(end, np.inf) if end > start else start + 1.0)
+    table = Events.from_arrays([history], window, [list(marks)] if known else None, known or None)
+    return Record.of(table, condition=False, marks=bool(known))

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field
 
 from cotempo.data import Events, Table, make_events
 from cotempo.errors import DataError, Problem
-from cotempo.events.intensities.given_history import IntensityGivenHistory
-from cotempo.events.likelihood_gain import gains
-from cotempo.events.records.gaps import Gaps, log_likelihood_parts, make_gaps
+from cotempo.events.intensities.base import IntensityGivenHistory, LogNormal
 from cotempo.events.records.record import Record, read_record
+from cotempo.events.scores import gains
 from cotempo.federation import Fitted, Method, Outcome, Rng, Roster, register
 from cotempo.learners import FedAvgLearner
 from cotempo.learners.state import LearnerMemory
@@ -24,6 +23,56 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 PARTS = {"validation": 4, "test": 9}
+LONGEST = 256
+EVENT, START, PADDING = 0, 1, 2
+
+
+class Gaps(NamedTuple):
+    """Gaps of sequences, ``(sequences, gaps)`` each.
+
+    `time` is when a gap begins, since its sequence began; `before` how long the gap before was; `kind` what began it:
+    the start of the window, an event, or nothing (padding). It has a `length` and ends with so many `events`. `phase`
+    is when it begins, from -1 to 1 over the period or the client's own span.
+    """
+
+    time: Floats
+    before: Floats
+    kind: Floats
+    length: Floats
+    events: Floats
+    phase: Floats
+
+    def choose(self, rows: Any) -> Gaps:
+        """Return some of the sequences."""
+        return Gaps(*(part[rows] for part in self))
+
+    def in_units(self, unit: float) -> Gaps:
+        """Return the same with times counted in `unit`."""
+        return self._replace(time=self.time / unit, before=self.before / unit, length=self.length / unit)
+
+
+def make_gaps(record: Record, first: float, period: float) -> Gaps:
+    """Cut a record into gaps; longer sequences than 256 distinct times are split."""
+    parts: list[Floats] = []
+    bounds = np.searchsorted(record.sequence, np.arange(len(record.origin) + 1))
+    for start, end, number in zip(record.start, record.end, record.window_sequence, strict=True):
+        inside = slice(int(bounds[number]), int(bounds[number + 1]))
+        times, counts = record.time[inside], record.count[inside]
+        for low in range(0, max(len(times), 1), LONGEST):
+            begin = start if not low else times[low - 1]
+            here, last = times[low : low + LONGEST], low + LONGEST >= len(times)
+            edges = np.concatenate([[begin], here, [end] if last else []])
+            count = np.append(counts[low : low + LONGEST], 0.0 if last else [])
+            length = np.diff(edges)
+            kind = np.append(START, np.full(len(length) - 1, EVENT))
+            phase = 2 * np.mod((edges[:-1] - first) / period, 1.0) - 1
+            parts.append(np.stack([edges[:-1] - edges[0], np.append(0.0, length[:-1]), kind, length, count, phase]))
+    size = max((part.shape[1] for part in parts), default=1)
+    padded = np.zeros((len(Gaps._fields), len(parts), size))
+    padded[Gaps._fields.index("kind")] = PADDING
+    for row, part in enumerate(parts):
+        padded[:, row, : part.shape[1]] = part
+    return Gaps(*padded)
 
 
 @dataclass(frozen=True)
@@ -116,6 +165,8 @@ class FedNeural(FedAvgLearner):
 
     def loss(self, model: nn.Module, batch: Gaps) -> Tensor:
         """Return minus the log-likelihood per event."""
+        from cotempo.events.neural.models import log_likelihood_parts
+
         seen, mass = log_likelihood_parts(model, batch)
         return (mass - seen) / max(float(batch.events.sum()), 1.0)
 
@@ -141,6 +192,8 @@ def _rows(sequences: int, part: str) -> Any:
 def score_gaps(model: nn.Module, sequences: Gaps, memory: NeuralMemory) -> dict[str, float]:
     """Return gain in nats per event over the client's own homogeneous rate, and expected over observed events."""
     import torch
+
+    from cotempo.events.neural.models import log_likelihood_parts
 
     with torch.no_grad():
         seen, mass = (float(part) for part in log_likelihood_parts(model, sequences))
@@ -172,13 +225,11 @@ class NeuralIntensity(IntensityGivenHistory):
     def _gaps(self, record: Record) -> Gaps:
         return make_gaps(record, self.memory.first, self.memory.period).in_units(self.memory.unit)
 
-    def given(
-        self, times: Floats, history: Floats, start: float, marks: tuple[str, ...]
-    ) -> tuple[Floats, Floats, Floats]:
+    def given(self, times: Floats, history: Floats, start: float, marks: tuple[str, ...]) -> LogNormal:
         """Look ahead to each time from the last event before it."""
         import torch
 
-        from cotempo.events.records.gaps import model_inputs, place_of
+        from cotempo.events.neural.models import model_inputs
 
         end = max([start, *history.tolist(), *times.tolist()]) + self.memory.unit
         record = Record.of(Events.from_arrays([history], (start, end)), condition=False)
@@ -190,8 +241,7 @@ class NeuralIntensity(IntensityGivenHistory):
         used = np.flatnonzero((gaps.kind != 2).ravel())
         flat[used[np.minimum(place, len(used) - 1)], np.arange(len(times))] = (times - edges[place]) / self.memory.unit
         with torch.no_grad():
-            inputs = (part.to(place_of(self.model)) for part in (*model_inputs(gaps), torch.from_numpy(ahead)))
-            rate = self.model.rate(*inputs).cpu().numpy().reshape(-1, len(times))
+            rate = self.model.rate(*model_inputs(self.model, gaps, ahead)).cpu().numpy().reshape(-1, len(times))
         mean = rate[used[np.minimum(place, len(used) - 1)], np.arange(len(times))].astype(np.float64)
         mean = np.maximum(mean, 1e-12) / self.memory.unit
         return mean, np.log(mean), np.zeros(len(times))

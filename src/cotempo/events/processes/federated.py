@@ -7,19 +7,15 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
 from pydantic import Field, model_validator
 
-from cotempo.data import Events, Table, make_events
+from cotempo.data import Table, make_events
 from cotempo.events import base_measure
-from cotempo.events.intensities.given_history import IntensityGivenHistory
-from cotempo.events.likelihood_gain import benefits, gains, process_likelihood
-from cotempo.events.processes import make_process
-from cotempo.events.processes.base import PointProcess
+from cotempo.events.intensities.base import IntensityGivenHistory, LogNormal
+from cotempo.events.processes.models import PointProcess, make_process
 from cotempo.events.records.history import WHOLE, look_back, unroll, waits
-from cotempo.events.records.record import Record, read_record
-from cotempo.events.records.summary import Summary
-from cotempo.events.refused_options import refuse_unused
+from cotempo.events.records.record import Record, Summary, read_record
+from cotempo.events.scores import benefits, gains, process_likelihood
 from cotempo.federation import (
     Answers,
     Ask,
@@ -100,9 +96,9 @@ class FedPointProcess(Method):
     @model_validator(mode="after")
     def _parameters_fit(self) -> FedPointProcess:
         if self.process in ONE_SHOT:
-            refuse_unused(self, ["rounds"], f"the process is learned at once, as process={self.process!r} is")
+            base_measure.refuse_unused(self, ["rounds"], f"process={self.process!r} is learned at once")
         if self.process not in OVER_TIME:
-            refuse_unused(self, ["period"], f"the rate has no time of day, as with process={self.process!r}")
+            base_measure.refuse_unused(self, ["period"], f"process={self.process!r} has no rate over time")
         return self
 
     @classmethod
@@ -149,11 +145,9 @@ class FedPointProcess(Method):
         self, question: Question, prepared: Record, memory: ProcessMemory, rng: Rng
     ) -> tuple[Message, ProcessMemory | None]:
         """Answer by sums, and nothing but sums once the span is known."""
-        if question.phase == "span":
-            return base_measure.answer_span(prepared), None
         known = prepared.part(held=False)
-        if question.phase == "describe":
-            return base_measure.answer_describe(known, question.common["span"]), None
+        if question.phase in ("span", "describe"):
+            return base_measure.answer_summary(question, prepared if question.phase == "span" else known), None
         process, parameters = self.make(question.common["summary"]), question.common["parameters"]
         unrolled = unroll(known, process.decays, WHOLE)
         if question.phase == "learn":
@@ -185,7 +179,7 @@ class FedPointProcess(Method):
         if not len(state.span):
             return replace(state, span=base_measure.absorb_span(answers)), {}
         if not len(state.summary):
-            found = base_measure.absorb_describe(answers, state.span)
+            found = base_measure.absorb_summary(answers, state.span)
             summary = found.to_array()
             return replace(state, summary=summary, parameters=self.make(summary).start()), {"events": found.events}
         if state.step == self.steps:
@@ -200,10 +194,8 @@ class FedPointProcess(Method):
 
     def expects(self, state: ProcessState, phase: str) -> Expect:
         """Say what valid answers look like; all but the span are sums."""
-        if phase == "span":
-            return base_measure.expect_span()
-        if phase == "describe":
-            return base_measure.expect_describe()
+        if phase in ("span", "describe"):
+            return base_measure.expect_summary(phase)
         if phase == "level":
             fields = {"fit": Spec((), "float", description="log-likelihood of your events")}
             words = "gain per event held out, alone and together"
@@ -240,9 +232,7 @@ class ProcessIntensity(IntensityGivenHistory):
         own = memory is not None and method.level == "own"
         self.level = (memory.events + 0.5) / (memory.mass + 0.5) if own and memory is not None else 1.0
 
-    def given(
-        self, times: Floats, history: Floats, start: float, marks: tuple[str, ...]
-    ) -> tuple[Floats, Floats, Floats]:
+    def given(self, times: Floats, history: Floats, start: float, marks: tuple[str, ...]) -> LogNormal:
         """Return the process at the client's level."""
         unrolled = look_back(times, history, start, self._process.decays)
         centre = np.log(self.level) + self._process.log_rate(unrolled, self._parameters)
@@ -256,7 +246,7 @@ class ProcessIntensity(IntensityGivenHistory):
         own = pooled if self._memory is None else (self._memory.events, self._memory.exposure)
         return gains(found, mass, record.events, record.exposure, {"gain": own, "gain_over_pooled": pooled})
 
-    def rescale(self, events: Events | ArrayLike, window: tuple[float, float] | None = None) -> list[Floats]:
-        """Return waiting times on the model's clock, per sequence: unit exponentials where the model is right."""
-        unrolled = unroll(self.read(events, window), self._process.decays, WHOLE)
+    def rescale_record(self, record: Record) -> list[Floats]:
+        """Return the waiting times of a record on the clock of the model."""
+        unrolled = unroll(record, self._process.decays, WHOLE)
         return waits(unrolled, self.level * self._process.mass(unrolled, self._parameters))

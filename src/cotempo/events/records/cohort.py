@@ -1,7 +1,4 @@
-"""CohortData: what clients train kernels on as one batch, events and exposure, and the kernel's rows for given weights.
-
-Everything has a dimension of clients and one of types of events, ``(clients, types, rows)``.
-"""
+"""CohortData: what clients train kernels on as one batch, ``(clients, types, rows)``."""
 
 from __future__ import annotations
 
@@ -13,13 +10,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cotempo.events.cox.history_kernels import EncoderBatch, make_history_kernel, plain_weights
-from cotempo.events.cox.kernels import KernelFeatures, basis, make_kernel
+from cotempo.events.cox.kernels import (
+    EncoderBatch,
+    KernelFeatures,
+    basis,
+    make_history_kernel,
+    make_kernel,
+    plain_weights,
+)
 from cotempo.events.cox.updates import CellCounts
 from cotempo.events.records.design import FeatureDesign
 from cotempo.events.records.encoder_inputs import HISTORY, inputs_of_record
-from cotempo.events.records.grid import Grid
-from cotempo.events.records.record import Record
+from cotempo.events.records.record import Grid, Record
 from cotempo.federation import Rng
 from cotempo.typing import Floats
 
@@ -39,16 +41,9 @@ class KernelRows(NamedTuple):
 class CohortData:
     """A cohort's data.
 
-    Parameters
-    ----------
-    features
-        Makes the kernel's features from the number of an epoch and weights, ``(clients, weights)``.
-    cells
-        What was seen in each local epoch, and at last everything.
-    totals
-        Events by type, ``(clients, types)``, and exposure, ``(clients, 1)``.
-    plain
-        How many weights are point estimates; they come first.
+    `features` makes the kernel's features from the number of an epoch and weights, ``(clients, weights)``. `cells` are
+    counts and exposures of each local epoch, and at last of everything. `totals` has events by type, ``(clients,
+    types)``, and exposure, ``(clients, 1)``. The first `plain` weights are point estimates.
     """
 
     features: Callable[[int, Tensor], KernelFeatures]

@@ -6,12 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm, qmc
 
-from cotempo.events.processes import make_process
-from cotempo.events.processes.base import PointProcess
-from cotempo.events.processes.hawkes import Hawkes
+from cotempo.events.processes.models import Hawkes, PointProcess, make_process
 from cotempo.events.records.history import WHOLE, Unrolled, unroll
-from cotempo.events.records.record import Record
-from cotempo.events.records.summary import Summary
+from cotempo.events.records.record import Record, Summary
 from cotempo.typing import Floats
 
 DIMENSIONS = 5
@@ -22,7 +19,7 @@ FINE = np.unique(np.concatenate([[0.0], np.geomspace(1e-4, 1.0, 24), np.linspace
 
 @dataclass(frozen=True)
 class FeatureRows:
-    """FeatureRows with equal features joined, ``(rows, ...)``; `held` tells what is held out."""
+    """Rows with equal features joined, ``(rows, ...)``; `held` marks those held out."""
 
     features: Floats
     events: Floats
@@ -34,18 +31,9 @@ class FeatureRows:
 class FeatureDesign:
     """How features are made of a record, the same at all clients.
 
-    Parameters
-    ----------
-    summary
-        As `Summary.to_array`.
-    period
-        The period of the time feature and of the curve of time; 0 for the complete span.
-    cells
-        How many cells the curve of time has.
-    base, parameters
-        The process that gives the base measure.
-    centre, whiten
-        Mean of the features and the inverse of their covariance's root; empty before they are known.
+    `summary` is that of all clients, as an array. `period` is the period of the time feature and of the curve of time,
+    0 for the complete span; the curve has `cells` cells. `base` and `parameters` give the base measure. `centre` and
+    `whiten` are the mean of the features and the inverse root of their covariance; empty before they are known.
     """
 
     summary: Floats
@@ -94,18 +82,17 @@ def make_rows(record: Record, design: FeatureDesign) -> FeatureRows:
     parts = []
     for held in (False, True):
         unrolled = unroll(record.part(held=held), design.decays, FINE)
-        counted = unrolled.count > 0
-        seen = design.features(unrolled.time[counted], unrolled.elapsed[counted], unrolled.recency[counted])
+        seen = design.features(*unrolled.at_events())
         mass, elapsed, time, recency = even_pieces(unrolled, design.base_mass(unrolled))
         watched = design.features(time, elapsed, recency)
-        features = np.concatenate([seen, watched])
-        events = np.append(unrolled.count[counted], np.zeros(len(watched)))
+        # Rows whose whitened features agree within half a standard deviation are joined.
+        coarse = np.round(np.concatenate([seen, watched]) / FEATURE_BIN).astype(np.int64)
+        kept, place = np.unique(coarse, axis=0, return_inverse=True)
+        events = np.append(unrolled.count[unrolled.count > 0], np.zeros(len(watched)))
         exposure = np.append(np.zeros(len(seen)), mass)
-        parts.append((*_join(features, events, exposure), held))
-    return FeatureRows(
-        np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts]),
-        np.concatenate([part[2] for part in parts]), np.repeat([False, True], [len(p[1]) for p in parts]),
-    )  # fmt: skip
+        sums = [np.bincount(place.ravel(), part, len(kept)).astype(np.float64) for part in (events, exposure)]
+        parts.append((kept * FEATURE_BIN, *sums, np.full(len(kept), held)))
+    return FeatureRows(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
 
 def even_pieces(unrolled: Unrolled, mass: Floats) -> tuple[Floats, Floats, Floats, Floats]:
@@ -130,30 +117,11 @@ def even_pieces(unrolled: Unrolled, mass: Floats) -> tuple[Floats, Floats, Float
     return pieces.ravel(), elapsed, (begin + elapsed.reshape(-1, PIECES)).ravel(), recency
 
 
-def _join(features: Floats, events: Floats, exposure: Floats) -> tuple[Floats, Floats, Floats]:
-    """Join rows whose whitened features agree within half a standard deviation."""
-    coarse = np.round(features / FEATURE_BIN).astype(np.int64)
-    kept, place = np.unique(coarse, axis=0, return_inverse=True)
-    size = len(kept)
-    place = place.ravel()
-    return (
-        np.asarray(kept * FEATURE_BIN, dtype=np.float64),
-        np.asarray(np.bincount(place, weights=events, minlength=size), dtype=np.float64),
-        np.asarray(np.bincount(place, weights=exposure, minlength=size), dtype=np.float64),
-    )
-
-
 def moments(record: Record, design: FeatureDesign) -> Floats:
     """Return sums from which features are whitened: weight, first and second moments of the raw features."""
     unrolled = unroll(record.part(held=False), design.decays)
-    counted = unrolled.count > 0
-    raw = np.concatenate(
-        [
-            design.raw(unrolled.time[counted], unrolled.elapsed[counted], unrolled.recency[counted]),
-            design.raw(unrolled.middle, unrolled.middle_elapsed, unrolled.middle_recency),
-        ]
-    )
-    weight = np.append(unrolled.count[counted], design.base_mass(unrolled))
+    raw = np.concatenate([design.raw(*unrolled.at_events()), design.raw(*unrolled.at_middles())])
+    weight = np.append(unrolled.count[unrolled.count > 0], design.base_mass(unrolled))
     square = (raw * weight[:, None]).T @ raw
     return np.concatenate([[weight.sum()], weight @ raw, square.ravel()])
 
@@ -169,16 +137,14 @@ def whitening(sums: Floats) -> tuple[Floats, Floats]:
     return centre, vectors / np.sqrt(np.maximum(values, 1e-3 * max(values.max(), 1e-12)))
 
 
-def place_inducing(count: int) -> Floats:
-    """Return inducing inputs that no data were needed for: evenly through a normal."""
-    uniform = qmc.Halton(DIMENSIONS, scramble=False).random(count + 1)[1:]
-    return np.asarray(1.3 * norm.ppf(uniform))
+def place_inducing(count: int, dimensions: int = DIMENSIONS) -> Floats:
+    """Return inducing inputs that need no data: spread evenly through a normal."""
+    return np.asarray(1.3 * norm.ppf(qmc.Halton(dimensions, scramble=False).random(count + 1)[1:]))
 
 
 def dispersion(record: Record, process: PointProcess, parameters: Floats) -> Floats:
-    """Return sums for the design effect: how much counts vary beyond Poisson's, ``(2, 3)``.
+    """Return sums for the design effect: squared misfit, expected events and degrees of freedom, ``(2, 3)``.
 
-    Squared misfit, expected events and degrees of freedom.
     The first row is of sequences; the second, where there is a single one, of the folds its blocks are dealt to.
     """
     single = len(np.unique(record.window_sequence)) < 2

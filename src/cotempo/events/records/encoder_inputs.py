@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from cotempo.events.records.design import FeatureDesign
 from cotempo.events.records.history import SPIKES, look_back, place_in_sequence, unroll
-from cotempo.events.records.record import Record
-from cotempo.events.records.summary import Summary
+from cotempo.events.records.record import Record, Summary
 from cotempo.typing import Floats
 
 # An encoder looks back over this many distinct times at least, and over twice as many at most.
@@ -21,22 +20,13 @@ LIGHT = 5
 
 @dataclass(frozen=True)
 class EncoderInputs:
-    """EncoderInputs of sequences, padded with steps and rows that count nothing.
+    """Inputs of an encoder for each piece of a sequence, padded with steps and rows that count nothing.
 
-    Parameters
-    ----------
-    steps
-        Log gap, log size and phase of each distinct time, ``(pieces, steps, 3)``.
-    types
-        Share of each type among its events, ``(pieces, steps, types)``.
-    before
-        How many steps a row has behind it, ``(pieces, rows)``.
-    light
-        Log elapsed time, log decayed counts and phase of each row, ``(pieces, rows, 5)``.
-    events, exposure
-        Events of each type in a row, and its base exposure, ``(pieces, types, rows)`` and ``(pieces, rows)``.
-    where
-        The piece and the row within it of each row as they came, ``(all rows, 2)``.
+    `steps` has log gap, log size and phase of each distinct time, ``(pieces, steps, 3)``, and `types` the share of each
+    type among its events, ``(pieces, steps, types)``. A row has `before` steps behind it, ``(pieces, rows)``; `light`
+    is its log elapsed time, log decayed counts and phase, ``(pieces, rows, 5)``; `events` and `exposure` are its events
+    of each type, ``(pieces, types, rows)``, and its base exposure, ``(pieces, rows)``. `where` has the piece, and the
+    row within it, of each row in the order given, ``(all rows, 2)``.
     """
 
     steps: Floats
@@ -76,12 +66,8 @@ def inputs_of_record(record: Record, design: FeatureDesign) -> EncoderInputs:
     types = record.types if record.types.shape[1] else record.size[:, None]
     seen = (types * (record.count / record.size)[:, None])[counted]
     watched = design.base_mass(unrolled)
-    light = np.concatenate(
-        [
-            light_features(design, unrolled.time[counted], unrolled.elapsed[counted], unrolled.recency[counted]),
-            light_features(design, unrolled.middle, unrolled.middle_elapsed, unrolled.middle_recency),
-        ]
-    )
+    places = (unrolled.at_events(), unrolled.at_middles())
+    light = np.concatenate([light_features(design, *place) for place in places])
     return _group(
         record,
         design,

@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cotempo.events.records.record import Record
-from cotempo.typing import Floats
+from cotempo.typing import Bools, Floats, Integers
 
 # Where a gap between two events is cut, finely after the event, where hazards have their spikes; finer for networks.
 CUTS = np.array([0.0, 0.01, 0.05, 0.2, 0.45, 0.7, 1.0])
@@ -18,64 +17,43 @@ WHOLE = np.array([0.0, 1.0])
 class Unrolled:
     """A record with its history, ``(events, ...)`` and ``(cells, ...)``.
 
-    Parameters
-    ----------
-    time, count, elapsed, recency, sequence
-        Per distinct event time: how many events count, time since the event before (or since the sequence began),
-        and for each decay the sum of ``exp(-decay * age)`` over earlier events, ``(events, decays)``.
-    begin, lower, upper, origin_recency, cell_sequence, cell_before
-        Per cell between events: when it begins, the time since the last event at both its ends, the recency
-        just after that last event, ``(cells, decays)``, and how many distinct times its sequence had before.
-    open
-        Per window that ends without an event: the time since the last one.
-    closed
-        Per gap, which is a run of as many cells as it was cut into: whether an event ends it.
-    decays
-        The decays.
+    Per distinct event time: `count` is how many events count, `elapsed` the time since the event before (or since the
+    sequence began), `recency` the sum of ``exp(-decay * age)`` over earlier events for each of `decays`. Per cell
+    between events: `begin` is its time, `lower` and `upper` are the times since the last event at its ends,
+    `origin_recency` the recency just after that event, `cell_before` the number of distinct times its sequence had
+    before. `open` has, per window that ends without an event, the time since the last one; `closed` says per gap, which
+    is a run of as many cells as it was cut into, whether an event ends it.
     """
 
     time: Floats
     count: Floats
     elapsed: Floats
     recency: Floats
-    sequence: NDArray[np.int64]
+    sequence: Integers
     begin: Floats
     lower: Floats
     upper: Floats
     origin_recency: Floats
-    cell_sequence: NDArray[np.int64]
-    cell_before: NDArray[np.int64]
+    cell_sequence: Integers
+    cell_before: Integers
     open: Floats
-    closed: NDArray[np.bool_]
+    closed: Bools
     decays: Floats
 
-    @property
-    def middle(self) -> Floats:
-        """The time in the middle of each cell."""
-        return self.begin + (self.upper - self.lower) / 2
+    def at_events(self) -> tuple[Floats, Floats, Floats]:
+        """Return time, elapsed time and recency at the events that count."""
+        counted = self.count > 0
+        return self.time[counted], self.elapsed[counted], self.recency[counted]
 
-    @property
-    def middle_elapsed(self) -> Floats:
-        """The time since the last event in the middle of each cell."""
-        return (self.lower + self.upper) / 2
-
-    @property
-    def middle_recency(self) -> Floats:
-        """The recency in the middle of each cell."""
-        return self.origin_recency * np.exp(-self.middle_elapsed[:, None] * self.decays)
+    def at_middles(self) -> tuple[Floats, Floats, Floats]:
+        """Return time, elapsed time and recency in the middle of each cell."""
+        elapsed = (self.lower + self.upper) / 2
+        recency = self.origin_recency * np.exp(-elapsed[:, None] * self.decays)
+        return self.begin + (self.upper - self.lower) / 2, elapsed, recency
 
 
 def unroll(record: Record, decays: Floats, cuts: Floats = CUTS) -> Unrolled:
-    """Look back from every event and from cells between them; each sequence has its own history.
-
-    Examples
-    --------
-    >>> from cotempo.data import Events
-    >>> record = Record.of(Events.from_arrays([[1.0, 2.0]], windows=(0, 4)))
-    >>> unrolled = unroll(record, np.array([1.0]), np.array([0.0, 1.0]))
-    >>> unrolled.elapsed.tolist(), unrolled.upper.tolist(), unrolled.recency.round(2).ravel().tolist()
-    ([1.0, 1.0], [1.0, 1.0, 2.0], [0.0, 0.37])
-    """
+    """Look back from every event and from cells between them; each sequence has its own history."""
     first = np.append(True, np.diff(record.sequence) > 0)[: len(record.sequence)]
     last_time = np.where(first, record.origin[record.sequence], np.roll(record.time, 1))
     elapsed = record.time - last_time
@@ -110,38 +88,31 @@ def waits(unrolled: Unrolled, mass: Floats) -> list[Floats]:
     return [np.diff(np.cumsum(gaps[part])[unrolled.closed[part]], prepend=0.0) for part in parts]
 
 
-def place_in_sequence(record: Record) -> NDArray[np.int64]:
+def place_in_sequence(record: Record) -> Integers:
     """Return how many distinct times the sequence of each time had before it, ``(times,)``."""
     return np.arange(len(record.sequence)) - np.searchsorted(record.sequence, record.sequence)
 
 
-def _gaps(record: Record) -> tuple[Floats, Floats, NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+def _gaps(record: Record) -> tuple[Floats, Floats, Integers, Integers, Bools]:
     """Return stretches without events inside windows: both ends, the event before (-1: none), the sequence, and whether
     the stretch ends with its window and not with an event."""
     bounds = np.searchsorted(record.sequence, np.arange(len(record.origin) + 1))
-    lows, highs, previous, owners, opens = [], [], [], [], []
+    found = [np.zeros((5, 0))]
     for start, end, number in zip(record.start, record.end, record.window_sequence, strict=True):
         times = record.time[bounds[number] : bounds[number + 1]]
         inside = slice(*np.searchsorted(times, [start, end], side="right"))
         ends_with_event = inside.stop > inside.start and times[inside.stop - 1] == end
         points = np.concatenate([[start], times[inside], [] if ends_with_event else [end]])
-        index = bounds[number] + np.arange(inside.start - 1, inside.start - 1 + len(points) - 1)
-        lows.append(points[:-1])
-        highs.append(points[1:])
-        previous.append(np.where(index >= bounds[number], index, -1))
-        owners.append(np.full(len(points) - 1, number))
-        opens.append(np.append(np.zeros(max(len(points) - 2, 0), dtype=bool), not ends_with_event)[: len(points) - 1])
-    empty = np.zeros(0)
-    return (
-        np.concatenate([empty, *lows]),
-        np.concatenate([empty, *highs]),
-        np.concatenate([empty, *previous]).astype(np.int64),
-        np.concatenate([empty, *owners]).astype(np.int64),
-        np.concatenate([empty, *opens]).astype(bool),
-    )
+        count = len(points) - 1
+        index = bounds[number] + np.arange(inside.start - 1, inside.start - 1 + count)
+        previous = np.where(index >= bounds[number], index, -1)
+        is_open = (np.arange(count) == count - 1) & (not ends_with_event)
+        found.append(np.stack([points[:-1], points[1:], previous, np.full(count, number), is_open]))
+    low, high, before, owner, opened = np.concatenate(found, axis=1)
+    return low, high, before.astype(np.int64), owner.astype(np.int64), opened.astype(bool)
 
 
-def decayed_counts(elapsed: Floats, size_before: Floats, first: NDArray[np.bool_], decays: Floats) -> Floats:
+def decayed_counts(elapsed: Floats, size_before: Floats, first: Bools, decays: Floats) -> Floats:
     r"""Return sums of :math:`e^{-\beta (t_i - t_j)}` over earlier events of the same sequence, ``(events, decays)``.
 
     The recursion :math:`R_i = e^{-\beta (t_i - t_{i-1})} (R_{i-1} + n_{i-1})` runs by doubling, in log2(events) passes,
@@ -159,20 +130,13 @@ def decayed_counts(elapsed: Floats, size_before: Floats, first: NDArray[np.bool_
 
 
 def look_back(times: Floats, history: Floats, origin: float, decays: Floats) -> Unrolled:
-    """Look back from any times of one sequence; only events strictly before a time are its history.
-
-    Examples
-    --------
-    >>> look_back(np.array([0.5, 3.0]), np.array([1.0]), 0.0, np.array([1.0])).elapsed.tolist()
-    [0.5, 2.0]
-    """
+    """Look back from any times of one sequence; only events strictly before a time are its history."""
     before = np.searchsorted(history, times, side="left")
     last = np.where(before > 0, history[np.maximum(before - 1, 0)] if len(history) else origin, origin)
     age = np.where(history < times[:, None], times[:, None] - history, np.inf)
     recency = np.exp(-age[:, :, None] * decays).sum(axis=1)
-    nothing, none = np.zeros(0), np.zeros(len(times))
-    place = np.zeros(len(times), dtype=np.int64)
+    no, none = np.zeros(0), np.zeros(len(times))
     return Unrolled(
-        times, none, times - last, recency, place, nothing, nothing, nothing, np.zeros((0, len(decays))),
-        np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), nothing, np.zeros(0, dtype=bool), decays,
+        times, none, times - last, recency, none.astype(np.int64), no, no, no, np.zeros((0, len(decays))),
+        no.astype(np.int64), no.astype(np.int64), no, no.astype(bool), decays,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Record: a client's events as arrays, with tied times joined and windows cut into parts to learn from and hold out."""
+"""Record: a client's events as arrays, cut into parts; `Grid` counts them, and `Summary` is what is known of all."""
 
 from __future__ import annotations
 
@@ -14,25 +14,19 @@ from cotempo.typing import Floats
 FOLDS = 5
 # Blocks of each fold that a window is cut into where there are too few windows to deal out.
 BLOCKS = 5
+# Gaps are counted in half octaves of the span: the unit of time does not matter.
+OCTAVES = np.arange(-60.0, 60.5, 0.5)
+QUANTILES = (0.1, 0.4, 0.7, 0.95)
 
 
 @dataclass(frozen=True)
 class Record:
     """Events and windows of one client.
 
-    Parameters
-    ----------
-    time, count, sequence, held
-        Each distinct time of a sequence, how many events it has, the number of its sequence, and whether it is held
-        out, ``(times,)``; sorted by sequence and time.
-    size
-        How many events each time has as history, whether they count or not, ``(times,)``.
-    start, end, window_sequence, window_held
-        The windows, ``(windows,)``; a sequence that was cut has two.
-    origin
-        When each sequence began to be watched, ``(sequences,)``.
-    types
-        How many events of each type each time has, ``(times, types)``; no column where types are left out.
+    `time` has each distinct time of a sequence, sorted by sequence and time; `count` how many of its events count,
+    `size` how many it has as history, `types` how many of each type, ``(times, types)``, without columns where types
+    are left out; `sequence` is the number of its sequence, `held` whether it is held out. Windows have `start` and
+    `end`; a sequence that was cut has several. `origin` is when each sequence began to be watched, ``(sequences,)``.
     """
 
     time: Floats
@@ -88,12 +82,6 @@ class Record:
 
         Blocks alternate over the window, so that a function of time is judged between times it saw. With fewer
         sequences than folds there are as many folds as sequences.
-
-        Examples
-        --------
-        >>> record = Record.of(Events.from_arrays([[1.0, 1.9]], windows=(0, 2))).hold_out(2)
-        >>> len(record.start), record.window_held[:4].tolist(), record.held.tolist()
-        (10, [False, True, False, True], [False, True])
         """
         cut, number = self._deal(folds)
         return cut._hold(number == (number.max(initial=0) if fold < 0 else fold))
@@ -167,13 +155,7 @@ def read_record(table: Table, *, condition: bool = True, marks: bool = False) ->
 
 
 def as_events(events: Events | ArrayLike, window: tuple[float, float] | None = None) -> Events:
-    """Return a table as it is, and plain sorted times as a table of one sequence.
-
-    Examples
-    --------
-    >>> as_events([1.0, 2.5], window=(0.0, 4.0))
-    Events(2 rows, 1 sequence, 4 exposed, unmarked)
-    """
+    """Return a table as it is, and plain sorted times as a table of one sequence."""
     if isinstance(events, Events):
         if window is not None:
             raise ParameterError("a table of events knows its windows; pass window= only with plain times")
@@ -182,3 +164,101 @@ def as_events(events: Events | ArrayLike, window: tuple[float, float] | None = N
     if times.ndim != 1:
         raise DataError(f"times must be one row of numbers, got an array with {times.ndim} dimensions")
     return Events.from_arrays([times], None if window is None else np.asarray([window], dtype=np.float64))
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Sums over clients, and quantiles of the gaps between events read off their summed histogram."""
+
+    events: float
+    exposure: float
+    start: float
+    end: float
+    gaps: tuple[float, ...]
+
+    @property
+    def rate(self) -> float:
+        """The pooled rate; half an event stands for none."""
+        return max(self.events, 0.5) / self.exposure
+
+    def to_array(self) -> Floats:
+        """Return as one row of numbers, to be sent."""
+        return np.array([self.events, self.exposure, self.start, self.end, *self.gaps])
+
+    @classmethod
+    def from_array(cls, values: Floats) -> Summary:
+        """Read `to_array`."""
+        events, exposure, start, end, *gaps = values.tolist()
+        return cls(events, exposure, start, end, tuple(gaps))
+
+
+def rounded_span(record: Record) -> tuple[float, float]:
+    """Return first start and last end of the windows, rounded outwards to a tenth of their order of magnitude.
+
+    A window may begin or end with an event; what crosses must not tell its time. Orders of magnitude are those of the
+    unit and origin of time: to depend on neither, agree on a window instead.
+    """
+    first, last = float(record.start.min()), float(record.end.max())
+    step = 10.0 ** np.floor(np.log10(last - first)) / 10
+    low, high = float(np.floor(first / step) * step), float(np.ceil(last / step) * step)
+    # The product is rounded itself, and may come to lie inside by the last digit.
+    return low - step if low > first else low, high + step if high < last else high
+
+
+def gap_histogram(record: Record, span: Floats) -> Floats:
+    """Return how many gaps that end with an event that counts fall into each half octave of the span, ``(240,)``."""
+    gaps = np.diff(record.time)[(np.diff(record.sequence) == 0) & (record.count[1:] > 0)]
+    return np.histogram(np.log2(gaps / (span[1] - span[0])), OCTAVES)[0].astype(np.float64)
+
+
+def gap_quantiles(histogram: Floats, fallback: float, span: Floats) -> tuple[float, ...]:
+    """Return quantiles of the gaps; multiples of `fallback` where there is no gap at all."""
+    if not histogram.sum():
+        return tuple(fallback * 2.0**k for k in range(-2, len(QUANTILES) - 2))
+    cumulative = np.append(0.0, np.cumsum(histogram)) / histogram.sum()
+    return tuple(float((span[1] - span[0]) * 2.0 ** np.interp(share, cumulative, OCTAVES)) for share in QUANTILES)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Equal cells of the stretch ``[start, end]``, in which events and exposure are counted: cost is that of cells."""
+
+    start: float
+    end: float
+    cells: int
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.start) and np.isfinite(self.end) and self.start < self.end):
+            raise ParameterError(f"a grid must end after its start, got [{self.start:g}, {self.end:g}]")
+
+    @property
+    def width(self) -> float:
+        """The length of a cell."""
+        return (self.end - self.start) / self.cells
+
+    @property
+    def edges(self) -> Floats:
+        """Where cells begin and end, ``(cells + 1,)``."""
+        return np.asarray(np.linspace(self.start, self.end, self.cells + 1), dtype=np.float64)
+
+    @property
+    def middles(self) -> Floats:
+        """The middle of each cell, ``(cells,)``."""
+        return np.asarray(self.start + self.width * (np.arange(self.cells) + 0.5), dtype=np.float64)
+
+    def count(self, record: Record) -> Floats:
+        """Return the number of events in each cell, ``(cells,)``; those outside are counted at the nearest end."""
+        place = np.floor((record.time - self.start) / self.width)
+        inside = np.clip(place, 0, self.cells - 1).astype(np.intp)
+        return np.asarray(np.bincount(inside, weights=record.count, minlength=self.cells), dtype=np.float64)
+
+    def expose(self, record: Record) -> Floats:
+        """Return how long each cell was watched, ``(cells,)``; the ends also stand for what lies outside."""
+        edges = self.edges
+        total = np.zeros(self.cells + 1)
+        # Few windows at a time, so that many windows do not need much memory.
+        for first in range(0, len(record.start), 2000):
+            starts, ends = record.start[first : first + 2000], record.end[first : first + 2000]
+            total += np.clip(edges[:, None] - starts, 0.0, ends - starts).sum(axis=1)
+        total[0], total[-1] = 0.0, (record.end - record.start).sum()
+        return np.diff(total)

@@ -1,47 +1,143 @@
-"""The client's side of the shared function: what it answers at each stage; see `method`."""
+"""The client's side of the shared function, stage by stage (`answer`); and the state of server and clients."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import digamma
 
-from cotempo.events.base_measure import AGAIN, NONE, STAGES, answer_measure, cells_of, curve_fields, read_design
-from cotempo.events.curves.levels import LevelSetting, OwnRate, own_rate
-from cotempo.events.likelihood_gain import gains, seen_likelihood
-from cotempo.events.records.design import FeatureRows, dispersion, make_rows, moments
+from cotempo.events import base_measure
+from cotempo.events.base_measure import NONE, BaseMeasure, cells_of, read_design
+from cotempo.events.curves.timeline import LevelSetting, OwnRate, own_rate
+from cotempo.events.records.design import DIMENSIONS, FeatureRows, dispersion, make_rows, moments
 from cotempo.events.records.history import WHOLE, unroll
-from cotempo.events.records.record import Record
-from cotempo.events.records.summary import Summary
-from cotempo.events.shared_function.state import (
-    FunctionMemory,
-    FunctionState,
-    first_memory,
-    first_state,
-    gather,
-    to_torch,
-    without_function,
-)
+from cotempo.events.records.record import Record, Summary
+from cotempo.events.scores import gains, seen_likelihood
 from cotempo.federation import Answers, Message, Question, Rng
 from cotempo.typing import Floats
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
+    from cotempo.events.cox.updates import CellCounts
     from cotempo.events.shared_function.method import SharedFunction
+    from cotempo.events.shared_function.updates import SharedBelief
 
-# The most waits between held-out events that a client keeps.
-KEPT_WAITS = 400
+# The length scale the kernel starts at, and the most waits between held-out events that a client keeps.
+FIRST_LENGTH, KEPT_WAITS = 2.0, 400
 
 
-def answer(
-    method: SharedFunction, question: Question, record: Record, memory: FunctionMemory
-) -> tuple[Message, FunctionMemory | None]:
+@dataclass(frozen=True)
+class FunctionState(BaseMeasure):
+    """What the server keeps, beside the base measure.
+
+    `judged` says whether something is held out to compare models. `inducing` are inducing inputs, `kernel` the logs of
+    amplitude and lengths, with Adam's moments of its gradient. `mean` and `root` are the posterior of the shared
+    function: mean, and root of its precision. `rate` has shape and rate of the prior of m, and the design effect of
+    sequences. `curvature` is the summed information about the shared function. `kept` is the model in use: the
+    ``"curve"`` of time, the ``"base"`` measure alone or the ``"function"`` on it. `compared` has each client's held-out
+    gain, alone and together.
+    """
+
+    clients: int
+    judged: bool
+    inducing: Floats
+    kernel: Floats
+    first_moment: Floats
+    second_moment: Floats
+    mean: Floats
+    root: Floats
+    rate: Floats
+    curvature: Floats
+    kept: str
+    compared: Mapping[str, Floats]
+
+
+@dataclass(frozen=True)
+class FunctionMemory:
+    """What a client keeps: `cells`, its events and exposure in cells of time, ``(2, cells)``; its `rows` and the `base`
+    measure they are made on; shape and rate of its level, and its joint information; events and exposure `seen`; and
+    `waits` between held-out events on the clock of each model."""
+
+    cells: Floats
+    rows: FeatureRows
+    base: Floats
+    shape: float
+    rate: float
+    information: Floats
+    seen: Floats
+    waits: Mapping[str, Floats]
+
+
+def first_state(method: SharedFunction, clients: int, *, judged: bool = True) -> FunctionState:
+    """Return the state before anything is known."""
+    return FunctionState(
+        **vars(base_measure.open_measure(method)), clients=clients, judged=judged, inducing=np.zeros((0, DIMENSIONS)),
+        kernel=NONE, first_moment=NONE, second_moment=NONE, mean=NONE, root=NONE, rate=np.array([4.0, 2.0, 1.0]),
+        curvature=NONE, kept="curve", compared={},
+    )  # fmt: skip
+
+
+def first_memory(events: float, exposure: float) -> FunctionMemory:
+    """Return a memory without rows."""
+    rows = FeatureRows(np.zeros((0, DIMENSIONS)), NONE, NONE, NONE.astype(bool))
+    seen = np.array([events, exposure])
+    return FunctionMemory(np.zeros((2, 0)), rows, NONE, 4.0, 2.0, np.zeros((0, 0)), seen, {})
+
+
+def without_function(state: FunctionState) -> FunctionState:
+    """Return the base measure alone: the function is left at 0, where the sigmoid is a half, and levels centre on 2."""
+    kernel = np.where(np.arange(len(state.kernel)) == 0, -20.0, state.kernel)
+    shape, _, effect = state.rate.tolist()
+    return replace(state, mean=np.zeros_like(state.mean), kernel=kernel, rate=np.array([shape, shape / 2, effect]))
+
+
+def first_kernel() -> Floats:
+    """Return log amplitude and lengths where the kernel starts; also the centres of their priors."""
+    return np.append(0.0, np.full(DIMENSIONS, np.log(FIRST_LENGTH)))
+
+
+def gather(rows: Sequence[FeatureRows], everything: bool) -> tuple[Tensor, CellCounts]:
+    """Return features and counts of clients, padded to one batch; what is held out counts if `everything` is set."""
+    import torch
+
+    from cotempo.events.cox.updates import CellCounts
+
+    size = max(len(part.events) for part in rows)
+    features = np.zeros((len(rows), size, DIMENSIONS))
+    events, exposure = np.zeros((2, len(rows), size))
+    for i, part in enumerate(rows):
+        count = len(part.events)
+        weight = np.ones(count) if everything else 1.0 - part.held
+        features[i, :count] = part.features
+        events[i, :count], exposure[i, :count] = part.events * weight, part.exposure * weight
+    return torch.from_numpy(features), CellCounts(torch.from_numpy(events), torch.from_numpy(exposure))
+
+
+def to_torch(state: FunctionState, clients: int = 1) -> tuple[SharedBelief, Tensor]:
+    """Return the server's beliefs as tensors, and the kernel once for each client."""
+    import torch
+
+    from cotempo.events.shared_function.updates import SharedBelief
+
+    inducing, mean, root, kernel = (
+        torch.from_numpy(np.array(part, dtype=np.float64))
+        for part in (state.inducing, state.mean, state.root, state.kernel)
+    )
+    return SharedBelief(inducing, mean, root, *state.rate.tolist()), kernel.expand(clients, -1)
+
+
+FunctionAnswer = tuple[Message, FunctionMemory | None]
+
+
+def answer(method: SharedFunction, question: Question, record: Record, memory: FunctionMemory) -> FunctionAnswer:
     """At a client: answer one stage."""
     common, phase = question.common, question.phase
-    if phase in (*STAGES, *AGAIN):
-        message = answer_measure(method, question, record)
+    if phase in (*base_measure.STAGES, *base_measure.AGAIN):
+        message = base_measure.answer_measure(method, question, record)
         levels = phase in ("level", "relevel")
         return message, replace(memory, cells=cells_of(read_design(method, common), record)) if levels else None
     if phase == "features":
@@ -51,7 +147,15 @@ def answer(
     if phase == "compare":
         return _answer_compare(method, common, record, memory)
     if phase == "curvature":
-        return _answer_curvature(method, common, record, memory)
+        import torch
+
+        from cotempo.events.shared_function.updates import about_shared
+
+        state = read_state(method, common)
+        memory = inform(state, _with_rows(state, record, memory))
+        # What the client knows about the shared function when its own rate is integrated out.
+        left = about_shared(torch.from_numpy(np.array(memory.information))).numpy()
+        return Message({"curvature": (left + left.T) / 2}), memory
     return learn(method, [question], [record], [memory])[0]
 
 
@@ -60,7 +164,8 @@ def read_state(method: SharedFunction, common: Message) -> FunctionState:
     state = replace(first_state(method, 1), design=read_design(method, common))
     known = {name: common[name] for name in ("inducing", "kernel", "mean", "root", "rate") if name in common}
     if "curves" in common:
-        known["timeline"] = replace(state.timeline, **{name: common[name] for name in curve_fields(state.timeline)})
+        curve = {name: common[name] for name in base_measure.curve_fields(state.timeline)}
+        known["timeline"] = replace(state.timeline, **curve)
     return replace(state, **known)
 
 
@@ -68,24 +173,21 @@ def learn(
     method: SharedFunction, questions: Sequence[Question], records: Sequence[Record], memories: Sequence[FunctionMemory]
 ) -> list[tuple[Message, FunctionMemory]]:
     """Learn the own rates of a cohort, and send two sums, the gradient of the kernel and four numbers each."""
-    import torch
-
-    from cotempo.events.shared_function import updates as shared
+    from cotempo.events.shared_function.updates import respond
 
     state = read_state(method, questions[0].common)
     everything = questions[0].phase == "refit"
     memories = [_with_rows(state, r, m) for r, m in zip(records, memories, strict=True)]
     common, kernel = to_torch(state, len(memories))
-    response, own = shared.respond(gather([memory.rows for memory in memories], everything), common, kernel)
-    gradients = torch.cat([g.reshape(len(memories), -1) for g in response.gradient], dim=-1)
+    found = respond(*gather([memory.rows for memory in memories], everything), common, kernel)
     out = []
     for i, memory in enumerate(memories):
-        shape, rate = float(own.shape[i]), float(own.rate[i])
+        shape, rate = float(found.shape[i]), float(found.rate[i])
         level = [shape / rate, float(digamma(shape)) - np.log(rate), shape - common.shape, rate - common.rate]
         message = Message(
             {
-                "quadratic": response.quadratic[i].numpy(), "linear": response.linear[i].numpy(),
-                "gradient": gradients[i].numpy(), "fit": float(response.fit[i]), "level": np.array(level),
+                "quadratic": found.quadratic[i].numpy(), "linear": found.linear[i].numpy(),
+                "gradient": found.gradient[i].numpy(), "fit": float(found.fit[i]), "level": np.array(level),
             }
         )  # fmt: skip
         out.append((message, replace(memory, shape=shape, rate=rate)))
@@ -147,7 +249,7 @@ def held_waits(state: FunctionState, memory: FunctionMemory, held: Record) -> Fl
 def learn_alone(method: SharedFunction, record: Record) -> tuple[FunctionState, FunctionMemory]:
     """Run the same method with one client."""
     method = method.model_copy(update={"compare": False})
-    state, memory, step = first_state(method, 1, judged=False), first_memory(record), 0
+    state, memory, step = first_state(method, 1, judged=False), first_memory(record.events, record.exposure), 0
     rng = Rng(0)  # nothing is drawn
     while (asked := method.ask(state, ["self"], rng)) is not None:
         step += 1
@@ -161,10 +263,19 @@ def learn_alone(method: SharedFunction, record: Record) -> tuple[FunctionState, 
 def likelihood(state: FunctionState, memory: FunctionMemory, record: Record) -> dict[str, float]:
     """Return gains per event over the client's own and over the pooled homogeneous rate, and the ratio of counts."""
     summary = Summary.from_array(state.design.summary)
-    found, mass = (_curve_likelihood if state.kept == "curve" else _function_likelihood)(state, memory, record)
+    if state.kept == "curve":
+        events, exposure = cells_of(state.design, record)
+        rate = curve_rate(state, memory).rate
+        seen, mass = float((events * np.log(rate)).sum()), float((exposure * rate).sum())
+    else:
+        design, rows = state.design, make_rows(record, state.design)
+        relative = np.maximum(relative_mean(state, memory, rows.features), 1e-300)
+        unrolled = unroll(record, design.decays, WHOLE)
+        mass = float((rows.exposure * relative).sum())
+        seen = seen_likelihood(design.log_base(unrolled), unrolled) + float((rows.events * np.log(relative)).sum())
     own, watched = memory.seen.tolist()
     rates = {"gain": (own, watched), "gain_over_pooled": (summary.events, summary.exposure)}
-    return gains(found, mass, record.events, record.exposure, rates)
+    return gains(seen - mass, mass, record.events, record.exposure, rates)
 
 
 def curve_rate(state: FunctionState, memory: FunctionMemory) -> OwnRate:
@@ -173,50 +284,21 @@ def curve_rate(state: FunctionState, memory: FunctionMemory) -> OwnRate:
     return own_rate(line.curves[-1], events, exposure, LevelSetting(*line.own.tolist()), line.temper, line.effect)
 
 
-def _curve_likelihood(state: FunctionState, memory: FunctionMemory, record: Record) -> tuple[float, float]:
-    events, exposure = cells_of(state.design, record)
-    rate = curve_rate(state, memory).rate
-    mass = float((exposure * rate).sum())
-    return float((events * np.log(rate)).sum()) - mass, mass
-
-
-def _function_likelihood(state: FunctionState, memory: FunctionMemory, record: Record) -> tuple[float, float]:
-    design, rows = state.design, make_rows(record, state.design)
-    relative = np.maximum(relative_mean(state, memory, rows), 1e-300)
-    unrolled = unroll(record, design.decays, WHOLE)
-    base, mass = seen_likelihood(design.log_base(unrolled), unrolled), float((rows.exposure * relative).sum())
-    return base + float((rows.events * np.log(relative)).sum()) - mass, mass
-
-
-def relative_mean(state: FunctionState, memory: FunctionMemory, rows: FeatureRows) -> Floats:
-    """Return the posterior mean of m times the sigmoid at rows, ``(rows,)``."""
+def relative_mean(state: FunctionState, memory: FunctionMemory, features: Floats) -> Floats:
+    """Return the posterior mean of m times the sigmoid at features, ``(rows,)``."""
     import torch
 
     from cotempo.events.cox.updates import mean_sigmoid
     from cotempo.events.shared_function.updates import function_at
 
     with torch.no_grad():
-        at = function_at(gather([rows], everything=True), *to_torch(state))
+        _, _, at = function_at(torch.from_numpy(features)[None], *to_torch(state))
         return np.asarray(memory.shape / memory.rate * mean_sigmoid(at.centre, at.spread)[0].numpy())
-
-
-def _answer_curvature(
-    method: SharedFunction, common: Message, record: Record, memory: FunctionMemory
-) -> tuple[Message, FunctionMemory]:
-    """Return what the client knows about the shared function when its own rate is integrated out."""
-    import torch
-
-    from cotempo.events.shared_function import updates as shared
-
-    state = read_state(method, common)
-    memory = inform(state, _with_rows(state, record, memory))
-    left = shared.about_shared(torch.from_numpy(np.array(memory.information))).numpy()
-    return Message({"curvature": (left + left.T) / 2}), memory
 
 
 def inform(state: FunctionState, memory: FunctionMemory) -> FunctionMemory:
     """Return the memory with the client's rate and joint information, from all its rows."""
-    from cotempo.events.shared_function import updates as shared
+    from cotempo.events.shared_function.updates import own_information
 
-    information, own = shared.own_information(gather([memory.rows], everything=True), *to_torch(state))
-    return replace(memory, shape=float(own.shape[0]), rate=float(own.rate[0]), information=information[0].numpy())
+    information, shape, rate = own_information(*gather([memory.rows], everything=True), *to_torch(state))
+    return replace(memory, shape=float(shape[0]), rate=float(rate[0]), information=information[0].numpy())

@@ -19,19 +19,11 @@ from cotempo.data import Table
 from cotempo.events import base_measure
 from cotempo.events.base_measure import AGAIN, STAGES
 from cotempo.events.fedpp import FedPP
-from cotempo.events.likelihood_gain import benefits
 from cotempo.events.records.design import DIMENSIONS, place_inducing, whitening
 from cotempo.events.records.record import Record
-from cotempo.events.refused_options import refuse_unused
+from cotempo.events.scores import benefits
 from cotempo.events.shared_function import client
-from cotempo.events.shared_function.state import (
-    FunctionMemory,
-    FunctionState,
-    first_kernel,
-    first_memory,
-    first_state,
-    without_function,
-)
+from cotempo.events.shared_function.client import FunctionAnswer, FunctionMemory, FunctionState
 from cotempo.federation import Answers, Ask, Benefit, Expect, Message, Outcome, Question, Rng, Roster, Spec, Staleness
 from cotempo.typing import Floats
 
@@ -73,7 +65,7 @@ class SharedFunction(FedPP):
             words = (
                 "the intensity is a curve of time, learned from sums (for a function pass kernel='auto' or 'history')"
             )
-            refuse_unused(self, ["rounds", "refit_rounds", "base", "base_rounds", "inducing"], words)
+            base_measure.refuse_unused(self, ["rounds", "refit_rounds", "base", "base_rounds", "inducing"], words)
         return self
 
     @property
@@ -107,11 +99,11 @@ class SharedFunction(FedPP):
 
     def open(self, roster: Roster, public: Table | None, rng: Rng) -> FunctionState:
         """Begin with nothing known."""
-        return first_state(self, len(roster.names))
+        return client.first_state(self, len(roster.names))
 
     def begin(self, prepared: Record, rng: Rng) -> FunctionMemory:
         """Begin with nothing known."""
-        return first_memory(prepared)
+        return client.first_memory(prepared.events, prepared.exposure)
 
     def ask(self, state: FunctionState, cohort: Sequence[str], rng: Rng) -> Ask | None:
         """Ask for what the stage needs."""
@@ -134,9 +126,7 @@ class SharedFunction(FedPP):
         curve = base_measure.curve_fields(state.timeline) if state.stage == "compare" and self.kernel == "auto" else {}
         return Message({**known, **curve})
 
-    def answer(
-        self, question: Question, prepared: Record, memory: FunctionMemory, rng: Rng
-    ) -> tuple[Message, FunctionMemory | None]:
+    def answer(self, question: Question, prepared: Record, memory: FunctionMemory, rng: Rng) -> FunctionAnswer:
         """Answer one stage."""
         return client.answer(self, question, prepared, memory)
 
@@ -146,7 +136,7 @@ class SharedFunction(FedPP):
         prepared: Sequence[Record],
         memories: Sequence[FunctionMemory],
         rngs: Sequence[Rng],
-    ) -> list[tuple[Message, FunctionMemory | None]]:
+    ) -> list[FunctionAnswer]:
         """Answer as one batch where clients learn."""
         if questions[0].phase not in ("learn", "refit"):
             return super().answer_all(questions, prepared, memories, rngs)
@@ -168,7 +158,7 @@ class SharedFunction(FedPP):
             # How strongly levels are drawn together on the curve is known from complete sequences.
             effect, shape = 1.0, min(float(state.timeline.own[0]), POOLED_SHAPE)
         centre, whiten = whitening(answers.sum["moments"])
-        kernel, inducing = first_kernel(), place_inducing(self.inducing)
+        kernel, inducing = client.first_kernel(), place_inducing(self.inducing)
         nothing = np.zeros_like(kernel)
         state = replace(
             state, design=replace(state.design, centre=centre, whiten=whiten), inducing=inducing, kernel=kernel,
@@ -216,7 +206,7 @@ class SharedFunction(FedPP):
         pairs = zip(answers.names, together, strict=True) if self.compare else ()
         compared = {name: np.array([answers[name]["alone"], value]) for name, value in pairs}
         state = replace(state, compared=compared, kept=kept)
-        state = without_function(state) if kept == "base" else state
+        state = client.without_function(state) if kept == "base" else state
         found = dict(zip(models, gains.sum(axis=(0, 2)) / max(events.sum(), 1.0), strict=True))
         return base_measure.advance(self, state), {
             f"held-out gain of the {n}": float(value) for n, value in found.items()
@@ -242,7 +232,7 @@ class SharedFunction(FedPP):
         count = len(state.inducing)
         if phase == "features":
             moments = Spec((1 + DIMENSIONS + DIMENSIONS**2,), description="moments of your features")
-            fields = {"dispersion": base_measure.dispersion_spec(), "moments": moments}
+            fields = {"dispersion": base_measure.DISPERSION, "moments": moments}
         elif phase == "curvature":
             fields = {"curvature": Spec((count, count), description="your information about the shared function")}
         else:
@@ -262,14 +252,14 @@ class SharedFunction(FedPP):
 
     def result(self, outcome: Outcome) -> Any:
         """Return each client's intensity."""
-        from cotempo.events.intensities.fitted import FittedSharedFunction
+        from cotempo.events.intensities.fitted import FittedFedPP
 
-        return FittedSharedFunction(outcome)
+        return FittedFedPP(outcome)
 
 
 def _climb(state: FunctionState, gradient: Floats) -> tuple[Floats, Floats, Floats]:
     """Take one step of Adam on the kernel, with weak priors around where it started."""
-    gradient = gradient - (state.kernel - first_kernel())
+    gradient = gradient - (state.kernel - client.first_kernel())
     first, second = 0.8 * state.first_moment + 0.2 * gradient, 0.95 * state.second_moment + 0.05 * gradient**2
     number = state.step + 1 if state.stage == "learn" else LATE_STEP
     step = 0.1 * (first / (1 - 0.8**number)) / (np.sqrt(second / (1 - 0.95**number)) + 1e-8)
@@ -300,9 +290,9 @@ def gamma_from_moments(mean: float, mean_log: float) -> tuple[float, float]:
 
 
 def _best(gains: Floats) -> int:
-    """Return the first model no worse than the best by more than two standard errors of their paired difference.
+    """Return the first model not worse than the best by more than two standard errors of their paired difference.
 
-    `gains` are those of each client and model, ``(clients, models)``, the simplest model first.
+    `gains` are ``(clients, models)``, the simplest model first.
     """
     worse = gains[:, [np.argmax(gains.sum(axis=0))]] - gains
     error = np.sqrt(len(gains)) * worse.std(axis=0, ddof=min(len(gains) - 1, 1))

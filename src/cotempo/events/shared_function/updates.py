@@ -1,4 +1,4 @@
-r"""One function of history for all: clients send two sums, the server has its posterior.
+r"""One function of history for all clients: each sends two sums (`respond`), from which the server has the posterior.
 
 The intensity of client c is :math:`\lambda_c = \lambda_0\, m_c\, \sigma(f_0)`, with a base measure :math:`\lambda_0`
 and a shared function :math:`f_0 = \psi^\top v`. With :math:`\Lambda`, :math:`A`, :math:`B` as in
@@ -19,15 +19,8 @@ from cotempo.events.cox import updates as cox
 from cotempo.events.cox.kernels import basis
 
 
-class RBFParameters(NamedTuple):
-    """Log amplitude, ``(clients,)``, and log lengths, ``(clients, dimensions)``."""
-
-    amplitude: Tensor
-    length: Tensor
-
-
 class SharedBelief(NamedTuple):
-    """What the server tells: inducing inputs, belief in the shared function, prior and design effect of the rate."""
+    """What the server sends: inducing inputs, belief in the shared function, prior and design effect of the rate."""
 
     inducing: Tensor
     mean: Tensor
@@ -37,92 +30,65 @@ class SharedBelief(NamedTuple):
     design_effect: float
 
 
-class RatePosterior(NamedTuple):
-    """A client's own belief in its rate, a Gamma, ``(clients,)``."""
+class ClientSums(NamedTuple):
+    """What a client sends, and shape and rate of its own Gamma posterior of m, ``(clients, ...)``."""
 
+    quadratic: Tensor
+    linear: Tensor
+    gradient: Tensor
+    fit: Tensor
     shape: Tensor
     rate: Tensor
 
 
-class RowBatch(NamedTuple):
-    """Rows of the clients, padded with rows without events and exposure, ``(clients, rows, ...)``."""
+def function_at(features: Tensor, common: SharedBelief, kernel: Tensor) -> tuple[Tensor, Tensor, cox.Tilt]:
+    """Return basis and Nystrom residual variance at rows, ``(clients, rows, ...)``, and the shared function there.
 
-    features: Tensor
-    cells: cox.CellCounts
-
-
-class FunctionAtRows(NamedTuple):
-    """The shared function at rows: basis, Nystrom residual variance, mean and variance, ``(clients, rows, ...)``."""
-
-    basis: Tensor
-    residual: Tensor
-    centre: Tensor
-    spread: Tensor
+    `kernel` has log amplitude and log lengths, ``(clients, 1 + dimensions)``.
+    """
+    rows, residual = basis(features, common.inducing, kernel[:, 0], kernel[:, 1:])
+    return rows, residual, cox.tilt(rows @ common.mean, rows, residual, common.root)
 
 
-class ClientSums(NamedTuple):
-    """What a client sends, ``(clients, ...)``."""
-
-    quadratic: Tensor
-    linear: Tensor
-    gradient: RBFParameters
-    fit: Tensor
-
-
-def function_at(data: RowBatch, common: SharedBelief, kernel: RBFParameters) -> FunctionAtRows:
-    """Return the shared function at the rows."""
-    rows, residual = basis(data.features, common.inducing, *kernel)
-    variance = residual + torch.linalg.solve_triangular(common.root, rows.mT, upper=False).square().sum(-2)
-    return FunctionAtRows(rows, residual, rows @ common.mean, variance)
-
-
-def respond(data: RowBatch, common: SharedBelief, kernel: RBFParameters) -> tuple[ClientSums, RatePosterior]:
+def respond(features: Tensor, cells: cox.CellCounts, common: SharedBelief, kernel: Tensor) -> ClientSums:
     """Learn the own rate, then say what the data mean for the shared function and its kernel."""
-    leaves = RBFParameters(*(part.detach().clone().requires_grad_() for part in kernel))
-    at = function_at(data, common, leaves)
-    tilt = _tilt(at)
+    leaf = kernel.detach().clone().requires_grad_()
+    rows, _, at = function_at(features, common, leaf)
     with torch.no_grad():
-        own = _rate(data.cells, at, common)
-        latent = data.cells.exposure * _log_rate(own).exp()[..., None] * cox.latent_share(tilt)
-        quadratic, linear = cox.curvature(data.cells, tilt, latent)
-        upward = (at.basis * quadratic[..., None]).mT @ at.basis
-        target = (at.basis.mT @ linear[..., None])[..., 0]
-    seen = data.cells.events * (0.5 * at.centre - cox.log_two_cosh_half(tilt.tilt))
-    fit = (seen + data.cells.exposure * _log_rate(own)[..., None].exp() * cox.latent_share(tilt)).sum(-1)
-    gradient = RBFParameters(*torch.autograd.grad(fit.sum(), tuple(leaves)))
-    return ClientSums(upward, target, gradient, fit.detach()), own
+        shape, rate = _rate(cells, at, common)
+        log_rate = (torch.digamma(shape) - rate.log())[..., None]
+        latent = cells.exposure * log_rate.exp() * cox.latent_share(at)
+        quadratic, linear = cox.curvature(cells, at, latent)
+        upward = (rows * quadratic[..., None]).mT @ rows
+        target = (rows.mT @ linear[..., None])[..., 0]
+    seen = cells.events * (0.5 * at.centre - cox.log_two_cosh_half(at.tilt))
+    fit = (seen + cells.exposure * log_rate.exp() * cox.latent_share(at)).sum(-1)
+    (gradient,) = torch.autograd.grad(fit.sum(), leaf)
+    return ClientSums(upward, target, gradient, fit.detach(), shape, rate)
 
 
-def _tilt(at: FunctionAtRows) -> cox.Tilt:
-    return cox.Tilt(at.centre, at.spread, (at.centre.square() + at.spread).clamp_min(1e-12).sqrt())
-
-
-def _log_rate(own: RatePosterior) -> Tensor:
-    """Return the expectation of log m."""
-    return torch.digamma(own.shape) - own.rate.log()
-
-
-def _rate(cells: cox.CellCounts, at: FunctionAtRows, common: SharedBelief) -> RatePosterior:
-    """Return the Gamma posterior of the rate given the function; by the design effect clusters count less."""
+def _rate(cells: cox.CellCounts, at: cox.Tilt, common: SharedBelief) -> tuple[Tensor, Tensor]:
+    """Return shape and rate of the posterior of m given the function; clusters count less by the design effect."""
     exposed = (cells.exposure * cox.mean_sigmoid(at.centre, at.spread)).sum(-1)
-    return RatePosterior(
-        common.shape + cells.events.sum(-1) / common.design_effect, common.rate + exposed / common.design_effect
-    )
+    effect = common.design_effect
+    return common.shape + cells.events.sum(-1) / effect, common.rate + exposed / effect
 
 
-def own_information(data: RowBatch, common: SharedBelief, kernel: RBFParameters) -> tuple[Tensor, RatePosterior]:
-    """Return the client's own joint information in (v, log m), with the prior of m, and its rate."""
+def own_information(
+    features: Tensor, cells: cox.CellCounts, common: SharedBelief, kernel: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the client's own joint information in (v, log m), with the prior of m, and shape and rate of m."""
     with torch.no_grad():
-        at = function_at(data, common, kernel)
-        own = _rate(data.cells, at, common)
-        rate = own.shape / own.rate
-        information = cox.information(at.basis, data.cells, at.centre, rate)
+        rows, _, at = function_at(features, common, kernel)
+        shape, rate = _rate(cells, at, common)
+        level = shape / rate
+        information = cox.information(rows, cells, at.centre, level)
         # Events of a sequence come in clusters: the rate knows no more than its design effect allows.
         weight = torch.ones(information.shape[-1], dtype=information.dtype)
         weight[-1] = common.design_effect**-0.5
         information = information * weight * weight[:, None]
-        information[..., -1, -1] += common.rate * rate
-        return information, own
+        information[..., -1, -1] += common.rate * level
+        return information, shape, rate
 
 
 def about_shared(information: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from graphlib import TopologicalSorter
 from math import factorial, frexp, sqrt
 
 import numpy as np
@@ -17,12 +18,6 @@ def exponential_less_identity(matrix: Floats) -> Floats:
     polynomial is evaluated two powers at a time (four products), and ``exp(2S) - I = 2F + F F`` with
     ``F = exp(S) - I`` undoes the halvings. Leaving the identity out keeps h exact near zero; with no negative
     entry nothing cancels. From 50 variables on this takes half the time of a general matrix exponential.
-
-    Examples
-    --------
-    >>> exponential_less_identity(np.array([[0.0, 1.0], [0.0, 0.0]]))
-    array([[0., 1.],
-           [0., 0.]])
     """
     entries = matrix.ravel()
     halvings = max(0, frexp(sqrt(float(entries @ entries)))[1] + 2)
@@ -42,14 +37,7 @@ def exponential_less_identity(matrix: Floats) -> Floats:
 
 
 def acyclicity(within: Floats) -> tuple[float, Floats]:
-    """Return h(W) = tr exp(W o W) - d, which is zero exactly for acyclic W, and its gradient.
-
-    The gradient is ``2 W o exp(W o W)'``.
-
-    Parameters
-    ----------
-    within : (variables, variables)
-        W, ``[source, target]``.
+    """Return h(W) = tr exp(W o W) - d, which is zero exactly for acyclic W, and its gradient ``2 W o exp(W o W)'``.
 
     References
     ----------
@@ -59,9 +47,6 @@ def acyclicity(within: Floats) -> tuple[float, Floats]:
     --------
     >>> acyclicity(np.array([[0.0, 0.5], [0.0, 0.0]]))[0]
     0.0
-    >>> value, gradient = acyclicity(np.array([[0.0, 0.5], [0.5, 0.0]]))
-    >>> round(value, 6), gradient.round(6).tolist()
-    (0.062826, [[0.0, 0.252612], [0.252612, 0.0]])
     """
     growth = exponential_less_identity(within * within)
     value = float(growth.trace())
@@ -71,13 +56,7 @@ def acyclicity(within: Floats) -> tuple[float, Floats]:
 
 
 def edges_on_cycles(within: Floats) -> Bools:
-    """Mark the edges that lie on some cycle: those whose two ends can reach each other.
-
-    Examples
-    --------
-    >>> edges_on_cycles(np.array([[0.0, 0.5], [0.0, 0.0]])).any().item()
-    False
-    """
+    """Mark the edges that lie on some cycle: those whose two ends can reach each other."""
     edges = within != 0
     _, component = connected_components(edges, directed=True, connection="strong")
     return np.asarray(edges & (component[:, None] == component[None, :]), dtype=np.bool_)
@@ -87,20 +66,6 @@ def prune(within: Floats, threshold: float) -> Floats:
     """Drop weights below the threshold, then the weakest edge on a cycle until no cycle is left.
 
     An optimiser stops at a small h, not at zero, so the second part is what makes the result a DAG for certain.
-
-    Parameters
-    ----------
-    within : (variables, variables)
-        W, ``[source, target]``.
-    threshold : float
-        The smallest absolute weight that is kept.
-
-    Examples
-    --------
-    >>> prune(np.array([[0.0, 0.5, 0.1], [0.2, 0.0, 0.0], [0.0, 0.0, 0.0]]), threshold=0.15)
-    array([[0. , 0.5, 0. ],
-           [0. , 0. , 0. ],
-           [0. , 0. , 0. ]])
     """
     kept = np.where(np.abs(within) >= threshold, within, 0.0)
     while (cyclic := edges_on_cycles(kept)).any():
@@ -128,20 +93,14 @@ def _closing(within: Floats, weakest: Indices) -> int:
 
 def random_topological(parents: Sequence[tuple[int, ...]], rng: np.random.Generator) -> list[int]:
     """Draw an order of the variables in which parents come before their children; parents beyond them do not count."""
-    variables = len(parents)
-    inside = [[p for p in chosen if p < variables] for chosen in parents]
-    waiting = [len(chosen) for chosen in inside]
-    children: list[list[int]] = [[] for _ in parents]
-    for v, chosen in enumerate(inside):
-        for parent in chosen:
-            children[parent].append(v)
-    ready = [v for v in range(variables) if not waiting[v]]
-    order: list[int] = []
+    sorter = TopologicalSorter(dict.fromkeys(range(len(parents)), ()))
+    for v, chosen in enumerate(parents):
+        sorter.add(v, *(parent for parent in chosen if parent < len(parents)))
+    sorter.prepare()
+    ready, order = list(sorter.get_ready()), list[int]()
     while ready:
         v = ready.pop(int(rng.integers(len(ready))))
         order.append(v)
-        for child in children[v]:
-            waiting[child] -= 1
-            if not waiting[child]:
-                ready.append(child)
+        sorter.done(v)
+        ready += sorter.get_ready()
     return order

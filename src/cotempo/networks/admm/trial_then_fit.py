@@ -80,31 +80,13 @@ class SplitRows:
         return SplitRows(self.rows.take(columns, axis=1), self.held_out, grams, len(kept))
 
 
-def split_rows(table: Series, lags: int) -> SplitRows:
-    """Cut a table into transitions, the last fifth held out; too few are refused."""
-    check_table(table)
-    rows = cut_transitions(table, lags).values
-    if len(rows) < MINIMUM_TRANSITIONS:
-        must = (
-            f"at least {MINIMUM_TRANSITIONS} stretches of {lags + 1} rows in a row without a missing cell are needed, "
-            f"there are {len(rows)}; give the client more rows or learn fewer lags"
-        )
-        raise DataError([Problem(must)])
-    # A transition shares cells with the `lags` before it: those are in neither part.
-    seen = len(rows) - max(1, len(rows) // 5) - lags
-    held_out = max(1, len(rows) // 5) if seen >= 3 else 0
-    grams = {"trial": Gram.of_rows(rows[:seen] if held_out else rows), "final": Gram.of_rows(rows)}
-    return SplitRows(rows, held_out, grams, len(table.features))
-
-
 @dataclass(frozen=True)
 class TrialState:
     """State of the server.
 
-    `candidates` is `(candidates, 2 or 3)`, lambda_W, lambda_A and PFDBNL's coupling of each; `shared` is their
-    Z = [W; A], `(candidates, side, variables)`; `variance` the pooled residual variance of each variable, `(candidates,
-    variables)`; `penalties` is `(candidates, 3)`. `mean` and `scale` are `(2, side)` and `rows` is `(2,)`, one row a
-    stage.
+    `candidates` are `(candidates, 2 or 3)`, lambda_W, lambda_A and PFDBNL's coupling; `shared` is their Z = [W; A],
+    `(candidates, side, variables)`; `variance` the pooled residual variance, `(candidates, variables)`; `penalties` is
+    `(candidates, 3)`. `mean` and `scale` are `(2, side)` and `rows` is `(2,)`, one row a stage.
     """
 
     clients: tuple[str, ...]
@@ -138,10 +120,10 @@ class TrialThenFit(Method):
     State: ClassVar[type] = TrialState
     #: Parameters that can be chosen automatically, in the order of the columns of `TrialState.candidates`.
     tuned: ClassVar[tuple[str, ...]] = ("lambda_within", "lambda_across")
+    #: Shares of the noise level that are tried for lambda_W and lambda_A, sparsest last.
+    sparsities: ClassVar[tuple[tuple[float, float], ...]] = tuple((share, share) for share in SPARSITIES)
 
-    lags: int = Field(
-        default=1, ge=0, le=50, description="How many past time steps can act; 0 learns a static network."
-    )
+    lags: int = Field(default=1, ge=0, le=50, description="How many past time steps act; 0 learns a static network.")
     lambda_within: Sparsity = Field(
         default="auto",
         description="Sparsity of the edges within a time step, per average squared loss. ``auto`` learns with several "
@@ -156,9 +138,7 @@ class TrialThenFit(Method):
         description="``rows``: a client counts as many times as it has rows. ``clients``: every client counts once, "
         "and FDBNL's sparsity is not scaled by their number, as in the papers' text.",
     )
-    centred: bool = Field(
-        default=True, description="Subtract the pooled mean; in PFDBNL each client subtracts its own."
-    )
+    centred: bool = Field(default=True, description="Subtract the pooled mean; in PFDBNL each client its own.")
     scaled: bool = Field(
         default=True,
         description="Divide every column by its pooled standard deviation, so that units do not matter. Where all "
@@ -166,17 +146,10 @@ class TrialThenFit(Method):
         "squared loss then prefers the right ones.",
     )
     rounds: int = Field(default=100, ge=1, description="Limit on the rounds of a stage.")
-    partial_rounds: bool = Field(
-        default=True,
-        description="Count a round in which half of the clients take part as half a round, not as a full one.",
-    )
-    tolerance: float = Field(
-        default=0.01, gt=0, description="A stage ends when the residuals are below it, and h(W) below 1e-5."
-    )
+    partial_rounds: bool = Field(default=True, description="Count a round of half of the clients as half a round.")
+    tolerance: float = Field(default=0.01, gt=0, description="A stage ends with residuals below it and h below 1e-5.")
     cycle_growth: float = Field(default=2.0, ge=1, description="Factor of rho_1 each round, phi_1 of the paper.")
-    iterations: int = Field(
-        default=10, ge=1, description="Iterations of L-BFGS-B in one round; the next round continues from there."
-    )
+    iterations: int = Field(default=10, ge=1, description="Iterations of L-BFGS-B a round; the next continues there.")
     compare: bool = Field(
         default=True,
         description="Hold out the last fifth of every client's rows first, to measure whether joining helped: what is "
@@ -207,16 +180,28 @@ class TrialThenFit(Method):
         """Return the candidates that differ for a client alone; by default all do."""
         return candidates
 
-    def _centre(self, mean: Floats, prepared: SplitRows) -> Floats:
-        """At a client: return the centre of its rows in both stages; by default the pooled mean."""
-        return mean
+    def _centre(self, gram: Gram, pooled: Floats) -> Floats:
+        """At a client: return what its rows are centred by; by default the pooled mean."""
+        return pooled
 
     # At a client.
 
     def prepare(self, table: Table) -> SplitRows:
-        """Cut the table into transitions and sum them up."""
+        """Cut the table into transitions, the last fifth held out; too few are refused."""
         assert isinstance(table, Series)  # `check` saw the schema
-        return split_rows(table, self.lags)
+        check_table(table)
+        rows, lags = cut_transitions(table, self.lags).values, self.lags
+        if len(rows) < MINIMUM_TRANSITIONS:
+            must = (
+                f"at least {MINIMUM_TRANSITIONS} stretches of {lags + 1} rows in a row without a missing cell are "
+                f"needed, there are {len(rows)}; give the client more rows or learn fewer lags"
+            )
+            raise DataError([Problem(must)])
+        # A transition shares cells with the `lags` before it: those are in neither part.
+        seen = len(rows) - max(1, len(rows) // 5) - lags
+        held_out = max(1, len(rows) // 5) if seen >= 3 else 0
+        grams = {"trial": Gram.of_rows(rows[:seen] if held_out else rows), "final": Gram.of_rows(rows)}
+        return SplitRows(rows, held_out, grams, len(table.features))
 
     def answer(self, question: Question, prepared: SplitRows, memory: Any, rng: Rng) -> tuple[Message, Any]:
         """Send moments, a step of ADMM, or how well networks predict the held-out rows."""
@@ -224,8 +209,10 @@ class TrialThenFit(Method):
         if question.phase == "centre":
             return Message({"rows": np.array([gram.rows for gram in grams]), "sums": prepared.sums}), None
         if question.phase == "spread":
-            about = zip(grams, self._centre(common["mean"], prepared), strict=True)
-            squares = [gram.gram.diagonal() + gram.rows * (gram.mean - centre) ** 2 for gram, centre in about]
+            squares = [
+                gram.gram.diagonal() + gram.rows * (gram.mean - self._centre(gram, mean)) ** 2
+                for gram, mean in zip(grams, common["mean"], strict=True)
+            ]
             return Message({"squares": np.stack(squares)}), None
         if question.phase == "solve":
             return self._solve(common, [prepared], [memory])[0]
@@ -300,9 +287,9 @@ class TrialThenFit(Method):
         if state.stage in STAGES:
             return Ask("solve", cohort, Message(self._common(state)))
         everyone = sorted({*state.clients, *cohort})  # moments and the choice must not rest on one round's cohort
-        common = self._common(state) if state.stage == "compare" else {}
-        if state.stage == "spread":
-            common = {"mean": state.mean}
+        if state.stage == "centre":
+            return Ask("centre", everyone, ends_round=False)
+        common = {"mean": state.mean} if state.stage == "spread" else self._common(state)
         return Ask(state.stage, everyone, Message(common), ends_round=False)
 
     def _common(self, state: TrialState) -> dict[str, Any]:
@@ -334,9 +321,7 @@ class TrialThenFit(Method):
 
     def _begin_refit(self, state: TrialState) -> TrialState:
         """Keep the edges found; learn their weights again, without the sparsity that shrank them."""
-        count = len(state.variables)
-        kept = [self._network(weights) for weights in state.shared]
-        shared = np.stack([np.vstack([one.within, one.across.reshape(-1, count)]) for one in kept])
+        shared = np.stack([self._network(weights).stacked.reshape(weights.shape) for weights in state.shared])
         penalties = np.tile([0.0, 0.0, 1.0], (len(shared), 1))
         return replace(state, refitting=True, shared=shared, penalties=penalties, round=0.0)
 
@@ -356,8 +341,11 @@ class TrialThenFit(Method):
     def _candidates(self, noise_level: float, unit: float, clients: int) -> Floats:
         """Return pairs of lambda_W and lambda_A, sparsest last; automatic ones are shares of the noise level."""
         given = (self.lambda_within, self.lambda_across)
-        shares = SPARSITIES if "auto" in given else SPARSITIES[:1]
-        return np.array([[noise_level * share if one == "auto" else one / unit for one in given] for share in shares])
+        tried = self.sparsities if "auto" in given else self.sparsities[:1]
+        pairs = [zip(given, shares, strict=True) for shares in tried]
+        return np.array(
+            [[noise_level * share if one == "auto" else one / unit for one, share in pair] for pair in pairs]
+        )
 
     def _choose(self, state: TrialState, answers: Answers) -> tuple[TrialState, Metrics]:
         judged = {name: answers[name] for name in answers.names if answers[name]["rows"] > 0}
@@ -408,7 +396,7 @@ class TrialThenFit(Method):
 
 
 def summarise(densities: Floats) -> dict[str, Any]:
-    """Return what `choose_candidate` needs of a client, from `(candidates, rows, variables)` log-densities."""
+    """Return how many rows there are, and means over them of the candidates' log-densities and their products."""
     density = densities.sum(axis=2)
     rows = density.shape[1]
     return {"together": density.mean(axis=1), "products": density @ density.T / rows, "rows": rows}
@@ -418,13 +406,7 @@ def choose_candidate(comparisons: Sequence[Mapping[str, Any]]) -> int:
     """Return the last candidate (the sparsest) within one standard error of the best.
 
     It is the standard error of the difference to the best over held-out rows: rows that are hard for all candidates
-    do not show which is better.
-
-    Parameters
-    ----------
-    comparisons
-        Of each client, `rows`, `together`, the mean log-density of its held-out rows under each candidate, and
-        `products`, the mean of ``density_i density_j``.
+    do not show which is better. `comparisons` are what `summarise` returns of each client.
     """
     rows = sum(one["rows"] for one in comparisons)
     mean = sum(one["rows"] * one["together"] for one in comparisons) / rows

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from cotempo.data import Series, numbered
+from cotempo.data import Series, client_names
 from cotempo.errors import DataError, ParameterError
 from cotempo.networks.network import Network, variable_names
 
@@ -30,17 +30,10 @@ _SIMULATIONS = {5: "sim1", 10: "sim2", 15: "sim3"}
 def read_dream4(
     path: str | Path, network: int | None = None, clients: int = 5
 ) -> tuple[dict[str, Series], Network | dict[str, Network]]:
-    """Read DREAM4's InSilico_Size100 time series.
+    """Read DREAM4's InSilico_Size100 time series from an ``.npz`` file.
 
-    Parameters
-    ----------
-    path
-        The ``.npz`` file.
-    network
-        Which of the five networks, from 1: its ten series are dealt to `clients`, as for FDBNL in the papers. Without
-        it every network is one client with all its series, as for PFDBNL.
-    clients
-        How many clients a network's series are dealt to.
+    One `network`, from 1 to 5: its ten series are dealt to `clients`, as for FDBNL in the papers. Without it every
+    network is one client with all its series, as for PFDBNL.
 
     Returns
     -------
@@ -61,27 +54,16 @@ def read_dream4(
     _within("clients", clients, 1, len(own))
     dealt = np.array_split(np.arange(len(own)), clients)
     tables = [Series.from_arrays(list(own[part]), [time] * len(part), genes) for part in dealt]
-    return dict(zip(_client_names(clients), tables, strict=True)), truths[network - 1]
+    return dict(zip(client_names(clients), tables, strict=True)), truths[network - 1]
 
 
 def read_netsim(
     path: str | Path, nodes: int = 5, subject: int | None = None, clients: int = 5, *, subjects: Sequence[int] = ()
 ) -> tuple[dict[str, Series], Network | dict[str, Network]]:
-    """Read the NetSim simulations of fMRI with 5, 10 or 15 nodes.
+    """Read the NetSim simulations of fMRI with 5, 10 or 15 nodes (simulations 1, 2 and 3) from an ``.npz`` file.
 
-    Parameters
-    ----------
-    path
-        The ``.npz`` file.
-    nodes
-        5, 10 or 15: simulations 1, 2 and 3.
-    subject
-        One subject, from 1: its time steps are cut into `clients` consecutive parts, as for FDBNL in the papers.
-        Without it every subject is one client, as for PFDBNL.
-    clients
-        How many clients a subject is cut into.
-    subjects
-        Which subjects are clients, where no single one is asked for; the papers' five when left out.
+    One `subject`, from 1: its time steps are cut into `clients` consecutive parts, as for FDBNL in the papers. Without
+    it each of `subjects`, by default the papers' five, is one client, as for PFDBNL.
 
     Returns
     -------
@@ -106,7 +88,7 @@ def read_netsim(
         parts = np.array_split(series[subject - 1], clients)
         tables = [Series.from_arrays(part, features=names) for part in parts]
         truth = Network(within[subject - 1], np.zeros((0, nodes, nodes)), names)
-        return dict(zip(_client_names(clients), tables, strict=True)), truth
+        return dict(zip(client_names(clients), tables, strict=True)), truth
     chosen = tuple(subjects) or NETSIM_SUBJECTS["PFDBNL"][nodes]
     for one in chosen:
         _within("subjects", one, 1, len(series))
@@ -125,10 +107,6 @@ def _arrays(path: str | Path, names: Sequence[str]) -> dict[str, NDArray[np.gene
     except (OSError, ValueError) as error:
         raise DataError(f"{path} must be an .npz file with the arrays {', '.join(names)}: {error}") from error
     raise DataError(f"{path} must hold the arrays {', '.join(names)}; {', '.join(missing)} are not there")
-
-
-def _client_names(count: int) -> list[str]:
-    return [f"client-{number}" for number in numbered(count)]
 
 
 def _within(name: str, value: int, low: int, high: int) -> None:

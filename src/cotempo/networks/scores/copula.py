@@ -65,19 +65,14 @@ def hidden_correlations(scatter: Floats, counts: Floats) -> Floats:
     weights = np.tile(_hermite_weights(counts) / np.sqrt(variance), (len(scatter) // len(counts), 1))
     low, high = np.full_like(observed, -_LARGEST), np.full_like(observed, _LARGEST)
     for _ in range(_HALVINGS):
-        middle = (low + high) / 2.0
-        below = _implied(middle, weights) < observed
+        middle, implied = (low + high) / 2.0, np.zeros_like(observed)
+        for term in weights.T[::-1]:
+            implied = (implied + np.outer(term, term)) * middle
+        below = implied < observed
         low, high = np.where(below, middle, low), np.where(below, high, middle)
     solved = (low + high) / 2.0
     np.fill_diagonal(solved, 1.0)
     return make_semidefinite(solved, below=_LEAST_EIGENVALUE, floor=_LEAST_EIGENVALUE)[0]
-
-
-def _implied(correlation: Floats, weights: Floats) -> Floats:
-    total = np.zeros_like(correlation)
-    for term in weights.T[::-1]:
-        total = (total + np.outer(term, term)) * correlation
-    return total
 
 
 def _thresholds(counts: Floats) -> Floats:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cotempo.networks.moments import lagged
 from cotempo.typing import Floats, Indices
 
 
@@ -21,25 +22,8 @@ class JointRows:
     """Recipe for joint rows: the variables now, ``x_t``, and what may explain them.
 
     Columns come in the order now, lags 1 to p, squares ``x_i^2`` and products ``x_i x_k`` of lag 1, then random
-    Fourier features ``sqrt(2) cos(w x_i + c)`` of every variable and lag.
-
-    Parameters
-    ----------
-    variables : int
-    lags : int
-        p, at least 1 where there are squares, products or waves.
-    squares, products : bool
-        Products come with squares.
-    waves : (2, features), optional
-        Frequencies w and phases c, drawn once and sent to every client.
-
-    Examples
-    --------
-    >>> design = JointRows(variables=1, lags=1, squares=True)
-    >>> [column.kind for column in design.columns]
-    ['now', 'lag', 'square']
-    >>> design.rows(np.array([[2.0], [3.0]]))
-    array([[3., 2., 4.]])
+    Fourier features ``sqrt(2) cos(w x_i + c)`` of every variable and lag. Products come with squares. `waves`,
+    `(2, features)`, are frequencies w and phases c, drawn once and sent to every client.
     """
 
     variables: int
@@ -64,21 +48,19 @@ class JointRows:
 
     @property
     def _pairs(self) -> tuple[Indices, Indices]:
-        first, second = np.triu_indices(self.variables, 1)
-        return first, second
+        return np.triu_indices(self.variables, 1)
 
     def rows(self, piece: Floats) -> Floats:
         """Return the joint rows of one contiguous piece, `(times - lags, columns)`; NaN where a cell is missing."""
-        count = max(len(piece) - self.lags, 0)
-        shifted = [piece[self.lags - lag : self.lags - lag + count] for lag in range(self.lags + 1)]
-        blocks = list(shifted)
+        linear = lagged(piece, self.lags)[self.lags :]
+        blocks, (_, *pasts) = [linear], np.split(linear, self.lags + 1, axis=1)
         if self.squares or self.products:
-            blocks.append(shifted[1] ** 2)
+            blocks.append(pasts[0] ** 2)
         if self.products:
             first, second = self._pairs
-            blocks.append(shifted[1][:, first] * shifted[1][:, second])
+            blocks.append(pasts[0][:, first] * pasts[0][:, second])
         if self.waves is not None:
-            blocks += [2**0.5 * np.cos(w * past + c) for past in shifted[1:] for w, c in self.waves.T]
+            blocks += [2**0.5 * np.cos(w * past + c) for past in pasts for w, c in self.waves.T]
         return np.hstack(blocks)
 
 
@@ -90,11 +72,6 @@ def draw_waves(count: int, rng: np.random.Generator) -> Floats:
     References
     ----------
     Rahimi and Recht (2007), Random features for large-scale kernel machines.
-
-    Examples
-    --------
-    >>> draw_waves(4, np.random.default_rng(0)).shape
-    (2, 4)
     """
     frequencies = rng.normal(size=count) * (1.0 + np.arange(count) % 2)
     return np.stack([frequencies, rng.uniform(0.0, 2.0 * np.pi, size=count)])

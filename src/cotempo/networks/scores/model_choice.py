@@ -45,14 +45,6 @@ _SCALE = 0.5
 _STRENGTHS = 10.0 ** np.arange(-4, 3)
 
 
-class Choice(NamedTuple):
-    """The candidate that predicts best, such as ``"products, ridge"``, and all predictive log-likelihoods."""
-
-    name: str
-    scores: Floats
-    likelihoods: dict[str, float]
-
-
 class Blocks(NamedTuple):
     """Grams of blocks of joint rows, `(blocks, columns, columns)`, centred and standardised by their pooled moments.
 
@@ -80,11 +72,6 @@ class Regressions(NamedTuple):
     uses: Bools
 
     @property
-    def variables(self) -> int:
-        """How many targets there are."""
-        return len(self.uses)
-
-    @property
     def total(self) -> tuple[Floats, float]:
         """The Gram of all blocks, and their rows."""
         return self.blocks.sum(axis=0), float(self.rows.sum())
@@ -109,8 +96,8 @@ def standard_blocks(sums: Sums) -> Blocks:
     return Blocks(blocks / np.outer(scale, scale), counts, flat)
 
 
-def choose(blocks: Blocks, columns: Sequence[Column], names: Sequence[str]) -> Choice:
-    """Return the scores of the candidate, of `CANDIDATES`, that predicts best."""
+def choose(blocks: Blocks, columns: Sequence[Column], names: Sequence[str]) -> tuple[str, Floats, dict[str, float]]:
+    """Return the candidate that predicts best, such as ``"products, ridge"``, its scores and all log-likelihoods."""
     problems = {name: blocks.select(columns, *CANDIDATES[name]) for name in names}
     likelihoods = {}
     for name, problem in problems.items():
@@ -119,14 +106,7 @@ def choose(blocks: Blocks, columns: Sequence[Column], names: Sequence[str]) -> C
     best = max(likelihoods, key=lambda name: likelihoods[name])
     features, regression = best.split(", ")
     score = {"ridge": wald, "sparse": evidence_lost}[regression]
-    return Choice(best, score(problems[features]), likelihoods)
-
-
-def choose_lags(
-    blocks: Blocks, columns: Sequence[Column], names: Sequence[str], kinds: Sequence[str]
-) -> dict[str, float]:
-    """Return the predictive log-likelihood of ridge regressions with as many lags as each linear candidate has."""
-    return {name: predict_ridge(blocks.select(columns, CANDIDATES[name][0], kinds)) for name in names}
+    return best, score(problems[features]), likelihoods
 
 
 # Ridge.
@@ -168,7 +148,7 @@ def wald(problem: Regressions) -> Floats:
     """Return every source's Wald statistic, ``b_g' V_g^-1 b_g / variance`` over its features g."""
     gram, rows = problem.total
     strength = _decompose(gram, problem).best_strength(rows)
-    chosen, count = problem.chosen, problem.variables
+    chosen, count = problem.chosen, len(problem.uses)
     covariance = np.linalg.inv(gram[np.ix_(chosen, chosen)] + np.eye(len(chosen)) / strength)
     towards = gram[chosen, :count]
     slopes = covariance @ towards
@@ -182,7 +162,7 @@ def wald(problem: Regressions) -> Floats:
 
 
 def _decompose(gram: Floats, problem: Regressions) -> RidgeSpectrum:
-    chosen, count = problem.chosen, problem.variables
+    chosen, count = problem.chosen, len(problem.uses)
     values, vectors = np.linalg.eigh(gram[np.ix_(chosen, chosen)])
     return RidgeSpectrum(np.maximum(values, 0.0), vectors.T @ gram[chosen, :count], gram.diagonal()[:count])
 
@@ -200,18 +180,18 @@ def predict_sparse(problem: Regressions) -> float:
     everything, total = _evidence(gram, rows, problem), 0.0
     for block, count in zip(problem.blocks, problem.rows, strict=True):
         rest = _evidence(gram - block, rows - count, problem)
-        for target in range(problem.variables):
+        for target in range(len(problem.uses)):
             found = _climb(rest, target, problem.allowed)
             total += everything.profile(target, found.parents).score - found.score
-        total += problem.variables * (_constant(rows) - _constant(rows - float(count)))
+        total += len(problem.uses) * (_constant(rows) - _constant(rows - float(count)))
     return float(total)
 
 
 def evidence_lost(problem: Regressions) -> Floats:
     """Return for every source the evidence a target loses without its features; negative where it would not pay."""
     evidence, allowed = _evidence(*problem.total, problem), problem.allowed
-    scores = np.empty((problem.variables, problem.variables))
-    for target in range(problem.variables):
+    scores = np.empty((len(problem.uses), len(problem.uses)))
+    for target in range(len(problem.uses)):
         best = _climb(evidence, target, allowed)
         for source, uses in enumerate(problem.uses):
             if uses[list(best.parents)].any():
@@ -228,4 +208,4 @@ def _climb(evidence: Evidence, target: int, allowed: Bools, start: Parents = ())
 
 def _evidence(gram: Floats, rows: float, problem: Regressions) -> Evidence:
     price = np.full(len(gram), math.log(max(len(problem.chosen), 1)))
-    return Evidence(gram, rows, problem.variables, _SHAPE, _SCALE, price, precision=1.0)
+    return Evidence(gram, rows, len(problem.uses), _SHAPE, _SCALE, price, precision=1.0)

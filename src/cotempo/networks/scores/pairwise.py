@@ -14,12 +14,8 @@ COLLINEAR = 1e-10
 def granger(scatter: Floats, rows: float, lags: int) -> Floats:
     """Return the F statistic of the source's past in a regression of the target on its own past and the source's.
 
-    ``F = (rss_own - rss_both) / lags / (rss_both / (rows - 2 lags - 1))``, from the centred Gram of
-    ``[x_t, x_{t-1}, ..., x_{t-p}]``.
-
-    References
-    ----------
-    Granger (1969), Investigating causal relations by econometric models and cross-spectral methods.
+    ``F = (rss_own - rss_both) / lags / (rss_both / (rows - 2 lags - 1))`` (Granger 1969, Investigating causal relations
+    by econometric models and cross-spectral methods), from the centred Gram of ``[x_t, x_{t-1}, ..., x_{t-p}]``.
     """
     count = len(scatter) // (lags + 1)
     freedom = rows - 2 * lags - 1
@@ -39,25 +35,15 @@ def granger(scatter: Floats, rows: float, lags: int) -> Floats:
     return scores
 
 
-def partial_correlations(scatter: Floats, shrinkage: float = 0.0) -> Floats:
-    """Return ``-P_ik / sqrt(P_ii P_kk)`` with P the inverse of the correlation matrix.
+def within_partial(scatter: Floats, shrinkage: float = 0.0) -> Floats:
+    """Return the absolute partial correlation of two variables given all others, inside one time step.
 
-    `shrinkage`, a share of the identity mixed into the correlations, must be above 0 where rows are fewer than columns.
-
-    Examples
-    --------
-    >>> partial_correlations(np.array([[4.0, 1.0], [1.0, 1.0]])).round(3).tolist()
-    [[-1.0, 0.5], [0.5, -1.0]]
+    It is ``|P_ik| / sqrt(P_ii P_kk)`` with P the inverse of the correlation matrix. `shrinkage`, a share of the
+    identity mixed into the correlations, must be above 0 where rows are fewer than columns.
     """
     precision = np.linalg.inv(correlations(scatter, shrinkage))
     spread = np.sqrt(precision.diagonal())
-    partial: Floats = -precision / np.outer(spread, spread)
-    return partial
-
-
-def within_partial(scatter: Floats, shrinkage: float = 0.0) -> Floats:
-    """Return the absolute partial correlation of two variables given all others, inside one time step."""
-    return np.abs(partial_correlations(scatter, shrinkage))
+    return np.asarray(np.abs(precision / np.outer(spread, spread)))
 
 
 def lagged_partial(scatter: Floats, variables: int, shrinkage: float = 0.0) -> Floats:
@@ -73,27 +59,22 @@ def lagged_partial(scatter: Floats, variables: int, shrinkage: float = 0.0) -> F
     residual = 1.0 - (correlation[past, :variables] * weights).sum(axis=0)
     unexplained = precision.diagonal()[:, None] * np.maximum(residual, 1e-300)
     partial = np.abs(weights) / np.sqrt(weights**2 + unexplained)
-    scores: Floats = partial.reshape(-1, variables, variables).max(axis=0)
-    return scores
+    return np.asarray(partial.reshape(-1, variables, variables).max(axis=0))
 
 
 def skewness_direction(scatter: Floats, thirds: Floats, rows: float) -> Floats:
     """Return ``sqrt(n) r_ij (E[x_i^2 x_j] - E[x_i x_j^2])``, positive where i drives j.
 
     Variables are standardised, and turned round where their skewness is negative. A cause is more skewed than what it
-    causes, because noise is added on the way. `thirds` are ``sum_t x_i^2 x_j`` about the mean.
-
-    References
-    ----------
-    Hyvarinen and Smith (2013), Pairwise likelihood ratios for estimation of non-Gaussian structural equation models.
+    causes, because noise is added on the way (Hyvarinen and Smith 2013, Pairwise likelihood ratios for estimation of
+    non-Gaussian structural equation models). `thirds` are ``sum_t x_i^2 x_j`` about the mean.
     """
     scale = np.sqrt(scatter.diagonal() / rows)
     standard = thirds / rows / (scale[:, None] ** 2 * scale[None, :])
     sign = np.where(standard.diagonal() < 0, -1.0, 1.0)
     standard = standard * sign[None, :]
     correlation = correlations(scatter) * np.outer(sign, sign)
-    direction: Floats = np.sqrt(rows) * correlation * (standard - standard.T)
-    return direction
+    return np.asarray(np.sqrt(rows) * correlation * (standard - standard.T))
 
 
 def within_skewness(scatter: Floats, thirds: Floats, rows: float, shrinkage: float = 0.0) -> Floats:
@@ -110,14 +91,12 @@ def central_thirds(thirds: Floats, gram: Floats, sums: Floats, rows: float) -> F
     ``sum (x_i - m_i)^2 (x_j - m_j) = T_ij - 2 m_i G_ij - m_j G_ii + 2 n m_i^2 m_j``
     """
     mean = sums / rows
-    moved: Floats = (
+    return np.asarray(
         thirds - 2.0 * mean[:, None] * gram - np.outer(gram.diagonal(), mean) + 2.0 * rows * np.outer(mean**2, mean)
     )
-    return moved
 
 
 def correlations(scatter: Floats, shrinkage: float = 0.0) -> Floats:
     """Return the correlation matrix, mixed with the identity."""
     scale = np.sqrt(scatter.diagonal())
-    mixed: Floats = (1.0 - shrinkage) * scatter / np.outer(scale, scale) + shrinkage * np.eye(len(scatter))
-    return mixed
+    return np.asarray((1.0 - shrinkage) * scatter / np.outer(scale, scale) + shrinkage * np.eye(len(scatter)))

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cotempo.networks.moments import Sums, complete, stack_sums, sum_products
+from cotempo.networks.moments import Sums, complete
 from cotempo.typing import Floats
 
 _SHAPE = 0.5
@@ -42,17 +42,10 @@ class Evidences(NamedTuple):
 def parent_sets(centrings: Sequence[tuple[Floats, float]]) -> Floats:
     """Return the log odds that a source is a parent, ``[source, target]``, summed over centrings.
 
-    Parameters
-    ----------
-    centrings : sequence of (scatter, freedom)
-        Centred Gram of ``[x_t, x_{t-1}]``, of side ``2 variables``, and its degrees of freedom.
-
-    Notes
-    -----
-    Memory grows with the third power of the number of variables: 8 MB a centring at 100 variables.
+    Each centring is the centred Gram of ``[x_t, x_{t-1}]`` with its degrees of freedom. Memory grows with the third
+    power of the number of variables: 8 MB a centring at 100 variables.
     """
-    total: Floats = sum(log_odds(evidences(scatter, freedom)) for scatter, freedom in centrings)  # type: ignore[assignment]
-    return total
+    return np.asarray(sum(log_odds(evidences(scatter, freedom)) for scatter, freedom in centrings))
 
 
 def centrings(pieces: Sequence[Floats], times: Sequence[Floats], perturbed_until: float | None = None) -> Sums:
@@ -68,7 +61,7 @@ def centrings(pieces: Sequence[Floats], times: Sequence[Floats], perturbed_until
     ways = [np.vstack(phases), np.vstack([rows - rows.mean(axis=0) for rows in phases])]
     if perturbed_until is not None:
         ways.append(np.vstack(late))
-    sums = stack_sums([sum_products(rows) for rows in ways])
+    sums = Sums.stack([Sums.of_rows(rows) for rows in ways])
     sums.counts[1] -= len(phases)  # the means that were already subtracted
     sums.sums[1] = 0.0  # but for rounding it is
     return sums
@@ -110,19 +103,14 @@ def log_odds(found: Evidences) -> Floats:
     """Refit the chance of every source by EM, and return the log odds of its edges."""
     count = len(found.none)
     largest = np.maximum(np.maximum(found.none, found.one.max(axis=1)), found.two.max(axis=(1, 2)))
-    weights = Evidences(
-        np.exp(found.none - largest),
-        np.exp(found.one - largest[:, None]),
-        np.exp(found.two - largest[:, None, None]),
-    )
+    weights = Evidences(*(np.exp((part.T - largest).T) for part in found))
     chance = np.full(count, min(_PARENTS / count, 0.5))
     parents = _posterior(weights, chance)
     for _ in range(_ROUNDS - 1):
         prior = _PSEUDO_TARGETS * chance.mean()
         chance = np.clip((parents.sum(axis=1) + prior) / (count - 1 + _PSEUDO_TARGETS), _LOWEST, _HIGHEST)
         parents = _posterior(weights, chance)
-    logits: Floats = np.log(parents) - np.log1p(-parents)
-    return logits
+    return np.asarray(np.log(parents) - np.log1p(-parents))
 
 
 def _posterior(weights: Evidences, chance: Floats) -> Floats:
@@ -132,5 +120,4 @@ def _posterior(weights: Evidences, chance: Floats) -> Floats:
     in_pairs = (weights.two @ odds) * odds
     # Every pair holds two sources: summed over sources it is there twice.
     total = weights.none + alone.sum(axis=1) + in_pairs.sum(axis=1) / 2.0
-    chances: Floats = np.clip((alone + in_pairs) / total[:, None], _ALMOST_NEVER, _ALMOST_SURE).T
-    return chances
+    return np.asarray(np.clip((alone + in_pairs) / total[:, None], _ALMOST_NEVER, _ALMOST_SURE).T)

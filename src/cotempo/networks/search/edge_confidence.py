@@ -10,8 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from cotempo.errors import ParameterError
+from cotempo.networks.search.equivalence import edge_matrix, undirected_edges
+from cotempo.networks.search.orders import SearchResult
 from cotempo.networks.search.parents import ParentSearch
-from cotempo.networks.search.search_result import SearchResult, edge_matrix, undirected_edges
 from cotempo.networks.search.sweeps import Ordered
 from cotempo.typing import Floats
 
@@ -28,24 +29,18 @@ def edge_confidence(found: SearchResult, rng: np.random.Generator, draws: int = 
 
     Every draw is searched from the graph found, under the hyperparameters found. Where a draw leaves
     the direction of an edge open, each direction gets half of it.
-
-    Examples
-    --------
-    >>> from cotempo.networks.search.orders import learn_order
-    >>> from cotempo.networks.search.prior_knowledge import PriorKnowledge
-    >>> rng = np.random.default_rng(0)
-    >>> first = rng.normal(size=500)
-    >>> rows = np.column_stack([first, 0.8 * first + rng.normal(size=500)])
-    >>> found = learn_order(rows.T @ rows, 500, PriorKnowledge.empty(2, 0), rng)
-    >>> edge_confidence(found, rng, draws=20).within.round(1).tolist()
-    [[0.0, 1.0], [0.0, 0.0]]
     """
     if draws < 1:
         raise ParameterError(f"draws must be at least 1, got {draws}")
     count, side = found.evidence.variables, len(found.evidence.gram)
     seen = np.zeros((side, count))
     for stream in rng.spawn(draws):
-        seen += _searched_again(found, stream)
+        evidence = replace(found.evidence, gram=draw_wishart(found.evidence.gram, found.evidence.rows, stream))
+        ordered = Ordered(ParentSearch(evidence, found.constraints), found.order, found.parents)
+        ordered.climb_with_restarts(stream, restarts=1, thorough=False)
+        edges = edge_matrix(ordered.parents, side).astype(np.float64)
+        edges[:count][undirected_edges(evidence, ordered.parents, found.constraints)] = 0.5
+        seen += edges
     seen /= draws
     return Confidence(seen[:count], seen[count:].reshape(-1, count, count))
 
@@ -65,16 +60,4 @@ def draw_wishart(gram: Floats, rows: float, rng: np.random.Generator) -> Floats:
     else:
         factor = rng.normal(size=(side, max(round(rows), 1)))
     drawn = root @ factor
-    again: Floats = drawn @ drawn.T / rows
-    return again
-
-
-def _searched_again(found: SearchResult, rng: np.random.Generator) -> Floats:
-    """Return the edges of one draw's graph, (side, variables), halved where their direction is open."""
-    gram = draw_wishart(found.evidence.gram, found.evidence.rows, rng)
-    evidence = replace(found.evidence, gram=gram)
-    ordered = Ordered(ParentSearch(evidence, found.constraints), found.order, found.parents)
-    ordered.climb_with_restarts(rng, restarts=1, thorough=False)
-    edges = edge_matrix(ordered.parents, len(gram)).astype(np.float64)
-    edges[: evidence.variables][undirected_edges(evidence, ordered.parents, found.constraints)] = 0.5
-    return edges
+    return np.asarray(drawn @ drawn.T / rows)

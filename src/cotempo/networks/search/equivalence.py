@@ -1,18 +1,60 @@
-"""`complete_pattern`: the directions inside the slice that the independences of the data leave open.
+"""`undirected_edges`: the edges inside the slice whose direction the data leave open.
 
 Graphs with the same neighbours and the same colliders between unjoined parents imply the same independences. Effects
-of the past are directed by time, and Meek's four rules carry what colliders and time direct on to other edges.
-
-References
-----------
-C. Meek. "Causal inference and causal explanation with background knowledge". UAI 1995.
+of the past are directed by time, and Meek's four rules (1995, Causal inference and causal explanation with background
+knowledge) carry what colliders and time direct on to other edges.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 
+from cotempo.networks.search.evidence import Evidence, Parents
+from cotempo.networks.search.prior_knowledge import Constraints
 from cotempo.typing import Bools
+
+#: Log evidence by which one direction must win to be reported: odds of 20 to 1.
+LOG_ODDS_DIRECTED = math.log(20.0)
+
+
+def undirected_edges(evidence: Evidence, parents: list[Parents], constraints: Constraints) -> Bools:
+    """Return the edges (symmetric) that may as well be reversed.
+
+    The equivalence class shows which edges the independences leave open; noise variances that are nearly equal, which
+    the evidence has learned, may still direct them.
+    """
+    count, side = evidence.variables, len(evidence.gram)
+    graph = edge_matrix(parents, side)
+    within, across = graph[:count], graph[count:].reshape(-1, count, count)
+    # The reversal of [source, target] makes `target` a parent of `source`, which must be allowed.
+    fixed = ~constraints.allowed[:, :count] | edge_matrix(constraints.required, side)[:count]
+    pattern = complete_pattern(within, across, fixed)
+    undirected = np.zeros((count, count), dtype=np.bool_)
+    for source, target in np.argwhere(pattern.undirected[:count, :count] & within).tolist():
+        other = reversed_member(pattern, within, source, target)
+        if _loss(evidence, parents, other) < LOG_ODDS_DIRECTED:
+            undirected[source, target] = undirected[target, source] = True
+    return undirected
+
+
+def _loss(evidence: Evidence, parents: list[Parents], other: Bools) -> float:
+    """Return how much score is lost when the slice's edges become `other`."""
+    count, loss = evidence.variables, 0.0
+    for node, chosen in enumerate(parents):
+        lagged = tuple(parent for parent in chosen if parent >= count)
+        changed = (*np.flatnonzero(other[:, node]).tolist(), *lagged)
+        if changed != chosen:
+            loss += evidence.profile(node, chosen).score - evidence.profile(node, changed).score
+    return loss
+
+
+def edge_matrix(parents: list[Parents], side: int) -> Bools:
+    """Return the edges of a graph, ``[source, target]``, `(side, variables)`."""
+    edges = np.zeros((side, len(parents)), dtype=np.bool_)
+    for node, chosen in enumerate(parents):
+        edges[list(chosen), node] = True
+    return edges
 
 
 class Pattern(NamedTuple):
@@ -25,19 +67,8 @@ class Pattern(NamedTuple):
 def complete_pattern(within: Bools, across: Bools, fixed: Bools | None = None) -> Pattern:
     """Return the pattern of all graphs equivalent to the given one.
 
-    Parameters
-    ----------
-    within : (variables, variables) bool
-        Edges ``[source, target]``, acyclic.
-    across : (lags, variables, variables) bool
-    fixed : (variables, variables) bool, optional
-        Edges that prior knowledge directs.
-
-    Examples
-    --------
-    >>> chain = np.array([[0, 1, 0], [0, 0, 1], [0, 0, 0]], dtype=bool)
-    >>> complete_pattern(chain, np.zeros((0, 3, 3), dtype=bool)).undirected.astype(int).tolist()
-    [[0, 1, 0], [1, 0, 1], [0, 1, 0]]
+    Edges are ``[source, target]``, `within` and `fixed` ones `(variables, variables)`, `across` ones with an axis of
+    lags before them; `fixed` are those that prior knowledge directs.
     """
     count, side = len(within), (len(across) + 1) * len(within)
     graph = np.zeros((side, side), dtype=np.bool_)

@@ -1,4 +1,4 @@
-"""`Evidence`: how well a set of parents explains one variable, from a single Gram matrix.
+"""`Evidence`: how well a set of parents explains one variable, from a single Gram matrix; `refit` its hyperparameters.
 
 With n rows, K the summed Gram of ``z_t = [x_t, x_{t-1}, ..., x_{t-p}]`` and S the parents of variable j, the noise
 variance of j has the prior InverseGamma(a, b) and is integrated out:
@@ -20,7 +20,8 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dtrtri
-from scipy.special import gammaln
+from scipy.optimize import minimize, minimize_scalar
+from scipy.special import digamma, gammaln
 
 from cotempo.typing import Floats
 
@@ -28,6 +29,10 @@ Parents = tuple[int, ...]
 
 #: A candidate whose variance given the chosen parents falls below this share of its own is a copy of them.
 COLLINEAR = 1e-9
+#: Few rows say little about how dense a graph is, and the best graph is sparser than the truth: the density of the
+#: slice is pulled towards this many neighbours, as if that had been seen in `PULL` pairs for each variable.
+NEIGHBOURS = 4.0
+PULL = 2.0
 
 
 class ParentProfile(NamedTuple):
@@ -45,20 +50,9 @@ class ParentProfile(NamedTuple):
 class Evidence:
     """The score of a variable's parents under one choice of hyperparameters.
 
-    Attributes
-    ----------
-    gram : (side, side)
-        K, summed over rows and centred; side = (lags + 1) variables.
-    rows : float
-        n; a fraction where rows are borrowed.
-    variables : int
-        d.
-    shape, scale : float
-        a and b.
-    price : (side,)
-        Price of each candidate: the penalty, or minus the log odds of its edge.
-    precision : float
-        1/v, zero for least squares.
+    `gram` is K, summed over rows and centred, `(side, side)`, `rows` n (a fraction where rows are borrowed), `shape`
+    and `scale` are a and b, `precision` is 1/v, zero for least squares; `price`, `(side,)`, is that of each candidate:
+    the penalty, or minus the log odds of its edge.
     """
 
     gram: Floats
@@ -105,10 +99,6 @@ class Evidence:
         adding[node] = -np.inf
         return ParentProfile(score, adding, dropping)
 
-    def without_shrinkage(self) -> Evidence:
-        """Return the same with slopes by least squares."""
-        return replace(self, precision=0.0)
-
     def residual(self, node: int, parents: Parents) -> float:
         """Return the (ridge-penalised) residual sum of squares of `node` on `parents`."""
         slopes = self.slopes(node, parents)
@@ -129,14 +119,10 @@ class Evidence:
         constant = self.shape * math.log(self.scale) - gammaln(self.shape) + gammaln(self.shape + self.rows / 2.0)
         total = sum(self.profile(node, chosen).score + float(constant) for node, chosen in enumerate(parents))
         if self.precision:
-            total += float(_absent(self.price, self.variables))
+            count, nothing = self.variables, -np.log1p(np.exp(-self.price))
+            # Inside the slice a pair has one chance, not two.
+            total += float(nothing[:count].sum() * (count - 1) / 2.0 + nothing[count:].sum() * count)
         return total
-
-
-def _absent(price: Floats, variables: int) -> float:
-    """Return the log probability that no candidate is an edge; inside the slice a pair has one chance, not two."""
-    nothing = -np.log1p(np.exp(-price))
-    return float(nothing[:variables].sum() * (variables - 1) / 2.0 + nothing[variables:].sum() * variables)
 
 
 def _inverse_factor(block: Floats) -> Floats:
@@ -148,3 +134,73 @@ def _inverse_factor(block: Floats) -> Floats:
         factor, _ = dpotrf(block + COLLINEAR * np.diag(block.diagonal()), lower=1)
     inverse: Floats = dtrtri(factor, lower=1)[0]
     return inverse
+
+
+# Hyperparameters, by empirical Bayes.
+
+
+def refit(evidence: Evidence, parents: list[Parents]) -> Evidence:
+    """Return the evidence with its hyperparameters made most likely for one graph.
+
+    Least squares eats one degree of freedom per parent, so there ``rss_j n / (n - |S_j|)`` stands for rss_j; the
+    Bayesian residual has the slopes integrated out and needs no such correction.
+    """
+    if evidence.precision:
+        evidence = _refit_densities(_refit_slopes(evidence, parents), parents)
+    residuals = np.array([evidence.residual(node, chosen) for node, chosen in enumerate(parents)])
+    if not evidence.precision:
+        sizes = np.array([len(chosen) for chosen in parents])
+        residuals = residuals * evidence.rows / np.maximum(evidence.rows - sizes, 1.0)
+    shape, scale = fit_variances(residuals, evidence.rows, largest=10.0 * evidence.rows)
+    return replace(evidence, shape=shape, scale=scale)
+
+
+def _refit_slopes(evidence: Evidence, parents: list[Parents]) -> Evidence:
+    def negative(log_precision: float) -> float:
+        trial = replace(evidence, precision=math.exp(log_precision))
+        return -sum(trial.profile(node, chosen).score for node, chosen in enumerate(parents))
+
+    if not any(parents):
+        return evidence
+    found = minimize_scalar(negative, bounds=(math.log(0.1), math.log(1e3)), method="bounded", options={"xatol": 0.05})
+    return replace(evidence, precision=math.exp(found.x))
+
+
+def _refit_densities(evidence: Evidence, parents: list[Parents]) -> Evidence:
+    d, side = evidence.variables, len(evidence.gram)
+    inside = sum(parent < d for chosen in parents for parent in chosen)
+    lagged = sum(len(chosen) for chosen in parents) - inside
+    price = np.empty(side)
+    pairs = d * (d - 1) / 2.0
+    expected = min(NEIGHBOURS / max(d - 1, 1), 0.9)
+    price[:d] = -_log_odds(inside + PULL * d * expected, pairs + PULL * d)
+    price[d:] = -_log_odds(lagged + 0.5, d * (side - d) + 1.0)
+    return replace(evidence, price=price)
+
+
+def _log_odds(edges: float, candidates: float) -> float:
+    return math.log(edges / (candidates - edges))
+
+
+def fit_variances(residuals: Floats, rows: float | Floats, largest: float) -> tuple[float, float]:
+    """Return the (a, b) that make residual sums of squares rss_j over n rows each most likely.
+
+    Maximise ``sum_j a log b - log Gamma(a) + log Gamma(a + n/2) - (a + n/2) log(b + rss_j/2)``, over log a and
+    log(b/a). `largest` bounds a; beyond about n it is equal variances to all purposes.
+    """
+    half = np.maximum(residuals, np.finfo(float).tiny) / 2.0
+    level = float(np.exp(np.mean(np.log(half / rows * 2.0))))
+
+    def negative(point: Floats) -> tuple[float, Floats]:
+        a = math.exp(point[0])
+        b = a * level * math.exp(point[1])
+        power, sums = a + rows / 2.0, b + half
+        value = np.sum(a * math.log(b) - gammaln(a) + gammaln(power) - power * np.log(sums))
+        by_a = np.sum(math.log(b) - digamma(a) + digamma(power) - np.log(sums))
+        by_b = np.sum(a / b - power / sums)
+        return -float(value), -np.array([a * by_a + b * by_b, b * by_b])
+
+    bounds = [(math.log(0.5), math.log(largest)), (-10.0, 10.0)]
+    found = minimize(negative, np.array([math.log(3.0), 0.0]), jac=True, method="L-BFGS-B", bounds=bounds)
+    a = math.exp(found.x[0])
+    return a, a * level * math.exp(found.x[1])

@@ -7,6 +7,7 @@ edges away from the truth, a reversed edge counting as two.
 import numpy as np
 
 from cotempo.networks.search.evidence import Evidence, Parents
+from cotempo.networks.search.parents import drop
 from cotempo.networks.search.prior_knowledge import Constraints
 from cotempo.typing import Floats
 
@@ -24,7 +25,7 @@ class GraphChain:
         self.evidence = evidence
         self.allowed, self.required = constraints
         self.parents = list(parents)
-        self._profiles: dict[tuple[int, Parents], tuple[float, list[float]]] = {}
+        self._known: dict[tuple[int, Parents], list[float]] = {}
 
     def probabilities(self, rng: np.random.Generator, steps: int) -> Floats:
         """Return the share of time each edge is there, (side, variables); the first fifth does not count."""
@@ -48,15 +49,11 @@ class GraphChain:
         return total / max(samples, 1)
 
     def _toggle(self, node: int, column: int, chance: float) -> None:
-        gain = self._profile(node, self.parents[node])[1][column]
-        if chance < gain and (column in self.parents[node] or not self._leads(node, column)):
+        if chance < self._gains(node)[column] and (column in self.parents[node] or not self._leads(node, column)):
             self.parents[node] = _flip(self.parents[node], column)
 
     def _reverse(self, node: int, parent: int, chance: float) -> None:
-        if not self.allowed[parent, node]:
-            return
-        gain = self._profile(node, self.parents[node])[1][parent] + self._profile(parent, self.parents[parent])[1][node]
-        if chance >= gain:
+        if not self.allowed[parent, node] or chance >= self._gains(node)[parent] + self._gains(parent)[node]:
             return
         before = self.parents[node]
         self.parents[node] = _flip(before, parent)
@@ -65,13 +62,14 @@ class GraphChain:
         else:
             self.parents[parent] = _flip(self.parents[parent], node)
 
-    def _profile(self, node: int, parents: Parents) -> tuple[float, list[float]]:
-        """Return the score and, for every column, what toggling it would gain."""
-        known = self._profiles.get((node, parents))
+    def _gains(self, node: int) -> list[float]:
+        """Return, for every column, what making it a parent, or no parent any more, would gain."""
+        parents = self.parents[node]
+        known = self._known.get((node, parents))
         if known is None:
-            score, gains, dropping = self.evidence.profile(node, parents)
+            _, gains, dropping = self.evidence.profile(node, parents)
             gains[list(parents)] = dropping
-            known = self._profiles[node, parents] = score, gains.tolist()
+            known = self._known[node, parents] = gains.tolist()
         return known
 
     def _leads(self, source: int, target: int) -> bool:
@@ -92,15 +90,14 @@ class GraphChain:
 
 def likely_graph(probabilities: Floats, required: list[Parents]) -> list[Parents]:
     """Return the edges more likely than not, of (side, variables), the likeliest first, none that closes a cycle."""
-    count = probabilities.shape[1]
-    parents = [set(chosen) for chosen in required]
-    ancestors = np.eye(count, dtype=np.bool_)
+    count, likely = probabilities.shape[1], probabilities.copy()
     for target, chosen in enumerate(required):
-        for source in (parent for parent in chosen if parent < count):
-            ancestors |= np.outer(ancestors[:, source], ancestors[target])
-    for flat in np.argsort(-probabilities, axis=None, kind="stable").tolist():
+        likely[list(chosen), target] = 2.0  # before all others
+    parents: list[set[int]] = [set() for _ in required]
+    ancestors = np.eye(count, dtype=np.bool_)
+    for flat in np.argsort(-likely, axis=None, kind="stable").tolist():
         source, target = divmod(flat, count)
-        if probabilities[source, target] <= 0.5:
+        if likely[source, target] <= 0.5:
             break
         if source < count:
             if ancestors[target, source]:
@@ -120,6 +117,4 @@ def average_graphs(
 
 
 def _flip(parents: Parents, column: int) -> Parents:
-    if column in parents:
-        return tuple(parent for parent in parents if parent != column)
-    return tuple(sorted((*parents, column)))
+    return drop(parents, column) if column in parents else tuple(sorted((*parents, column)))

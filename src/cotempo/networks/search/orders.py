@@ -2,42 +2,43 @@
 
     for start in {free:  a = .5, min-pivot order of the scaled innovations,
                   equal: a = 50, min-pivot order of the innovations as they are}:
-        repeat at most `passes` times:
+        repeat at most `PASSES` times:
             sweep until no gain: each variable tried at all positions, the best kept        (`sweeps`)
             go to another order of the same graph and sweep again, until `restarts` of them bring no gain
-            refit the hyperparameters                                                       (`hyperparameters`)
+            refit the hyperparameters                                                       (`evidence`)
     keep the start with the higher evidence and repeat, now exchanging parents as well (`parents`) and beginning from
     random orders too
-    with few rows, average over the graphs around the one found                             (`posterior`)
+    with few rows, average over the graphs around the one found                             (`graph_average`)
 
 Whether noise variances are equal, which identifies directions, is no option: their spread is learned with the graph.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
-from cotempo.errors import ParameterError, nearest
+from cotempo.data.argument_checks import check_choice
+from cotempo.errors import ParameterError
 from cotempo.networks.admm.acyclicity import random_topological
 from cotempo.networks.moments import DIGITS
-from cotempo.networks.search.evidence import Evidence, Parents
+from cotempo.networks.search.equivalence import undirected_edges
+from cotempo.networks.search.evidence import COLLINEAR, Evidence, Parents, refit
 from cotempo.networks.search.graph_average import average_graphs
-from cotempo.networks.search.hyperparameters import refit
 from cotempo.networks.search.parents import LEAST_GAIN, ParentSearch
 from cotempo.networks.search.prior_knowledge import Constraints, PriorKnowledge, arrange
-from cotempo.networks.search.search_result import SearchResult, describe, in_units
 from cotempo.networks.search.sweeps import Ordered
-from cotempo.typing import Floats
-
-EVIDENCES = ("auto", "penalty", "bayes")
+from cotempo.typing import Bools, Floats
 
 #: Below this many rows per log m the penalty misses weak edges; above, the Bayesian evidence takes too many.
 ROWS_PER_LOG_SIDE = 50.0
 
 #: Strength of the extended information criterion's penalty.
 GAMMA = 1.0
+
+#: Limit on refits of the hyperparameters.
+PASSES = 4
 
 #: Random orders tried, times variables.
 RANDOM_STARTS_TIMES_VARIABLES = 40
@@ -47,31 +48,38 @@ RANDOM_STARTS_TIMES_VARIABLES = 40
 class SearchOptions:
     """Options of `learn_order`.
 
-    Attributes
-    ----------
-    evidence : {"auto", "penalty", "bayes"}
-        `auto` takes the Bayesian one below ``50 log(side)`` rows.
-    restarts : int
-        Further orders of the same graph tried without gain before a search ends.
-    passes : int
-        Limit on refits of the hyperparameters.
-    averaged : bool
-        Under the Bayesian evidence, keep the edges that are likely on average over graphs, not those of the single
-        most likely graph; slower.
-    scaled : bool
-        Search with every column divided by its standard deviation, so that units do not matter; weights and variances
-        come back in the Gram's units, the score does not.
-    quick : bool
-        Climb from the free start only, without restarts: a quarter of the time. Some directions are lost by it,
-        hardly any of how well the network predicts.
+    `evidence` is "auto", "penalty" or "bayes"; `auto` takes the Bayesian one below ``50 log(side)`` rows. `restarts` is
+    how many further orders of the same graph are tried without gain before a search ends. `averaged`, under the
+    Bayesian evidence, keeps the edges that are likely on average over graphs, not those of the most likely graph.
+    `scaled` searches with every column divided by its standard deviation, so that units do not matter; weights and
+    variances come back in the Gram's units, the score does not. `quick` climbs from the free start only, without
+    restarts, in a quarter of the time; some directions are lost by it, hardly any of how well the network predicts.
     """
 
     evidence: str = "auto"
     restarts: int = 1
-    passes: int = 4
     averaged: bool = True
     scaled: bool = False
     quick: bool = False
+
+
+class SearchResult(NamedTuple):
+    """The network found for one Gram matrix.
+
+    Weights, ``[source, target]``, are by least squares; noise variances are free of the bias that chosen parents bring;
+    `score` is the log evidence of the graph with its hyperparameters. `undirected` edges (symmetric) are those whose
+    direction the data leave open: an equivalent graph has them reversed, and is at most 20 times less likely.
+    """
+
+    within: Floats
+    across: Floats
+    variance: Floats
+    score: float
+    undirected: Bools
+    order: list[int]
+    parents: list[Parents]
+    evidence: Evidence
+    constraints: Constraints
 
 
 class Graph(NamedTuple):
@@ -83,25 +91,12 @@ class Graph(NamedTuple):
 
 
 def learn_order(
-    gram: Floats,
-    rows: float,
-    knowledge: PriorKnowledge,
-    rng: np.random.Generator,
-    options: SearchOptions | None = None,
+    gram: Floats, rows: float, knowledge: PriorKnowledge, rng: np.random.Generator, options: SearchOptions | None = None
 ) -> SearchResult:
     """Learn a network from one summed Gram matrix.
 
-    Parameters
-    ----------
-    gram : (side, side)
-        Centred and summed over rows, of ``[x_t, x_{t-1}, ..., x_{t-p}]``; side = (lags + 1) variables. A column of
-        zeros, of what does not vary, has no edges.
-    rows : float
-        Number of rows summed.
-    knowledge : PriorKnowledge
-    rng : numpy.random.Generator
-        Decides in which order moves are tried.
-    options : SearchOptions
+    The Gram, of ``[x_t, x_{t-1}, ..., x_{t-p}]``, is centred and summed over `rows` rows. A column of zeros, of what
+    does not vary, has no edges. `rng` decides in which order moves are tried.
 
     Examples
     --------
@@ -122,19 +117,19 @@ def learn_order(
     constraints = knowledge.constraints()
     few = rows < ROWS_PER_LOG_SIDE * math.log(len(gram))
     bayes = options.evidence == "bayes" or (options.evidence == "auto" and few)
-    restarts, passes = 0 if options.quick else options.restarts, options.passes
+    restarts = 0 if options.quick else options.restarts
     graphs = []
     for shape, free in ((0.5, True),) if options.quick else ((0.5, True), (50.0, False)):
         order = arrange(minimum_pivots(gram, variables, free)[0], constraints.required)
         first = first_evidence(gram, rows, variables, shape, bayes)
-        graphs.append(search_orders(first, constraints, order, rng, restarts, passes))
+        graphs.append(search_orders(first, constraints, order, rng, restarts))
     best = max(graphs, key=lambda graph: graph.evidence.total(graph.parents))
     if not options.quick:
-        best = search_orders(best.evidence, constraints, best.order, rng, restarts, passes, best.parents, thorough=True)
-    if options.quick or not (bayes and options.averaged):
-        return in_units(describe(best.evidence, best.parents, best.order, constraints), unit)
-    likely = average_graphs(best.evidence, constraints, best.parents, rng)
-    return in_units(describe(best.evidence, likely, random_topological(likely, rng), constraints), unit)
+        best = search_orders(best.evidence, constraints, best.order, rng, restarts, PASSES, best.parents, thorough=True)
+    if bayes and options.averaged and not options.quick:
+        likely = average_graphs(best.evidence, constraints, best.parents, rng)
+        best = Graph(best.evidence, likely, random_topological(likely, rng))
+    return describe(best, constraints, unit)
 
 
 def search_orders(
@@ -143,14 +138,14 @@ def search_orders(
     order: list[int],
     rng: np.random.Generator,
     restarts: int,
-    passes: int,
+    passes: int = PASSES,
     parents: list[Parents] | None = None,
     thorough: bool = False,
 ) -> Graph:
     """Alternate between searching orders and refitting hyperparameters, until the graph stays the same.
 
     Begin from an order and parents, by default the required ones. `thorough` exchanges parents and begins from random
-    orders too; for `restarts` and `passes` see `SearchOptions`.
+    orders too. At most `passes` times; for `restarts` see `SearchOptions`.
     """
     graph = Graph(evidence, parents if parents is not None else constraints.required, order)
     for turn in range(passes):
@@ -180,14 +175,13 @@ def _from_elsewhere(found: Ordered, constraints: Constraints, rng: np.random.Gen
 def minimum_pivots(gram: Floats, variables: int, scaled: bool) -> tuple[list[int], Floats]:
     """Order variables by taking, each time, the one with the least variance given the lags and those taken.
 
-    With equal noise variances this is the true order in the limit of many rows; `scaled` innovations, to variance 1,
-    make it a guess that does not depend on units. The order comes with these variances, summed over rows.
-
-    References
-    ----------
-    W. Chen, M. Drton, Y. S. Wang. "On causal discovery with an equal-variance assumption". Biometrika 2019.
+    With equal noise variances this is the true order in the limit of many rows (Chen, Drton and Wang 2019, On causal
+    discovery with an equal-variance assumption); `scaled` innovations, to variance 1, make it a guess that does not
+    depend on units. The order comes with these variances, summed over rows.
     """
-    left = _innovations(gram, variables)
+    left, past, mixed = gram[:variables, :variables], gram[variables:, variables:], gram[variables:, :variables]
+    if len(past):  # take off what the lags explain; a slight ridge keeps short series solvable
+        left = left - mixed.T @ np.linalg.solve(past + 1e-6 * np.diag(past.diagonal()), mixed)
     if scaled:
         spread = np.sqrt(left.diagonal())
         left = left / np.outer(spread, spread)
@@ -202,17 +196,6 @@ def minimum_pivots(gram: Floats, variables: int, scaled: bool) -> tuple[list[int
         left = left - np.outer(left[:, chosen], left[chosen]) / pivots[place]
         order.append(chosen)
     return order, pivots
-
-
-def _innovations(gram: Floats, variables: int) -> Floats:
-    """Return the Gram of what the lags leave unexplained; a slight ridge keeps short series solvable."""
-    now, past = gram[:variables, :variables], gram[variables:, variables:]
-    if not len(past):
-        return now
-    mixed = gram[variables:, :variables]
-    ridge = 1e-6 * np.diag(past.diagonal())
-    left: Floats = now - mixed.T @ np.linalg.solve(past + ridge, mixed)
-    return left
 
 
 def first_evidence(gram: Floats, rows: float, variables: int, shape: float, bayes: bool) -> Evidence:
@@ -235,5 +218,32 @@ def _check(gram: Floats, rows: float, side: int, evidence: str) -> None:
         raise ParameterError("gram must be symmetric, with no number below 0 on its diagonal")
     if not rows > 1:
         raise ParameterError(f"rows must be above 1, got {rows}")
-    if evidence not in EVIDENCES:
-        raise ParameterError(f"evidence must be one of {EVIDENCES}, got {evidence!r}{nearest(evidence, EVIDENCES)}")
+    check_choice("evidence", evidence, ("auto", "penalty", "bayes"))
+
+
+def describe(graph: Graph, constraints: Constraints, unit: Floats) -> SearchResult:
+    """Weigh the edges of a graph by least squares and mark those without a direction.
+
+    Weights and variances are brought back from columns that were divided by `unit`, `(side,)`.
+    """
+    evidence, parents, order = graph
+    count = evidence.variables
+    weights, variance = np.zeros((len(unit), count)), np.empty(count)
+    least_squares = replace(evidence, precision=0.0)
+    for node, chosen in enumerate(parents):
+        weights[list(chosen), node] = least_squares.slopes(node, chosen)
+        free = max(evidence.rows - len(chosen), 1.0)
+        residual = max(least_squares.residual(node, chosen), COLLINEAR * evidence.gram[node, node])
+        variance[node] = residual / free
+    weights *= unit[None, :count] / unit[:, None]
+    return SearchResult(
+        within=weights[:count],
+        across=weights[count:].reshape(-1, count, count),
+        variance=variance * unit[:count] ** 2,
+        score=evidence.total(parents),
+        undirected=undirected_edges(evidence, parents, constraints),
+        order=list(order),
+        parents=list(parents),
+        evidence=evidence,
+        constraints=constraints,
+    )

@@ -23,8 +23,8 @@ CACHED = 20_000_000
 class Neighbourhood(NamedTuple):
     """Chosen parents of one variable and the steps that lead away from them.
 
-    `adding` is the gain for each further candidate, `(side,)`; `drop_gain` that for leaving out the least useful parent
-    which is not required, and `dropped` are the parents left then.
+    `adding`, `(side,)`, is the gain for each further candidate, `drop_gain` that for dropping the least useful parent
+    which is not required; `dropped` are the parents left then.
     """
 
     score: float
@@ -53,6 +53,11 @@ def climb(look: Callable[[Parents], Neighbourhood], candidates: Bools, parents: 
         if max(gain, now.drop_gain) <= LEAST_GAIN:
             return now
         parents = now.dropped if now.drop_gain > gain else tuple(sorted((*parents, add)))
+
+
+def drop(parents: Parents, column: int) -> Parents:
+    """Return the parents without one, if it is among them."""
+    return tuple(parent for parent in parents if parent != column)
 
 
 class Fit(NamedTuple):
@@ -97,7 +102,7 @@ class ParentSearch:
             if parent not in self.required[node]:
                 fewer = candidates.copy()
                 fewer[parent] = False
-                detour = self._climb(node, fewer, tuple(other for other in fit.parents if other != parent))
+                detour = self._climb(node, fewer, drop(fit.parents, parent))
                 best = max(best, self._climb(node, candidates, detour.parents), key=lambda one: one.score)
         if best.score > fit.score + LEAST_GAIN:
             self._known[node, key] = best
@@ -119,6 +124,5 @@ class ParentSearch:
         if known is None:
             if len(self._near) * len(self.allowed[0]) >= CACHED:
                 self._near.clear()
-            known = neighbourhood(self.evidence, node, parents, self.required[node])
-            self._near[node, parents] = known
+            known = self._near[node, parents] = neighbourhood(self.evidence, node, parents, self.required[node])
         return known

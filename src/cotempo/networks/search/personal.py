@@ -4,9 +4,8 @@ import numpy as np
 
 from cotempo.networks.moments import Gram, log_densities, varying
 from cotempo.networks.network import Network
-from cotempo.networks.search.orders import SearchOptions, learn_order
+from cotempo.networks.search.orders import SearchOptions, SearchResult, learn_order
 from cotempo.networks.search.prior_knowledge import PriorKnowledge
-from cotempo.networks.search.search_result import SearchResult
 from cotempo.typing import Floats
 
 #: Rows borrowed from the others per own row; the last borrows all of them.
@@ -20,8 +19,8 @@ def learn_personal(
     """Learn a client's network from its Gram and a share of the others'.
 
     The others' Gram enters as if summed over ``share`` times the client's own rows: it decides where the client's rows
-    are ambiguous, and is outvoted where they are not. The options should ask for the Bayesian evidence whatever the
-    rows: a penalty that counts borrowed rows as own ones selects too little.
+    are ambiguous. The options should ask for the Bayesian evidence whatever the rows: a penalty that counts borrowed
+    rows as own ones selects too little.
     """
     borrowed = min(share * own.rows, others.rows)
     gram = own.gram + 1e-9 * np.diag(own.gram.diagonal() + others.gram.diagonal() / max(others.rows, 1.0))

@@ -16,12 +16,8 @@ from cotempo.typing import Bools, Indices
 class Constraints(NamedTuple):
     """What a search over parents may do.
 
-    Attributes
-    ----------
-    allowed : (variables, side) bool
-        Whether each column of the joint Gram may be a parent of each variable.
-    required : list of tuple of int
-        The columns that must be parents of each variable.
+    `allowed`, `(variables, side)`, says which columns of the joint Gram may be parents of each variable, `required`
+    which ones must be.
     """
 
     allowed: Bools
@@ -30,19 +26,10 @@ class Constraints(NamedTuple):
 
 @dataclass(frozen=True)
 class PriorKnowledge:
-    """What is known about edges beforehand.
-
-    Attributes
-    ----------
-    forbidden, required : (lags + 1, variables, variables) bool
-        ``[lag, source, target]``.
-    tiers : tuple of int, optional
-        One number per variable: inside the slice, no edge leads from a higher tier to a lower one.
-    """
+    """What is known about edges beforehand: `forbidden` and `required` ones, ``[lag, source, target]``."""
 
     forbidden: Bools
     required: Bools
-    tiers: tuple[int, ...] | None = None
 
     @classmethod
     def empty(cls, variables: int, lags: int) -> PriorKnowledge:
@@ -60,13 +47,16 @@ class PriorKnowledge:
     ) -> PriorKnowledge:
         """Read `(source, target)` or `(source, target, lag)` and groups of names; refuse what cannot hold.
 
-        Examples
-        --------
-        >>> PriorKnowledge.read(("a", "b"), 1, [("a", "b")], [("b", "a", 1)], []).required[1].tolist()
-        [[False, False], [True, False]]
+        Inside the slice, no edge leads from a later one of the groups, `tiers`, to an earlier one.
         """
-        marks = (_marks(names, lags, forbidden, "forbidden"), _marks(names, lags, required, "required"))
-        knowledge = cls(*marks, _levels(names, tiers))
+        knowledge = cls(_marks(names, lags, forbidden, "forbidden"), _marks(names, lags, required, "required"))
+        if tiers:
+            level = {_place(names, name, "tiers"): number for number, group in enumerate(tiers) for name in group}
+            missing = [name for index, name in enumerate(names) if index not in level]
+            if missing:
+                raise ParameterError(f"tiers must name every variable, {missing[0]!r} is in none")
+            levels = np.array([level[index] for index in range(len(names))])
+            knowledge.forbidden[0] |= levels[:, None] > levels
         knowledge.constraints()
         return knowledge
 
@@ -90,27 +80,13 @@ class PriorKnowledge:
     def only(self, held: Indices) -> PriorKnowledge:
         """Return the same of some variables."""
         inside = np.ix_(np.arange(self.lags + 1), held, held)
-        tiers = None if self.tiers is None else tuple(self.tiers[index] for index in held)
-        return PriorKnowledge(self.forbidden[inside], self.required[inside], tiers)
+        return PriorKnowledge(self.forbidden[inside], self.required[inside])
 
     def constraints(self) -> Constraints:
-        """Join forbidden edges, required edges and tiers; raise `ParameterError` where they contradict each other.
-
-        Examples
-        --------
-        >>> from dataclasses import replace
-        >>> knowledge = replace(PriorKnowledge.empty(3, 0), tiers=(0, 0, 1))
-        >>> knowledge.constraints().allowed.astype(int).tolist()
-        [[0, 1, 0], [1, 0, 0], [1, 1, 0]]
-        """
+        """Join forbidden and required edges; raise `ParameterError` where they contradict each other."""
         count = self.variables
         allowed = ~self.forbidden.reshape(-1, count).T.copy()
         allowed[np.arange(count), np.arange(count)] = False
-        if self.tiers is not None:
-            level = np.asarray(self.tiers)
-            if level.shape != (count,):
-                raise ParameterError(f"tiers must have one number per variable, {count}, got shape {level.shape}")
-            allowed[:, :count] &= level[None, :] <= level[:, None]
         needed = self.required.reshape(-1, count).T
         clash = np.argwhere(needed & ~allowed)
         if len(clash):
@@ -150,16 +126,6 @@ def _marks(names: tuple[str, ...], lags: int, edges: Sequence[tuple[Any, ...]], 
             raise ParameterError(f"{word}: the lag must be a whole number from 0 to {lags}, got {edge!r}")
         marks[lag, _place(names, source, word), _place(names, target, word)] = True
     return marks
-
-
-def _levels(names: tuple[str, ...], tiers: Sequence[Sequence[str]]) -> tuple[int, ...] | None:
-    if not tiers:
-        return None
-    level = {_place(names, name, "tiers"): number for number, group in enumerate(tiers) for name in group}
-    missing = [name for index, name in enumerate(names) if index not in level]
-    if missing:
-        raise ParameterError(f"tiers must name every variable, {missing[0]!r} is in none")
-    return tuple(level[index] for index in range(len(names)))
 
 
 def _place(names: tuple[str, ...], name: Any, word: str) -> int:

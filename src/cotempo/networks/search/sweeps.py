@@ -10,7 +10,7 @@ import numpy as np
 
 from cotempo.networks.admm.acyclicity import random_topological
 from cotempo.networks.search.evidence import Parents
-from cotempo.networks.search.parents import LEAST_GAIN, Fit, ParentSearch
+from cotempo.networks.search.parents import LEAST_GAIN, Fit, ParentSearch, drop
 from cotempo.typing import Indices
 
 #: One step of a walk: the position reached, the neighbour whose parents changed (or none), and the mover's own fit.
@@ -91,7 +91,9 @@ class Ordered:
         now = int(self.position[v])
         best_gain, best_place = LEAST_GAIN, now
         best_fits: dict[int, Fit] = {}
-        for walk in (self._later(v, now), self._earlier(v, now)):
+        later = self._walk(v, range(now + 1, len(self.order)), later=True)
+        earlier = self._walk(v, range(now - 1, -1, -1), later=False)
+        for walk in (later, earlier):
             changed: dict[int, Fit] = {}
             passed = 0.0
             for place, neighbour, own in walk:
@@ -110,42 +112,23 @@ class Ordered:
         self._arrange([*others[:best_place], v, *others[best_place:]])
         return best_gain
 
-    def _later(self, v: int, now: int) -> Iterator[Step]:
-        """Walk v towards the end: those it passes lose it, it gains them."""
+    def _walk(self, v: int, places: range, *, later: bool) -> Iterator[Step]:
+        """Walk v past its neighbours: towards the end they lose it and it gains them, else the reverse."""
         own, bit = self.fits[v], 1 << v
-        for k in range(now + 1, len(self.order)):
+        for k in places:
             w = self.order[k]
-            if v in self.search.required[w]:
+            if (v in self.search.required[w]) if later else (w in self.search.required[v]):
                 return
-            neighbour = None
-            if v in self.fits[w].parents:
+            neighbour, passed = None, self.fits[w]
+            if v in (passed.parents if later else passed.improving):
                 before = self.position < k
+                before[v] = not later
+                prefix = self.prefix[k] & ~bit if later else self.prefix[k] | bit
+                neighbour = w, self.search.fit(w, before, prefix, drop(passed.parents, v))
+            changed = w in (own.improving if later else own.parents)
+            if changed:
+                before = self.position < k + later
                 before[v] = False
-                rest = tuple(parent for parent in self.fits[w].parents if parent != v)
-                neighbour = w, self.search.fit(w, before, self.prefix[k] & ~bit, rest)
-            improves = w in own.improving
-            if improves:
-                before = self.position <= k
-                before[v] = False
-                own = self.search.fit(v, before, self.prefix[k + 1] & ~bit, own.parents)
-            if improves or neighbour:
-                yield k, neighbour, own
-
-    def _earlier(self, v: int, now: int) -> Iterator[Step]:
-        """Walk v towards the beginning: those it passes gain it, it loses them."""
-        own, bit = self.fits[v], 1 << v
-        for k in range(now - 1, -1, -1):
-            w = self.order[k]
-            if w in self.search.required[v]:
-                return
-            neighbour = None
-            if v in self.fits[w].improving:
-                before = self.position < k
-                before[v] = True
-                neighbour = w, self.search.fit(w, before, self.prefix[k] | bit, self.fits[w].parents)
-            lost = w in own.parents
-            if lost:
-                rest = tuple(parent for parent in own.parents if parent != w)
-                own = self.search.fit(v, self.position < k, self.prefix[k], rest)
-            if lost or neighbour:
+                own = self.search.fit(v, before, self.prefix[k + later] & ~bit, drop(own.parents, w))
+            if changed or neighbour:
                 yield k, neighbour, own

@@ -1,4 +1,7 @@
-"""Calibration: conformal intervals around fillings, from measurements hidden for the purpose."""
+"""Calibration: conformal intervals around fillings, from errors on hidden measurements; and noise like these errors.
+
+Noise is added to fillings that networks learn from, because a conditional mean is smoother than what it stands for.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from cotempo.series.filling.factor_models import deviations_from_line
-from cotempo.series.filling.gaps import LONG, steps_around
+from cotempo.series.filling.gaps import near_kinds, steps_around
 from cotempo.series.filling.stages import Fills
 from cotempo.series.settings import SeriesSettings
 from cotempo.series.windows import Cover, SeriesRows
@@ -19,6 +22,7 @@ from cotempo.typing import Floats
 LEVELS = np.arange(1, 200) / 200
 SHARES = (0.3, 0.5)
 FEWEST_CELLS = 100
+ROUGH_SHARE, ROUGH_DRAWS = 0.25, 3
 KINDS = 3
 SHRINKAGE = 4  # measurements at which the pace counts half
 CONSTANT_SHARE = 1e-9  # of the largest value: what moves less is constant
@@ -72,7 +76,7 @@ class Calibration:
         hidden = missing & ~np.isnan(truth) & ~still
         units = np.where(hidden, np.abs(filled - truth), 0.0) / _stretch(rows, usual, length)
         for kind in range(KINDS):
-            chosen = hidden & (kinds(rows) == kind)
+            chosen = hidden & (_kinds(rows) == kind)
             count = chosen.sum(axis=0)
             errors = np.where(chosen, units, 0.0).sum(axis=0) / np.maximum(count, 1)
             chosen &= errors > 0
@@ -91,7 +95,7 @@ class Calibration:
         `deviation` is that of the draws, ``(rows, features)``; all in units of the data.
         """
         missing = np.isnan(rows.values)
-        kind, columns = kinds(rows), np.arange(missing.shape[1])
+        kind, columns = _kinds(rows), np.arange(missing.shape[1])
         unit = self.errors[kind, columns] * _stretch(rows, self.usual, length)
         found = []
         for level in levels:
@@ -109,11 +113,9 @@ def _quantiles(ratios: Floats) -> Floats:
     return np.quantile(ratios, ranks, method="higher")
 
 
-def kinds(rows: SeriesRows) -> NDArray[np.intp]:
+def _kinds(rows: SeriesRows) -> NDArray[np.intp]:
     """Return 0 in rows where nothing was seen, 1 in the others, and 2 in long gaps, ``(rows, features)``."""
-    missing, (back, forth) = np.isnan(rows.values), steps_around(rows)
-    near = np.broadcast_to(~missing.all(axis=1, keepdims=True), missing.shape).astype(np.intp)
-    return np.where(back + forth > LONG, 2, near)
+    return np.minimum(near_kinds(rows), KINDS - 1)
 
 
 def _stretch(rows: SeriesRows, usual: Floats, length: int) -> Floats:
@@ -140,21 +142,17 @@ def calibrate(
 
     Of several parts each has a filler of its own, so that nobody is judged on rows that shaped its gates.
     """
-    found = [_try_out(settings, filler, rows, stream) for filler, rows in parts if len(rows.values)]
+    found = []
+    for filler, rows in (part for part in parts if len(part[1].values)):
+        left = [np.where(gone, np.nan, rows.values) for gone in _hidings(rows.values.shape, settings.window, stream)]
+        hidden = rows.with_values(np.concatenate(left), len(left))
+        truth = np.tile(rows.values, (len(left), 1))
+        found.append((hidden.lengths, hidden.values, filler.rows(hidden, settings), truth))
     if not found:
         return Calibration.none(parts[0][1].values.shape[1])
-    lengths = sum((hidden.lengths for hidden, _, _ in found), ())
-    left, filled, truth = (np.concatenate(part) for part in zip(*((h.values, f, t) for h, f, t in found), strict=True))
-    return Calibration.of(SeriesRows(left, lengths), filled, truth, settings.window)
-
-
-def _try_out(
-    settings: SeriesSettings, filler: Fills, rows: SeriesRows, stream: np.random.Generator
-) -> tuple[SeriesRows, Floats, Floats]:
-    """Return rows with cells hidden, how they were filled, and the truth."""
-    left = [np.where(gone, np.nan, rows.values) for gone in _hidings(rows.values.shape, settings.window, stream)]
-    hidden = rows.with_values(np.concatenate(left), len(left))
-    return hidden, filler.rows(hidden, settings), np.tile(rows.values, (len(left), 1))
+    lengths, *rest = zip(*found, strict=True)
+    values, filled, truth = (np.concatenate(part) for part in rest)
+    return Calibration.of(SeriesRows(values, sum(lengths, ())), filled, truth, settings.window)
 
 
 def _hidings(shape: tuple[int, int], window: int, stream: np.random.Generator) -> Iterator[NDArray[np.bool_]]:
@@ -165,3 +163,37 @@ def _hidings(shape: tuple[int, int], window: int, stream: np.random.Generator) -
     for half in (False, True):
         gap = (np.arange(shape[0]) + stream.integers(2 * window)) % (2 * window) < max(1, window // 2)
         yield gap[:, None] & (stream.random(shape[1]) < 0.5 if half else True)
+
+
+def imputation_errors(filler: Fills, rows: SeriesRows, settings: SeriesSettings, stream: np.random.Generator) -> Floats:
+    """Return errors of filling hidden rows, ``(hidden rows, features)``, NaN where nothing was measured."""
+    found = [rows.values[:0]]
+    for _ in range(ROUGH_DRAWS if len(rows.values) else 0):
+        chosen = stream.random(len(rows.values)) < ROUGH_SHARE
+        left = np.where(chosen[:, None], np.nan, rows.values)
+        found.append((rows.values - filler.rows(rows.with_values(left), settings))[chosen])
+    errors = np.concatenate(found)
+    return errors[~np.isnan(errors).all(axis=1)]
+
+
+def add_imputation_errors(
+    filled: Floats, missing: NDArray[np.bool_], errors: Floats, stream: np.random.Generator
+) -> Floats:
+    """Add to the missing cells of each row the errors of one row drawn at random, so that features err together.
+
+    A feature that was not measured in the drawn row gets an error of its own from another row.
+
+    Examples
+    --------
+    >>> stream = np.random.default_rng(0)
+    >>> add_imputation_errors(np.zeros((2, 1)), np.array([[True], [False]]), np.array([[0.5]]), stream).ravel().tolist()
+    [0.5, 0.0]
+    """
+    if not len(errors):
+        return filled
+    drawn = errors[stream.integers(len(errors), size=len(filled))]
+    for column in range(filled.shape[1]):
+        pool = errors[~np.isnan(errors[:, column]), column]
+        lacking = np.isnan(drawn[:, column])
+        drawn[lacking, column] = stream.choice(pool, lacking.sum()) if len(pool) else 0.0
+    return np.where(missing, filled + drawn, filled)

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cotempo.series.filling.interpolation import neighbours
-from cotempo.series.scale import Scale
-from cotempo.series.windows import SeriesRows
+from cotempo.series.filling.gaps import neighbours
+from cotempo.series.windows import Scale, SeriesRows
 from cotempo.typing import Floats
 
 FACTORS = 6
@@ -27,15 +26,9 @@ class FactorModels:
     with the line :math:`\ell` through the measurements :math:`b` steps before and :math:`c` steps after, and
     independent :math:`e, u`. The root is the deviation of a random walk between two fixed points.
 
-    Attributes
-    ----------
-    centre
-        :math:`\mu`, ``(features,)``.
-    spread
-        Deviation of each feature's level that the other features do not explain, ``(features,)``.
-    level_factors, move_factors
-        :math:`\Lambda` and :math:`M`, each with the variances of :math:`e` and :math:`u` as last column,
-        ``(features, factors + 1)``.
+    `centre` is :math:`\mu` and `spread` the deviation of each feature's level that the other features do not explain,
+    ``(features,)``; `level_factors` and `move_factors` are :math:`\Lambda` and :math:`M`, with the variances of
+    :math:`e` and :math:`u` as last column, ``(features, factors + 1)``.
     """
 
     centre: Floats
@@ -82,10 +75,15 @@ def _correlation(values: Floats) -> Floats:
     clipped = clipped / np.where(size > 1e-9, size, 1.0)
     found = clipped.T @ clipped / (seen.T @ seen + PRIOR_ROWS)
     np.fill_diagonal(found, 1.0)
-    weights, axes = np.linalg.eigh(found)
     # Pairs measured in different rows need not fit together: the nearest matrix that could be one stands in.
-    near = (axes * np.maximum(weights, VARIANCE_FLOOR)) @ axes.T
-    scale = np.sqrt(np.diag(near))
+    return nearest_correlation(found, VARIANCE_FLOOR)
+
+
+def nearest_correlation(table: Floats, floor: float) -> Floats:
+    """Raise the eigenvalues of a symmetric matrix to a floor, and scale its diagonal to 1."""
+    values, axes = np.linalg.eigh(table)
+    near = (axes * np.maximum(values, floor)) @ axes.T
+    scale = np.sqrt(near.diagonal())
     return np.asarray(near / np.outer(scale, scale))
 
 

@@ -1,8 +1,7 @@
 """Gates: how far each stage of filling is trusted, found on measurements that are hidden for the purpose.
 
-So much is hidden that half of the cells are missing, a fifth of what is left at least, so that a gate is judged on gaps
-like those it will meet. A stage is let in for a feature and a kind of gap only where it is better than what stands
-before it by more than chance explains.
+A stage is let in for a feature and a kind of gap only where it is better than what stands before it by more than chance
+explains. About half of the cells are missing then, so that gaps are like those to come.
 """
 
 from __future__ import annotations
@@ -31,10 +30,9 @@ RELATED = ((EMPTY, LONG_EMPTY), (BESIDE, LONG_BESIDE), (UNSEEN,))
 
 @dataclass(frozen=True)
 class Trial:
-    """Hidden cells, each with its truth, its fillings, and where it belongs.
+    """Hidden cells: truth, fillings ``(1 + fillings, cells)`` as of `Filler`, and where each belongs.
 
-    `fillings` is ``(1 + fillings, cells)``, as `Filler.fillings`; the others are ``(cells,)``. `half` is which half of
-    the rows the cell lies in; cells of the same `block` err together.
+    `half` is which half of the rows the cell lies in; cells of the same `block` err together.
     """
 
     truth: Floats
@@ -50,14 +48,13 @@ class Trial:
 
     def take(self, chosen: NDArray[np.bool_]) -> Trial:
         """Return some of the cells."""
-        columns = (self.feature, self.kind, self.block, self.half)
-        return Trial(self.truth[chosen], self.fillings[:, chosen], *(column[chosen] for column in columns))
+        return Trial(*(getattr(self, field.name)[..., chosen] for field in fields(self)))
 
     def join(self, other: Trial) -> Trial:
         """Join the cells of both, those of the other in blocks of their own."""
         other = replace(other, block=other.block + 1 + self.block.max(initial=-1))
-        names = [field.name for field in fields(self)]
-        return Trial(*(np.concatenate([getattr(self, name), getattr(other, name)], axis=-1) for name in names))
+        pairs = ((getattr(self, field.name), getattr(other, field.name)) for field in fields(self))
+        return Trial(*(np.concatenate(pair, axis=-1) for pair in pairs))
 
 
 def try_out(filler: Filler, rows: SeriesRows, settings: SeriesSettings, stream: np.random.Generator) -> Trial:
@@ -70,9 +67,10 @@ def try_out(filler: Filler, rows: SeriesRows, settings: SeriesSettings, stream: 
     left = np.concatenate([np.where(target, np.nan, scaled) for target in targets])
     fillings, kinds = filler.fillings(rows.with_values(left, draws), settings)
     target = np.concatenate(targets)
+    late = (np.arange(len(seen))[:, None] >= len(seen) // 2).astype(np.intp)  # as `SeriesRows.halves`
     feature, block, half = (
         np.tile(np.broadcast_to(part, seen.shape), (draws, 1))[target]
-        for part in (np.arange(seen.shape[1]), _blocks(rows), _halves(rows))
+        for part in (np.arange(seen.shape[1]), _blocks(rows), late)
     )
     return Trial(np.tile(scaled, (draws, 1))[target], fillings[:, target], feature, kinds[target], block, half)
 
@@ -93,16 +91,8 @@ def _hide(
 
 def _blocks(rows: SeriesRows) -> NDArray[np.intp]:
     """Number every few neighbouring rows of a piece, ``(rows, 1)``."""
-    found, total = [np.zeros(0, dtype=np.intp)], 0
-    for length in rows.lengths:
-        found.append(total + np.arange(length) // BLOCK_ROWS)
-        total += -(-length // BLOCK_ROWS)
-    return np.concatenate(found)[:, None]
-
-
-def _halves(rows: SeriesRows) -> NDArray[np.intp]:
-    """Return which of `SeriesRows.halves` a row is in, ``(rows, 1)``."""
-    return (np.arange(len(rows.values))[:, None] >= len(rows.values) // 2).astype(np.intp)
+    place = np.concatenate([np.zeros(0, dtype=np.intp), *(np.arange(length) for length in rows.lengths)])
+    return (np.cumsum(place % BLOCK_ROWS == 0) - 1)[:, None]
 
 
 def prove(

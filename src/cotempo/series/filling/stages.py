@@ -1,11 +1,11 @@
-"""Filler: imputation in stages, interpolation first, then each stage as far as its gate lets it in.
+"""Filler: imputation in stages, interpolation first, then each `Stage` as far as its gate lets it in.
 
-A stage is anything with `names` and `fill`, as `Stage` has them; to add one, put it into `Filler.stages`. Its gates are
-chosen with those of all others by `cotempo.series.filling.gates.choose_gates`.
+To add a stage, put it into `Filler.stages`; `cotempo.series.filling.gates.choose_gates` chooses its gates, too.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
@@ -14,11 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cotempo.series.filling.factor_models import FactorModels
-from cotempo.series.filling.gaps import KINDS, kinds_of
-from cotempo.series.filling.interpolation import interpolate_rows
-from cotempo.series.scale import Scale
+from cotempo.series.filling.gaps import KINDS, interpolate_rows, kinds_of
 from cotempo.series.settings import SeriesSettings
-from cotempo.series.windows import Cover, SeriesRows
+from cotempo.series.windows import Cover, Scale, SeriesRows
 from cotempo.typing import Floats
 
 if TYPE_CHECKING:
@@ -38,18 +36,20 @@ class Stage(Protocol):
         """Fill scaled rows, ``(names, rows, features)``; only missing cells are looked at."""
 
 
-class Fills(Protocol):
+class Fills(ABC):
     """Anything that fills rows in the units of the data."""
 
+    @abstractmethod
     def rows(self, rows: SeriesRows, settings: SeriesSettings) -> Floats:
         """Fill rows, in the units of the data."""
 
     def seeded(self, seed: int) -> Fills:
         """Return the same with another seed, where fillings are drawn."""
+        return self
 
 
 @dataclass(frozen=True)
-class Filler:
+class Filler(Fills):
     r"""An imputer of an owner's rows, in stages.
 
     .. math:: f_0 = g_0, \qquad f_k = (1 - a_k) f_{k - 1} + a_k g_k
@@ -57,8 +57,8 @@ class Filler:
     with the interpolant :math:`g_0`, the fillings :math:`g_k` of the stages in their order, and gates :math:`a_k` in
     [0, 1].
 
-    `gates` has :math:`a` for each feature, kind of gap and filling, ``(features, kinds, fillings)``. The first `common`
-    features have their gates chosen together, and so have the others. `season` is removed first and added back last.
+    `gates` has :math:`a`, ``(features, kinds, fillings)``; those of the first `common` features are chosen together,
+    and so are the others. `season` is removed first and added back last.
     """
 
     scale: Scale
@@ -78,9 +78,9 @@ class Filler:
 
     def followed_by(self, *stages: Stage) -> Filler:
         """Return a filler of `stages` whose first fillings are those of this one; gates of the others are closed."""
-        names = [name for stage in stages for name in stage.names]
-        closed = np.zeros((*self.gates.shape[:2], len(names) - self.gates.shape[2]))
-        return replace(self, stages=stages, gates=np.concatenate([self.gates, closed], axis=-1))
+        more = replace(self, stages=stages)
+        closed = [(0, 0), (0, 0), (0, len(more.names) - len(self.names))]
+        return replace(more, gates=np.pad(self.gates, closed))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -95,14 +95,10 @@ class Filler:
         level = 0.0 if self.season is None else self.season.at(rows.clock)
         return np.where(np.isnan(rows.values), filled + level, rows.values)
 
-    def seeded(self, seed: int) -> Filler:
-        """Return itself: nothing is drawn."""
-        return self
-
     def inner(self, rows: SeriesRows) -> SeriesRows:
         """Return rows as stages see them: without the season, and scaled."""
         bare = rows if self.season is None else self.season.remove(rows)
-        return bare.with_values(self.scale.apply(bare.values))
+        return self.scale.rows(bare)
 
     def scaled(self, rows: SeriesRows, settings: SeriesSettings) -> Floats:
         """Fill rows that are as stages see them."""
@@ -135,24 +131,6 @@ def in_windows(rows: SeriesRows, settings: SeriesSettings, fill: Callable[[Float
     return np.stack([cover.blend(filling) for filling in np.concatenate(parts, axis=1)])
 
 
-def _fill_by_networks(rows: SeriesRows, settings: SeriesSettings, *given: Any) -> Floats:
-    from cotempo.series.nn.teacher import fill_windows
-
-    return in_windows(rows, settings, lambda windows: fill_windows(settings, windows, *given))
-
-
-@dataclass(frozen=True)
-class FactorStage:
-    """A stage: factor models of the features measured in the same row."""
-
-    factors: FactorModels
-    names: tuple[str, ...] = ("factors",)
-
-    def fill(self, rows: SeriesRows, settings: SeriesSettings) -> Floats:
-        """Relate features in windows."""
-        return _fill_by_networks(rows, settings, self.factors, None, None)
-
-
 @dataclass(frozen=True)
 class TeacherWeights:
     """The teacher at rest: its weights, scale and factor models of the common features, and its token imputer."""
@@ -168,18 +146,25 @@ class NetworkStage:
     """A stage: imputers, each a correction of the one before, the first a correction of factor models.
 
     The teacher corrects the common features, which it knows by name; its token imputer corrects any feature, and so
-    does the owner's corrector `own`. Without `own`, its filling is that of the stage before it.
+    does the owner's corrector `own`. Without `own`, its filling is that of the stage before it; without a teacher,
+    too, the stage fills by factor models of the features measured in the same row.
     """
 
     factors: FactorModels
-    teacher: TeacherWeights | None
-    own: NDArray[Any] | None
+    teacher: TeacherWeights | None = None
+    own: NDArray[Any] | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
         """Return a name for each imputer."""
-        return ("own",) if self.teacher is None else ("teacher", "tokens", "own")
+        if self.teacher is not None:
+            return ("teacher", "tokens", "own")
+        return ("factors",) if self.own is None else ("own",)
 
     def fill(self, rows: SeriesRows, settings: SeriesSettings) -> Floats:
         """Correct windows by one imputer after the other."""
-        return _fill_by_networks(rows, settings, self.factors, self.teacher, self.own)[-len(self.names) :]
+        from cotempo.series.nn.imputer import fill_windows
+
+        given = (self.factors, self.teacher, self.own)
+        found = in_windows(rows, settings, lambda windows: fill_windows(settings, windows, *given))
+        return found[-len(self.names) :]

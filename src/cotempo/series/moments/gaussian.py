@@ -12,6 +12,7 @@ import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 from scipy.linalg.lapack import dpotri
 
+from cotempo.series.filling.factor_models import nearest_correlation
 from cotempo.series.moments.moments import WindowMoments, sum_spreads, sum_windows
 from cotempo.series.windows import SeriesRows
 from cotempo.typing import Floats
@@ -44,13 +45,8 @@ class Gaussian:
     the beginning of a piece have processes of lower order, fitted to the same moments. Levels hardly pull: as many
     windows as `LEVEL_WINDOWS` would have to say so, because where levels wander, the past tells too much of it.
 
-    Attributes
-    ----------
-    start
-        :math:`C`, ``(features, features)``.
-    whiteners
-        For each order :math:`1, \dots, p`, what makes independent noise of a row and those before it, the row itself
-        first, ``(features, order + 1, features)``.
+    `start` is :math:`C`. For each order :math:`1, \dots, p`, `whiteners` make independent noise of a row and those
+    before it, the row itself first, ``(features, order + 1, features)``.
     """
 
     start: Floats
@@ -58,10 +54,7 @@ class Gaussian:
 
     @classmethod
     def walk(cls, level: Floats, steps: Floats) -> Gaussian:
-        """Make random walks from variances of levels, ``(features,)``, and the covariance of their steps.
-
-        Where no step has to do with another, this is linear interpolation.
-        """
+        """Make random walks from variances of levels, ``(features,)``, and the covariance of their steps."""
         white = np.linalg.inv(np.linalg.cholesky(steps))
         return cls(np.diag(level), (np.stack([white, -white], axis=1),))
 
@@ -234,7 +227,5 @@ def mean_products(moments: WindowMoments) -> Floats:
         roots[:, column, :, column] = np.linalg.cholesky(lifted)
     root = roots.reshape(window * features, -1)
     white = np.linalg.inv(root)
-    values, vectors = np.linalg.eigh(white @ found.reshape(root.shape) @ white.T)
-    near = (vectors * np.maximum(values, EIGENVALUE_FLOOR)) @ vectors.T
-    scale = np.sqrt(near.diagonal())
-    return np.asarray(root @ (near / np.outer(scale, scale)) @ root.T).reshape(found.shape)
+    near = nearest_correlation(white @ found.reshape(root.shape) @ white.T, EIGENVALUE_FLOOR)
+    return np.asarray(root @ near @ root.T).reshape(found.shape)

@@ -31,18 +31,13 @@ def split(rows: SeriesRows) -> tuple[SeriesRows, SeriesRows]:
     What is set apart of a piece depends on that piece only, not on its units or on who owns it, so that clients set
     apart, and hide, together what one owner of all would.
     """
-    kept, held = [rows.values[:0]], [rows.values[:0]]
+    counts = []
     for first, end in rows.bounds:
-        cut = round(HELD_OUT * (end - first))
-        if cut < SHORTEST_END:
-            cut = (end - first) * bool(_stream(rows.values[first:end]).random() < HELD_OUT)
-        kept.append(rows.values[first : end - cut])
-        held.append(rows.values[end - cut : end])
-    parts = ([part for part in side if len(part)] for side in (kept, held))
-    kept_rows, held_rows = (
-        SeriesRows(np.concatenate([rows.values[:0], *part]), tuple(map(len, part))) for part in parts
-    )
-    return kept_rows, held_rows
+        count = round(HELD_OUT * (end - first))
+        if count < SHORTEST_END:
+            count = (end - first) * bool(_stream(rows.values[first:end]).random() < HELD_OUT)
+        counts.append(count)
+    return rows.cut(counts)
 
 
 def _stream(piece: Floats) -> np.random.Generator:
@@ -94,8 +89,7 @@ def hidings(rows: SeriesRows) -> Iterator[NDArray[np.bool_]]:
 def shorten(rows: SeriesRows) -> SeriesRows:
     """Return the end of each piece: enough to choose on."""
     most = max(MOST_CELLS // max(rows.values.shape[1], 1), SHORTEST_END)
-    parts = [rows.values[max(first, end - most) : end] for first, end in rows.bounds]
-    return SeriesRows(np.concatenate([rows.values[:0], *parts]), tuple(map(len, parts)))
+    return rows.cut([min(length, most) for length in rows.lengths])[1]
 
 
 def try_priors(moments: WindowMoments, held: SeriesRows) -> dict[str, Floats]:
@@ -106,8 +100,7 @@ def try_priors(moments: WindowMoments, held: SeriesRows) -> dict[str, Floats]:
     errors, counts = np.zeros((len(PRIORS), 3)), np.zeros(3)
     held = shorten(held)
     if len(held.values) and moments.counts.any():
-        masks = list(hidings(held))
-        targets = [mask & ~np.isnan(held.values) for mask in masks]
+        targets = [mask & ~np.isnan(held.values) for mask in hidings(held)]
         counts = np.array([float(target.sum()) for target in targets])
         for place, prior in enumerate(PRIORS):
             model = Gaussian.of(moments, prior)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cotempo.series.filling.interpolation import neighbours
+from cotempo.series.filling.gaps import neighbours
 from cotempo.series.windows import SeriesRows
 from cotempo.typing import Floats
 

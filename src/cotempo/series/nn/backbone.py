@@ -1,28 +1,69 @@
-"""Backbone: the denoising transformer of Diffusion-TS, whose output is a trend, a season and a residual."""
+"""Backbone, the denoising transformer of Diffusion-TS, and NoiseSchedule, the noise that it removes."""
 
 import math
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from cotempo.series.nn.layers import (
-    Weights,
-    attention,
-    attention_specs,
-    features_in,
-    features_in_specs,
-    features_out_specs,
-    linear,
-    linear_specs,
-    mlp,
-    mlp_specs,
-    normalise,
-)
+from cotempo.series.nn import layers
+from cotempo.series.nn.layers import Weights, linear, normalise
 from cotempo.series.nn.parameters import ParameterSpec, ParameterSpecs
 
 DEGREE = 3
+
+
+@dataclass(frozen=True)
+class NoiseSchedule:
+    r"""Noise that grows over `steps` steps.
+
+    .. math:: x_t = \sqrt{\bar\alpha_t} x_0 + \sqrt{1 - \bar\alpha_t} \varepsilon, \qquad
+              \bar\alpha_t = \prod_{s \le t} (1 - \beta_s), \qquad
+              \beta_t = \min\left(1 - \frac{f(t + 1)}{f(t)}, .999\right)
+
+    with :math:`f(t) = \cos^2\left(\frac{t / T + .008}{1.008} \frac{\pi}{2}\right)`.
+
+    References
+    ----------
+    Nichol and Dhariwal, "Improved denoising diffusion probabilistic models", 2021.
+    """
+
+    steps: int = 500
+
+    @cached_property
+    def betas(self) -> Tensor:
+        """Return the variance added in every step, ``(steps,)``."""
+        time = torch.linspace(0, 1, self.steps + 1, dtype=torch.float64)
+        level = torch.cos((time + 0.008) / 1.008 * math.pi / 2) ** 2
+        return (1 - level[1:] / level[:-1]).clamp(0, 0.999)
+
+    @cached_property
+    def kept(self) -> Tensor:
+        r"""Return the share of the signal's variance left at every step, :math:`\bar\alpha`, ``(steps,)``."""
+        return torch.cumprod(1 - self.betas, 0)
+
+    @cached_property
+    def weights(self) -> Tensor:
+        """Return the weight of every step in the loss: the root of equation (3)'s, as the released code has it."""
+        betas, kept = self.betas, self.kept
+        return ((1 - betas) * (1 - kept)).sqrt() / betas / 100
+
+    def levels(self, time: Tensor, like: Tensor) -> tuple[Tensor, Tensor]:
+        """Return factors of signal and noise at steps ``[networks, batch]`` (equation 10)."""
+        kept = _table(self, "kept", like.device, like.dtype)[time][..., None, None]
+        return kept.sqrt(), (1 - kept).sqrt()
+
+    def weight(self, time: Tensor, like: Tensor) -> Tensor:
+        """Return the weight of each window in the loss."""
+        return _table(self, "weights", like.device, like.dtype)[time]
+
+
+@lru_cache
+def _table(noise: NoiseSchedule, name: str, device: torch.device, dtype: torch.dtype) -> Tensor:
+    found: Tensor = getattr(noise, name).to(device, dtype)
+    return found
 
 
 @dataclass(frozen=True)
@@ -43,7 +84,7 @@ class Parts:
 class Backbone:
     r"""An encoder-decoder that predicts the clean window from a noisy one.
 
-    Every decoder layer adds a cubic polynomial and the top_frequencies Fourier components of its state:
+    Every decoder layer adds a cubic polynomial and the strongest Fourier components of its state:
 
     .. math:: \hat x_0 = \sum_d \left(C_d\, p(t) + W_s \operatorname{top}_k F(h_d)\right) + r
 
@@ -67,53 +108,48 @@ class Backbone:
         """Return the parameters."""
         width = self.width
         found: dict[str, ParameterSpec] = {
-            **features_in_specs("input", 3, features, width),
+            **layers.features_in_specs("input", 3, features, width),
             "place.encoder": ParameterSpec((self.length, width), 0.02),
             "place.decoder": ParameterSpec((self.length, width), 0.02),
-            **linear_specs("time.up", width, 4 * width),
-            **linear_specs("time.down", 4 * width, 2 * width * self.norms, gain=0.1),
+            **layers.linear_specs("time.up", width, 4 * width),
+            **layers.linear_specs("time.down", 4 * width, 2 * width * self.norms, gain=0.1),
         }
         for layer in range(self.encoders):
-            found |= {
-                **attention_specs(f"encoder.{layer}.attention", width),
-                **mlp_specs(f"encoder.{layer}.mlp", width),
-            }
+            found |= layers.attention_specs(f"encoder.{layer}.attention", width)
+            found |= layers.mlp_specs(f"encoder.{layer}.mlp", width)
         for layer in range(self.decoders):
             name = f"decoder.{layer}"
-            found |= attention_specs(f"{name}.attention", width)
-            found |= attention_specs(f"{name}.cross", width)
-            found |= mlp_specs(f"{name}.mlp", width)
-            found |= linear_specs(f"{name}.degrees", self.length, DEGREE)
-            found |= features_out_specs(f"{name}.trend", width, features, gain=0.3)
-        return {
-            **found,
-            **features_out_specs("season", width, features, gain=0.3),
-            **features_out_specs("level", width, features, gain=0.3),
-            **features_out_specs("residual", width, features, gain=0.3),
-        }
+            found |= layers.attention_specs(f"{name}.attention", width)
+            found |= layers.attention_specs(f"{name}.cross", width)
+            found |= layers.mlp_specs(f"{name}.mlp", width)
+            found |= layers.linear_specs(f"{name}.degrees", self.length, DEGREE)
+            found |= layers.linear_specs(f"{name}.trend", width, features, gain=0.3)
+        for name in ("season", "level", "residual"):
+            found |= layers.linear_specs(name, width, features, gain=0.3)
+        return found
 
     def __call__(self, weights: Weights, noisy: Tensor, time: Tensor, exists: Tensor) -> Parts:
         """Predict; `time` is ``[networks, batch]``, and `exists` is false for features that are padding."""
         around = functional.pad(noisy, (0, 0, 1, 1))
         taps = torch.stack([around[..., :-2, :], noisy, around[..., 2:, :]], dim=-2)
-        embedded = features_in(weights, "input", taps)
+        embedded = layers.features_in(weights, "input", taps)
         tone = AdaptiveNorm(self, weights, time, noisy.dtype)
         x = embedded + weights["place.encoder"][:, None]
         for layer in range(self.encoders):
             normed = tone(x)
-            x = x + attention(weights, f"encoder.{layer}.attention", normed, normed, self.heads)
-            x = x + mlp(weights, f"encoder.{layer}.mlp", tone(x))
+            x = x + layers.attention(weights, f"encoder.{layer}.attention", normed, normed, self.heads)
+            x = x + layers.mlp(weights, f"encoder.{layer}.mlp", tone(x))
         context = normalise(x)
         x = embedded + weights["place.decoder"][:, None]
         trend, season = torch.zeros_like(noisy), torch.zeros_like(x)
         for layer in range(self.decoders):
             name = f"decoder.{layer}"
             normed = tone(x)
-            x = x + attention(weights, f"{name}.attention", normed, normed, self.heads)
-            x = x + attention(weights, f"{name}.cross", tone(x), context, self.heads)
+            x = x + layers.attention(weights, f"{name}.attention", normed, normed, self.heads)
+            x = x + layers.attention(weights, f"{name}.cross", tone(x), context, self.heads)
             trend = trend + self._polynomial(weights, name, x)
             season = season + top_frequencies(x)
-            x = x + mlp(weights, f"{name}.mlp", tone(x))
+            x = x + layers.mlp(weights, f"{name}.mlp", tone(x))
         normed = normalise(x)
         level = linear(weights, "level", normed.mean(-2, keepdim=True))
         parts = (trend + level, linear(weights, "season", season), linear(weights, "residual", normed))

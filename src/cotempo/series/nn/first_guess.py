@@ -38,15 +38,8 @@ def first_guess(values: Tensor, seen: Tensor, centre: Tensor) -> Guess:
 def line_between(values: Tensor, seen: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Interpolate every cell between the measurements before and after it, measured cells too.
 
-    Parameters
-    ----------
-    values, seen
-        ``(..., length, features)``; `values` must be finite and counts only where `seen`.
-
-    Returns
-    -------
-    tuple of Tensor
-        The line, and the steps to the measurement before and after (`length` where there is none).
+    `values`, ``(..., length, features)``, must be finite and counts only where `seen`. Return the line, and the steps
+    to the measurement before and after (`length` where there is none).
     """
     length = values.shape[-2]
     place = torch.arange(length, device=values.device)[:, None].expand(values.shape)
@@ -89,10 +82,7 @@ def relate(given: Guess, factors: Mapping[str, Tensor]) -> Guess:
 
 
 def _pace(apart: Tensor, known: Tensor, usual: Tensor) -> Tensor:
-    """Estimate how much faster than usual each feature moves in a window, ``[networks, batch, 1, features]``.
-
-    The estimate is shrunk to 1 on a log scale, by half at `SHRINKAGE` measurements.
-    """
+    """Estimate how much faster than usual each feature moves in a window, shrunk to 1 on a log scale."""
     count = known.sum(-2, keepdim=True).to(apart.dtype)
     # The mean absolute deviation of a normal law is the root of 2 / pi; squares would be ruled by outliers.
     swift = (math.pi / 2) ** 0.5 * apart.abs().sum(-2, keepdim=True) / (usual * count).clamp(min=1e-9)
@@ -104,12 +94,8 @@ def expect(factors: Tensor, values: Tensor, seen: Tensor) -> Tensor:
 
     .. math:: \Lambda (I + \Lambda_s^T D_s^{-1} \Lambda_s)^{-1} \Lambda_s^T D_s^{-1} x_s
 
-    Parameters
-    ----------
-    factors
-        ``[networks, features, factors + 1]``, as `FactorModels.level_factors`.
-    values, seen
-        ``[networks, batch, length, features]``.
+    `factors` are as `FactorModels.level_factors`, ``[networks, features, factors + 1]``; `values` and `seen`
+    ``[networks, batch, length, features]``.
     """
     # In double precision: weights range over four decades.
     kind, factors, values = values.dtype, factors.double(), values.double()

@@ -28,11 +28,9 @@ def linear(weights: Weights, name: str, x: Tensor) -> Tensor:
     return flat.reshape(*x.shape[:-1], weight.shape[-1])
 
 
-def features_in_specs(
-    name: str, groups: int, features: int, outputs: int, *, gain: float = 1.0
-) -> dict[str, ParameterSpec]:
+def features_in_specs(name: str, groups: int, features: int, outputs: int) -> dict[str, ParameterSpec]:
     """Return the parameters of `features_in`; the deviation does not depend on the number of features."""
-    return {f"{name}.weight": ParameterSpec((groups, features, outputs), gain / math.sqrt(8 * groups), 1)}
+    return {f"{name}.weight": ParameterSpec((groups, features, outputs), 1 / math.sqrt(8 * groups))}
 
 
 def features_in(weights: Weights, name: str, x: Tensor) -> Tensor:
@@ -41,14 +39,6 @@ def features_in(weights: Weights, name: str, x: Tensor) -> Tensor:
     count, groups, features, outputs = weight.shape
     flat = torch.bmm(x.reshape(count, -1, groups * features), weight.reshape(count, groups * features, outputs))
     return flat.reshape(*x.shape[:-2], outputs)
-
-
-def features_out_specs(name: str, inputs: int, features: int, *, gain: float = 1.0) -> dict[str, ParameterSpec]:
-    """Return the parameters of `linear` from channels to features."""
-    return {
-        f"{name}.weight": ParameterSpec((inputs, features), gain / math.sqrt(inputs), 1),
-        f"{name}.bias": ParameterSpec((features,), 0.0, 0),
-    }
 
 
 def normalise(x: Tensor) -> Tensor:

@@ -1,21 +1,22 @@
-"""Losses that networks are trained with: of filling hidden cells, of correcting a guess, and of denoising windows."""
+"""Losses that networks are trained with: `Filling` hidden cells, `Correcting` a guess, and `Denoising` windows."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from cotempo.series.filling.masking import MaskDraws, draw_masks, hidden
-from cotempo.series.nn.backbone import Backbone
+from cotempo.series.nn.backbone import Backbone, NoiseSchedule
 from cotempo.series.nn.first_guess import first_guess, relate
-from cotempo.series.nn.imputer import Imputer
+from cotempo.series.nn.imputer import Imputer, Teacher, TokenImputer
 from cotempo.series.nn.layers import Weights
-from cotempo.series.nn.noise import NoiseSchedule
 from cotempo.series.nn.parameters import ParameterSpecs
-from cotempo.series.nn.teacher import Teacher
-from cotempo.series.nn.token_imputer import TokenImputer
 from cotempo.series.nn.training import Lead, Tensors, TrainingWindows
+
+LEAST_HIDDEN, MOST_HIDDEN = 0.2, 0.8
+ROWS, CELLS, SPAN = 0.4, 0.7, 0.8
+DROP_FEATURE = 0.2
 
 
 @dataclass(frozen=True)
@@ -31,34 +32,21 @@ class Filling:
 
     def draw(self, dataset: TrainingWindows, wide: int, lead: Lead, generator: torch.Generator) -> Tensors:
         """Draw what decides which cells are hidden."""
-        dtype = torch.float32
-        return draw_masks(generator, lead, self.imputer.length, dataset.features, wide, dtype)
+        return draw_masks(generator, lead, self.imputer.length, dataset.features, wide)
 
     def loss(self, weights: Weights, fixed: Tensors, batch: Tensors) -> Tensor:
         """Return the mean absolute error on the hidden cells, of each network."""
-        values = fixed["windows"][fixed["network"], batch["windows"]]
-        seen = fixed["mask"][fixed["network"], batch["windows"]]
-        draws = MaskDraws(batch["knobs"], batch["rows"], batch["cells"], batch["features"])
-        target = hidden(draws, seen, fixed["common"], fixed["exists"])
+        values, seen = _pick(fixed, batch, "windows", "mask")
+        target = hidden(batch, seen, fixed["common"], fixed["exists"])
         left = seen & ~target
-        given = first_guess(torch.where(left, values, 0), left, fixed["centre"])
-        given = relate(given, fixed)
+        given = relate(first_guess(torch.where(left, values, 0), left, fixed["centre"]), fixed)
         if self.teacher:
             given = self.teacher.join(given, *self.teacher.fillings(given, fixed["spread"]))
-        filled = self.imputer(weights, given, fixed["spread"])
-        error = (filled - values).abs() * target
-        return error.sum((1, 2, 3)) / target.sum((1, 2, 3)).clamp(min=1)
+        return _mean_error(self.imputer(weights, given, fixed["spread"]), values, target)
 
 
-@dataclass(frozen=True)
-class Correcting:
+class Correcting(Filling):
     """Learn to correct a guess of cells that were hidden before: mean absolute error on them."""
-
-    imputer: Imputer
-
-    def specs(self, features: int) -> ParameterSpecs:
-        """Return the parameters of the imputer."""
-        return self.imputer.specs(features)
 
     def draw(self, dataset: TrainingWindows, wide: int, lead: Lead, generator: torch.Generator) -> Tensors:
         """Draw nothing: the dataset says what is hidden."""
@@ -66,12 +54,9 @@ class Correcting:
 
     def loss(self, weights: Weights, fixed: Tensors, batch: Tensors) -> Tensor:
         """Return the mean absolute error on the cells that count, of each network."""
-        values, target, guess, left = (
-            fixed[name][fixed["network"], batch["windows"]] for name in ("windows", "mask", "guess", "left")
-        )
+        values, target, guess, left = _pick(fixed, batch, "windows", "mask", "guess", "left")
         given = replace(first_guess(torch.where(left, values, 0), left, fixed["centre"]), guess=guess)
-        error = (self.imputer(weights, given, fixed["spread"]) - values).abs() * target
-        return error.sum((1, 2, 3)) / target.sum((1, 2, 3)).clamp(min=1)
+        return _mean_error(self.imputer(weights, given, fixed["spread"]), values, target)
 
 
 @dataclass(frozen=True)
@@ -103,10 +88,8 @@ class Denoising:
 
     def loss(self, weights: Weights, fixed: Tensors, batch: Tensors) -> Tensor:
         """Return the weighted loss of each network."""
-        clean = fixed["windows"][fixed["network"], batch["windows"]]
-        mask = fixed["mask"][fixed["network"], batch["windows"]]
-        exists = fixed["exists"][:, None, None, :]
-        time = batch["time"]
+        clean, mask = _pick(fixed, batch, "windows", "mask")
+        exists, time = fixed["exists"][:, None, None, :], batch["time"]
         signal, sigma = self.noise.levels(time, clean)
         noisy = signal * clean + sigma * batch["noise"].to(clean.dtype)
         gap = (self.backbone(weights, noisy, time, exists).whole - clean) * exists
@@ -119,7 +102,63 @@ class Denoising:
         return weighted.mean(1)
 
 
+def _pick(fixed: Tensors, batch: Tensors, *names: str) -> list[Tensor]:
+    """Return the windows of a batch, ``[networks, batch, length, features]``, and what belongs to them."""
+    return [fixed[name][fixed["network"], batch["windows"]] for name in names]
+
+
+def _mean_error(filled: Tensor, values: Tensor, target: Tensor) -> Tensor:
+    error = (filled - values).abs() * target
+    return error.sum((1, 2, 3)) / target.sum((1, 2, 3)).clamp(min=1)
+
+
 def _mean(values: Tensor, mask: Tensor) -> Tensor:
     """Return the mean over the cells of each window that count, ``[networks, batch]``."""
     mask = mask.expand_as(values)
     return (values * mask).sum((-1, -2)) / mask.sum((-1, -2)).clamp(min=1)
+
+
+def draw_masks(
+    generator: torch.Generator, lead: tuple[int, ...], length: int, features: int, wide: int
+) -> dict[str, Tensor]:
+    """Draw the uniform numbers that decide what is hidden, ``[*lead, ...]`` each.
+
+    `knobs` say how much, which kind, whether a whole feature is dropped, and where a gap begins. Windows of `features`
+    features are padded to `wide` with numbers that hide nothing.
+    """
+
+    def uniform(*shape: int) -> Tensor:
+        return torch.rand(*lead, *shape, generator=generator, device=generator.device, dtype=torch.float32)
+
+    room = (0, wide - features)
+    return {
+        "knobs": uniform(4),
+        "rows": uniform(length),
+        "cells": functional.pad(uniform(length, features), room, value=1.0),
+        "features": functional.pad(uniform(features), room, value=0.0),
+    }
+
+
+def hidden(chances: Mapping[str, Tensor], seen: Tensor, together: Tensor, exists: Tensor) -> Tensor:
+    """Return which of the seen cells to hide, ``[networks, batch, length, features]``.
+
+    Between 20 and 80 % of the rows, of single cells, of neighbouring rows (one long gap), or of the rows of some
+    features are hidden, and now and then one feature wholly, half of these times alone. Some features are those of
+    `together`, ``[networks, features]``, or a random half where that holds all that `exists`.
+    """
+    length = seen.shape[-2]
+    amount, kind, drop, begin = (knob[..., None, None] for knob in chances["knobs"].unbind(-1))
+    rate = LEAST_HIDDEN + (MOST_HIDDEN - LEAST_HIDDEN) * amount
+    rows = (chances["rows"][..., None] < rate).expand_as(seen)
+    # The gap may reach over either end of the window: gaps at the end are forecasts.
+    after = torch.arange(length, device=seen.device)[:, None] / length - (begin * (1 + rate / 2) - rate / 2)
+    gap = ((after >= 0) & (after < rate / 2)).expand_as(seen)
+    mixed = together.any(-1, keepdim=True) & (exists & ~together).any(-1, keepdim=True)
+    some = torch.where(mixed[:, None, :], together[:, None, :], chances["features"] < 0.5)[..., None, :]
+    found = torch.where(kind < SPAN, gap, rows & some)
+    found = torch.where(kind < CELLS, chances["cells"] < rate, found)
+    found = torch.where(kind < ROWS, rows, found)
+    first = chances["features"] == chances["features"].amax(-1, keepdim=True)
+    several = (exists.sum(-1, keepdim=True) > 1)[:, None, None, :]
+    found = found & ~((drop < DROP_FEATURE / 2) & several)
+    return (found | ((drop < DROP_FEATURE) & first[..., None, :] & several)) & seen

@@ -1,14 +1,13 @@
-"""Parameters of many equal networks: flat vectors at rest, stacked tensors ``[networks, ...]`` in use.
+"""Parameters of many networks: flat vectors at rest, stacked tensors ``[networks, ...]`` in use; without torch.
 
-Networks may differ in their number of features. They are padded to the widest; padding sees zeros, so it gets no
-gradient, and cropping it gives what each network would have learned alone. This module does without torch, so that
-importing a method is quick.
+Networks of fewer features are padded to the widest; padding sees zeros, so it gets no gradient, and cropping it gives
+what each network would have learned alone.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -26,11 +25,10 @@ Flat = NDArray[np.floating]
 
 @dataclass(frozen=True)
 class ParameterSpec:
-    """One weight: its shape, the deviation of its initial values (0: zeros), and which axis counts features, if any."""
+    """One weight: its shape, and the deviation of its initial values (0: zeros)."""
 
     shape: tuple[int, ...]
     deviation: float = 0.0
-    feature_axis: int | None = None
 
     @property
     def size(self) -> int:
@@ -61,19 +59,12 @@ class NetworkState:
 
 @dataclass(frozen=True)
 class Schedule:
-    """Hyperparameters of training.
-
-    The learning rate rises to `rate` over `warm` steps, and a cosine brings it down to a twentieth at `horizon`.
-    Gradients are clipped at the norm `clip`; `average` is the decay of the exponential moving average of weights.
-    """
+    """The batch, and a learning rate that rises to `rate` in `warm` steps; a cosine brings a twentieth at `horizon`."""
 
     batch: int = 64
     rate: float = 8e-4
     warm: int = 500
     horizon: int = 10_000
-    clip: float = 1.0
-    betas: tuple[float, float] = (0.9, 0.96)
-    average: float = 0.995
     device: Device = "cpu"
 
     def rate_at(self, steps: Tensor) -> Tensor:
@@ -95,33 +86,12 @@ def views(flat: Tensor, specs: ParameterSpecs) -> dict[str, Tensor]:
     return {name: part.reshape(len(flat), *spec.shape) for (name, spec), part in zip(specs.items(), parts, strict=True)}
 
 
-def widen(flat: Flat, specs: ParameterSpecs, wide: ParameterSpecs) -> Flat:
-    """Pad a vector of weights with zeros to a network of more features."""
+def resize(flat: Flat, old: ParameterSpecs, new: ParameterSpecs) -> Flat:
+    """Pad a vector of weights with zeros to a network of more features, or crop it to one of fewer."""
     parts, place = [], 0
-    for name, spec in specs.items():
-        part = flat[place : place + spec.size].reshape(spec.shape)
+    for name, spec in old.items():
+        part, shape = flat[place : place + spec.size].reshape(spec.shape), new[name].shape
         place += spec.size
-        if spec.feature_axis is not None:
-            room = [(0, 0)] * part.ndim
-            room[spec.feature_axis] = (0, wide[name].shape[spec.feature_axis] - spec.shape[spec.feature_axis])
-            part = np.pad(part, room)
-        parts.append(part.ravel())
+        room = [(0, max(after - before, 0)) for before, after in zip(spec.shape, shape, strict=True)]
+        parts.append(np.pad(part, room)[tuple(map(slice, shape))].ravel())
     return np.concatenate(parts)
-
-
-def narrow(flat: Flat, specs: ParameterSpecs, wide: ParameterSpecs) -> Flat:
-    """Undo `widen`."""
-    parts, place = [], 0
-    for name, spec in specs.items():
-        size = wide[name].size
-        part = flat[place : place + size].reshape(wide[name].shape)
-        place += size
-        if spec.feature_axis is not None:
-            part = part.take(range(spec.shape[spec.feature_axis]), axis=spec.feature_axis)
-        parts.append(part.ravel())
-    return np.concatenate(parts)
-
-
-def stack(flats: Sequence[Flat], specs: Sequence[ParameterSpecs], wide: ParameterSpecs) -> Flat:
-    """Stack vectors of several networks, each padded to the widest, ``(networks, numbers)``."""
-    return np.stack([widen(flat, own, wide) for flat, own in zip(flats, specs, strict=True)])

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cotempo.devices import find_device
-from cotempo.series.nn.backbone import Parts
-from cotempo.series.nn.noise import NoiseSchedule
+from cotempo.series.nn.backbone import NoiseSchedule, Parts
 from cotempo.series.nn.parameters import views
 from cotempo.typing import Floats
 
@@ -24,28 +23,23 @@ if TYPE_CHECKING:
 
 Denoise = Callable[[Tensor, int], Tensor]
 MOST_WINDOWS = 512
-# From which share of the noise on how many guided steps of which size are taken; and the paper's gamma.
+# From which share of the noise on how many guided steps of which size are taken; and the paper's eta and gamma.
 GUIDED = ((0.9, 3, 1.0), (0.75, 2, 0.5), (0.05, 1, 0.25), (0.0, 0, 0.0))
-GAMMA = 0.01
+ETA, GAMMA = 0.05, 0.01
 
 
 @dataclass(frozen=True)
 class Sampler:
-    """A sampler from noise to clean windows.
+    """A sampler from noise to clean windows, `guided` by equation (23) or not.
 
-    Attributes
-    ----------
-    kind
-        ``"ddpm"`` takes every step of the schedule and adds noise in each; ``"ddim"`` and ``"dpm"`` (DPM-Solver++,
-        second order) are deterministic, and 25 `steps` are enough for them.
-    guidance
-        The step size :math:`\\eta` of equation (23); 0 samples without guidance.
+    ``"ddpm"`` takes every step of the schedule and adds noise in each; ``"ddim"`` and ``"dpm"`` (DPM-Solver++, second
+    order) are deterministic, and 25 `steps` are enough for them.
     """
 
     noise: NoiseSchedule
     kind: Literal["ddpm", "ddim", "dpm"] = "dpm"
     steps: int = 25
-    guidance: float = 0.0
+    guided: bool = False
 
     def times(self, start: float = 1.0) -> list[int]:
         """Return the steps of the schedule that are visited, falling, from a share of its length."""
@@ -64,24 +58,19 @@ class Sampler:
     def infill(
         self, denoise: Denoise, guess: Tensor, seen: Tensor, generator: torch.Generator, start: float = 0.3
     ) -> Tensor:
-        """Draw the cells that were not seen, given those that were.
+        """Draw the cells that were not seen, given a `guess` of complete windows that is right where `seen`.
 
         The draw starts from the guess with the noise of a share `start` of the schedule. After each step from t to t'
         the measured cells are put in with the noise of t', where the others now are.
-
-        Parameters
-        ----------
-        guess
-            Complete windows ``[networks, batch, length, features]``, right where `seen`.
         """
         step, times = _ReverseStep(self), self.times(start)
         x = self._noisy(guess, times[0], generator)
         for time, later in zip(times, [*times[1:], -1], strict=True):
             clean = denoise(x, time)
-            clean = clean.clamp(-1, 1) if self.guidance else torch.where(seen, guess, clean)
+            clean = clean.clamp(-1, 1) if self.guided else torch.where(seen, guess, clean)
             mean, deviation = step(x, clean, time, later)
             x = _drawn(mean, deviation, generator)
-            if self.guidance and later >= 0:
+            if self.guided and later >= 0:
                 x = self._guide(denoise, x, time, (mean, deviation), guess, seen)
             known = guess if later < 0 else self._noisy(guess, later, generator)
             x = torch.where(seen, known, x)
@@ -89,8 +78,7 @@ class Sampler:
 
     def _noisy(self, clean: Tensor, time: int, generator: torch.Generator) -> Tensor:
         kept = float(self.noise.kept[time])
-        draw = torch.randn(clean.shape, generator=generator, device=clean.device, dtype=clean.dtype)
-        return math.sqrt(kept) * clean + math.sqrt(1 - kept) * draw
+        return _drawn(math.sqrt(kept) * clean, math.sqrt(1 - kept), generator)
 
     def _guide(
         self, denoise: Denoise, x: Tensor, time: int, law: tuple[Tensor, float], guess: Tensor, seen: Tensor
@@ -106,7 +94,7 @@ class Sampler:
         there, steps by :math:`\eta` whatever the size of the gradient.)
         """
         count, size = next((count, size) for least, count, size in GUIDED if time >= least * self.noise.steps)
-        (mean, deviation), rate = law, self.guidance * size
+        (mean, deviation), rate = law, ETA * size
         for _ in range(count):
             with torch.enable_grad():
                 leaf = x.detach().requires_grad_()
@@ -165,7 +153,9 @@ class _ReverseStep:
 class _Diffusion:
     """A trained diffusion model, loaded; called, it predicts the parts of clean windows."""
 
-    def __init__(self, settings: SeriesSettings, weights: NDArray[Any], features: int):
+    def __init__(self, settings: SeriesSettings, weights: NDArray[Any], features: int, *, guided: bool = False):
+        noise = NoiseSchedule(settings.diffusion_steps)
+        self.sampler = Sampler(noise, settings.sampler, settings.sampler_steps, guided)
         self.place, self.backbone = find_device(settings.device), settings.backbone()
         flat = torch.tensor(weights[None], device=self.place)
         self.dtype, self.weights = flat.dtype, views(flat, self.backbone.specs(features))
@@ -185,28 +175,27 @@ class _Diffusion:
 @torch.no_grad()
 def draw_windows(settings: SeriesSettings, weights: NDArray[Any], features: int, count: int, rng: Rng) -> Floats:
     """Draw new windows, ``(count, length, features)``, in scaled units."""
-    sampler, model, found = settings.make_sampler(), _Diffusion(settings, weights, features), []
-    generator = rng.torch("sample", settings.device)
+    model, found, generator = _Diffusion(settings, weights, features), [], rng.torch("sample", settings.device)
     for first in range(0, count, MOST_WINDOWS):
         shape = (1, min(MOST_WINDOWS, count - first), settings.window, features)
         noise = torch.randn(shape, generator=generator, device=model.place, dtype=model.dtype)
-        found.append(sampler.sample(model.denoise, noise, generator)[0].double().cpu().numpy())
+        found.append(model.sampler.sample(model.denoise, noise, generator)[0].double().cpu().numpy())
     return np.concatenate(found)
 
 
 @torch.no_grad()
 def draw_around(
     settings: SeriesSettings, weights: NDArray[Any], windows: Floats, seen: NDArray[np.bool_], draws: int, rng: Rng,
-    guidance: float = 0.0,
+    *, guided: bool = False,
 ) -> Floats:  # fmt: skip
     """Draw the unseen cells of complete windows, ``(draws, windows, length, features)``, in scaled units."""
-    sampler, model, found = settings.make_sampler(guidance), _Diffusion(settings, weights, windows.shape[2]), []
+    model, found = _Diffusion(settings, weights, windows.shape[2], guided=guided), []
     repeated, known = np.tile(windows, (draws, 1, 1)), np.tile(seen, (draws, 1, 1))
     generator = rng.torch("infill", settings.device)
     for first in range(0, len(repeated), MOST_WINDOWS):
         part = slice(first, first + MOST_WINDOWS)
         guess, mask = model.load(repeated[part]), torch.tensor(known[part], device=model.place)[None]
-        drawn = sampler.infill(model.denoise, guess, mask, generator, settings.warm_start)
+        drawn = model.sampler.infill(model.denoise, guess, mask, generator, settings.warm_start)
         found.append(drawn[0].double().cpu().numpy())
     return np.concatenate(found).reshape(draws, *windows.shape)
 

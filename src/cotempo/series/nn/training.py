@@ -15,11 +15,13 @@ from cotempo.devices import find_device
 from cotempo.federation import Rng
 from cotempo.series.filling.factor_models import FactorModels
 from cotempo.series.nn.layers import Weights
-from cotempo.series.nn.parameters import NetworkState, ParameterSpecs, Schedule, narrow, stack, views
+from cotempo.series.nn.parameters import NetworkState, ParameterSpecs, Schedule, resize, views
+from cotempo.typing import Floats
 
 Tensors = dict[str, Tensor]
 Lead = tuple[int, int]
 BLOCK = 50
+CLIP, BETA_1, BETA_2, AVERAGE = 1.0, 0.9, 0.96, 0.995  # norm of gradients; of Adam; decay of the average of weights
 WINDOWED = ("windows", "mask", "guess", "left")
 
 
@@ -31,19 +33,19 @@ class TrainingWindows:
     guesses, `guess` has one of every cell and `left` says which cells it knows, both as `mask`.
     """
 
-    windows: NDArray[np.float64]
+    windows: Floats
     mask: NDArray[np.bool_]
     factors: FactorModels
     common: NDArray[np.bool_]
-    guess: NDArray[np.float64] | None = None
+    guess: Floats | None = None
     left: NDArray[np.bool_] | None = None
 
     @classmethod
-    def plain(cls, windows: NDArray[np.float64], factors: FactorModels | None = None) -> TrainingWindows:
-        """Make windows of one owner; cells that are NaN do not count."""
+    def plain(cls, windows: Floats, factors: FactorModels | None = None, common: int | None = None) -> TrainingWindows:
+        """Make windows whose first `common` features are common, all by default; cells that are NaN do not count."""
         features = windows.shape[2]
-        whole = np.ones(features, dtype=bool)
-        return cls(np.nan_to_num(windows), ~np.isnan(windows), factors or FactorModels.none(features), whole)
+        known = np.arange(features) < (features if common is None else common)
+        return cls(np.nan_to_num(windows), ~np.isnan(windows), factors or FactorModels.none(features), known)
 
     def parts(self) -> dict[str, Any]:
         """Return the arrays with an entry for each window."""
@@ -76,7 +78,7 @@ class Task(Protocol):
 def train(
     task: Task, learned: Sequence[NetworkState], datasets: Sequence[TrainingWindows], steps: int, schedule: Schedule,
     rngs: Sequence[Rng],
-) -> tuple[list[NetworkState], NDArray[np.float64]]:  # fmt: skip
+) -> tuple[list[NetworkState], Floats]:  # fmt: skip
     """Take `steps` steps with each network on its own dataset, all in one stack; return them and their mean losses.
 
     A network trained in a stack agrees with the same network trained alone within rounding: each draws from its own
@@ -86,10 +88,10 @@ def train(
     wide = max(dataset.features for dataset in datasets)
     specs = [task.specs(dataset.features) for dataset in datasets]
     widest = task.specs(wide)
-    flats = [
-        torch.tensor(stack([getattr(item, name) for item in learned], specs, widest), device=place)
-        for name in ("weights", "average", "first", "second")
-    ]
+    flats = []
+    for name in ("weights", "average", "first", "second"):
+        padded = [resize(getattr(item, name), own, widest) for item, own in zip(learned, specs, strict=True)]
+        flats.append(torch.tensor(np.stack(padded), device=place))
     fixed = load(datasets, wide, place, dtype)
     generators = [rng.torch("batches", schedule.device) for rng in rngs]
     counts = torch.tensor([item.steps for item in learned], device=place, dtype=dtype)[:, None]
@@ -98,20 +100,18 @@ def train(
     losses = torch.zeros(len(learned), device=place, dtype=dtype)
     for done in range(0, steps, BLOCK):
         size = min(BLOCK, steps - done)
-        draws = [
-            {
-                "windows": _indices(dataset, (size, schedule.batch), generator),
-                **task.draw(dataset, wide, (size, schedule.batch), generator),
-            }
-            for dataset, generator in zip(datasets, generators, strict=True)
-        ]
+        draws, lead = [], (size, schedule.batch)
+        for dataset, generator in zip(datasets, generators, strict=True):
+            picks = torch.rand(*lead, generator=generator, device=place, dtype=torch.float64)
+            windows = (picks * len(dataset.windows)).long()
+            draws.append({"windows": windows, **task.draw(dataset, wide, lead, generator)})
         block = {name: torch.stack([draw[name] for draw in draws]) for name in draws[0]}
         for index in range(size):
             losses += runner({name: values[:, index] for name, values in block.items()})
     rows = [flat.cpu().numpy() for flat in flats]
     made = []
     for k, item in enumerate(learned):
-        weights, average, first, second = (narrow(flat[k], specs[k], widest) for flat in rows)
+        weights, average, first, second = (resize(flat[k], widest, specs[k]) for flat in rows)
         made.append(NetworkState(weights, average, first, second, item.steps + steps))
     return made, (losses / max(steps, 1)).double().cpu().numpy()
 
@@ -139,30 +139,15 @@ def judge(task: Task, learned: NetworkState, dataset: TrainingWindows, schedule:
     return sum(losses) / len(dataset.windows)
 
 
-def _indices(dataset: TrainingWindows, lead: tuple[int, int], generator: torch.Generator) -> Tensor:
-    """Draw which windows to train on."""
-    picks = torch.rand(*lead, generator=generator, device=generator.device, dtype=torch.float64)
-    return (picks * len(dataset.windows)).long()
-
-
 def load(datasets: Sequence[TrainingWindows], wide: int, place: torch.device, dtype: torch.dtype) -> Tensors:
     """Stack datasets, padded to the most windows and the most features."""
-    most = max(len(dataset.windows) for dataset in datasets)
-    length = datasets[0].windows.shape[1]
-    common, found = np.zeros((len(datasets), wide), dtype=bool), {}
-    for k, dataset in enumerate(datasets):
-        common[k, : dataset.features] = dataset.common
-    for name, first in datasets[0].parts().items():
-        kind = torch.bool if first.dtype == bool else dtype
-        found[name] = torch.zeros((len(datasets), most, length, wide), dtype=kind)
-        for room, dataset in zip(found[name], datasets, strict=True):
-            part = dataset.parts()[name]
-            room[: len(part), :, : part.shape[2]] = torch.from_numpy(part)
+    shape = (max(len(dataset.windows) for dataset in datasets), datasets[0].windows.shape[1], wide)
+    parts = [dataset.parts() for dataset in datasets]
     factors = stack_factor_models([dataset.factors for dataset in datasets], wide, place, dtype)
     return {
-        **{name: values.to(place) for name, values in found.items()},
+        **{name: _stack([each[name] for each in parts], shape, dtype).to(place) for name in parts[0]},
         **factors,
-        "common": torch.tensor(common, device=place),
+        "common": _stack([dataset.common for dataset in datasets], (wide,), dtype).to(place),
         "exists": factors["spread"] > 0,
         "network": torch.arange(len(datasets), device=place)[:, None],
     }
@@ -172,13 +157,19 @@ def stack_factor_models(factors: Sequence[FactorModels], wide: int, place: torch
     """Stack factors, padded to the most features; padding has no spread."""
     found = {}
     for name in ("centre", "spread", "level_factors", "move_factors"):
-        first = getattr(factors[0], name)
-        stacked = np.zeros((len(factors), wide, *first.shape[1:]))
-        if first.ndim == 2:
-            stacked[..., -1] = 1.0
-        for k, own in enumerate(factors):
-            stacked[k, : len(own.centre)] = getattr(own, name)
-        found[name] = torch.tensor(stacked, device=place, dtype=dtype)
+        parts = [getattr(own, name) for own in factors]
+        found[name] = _stack(parts, (wide, *parts[0].shape[1:]), dtype).to(place)
+    for k, own in enumerate(factors):
+        for name in ("level_factors", "move_factors"):
+            found[name][k, len(own.centre) :, -1] = 1.0
+    return found
+
+
+def _stack(parts: Sequence[NDArray[Any]], shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    """Stack arrays, padded with zeros to a shape."""
+    found = torch.zeros((len(parts), *shape), dtype=torch.bool if parts[0].dtype == bool else dtype)
+    for room, part in zip(found, parts, strict=True):
+        room[tuple(map(slice, part.shape))] = torch.from_numpy(np.require(part, requirements="W"))
     return found
 
 
@@ -190,22 +181,21 @@ def _step(
 ) -> Step:
     """Make a step of Adam on a batch; it changes the vectors in place."""
     weights, average, first, second = flats
-    slow, fast = schedule.betas
 
     def step(batch: Tensors) -> Tensor:
         leaf = weights.detach().requires_grad_()
         loss = task.loss(views(leaf, specs), fixed, batch)
         (gradient,) = torch.autograd.grad(loss.sum(), leaf)
         norm = gradient.norm(dim=1, keepdim=True)
-        gradient = gradient * (schedule.clip / norm.clamp(min=schedule.clip))
+        gradient = gradient * (CLIP / norm.clamp(min=CLIP))
         rate = schedule.rate_at(counts)
         counts.add_(1)
-        first.lerp_(gradient, 1 - slow)
-        second.lerp_(gradient * gradient, 1 - fast)
-        size = (second / (1 - fast**counts)).sqrt_().add_(1e-8)
-        weights.sub_(rate * (first / (1 - slow**counts)) / size)
+        first.lerp_(gradient, 1 - BETA_1)
+        second.lerp_(gradient * gradient, 1 - BETA_2)
+        size = (second / (1 - BETA_2**counts)).sqrt_().add_(1e-8)
+        weights.sub_(rate * (first / (1 - BETA_1**counts)) / size)
         # Early weights are noise: the average forgets them faster than its final pace.
-        average.lerp_(weights, (1 / (1 + counts / 10)).clamp(min=1 - schedule.average).expand_as(average))
+        average.lerp_(weights, (1 / (1 + counts / 10)).clamp(min=1 - AVERAGE).expand_as(average))
         return loss.detach()
 
     return step

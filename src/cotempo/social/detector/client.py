@@ -7,21 +7,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cotempo.data import Posts
 from cotempo.social.clustering import group_known, group_unknown, mutual_information
 from cotempo.social.detector.detection import softmax
-from cotempo.social.detector.discriminant import covariance_inside, whitening
 from cotempo.social.detector.event_sums import EventSums
-from cotempo.social.detector.features import Features, Weights, fold
+from cotempo.social.detector.features import Features, fold
 from cotempo.social.detector.ridge import Ridge, WordPrior, fit_ridge, leave_out, left_out_odds
-from cotempo.social.detector.space import EventTimes, PostSpace, refine
+from cotempo.social.detector.space import EventTimes, PostSpace, covariance_inside, refine, whitening
 from cotempo.social.detector.store import EventStore, event_name, make_store
 from cotempo.social.encoders.characters import CharacterEncoder, Counts
-from cotempo.social.entropy import group_graph
-from cotempo.social.graph_model.attributes import extract_attributes
-from cotempo.social.graph_model.graph import join_posts
 from cotempo.typing import Floats, Indices, Singles
 
 if TYPE_CHECKING:
@@ -37,42 +32,13 @@ NO_WEIGHTS = np.zeros(0, np.float32)
 
 @dataclass(frozen=True)
 class DetectorMemory:
-    """A client's memory: its events, its space of posts, weights and the classifier of its labelled events."""
+    """A client's memory: its events, its space of posts, and the classifier of its labelled events."""
 
     store: EventStore
     basis: Singles
     whitening: Floats
     duration: float
-    weights: Weights
     ridge: Ridge | None = None
-
-
-@dataclass(frozen=True)
-class SharedSums:
-    """Sums over clients: words by event, distances in time from the middle of events, and the posts these are of."""
-
-    events: EventSums
-    time_distance: float = 0.0
-    posts_with_time: float = 0.0
-
-    @property
-    def duration(self) -> float:
-        """The mean distance in time from the middle of an event; 0 if unknown."""
-        return self.time_distance / self.posts_with_time if self.posts_with_time else 0.0
-
-
-@dataclass(frozen=True)
-class KnownEvents:
-    """A classifier of some posts' events, the times of these, and the duration (0 if time is not used)."""
-
-    ridge: Ridge
-    times: EventTimes
-    duration: float
-
-    def guess(self, weighted: Features, times: Floats) -> NDArray[np.str_]:
-        """Return the most probable event of each post."""
-        scores = self.ridge.scores(weighted) + self.times.scores(times, self.duration)
-        return np.asarray(np.array(self.ridge.names)[scores.argmax(axis=1)], dtype=np.str_)
 
 
 class Discovery:
@@ -111,61 +77,56 @@ class Discovery:
         return self.encoder.encode_counts(self.counts)
 
     @cached_property
-    def sums(self) -> SharedSums:
+    def sums(self) -> EventSums:
         """What the client adds to the sums, from its labelled posts."""
-        rows = self.labelled
-        names, codes = np.unique(self.labels[rows], return_inverse=True)
-        times = EventTimes.of(self.posts.time[rows], codes, len(names))
+        rows, times = self.labelled, self._times(self.labelled)
         count = times.posts_with_time
         distance = float(np.nan_to_num(times.mean_time_distance * count)[count > 1].sum())
-        words = EventSums.of(self.features.words[rows], self.labels[rows])
-        return SharedSums(words, distance, float(count[count > 1].sum()))
+        return EventSums.of(self.features.words[rows], self.labels[rows], distance, float(count[count > 1].sum()))
 
-    def describe(self, total: SharedSums) -> DetectorMemory:
+    def _times(self, rows: Indices) -> EventTimes:
+        """Return the times of the events of some labelled rows."""
+        names, codes = np.unique(self.labels[rows], return_inverse=True)
+        return EventTimes.of(self.posts.time[rows], codes, len(names))
+
+    def describe(self, total: EventSums) -> DetectorMemory:
         """Find and describe the client's events."""
         return self._describe_labelled(total) if len(self.labelled) else self._find(total)
 
-    def _describe_labelled(self, total: SharedSums) -> DetectorMemory:
+    def _describe_labelled(self, total: EventSums) -> DetectorMemory:
         """Learn a classifier, and describe labelled events with centres refined by unlabelled posts."""
         rows = self.labelled
-        known = self.learn(rows, total)
+        ridge, duration = self.learn(rows, total)
         codes = np.unique(self.labels[rows], return_inverse=True)[1]
         white = whitening(self.vectors[rows].astype(np.float64), codes)
-        space = PostSpace(self.encoder, white, known.duration)
-        points = space.whiten(self.vectors)
+        points = np.asarray(self.vectors.astype(np.float64) @ white)
         centres = refine(points[rows], codes, points[self.labels == ""])
         store = make_store(self.labels[rows], self.posts.select(rows), points[rows], found=0, centres=centres)
-        return self._memory(store, space, known.ridge)
+        return DetectorMemory(store, self.encoder.basis, white, duration, ridge)
 
-    def _memory(self, store: EventStore, space: PostSpace, ridge: Ridge | None = None) -> DetectorMemory:
-        weights = self.features.weights
-        return DetectorMemory(store, space.encoder.basis, space.whitening, space.duration, weights, ridge)
-
-    def learn(self, rows: Indices, total: SharedSums) -> KnownEvents:
+    def learn(self, rows: Indices, total: EventSums) -> tuple[Ridge, float]:
         """Learn a classifier of the events of some labelled rows, starting from the others' sums of their words.
 
         Whether to start from those, how sharp the text is beside time, and whether time is used at all, is decided by
-        leave-one-out predictions; of many posts, 2,500.
+        leave-one-out predictions; of many posts, 2,500. Return the duration as well, 0 if time is not used.
         """
         names, codes = np.unique(self.labels[rows], return_inverse=True)
-        weighted = self.weighted.select(rows)
+        weighted, weights = self.weighted.select(rows), self.features.weights
         prior = self._prior(names.tolist(), total)
         few = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), MOST_LEFT_OUT)).astype(np.intp))
         share, text = leave_out(weighted.select(few), codes[few], prior)
-        text += left_out_odds(weighted, codes, few, self.features.weights)
-        duration = 0.0 if self.method.time == "ignore" else self.method.duration or total.duration
-        times = self.posts.time[rows]
-        when = _left_out_times(times, codes, len(names), duration)[few]
+        text += left_out_odds(weighted, codes, few, weights)
+        duration = 0.0 if self.method.time == "ignore" else total.duration
+        when = _left_out_times(self.posts.time[rows], codes, len(names), duration)[few]
         use, sharpness = _choose_time(text, when, codes[few], self.method.time)
+        prior = WordPrior(prior.used, share * prior.words)
         unlabelled = self.weighted.select(np.flatnonzero(self.labels == ""))
-        ridge = fit_ridge(
-            tuple(names.tolist()), weighted, codes, unlabelled, prior.scaled(share), self.features.weights, sharpness
-        )
-        return KnownEvents(ridge, EventTimes.of(times, codes, len(names)), duration if use else 0.0)
+        ridge = fit_ridge(tuple(names.tolist()), weighted, codes, unlabelled, prior, weights, sharpness)
+        return ridge, duration if use else 0.0
 
-    def _prior(self, names: list[str], total: SharedSums) -> WordPrior:
+    def _prior(self, names: list[str], total: EventSums) -> WordPrior:
         """Return the coefficients that the others' sums give words of some events; none if no other client has them."""
-        others = total.events.without(self.sums.events)
+        others = total.without(self.sums)
         words, weights = self.weighted.words, self.features.weights.words
         used = np.arange(len(weights) if others.posts.any() else 0)
         # The value of a word in a post: its weight over the typical length of a post.
@@ -174,34 +135,32 @@ class Discovery:
         kept = np.flatnonzero(found.any(axis=1))
         return WordPrior(used[kept], found[kept])
 
-    def compare(self, total: SharedSums, out: Indices) -> tuple[float, float] | None:
+    def compare(self, total: EventSums, out: Indices) -> tuple[float, float] | None:
         """Return the NMI of held-out posts, learned alone and together; None where it is unknown."""
         if not len(out) or len(np.unique(self.labels[out])) < 2:
             return None
-        weighted, times = self.weighted.select(out), self.posts.time[out]
-        known = (self.learn(np.setdiff1d(self.labelled, out), sums) for sums in (self.sums, total))
-        alone, together = (mutual_information(self.labels[out], one.guess(weighted, times)) for one in known)
-        return alone, together
+        rest, weighted, scores = np.setdiff1d(self.labelled, out), self.weighted.select(out), []
+        for sums in (self.sums, total):
+            ridge, duration = self.learn(rest, sums)
+            when = self._times(rest).scores(self.posts.time[out], duration)
+            scores.append(mutual_information(self.labels[out], (ridge.scores(weighted) + when).argmax(axis=1)))
+        return scores[0], scores[1]
 
-    def _find(self, total: SharedSums) -> DetectorMemory:
+    def _find(self, total: EventSums) -> DetectorMemory:
         """Group unlabelled posts, then measure distances by the spread inside the groups found."""
-        duration = (self.method.duration or total.duration) if self.method.time == "use" else 0.0
+        duration = total.duration if self.method.time == "use" else 0.0
         space = PostSpace(self.encoder, np.eye(self.encoder.dimension), duration)
-        codes = self._group(space)
+        points, events = space.with_time(space.whiten(self.vectors), self.posts.time), self.method.events
+        if events is None:
+            codes = group_unknown(points, smallest=self.method.smallest)
+        else:
+            codes = group_known(points, min(events, self.posts.rows))
         # A scalar only: a full matrix from groups that were found, not given, would fit them too well.
         spread = np.trace(covariance_inside(self.vectors.astype(np.float64), codes))
         space = replace(space, whitening=space.whitening / np.sqrt(max(spread / self.encoder.dimension, 1e-12)))
         names = np.array([event_name(code) for code in codes])
         store = make_store(names, self.posts, space.whiten(self.vectors), found=int(codes.max()) + 1)
-        return self._memory(store, space)
-
-    def _group(self, space: PostSpace) -> Indices:
-        if self.method.events is None and self.method.unknown == "entropy":
-            return group_graph(join_posts(extract_attributes(self.posts)))
-        points = space.with_time(space.whiten(self.vectors), self.posts.time)
-        if self.method.events is not None:
-            return group_known(points, min(self.method.events, self.posts.rows))
-        return group_unknown(points, smallest=self.method.smallest)
+        return DetectorMemory(store, self.encoder.basis, space.whitening, duration)
 
 
 def hold_out(posts: Posts, rng: np.random.Generator) -> Indices:

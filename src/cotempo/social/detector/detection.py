@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from cotempo.data import Posts, read_posts
 from cotempo.data.tables import FrameKind, make_frame
 from cotempo.errors import DataError
-from cotempo.social.detector.discriminant import centres_of, square_distances
+from cotempo.social.clustering import centres_of, square_distances
 from cotempo.typing import Array, Floats, Indices
 
 

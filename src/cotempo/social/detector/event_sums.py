@@ -1,4 +1,4 @@
-"""`EventSums`: in how many posts of an event a word occurs, summed in a table that names neither words nor events.
+"""`EventSums`: what clients add up about labelled events, in a table that names neither words nor events.
 
 A count-min sketch: every pair of a hashed word and an event's name has a cell in each row of the table, and its count
 is at most the least of them. Who knows the name of an event can look its words up; clients whose labels agree add to
@@ -28,13 +28,25 @@ SHRINKAGE, VALUE = 10.0, 0.2
 
 @dataclass(frozen=True)
 class EventSums:
-    """Labelled posts by word and event, ``(SKETCH_ROWS, SKETCH_CELLS)``, and by event, ``(NAME_CELLS,)``."""
+    """Labelled posts by word and event, ``(SKETCH_ROWS, SKETCH_CELLS)``, and by event, ``(NAME_CELLS,)``.
+
+    `time_distance` sums the distances in time of `posts_with_time` posts from the middle of their events.
+    """
 
     words: Singles
     posts: Singles
+    time_distance: float = 0.0
+    posts_with_time: float = 0.0
+
+    @property
+    def duration(self) -> float:
+        """The mean distance in time from the middle of an event; 0 if unknown."""
+        return self.time_distance / self.posts_with_time if self.posts_with_time else 0.0
 
     @classmethod
-    def of(cls, counts: Counts, labels: NDArray[np.str_]) -> EventSums:
+    def of(
+        cls, counts: Counts, labels: NDArray[np.str_], time_distance: float = 0.0, posts_with_time: float = 0.0
+    ) -> EventSums:
         """Count posts, ``(posts, buckets)``, by their labels; a word of a single post of an event is left out."""
         words, posts = np.zeros((SKETCH_ROWS, SKETCH_CELLS), np.float32), np.zeros(NAME_CELLS, np.float32)
         for label in np.unique(labels).tolist():
@@ -44,10 +56,10 @@ class EventSums:
             for row, cells in enumerate(_cells(label, used)):
                 np.add.at(words[row], cells, found[used])
             posts[_name_cell(label)] += rows.shape[0]
-        return cls(words, posts)
+        return cls(words, posts, time_distance, posts_with_time)
 
     def without(self, own: EventSums) -> EventSums:
-        """Return what the others added."""
+        """Return what the others added to the counts."""
         return EventSums(self.words - own.words, self.posts - own.posts)
 
     def counts(self, names: Sequence[str], used: Indices) -> Floats:

@@ -9,13 +9,7 @@ from typing import Any
 import numpy as np
 
 from cotempo.data import Posts
-from cotempo.social.encoders.characters import (
-    Counts,
-    document_frequencies,
-    hash_ngrams,
-    inverse_frequencies,
-    weigh,
-)
+from cotempo.social.encoders.characters import Counts, hash_ngrams, own_weights, weigh
 from cotempo.social.encoders.pretrained import CHARACTERS, read_texts
 from cotempo.typing import Indices, Singles
 
@@ -63,7 +57,7 @@ class Features:
     @property
     def weights(self) -> Weights:
         """Inverse frequencies of words and n-grams among these posts."""
-        return Weights(*(_weights(part) for part in (self.words, self.characters)))
+        return Weights(own_weights(self.words), own_weights(self.characters))
 
     def weigh(self, weights: Weights) -> Features:
         """Return weighted rows of length one."""
@@ -72,12 +66,6 @@ class Features:
     def select(self, rows: Indices) -> Features:
         """Return some rows."""
         return Features(self.words[rows], self.characters[rows])
-
-
-def _weights(counts: Counts) -> Singles:
-    if isinstance(counts, np.ndarray):
-        return np.zeros(0, np.float32)
-    return inverse_frequencies(document_frequencies(counts), counts.shape[0])
 
 
 def in_order(posts: Posts) -> Posts:

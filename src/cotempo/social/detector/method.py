@@ -1,8 +1,4 @@
-"""`EventDetector`: events from texts and times, learned alone or together in one round of sums.
-
-Clients sum in how many posts n-grams occur, and in how many posts of an event each word. Texts and names of events
-stay at the clients; who knows an event's name can look up what the others added under it.
-"""
+"""`EventDetector`: events from texts and times, learned alone or together in one round of sums."""
 
 from __future__ import annotations
 
@@ -16,8 +12,8 @@ from pydantic import AfterValidator, Field, model_validator
 from cotempo.data import Posts, Table, make_posts
 from cotempo.federation import Answers, Ask, Expect, Message, Outcome, Question, Rng, Spec, register
 from cotempo.federation.method import Benefit, Method, Metrics, Roster, agree
-from cotempo.learners.learner import two_or_none
-from cotempo.social.detector.client import DetectorMemory, Discovery, SharedSums, hold_out
+from cotempo.learners.state import benefits, known_scores, two_or_none
+from cotempo.social.detector.client import DetectorMemory, Discovery, hold_out
 from cotempo.social.detector.event_sums import NAME_CELLS, SKETCH_CELLS, SKETCH_ROWS, EventSums
 from cotempo.social.detector.features import HASH_BUCKETS, Features, fold, in_order
 from cotempo.social.encoders.characters import document_frequencies, inverse_frequencies
@@ -25,28 +21,19 @@ from cotempo.social.encoders.pretrained import CHARACTERS, check_encoder
 from cotempo.social.fitted import FittedDetectors
 from cotempo.typing import Singles
 
-NO_SUMS = SharedSums(EventSums(np.zeros((0, 0), np.float32), np.zeros(0, np.float32)))
+SUMS = ("event_words", "event_posts", "time_distance", "posts_with_time")
+Corpus = tuple[Posts, Features]
+"""A client's posts in canonical order, and their hashed words and n-grams."""
 
 
 @dataclass(frozen=True)
 class DetectorState:
-    """The server's sums of n-grams and of words by event, and the clients' scores."""
+    """The sums over clients by name, empty before they came, and the clients' scores."""
 
     seed: int
-    frequency: Singles = field(default_factory=lambda: np.zeros(0, np.float32))
-    documents: float = 0.0
-    sums: SharedSums = NO_SUMS
-    is_ready: bool = False
+    sums: Mapping[str, Any] = field(default_factory=dict)
     finished: bool = False
     scores: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Corpus:
-    """A client's posts in canonical order, and their hashed words and n-grams."""
-
-    posts: Posts
-    features: Features
 
 
 def _check_encoder(name: str) -> str:
@@ -60,7 +47,9 @@ class EventDetector(Method):
     """Detect which posts are about the same event.
 
     `fit` takes one table of posts and returns a `Detector`, or a mapping from client to posts and returns one per
-    client, learned together: ``fitted["client"].detect(posts)``.
+    client, learned together: ``fitted["client"].detect(posts)``. Clients sum in how many posts n-grams occur, and in
+    how many posts of an event each word. Texts and names of events stay at the clients; who knows an event's name can
+    look up what the others added under it.
 
     Examples
     --------
@@ -87,23 +76,13 @@ class EventDetector(Method):
         "``sentence:MODEL``: a pretrained model at every client.",
     )
     events: int | None = Field(
-        default=None, ge=1, description="Number of events at a client without labels; found by `unknown` unless given."
-    )
-    unknown: Literal["hdbscan", "entropy"] = Field(
-        default="hdbscan",
-        description="Group by density, or by structural entropy of the graph of posts that share attributes.",
+        default=None, ge=1, description="Number of events at a client without labels; found by density unless given."
     )
     smallest: int = Field(default=8, ge=2, description="The fewest posts that make an event.")
     time: Literal["auto", "use", "ignore"] = Field(
         default="auto",
         description="Whether times separate events; ``auto``: whatever names more of the client's left-out labelled "
         "posts correctly; without labels times are ignored.",
-    )
-    duration: float | None = Field(
-        default=None,
-        gt=0,
-        description="Typical distance in time of a post from the middle of its event, in the table's unit; learned "
-        "from labelled posts unless given.",
     )
     compare: bool = Field(default=True, description="Measure on a fifth of the labelled posts what joining was worth.")
     patience: int = Field(default=7, ge=1, description="Windows without a post after which an event retires.")
@@ -131,7 +110,7 @@ class EventDetector(Method):
         """Hash the texts once."""
         assert isinstance(table, Posts)  # `check` sees the schema
         posts = in_order(table)
-        return Corpus(posts, Features.read(self.encoder, posts.text, self.buckets))
+        return posts, Features.read(self.encoder, posts.text, self.buckets)
 
     def open(self, roster: Roster, public: Table | None, rng: Rng) -> DetectorState:
         """Draw the seed for held-out posts."""
@@ -141,51 +120,45 @@ class EventDetector(Method):
         """Ask for the sums, then for each client's events."""
         if state.finished:
             return None
-        if not state.is_ready:
+        if not state.sums:
             return Ask("sums", cohort, ends_round=False)
-        common = {"frequency": state.frequency, "documents": state.documents, "seed": state.seed}
-        return Ask("events", cohort, Message({**common, **_fields(state.sums)}))
+        return Ask("events", cohort, Message({**state.sums, "seed": state.seed}))
 
     def answer(
         self, question: Question, prepared: Corpus, memory: DetectorMemory | None, rng: Rng
     ) -> tuple[Message, DetectorMemory | None]:
         """Send sums over the client's posts; then describe its events and keep them."""
-        posts, features, common = prepared.posts, prepared.features, question.common
+        (posts, features), sums = prepared, question.common
         if question.phase == "sums":
-            return Message({**self._frequencies(prepared), **_fields(Discovery(self, posts, features).sums)}), None
+            return Message({**self._frequencies(features), **_fields(Discovery(self, posts, features).sums)}), None
         if not posts.rows:
             return Message({"scores": np.zeros(0), "events": 0}), None
-        discovery = Discovery(self, posts, features, self.ngram_weights(common["frequency"], common["documents"]))
-        total = _read(common)
+        discovery, total = Discovery(self, posts, features, self.ngram_weights(sums)), _read(sums)
         found = discovery.describe(total)
-        scores = discovery.compare(total, hold_out(posts, Rng(common["seed"])("kept out"))) if self.compare else None
+        scores = discovery.compare(total, hold_out(posts, Rng(sums["seed"])("kept out"))) if self.compare else None
         return Message({"scores": np.array(scores or ()), "events": len(found.store.events)}), found
 
-    def _frequencies(self, prepared: Corpus) -> dict[str, Any]:
-        """Return in how many posts each n-gram occurs; nothing for a pretrained encoder."""
+    def _frequencies(self, features: Features) -> dict[str, Any]:
+        """Return in how many posts each n-gram occurs, nothing for a pretrained encoder, and the number of posts."""
         frequency = np.zeros(0, np.float32)
         if self.encoder in CHARACTERS:
-            frequency = document_frequencies(fold(prepared.features.characters, self.buckets)).astype(np.float32)
-        return {"frequency": frequency, "documents": float(prepared.posts.rows)}
+            frequency = document_frequencies(fold(features.characters, self.buckets)).astype(np.float32)
+        return {"frequency": frequency, "documents": float(features.words.shape[0])}
 
-    def ngram_weights(self, frequency: Singles, documents: float) -> Singles:
+    def ngram_weights(self, sums: Mapping[str, Any]) -> Singles:
         """Return the encoder's weights from sums over clients, ``(buckets,)``; ones for a pretrained encoder."""
-        if not frequency.size:
+        if self.encoder not in CHARACTERS:
             return np.ones(self.buckets, np.float32)
-        return inverse_frequencies(frequency.astype(np.float64), documents)
+        return inverse_frequencies(sums["frequency"].astype(np.float64), sums["documents"])
 
     def absorb(
         self, state: DetectorState, answers: Answers, public: Table | None, rng: Rng
     ) -> tuple[DetectorState, Metrics]:
         """Keep the sums, then the clients' scores."""
-        if not state.is_ready:
-            total = answers.sum
-            sums = {"frequency": total["frequency"], "documents": total["documents"], "sums": _read(total)}
-            return replace(state, **sums, is_ready=True), {}
+        if not state.sums:
+            return replace(state, sums=dict(answers.sum)), {}
         events = sum(answers[name]["events"] for name in answers.names)
-        scores = {name: answers[name]["scores"].tolist() for name in answers.names}
-        known = {name: (pair[0], pair[1]) for name, pair in scores.items() if pair}
-        return replace(state, scores=known, finished=True), {"events": float(events)}
+        return replace(state, scores=known_scores(answers), finished=True), {"events": float(events)}
 
     def expects(self, state: DetectorState, phase: str) -> Expect:
         """Expect sums, of which only the total is needed, and then scores."""
@@ -210,10 +183,7 @@ class EventDetector(Method):
 
     def benefit(self, state: DetectorState) -> Mapping[str, Benefit]:
         """Return the NMI on labelled posts that neither classifier saw, alone and together."""
-        return {
-            name: Benefit("NMI on held-out posts", alone, together, higher_is_better=True)
-            for name, (alone, together) in state.scores.items()
-        }
+        return benefits("NMI on held-out posts", state.scores)
 
     def result(self, outcome: Outcome) -> FittedDetectors:
         """Return one detector per client."""
@@ -226,11 +196,9 @@ class EventDetector(Method):
         return cls(dimension=8, buckets=64), dict(clients), None
 
 
-def _fields(sums: SharedSums) -> dict[str, Any]:
-    words = {"event_words": sums.events.words, "event_posts": sums.events.posts}
-    return {**words, "time_distance": sums.time_distance, "posts_with_time": sums.posts_with_time}
+def _fields(sums: EventSums) -> dict[str, Any]:
+    return dict(zip(SUMS, (sums.words, sums.posts, sums.time_distance, sums.posts_with_time), strict=True))
 
 
-def _read(message: Message) -> SharedSums:
-    events = EventSums(message["event_words"], message["event_posts"])
-    return SharedSums(events, message["time_distance"], message["posts_with_time"])
+def _read(message: Message) -> EventSums:
+    return EventSums(*(message[name] for name in SUMS))

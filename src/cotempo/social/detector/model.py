@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 
 from cotempo.data import Posts
 from cotempo.data.tables import FrameKind, make_frame
-from cotempo.social.clustering import group_known, group_unknown
+from cotempo.social.clustering import group_known, group_unknown, square_distances
 from cotempo.social.detector.detection import Detection, as_posts, detect_groups, softmax
-from cotempo.social.detector.discriminant import drift, square_distances
-from cotempo.social.detector.features import Features, Weights
+from cotempo.social.detector.features import Features
 from cotempo.social.detector.ridge import Ridge
 from cotempo.social.detector.space import PostSpace
 from cotempo.social.detector.store import FOUND, EventRecord, EventStore, event_name, keywords
@@ -30,31 +29,18 @@ DRIFT_THRESHOLD = 0.06
 
 @dataclass(eq=False, repr=False)
 class Detector:
-    """Name the events of posts.
+    """Name the events of posts; `EventDetector.fit` makes it.
 
-    Parameters
-    ----------
-    space
-        The space posts are encoded in.
-    store
-        The events known so far.
-    weights, ridge
-        Weights of words and n-grams, and the classifier of labelled events; no classifier without labels.
-    patience
-        Windows without a post after which an event retires.
-    smallest
-        The fewest posts that make a new event.
-    relearns_encoder
-        Whether the encoder is learned again as a stream goes on.
+    `space` encodes posts, `store` holds the events known so far, `ridge` classifies the labelled ones, if any;
+    `patience` and `smallest` are as in `EventDetector`.
     """
 
     space: PostSpace
     store: EventStore
-    weights: Weights
-    ridge: Ridge | None = None
-    patience: int = 7
-    smallest: int = 5
-    relearns_encoder: bool = False
+    ridge: Ridge | None
+    patience: int
+    smallest: int
+    relearns_encoder: bool
 
     def __repr__(self) -> str:
         return f"Detector({len(self.store.events)} events, {len(self.active)} active, window {self.store.window})"
@@ -66,14 +52,9 @@ class Detector:
         return tuple(record for record in self.store.events if record.window >= oldest)
 
     def detect(self, posts: Any, events: int | None = None) -> Detection:
-        """Return the event and the confidence of every post.
+        """Return the event and the confidence of every post of a table or dataframe.
 
-        Parameters
-        ----------
-        posts
-            A table of posts or a dataframe.
-        events
-            Group the posts into this many new events; by default every post is assigned to a known, active event.
+        Every post is assigned to a known, active event; with `events` the posts are grouped into so many new ones.
         """
         posts = as_posts(posts)
         if events is not None:
@@ -105,7 +86,7 @@ class Detector:
             return sure
         columns = [self.ridge.names.index(records[place].name) for place in places]
         encoder = self.space.encoder
-        weighted = Features.read(encoder.kind, posts.text, len(encoder.weights)).weigh(self.weights)
+        weighted = Features.read(encoder.kind, posts.text, len(encoder.weights)).weigh(self.ridge.weights)
         when = self.space.time_scores(posts.time, [records[place] for place in places])
         which = softmax(self.ridge.scores(weighted)[:, columns] + when)
         # Rounding may take the sum of all shares above 1.
@@ -122,20 +103,14 @@ class Detector:
         """
         posts = as_posts(posts)
         if not posts.rows:
-            self.store = self.store.after_window((), self.store.sample, 0, self.store.found)
+            self.store = replace(self.store, window=self.store.window + 1)
             return self
         new, kept = self.store.posts_since_fit + posts.rows, len(self.store.sample.text) + posts.rows
         if self.relearns_encoder and new > RELEARN_SHARE * kept:
             self._relearn_encoder(posts)
-        window = self.store.window + 1
         points = self.space.encode(posts)
         names, found = self._name(posts, points)
-        fresh = [
-            EventRecord.of(name, posts.select(names == name), points[names == name], window)
-            for name in dict.fromkeys(names.tolist())
-        ]
-        sample = self.store.sample.extended(points, posts, names)
-        self.store = self.store.after_window(fresh, sample, posts.rows, found)
+        self.store = self.store.after_window(names, posts, points, found)
         return self
 
     def _relearn_encoder(self, posts: Posts) -> None:
@@ -168,28 +143,28 @@ class Detector:
             nearest = self._probabilities(posts.select(open_rows), points[open_rows], active).argmax(axis=1)
             names[open_rows] = [active[code].name for code in nearest]
             if self.is_labelled:
-                novel = open_rows[self._is_beyond(points[open_rows]) | self._drifted(points[open_rows], nearest)]
+                novel = open_rows[self._is_new(points[open_rows], nearest)]
         if len(novel) >= self.smallest or not active:
             found = self._regroup(names, novel, points, posts.time, found)
         return names.astype(np.str_), found
 
-    def _is_beyond(self, points: Floats) -> Bools:
-        """Return which posts lie farther from every known event than nearly all posts of an event do from their own."""
-        centres = np.stack([record.centre for record in self.active])
-        return np.asarray(square_distances(points, centres).min(axis=1) > self.store.radius)
-
-    def _drifted(self, points: Floats, nearest: Indices) -> Bools:
-        """Return which posts are nearest to an event that, by their mean, they do not belong to.
+    def _is_new(self, points: Floats, nearest: Indices) -> Bools:
+        """Return which posts lie beyond all events, or are nearest to one that, by their mean, they do not belong to.
 
         One post of a new event lies as near to a known event as that event's own posts; the mean of several does not.
+        For n posts of the event, with mean m and variance v, ``|m - c|^2 / v - 1 / n - 1 / size`` is about 0, where the
+        event's centre c was made of `size` posts.
         """
-        drifted = np.zeros(len(points), dtype=bool)
+        centres = np.stack([record.centre for record in self.active])
+        new = square_distances(points, centres).min(axis=1) > self.store.radius
         for code, record in enumerate(self.active):
             rows = nearest == code
             if (count := int(rows.sum())) >= self.smallest:
-                chance = np.sqrt(2 / (count - 1)) / count
-                drifted[rows] = drift(points[rows], record.centre, record.size) > DRIFT_THRESHOLD + chance
-        return drifted
+                mean = points[rows].mean(axis=0)
+                variance = max(((points[rows] - mean) ** 2).sum() / (count - 1), 1e-12)
+                drift = ((mean - record.centre) ** 2).sum() / variance - 1 / count - 1 / record.size
+                new[rows] |= drift > DRIFT_THRESHOLD + np.sqrt(2 / (count - 1)) / count
+        return np.asarray(new)
 
     @property
     def is_labelled(self) -> bool:

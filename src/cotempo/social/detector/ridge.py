@@ -1,20 +1,23 @@
-"""`Ridge`: classifiers of posts on words and n-grams, with a prior mean from other clients' sums.
+"""`Ridge`: linear classifiers of posts on words and n-grams, with a prior mean from other clients' sums.
 
 With ``K`` the inner products of posts, ``f`` their scores by the prior and ``A = (K + a I)^-1``, scores are
 ``f + K A (Y - f)``, and for post i, left out, ``Y_i - [A (Y - f)]_i / A_ii``. Unlabelled posts take part with half the
-weight, by the classifier's own probabilities (self-training). The log odds of `odds` are added.
+weight, by the classifier's own probabilities (self-training).
+
+`LogOdds`, naive Bayes, is added: a linear classifier of few posts hardly learns words that it saw once or twice; counts
+do, and the sum of both beats either.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from cotempo.social.detector.detection import softmax
 from cotempo.social.detector.features import Features, Weights
-from cotempo.social.detector.odds import LogOdds
+from cotempo.social.encoders.characters import Counts, dense
 from cotempo.typing import Floats, Indices, Singles
 
 PENALTY = 1.6
@@ -36,31 +39,78 @@ class WordPrior:
         """Return the scores of posts, ``(posts, events)``."""
         return np.asarray(weighted.words[:, self.used] @ self.words)
 
-    def scaled(self, share: float) -> WordPrior:
-        """Return the prior with its coefficients scaled."""
-        return WordPrior(self.used, share * self.words)
-
 
 @dataclass(frozen=True)
 class Ridge:
     """A linear classifier of known events.
 
     `words` and `characters` are coefficients of the features in `used_words` and `used_characters`, ``(used, events)``
-    each; `sharpness` turns scores into log probabilities up to a constant.
+    each, for posts weighted by `weights`; `sharpness` turns scores into log probabilities up to a constant.
     """
 
     names: tuple[str, ...]
+    weights: Weights
     used_words: Indices
     words: Singles
     used_characters: Indices
     characters: Singles
-    sharpness: float = 1.0
+    sharpness: float
 
     def scores(self, weighted: Features) -> Floats:
         """Return the log probability of each event up to a constant, ``(posts, events)``."""
         raw = weighted.words[:, self.used_words] @ self.words
         raw = raw + weighted.characters[:, self.used_characters] @ self.characters
         return np.asarray(self.sharpness * raw, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class LogOdds:
+    """In how many posts of each event a word or n-gram occurs, and the log odds from it.
+
+    `used` are the buckets of the words that occur, `posts` their posts by event, ``(used, events)``, `weights` their
+    weights. The shares of the events, ``(events,)``, are added to every word's counts as a prior.
+    """
+
+    used: Indices
+    posts: Floats
+    shares: Floats
+    weights: Floats
+
+    @classmethod
+    def of(cls, weighted: Counts, membership: Floats, weights: Singles) -> Self:
+        """Count weighted posts, ``(posts, buckets)``, by their membership in events, ``(posts, events)``.
+
+        Vectors of a pretrained encoder are no counts and have no odds.
+        """
+        shares = membership.sum(axis=0) / membership.sum()
+        if isinstance(weighted, np.ndarray) or len(shares) < 2:
+            return cls(np.zeros(0, np.intp), np.zeros((0, len(shares))), shares, np.zeros(0))
+        found = weighted.astype(bool).T @ membership
+        used = np.flatnonzero(found.any(axis=1))
+        return cls(used, found[used], shares, weights[used].astype(np.float64))
+
+    @property
+    def coefficients(self) -> Floats:
+        """The log odds of each event given a word, ``(used, events)``."""
+        return self._log_odds(self.posts, slice(None))
+
+    def leave_out(self, weighted: Counts, codes: Indices) -> Floats:
+        """Return leave-one-out scores of posts of these events, ``(posts, events)``."""
+        scores = np.zeros((len(codes), len(self.shares)))
+        for event in np.unique(codes) if len(self.used) else ():
+            rows = codes == event
+            seen = weighted[rows][:, self.used]
+            here = np.unique(seen.indices)
+            without = self.posts[here] - np.eye(len(self.shares))[event]
+            scores[rows] = seen[:, here] @ (self._log_odds(without, here) * without.any(axis=1, keepdims=True))
+        return scores
+
+    def _log_odds(self, posts: Floats, words: slice | Indices) -> Floats:
+        sizes = self.posts.sum(axis=0) + len(self.used) * self.shares
+        inside = posts + self.shares
+        outside = inside.sum(axis=1, keepdims=True) - inside
+        odds = np.log(inside / sizes) - np.log(outside / (sizes.sum() - sizes))
+        return np.asarray((odds - odds.mean(axis=1, keepdims=True)) / self.weights[words, None])
 
 
 def leave_out(weighted: Features, codes: Indices, prior: WordPrior) -> tuple[float, Floats]:
@@ -102,7 +152,7 @@ def fit_ridge(
         part[found.used] += ODDS * found.coefficients
     used = [np.flatnonzero(part.any(axis=1)) for part in (words, characters)]
     parts = [np.asarray(part[rows], np.float32) for part, rows in zip((words, characters), used, strict=True)]
-    return Ridge(names, used[0], parts[0], used[1], parts[1], sharpness)
+    return Ridge(names, weights, used[0], parts[0], used[1], parts[1], sharpness)
 
 
 def log_odds(weighted: Features, membership: Floats, weights: Weights) -> tuple[LogOdds, LogOdds]:
@@ -126,7 +176,8 @@ def _indicators(codes: Indices) -> Floats:
 
 def _inner(weighted: Features) -> Floats:
     """Return inner products of posts, ``(posts, posts)``."""
-    return _dense(weighted.words @ weighted.words.T) + _dense(weighted.characters @ weighted.characters.T)
+    words = dense(weighted.words @ weighted.words.T).astype(np.float64)
+    return words + dense(weighted.characters @ weighted.characters.T).astype(np.float64)
 
 
 def _products(first: Features, second: Features, given: Floats) -> Floats:
@@ -152,10 +203,6 @@ def _solve(weighted: Features, right: Floats, weight: Floats) -> Floats:
         size, before = (rest**2).sum(axis=0), size
         direction = rest + size / np.maximum(before, 1e-30) * direction
     return found
-
-
-def _dense(products: Any) -> Floats:
-    return np.asarray(products if isinstance(products, np.ndarray) else products.toarray(), dtype=np.float64)
 
 
 def _stack(first: Any, second: Any) -> Any:

@@ -1,4 +1,4 @@
-"""`PostSpace`: posts encoded, whitened, and placed in time where time separates events."""
+"""`PostSpace`: posts encoded, whitened by the covariance inside events, and placed in time where that helps."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from cotempo.data import Posts
+from cotempo.social.clustering import centres_of, square_distances
 from cotempo.social.detector.detection import softmax
-from cotempo.social.detector.discriminant import centres_of, square_distances
 from cotempo.social.detector.store import EventRecord
 from cotempo.social.encoders.characters import CharacterEncoder
-from cotempo.typing import Floats, Indices, Singles
+from cotempo.typing import Array, Floats, Indices, Singles
 
+SHRINKAGE = 0.6
 TAIL = 4.0
 PRIOR_POSTS = 5.0
 REFINEMENTS = 3
@@ -93,6 +94,34 @@ class EventTimes:
         width = (count * np.nan_to_num(self.mean_time_distance) + PRIOR_POSTS * duration) / (count + PRIOR_POSTS)
         away = (times[:, None] - self.middle) / width
         return np.nan_to_num(-(TAIL + 1) / 2 * np.log1p(away**2 / TAIL) - np.log(width / duration))
+
+
+def covariance_inside(vectors: Array, codes: Indices) -> Floats:
+    """Return the pooled covariance inside events, ``(dimension, dimension)``; zero without two posts of one event.
+
+    Examples
+    --------
+    >>> covariance_inside(np.array([[0.0], [2.0], [9.0]]), np.array([0, 0, 1]))
+    array([[2.]])
+    """
+    events = int(codes.max(initial=-1)) + 1
+    deviations = (vectors - centres_of(vectors, codes, events)[codes]).astype(np.float64)
+    return np.asarray(deviations.T @ deviations / max(len(codes) - len(np.unique(codes)), 1))
+
+
+def whitening(vectors: Array, codes: Indices) -> Floats:
+    """Return the matrix W after which posts of one event scatter alike in every direction, ``(dimension, dimension)``.
+
+    ``W W' = S^-1`` with ``S = .4 C + .6 tr(C) / d I``, where ``C`` is the covariance inside events. Without two
+    labelled posts of one event W is the identity.
+    """
+    size = vectors.shape[1]
+    if len(np.unique(codes)) == len(codes):
+        return np.eye(size)
+    covariance = covariance_inside(vectors, codes)
+    spread = max(float(np.trace(covariance)) / size, 1e-12)
+    values, directions = np.linalg.eigh((1 - SHRINKAGE) * covariance + SHRINKAGE * spread * np.eye(size))
+    return np.asarray(directions / np.sqrt(np.maximum(values, 1e-9 * spread)))
 
 
 def refine(labelled: Floats, codes: Indices, others: Floats) -> Floats:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cotempo.data import Posts
-from cotempo.errors import DataError
+from cotempo.social.clustering import centres_of
 from cotempo.social.encoders.characters import LONGEST
-from cotempo.social.graph_model.attributes import language_of
 from cotempo.typing import Floats
 
 MOST_KEPT = 2000
@@ -28,24 +28,10 @@ _ADDRESS = re.compile(r"https?\S*")
 class EventRecord:
     """One event, as its owner knows it.
 
-    Attributes
-    ----------
-    name
-        Its label, or the id it was given.
-    size
-        Posts counted so far.
-    centre
-        Mean vector of its posts, ``(dimension,)``.
-    middle, mean_time_distance, posts_with_time
-        Median time, mean distance in time from it, and the posts that had a time.
-    start, end
-        First and last time, NaN where no post had one.
-    words, languages
-        Number of posts with a word, or in a language.
-    posts, nearness
-        Its most central posts and their squared distances from the centre, nearest first.
-    window
-        The last window in which it was seen.
+    Of its `size` posts, with mean vector `centre`, ``(dimension,)``, `posts_with_time` had a time: from `start` to
+    `end`, with median `middle` and mean distance from it `mean_time_distance`, NaN if none had. `words` and `languages`
+    count posts, `posts` are the most central ones and `nearness` their squared distances from the centre, nearest
+    first. The event was last seen in `window`.
     """
 
     name: str
@@ -79,7 +65,7 @@ class EventRecord:
             posts_with_time=float(len(known)),
             start=float(known.min()) if len(known) else np.nan,
             end=float(known.max()) if len(known) else np.nan,
-            words=_top(Counter(word for text in posts.text for word in words_of(text))),
+            words=_top(Counter(word for text in posts.text for word in _words(text))),
             languages=_top(Counter(language_of(posts, row) for row in range(posts.rows))),
             posts=tuple(posts.text[row] for row in nearest),
             nearness=distance[nearest],
@@ -145,12 +131,15 @@ class EventStore:
     found: int = 0
     posts_since_fit: int = 0
 
-    def after_window(self, fresh: Sequence[EventRecord], sample: Sample, posts: int, found: int) -> EventStore:
-        """Return the store after a window of so many posts: known events are joined with their new posts."""
+    def after_window(self, names: NDArray[np.str_], posts: Posts, points: Floats, found: int) -> EventStore:
+        """Return the store after a window of posts about the events `names`, some known, joined with the new posts."""
+        window, since = self.window + 1, self.posts_since_fit + posts.rows
         events = {record.name: record for record in self.events}
-        events |= {new.name: events[new.name].joined(new) if new.name in events else new for new in fresh}
-        since = self.posts_since_fit + posts
-        return EventStore(tuple(events.values()), sample, self.radius, self.window + 1, found, since)
+        for name in dict.fromkeys(names.tolist()):
+            new = EventRecord.of(name, posts.select(names == name), points[names == name], window)
+            events[name] = events[name].joined(new) if name in events else new
+        sample = self.sample.extended(points, posts, names)
+        return EventStore(tuple(events.values()), sample, self.radius, window, found, since)
 
 
 def event_name(number: int) -> str:
@@ -161,17 +150,13 @@ def event_name(number: int) -> str:
 def make_store(
     names: NDArray[np.str_], posts: Posts, points: Floats, found: int, centres: Floats | None = None
 ) -> EventStore:
-    """Describe the events of posts, named in `names`, ``(posts,)``; centres, by name, are means unless given."""
-    if not posts.rows:
-        raise DataError("there must be at least one post to learn events from")
+    """Describe the events of at least one post, named in `names`, ``(posts,)``; centres are means unless given."""
     order, codes = np.unique(names, return_inverse=True)
+    middles = centres_of(points, codes, len(order)) if centres is None else centres
     records = tuple(
-        EventRecord.of(
-            name, posts.select(codes == code), points[codes == code], centre=None if centres is None else centres[code]
-        )
+        EventRecord.of(name, posts.select(codes == code), points[codes == code], centre=middles[code])
         for code, name in enumerate(order.tolist())
     )
-    middles = np.stack([record.centre for record in records])
     # A post draws its centre towards itself by its share of the event: new posts lie that much farther away.
     size = np.bincount(codes)[codes]
     distance = ((points - middles[codes]) ** 2).sum(axis=1) * (size / np.maximum(size - 1, 1)) ** 2
@@ -179,9 +164,18 @@ def make_store(
     return EventStore(records, sample, float(np.quantile(distance, 0.99)), found=found)
 
 
-def words_of(text: str) -> set[str]:
+def _words(text: str) -> set[str]:
     """Return the words of a text, without addresses, in lower case."""
     return {word.lower() for word in _WORD.findall(_ADDRESS.sub(" ", text))}
+
+
+def language_of(posts: Posts, row: int) -> str:
+    """Return the language a post is marked with (column `lang` or `language`), else the script it is written in."""
+    for column in ("lang", "language"):
+        if column in posts.extra and posts.extra[column][row]:
+            return str(posts.extra[column][row])
+    scripts = Counter(unicodedata.name(letter, "?").split()[0] for letter in posts.text[row][:200] if letter.isalpha())
+    return scripts.most_common(1)[0][0].capitalize() if scripts else "unknown"
 
 
 def keywords(records: Sequence[EventRecord], top: int = 5) -> list[tuple[str, ...]]:

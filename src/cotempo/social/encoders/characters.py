@@ -1,7 +1,6 @@
 """`CharacterEncoder`: character n-grams, weighted and projected by statistics that clients only add up.
 
-Two sums over clients make it. Document frequencies give every n-gram its weight; one sketch of the weighted counts
-gives a basis that all clients share. Neither holds a text, and both can be summed securely.
+Document frequencies give every n-gram its weight, one sketch of the weighted counts gives a common basis.
 """
 
 from collections.abc import Sequence
@@ -40,6 +39,11 @@ def hash_ngrams(texts: Sequence[str], buckets: int, kind: str = "char_wb", lengt
     return vectorizer.transform([text[:LONGEST] for text in texts])
 
 
+def dense(matrix: Any) -> Array:
+    """Return a sparse or dense matrix as an array."""
+    return matrix if isinstance(matrix, np.ndarray) else np.asarray(matrix.toarray())
+
+
 def document_frequencies(counts: Counts) -> Floats:
     """Return in how many posts each n-gram occurs, ``(buckets,)``."""
     return np.bincount(counts.indices, minlength=counts.shape[1]).astype(np.float64)
@@ -48,6 +52,13 @@ def document_frequencies(counts: Counts) -> Floats:
 def inverse_frequencies(frequency: Array, documents: float) -> Singles:
     """Return ``log((1 + N) / (1 + n_g)) + 1`` for every n-gram g, ``(buckets,)``."""
     return (np.log((1 + documents) / (1 + np.maximum(frequency, 0))) + 1).astype(np.float32)
+
+
+def own_weights(counts: Counts) -> Singles:
+    """Return the inverse frequencies in one owner's posts, ``(buckets,)``; none for pretrained vectors."""
+    if isinstance(counts, np.ndarray):
+        return np.zeros(0, np.float32)
+    return inverse_frequencies(document_frequencies(counts), counts.shape[0])
 
 
 def weigh(counts: Counts, weights: Singles) -> Counts:
@@ -103,10 +114,8 @@ class CharacterEncoder:
 
     Parameters
     ----------
-    weights
-        Weight of every n-gram, ``(buckets,)``.
-    basis
-        Orthonormal columns, ``(buckets, dimension)``.
+    weights, basis
+        Weight of every n-gram, ``(buckets,)``, and orthonormal columns, ``(buckets, dimension)``.
     kind
         ``"shared"`` for n-grams, or the name of a pretrained encoder; see `EventDetector`.
 
@@ -143,21 +152,20 @@ class CharacterEncoder:
         return np.asarray(vectors / np.maximum(length, np.float32(1e-6)), dtype=np.float32)
 
     @classmethod
-    def learn(cls, texts: Sequence[str], *, dimension: int = 100, buckets: int = 2**15, seed: int = 0) -> Self:
+    def learn(cls, texts: Sequence[str], *, dimension: int = 100, buckets: int = 2**15) -> Self:
         """Learn the encoder from one owner's texts."""
         empty = cls(np.ones(buckets, np.float32), np.zeros((buckets, dimension), np.float32))
-        return empty.learned_alone(hash_ngrams(texts, buckets), seed)
+        return empty.learned_alone(hash_ngrams(texts, buckets))
 
-    def learned_alone(self, counts: Counts, seed: int = 0) -> Self:
+    def learned_alone(self, counts: Counts) -> Self:
         """Return an encoder of this size with weights and basis of one owner's posts."""
-        frequency = document_frequencies(counts)
-        return replace(self, weights=inverse_frequencies(frequency, counts.shape[0])).with_own_basis(counts, seed)
+        return replace(self, weights=own_weights(counts)).with_own_basis(counts)
 
-    def with_own_basis(self, counts: Counts, seed: int = 0) -> Self:
+    def with_own_basis(self, counts: Counts) -> Self:
         """Return an encoder with these weights and the basis of one owner's posts."""
         rank = min(self.dimension, *counts.shape)
         basis = np.zeros_like(self.basis)
-        basis[:, :rank] = right_vectors(weigh(counts, self.weights), rank, seed)
+        basis[:, :rank] = right_vectors(weigh(counts, self.weights), rank)
         return replace(self, basis=basis)
 
     @classmethod
@@ -167,21 +175,14 @@ class CharacterEncoder:
         return cls(np.ones(buckets, np.float32), basis)
 
 
-def right_vectors(weighted: Counts, rank: int, seed: int) -> Singles:
+def right_vectors(weighted: Counts, rank: int) -> Singles:
     """Return the leading right singular vectors, ``(buckets, rank)``; for few posts, from their inner products."""
     from scipy.linalg import eigh
     from sklearn.utils.extmath import randomized_svd
 
     posts = weighted.shape[0]
     if posts > FEW_POSTS:
-        return np.asarray(randomized_svd(weighted, rank, random_state=seed)[2].T)
-    products = weighted @ weighted.T
-    products = products if isinstance(products, np.ndarray) else products.toarray()
-    values, left = eigh(products, subset_by_index=[posts - rank, posts - 1])
+        return np.asarray(randomized_svd(weighted, rank, random_state=0)[2].T)
+    values, left = eigh(dense(weighted @ weighted.T), subset_by_index=[posts - rank, posts - 1])
     left = np.where(values > 1e-6 * max(values[-1], 1e-30), left / np.sqrt(np.maximum(values, 1e-30)), 0.0)
     return np.asarray(weighted.T @ left[:, ::-1].astype(np.float32))
-
-
-def sketch_columns(dimension: int) -> int:
-    """Return the number of columns of a sketch: half as many again keep the last vectors accurate."""
-    return dimension + max(dimension // 2, 4)

@@ -1,23 +1,21 @@
-"""`OnnxEncoder` and `SentenceEncoder`: pretrained text encoders that run offline, and encoders by name.
-
-They are the extra ``cotempo[encoders]`` and are imported when used. An encoder of your own needs `name`,
-`dimension` and `encode`.
-"""
+"""`OnnxEncoder`, `SentenceEncoder` and `CachedEncoder`: pretrained text encoders, the extra ``cotempo[encoders]``."""
 
 from __future__ import annotations
 
+import hashlib
+import importlib
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 import numpy as np
 
 from cotempo.errors import ParameterError
-from cotempo.social.encoders.cache import CachedEncoder
 from cotempo.social.encoders.characters import hash_ngrams
 from cotempo.typing import Array, Singles
 
@@ -48,15 +46,10 @@ class PretrainedEncoder(ABC):
 
 
 class OnnxEncoder(PretrainedEncoder):
-    """A model in the ONNX format whose one input is texts and whose first output holds a vector per text.
+    """A model file in the ONNX format whose one input is texts and whose first output holds a vector per text.
 
     Texts are encoded one by one: a quantised model's vector of a text depends on what else is in its batch, and the
     same text must always give the same vector.
-
-    Parameters
-    ----------
-    path
-        The model's file.
     """
 
     def __init__(self, path: str | Path):
@@ -103,13 +96,7 @@ class OnnxEncoder(PretrainedEncoder):
 
 
 class SentenceEncoder(PretrainedEncoder):
-    """A model of sentence-transformers, by its name or the folder it lies in.
-
-    Parameters
-    ----------
-    name
-        The argument of ``SentenceTransformer(name)``; a folder needs no network.
-    """
+    """A model of sentence-transformers, by its name or the folder it lies in; a folder needs no network."""
 
     def __init__(self, name: str):
         library = _need("sentence_transformers")
@@ -119,6 +106,55 @@ class SentenceEncoder(PretrainedEncoder):
 
     def _run(self, texts: Sequence[str]) -> Array:
         return np.asarray(self._model.encode(texts, show_progress_bar=False))
+
+
+class CachedEncoder:
+    """Encode each text once by anything with `name`, `dimension` and `encode`, and keep its vector in a folder.
+
+    Processes may share a folder: a file is renamed into place once complete, and an unreadable one is replaced. Only
+    hashes of texts are kept, but vectors reveal texts: protect the folder like the texts.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from types import SimpleNamespace
+    >>> slow = SimpleNamespace(name="length", dimension=1, encode=lambda texts: np.array([[len(t)] for t in texts]))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     CachedEncoder(slow, folder).encode(["flood", "fire", "flood"]).ravel().tolist()
+    [5.0, 4.0, 5.0]
+    """
+
+    def __init__(self, encoder: Any, folder: str | Path):
+        self.encoder = encoder
+        self.name = str(encoder.name)
+        self.dimension = int(encoder.dimension)
+        self.folder = Path(folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
+
+    def encode(self, texts: Sequence[str]) -> Singles:
+        """Return a vector per text, ``(texts, dimension)``; unknown ones are encoded and kept."""
+        paths = [self._path(text) for text in texts]
+        known = {path: vector for path in set(paths) if (vector := self._read(path)) is not None}
+        missing = {path: text for path, text in zip(paths, texts, strict=True) if path not in known}
+        if missing:
+            made = np.asarray(self.encoder.encode(list(missing.values())), dtype=np.float32)
+            known |= zip(missing, made, strict=True)
+            for path in missing:
+                with NamedTemporaryFile(dir=self.folder, delete=False) as file:
+                    np.save(file, known[path])
+                os.replace(file.name, path)
+        return np.stack([known[path] for path in paths]) if paths else np.zeros((0, self.dimension), np.float32)
+
+    def _path(self, text: str) -> Path:
+        key = f"{self.name}\0{self.dimension}\0{text}".encode("utf-8", "surrogatepass")
+        return self.folder / f"{hashlib.sha256(key).hexdigest()}.npy"
+
+    def _read(self, path: Path) -> Singles | None:
+        try:
+            vector: Singles = np.load(path)
+        except (OSError, ValueError, EOFError):
+            return None
+        return vector if vector.shape == (self.dimension,) else None
 
 
 def read_texts(kind: str, texts: Sequence[str], buckets: int) -> Any:
@@ -157,8 +193,6 @@ def check_encoder(name: str) -> str:
 
 def _need(module: str) -> Any:
     """Import a module of the extra, or raise with the command that installs it."""
-    import importlib
-
     try:
         return importlib.import_module(module)
     except ImportError:

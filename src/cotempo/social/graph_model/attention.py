@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from cotempo.social.graph_model.sampler import Block
+from cotempo.social.graph_model.graph import Block
 
 
 class Attention(nn.Module):
@@ -60,15 +60,7 @@ def edge_softmax(scores: torch.Tensor, goal: torch.Tensor, targets: int) -> torc
 
 
 class EventNetwork(nn.Module):
-    """Map posts to vectors in which posts of one event lie together: 4 heads of 48, ELU, then one head of 32.
-
-    Parameters
-    ----------
-    inputs
-        Length of a post's features.
-    hidden, heads, outputs
-        Sizes of the two layers.
-    """
+    """Map posts to vectors in which posts of one event lie together: by default 4 heads of 48, ELU, one head of 32."""
 
     def __init__(self, inputs: int, hidden: int = 48, heads: int = 4, outputs: int = 32):
         super().__init__()

@@ -1,16 +1,19 @@
-"""`Dataset` and `PostBatch`: a client's posts as a graph learner trains on them, and their vectors by a model."""
+"""`EventState`, `EventMemory` and `Dataset`: what the server and the clients of a graph learner hold."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cotempo.learners import LearnerMemory, LearnerState
 from cotempo.social.encoders.characters import Counts
-from cotempo.social.graph_model.sampler import Block, sample_blocks
+from cotempo.social.encoders.shared import SharedEncoder
+from cotempo.social.graph_model.graph import Block, sample_blocks
 from cotempo.typing import Floats, Integers, Singles
 
 if TYPE_CHECKING:
@@ -19,6 +22,32 @@ if TYPE_CHECKING:
 
 OLE_EPOCH = 25569.0
 ROWS_AT_ONCE = 5000
+
+
+@dataclass(frozen=True)
+class RoundRecord:
+    """DAMe's decisions in a round: local weights and groups by client, and similarities, ``(clients, clients)``."""
+
+    weights: Mapping[str, float]
+    groups: Mapping[str, int]
+    similarities: Floats
+
+
+@dataclass(frozen=True)
+class EventState(LearnerState):
+    """A learner's state with the shared encoder, the clients that have received it, and the record of rounds."""
+
+    shared: SharedEncoder = field(default_factory=lambda: SharedEncoder(0, 0, 0))
+    equipped: tuple[str, ...] = ()
+    record: tuple[RoundRecord, ...] = ()
+
+
+@dataclass(frozen=True)
+class EventMemory(LearnerMemory):
+    """A learner's memory with the features of the client's posts, and the part each post belongs to."""
+
+    features: Singles = field(default_factory=lambda: np.zeros((0, 0), np.float32))
+    part: NDArray[np.int8] = field(default_factory=lambda: np.zeros(0, np.int8))
 
 
 class PostPart(IntEnum):

@@ -1,7 +1,4 @@
-"""`EventLearner`: the graph model of posts as a learner, with its features, graph, batches, loss and score.
-
-Any algorithm of `cotempo.learners` goes on top of it.
-"""
+"""`EventLearner`: the graph model of posts as a learner; any algorithm of `cotempo.learners` goes on top of it."""
 
 from __future__ import annotations
 
@@ -18,14 +15,20 @@ from cotempo.federation import Answers, Ask, Expect, Message, Outcome, Question,
 from cotempo.federation.method import Metrics, Roster, agree
 from cotempo.learners import Learner
 from cotempo.social.clustering import clustering_nmi
-from cotempo.social.encoders import shared
+from cotempo.social.encoders.characters import CharacterEncoder
 from cotempo.social.encoders.pretrained import check_encoder, read_texts
-from cotempo.social.encoders.shared import ENCODER_PHASES
-from cotempo.social.graph_model.attributes import extract_attributes
-from cotempo.social.graph_model.data import Dataset, PostBatch, PostData, PostPart, embed, time_features
-from cotempo.social.graph_model.graph import join_posts
-from cotempo.social.graph_model.sampler import sample_blocks
-from cotempo.social.graph_model.state import EventMemory, EventState
+from cotempo.social.encoders.shared import ENCODER_PHASES, SharedEncoder, answer_encoder
+from cotempo.social.graph_model.data import (
+    Dataset,
+    EventMemory,
+    EventState,
+    PostBatch,
+    PostData,
+    PostPart,
+    embed,
+    time_features,
+)
+from cotempo.social.graph_model.graph import extract_attributes, join_posts, sample_blocks
 from cotempo.typing import Floats, Singles
 
 if TYPE_CHECKING:
@@ -86,9 +89,7 @@ class EventLearner(Learner):
 
     def dataset(self, prepared: PostData, memory: EventMemory) -> Dataset:
         """Return the features as a tensor, with the parts drawn at the beginning."""
-        import torch
-
-        return Dataset(torch.from_numpy(np.array(memory.features)).to(self.device), prepared, memory.part)
+        return Dataset(self.tensor(memory.features), prepared, memory.part)
 
     def size(self, data: Dataset) -> int:
         """Return the number of training posts."""
@@ -103,8 +104,7 @@ class EventLearner(Learner):
             if len(nodes):
                 generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
                 blocks = sample_blocks(data.posts.edges, nodes, rng)
-                codes = torch.from_numpy(data.posts.codes[nodes]).to(self.device)
-                yield PostBatch(data.features, blocks, codes, generator)
+                yield PostBatch(data.features, blocks, self.tensor(data.posts.codes[nodes]), generator)
 
     def loss(self, model: nn.Module, batch: PostBatch) -> torch.Tensor:
         """Return the triplet loss (equation 14)."""
@@ -162,17 +162,17 @@ class EventLearner(Learner):
         """Draw the first model and open the encoder."""
         opened = super().open(roster, public, rng)
         seed = int(rng("sketch").integers(2**31))
-        encoder = shared.open_encoder(self.encoder, seed, self.buckets, self.dimension)
+        encoder = SharedEncoder.open(self.encoder, seed, self.buckets, self.dimension)
         return EventState(opened.weights, opened.first, opened.inputs, shared=encoder)
 
     def ask(self, state: EventState, cohort: Sequence[str], rng: Rng) -> Ask | None:
         """Ask for the encoder first; send it with the first later question to each client that lacks it."""
-        if ask := shared.ask_encoder(state.shared, cohort):
+        if ask := state.shared.ask(cohort):
             return ask
         ask = super().ask(state, cohort, rng)
         if ask is None:
             return None
-        encoder = state.shared.message()
+        encoder = {"ngram_weights": state.shared.weights, "basis": state.shared.basis}
         missing = {name for name in ask.to if name not in state.equipped}
         each = {name: Message({**ask.each.get(name, {}), **encoder}) for name in missing}
         return replace(ask, each={**ask.each, **each})
@@ -180,22 +180,22 @@ class EventLearner(Learner):
     def answer(self, question: Question, prepared: PostData, memory: EventMemory, rng: Rng) -> tuple[Message, Any]:
         """Add to the encoder's sums; then encode once, and learn."""
         if question.phase in ENCODER_PHASES:
-            return shared.answer_encoder(question, prepared.counts), None
+            return answer_encoder(question, prepared.counts), None
         if "basis" in question.own:
-            encoder = shared.read_encoder(self.encoder, question.own)
+            encoder = CharacterEncoder(question.own["ngram_weights"], question.own["basis"], self.encoder)
             memory = replace(memory, features=self.features(encoder.encode_counts(prepared.counts), prepared.days))
         return super().answer(question, prepared, memory, rng)
 
     def absorb(self, state: EventState, answers: Answers, public: Table | None, rng: Rng) -> tuple[EventState, Metrics]:
         """Make the encoder, then absorb as the learner does."""
         if not state.shared.is_ready:
-            return replace(state, shared=shared.absorb_encoder(state.shared, answers)), {}
+            return replace(state, shared=state.shared.absorb(answers)), {}
         state, metrics = super().absorb(state, answers, public, rng)
         return replace(state, equipped=tuple(sorted({*state.equipped, *answers.names}))), metrics
 
     def expects(self, state: EventState, phase: str) -> Expect:
         """Expect what the encoder's and the learner's phases send."""
-        return shared.expect_encoder(state.shared, phase) if phase in ENCODER_PHASES else super().expects(state, phase)
+        return state.shared.expects(phase) if phase in ENCODER_PHASES else super().expects(state, phase)
 
     def result(self, outcome: Outcome) -> FittedEvents:
         """Return a model per client."""

@@ -1,16 +1,31 @@
-"""`Flower`, the engine: clients are sites, and an exchange is one list of messages on Flower's grid."""
+"""`Flower`, the engine: clients are sites, and this process is the ServerApp of a Flower run."""
 
 import dataclasses
+import hashlib
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+
+import httpx
+from flwr.cli.build import build_fab_from_files
+from flwr.common.constant import SubStatus
+from flwr.common.serde import fab_to_proto, run_from_proto
+from flwr.proto.control_pb2 import StartRunRequest
+from flwr.proto.runtime_pb2 import AcquireTaskRequest, PullTaskInputRequest, PushTaskOutputRequest
+from flwr.supercore.constant import TaskType
+from flwr.supercore.fab import Fab
+from flwr.supercore.heartbeat import HeartbeatSender, make_task_heartbeat_fn_http
+from flwr.supercore.interceptors import RuntimeTokenHttpInterceptor
+from flwr.supercore.retry import make_simple_http_retry_invoker
+from flwr.supercore.runtime import RuntimeHttpClient
+from flwr.superlink.grid import HttpGrid
 
 from cotempo.data import Schema
-from cotempo.engines.flower.coordinator.grid import send
-from cotempo.engines.flower.coordinator.runtime import ServerTask
 from cotempo.engines.flower.coordinator.server import Server
+from cotempo.engines.flower.patches import connect_grid, set_task_identity
 from cotempo.engines.flower.processes import wait_until
 from cotempo.engines.flower.protocol import Invitation, Part, Parts, ResultReference, Verb, WireSchema, failure_in
-from cotempo.engines.flower.transport import translate_http_errors
+from cotempo.engines.flower.transport import send, translate_http_errors
 from cotempo.engines.settings import FlowerSettings
 from cotempo.errors import EngineError, ParameterError
 from cotempo.federation.exchange import Question, Reply
@@ -22,24 +37,76 @@ from cotempo.storage.tree import encode
 JOIN_SECONDS = 120.0  # for all sites to be online
 READ_SECONDS = 600.0  # a site may take at least this long to read its table
 ANSWER_SECONDS = 3600.0
+RETRY_SECONDS = 60.0  # how long a server may be away before the run is given up, to be resumed
+APP = b"""[project]
+name = "cotempo"
+version = "1.0.0"
+license = "Apache-2.0"
+
+[tool.flwr.app]
+publisher = "cotempo"
+components = {serverapp = "app:none", clientapp = "app:none"}
+"""
+
+
+class ServerTask:
+    """A Flower run whose ServerApp is this process.
+
+    Flower would install the app it was sent and start a process for it. In its isolation mode `process` it leaves that
+    to others, and here the running process takes the task. Flower insists on an app, so we send an empty one.
+    """
+
+    def __init__(self, server: Server):
+        fab, _ = build_fab_from_files({"pyproject.toml": APP, "app.py": b"none = None\n"})
+        app = fab_to_proto(Fab(hashlib.sha256(fab).hexdigest(), fab, {}))
+        with server.control() as client:
+            run_id = client.StartRun(StartRunRequest(fab=app)).run_id
+        with server.connect(RuntimeHttpClient) as client:
+            while True:
+                taken = client.AcquireTask(AcquireTaskRequest(supported_task_types=[TaskType.SERVER_APP]))
+                if not taken.token:
+                    raise EngineError(f"the server at {server.local_address} began no task for this run; see its log")
+                self._begin(server, taken.token)
+                if taken.task.run_id == run_id:
+                    break
+                self._end(SubStatus.FAILED, "left over")  # by an operator that was killed
+        self.heartbeat = HeartbeatSender(make_task_heartbeat_fn_http(self.client))
+        self.heartbeat.start()
+        set_task_identity(self.input.task_id, self.input.run.run_id, self.input.context.node_id)
+        self.grid = HttpGrid(server.local_address, False, server.authority, token=taken.token)
+        connect_grid(self.grid, self.client)
+        self.grid.set_run(run_from_proto(self.input.run))
+
+    def _begin(self, server: Server, token: str) -> None:
+        """Begin the task that this process holds the token of."""
+        self.retries = make_simple_http_retry_invoker()
+        self.retries.max_time = RETRY_SECONDS
+        interceptor = RuntimeTokenHttpInterceptor(token=token)
+        self.client = server.connect(RuntimeHttpClient, interceptor, retry_invoker=self.retries)
+        self.input = self.client.PullTaskInput(PullTaskInputRequest())
+
+    def _end(self, status: str, details: str = "") -> None:
+        """Report how the task ended."""
+        self.retries.max_tries = 1
+        with suppress(httpx.HTTPError):  # the server is gone, and the run with it
+            self.client.PushTaskOutput(PushTaskOutputRequest(sub_status=status, details=details))
+        self.client.close()
+
+    def close(self, *, failed: bool = False) -> None:
+        """End the Flower run."""
+        self.heartbeat.stop()
+        self._end(SubStatus.FAILED if failed else SubStatus.COMPLETED)
 
 
 class Flower:
-    """Sites across organisations.
+    """Sites across organisations, which find their memory again by the identity of a `run`.
 
-    Parameters
-    ----------
-    settings
-        Where the server's folder is, who takes part, and whether sites get the result: they can then see what the
-        final state holds of others.
-    run
-        The run's identity, by which sites find their memory again.
+    With `settings.share_result` they see the final state, and what it holds of others.
     """
 
     def __init__(self, method: Method, settings: FlowerSettings, *, run: str, seed: int):
         if settings.server is None:
             raise ParameterError("the engine flower must know the server's folder: [engine] server, or --server")
-        self.method = method
         self.settings = settings
         self.server = Server(settings.server)
         self.wanted = tuple(sorted(settings.participants) or self.server.site_names)
@@ -50,9 +117,14 @@ class Flower:
         self._schemas: dict[str, Schema] = {}
         self._is_finished = False
         with translate_http_errors(self.server.local_address), self.server.exclusive():
-            self.task = ServerTask(self.server.local_address, self.server.folder)
+            self.task = ServerTask(self.server)
         try:
-            self._wait_for_sites()
+            wait_until(lambda: not self._missing(), JOIN_SECONDS)
+            if missing := self._missing():
+                raise EngineError(
+                    f"all sites that take part must be joined, {missing} did not within {JOIN_SECONDS:g} s; start "
+                    "them, or name those that take part: [engine] participants"
+                )
         except BaseException:
             self.task.close(failed=True)
             raise
@@ -62,13 +134,8 @@ class Flower:
         with translate_http_errors(self.server.local_address):
             return {node.name: node.node_id for node in self.task.grid.get_nodes()}
 
-    def _wait_for_sites(self) -> None:
-        wait_until(lambda: len(self.names()) == len(self.wanted), JOIN_SECONDS)
-        if missing := set(self.wanted) - set(self.names()):
-            raise EngineError(
-                f"all sites that take part must be joined, {', '.join(sorted(missing))} did not within "
-                f"{JOIN_SECONDS:g} s; start them, or name those that take part: [engine] participants"
-            )
+    def _missing(self) -> str:
+        return ", ".join(sorted({*self.wanted} - {*self.names()}))
 
     def names(self) -> tuple[str, ...]:
         """Return the sites that are online; once the run is finished, also those that were in it."""
@@ -111,9 +178,7 @@ class Flower:
         """Send to the sites that are online and yield their answers as they arrive."""
         here = self._nodes()
         names = {here[name]: name for name in sorted(parts) if name in here}
-        deadline = self.settings.deadline or ANSWER_SECONDS
-        if verb == Verb.JOIN:
-            deadline = max(deadline, READ_SECONDS)
+        deadline = max(self.settings.deadline or ANSWER_SECONDS, READ_SECONDS if verb == Verb.JOIN else 0.0)
         with translate_http_errors(self.server.local_address):
             for node, answer in send(self.task.grid, verb, {node: parts[names[node]] for node in names}, deadline):
                 yield names[node], answer
@@ -131,11 +196,10 @@ class Flower:
             data, run = encode(state), self.invitation.run
             references = {name: ResultReference(run=run, version=ledger.get(name, 0)) for name in self.names()}
             parts = {name: {Part.REFERENCE: ref.to_bytes(), Part.STATE: data} for name, ref in references.items()}
-            for _ in self._send(Verb.RESULT, parts):
-                pass
+            list(self._send(Verb.RESULT, parts))
         self._is_finished = True
-        if missing := set(self.wanted) - set(self.names()):
-            warnings.warn(f"away at the end, and not named in the result: {', '.join(sorted(missing))}", stacklevel=2)
+        if missing := self._missing():
+            warnings.warn(f"away at the end, and not named in the result: {missing}", stacklevel=2)
 
     def close(self) -> None:
         """End the Flower run."""

@@ -1,7 +1,16 @@
-"""`Server`: the coordinator's server, Flower's SuperLink, run from a provisioned folder."""
+"""`Server`: the coordinator's server, Flower's SuperLink, run from a provisioned folder.
 
+Its process is python -m cotempo.engines.flower.coordinator.server OPERATOR_FILE [flags of flower-superlink]. Flower
+serves sites and operators on one port and authenticates sites only, so operators show a secret of ours: otherwise
+anybody who can reach the port could start a run or admit a site.
+"""
+
+import hmac
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,16 +18,33 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat,
 from filelock import FileLock
 from flwr.proto.control_pb2 import ListNodesRequest, RegisterNodeRequest, UnregisterNodeRequest
 from flwr.supercore.control import ControlHttpClient
+from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
+from flwr.supercore.interceptors.http.utils import add_headers
 
-from cotempo.engines.flower.coordinator.runtime import control
+from cotempo.engines.flower.patches import superlink_config
 from cotempo.engines.flower.processes import Daemon
 from cotempo.engines.flower.provision import Federation
+from cotempo.engines.flower.transport import translate_http_errors
 from cotempo.errors import EngineError
 
 START_SECONDS = 60.0
+SITE_PATHS = "/v1/fleet/"
+HEADER = "x-cotempo-operator"
 
 
-class Server:
+@dataclass(frozen=True)
+class OperatorSecret:
+    """An interceptor that sends the operator's secret with every request."""
+
+    secret: str
+
+    def intercept(self, context: Any, call_next: Any) -> Any:
+        """Add the header."""
+        add_headers(context.request, {HEADER: self.secret})
+        return call_next(context)
+
+
+class Server(Daemon):
     """A provisioned server's folder.
 
     ==================  =======================================================================
@@ -33,20 +59,15 @@ class Server:
 
     def __init__(self, folder: str | Path):
         self.folder = Path(folder).resolve()
+        self.state = self.folder / "state"
+        super().__init__(self.state, "server")
         path = self.folder / "federation.toml"
         if not path.is_file():
-            raise EngineError(
-                f"{self.folder} must be a server's folder, it holds no federation.toml; create one with: "
-                "cotempo provision"
-            )
+            raise EngineError(f"{folder} must be a server's folder, with a federation.toml; see cotempo provision")
         self.federation = Federation.from_file(path)
-        self.daemon = Daemon(self.folder / "state", "server")
-
-    @property
-    def local_address(self) -> str:
-        """Where this machine reaches the server."""
+        self.authority = (self.folder / "ca.crt").read_bytes()
         listen = self.federation.listen
-        return f"{'127.0.0.1' if listen in ('0.0.0.0', '::') else listen}:{self.federation.port}"
+        self.local_address = f"{'127.0.0.1' if listen in ('0.0.0.0', '::') else listen}:{self.federation.port}"
 
     @property
     def site_names(self) -> list[str]:
@@ -56,35 +77,41 @@ class Server:
     def start(self) -> None:
         """Start the server in the background, wait until it answers, and admit the sites."""
         command = [
-            sys.executable, "-m", "cotempo.engines.flower.superlink", str(self.folder / "operator"),
+            sys.executable, "-m", "cotempo.engines.flower.coordinator.server", str(self.folder / "operator"),
             "--ssl-certfile", str(self.folder / "server.crt"), "--ssl-keyfile", str(self.folder / "server.key"),
             "--ssl-ca-certfile", str(self.folder / "ca.crt"),
             "--host", self.federation.listen, "--port", str(self.federation.port),
-            "--database", str(self.daemon.folder / "flower.db"),
+            "--database", str(self.state / "flower.db"),
             "--enable-supernode-auth", "--isolation", "process", "--disable-runtime-dependency-installation",
         ]  # fmt: skip
-        process = self.daemon.start(command, FLWR_HOME=str(self.daemon.folder / "flower"))
+        process = self.launch(command, FLWR_HOME=str(self.state / "flower"))
         until = time.monotonic() + START_SECONDS
         while True:
             try:
-                self.sync_sites()
-                return
+                return self.sync_sites()
             except EngineError as error:
                 if process.poll() is not None or time.monotonic() > until:
-                    self.daemon.stop()
+                    self.stop()
                     raise EngineError(
-                        f"the server did not start: {error}\nthe end of its log, {self.daemon.log}:\n"
-                        f"{self.daemon.tail()}"
+                        f"the server did not start: {error}\nthe end of its log, {self.log_file}:\n{self.tail()}"
                     ) from error
             time.sleep(0.1)
 
-    def stop(self) -> bool:
-        """Stop the server; return whether it was running."""
-        return self.daemon.stop()
+    def connect(self, kind: Any, *interceptors: Any, **options: Any) -> Any:
+        """Return a Flower client of a kind, with the operator's secret."""
+        secret = OperatorSecret((self.folder / "operator").read_text())
+        shown = [RuntimeVersionHttpInterceptor(component_name="flwr CLI"), secret, *interceptors]
+        return kind.from_server_address(self.local_address, False, self.authority, shown, **options)
+
+    @contextmanager
+    def control(self) -> Iterator[ControlHttpClient]:
+        """Open Flower's control interface."""
+        with translate_http_errors(self.local_address), self.connect(ControlHttpClient) as client:
+            yield client
 
     def sync_sites(self) -> None:
         """Admit exactly the sites whose keys are in the folder."""
-        with control(self.local_address, self.folder) as client:
+        with self.control() as client:
             nodes = _list_nodes(client)
             for name in nodes.keys() - set(self.site_names):
                 client.UnregisterNode(UnregisterNodeRequest(node_id=nodes[name].node_id))
@@ -95,15 +122,54 @@ class Server:
 
     def sites(self) -> dict[str, str]:
         """Return every site that may join, with Flower's word for its state: `online`, `offline` or `registered`."""
-        with control(self.local_address, self.folder) as client:
+        with self.control() as client:
             return {name: node.status for name, node in _list_nodes(client).items()}
 
     def exclusive(self) -> FileLock:
         """Return the lock by which one operator at a time begins a run."""
-        self.daemon.folder.mkdir(parents=True, exist_ok=True)
-        return FileLock(self.daemon.folder / "lock")
+        self.state.mkdir(parents=True, exist_ok=True)
+        return FileLock(self.state / "lock")
 
 
 def _list_nodes(client: ControlHttpClient) -> dict[str, Any]:
     nodes = client.ListNodes(ListNodesRequest()).nodes_info
     return {node.name: node for node in nodes if not node.unregistered_at}
+
+
+@dataclass(frozen=True)
+class OperatorAuth:
+    """ASGI middleware that demands the operator's secret on every path that is not for sites."""
+
+    app: Any
+    secret: bytes
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Pass a request on, or refuse it."""
+        if scope["type"] == "http" and not scope["path"].startswith(SITE_PATHS):
+            given = dict(scope["headers"]).get(HEADER.encode(), b"")
+            if not hmac.compare_digest(given, self.secret):
+                await send({"type": "http.response.start", "status": 403, "headers": []})
+                await send({"type": "http.response.body", "body": b"operators only"})
+                return
+        await self.app(scope, receive, send)
+
+
+def main() -> None:
+    """Serve until stopped."""
+    import uvicorn
+    from flwr.supercore.http_logging import get_uvicorn_log_config
+    from flwr.superlink.cli.flower_superlink import SuperLinkLifespan
+    from flwr.superlink.main import create_app
+
+    secret = Path(sys.argv.pop(1)).read_bytes().strip()
+    config = superlink_config()
+    app = create_app(config, SuperLinkLifespan)
+    app.add_middleware(OperatorAuth, secret=secret)
+    uvicorn.run(
+        app, host=config.host, port=config.port, workers=1, log_config=get_uvicorn_log_config(30),
+        ssl_keyfile=config.ssl_keyfile, ssl_certfile=config.ssl_certfile,
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

@@ -17,10 +17,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
-from cotempo.data import describe
+from cotempo.data import describe, detect_kind
 from cotempo.engines.flower.processes import Daemon, free_port
-from cotempo.engines.flower.site.service import SiteService
-from cotempo.engines.flower.site.settings import SiteSettings
+from cotempo.engines.flower.site.service import SiteService, SiteSettings
 from cotempo.errors import CotempoError, EngineError
 from cotempo.federation.registry import find_method
 from cotempo.storage.files import write_whole
@@ -37,29 +36,26 @@ class HealthCheck(NamedTuple):
     detail: str
 
 
-class SiteDaemon:
+class SiteDaemon(Daemon):
     """A site, from its unpacked startup kit."""
 
     def __init__(self, kit: str | Path):
         self.kit = Path(kit).resolve()
         self.settings = SiteSettings.from_kit(self.kit)
         self.home = self.kit / "home"
-        self.daemon = Daemon(self.home, "client")
+        super().__init__(self.home, "client")
 
     def check(self) -> Iterator[HealthCheck]:
         """Check the data, the methods, the connection with its clocks, and the key."""
-        for name, check in (
-            ("data", self._check_data), ("methods", self._check_methods), ("server", self._check_server),
-            ("key", self._check_key),
-        ):  # fmt: skip
+        for name in ("data", "methods", "server", "key"):
             try:
-                yield HealthCheck(name, True, check())
+                yield HealthCheck(name, True, getattr(self, f"_check_{name}")())
             except (CotempoError, OSError) as error:
                 yield HealthCheck(name, False, str(error))
 
     def _check_data(self) -> str:
-        service = SiteService(self.settings, self.home)
-        tables = [service.read_table(kind) for kind in self.settings.sources]
+        service, data = SiteService(self.settings, self.home), self.settings.data
+        tables = [service.read_table(kind) for kind in ([detect_kind(data)] if isinstance(data, str) else data)]
         return "; ".join(next(iter(describe({self.settings.name: table}).lines())) for table in tables)
 
     def _check_methods(self) -> str:
@@ -92,23 +88,20 @@ class SiteDaemon:
         return f"{self.settings.server} shows the right certificate, clocks agree within {abs(skew) + 1:.0f} s"
 
     def _check_key(self) -> str:
-        if self.daemon.pid is not None:
-            return f"in use, this site is joined as process {self.daemon.pid}"
+        if self.pid is not None:
+            return f"in use, this site is joined as process {self.pid}"
         self._verify_key()
         return f"{self.settings.server} knows this site as {self.settings.name}"
 
     def _verify_key(self) -> None:
         """Authenticate once; keep the node's id, with which a site that was killed can be signed off."""
-        from cotempo.engines.flower.site.tasks import verify_key
+        from cotempo.engines.flower.site.node import verify_key
 
-        kit, server = self.kit, self.settings.server
-        try:
-            previous = int((self.home / "node_id").read_text())
-        except (OSError, ValueError):
-            previous = None
-        node_id = verify_key(server, kit / "ca.crt", kit / "site.key", previous)
+        path = self.home / "node_id"
+        previous = int(path.read_text()) if path.is_file() else None
+        node_id = verify_key(self.settings.server, self.kit, previous)
         self.home.mkdir(exist_ok=True)
-        write_whole(self.home / "node_id", str(node_id).encode())
+        write_whole(path, str(node_id).encode())
 
     def require_healthy(self) -> None:
         """Raise `EngineError` if a check fails."""
@@ -118,17 +111,12 @@ class SiteDaemon:
     def start(self) -> None:
         """Check the site, and join in the background."""
         self.require_healthy()
-        self.daemon.start([sys.executable, "-m", "cotempo.engines.flower.site.daemon", str(self.kit)])
-
-    def stop(self) -> bool:
-        """Leave; return whether the site was joined."""
-        return self.daemon.stop()
+        self.launch([sys.executable, "-m", "cotempo.engines.flower.site.daemon", str(self.kit)])
 
     def run_forever(self) -> NoReturn:
         """Join and stay joined until stopped; `require_healthy` must have passed just before."""
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-        self.daemon.write_pid(os.getpid())
-        self.home.mkdir(exist_ok=True)
+        self.write_pid(os.getpid())
         service, pause, is_verified = SiteService(self.settings, self.home), RESTART_SECONDS, True
         while True:
             began = time.monotonic()

@@ -10,12 +10,55 @@ import sys
 import threading
 import time
 import traceback
+from contextlib import suppress
+from pathlib import Path
+
+import httpx
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+from cryptography.hazmat.primitives.serialization import load_ssh_private_key
+from flwr.proto.fleet_pb2 import ActivateNodeRequest, DeactivateNodeRequest
+from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
+from flwr.supercore.primitives.asymmetric import public_key_to_bytes
+from flwr.supernode.fleet_http_client import FleetHttpClient
+from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
 from cotempo.engines.flower.patches import exit_on_broken_connection, poll_contents_faster, poll_messages_with
 from cotempo.engines.flower.processes import Backoff, exit_with_parent
+from cotempo.engines.flower.transport import translate_http_errors
+from cotempo.errors import EngineError
 
 FLOWERS_PAUSE = 3.0
 BUSY_PAUSE = 0.02
+
+
+def verify_key(address: str, kit: Path, previous: int | None = None) -> int:
+    """Authenticate once with a kit's key and disconnect; return the id of the site's node.
+
+    The server takes a site that was killed for online for another minute; sign it off first by its `previous` id.
+    """
+    private = load_ssh_private_key((kit / "site.key").read_bytes(), None)
+    if not isinstance(private, EllipticCurvePrivateKey):
+        raise EngineError(f"{kit / 'site.key'} must be the key of a kit, got another kind")
+    public, authority = private.public_key(), (kit / "ca.crt").read_bytes()
+    version = RuntimeVersionHttpInterceptor(component_name="SuperNode")
+    request = ActivateNodeRequest(public_key=public_key_to_bytes(public), heartbeat_interval=30)
+    connection = FleetHttpClient.from_server_address(
+        address, False, authority, [version, NodeAuthHttpInterceptor(private, public)]
+    )
+    with translate_http_errors(address), connection as client:
+        if previous is not None:
+            with suppress(httpx.HTTPStatusError):
+                client.DeactivateNode(DeactivateNodeRequest(node_id=previous))
+        try:
+            node_id = client.ActivateNode(request).node_id
+        except httpx.HTTPStatusError as error:
+            raise EngineError(
+                f"the server at {address} must know this site's key, it refuses it ({error.response.status_code}): "
+                "the key was never let in or was taken off the list, the site already runs elsewhere, or the clocks "
+                "differ; ask the coordinator for: cotempo server status"
+            ) from error
+        client.DeactivateNode(DeactivateNodeRequest(node_id=node_id))
+        return int(node_id)
 
 
 def exit_on_thread_error(arguments: threading.ExceptHookArgs) -> None:

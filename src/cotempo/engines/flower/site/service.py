@@ -1,4 +1,4 @@
-"""`SiteService`: what a site answers to each verb of the protocol, within its own policy; without Flower."""
+"""`SiteService`: what a site answers to each verb of the protocol, within its `SiteSettings`; without Flower."""
 
 import dataclasses
 import importlib
@@ -7,21 +7,67 @@ import re
 import traceback
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Self
+
+from pydantic import Field
 
 from cotempo.data import READERS, Table
-from cotempo.devices import has_device
+from cotempo.data.argument_checks import check_choice
+from cotempo.devices import Device, has_device
 from cotempo.engines.flower.protocol import Invitation, Part, Parts, ResultReference, Verb, WireSchema
-from cotempo.engines.flower.site.settings import SiteSettings
-from cotempo.errors import CotempoError, DataError, MessageError
-from cotempo.federation.exchange import Expect, Question, Reply
+from cotempo.errors import CotempoError, DataError, EngineError, MessageError, ParameterError
+from cotempo.federation.exchange import Expect
 from cotempo.federation.fitted import Outcome
 from cotempo.federation.message import Message
 from cotempo.federation.registry import find_method
 from cotempo.federation.site import Site
 from cotempo.federation.wire import identify_question, question_from_bytes, summarize_message
+from cotempo.settings import Settings, read_toml
 from cotempo.storage.files import write_whole
 from cotempo.storage.store import DiskStore
 from cotempo.storage.tree import decode
+
+
+class SitePolicy(Settings):
+    """What a site demands of a run before it takes part."""
+
+    minimum_rows: int = Field(default=0, ge=0)
+    minimum_clients: int = Field(default=2, ge=1)
+
+
+class SiteRandomness(Settings):
+    """Where a site's random draws come from: its own secret number, or (None) the run's seed."""
+
+    seed: int | None = Field(default=None, ge=0)
+
+
+class SiteSettings(Settings):
+    """The content of `site.toml`, whose template in `kit/` explains every key."""
+
+    name: str
+    server: str
+    data: str | dict[str, str]
+    methods: tuple[str, ...]
+    imports: tuple[str, ...] = ()
+    devices: tuple[Device, ...] = ("cpu",)
+    privacy: SitePolicy = SitePolicy()
+    random: SiteRandomness = SiteRandomness()
+
+    @classmethod
+    def from_kit(cls, kit: Path) -> Self:
+        """Read a kit's `site.toml`; relative data paths start at the kit."""
+        path = kit / "site.toml"
+        if not path.is_file():
+            raise EngineError(f"{kit} must be the folder of a startup kit, it holds no readable site.toml")
+        settings = cls.read(read_toml(path), str(path))
+        if not settings.data:
+            raise ParameterError(f"{path}: data must name your table; fill it in")
+        if isinstance(settings.data, str):
+            return settings.model_copy(update={"data": str((kit / settings.data).resolve())})
+        for kind in settings.data:
+            check_choice(f"{path}: data: a kind", kind, READERS)
+        found = {kind: str((kit / source).resolve()) for kind, source in settings.data.items()}
+        return settings.model_copy(update={"data": found})
 
 
 class Refused(CotempoError):  # noqa: N818 - it says what happened
@@ -37,12 +83,7 @@ class AcceptedInvitation(Invitation):
 class SiteService:
     """One site, for as many runs as it is asked to join.
 
-    Parameters
-    ----------
-    settings
-        What the site allows.
-    home
-        The site's own folder: a folder per run with its memory, its answers and a record of everything it sent.
+    In `home` it keeps a folder per run, with its memory, its answers and a record of everything it sent.
     """
 
     def __init__(self, settings: SiteSettings, home: Path):
@@ -88,7 +129,7 @@ class SiteService:
         if site.schema.kind == site.method.kind:
             site.prepared  # noqa: B018 - so that bad data are known before the first round
         new = AcceptedInvitation(**invitation.model_dump(), table=site.table.fingerprint())
-        path = self._invitation_path(invitation.run)
+        path = self._folder(invitation.run) / "invitation.json"
         old = AcceptedInvitation.from_bytes(path.read_bytes()) if path.exists() else new
         if old.table != new.table:
             raise Refused("the site's table must be the one the run was begun on, it has changed since")
@@ -101,7 +142,7 @@ class SiteService:
         return WireSchema(**dataclasses.asdict(site.schema))
 
     def _require_allowed(self, invitation: Invitation) -> None:
-        policy, devices = self.settings.privacy, self.settings.devices
+        minimum, devices = self.settings.privacy.minimum_clients, self.settings.devices
         allowed = {find_method(method).__name__ for method in self.settings.methods}
         if find_method(invitation.method).__name__ not in allowed:
             raise Refused(f"this site approves {', '.join(sorted(allowed)) or 'no method'}, not {invitation.method}")
@@ -110,10 +151,8 @@ class SiteService:
             raise Refused(f"this site computes on {', '.join(devices)}, not on {device}")
         if not has_device(device):
             raise Refused(f"this site has no GPU that torch finds, and is asked to compute on {device}")
-        if invitation.clients < policy.minimum_clients:
-            raise Refused(
-                f"this site takes part among at least {policy.minimum_clients} clients, there are {invitation.clients}"
-            )
+        if invitation.clients < minimum:
+            raise Refused(f"this site takes part among at least {minimum} clients, there are {invitation.clients}")
 
     def _open(self, invitation: Invitation) -> Site:
         """Return the site as a client of a run, with the memory it has of it."""
@@ -142,26 +181,22 @@ class SiteService:
         question = dataclasses.replace(question_from_bytes(question_bytes), common=Message.from_bytes(common))
         site = self._site(question.run)
         reply, data = site.answer_idempotent(question, identify_question(question_bytes, common))
-        self._record(question, reply)
+        if reply.message is not None:  # the owner of the data can read what left
+            with open(self._folder(question.run) / "messages.jsonl", "a", encoding="utf-8") as file:
+                file.write(json.dumps(summarize_message(question, reply.message, Expect({}))) + "\n")
+        if reply.failure is not None:
+            self.log(f"run {question.run}, step {question.step}: {reply.failure.kind}")
         return data
 
     def _site(self, run: str) -> Site:
         """Return the client of a run; after a restart open it from the accepted invitation."""
         if run not in self._sites:
-            path = self._invitation_path(run)
+            path = self._folder(run) / "invitation.json"
             if not path.is_file():
                 raise Refused("this site was not invited to that run")
             accepted = AcceptedInvitation.from_bytes(path.read_bytes())
             self.join(Invitation(**accepted.model_dump(exclude={"table"})))
         return self._sites[run]
-
-    def _record(self, question: Question, reply: Reply) -> None:
-        """Record what leaves, in a form the owner of the data can read."""
-        if reply.message is not None:
-            with open(self._folder(question.run) / "messages.jsonl", "a", encoding="utf-8") as file:
-                file.write(json.dumps(summarize_message(question, reply.message, Expect({}))) + "\n")
-        if reply.failure is not None:
-            self.log(f"run {question.run}, step {question.step}: {reply.failure.kind}")
 
     def save_result(self, reference: ResultReference, state: bytes) -> None:
         """Save the result of a run as this site sees it: the server's state and the site's own memory."""
@@ -170,9 +205,6 @@ class SiteService:
         memories = {} if memory is None else {name: memory}
         outcome = Outcome(site.method, decode(state, site.method.State), {name: site.schema}, memories)
         site.method.result(outcome).save(self._folder(reference.run) / "result")
-
-    def _invitation_path(self, run: str) -> Path:
-        return self._folder(run) / "invitation.json"
 
     def _folder(self, run: str) -> Path:
         if not re.fullmatch(r"[0-9a-f]{32}", run):

@@ -1,1 +1,0 @@
-"""Pictures of a network: time slices, matrices, and edges marked against the truth."""

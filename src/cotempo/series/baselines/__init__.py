@@ -1,1 +1,0 @@
-"""Baselines: every owner alone, all data in one place, and imputers of PyPOTS."""

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import io
+import sys
+
+import numpy as np
+import pytest
+
+from cotempo.errors import DataError
+from cotempo.networks.data.generate import Recipe, draw_network
+from cotempo.networks.network import Network
+from cotempo.networks.plots import STATUSES, edge_status, plot_networks, plot_slices
+
+TRUTH = Network([[0, 0.5, 0.4], [0, 0, 0.3], [0, 0, 0]], [[[0.5, 0, 0], [0, 0, 0], [0, 0.4, 0]]])
+FOUND = Network([[0, 0.5, 0], [0, 0, 0], [0, 0.3, 0]], [[[0.5, 0, 0], [0, 0, 0.2], [0, 0, 0]]])
+
+
+def random_network(variables: int, lags: int, seed: int = 0) -> Network:
+    return draw_network(Recipe(variables, lags, 3.0, 1.0, 1.5), np.random.default_rng(seed))
+
+
+def test_every_edge_has_its_status() -> None:
+    status = edge_status(FOUND, TRUTH)
+    assert status[0].tolist() == [["", "correct", "missing"], ["", "", ""], ["", "reversed", ""]]
+    assert status[1].tolist() == [["correct", "", ""], ["", "", "extra"], ["", "missing", ""]]
+
+
+def test_networks_of_other_variables_are_refused() -> None:
+    with pytest.raises(DataError, match="same variables"):
+        plot_networks(FOUND, random_network(4, 1))
+
+
+def test_slices_draw_one_arrow_per_edge_in_the_colour_of_its_status() -> None:
+    ax = plot_slices(FOUND, truth=TRUTH)
+    colours = sorted(patch.get_edgecolor()[:3] for patch in ax.patches)
+    status = edge_status(FOUND, TRUTH)
+    assert len(colours) == np.count_nonzero(status != "")
+    assert len(set(colours)) == len(STATUSES)
+    assert len(TRUTH.plot().patches) == len(TRUTH.edges())
+
+
+@pytest.mark.parametrize(("variables", "lags"), [(2, 0), (5, 1), (20, 3), (50, 1)])
+def test_pages_render_at_every_size(variables: int, lags: int) -> None:
+    found, truth = random_network(variables, lags), random_network(variables, lags, seed=1)
+    figure = plot_networks(found, truth)
+    target = io.BytesIO()
+    figure.savefig(target, format="png", dpi=50)
+    assert target.getbuffer().nbytes > 5000
+    titles = [ax.get_title() for ax in figure.axes]
+    assert sum(title.startswith("found") for title in titles) == lags + 1 + (variables <= 20)
+    assert len(figure.legends) == 1
+
+
+def test_without_a_truth_there_is_no_legend_and_no_marks() -> None:
+    figure = plot_networks(FOUND)
+    assert not figure.legends
+    assert not any(ax.get_title().startswith("true") for ax in figure.axes)
+
+
+def test_a_cyclic_network_can_be_drawn() -> None:
+    assert len(plot_slices(Network([[0.0, 1.0], [1.0, 0.0]], np.zeros((0, 2, 2)))).patches) == 2
+
+
+def test_pictures_leave_pyplot_alone() -> None:
+    plot_networks(FOUND, TRUTH)
+    assert "matplotlib.pyplot" not in sys.modules or not sys.modules["matplotlib.pyplot"].get_fignums()
