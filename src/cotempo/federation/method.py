@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import model_validator
 
 from cotempo.data import Schema, Table
-from cotempo.errors import Problem, SchemaError
+from cotempo.errors import ParameterError, Problem, SchemaError
 from cotempo.federation.exchange import Answers, Ask, Expect, Question
 from cotempo.federation.message import Message
 from cotempo.federation.rng import Rng
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from cotempo.federation.reducers import Reducer
     from cotempo.federation.rounds import Participation
     from cotempo.federation.shields import Shield
+    from cotempo.privacy.settings import Privacy
 
 Metrics = Mapping[str, float]
 Staleness = Literal["weighted", "replace", "accumulate"]
@@ -249,6 +250,16 @@ class Method(Settings, ABC):
             self.answer(question, data, memory, rng)
             for question, data, memory, rng in zip(questions, prepared, memories, rngs, strict=True)
         ]
+
+    def private(self, privacy: Privacy) -> Method:
+        """Return the differentially private form of the method; raise `ParameterError` if it has none."""
+        from cotempo.federation.registry import methods
+
+        known = [name for name, cls in methods().items() if cls.private is not Method.private]
+        raise ParameterError(
+            f"epsilon must be left out with {type(self).__name__}, which has no differentially private form; "
+            f"those that have one are {', '.join(known)}"
+        )
 
     def result(self, outcome: Outcome) -> Fitted:
         """Return what was learned; override to return a `Fitted` with the method's own verbs."""
