@@ -127,8 +127,12 @@ WRONG_DATA = {
     "both": ('generate = "networks"', 'generate = "networks"\nsource = "x"', r"either source .* or generate"),
     "unknown generator": ('"networks"', '"network"', r"must be one of networks, .*did you mean 'networks'\?"),
     "unknown option": ("variables = 3", "variable = 3", r"\[data.options\]: .*'variable'"),
-    "option of another type": ("variables = 3", 'variables = "three"', r"\[data.options\]"),
-    "option out of range": ("variables = 3", "variables = 0", "variables must be at least 1, got 0"),
+    "option of another type": (
+        "variables = 3",
+        'variables = "three"',
+        "variables must be a whole number .*, got 'three'",
+    ),
+    "option out of range": ("variables = 3", "variables = 0", "variables must be a whole number of at least 1, got 0"),
     "negative seed": ("variables = 3", "seed = -1", r"\[data.options\]"),
 }
 

@@ -39,6 +39,7 @@ from .networks import rank_edges as rank_edges
 from .networks import read_dream4 as read_dream4
 from .networks import read_netsim as read_netsim
 from .networks import score_network as score_network
+from .privacy.settings import Privacy as Privacy
 from .runs.run import dry_run as dry_run
 from .runs.run import resume as resume
 from .runs.run import run as run

@@ -105,6 +105,6 @@ def describe_messages(client: str, records: Sequence[Mapping[str, Any]]) -> list
 
 def _values(field: Mapping[str, Any]) -> str:
     if "first" not in field:
-        return str(field.get("value", "empty"))
+        return str(field.get("value", "masked or sealed" if field.get("bytes") else "empty"))
     first = ", ".join(f"{value:.4g}" for value in field["first"])
     return f"from {field['smallest']:.4g} to {field['largest']:.4g}, beginning {first}"

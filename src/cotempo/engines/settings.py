@@ -5,6 +5,7 @@ Each engine declares its options in a subclass, which opens it; an option of ano
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from pydantic import Field, model_validator
@@ -40,6 +41,10 @@ class EngineSettings(Settings):
         EngineSettings.engines[cls.model_fields["name"].default] = cls
         EngineSettings.defaults[cls.model_fields["name"].default] = cls()  # type: ignore[call-arg]
 
+    def client_names(self, tables: Mapping[str, Table]) -> tuple[str, ...]:
+        """Return the clients that are to take part, before anything is opened."""
+        return tuple(sorted(tables))
+
     @abstractmethod
     def open(self, method: Method, tables: Tables, *, seed: int, run: str, shields: Shields) -> Engine:
         """Open the engine.
@@ -51,7 +56,7 @@ class EngineSettings(Settings):
         run
             The run's identity, by which remote sites find their memory again.
         shields
-            What clients apply to every message; a remote site applies its own, so that none may be given for it.
+            What clients apply to every message; a remote site applies its own, and is told their names.
         """
 
 
@@ -112,13 +117,20 @@ class FlowerSettings(EngineSettings):
         default=False, description="Send the final state to the sites, so that each can use its own model there."
     )
 
+    def client_names(self, tables: Tables) -> tuple[str, ...]:
+        """Return the sites that are to take part, from the server's folder unless they are named."""
+        if self.participants or self.server is None:
+            return tuple(sorted(self.participants))
+        return tuple(sorted(path.stem for path in (Path(self.server) / "sites").glob("*.pub")))
+
     def open(self, method: Method, tables: Tables, *, seed: int, run: str, shields: Shields) -> Engine:
         """Open a deployment."""
-        if shields:
+        names = tuple(shield.at_sites for shield in shields if shield.at_sites is not None)
+        if len(names) < len(shields):
             raise ParameterError("shields must be set at the sites, whose messages they protect, got some here")
         from cotempo.engines.flower.coordinator.engine import Flower
 
-        return Flower(method, self, seed=seed, run=run)
+        return Flower(method, self, seed=seed, run=run, shields=names)
 
 
 def engine_settings(name: str | EngineSettings = "inprocess", **options: Any) -> EngineSettings:

@@ -130,11 +130,13 @@ class Expect:
     """What a valid answer looks like, and whether only the sum over clients is needed.
 
     With `sums=True` the server is given nothing but the weighted sum, so a secure sum can stand in for the plain one.
+    With `is_opaque=True` the answer is masked or sealed, and records of it hold sizes only.
     """
 
     fields: Mapping[str, Spec]
     sums: bool = False
     weight: tuple[float, float] = (0.0, 1e12)
+    is_opaque: bool = False
 
 
 @dataclass(frozen=True)

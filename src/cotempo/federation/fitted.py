@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,7 @@ class Outcome:
     schemas: Mapping[str, Schema]
     memories: Mapping[str, Memory]
     history: tuple[Mapping[str, Any], ...] = ()
+    privacy: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Fitted:
@@ -43,6 +44,8 @@ class Fitted:
         The clients.
     history
         One record per step: round, phase, seconds, metrics, bytes sent and received per client, failures.
+    privacy
+        What the run did so that messages tell less, as `cotempo.Privacy` names it.
     """
 
     def __init__(self, outcome: Outcome):
@@ -50,6 +53,7 @@ class Fitted:
         self.method = outcome.method
         self.state = outcome.state
         self.history = outcome.history
+        self.privacy = dict(outcome.privacy)
         self.names = tuple(sorted(outcome.schemas))
 
     def __getitem__(self, client: str) -> Any:
@@ -137,6 +141,7 @@ class Fitted:
             "method": type(self.method).__name__,
             "parameters": self.method.model_dump(mode="json"),
             "schemas": {name: vars(schema) for name, schema in self.outcome.schemas.items()},
+            "privacy": self.privacy,
         }
         write_whole(folder / "state.safetensors", encode(self.state))
         write_whole(folder / "memories.safetensors", encode(stack(self.outcome.memories)))
@@ -161,6 +166,7 @@ def load(folder: str | Path, *, device: Device | None = None) -> Any:
             schemas,
             unstack(decode((folder / "memories.safetensors").read_bytes()), *method.memory_types),
             tuple(json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()),
+            about.get("privacy", {}),
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError, TreeError) as error:
         raise RunError(f"{folder} must hold a saved result: {error}") from error

@@ -280,6 +280,7 @@ class Method(Settings, ABC):
         cohort: int | Participation | None = None,
         quorum: float = 0.5,
         progress: bool | None = None,
+        privacy: Privacy | None = None,
         shields: Sequence[Shield] = (),
         reducer: Reducer | None = None,
         workers: int | None = None,
@@ -310,6 +311,8 @@ class Method(Settings, ABC):
             The share of the asked clients whose answers must count; below it the run pauses with `QuorumError`.
         progress
             Show a progress bar; by default when standard error is a terminal.
+        privacy
+            What is done so that messages tell less about single clients; see `Privacy` for the defaults.
         shields
             Applied to every message between client and server, in this order; the validator always is.
         reducer
@@ -335,7 +338,8 @@ class Method(Settings, ABC):
             shields=tuple(shields),
             reducer=reducer or PlainReducer(),
         )
-        return Run.of(self, clients, settings, options, public=public).start(run, progress=progress)
+        started = Run.of(self, clients, settings, options, public=public).guarded(privacy)
+        return started.start(run, progress=progress)
 
 
 fit = Method.fit  # called as `cotempo.fit(method, clients)`

@@ -22,10 +22,11 @@ class Shield:
 
     At the clients, shields are applied in order as a message leaves; at the server, in reverse as it arrives. A
     subclass overrides what it needs. One that answers questions of its own (the keys of a secure sum) names their
-    phases; a reducer asks them.
+    phases; a reducer asks them. One that remote sites have of their own is asked for by the name `at_sites`.
     """
 
     phases: tuple[str, ...] = ()
+    at_sites: str | None = None
 
     def before(self, ask: Ask, expect: Expect) -> Expect:
         """At the server, before questions are sent: charge a budget, or raise to stop the run.

@@ -43,6 +43,10 @@ class Site:
         """What the method made of the table; computed once."""
         return self.method.prepare(self.table)
 
+    def is_shields_own(self, question: Question) -> bool:
+        """Return whether a shield answers this question in place of the method."""
+        return any(question.phase in shield.phases for shield in self.shields)
+
     def rng(self, step: int) -> Rng:
         """Return the client's random streams for a step."""
         return Rng(self.seed, self.client, step)
@@ -86,8 +90,12 @@ class Site:
     def answer_idempotent(self, question: Question, identity: str) -> tuple[Reply, bytes]:
         """Return the reply to a question, also as bytes; a question that was answered before gets the stored reply.
 
-        `identity` is `identify_question` of the bytes received.
+        `identity` is `identify_question` of the bytes received. A shield that asks questions of its own keeps its own
+        record of them: several come in one step.
         """
+        if question.client == self.client and self.is_shields_own(question):
+            reply = self.answer(question)
+            return reply, reply_to_bytes(reply)
         stored = self.store.cached_answer(question.step)
         if question.client != self.client:
             reply = question.fail("MessageError", "this question is for another client")

@@ -77,7 +77,10 @@ def parse_reply(question: Question, data: bytes, limit: int = 2**31) -> Reply:
 def summarize_message(question: Question, message: Message, expect: Expect) -> dict[str, Any]:
     """Return what a client sent, field by field, in a form its owner can read."""
     fields = {
-        name: {"description": expect.fields[name].description if name in expect.fields else "", **_summary(value)}
+        name: {
+            "description": expect.fields[name].description if name in expect.fields else "",
+            **_summary(value, expect.is_opaque),
+        }
         for name, value in message.items()
     }
     return {
@@ -86,12 +89,12 @@ def summarize_message(question: Question, message: Message, expect: Expect) -> d
     }  # fmt: skip
 
 
-def _summary(value: Any) -> dict[str, Any]:
-    """Return an array's size, range and first values; a scalar as it is."""
+def _summary(value: Any, is_opaque: bool) -> dict[str, Any]:
+    """Return an array's size, range and first values; a scalar as it is; of what is masked or sealed the size."""
     if not isinstance(value, np.ndarray):
         return {"value": value[:200] if isinstance(value, str) else value}
     summary: dict[str, Any] = {"shape": list(value.shape), "dtype": str(value.dtype), "bytes": value.nbytes}
-    if value.size:
+    if value.size and not is_opaque:
         summary |= {"smallest": value.min().item(), "largest": value.max().item(), "first": value.ravel()[:3].tolist()}
     return summary
 

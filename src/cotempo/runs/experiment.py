@@ -15,6 +15,7 @@ from cotempo.errors import CotempoError, ParameterError, nearest
 from cotempo.federation.method import Method
 from cotempo.federation.registry import find_method
 from cotempo.federation.rounds import Participation
+from cotempo.privacy.settings import Privacy
 from cotempo.settings import Settings, read_toml
 
 
@@ -51,6 +52,7 @@ class Experiment(Settings):
     cohort: Participation = Participation()
     quorum: float = Field(default=0.5, ge=0, le=1, allow_inf_nan=False)
     data: DataSettings | None = None
+    privacy: Privacy = Privacy()
     engine: SerializeAsAny[EngineSettings] = InProcessSettings()
     parameters: dict[str, Any] = Field(default_factory=dict)
 

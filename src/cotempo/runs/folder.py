@@ -41,6 +41,7 @@ class RunFolder(RunRecorder):
     ``log.jsonl``             one line a step: time, metrics, bytes up and down per client, failures
     ``messages.jsonl``        what each client sent, field by field
     ``errors.log``            tracebacks of clients' errors
+    ``scales.jsonl``          public fixed-point scales, if the run used the secure sum
     ``checkpoints/``          the newest two, hashed
     ``result/``               what `Fitted.save` writes
     ``report.html``           the report
@@ -80,7 +81,7 @@ class RunFolder(RunRecorder):
                 f"{path} must be the folder of a run, it holds no experiment.toml; create one with: cotempo run"
             )
         folder = cls(path)
-        for name in ("messages.jsonl", "errors.log"):
+        for name in ("messages.jsonl", "errors.log", "scales.jsonl"):
             _truncate_partial_line(path / name)
         for leftover in path.rglob(".*.part"):
             leftover.unlink(missing_ok=True)

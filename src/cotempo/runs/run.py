@@ -33,10 +33,13 @@ from cotempo.federation.rounds import (
 )
 from cotempo.federation.shields import Shield
 from cotempo.federation.simulated_time import Delays, Timed, asynchronous_rounds, timed_rounds
+from cotempo.privacy.settings import Privacy
 from cotempo.runs.experiment import Experiment, load_clients, load_truth
 from cotempo.runs.folder import RunFolder, describe_step, read_experiment, read_lines
 from cotempo.runs.progress import show
 from cotempo.threads import limit_threads
+
+OFF = Privacy(secure_sum=False)
 
 
 def run(
@@ -65,7 +68,7 @@ def run(
     started = Run.of(
         experiment.make_method(), clients, experiment.engine, _options(experiment), public=public, truth=truth
     )
-    return started.start(run, experiment, progress)
+    return started.guarded(experiment.privacy).start(run, experiment, progress)
 
 
 def resume(
@@ -101,7 +104,7 @@ def resume(
         clients, truth = load_clients(experiment) if clients is None else (clients, load_truth(experiment))
         options = replace(_options(experiment), shields=tuple(shields), reducer=reducer or PlainReducer())
         stopped = Run.of(experiment.make_method(), clients, experiment.engine, options, public=public, truth=truth)
-        stopped = stopped.kept_in(folder)
+        stopped = stopped.guarded(experiment.privacy).kept_in(folder)
         _require_same_data(folder.fingerprints, stopped.fingerprints)
         start = folder.latest(stopped.method)
         folder.rewind(start.step if start else 0)
@@ -112,7 +115,7 @@ def resume(
 class Run:
     """One run: a method on its tables, the engine and options it runs with, and the folder it is kept in, if any.
 
-    `truth` is what generated data were made from, for the report.
+    `truth` is what generated data were made from, for the report; `privacy` is decided by `guarded`.
     """
 
     method: Method
@@ -121,6 +124,7 @@ class Run:
     options: LoopOptions
     truth: Any = None
     folder: RunFolder | None = None
+    privacy: Privacy = OFF
 
     @classmethod
     def of(
@@ -154,7 +158,32 @@ class Run:
 
     def kept_in(self, folder: RunFolder) -> Run:
         """Return the run with a folder, and with the identity the folder names."""
-        return replace(self, folder=folder, options=replace(self.options, run_id=folder.identity))
+        options = replace(self.options, run_id=folder.identity)
+        if self.privacy.secure_sum:
+            from cotempo.privacy.secure_sum.reducer import SecureSum
+
+            options = replace(options, reducer=SecureSum(scales=folder.path / "scales.jsonl"))
+        return replace(self, folder=folder, options=options)
+
+    def guarded(self, privacy: Privacy | None) -> Run:
+        """Return the run with the reducer and the shields that its privacy asks for, its defaults decided."""
+        wanted, options = privacy.secure_sum if privacy else None, self.options
+        is_plain = isinstance(options.reducer, PlainReducer)
+        if wanted is False or (wanted is None and not (self.engine.is_remote and is_plain)):
+            return self
+        if not is_plain:
+            raise ParameterError("reducer must be left out with secure_sum, which is one itself")
+        names = self.engine.client_names(self.tables)
+        if wanted is None and len(names) < 3:
+            return self
+        from cotempo.privacy.secure_sum.reducer import SecureSum, require_enough
+        from cotempo.privacy.secure_sum.shield import SecureSumShield
+
+        if names:  # else the engine says what is wrong with its server's folder
+            require_enough(len(names))
+        shield = SecureSumShield.elsewhere() if self.engine.is_remote else SecureSumShield.local(names)
+        options = replace(options, reducer=SecureSum(), shields=(*options.shields, shield))
+        return replace(self, options=options, privacy=Privacy(secure_sum=True))
 
     def start(
         self, path: str | Path | None = None, experiment: Experiment | None = None, progress: bool | None = None
@@ -162,8 +191,8 @@ class Run:
         """Run from the start; with `path`, keep the run in a new folder, which says what is run."""
         if path is None:
             return self.run_from(None, progress)
-        content = (experiment or _experiment(path, self)).to_dict()
-        with closing(RunFolder.create(path, content, self.fingerprints)) as folder:
+        kept = (experiment or _experiment(path, self)).model_copy(update={"privacy": self.privacy})
+        with closing(RunFolder.create(path, kept.to_dict(), self.fingerprints)) as folder:
             try:
                 return self.kept_in(folder).run_from(None, progress)
             except Exception:
@@ -201,8 +230,9 @@ class Run:
             if folder:
                 history = read_lines(folder.path / "log.jsonl")  # with the steps before a resume
             engine.finish(state, ledger)
-            schemas = engine.schemas(engine.names())
-            fitted = method.result(Outcome(method, state, schemas, engine.memories(ledger), tuple(history)))
+            schemas, memories = engine.schemas(engine.names()), engine.memories(ledger)
+            outcome = Outcome(method, state, schemas, memories, tuple(history), self.privacy.model_dump(mode="json"))
+            fitted = method.result(outcome)
             if folder:
                 fitted.save(folder.path / "result")
                 fitted.report(folder.path / "report.html", truth=self.truth)
@@ -236,6 +266,7 @@ def simulate_delays(
     buffer: int | Literal["auto"] | None = None,
     concurrency: int | None = None,
     public: Any = None,
+    privacy: Privacy | None = None,
     seed: int = 0,
 ) -> list[Timed]:
     """Learn from slow clients in simulated time, and return every step with the second it ended.
@@ -249,6 +280,8 @@ def simulate_delays(
         come from clients whose last answer took at most twice the median. `None` waits for everyone asked.
     concurrency
         How many clients work at a time; everyone by default.
+    privacy
+        As of `fit`; a secure sum needs everyone asked in the same step, so that `buffer` must be `None`.
 
     Examples
     --------
@@ -262,10 +295,15 @@ def simulate_delays(
     [1.0, 2.0, 3.0]
     """
     options = LoopOptions(seed=seed, participation=Participation(concurrency))
-    setup = Run.of(method, clients, InProcessSettings(), options, public=public)
+    setup = Run.of(method, clients, InProcessSettings(), options, public=public).guarded(privacy)
+    if setup.privacy.secure_sum and buffer is not None:
+        raise ParameterError(
+            "buffer must be None with secure_sum: masks cancel only in a sum of answers to the same question, got "
+            f"{buffer!r}"
+        )
     options, seconds = setup.options, delays.among(setup.tables, seed)
     with limit_threads(1):
-        engine = InProcess(method, setup.tables, seed=seed)
+        engine = InProcess(method, setup.tables, seed=seed, shields=options.shields)
         if buffer is None:
             return list(timed_rounds(method, engine, seconds, options))
         return list(asynchronous_rounds(method, engine, seconds, options, buffer=buffer, concurrency=concurrency))

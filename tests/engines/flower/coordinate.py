@@ -53,7 +53,7 @@ def main() -> None:
             fitted = ct.fit(
                 method, engine="flower", server=words["server"], run=words["run"], seed=words["seed"],
                 deadline=words.get("deadline"), quorum=words.get("quorum", 0.5), cohort=words.get("cohort"),
-                progress=False,
+                privacy=ct.Privacy(secure_sum=words.get("secure_sum", False)), progress=False,
             )  # fmt: skip
         print(json.dumps({"digest": fitted.digest, "failures": fitted.failures, "names": fitted.names}))
     except ct.CotempoError as error:

@@ -17,6 +17,7 @@ from cotempo.engines.flower.site.service import SiteService, SiteSettings
 from cotempo.errors import MessageError, ParameterError
 from cotempo.federation import EMPTY, Message, Question
 from cotempo.federation.wire import question_to_bytes, reply_from_bytes
+from cotempo.privacy.secure_sum.identity import local_identities
 
 RUN = "0123456789abcdef" * 2
 INVITATION: dict[str, Any] = {
@@ -72,6 +73,18 @@ def test_a_method_that_is_not_approved_is_refused(tmp_path: Path) -> None:
 def test_the_policy_holds(tmp_path: Path, policy: dict[str, Any], must: str) -> None:
     assert must in why(join(make_service(tmp_path, privacy=policy)))
     assert not (tmp_path / "home" / "runs").exists()
+
+
+def test_a_secure_sum_needs_an_identity_and_peers(tmp_path: Path) -> None:
+    service = make_service(tmp_path / "without")
+    assert "must have an identity" in why(join(service, shields=["secure_sum"]))
+    assert "secure_sum and no other" in why(join(service, shields=["magic"]))
+    _, peers = local_identities(["ash", "birch", "cedar"])
+    (tmp_path / "identity.key").write_text("11" * 32)
+    known = {name: key.hex() for name, key in peers.items()}
+    service = make_service(tmp_path / "with", identity=str(tmp_path / "identity.key"), peers=known)
+    assert Part.SCHEMA in join(service, shields=["secure_sum"])
+    assert "the shields it was begun with" in why(join(service))
 
 
 def test_a_policy_that_is_met_lets_in(tmp_path: Path) -> None:

@@ -60,13 +60,14 @@ RUN_ID = Field(pattern=r"^[0-9a-f]{32}$")
 
 
 class Invitation(_Content):
-    """What a site decides on: which method, with which parameters, among how many clients."""
+    """What a site decides on: which method, with which parameters and shields, among how many clients."""
 
     run: str = RUN_ID
     seed: int
     method: str
     parameters: dict[str, Any]
     clients: int
+    shields: tuple[str, ...] = ()
 
 
 class WireSchema(_Content):

@@ -19,6 +19,7 @@ import tomli_w
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from pydantic import Field, field_validator
 
@@ -102,16 +103,22 @@ def provision(federation: Federation, folder: Path) -> list[Path]:
         (path / "ca.crt").write_bytes(certificate)
     _write_secret(server / "operator", secrets.token_hex(32).encode())
     (server / "federation.toml").write_text(tomli_w.dumps(federation.model_dump(mode="json")))
+    identities = {site: Ed25519PrivateKey.generate() for site in federation.sites}
+    peers = {site: identity.public_key().public_bytes_raw().hex() for site, identity in identities.items()}
     for site in federation.sites:
         site_key = ec.generate_private_key(ec.SECP384R1())
         (server / "sites" / f"{site}.pub").write_bytes(
             site_key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
         )
-        _write_secret(kits / f"{site}.zip", _kit(federation, site, site_key, certificate))
+        secret = {
+            "site.key": _private_pem(site_key, serialization.PrivateFormat.OpenSSH),
+            "identity.key": identities[site].private_bytes_raw().hex().encode(),
+        }
+        _write_secret(kits / f"{site}.zip", _kit(federation, site, {**secret, "ca.crt": certificate}, peers))
     return [authority, server, *(kits / f"{site}.zip" for site in federation.sites)]
 
 
-def _kit(federation: Federation, site: str, key: Key, authority: bytes) -> bytes:
+def _kit(federation: Federation, site: str, keys: Mapping[str, bytes], peers: Mapping[str, str]) -> bytes:
     """Return a site's startup kit, a zip that unpacks into a folder of the site's name."""
     words = {
         "SITE": site,
@@ -119,8 +126,9 @@ def _kit(federation: Federation, site: str, key: Key, authority: bytes) -> bytes
         "ADDRESS": federation.address,
         "METHODS": ", ".join(f'"{method}"' for method in federation.methods),
         "SEED": "" if federation.share_seed else f"seed = {secrets.randbits(63)}",
+        "PEERS": tomli_w.dumps(dict(peers)).strip(),
     }
-    files = {"ca.crt": authority, "site.key": _private_pem(key, serialization.PrivateFormat.OpenSSH)}
+    files = dict(keys)
     for name in ("site.toml", "start.sh", "README.md", "compose.yaml"):
         text = resources.files(__package__).joinpath("kit", name).read_text(encoding="utf-8")
         for word, value in words.items():
@@ -130,7 +138,7 @@ def _kit(federation: Federation, site: str, key: Key, authority: bytes) -> bytes
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in files.items():
             entry = zipfile.ZipInfo(f"{site}/{name}", (2020, 1, 1, 0, 0, 0))
-            modes = {"start.sh": 0o755, "site.key": 0o600, "site.toml": 0o600}
+            modes = {"start.sh": 0o755, "site.key": 0o600, "identity.key": 0o600, "site.toml": 0o600}
             entry.external_attr = modes.get(name, 0o644) << 16
             archive.writestr(entry, data)
     return buffer.getvalue()

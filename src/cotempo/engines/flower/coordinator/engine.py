@@ -101,10 +101,11 @@ class ServerTask:
 class Flower:
     """Sites across organisations, which find their memory again by the identity of a `run`.
 
-    With `settings.share_result` they see the final state, and what it holds of others.
+    With `settings.share_result` they see the final state, and what it holds of others. `shields` are the names of those
+    that every site must apply.
     """
 
-    def __init__(self, method: Method, settings: FlowerSettings, *, run: str, seed: int):
+    def __init__(self, method: Method, settings: FlowerSettings, *, run: str, seed: int, shields: tuple[str, ...] = ()):
         if settings.server is None:
             raise ParameterError("the engine flower must know the server's folder: [engine] server, or --server")
         self.settings = settings
@@ -112,7 +113,7 @@ class Flower:
         self.wanted = tuple(sorted(settings.participants) or self.server.site_names)
         self.invitation = Invitation(
             run=run, seed=seed, method=type(method).__name__, parameters=method.model_dump(mode="json"),
-            clients=len(self.wanted),
+            clients=len(self.wanted), shields=shields,
         )  # fmt: skip
         self._schemas: dict[str, Schema] = {}
         self._is_finished = False

@@ -20,6 +20,7 @@ from cotempo.federation.exchange import Expect
 from cotempo.federation.fitted import Outcome
 from cotempo.federation.message import Message
 from cotempo.federation.registry import find_method
+from cotempo.federation.shields import Shield
 from cotempo.federation.site import Site
 from cotempo.federation.wire import identify_question, question_from_bytes, summarize_message
 from cotempo.settings import Settings, read_toml
@@ -48,6 +49,8 @@ class SiteSettings(Settings):
     server: str
     data: str | dict[str, str]
     methods: tuple[str, ...]
+    identity: str | None = None
+    peers: dict[str, str] = Field(default_factory=dict)
     imports: tuple[str, ...] = ()
     devices: tuple[Device, ...] = ("cpu",)
     privacy: SitePolicy = SitePolicy()
@@ -62,6 +65,8 @@ class SiteSettings(Settings):
         settings = cls.read(read_toml(path), str(path))
         if not settings.data:
             raise ParameterError(f"{path}: data must name your table; fill it in")
+        if settings.identity is not None:
+            settings = settings.model_copy(update={"identity": str((kit / settings.identity).resolve())})
         if isinstance(settings.data, str):
             return settings.model_copy(update={"data": str((kit / settings.data).resolve())})
         for kind in settings.data:
@@ -133,8 +138,13 @@ class SiteService:
         old = AcceptedInvitation.from_bytes(path.read_bytes()) if path.exists() else new
         if old.table != new.table:
             raise Refused("the site's table must be the one the run was begun on, it has changed since")
-        if (old.method, old.parameters, old.seed) != (new.method, new.parameters, new.seed):
-            raise Refused("the run must go on with the method and the seed it was begun with")
+        if (old.method, old.parameters, old.seed, old.shields) != (
+            new.method,
+            new.parameters,
+            new.seed,
+            new.shields,
+        ):
+            raise Refused("the run must go on with the method, the seed and the shields it was begun with")
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, new.to_bytes())
         self._sites[invitation.run] = site
@@ -162,7 +172,27 @@ class SiteService:
             raise Refused(f"this site takes part once its table has {self.settings.privacy.minimum_rows} rows")
         seed = invitation.seed if self.settings.random.seed is None else self.settings.random.seed
         store = DiskStore(self._folder(invitation.run) / "memory", method.memory_types)
-        return Site(method, self.settings.name, table, seed, store)
+        shields = [self._shield(name) for name in invitation.shields]
+        return Site(method, self.settings.name, table, seed, store, shields=shields)
+
+    def _shield(self, name: str) -> Shield:
+        """Return a shield of the site's own by the name an invitation asks for it."""
+        if name != "secure_sum":
+            raise Refused("this site knows the shield secure_sum and no other")
+        if self.settings.identity is None or len(self.settings.peers) < 3:
+            raise Refused("this site must have an identity and the keys of at least 3 peers for a secure sum")
+        from cotempo.privacy.secure_sum.client import SumClient
+        from cotempo.privacy.secure_sum.identity import Identity
+        from cotempo.privacy.secure_sum.shield import SecureSumShield
+        from cotempo.privacy.secure_sum.vault import DiskVault
+
+        identity = Identity(self.settings.name, bytes.fromhex(Path(self.settings.identity).read_text().strip()))
+        peers = {peer: bytes.fromhex(key) for peer, key in self.settings.peers.items()}
+
+        def connect(client: str, run: str) -> SumClient:
+            return SumClient(identity, peers, run, vault=DiskVault(self._folder(run) / "secrets"))
+
+        return SecureSumShield(connect)
 
     def read_table(self, kind: str) -> Table:
         """Read the site's table of a kind."""
@@ -182,8 +212,9 @@ class SiteService:
         site = self._site(question.run)
         reply, data = site.answer_idempotent(question, identify_question(question_bytes, common))
         if reply.message is not None:  # the owner of the data can read what left
+            expect = Expect({}, is_opaque=site.is_shields_own(question))
             with open(self._folder(question.run) / "messages.jsonl", "a", encoding="utf-8") as file:
-                file.write(json.dumps(summarize_message(question, reply.message, Expect({}))) + "\n")
+                file.write(json.dumps(summarize_message(question, reply.message, expect)) + "\n")
         if reply.failure is not None:
             self.log(f"run {question.run}, step {question.step}: {reply.failure.kind}")
         return data

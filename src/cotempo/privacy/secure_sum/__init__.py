@@ -1,0 +1,37 @@
+"""The secure sum: a server learns the sum of what clients send, and nothing about any single addend.
+
+After Bonawitz et al., Practical secure aggregation for privacy-preserving machine learning, CCS 2017; above 200 clients
+each has about 100 neighbours, after Bell et al., Secure single-server aggregation with (poly)logarithmic overhead, CCS
+2020. Masks modulo 2^64 are ChaCha20 key streams; signatures are Ed25519, agreements X25519, envelopes
+ChaCha20-Poly1305, keys are derived by HKDF-SHA256; all from the package `cryptography`.
+
+Stages of one sum among n clients of which t = floor(2n/3) + 1 must stay; n is at least 3:
+
+1. *keys*, once a run. Each client announces an X25519 key, bound to the run and signed with its long-term key. Peers
+   check it against the key they have pinned.
+2. *shares*. A session with a random name is opened. Each client u draws a fresh mask key and a seed, splits both by
+   Shamir's scheme, t of n, and seals a share of each for every other, with its public mask key. From here on the
+   client's method may answer; the answer stays at the client.
+3. *masked*. Each client gets the envelopes for it and sends x_u + mask(seed_u) + sum over v > u of mask(u, v) - sum
+   over v < u of mask(v, u), where mask(u, v) comes from the agreement of the two mask keys. The masks of pairs cancel
+   in the sum over all.
+4. *echo*. The server says whose masked messages came. Each client signs that set together with what all were told
+   before (who shared, which fixed-point scales), and never signs another one in the session.
+5. *unmask*. Given t valid signatures of the same set, each client reveals, per peer, EITHER its share of the seed, if
+   the peer's masked message is in the sum, OR its share of the mask key, if it is not. The server puts seeds and keys
+   together and removes the masks that are left. With both it could read a single addend, so no client gives both.
+
+Fewer than t left in any stage: the step fails and nothing is revealed. A client that crashed is a client that left;
+one with a vault on disk can go on where it was.
+
+What differs from the paper: mask keys are drawn for every session instead of once, because a key that is put together
+for a client that left in one step would open what the same client sent in all others. Public mask keys travel inside
+the envelopes, whose keys are agreed on once a run. Clients sign the scales as well: a server that gave one client a
+finer scale than the others would read it out of the sum.
+
+What it does not hide: the sum itself (see the ledger and differential privacy for sums that differ by one client), who
+took part, when, sizes of messages, the largest power of four of every field (`fixed_point`), and what colluding peers
+subtract: of n clients, those outside of a collusion are hidden among themselves. A client that lies can spoil the sum.
+
+`client` is the part of a client, `reducer` that of the server, `shield` connects the first to a site.
+"""

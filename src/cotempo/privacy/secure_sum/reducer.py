@@ -1,0 +1,300 @@
+"""`SecureSum`: the reducer that is given only masked messages and returns their sum."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from cotempo.errors import MessageError, ParameterError, QuorumError
+from cotempo.federation.exchange import Answers, Expect, Failure, Question, Reply, Spec
+from cotempo.federation.message import EMPTY, Message
+from cotempo.federation.reducers import Exchange, PlainReducer
+from cotempo.privacy.secure_sum.client import FEWEST
+from cotempo.privacy.secure_sum.envelopes import ENVELOPE_BYTES, KEY_BYTES
+from cotempo.privacy.secure_sum.fixed_point import (
+    Layout,
+    ScaleExceeded,
+    decode,
+    decode_sizes,
+)
+from cotempo.privacy.secure_sum.masks import digest
+from cotempo.privacy.secure_sum.neighbours import Neighbours
+from cotempo.privacy.secure_sum.scales import ScaleBook
+from cotempo.privacy.secure_sum.shamir import SHARE_BYTES, threshold
+from cotempo.privacy.secure_sum.shield import ECHO, KEYS, MASKED, SHARES, UNMASK
+from cotempo.privacy.secure_sum.unmasking import remove_masks
+from cotempo.typing import Array
+
+
+def _opaque(**fields: tuple[tuple[int | None, ...], str]) -> Expect:
+    return Expect({name: Spec(shape, kind) for name, (shape, kind) in fields.items()}, is_opaque=True)
+
+
+ANNOUNCED = _opaque(key=((KEY_BYTES,), "uint8"), signature=((64,), "uint8"))
+SHARED = _opaque(
+    mask_key=((KEY_BYTES,), "uint8"), commitment=((32,), "uint8"), envelopes=((None, ENVELOPE_BYTES), "uint8")
+)
+WITHHELD = Expect({}, sums=True, weight=(0.0, 0.0), is_opaque=True)
+ECHOED = _opaque(signature=((64,), "uint8"))
+REVEALED = _opaque(shares=((None, SHARE_BYTES), "uint8"))
+
+
+class SumAborted(QuorumError):  # noqa: N818 - it says what happened
+    """A secure sum could not be completed; nothing about single clients was revealed, and the run can be resumed."""
+
+
+class SecureSum:
+    """Gathers sums of which no addend is seen; the protocol is described in `cotempo.privacy.secure_sum`.
+
+    Parameters
+    ----------
+    singles
+        What to do in phases that need single answers: ``"allow"`` them in the clear, or ``"refuse"`` them.
+    scales
+        A file for the public scales, so that a resumed run rounds as the first one did.
+    """
+
+    def __init__(self, *, singles: Literal["allow", "refuse"] = "allow", scales: Path | None = None):
+        self.singles = singles
+        self.scales = ScaleBook(scales)
+        self.keys: dict[tuple[str, str], tuple[Array, Array]] = {}
+
+    def gather(self, exchange: Exchange, questions: Sequence[Question], expect: Expect) -> Answers:
+        """Sum a step's answers under masks, or list them if the step needs single answers."""
+        if not expect.sums or not questions:
+            if questions and self.singles == "refuse":
+                raise ParameterError(
+                    f"every phase must be a sum where single answers are refused, {questions[0].phase!r} is not"
+                )
+            return PlainReducer().gather(exchange, questions, expect)
+        require_enough(len(questions))
+        return _SecureStep(self, exchange, questions, expect).run()
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """A session as the server sees it: its name, its graph, and what each client that shared sent."""
+
+    id: str
+    kind: str
+    neighbours: Neighbours
+    replies: Mapping[str, Message]
+
+
+class _SecureStep:
+    """One step of the loop under the secure sum."""
+
+    def __init__(self, reducer: SecureSum, exchange: Exchange, questions: Sequence[Question], expect: Expect):
+        self.reducer = reducer
+        self.exchange = exchange
+        self.questions = {question.client: question for question in questions}
+        self.first = questions[0]
+        self.expect = expect
+        self.failures: dict[str, Failure] = {}
+        self.versions: dict[str, int] = {}
+        self.keys: dict[str, tuple[Array, Array]] = {}
+        self.needed = threshold(len(questions))
+
+    def run(self) -> Answers:
+        """Agree on scales if they are not known, then sum; repeat once if somebody's values exceed their scale."""
+        names = self._announce()
+        step, phase, book = self.first.step, self.first.phase, self.reducer.scales
+        empty = Layout.of("range", len(names), self.expect)
+        for _ in range(2):
+            scales = book.find(step, phase, empty)
+            if scales is None:
+                total, _ = self._sum(names, empty)
+                scales = decode_sizes(total, empty)
+                book.store(step, phase, empty, scales)
+            layout = empty.with_scales(scales)
+            vector, survivors = self._sum(names, layout)
+            try:
+                total_message, has_shrunk = decode(vector, layout)
+            except ScaleExceeded:
+                book.store(step, phase, empty, None)
+                continue
+            if has_shrunk:
+                book.store(step + 1, phase, empty, None)
+            return self._answers(survivors, total_message)
+        raise SumAborted("values must fit the scale that was just agreed on, those of some client do not")
+
+    def _answers(self, survivors: Sequence[str], total: Message) -> Answers:
+        try:
+            check_total(total, self.expect)
+        except MessageError as error:
+            raise SumAborted(f"a sum of valid answers must be valid, some client's answer was not: {error}") from error
+        failures = [failure for name, failure in sorted(self.failures.items()) if name not in survivors]
+        versions = {name: self.versions[name] for name in survivors}
+        return Answers(tuple(survivors), total=total, versions=versions, failures=tuple(failures))
+
+    # The stages, in order.
+
+    def _announce(self) -> list[str]:
+        """Ask clients whose key of this run is not known for it; return those whose key is known."""
+        run, known = self.first.run, self.reducer.keys
+        wanted = [name for name in self.questions if (run, name) not in known]
+        for name, message in self._ask(KEYS, wanted, EMPTY, expect=ANNOUNCED).items():
+            known[run, name] = message["key"], message["signature"]
+        self.keys = {name: known[run, name] for name in sorted(self.questions) if (run, name) in known}
+        self._require(list(self.keys), "announced a key")
+        return list(self.keys)
+
+    def _sum(self, names: Sequence[str], layout: Layout) -> tuple[Array, list[str]]:
+        """Return the sum of the vectors of all that stayed to the masked message, and who they are."""
+        opened = self._share(names, layout.kind)
+        if not self.versions:
+            self._let_answer(opened)
+        members = sorted(name for name in opened.replies if name in self.versions)
+        self._require(members, "shared and answered")
+        total, survivors = self._mask(opened, members, layout)
+        self._require(survivors, "sent a masked message")
+        revealed = self._reveal(opened, members, survivors)
+        openings = {
+            name: (opened.replies[name]["mask_key"].tobytes(), opened.replies[name]["commitment"].tobytes())
+            for name in members
+        }
+        try:
+            total = remove_masks(total, opened.id, opened.neighbours, openings, survivors, revealed)
+        except MessageError as error:
+            raise SumAborted(f"the masks of this step could not be removed, nothing was revealed: {error}") from error
+        return total, survivors
+
+    def _share(self, names: Sequence[str], kind: str) -> _Opened:
+        """Open a session; its name is random, so that no mask is ever used again."""
+        keys, signatures = (np.stack(parts) for parts in zip(*(self.keys[name] for name in names), strict=True))
+        session = secrets.token_hex(16)
+        common = Message(
+            {"session": session, "kind": kind, "names": json.dumps(names), "keys": keys, "signatures": signatures}
+        )
+        seed = digest("graph", *names, *(key.tobytes() for key in keys))
+        neighbours = Neighbours(names, seed.encode())
+        replies = self._ask(SHARES, [name for name in names if name not in self.failures], common, expect=SHARED)
+        for name in names:
+            if name not in replies:
+                # It may have lost its key, and is asked for it again in the next step.
+                self.reducer.keys.pop((self.first.run, name), None)
+        for name, reply in list(replies.items()):
+            if len(reply["envelopes"]) != len(neighbours.holders(name)) - 1:
+                self._leave_out(name, SHARES, "one envelope for every neighbour must come")
+                del replies[name]
+        return _Opened(session, kind, neighbours, replies)
+
+    def _let_answer(self, opened: _Opened) -> None:
+        """Ask what the method asks; answers stay at the clients, which say only that they have one."""
+        questions = [self.questions[name] for name in sorted(opened.replies)]
+        for reply in self.exchange(questions, WITHHELD) if questions else ():
+            if reply.message is None:
+                self.failures[reply.client] = _failure(reply)
+            else:
+                self.versions[reply.client] = reply.version
+
+    def _mask(self, opened: _Opened, members: Sequence[str], layout: Layout) -> tuple[Array, list[str]]:
+        """Hand every client the envelopes for it, and add its masked message to the others' as it comes."""
+        graph, present = opened.neighbours, {*members}
+        places = {name: {other: row for row, other in enumerate(graph.others(name))} for name in members}
+        inboxes = {}
+        for name in members:
+            senders = [other for other in graph.others(name) if other in present]
+            rows = [opened.replies[sender]["envelopes"][places[sender][name]] for sender in senders]
+            inboxes[name] = Message({"envelopes": np.stack(rows) if rows else np.zeros((0, ENVELOPE_BYTES), np.uint8)})
+        common = Message({"session": opened.id, "members": json.dumps(members), "layout": layout.to_text()})
+        expect = replace(_opaque(masked=((layout.length,), "uint64")), sums=True)
+        total, survivors = np.zeros(layout.length, "<u8"), []
+        for name, message in self._answers_to(MASKED, members, common, inboxes, expect=expect):
+            total += message["masked"]
+            survivors.append(name)
+        return total, sorted(survivors)
+
+    def _reveal(self, opened: _Opened, members: Sequence[str], survivors: Sequence[str]) -> dict[str, dict[str, bytes]]:
+        """Let all sign who survived, then ask for shares; return them by owner and holder."""
+        common = Message({"session": opened.id, "survivors": json.dumps(survivors)})
+        signed = self._ask(ECHO, survivors, common, expect=ECHOED)
+        signers = sorted(signed)
+        self._require(signers, "signed the survivors")
+        common = Message(
+            {
+                "session": opened.id,
+                "signers": json.dumps(signers),
+                "signatures": np.stack([signed[name]["signature"] for name in signers]),
+            }
+        )
+        revealed: dict[str, dict[str, bytes]] = {name: {} for name in members}
+        replies = self._ask(UNMASK, signers, common, expect=REVEALED)
+        self._require(list(replies), "revealed their shares")
+        for holder, reply in replies.items():
+            owners = [owner for owner in opened.neighbours.holders(holder) if owner in revealed]
+            if len(reply["shares"]) == len(owners):
+                for owner, share in zip(owners, reply["shares"], strict=True):
+                    revealed[owner][holder] = share.tobytes()
+        return revealed
+
+    # What the stages rest on.
+
+    def _ask(self, stage: str, names: Iterable[str], common: Message, *, expect: Expect) -> dict[str, Message]:
+        """Ask clients a question of the protocol, and return what came; note who failed."""
+        return dict(self._answers_to(stage, names, common, {}, expect=expect))
+
+    def _answers_to(
+        self, stage: str, names: Iterable[str], common: Message, own: Mapping[str, Message], *, expect: Expect
+    ) -> Iterator[tuple[str, Message]]:
+        questions = [
+            replace(self.questions[name], phase=stage, common=common, own=own.get(name, EMPTY)) for name in names
+        ]
+        for reply in self.exchange(questions, expect) if questions else ():
+            if reply.message is None:
+                self.failures[reply.client] = _failure(reply)
+            else:
+                yield reply.client, reply.message
+
+    def _leave_out(self, name: str, stage: str, detail: str) -> None:
+        self.failures[name] = Failure(name, self.first.step, stage, "MessageError", detail)
+
+    def _require(self, names: Sequence[str], did: str) -> None:
+        """Raise `SumAborted` if too few clients are left."""
+        if len(names) < self.needed:
+            listed = "".join(f"\n  {failure}" for failure in list(self.failures.values())[:10])
+            raise SumAborted(
+                f"more than two thirds of the {len(self.questions)} clients asked must stay to the end of a secure "
+                f"sum, {len(names)} {did}; nothing was revealed:{listed}\nThe state is as it was before this step; "
+                "with a run folder, resume the run once the clients are back."
+            )
+
+
+def require_enough(clients: int) -> None:
+    """Raise `ParameterError` if there are too few clients to hide among."""
+    if clients < FEWEST:
+        raise ParameterError(
+            f"a secure sum needs at least {FEWEST} clients in every step: of two, each could subtract its own part, "
+            f"got {clients}"
+        )
+
+
+def check_total(total: Message, expect: Expect) -> None:
+    """Raise `MessageError` if a total lies outside of what valid answers can add up to.
+
+    With weights of at least zero, a weighted sum of values in [low, high] lies in [low, high] times the sum of weights.
+    Rules of summed fields, such as to be positive semidefinite, hold for weighted sums as well.
+    """
+    slack = 1e-6
+    for name, spec in expect.fields.items():
+        for rule in spec.rules:
+            if broken := rule(total[name]):
+                raise MessageError(f"field {name!r} {broken}")
+        for bound, sign in ((spec.low, 1), (spec.high, -1)):
+            if np.isfinite(bound):
+                least = sign * (np.asarray(total[name], np.float64) - bound * total.weight)
+                if (least < -slack * max(1.0, abs(bound) * total.weight)).any():
+                    raise MessageError(f"field {name!r} must lie in [{spec.low:g}, {spec.high:g}] on average")
+    if not total.weight >= 0:
+        raise MessageError(f"weights must add up to at least zero, got {total.weight:g}")
+
+
+def _failure(reply: Reply) -> Failure:
+    assert reply.failure is not None  # a reply holds a message or a failure
+    return reply.failure

@@ -1,0 +1,6 @@
+"""Make `parties` importable."""
+
+import sys
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).parent))
