@@ -5,8 +5,8 @@
 
 What is learned from the noised moments is post-processing. A time point x, clipped to the norm C, is in
 ``S = sum x_t x_t'`` once and in each ``M_l = sum x_t x_{t-l}'`` twice: without it S changes by at most ``C^2`` and M_l
-by at most ``2 C^2``, together by ``sqrt(1 + 4 lags) C^2``. The Gram matrix of transitions is block Toeplitz in them, and
-unlike a sum over transitions it has no first and last rows that could be read from its differences.
+by at most ``2 C^2``, together by ``sqrt(1 + 4 lags) C^2``. The Gram matrix of transitions is block Toeplitz in them.
+Unlike a sum over transitions it has no first and last rows that could be read from its differences.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class PrivateNetwork(PrivateForm):
         noised = ", with noise"
         if phase == "ranges":
             about = "how many of your values lie in each of 64 intervals, per variable"
-            return Expect({"histograms": Spec((count, BINS), description=about + noised)}, sums=True)
+            return Expect({"histograms": Spec((count, BINS), description=about + noised)}, sums=True, weight=(1, 1))
         clipped = "your time points, standardised and clipped"
         return Expect(
             {
@@ -152,6 +152,7 @@ class PrivateNetwork(PrivateForm):
                 "products": Spec((lags, count, count), description="the same with those some steps before" + noised),
             },
             sums=True,
+            weight=(1, 1),
         )
 
     def result(self, outcome: Outcome) -> Fitted:
@@ -202,9 +203,9 @@ def locate(counts: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
 class Moments(NamedTuple):
     """Sums over clipped time points, which add up over clients.
 
-    `counts` are the points and, per lag, the pairs of them, `(lags + 1,)`; `sums` is `(variables,)`; `squares` the upper
-    triangle of S with what is off its diagonal times ``sqrt(2)``, so that its norm is that of S; `products`
-    the M_l, `(lags, variables, variables)`.
+    `counts` are the points and, per lag, the pairs of them, `(lags + 1,)`; `sums` is `(variables,)`; `squares` the
+    upper triangle of S with what is off its diagonal times ``sqrt(2)``, so that its norm is that of S; `products` the
+    M_l, `(lags, variables, variables)`.
     """
 
     counts: Floats
@@ -219,7 +220,7 @@ class Moments(NamedTuple):
         counts, sums, square = np.zeros(lags + 1), np.zeros(count), np.zeros((count, count))
         products = np.zeros((lags, count, count))
         for piece in pieces:
-            known = ~np.isnan(piece).any(axis=1)
+            known = np.asarray(~np.isnan(piece).any(axis=1), dtype=np.bool_)
             points = np.where(known[:, None], piece, 0.0)
             lengths = np.linalg.norm(points, axis=1, keepdims=True)
             points = points * np.minimum(1.0, norm / np.maximum(lengths, 1e-300))

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from cotempo.errors import MessageError
-from cotempo.federation import Message, Question, Rng
+from cotempo.federation import Ask, Expect, Message, Method, Question, Rng
 from cotempo.federation.shields import Shield
 from cotempo.privacy.discrete_gaussian import Uniforms, discrete_gaussian, share_deviation, system_uniforms
 from cotempo.privacy.private_form import PrivateForm
+from cotempo.privacy.secure_sum.shield import SecureSumShield
 from cotempo.typing import Array
 
 #: Bits of a value below the deviation of its noise. Rounding to the grid then changes a sensitivity by 2**-GRID_BITS of
@@ -31,10 +33,30 @@ class Noise(Shield):
         adds the whole, because its message may be read alone.
     """
 
+    at_sites = "noise"
+
     def __init__(self, method: PrivateForm, fewest: Callable[[Question], int] = lambda question: 1):
         self.method = method
         self.fewest = fewest
         self._answered: dict[tuple[str, str, str], set[int]] = {}
+
+    @classmethod
+    def among(cls, method: Method, shields: Sequence[Shield]) -> Noise:
+        """Return the noise of a private form; in shares if one of the shields is the secure sum."""
+        assert isinstance(method, PrivateForm)
+        sums = [shield for shield in shields if isinstance(shield, SecureSumShield)]
+        return cls(method, sums[0].fewest) if sums else cls(method)
+
+    def before(self, ask: Ask, expect: Expect) -> Expect:
+        """Say on which grid noised values lie: a scale agreed on by clients would tell how large theirs are."""
+        if ask.phase not in self.method.budget:
+            return expect
+        empty = Message({name: np.zeros([size or 0 for size in spec.shape]) for name, spec in expect.fields.items()})
+        multiplier, scales = self.method.multiplier(ask.phase), self.method.scales(ask.phase, empty)
+        fields = {
+            name: replace(spec, grid=grid_exponent(multiplier, scales[name])) for name, spec in expect.fields.items()
+        }
+        return replace(expect, fields=fields)
 
     def protect(self, message: Message, question: Question, rng: Rng) -> Message:
         """Return the message with noise; raise `MessageError` if the budget does not pay for it."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from cotempo.errors import ParameterError
 from cotempo.federation import Message, Method
 from cotempo.privacy.accounting import gaussian_multiplier
+from cotempo.privacy.secure_sum.shamir import threshold
 from cotempo.privacy.settings import Privacy
 
 
@@ -27,7 +28,7 @@ class PrivateForm(Method):
     privacy: Privacy
 
     @classmethod
-    def of(cls, inner: Method, privacy: Privacy) -> PrivateForm:
+    def of(cls, inner: Method, privacy: Privacy) -> Self:
         """Return the private form of a method; refuse a unit that it cannot protect."""
         if privacy.unit not in cls.units:
             raise ParameterError(
@@ -60,24 +61,19 @@ class PrivateForm(Method):
 
     def total_deviation(self, phase: str, scale: float, counted: int, asked: int) -> float:
         """Return the deviation of the noise in a sum over `counted` of the clients asked."""
-        fewest = fewest_in_sum(asked) if self.privacy.secure_sum else 1
+        fewest = threshold(asked) if self.privacy.secure_sum else 1
         return self.multiplier(phase) * scale * math.sqrt(counted / fewest)
 
     def promise(self) -> dict[str, Any]:
         """Return what was promised, in words and numbers, for `fitted.privacy` and the report."""
         shared = bool(self.privacy.secure_sum)
+        where = "in shares under the secure sum" if shared else "at each client"
         return {
             "epsilon": self.privacy.epsilon,
             "delta": self.privacy.delta,
             "unit": self.privacy.unit,
-            "mechanism": "discrete Gaussian noise, "
-            + ("in shares under the secure sum" if shared else "at each client"),
+            "mechanism": f"discrete Gaussian noise, {where}",
             "protects_from": "the server, everyone who sees the result, and the other clients"
             + (" while fewer than a third of them collude" if shared else ""),
             "void": self.privacy.seeded,
         }
-
-
-def fewest_in_sum(asked: int) -> int:
-    """Return how many answers a secure sum over so many clients holds at least: its threshold."""
-    return 2 * asked // 3 + 1
