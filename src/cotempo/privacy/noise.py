@@ -86,8 +86,13 @@ class Noise(Shield):
 
 
 def add_noise(values: Array, multiplier: float, scale: float, fewest: int, uniforms: Uniforms) -> Array:
-    """Return values on a grid of a power of two, with discrete Gaussian noise of ``multiplier * scale`` in `fewest`."""
+    """Return values on a grid of a power of two, with discrete Gaussian noise of ``multiplier * scale`` in `fewest`.
+
+    A scale of 0, of what no unit can change, gives no noise.
+    """
     spacing = 2.0 ** grid_exponent(multiplier, scale)
+    if not scale:
+        return np.asarray(np.rint(values / spacing) * spacing)
     # Two values that differ by s differ, once rounded, by at most s and one grid step a value.
     deviation = multiplier * (scale + spacing * math.sqrt(values.size))
     drawn = discrete_gaussian(share_deviation(deviation, fewest) / spacing, values.shape, uniforms)
@@ -96,4 +101,4 @@ def add_noise(values: Array, multiplier: float, scale: float, fewest: int, unifo
 
 def grid_exponent(multiplier: float, scale: float) -> int:
     """Return the exponent of the grid, the same at all clients."""
-    return math.floor(math.log2(multiplier * scale)) - GRID_BITS
+    return math.floor(math.log2(multiplier * (scale or 1.0))) - GRID_BITS

@@ -50,7 +50,7 @@ class PrivateForm(Method):
         """Return a scale for every field of a message, from public facts only, its shapes among them.
 
         Let s_f be the largest change, in L2 norm, that one unit makes in field f: the sum of (s_f / scale_f)**2 over
-        the fields must be at most 1. Noise is added in proportion to the scale.
+        the fields must be at most 1. Noise is added in proportion to the scale; what no unit can change has 0.
         """
 
     def multiplier(self, phase: str) -> float:

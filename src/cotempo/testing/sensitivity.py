@@ -28,5 +28,6 @@ def sensitivity_used(
     assert dict(scales) == dict(form.scales(phase, second)), "scales must not depend on the data"
     assert {*scales} == {*first} == {*second}, "every field must have a scale"
     assert first.weight == second.weight == 1, "a weight would tell about the data"
-    squares = [np.sum((np.asarray(first[name]) - second[name]) ** 2) / scale**2 for name, scale in scales.items()]
-    return float(np.sqrt(sum(squares)))
+    changes = {name: float(np.linalg.norm(np.asarray(first[name]) - second[name])) for name in scales}
+    assert not any(change for name, change in changes.items() if not scales[name]), "a field without noise changed"
+    return float(np.sqrt(sum((changes[name] / scale) ** 2 for name, scale in scales.items() if scale)))
