@@ -1,4 +1,4 @@
-"""What differential privacy costs: one method a family at epsilon none, 8, 3, 1 and .5, delta 1e-6, beside learning alone.
+"""What differential privacy costs at epsilon 8, 3, 1 and .5, delta 1e-6, beside no noise and learning alone.
 
     python benchmarks/privacy/curves.py networks events social    measure, one file of results each
     python benchmarks/privacy/curves.py plot                      draw the curves of all files there are
@@ -76,7 +76,8 @@ def events() -> Iterator[Row]:
     for seed in SEEDS:
         drawn, _ = ct.make_events(clients=20, sequences=20, seed=seed)
         names = sorted(drawn)
-        generated = ({name: drawn[name] for name in names[:10]}, dict(zip(names[:10], map(drawn.get, names[10:]))))
+        halves = [[drawn[name] for name in half] for half in (names[:10], names[10:])]
+        generated = [dict(zip(names[:10], half, strict=True)) for half in halves]
         for data, (train, test) in {"generated": generated, "taxi": deal("taxi", 10, 0.1, seed)}.items():
             tables = [*train.values(), *test.values()]
             window = float(min(one.start.min() for one in tables)), float(max(one.end.max() for one in tables))
@@ -109,21 +110,21 @@ def social() -> Iterator[Row]:
 
     from cotempo.social import EventDetector
 
+    method = EventDetector(compare=False)
     for seed in SEEDS:
         learn, test = split(real_clients(500, seed, hashtags=False, times=False), seed)
         learn = {name: without_labels(posts) for name, posts in learn.items()}
-        method = EventDetector(compare=False)
 
-        def found(fitted: Any, test: Any = test) -> dict[str, float]:
-            return {"NMI": judge(test, lambda name, posts, _: fitted[name].detect(posts).event)["NMI"]}
+        def score(fitted: Any, test: Any = test) -> dict[str, float]:
+            return {"NMI": judge(test, lambda client, found, _: fitted[client].detect(found).event)["NMI"]}
 
         about = {"method": "EventDetector", "posts": sum(table.rows for table in learn.values()), "seed": seed}
         yield from curve(
             lambda seed, privacy, learn=learn: method.fit(learn, seed=seed, privacy=privacy),
-            found, about, secure_sum=True,
+            score, about, secure_sum=True,
         )  # fmt: skip
         alone = {name: method.fit({name: posts}, seed=seed)[name] for name, posts in learn.items()}
-        yield {**about, "epsilon": "alone", **found(alone)}
+        yield {**about, "epsilon": "alone", **score(alone)}
 
 
 def draw() -> None:

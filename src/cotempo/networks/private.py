@@ -35,8 +35,8 @@ COUNTS, SUMS = 0.02, 0.03
 CLIP = 1.5
 #: Rows of moments that are all noise; the search needs more than one.
 LEAST_ROWS = 2.0
-#: Least eigenvalue of correlations that noise made indefinite.
-FLOOR = 1e-2
+#: Between these, the least eigenvalue of noised correlations.
+FLOORS = (1e-2, 0.5)
 
 
 @dataclass(frozen=True)
@@ -245,18 +245,19 @@ class Moments(NamedTuple):
         lagged = [block - np.outer(mean, mean) for block in lagged]
         blocks = [[lagged[j - i] if j >= i else lagged[i - j].T for j in range(lags + 1)] for i in range(lags + 1)]
         # Noise may leave a variable without variance; it then has some, and no edge stands out.
-        least = deviation / counts[0]
         joint = np.block(blocks)
-        joint[np.diag_indices_from(joint)] = np.maximum(joint.diagonal(), least)
-        covariance, _ = make_semidefinite(joint, floor=FLOOR)
+        joint[np.diag_indices_from(joint)] = np.maximum(joint.diagonal(), deviation / counts[0])
+        noise = deviation / float(counts[-1] * joint.diagonal()[:variables].mean())  # of a correlation
+        # Eigenvalues of noise alone reach to 2 sqrt(side) times its deviation: smaller ones of the sum say nothing.
+        floor = float(np.clip(2 * noise * math.sqrt(len(joint)), *FLOORS))
+        covariance, _ = make_semidefinite(joint, floor if deviation else 0.0, floor)
         spread = np.sqrt(covariance.diagonal())
         precision = np.linalg.inv(covariance / np.outer(spread, spread))
         amplified = float(np.mean((precision @ precision).diagonal() / precision.diagonal())) ** 2
         # Entries of S off its diagonal have half the variance, and there are about half as many as of one M_l.
         of_squares, of_products = variables * (variables - 1) / 2, lags * variables**2
         share = (0.5 * of_squares + of_products) / max(of_squares + of_products, 1)
-        size = float(counts[-1] * spread[:variables].mean() ** 2)
-        rows = max(1 / (1 / float(counts[-1]) + amplified * share * (deviation / size) ** 2), LEAST_ROWS)
+        rows = max(1 / (1 / float(counts[-1]) + amplified * share * noise**2), LEAST_ROWS)
         return Gram(rows * covariance, rows, mean)
 
 
