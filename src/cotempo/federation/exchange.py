@@ -113,6 +113,8 @@ class Spec:
         Inclusive bounds.
     rules
         Further rules on the array; each returns an error message if the array violates it, else `None`.
+    grid
+        Values are multiples of two to the power of this; a secure sum then needs to agree on no scale.
     description
         The field in plain words, for the people whose data it is made from.
     """
@@ -122,6 +124,7 @@ class Spec:
     low: float = -math.inf
     high: float = math.inf
     rules: tuple[Rule, ...] = ()
+    grid: int | None = None
     description: str = ""
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from pydantic import model_validator
 
 from cotempo.data import Schema, Table
-from cotempo.errors import Problem, SchemaError
+from cotempo.errors import ParameterError, Problem, SchemaError
 from cotempo.federation.exchange import Answers, Ask, Expect, Question
 from cotempo.federation.message import Message
 from cotempo.federation.rng import Rng
@@ -293,6 +293,16 @@ class Method(Settings, ABC):
             self.answer(question, data, memory, rng)
             for question, data, memory, rng in zip(questions, prepared, memories, rngs, strict=True)
         ]
+
+    def private(self, privacy: Privacy) -> Method:
+        """Return the differentially private form of the method; raise `ParameterError` if it has none."""
+        from cotempo.federation.registry import methods
+
+        known = [name for name, cls in methods().items() if cls.private is not Method.private]
+        raise ParameterError(
+            f"epsilon must be left out with {type(self).__name__}, which has no differentially private form; "
+            f"those that have one are {', '.join(known)}"
+        )
 
     def result(self, outcome: Outcome) -> Fitted:
         """Return what was learned; override to return a `Fitted` with the method's own verbs."""

@@ -22,6 +22,7 @@ This file is Algorithm 1 in the paper's order; the stages around its rounds are 
 `cotempo.networks.admm.trial_then_fit`.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
@@ -30,12 +31,15 @@ import numpy as np
 from pydantic import Field
 from scipy.optimize import Bounds, minimize
 
-from cotempo.data import Series
-from cotempo.federation import Answers, Message, Method, Metrics, Outcome, Spec, register
+from cotempo.data import Schema, Series
+from cotempo.federation import Answers, Message, Method, Metrics, Outcome, Rng, Roster, Spec, register
 from cotempo.networks.admm.acyclicity import acyclicity
-from cotempo.networks.admm.trial_then_fit import CYCLE_TOLERANCE, PAPER, SplitRows, TrialState, TrialThenFit
+from cotempo.networks.admm.trial_then_fit import CYCLE_TOLERANCE, PAPER, STAGES, SplitRows, TrialState, TrialThenFit
 from cotempo.networks.data.generate import make_networks
 from cotempo.networks.fitted import FittedNetwork
+from cotempo.networks.moments import Gram, unbiased
+from cotempo.networks.private import PrivateNetwork
+from cotempo.privacy.settings import Privacy
 from cotempo.typing import Floats
 
 LARGEST_CYCLE_PENALTY = 1e16  # beyond it, rho_1 h(W)^2 drowns everything else in rounding
@@ -176,6 +180,40 @@ class FDBNL(TrialThenFit):
             "gap": Spec((candidates,), low=0, description="how far your own fit is from the shared network"),
             "variance": Spec((candidates, count), low=0, description=variance),
         }
+
+    def private(self, privacy: Privacy) -> PrivateNetwork:
+        """Return the form that learns from noised moments, where the server takes the clients' steps as well."""
+        return PrivateNetwork.of(self, privacy)
+
+    def learn_from(self, gram: Gram, names: Sequence[str], centre: Floats) -> TrialState:
+        """Return the finished state for a Gram matrix of transitions that was made elsewhere.
+
+        One client, whose Gram this is, goes through a trial; no row is left to predict, so that the Bayesian
+        information criterion chooses the sparsity.
+        """
+        state = self.open(Roster({"all": Schema(self.kind, tuple(names), "")}), None, Rng("gram"))
+        mean = np.tile(centre, self.lags + 1) if self.centred else np.zeros(len(gram.gram))
+        squares = gram.gram.diagonal()
+        state = replace(state, rows=np.full(2, gram.rows), mean=np.tile(mean, (2, 1)))
+        state = self._pool(state, np.tile(squares, (2, 1)), 1)
+        state = state.begin("trial", state.candidates)
+        own = SplitRows(np.zeros((0, len(squares))), 0, dict.fromkeys(STAGES, gram._replace(mean=mean)), len(names))
+        memory = None
+        while state.stage == "trial":
+            (sent, memory), *_ = self._solve(Message(self._common(state)), [own], [memory])
+            total = Message({name: sent.weight * sent[name] for name in sent}, weight=sent.weight)
+            state, _ = self.absorb(state, Answers(("all",), total), None, Rng("gram"))
+        networks = [self._network(weights) for weights in state.shared]
+        fits = [
+            gram.rows * float(np.log(unbiased(squares, gram.rows, network)).sum())
+            + math.log(gram.rows) * np.count_nonzero(network.stacked)
+            for network, squares in zip(networks, state.variance, strict=True)
+        ]
+        best = int(np.argmin(fits))
+        kept = {
+            name: getattr(state, name)[best : best + 1] for name in ("candidates", "shared", "variance", "penalties")
+        }
+        return replace(state, stage="finished", **kept)
 
     def result(self, outcome: Outcome) -> FittedNetwork:
         """Return the network in the units of the data."""

@@ -157,6 +157,8 @@ class FittedOneRound(FittedPersonal):
         return self._change(clients, -1.0, seed)
 
     def _change(self, clients: Mapping[str, Series], sign: float, seed: int) -> FittedOneRound:
+        if self.privacy.get("epsilon") is not None:
+            raise DataError("a private result must stay as it is: sums of a late client have no noise; run again")
         state = self.state
         for client, table in sorted(clients.items()):
             own = self.method.late_sums(state, client, table)

@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from cotempo.data import Series, Table
-from cotempo.errors import DataError, Problem, SchemaError
+from cotempo.data import Schema, Series, Table
+from cotempo.errors import DataError, ParameterError, Problem, SchemaError
 from cotempo.federation import (
     Answers,
     Ask,
@@ -55,13 +55,16 @@ from cotempo.networks.moments import (
     lagged_columns,
     log_densities,
     marginal_log_densities,
+    pack,
     unpack,
     varying,
 )
 from cotempo.networks.network import Network
+from cotempo.networks.private import PrivateNetwork
 from cotempo.networks.search.orders import SearchOptions, SearchResult, learn_order
 from cotempo.networks.search.personal import SHARES, learn_personal, score_shares
 from cotempo.networks.search.prior_knowledge import PriorKnowledge
+from cotempo.privacy.settings import Privacy
 from cotempo.typing import Bools, Floats, Indices
 
 #: A client with fewer rows before the held-out ones is not compared.
@@ -457,6 +460,23 @@ class OneRound(Method):
             share = float(SHARES[int(np.argmax(answers.mean("scores")))])
             return replace(state, phase="personal", share=share), {"share": share}
         return replace(state, phase="finished"), {}
+
+    def private(self, privacy: Privacy) -> PrivateNetwork:
+        """Return the form that learns from noised moments."""
+        if self.personal or self.half_life is not None:
+            raise ParameterError("personal and half_life must be left out with epsilon: noised moments are of all rows")
+        return PrivateNetwork.of(self, privacy)
+
+    def learn_from(self, gram: Gram, names: Sequence[str], centre: Floats) -> OneRoundState:
+        """Return the finished state for a Gram matrix of transitions that was made elsewhere."""
+        state = self.open(Roster({"all": Schema(self.kind, tuple(names), "")}), None, Rng("gram"))
+        places = np.array([tuple(names).index(name) for name in state.variables], dtype=np.intp)
+        found = gram.only(lagged_columns(places, len(places), self.lags))
+        state = replace(
+            state, phase="finished", centre=centre[places], counts=np.array([[found.rows]]), sums=found.mean[None],
+            products=pack(found.gram)[None],
+        )  # fmt: skip
+        return self.learn(state, Rng("gram"))[0]
 
     def search(self, state: OneRoundState, rng: Rng, *, trial: bool = False) -> SearchResult:
         """Search for the network of the pooled rows."""

@@ -1,1 +1,1 @@
-"""What a run does so that messages tell less: its settings, and the secure sum."""
+"""Privacy of what leaves: the secure sum, noise with its accounting, and what was promised."""

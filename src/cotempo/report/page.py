@@ -46,6 +46,7 @@ def describe(fitted: Fitted, truth: Any = None) -> dict[str, Any]:
     return {
         **fitted.summary(truth),
         "about": (type(fitted.method).__doc__ or "").strip().partition("\n")[0],
+        "privacy": fitted.privacy,
         "parameters": fitted.method.model_dump(mode="json"),
         "phases": phases,
         "figures": {title: embed(figure) for title, figure in figures.items()},

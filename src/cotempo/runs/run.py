@@ -30,6 +30,7 @@ from cotempo.federation.rounds import (
 )
 from cotempo.federation.shields import Shield
 from cotempo.federation.simulated_time import Delays, Timed, asynchronous_rounds, timed_rounds
+from cotempo.privacy.private_form import PrivateForm
 from cotempo.privacy.settings import Privacy
 from cotempo.progress import Progress
 from cotempo.runs.experiment import Experiment, load_clients, load_public, load_truth
@@ -166,7 +167,22 @@ class Run:
         return replace(self, folder=folder, options=options)
 
     def guarded(self, privacy: Privacy | None) -> Run:
-        """Return the run with the reducer and the shields that its privacy asks for, its defaults decided."""
+        """Return the run with the method, the reducer and the shields that its privacy asks for, defaults decided."""
+        masked = self._masked(privacy)
+        if privacy is None or privacy.epsilon is None:
+            return masked
+        if self.options.participation.size is not None:
+            raise ParameterError("cohort must be left out with epsilon: the noise is sized for sums over all clients")
+        from cotempo.privacy.noise import Noise
+
+        decided = privacy.model_copy(update={"secure_sum": masked.privacy.secure_sum})
+        method = self.method.private(decided)
+        # First of the shields, so that all that comes after it is post-processing.
+        shields = (Noise.among(method, masked.options.shields), *masked.options.shields)
+        return replace(masked, method=method, options=replace(masked.options, shields=shields), privacy=decided)
+
+    def _masked(self, privacy: Privacy | None) -> Run:
+        """Return the run with the secure sum, if it is asked for or the default."""
         wanted, options = privacy.secure_sum if privacy else None, self.options
         is_plain = isinstance(options.reducer, PlainReducer)
         if wanted is False or (wanted is None and not (self.engine.is_remote and is_plain)):
@@ -231,7 +247,9 @@ class Run:
                 history = read_lines(folder.path / "log.jsonl")  # with the steps before a resume
             engine.finish(state, ledger)
             schemas, memories = engine.schemas(engine.names()), engine.memories(ledger)
-            outcome = Outcome(method, state, schemas, memories, tuple(history), self.privacy.model_dump(mode="json"))
+            promise = method.promise() if isinstance(method, PrivateForm) else {}
+            privacy = {"secure_sum": self.privacy.secure_sum, **promise}
+            outcome = Outcome(method, state, schemas, memories, tuple(history), privacy)
             fitted = method.result(outcome)
             if folder:
                 fitted.save(folder.path / "result")
@@ -302,10 +320,11 @@ def simulate_delays(
     """
     options = LoopOptions(seed=seed, participation=Participation(concurrency))
     setup = Run.of(method, clients, InProcessSettings(), options, public=public).guarded(privacy)
-    if setup.privacy.secure_sum and buffer is not None:
+    method = setup.method
+    if (setup.privacy.secure_sum or setup.privacy.epsilon) and buffer is not None:
         raise ParameterError(
-            "buffer must be None with secure_sum: masks cancel only in a sum of answers to the same question, got "
-            f"{buffer!r}"
+            "buffer must be None with secure_sum or epsilon: masks cancel, and noise is sized, for a sum of answers to "
+            f"the same question, got {buffer!r}"
         )
     options, seconds = setup.options, delays.among(setup.tables, seed)
     with limit_threads(1):
@@ -317,11 +336,12 @@ def simulate_delays(
 
 def _experiment(folder: str | Path, run: Run) -> Experiment:
     """Return the content of the experiment file of a run that was not started from one."""
+    method = run.method.inner if isinstance(run.method, PrivateForm) else run.method
     return Experiment(
         name=re.sub(r"[^\w .-]", "-", Path(folder).name).strip(" .-") or "run",
         seed=run.options.seed,
-        method=type(run.method).__name__,
-        parameters={name: value for name, value in run.method.model_dump(mode="json").items() if value is not None},
+        method=type(method).__name__,
+        parameters={name: value for name, value in method.model_dump(mode="json").items() if value is not None},
         cohort=run.options.participation,
         quorum=run.options.quorum,
         engine=run.engine,

@@ -78,13 +78,13 @@ def test_the_policy_holds(tmp_path: Path, policy: dict[str, Any], must: str) -> 
 def test_a_secure_sum_needs_an_identity_and_peers(tmp_path: Path) -> None:
     service = make_service(tmp_path / "without")
     assert "must have an identity" in why(join(service, shields=["secure_sum"]))
-    assert "secure_sum and no other" in why(join(service, shields=["magic"]))
+    assert "secure_sum and noise and no other" in why(join(service, shields=["magic"]))
     _, peers = local_identities(["ash", "birch", "cedar"])
     (tmp_path / "identity.key").write_text("11" * 32)
     known = {name: key.hex() for name, key in peers.items()}
     service = make_service(tmp_path / "with", identity=str(tmp_path / "identity.key"), peers=known)
     assert Part.SCHEMA in join(service, shields=["secure_sum"])
-    assert "the shields it was begun with" in why(join(service))
+    assert "the privacy it was begun with" in why(join(service))
 
 
 def test_a_policy_that_is_met_lets_in(tmp_path: Path) -> None:

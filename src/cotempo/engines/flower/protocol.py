@@ -60,7 +60,7 @@ RUN_ID = Field(pattern=r"^[0-9a-f]{32}$")
 
 
 class Invitation(_Content):
-    """What a site decides on: which method, with which parameters and shields, among how many clients."""
+    """What a site decides on: which method, with which parameters, shields and privacy, among how many clients."""
 
     run: str = RUN_ID
     seed: int
@@ -68,6 +68,7 @@ class Invitation(_Content):
     parameters: dict[str, Any]
     clients: int
     shields: tuple[str, ...] = ()
+    privacy: dict[str, Any] | None = None
 
 
 class WireSchema(_Content):

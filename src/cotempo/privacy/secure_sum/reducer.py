@@ -18,6 +18,7 @@ from cotempo.federation.reducers import Exchange, PlainReducer
 from cotempo.privacy.secure_sum.client import FEWEST
 from cotempo.privacy.secure_sum.envelopes import ENVELOPE_BYTES, KEY_BYTES
 from cotempo.privacy.secure_sum.fixed_point import (
+    WEIGHT,
     Layout,
     ScaleExceeded,
     decode,
@@ -107,7 +108,7 @@ class _SecureStep:
         step, phase, book = self.first.step, self.first.phase, self.reducer.scales
         empty = Layout.of("range", len(names), self.expect)
         for _ in range(2):
-            scales = book.find(step, phase, empty)
+            scales = self._public_scales() or book.find(step, phase, empty)
             if scales is None:
                 total, _ = self._sum(names, empty)
                 scales = decode_sizes(total, empty)
@@ -123,6 +124,13 @@ class _SecureStep:
                 book.store(step + 1, phase, empty, None)
             return self._answers(survivors, total_message)
         raise SumAborted("values must fit the scale that was just agreed on, those of some client do not")
+
+    def _public_scales(self) -> dict[str, tuple[int, int]] | None:
+        """Return the scales of fields whose values all lie on a known grid, with weights of 1."""
+        grids = {name: spec.grid for name, spec in self.expect.fields.items()}
+        if None in grids.values() or self.expect.weight != (1.0, 1.0):
+            return None
+        return {WEIGHT: (0, 1), **{name: (-grid, 1) for name, grid in grids.items() if grid is not None}}
 
     def _answers(self, survivors: Sequence[str], total: Message) -> Answers:
         try:

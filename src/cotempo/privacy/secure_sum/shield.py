@@ -10,6 +10,7 @@ from cotempo.federation.rng import Rng
 from cotempo.federation.shields import Shield
 from cotempo.privacy.secure_sum.client import SumClient
 from cotempo.privacy.secure_sum.identity import local_identities
+from cotempo.privacy.secure_sum.shamir import threshold
 
 KEYS, SHARES, MASKED, ECHO, UNMASK = (
     "secure_sum/keys",
@@ -65,6 +66,11 @@ class SecureSumShield(Shield):
         if (name, run) not in self._clients:
             self._clients[name, run] = self.connect(name, run)
         return self._clients[name, run]
+
+    def fewest(self, question: Question) -> int:
+        """Return how many clients' answers a sum that this answer goes into holds at least; 1 if it leaves alone."""
+        session = self.client(question.client, question.run).session
+        return threshold(len(session.names)) if session is not None and session.step == question.step else 1
 
     def protect(self, message: Message, question: Question, rng: Rng) -> Message:
         """Withhold an answer that is to be summed."""

@@ -53,21 +53,22 @@ class EventSums:
             rows = counts[labels == label]
             found = np.bincount(rows.indices, minlength=counts.shape[1])
             used = np.flatnonzero(found >= FEWEST)
-            for row, cells in enumerate(_cells(label, used)):
+            for row, cells in enumerate(word_cells(label, used)):
                 np.add.at(words[row], cells, found[used])
-            posts[_name_cell(label)] += rows.shape[0]
+            posts[name_cell(label)] += rows.shape[0]
         return cls(words, posts, time_distance, posts_with_time)
 
     def without(self, own: EventSums) -> EventSums:
         """Return what the others added to the counts."""
-        return EventSums(self.words - own.words, self.posts - own.posts)
+        # Noised totals may be smaller than one's own.
+        return EventSums(np.maximum(self.words - own.words, 0), np.maximum(self.posts - own.posts, 0))
 
     def counts(self, names: Sequence[str], used: Indices) -> Floats:
         """Return in how many posts of some events some words occur, at most, ``(words, events)``."""
         found = np.zeros((len(used), len(names)))
         for column, name in enumerate(names):
-            if self.posts[_name_cell(name)]:
-                cells = _cells(name, used)
+            if self.posts[name_cell(name)]:
+                cells = word_cells(name, used)
                 found[:, column] = np.minimum.reduce([self.words[row][cell] for row, cell in enumerate(cells)])
         return found
 
@@ -76,13 +77,13 @@ class EventSums:
 
         A ridge regression on indicators of the events that ignores the covariances between words.
         """
-        posts = np.array([float(self.posts[_name_cell(name)]) for name in names])
+        posts = np.array([float(self.posts[name_cell(name)]) for name in names])
         weighted = self.counts(names, used) * value[:, None]
         total = weighted.sum(axis=1, keepdims=True)
         return np.asarray((weighted - total * posts / max(posts.sum(), 1.0)) / (SHRINKAGE + VALUE * total))
 
 
-def _cells(name: str, words: Indices) -> list[Indices]:
+def word_cells(name: str, words: Indices) -> list[Indices]:
     """Return the cells of each word of an event, row by row; the mixing is that of splitmix64."""
     mixed = words.astype(np.uint64) + np.uint64(_hash(name))
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
@@ -91,7 +92,8 @@ def _cells(name: str, words: Indices) -> list[Indices]:
     return [((mixed >> np.uint64(32 * row)) % np.uint64(SKETCH_CELLS)).astype(np.intp) for row in range(SKETCH_ROWS)]
 
 
-def _name_cell(name: str) -> int:
+def name_cell(name: str) -> int:
+    """Return the cell of an event's name."""
     return _hash(name) % NAME_CELLS
 
 

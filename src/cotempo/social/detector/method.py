@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import AfterValidator, Field, model_validator
@@ -20,6 +20,10 @@ from cotempo.social.encoders.characters import document_frequencies, inverse_fre
 from cotempo.social.encoders.pretrained import CHARACTERS, check_encoder
 from cotempo.social.fitted import FittedDetectors
 from cotempo.typing import Singles
+
+if TYPE_CHECKING:
+    from cotempo.privacy.settings import Privacy
+    from cotempo.social.private import PrivateDetector
 
 SUMS = ("event_words", "event_posts", "time_distance", "posts_with_time")
 Corpus = tuple[Posts, Features]
@@ -101,6 +105,12 @@ class EventDetector(Method):
         if clients is None or isinstance(clients, Mapping):
             return super().fit(clients, **options)
         return super().fit({"posts": clients}, **options)["posts"]
+
+    def private(self, privacy: Privacy) -> PrivateDetector:
+        """Return the form that learns from noised sums."""
+        from cotempo.social.private import PrivateDetector
+
+        return PrivateDetector.of(self, privacy)
 
     def check(self, roster: Roster) -> None:
         """Require one kind and unit of time; optional columns may differ."""

@@ -32,6 +32,7 @@ from cotempo.federation.exchange import Question, Reply
 from cotempo.federation.message import EMPTY
 from cotempo.federation.method import Memory, Method, State
 from cotempo.federation.wire import parse_reply, question_to_bytes
+from cotempo.privacy.private_form import PrivateForm
 from cotempo.storage.tree import encode
 
 JOIN_SECONDS = 120.0  # for all sites to be online
@@ -111,9 +112,12 @@ class Flower:
         self.settings = settings
         self.server = Server(settings.server)
         self.wanted = tuple(sorted(settings.participants) or self.server.site_names)
+        asked, privacy = method, None
+        if isinstance(method, PrivateForm):
+            asked, privacy = method.inner, method.privacy.model_dump(mode="json")
         self.invitation = Invitation(
-            run=run, seed=seed, method=type(method).__name__, parameters=method.model_dump(mode="json"),
-            clients=len(self.wanted), shields=shields,
+            run=run, seed=seed, method=type(asked).__name__, parameters=asked.model_dump(mode="json"),
+            clients=len(self.wanted), shields=shields, privacy=privacy,
         )  # fmt: skip
         self._schemas: dict[str, Schema] = {}
         self._is_finished = False

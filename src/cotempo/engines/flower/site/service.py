@@ -19,10 +19,12 @@ from cotempo.errors import CotempoError, DataError, EngineError, MessageError, P
 from cotempo.federation.exchange import Expect
 from cotempo.federation.fitted import Outcome
 from cotempo.federation.message import Message
+from cotempo.federation.method import Method
 from cotempo.federation.registry import find_method
 from cotempo.federation.shields import Shield
 from cotempo.federation.site import Site
 from cotempo.federation.wire import identify_question, question_from_bytes, summarize_message
+from cotempo.privacy.settings import Privacy
 from cotempo.settings import Settings, read_toml
 from cotempo.storage.files import write_whole
 from cotempo.storage.store import DiskStore
@@ -138,13 +140,8 @@ class SiteService:
         old = AcceptedInvitation.from_bytes(path.read_bytes()) if path.exists() else new
         if old.table != new.table:
             raise Refused("the site's table must be the one the run was begun on, it has changed since")
-        if (old.method, old.parameters, old.seed, old.shields) != (
-            new.method,
-            new.parameters,
-            new.seed,
-            new.shields,
-        ):
-            raise Refused("the run must go on with the method, the seed and the shields it was begun with")
+        if old.model_copy(update={"clients": new.clients}) != new:
+            raise Refused("the run must go on with the method, the seed, the shields and the privacy it was begun with")
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, new.to_bytes())
         self._sites[invitation.run] = site
@@ -166,19 +163,27 @@ class SiteService:
 
     def _open(self, invitation: Invitation) -> Site:
         """Return the site as a client of a run, with the memory it has of it."""
-        method = find_method(invitation.method)(**invitation.parameters)
+        method: Method = find_method(invitation.method)(**invitation.parameters)
+        shields = [self._shield(name) for name in invitation.shields if name != "noise"]
+        if invitation.privacy is not None:
+            from cotempo.privacy.noise import Noise
+
+            privacy = Privacy.read(invitation.privacy, "privacy")
+            if privacy.seeded:
+                raise Refused("this site draws its noise from its own generator, not from a seed")
+            method = method.private(privacy)
+            shields = [Noise.among(method, shields), *shields]
         table = self.read_table(method.kind)
         if table.rows < self.settings.privacy.minimum_rows:
             raise Refused(f"this site takes part once its table has {self.settings.privacy.minimum_rows} rows")
         seed = invitation.seed if self.settings.random.seed is None else self.settings.random.seed
         store = DiskStore(self._folder(invitation.run) / "memory", method.memory_types)
-        shields = [self._shield(name) for name in invitation.shields]
         return Site(method, self.settings.name, table, seed, store, shields=shields)
 
     def _shield(self, name: str) -> Shield:
         """Return a shield of the site's own by the name an invitation asks for it."""
         if name != "secure_sum":
-            raise Refused("this site knows the shield secure_sum and no other")
+            raise Refused("this site knows the shields secure_sum and noise and no other")
         if self.settings.identity is None or len(self.settings.peers) < 3:
             raise Refused("this site must have an identity and the keys of at least 3 peers for a secure sum")
         from cotempo.privacy.secure_sum.client import SumClient

@@ -1,0 +1,79 @@
+"""`PrivateForm`: the differentially private form of a method, and the noise it asks for."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+from cotempo.errors import ParameterError
+from cotempo.federation import Message, Method
+from cotempo.privacy.accounting import gaussian_multiplier
+from cotempo.privacy.secure_sum.shamir import threshold
+from cotempo.privacy.settings import Privacy
+
+
+class PrivateForm(Method):
+    """A method whose messages, once noise is added to them, are differentially private.
+
+    It clips what one unit adds to a message, so that the noise can be sized; everything learned from the noised sums
+    is post-processing and costs nothing. `Method.private` returns it, `Noise` adds the noise, and its `result` is an
+    ordinary result of `inner`, the method it stands for.
+    """
+
+    units: ClassVar[tuple[str, ...]] = ("row",)
+
+    inner: Any
+    privacy: Privacy
+
+    @classmethod
+    def of(cls, inner: Method, privacy: Privacy) -> Self:
+        """Return the private form of a method; refuse a unit that it cannot protect."""
+        if privacy.unit not in cls.units:
+            raise ParameterError(
+                f"unit must be {' or '.join(repr(unit) for unit in cls.units)} for {type(inner).__name__}, "
+                f"got {privacy.unit!r}"
+            )
+        return cls(inner=inner, privacy=privacy)
+
+    @property
+    @abstractmethod
+    def budget(self) -> Mapping[str, tuple[float, int]]:
+        """By phase, its share of the budget in 1 / deviation**2, and how often it is asked; shares add up to 1.
+
+        A phase that is not named must send nothing.
+        """
+
+    @abstractmethod
+    def scales(self, phase: str, message: Message) -> Mapping[str, float]:
+        """Return a scale for every field of a message, from public facts only, its shapes among them.
+
+        Let s_f be the largest change, in L2 norm, that one unit makes in field f: the sum of (s_f / scale_f)**2 over
+        the fields must be at most 1. Noise is added in proportion to the scale; what no unit can change has 0.
+        """
+
+    def multiplier(self, phase: str) -> float:
+        """Return the deviation of the noise in a phase as a multiple of a field's scale."""
+        share, times = self.budget[phase]
+        assert self.privacy.epsilon is not None  # `Method.private` is called only where there is one
+        return gaussian_multiplier(self.privacy.epsilon, self.privacy.delta) * math.sqrt(times / share)
+
+    def total_deviation(self, phase: str, scale: float, counted: int, asked: int) -> float:
+        """Return the deviation of the noise in a sum over `counted` of the clients asked."""
+        fewest = threshold(asked) if self.privacy.secure_sum else 1
+        return self.multiplier(phase) * scale * math.sqrt(counted / fewest)
+
+    def promise(self) -> dict[str, Any]:
+        """Return what was promised, in words and numbers, for `fitted.privacy` and the report."""
+        shared = bool(self.privacy.secure_sum)
+        where = "in shares under the secure sum" if shared else "at each client"
+        return {
+            "epsilon": self.privacy.epsilon,
+            "delta": self.privacy.delta,
+            "unit": self.privacy.unit,
+            "mechanism": f"discrete Gaussian noise, {where}",
+            "protects_from": "the server, everyone who sees the result, and the other clients"
+            + (" while fewer than a third of them collude" if shared else ""),
+            "void": self.privacy.seeded,
+        }

@@ -1,0 +1,90 @@
+"""Private curves of time: what one event or sequence moves is what the noise is sized for, and rates stay close."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import cotempo as ct
+from cotempo.errors import ParameterError
+from cotempo.events import FedPP
+from cotempo.events.private import PrivateCurve, choose_parts
+from cotempo.testing import check_method
+from cotempo.testing.sensitivity import sensitivity_used
+
+WINDOW = (0.0, 10.0)
+times = st.lists(st.floats(0, 10, allow_nan=False).map(lambda t: round(t, 3)), max_size=40).map(sorted)
+
+
+def form(**privacy: Any) -> PrivateCurve:
+    method = FedPP(kernel="time", window=WINDOW, cells=48, compare=False)
+    private = method.private(ct.Privacy(**{"epsilon": 1, "seeded": True, **privacy}))
+    assert isinstance(private, PrivateCurve)
+    return private
+
+
+def table(*sequences: list[float]) -> ct.Events:
+    return ct.Events.from_arrays([np.array(one) for one in sequences], WINDOW)
+
+
+@settings(max_examples=60, deadline=None)
+@given(first=times, second=times.filter(len), place=st.integers(0, 100))
+def test_an_event_moves_the_counts_by_one(first: list[float], second: list[float], place: int) -> None:
+    without = [t for i, t in enumerate(second) if i != place % len(second)]
+    assert sensitivity_used(form(), "counts", (table(first, second), table(first, without))) <= 1 + 1e-6
+
+
+@settings(max_examples=60, deadline=None)
+@given(first=times, second=times, clip=st.sampled_from([None, 1.0, 9.0]))
+def test_a_sequence_moves_counts_and_exposure_by_what_is_claimed(
+    first: list[float], second: list[float], clip: float | None
+) -> None:
+    private = form(unit="sequence", clip=clip)
+    assert sensitivity_used(private, "counts", (table(first, second), table(first))) <= 1 + 1e-9
+
+
+def test_the_claim_for_a_sequence_is_tight() -> None:
+    burst = [5.0 + 1e-3 * k for k in range(60)]
+    private = form(unit="sequence", clip=4.0)
+    assert sensitivity_used(private, "counts", (table([1.0], burst), table([1.0]))) == pytest.approx(1.0)
+
+
+def test_a_curve_is_learned_from_noised_counts() -> None:
+    clients, _ = ct.make_events(clients=10, sequences=20, length=50.0, seed=1)
+    method = FedPP(kernel="time", window=(0.0, 50.0), compare=False)
+    exact = method.fit(clients)
+    private = method.fit(clients, privacy=ct.Privacy(epsilon=3, secure_sum=True, seeded=True))
+    at = np.linspace(1, 49, 40)
+    rates = [fitted["client-0"].intensity(at).mean for fitted in (exact, private)]
+    assert np.sqrt(np.mean((rates[1] / rates[0] - 1) ** 2)) < 0.15
+    gains = [fitted["client-1"].score(clients["client-1"])["gain"] for fitted in (exact, private)]
+    assert gains[1] > 0.7 * gains[0]
+    assert private.privacy["unit"] == "row"
+
+
+def test_cells_are_joined_where_noise_is_large() -> None:
+    assert choose_parts(1008, 100.0, 1.0) == 1008
+    assert 12 <= choose_parts(1008, 1.0, 3.0) < 100
+    assert choose_parts(1008, 0.0, 3.0) == 12
+
+
+def test_without_an_agreed_window_it_is_refused() -> None:
+    with pytest.raises(ParameterError, match="kernel='time' and a window"):
+        FedPP(kernel="time").private(ct.Privacy(epsilon=1))
+    with pytest.raises(ParameterError, match="kernel='time' and a window"):
+        FedPP(window=WINDOW).private(ct.Privacy(epsilon=1))
+    with pytest.raises(ParameterError, match="no differentially private form"):
+        FedPP(preset="paper").private(ct.Privacy(epsilon=1))
+    with pytest.raises(ParameterError, match="period must be left out"):
+        FedPP(kernel="time", window=WINDOW, period=2.0).private(ct.Privacy(epsilon=1, unit="sequence"))
+    with pytest.raises(ParameterError, match="unit must be 'row' or 'sequence'"):
+        form(unit="client")
+
+
+def test_the_private_form_keeps_the_contract() -> None:
+    clients, _ = ct.make_events(clients=3, sequences=4, length=10.0, seed=0)
+    check_method(form(), dict(clients))

@@ -1,0 +1,140 @@
+"""Private networks: what one time point moves is what the noise is sized for, and networks are found all the same."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+import cotempo as ct
+from cotempo.errors import DataError, ParameterError
+from cotempo.federation import Message
+from cotempo.networks.moments import Gram, transitions
+from cotempo.networks.private import Moments, PrivateNetwork, histograms, locate
+from cotempo.privacy.noise import Noise
+from cotempo.privacy.settings import Privacy
+from cotempo.testing import check_method
+from cotempo.testing.sensitivity import sensitivity_used
+
+COMMON = Message({"centre": np.array([0.5, -1.0]), "scale": np.array([1.0, 2.0])})
+LIMITS = Message({"low": np.full(2, -3.0), "high": np.full(2, 3.0)})
+
+
+def form(method: Any = None, **changes: Any) -> PrivateNetwork:
+    private = (method or ct.OneRound()).private(Privacy(epsilon=1, ranges=(-3, 3), seeded=True, **changes))
+    assert isinstance(private, PrivateNetwork)
+    return private
+
+
+def moved(method: PrivateNetwork, values: np.ndarray, place: int) -> tuple[float, float]:
+    """How much of each phase's claim one missing time point uses."""
+    without = values.copy()
+    without[place] = np.nan
+    tables = ct.Series.from_arrays(values), ct.Series.from_arrays(without)
+    return sensitivity_used(method, "ranges", tables, LIMITS), sensitivity_used(method, "moments", tables, COMMON)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    values=arrays(np.float64, (12, 2), elements=st.floats(-1e4, 1e4, width=32)),
+    place=st.integers(0, 11),
+    lags=st.integers(0, 3),
+    clip=st.sampled_from([None, 0.5, 30.0]),
+)
+def test_a_time_point_moves_no_message_by_more_than_is_claimed(
+    values: np.ndarray, place: int, lags: int, clip: float | None
+) -> None:
+    values = values + np.arange(24.0).reshape(12, 2)[::-1] * 1e-3  # columns must vary
+    if any(len(np.unique(np.delete(column, place))) < 2 for column in values.T):
+        return
+    method = form(ct.OneRound(lags=lags, minimum_rows=1), clip=clip)
+    assert max(moved(method, values, place)) <= 1 + 1e-9
+
+
+def test_the_claim_is_tight() -> None:
+    """Equal points at the clipping bound use all that is claimed for products, so that noise is not larger than due."""
+    point = np.array([3.0, 4.0]) * 1e3
+    values = COMMON["centre"] + np.tile(point, (9, 1)) * COMMON["scale"]
+    values[0] += 1.0
+    method = form(ct.OneRound(lags=1))
+    assert moved(method, values, 4)[1] == pytest.approx(1.0, abs=0.02)
+    assert moved(method, values, 4)[0] == pytest.approx(1.0)
+
+
+def test_without_noise_and_clipping_moments_are_those_of_all_transitions() -> None:
+    clients, _ = ct.make_networks(variables=3, clients=1, samples=4000, lags=2, seed=3)
+    (table,) = clients.values()
+    found = Moments.of_points([table.values], 2, math.inf).gram(0.0)
+    exact = Gram.of_rows(transitions(table.values, 2))
+    assert (
+        np.abs(found.gram / found.rows - exact.gram / exact.rows).max() < 0.02 * np.abs(exact.gram).max() / exact.rows
+    )
+    assert found.rows == exact.rows
+
+
+def test_points_next_to_a_gap_or_with_a_missing_cell_make_no_pairs() -> None:
+    values = np.arange(10.0).reshape(5, 2)
+    values[2, 0] = np.nan
+    assert Moments.of_points([values], 1, math.inf).counts.tolist() == [4, 2]
+    assert Moments.of_points([values[:2], values[3:]], 1, math.inf).counts.tolist() == [4, 2]
+
+
+def test_histograms_locate_columns_roughly() -> None:
+    values = np.random.default_rng(0).normal([1.0, -2.0], [0.5, 3.0], size=(4000, 2))
+    low, high = np.full(2, -20.0), np.full(2, 20.0)
+    centre, scale = locate(histograms(values, low, high), low, high)
+    assert np.abs(centre - [1.0, -2.0]).max() < 0.2
+    assert np.abs(scale / [0.5, 3.0] - 1).max() < 0.2
+
+
+@pytest.mark.parametrize("method", [ct.OneRound(), ct.FDBNL(scaled=False)], ids=["OneRound", "FDBNL"])
+def test_networks_are_found_from_noised_moments(method: Any) -> None:
+    clients, truth = ct.make_networks(variables=5, clients=5, samples=20_000, seed=1)
+    private = method.private(Privacy(epsilon=2, ranges=(-15, 15), seeded=True, secure_sum=True))
+    fitted = private.fit(clients, shields=[Noise(private, lambda question: 4)])
+    scores = ct.score_network(fitted.network, truth)
+    assert scores["within_shd"] <= 1
+    assert type(fitted) is type(method.fit(clients))
+
+
+def test_rows_fall_with_noise_and_reach_the_true_number_without() -> None:
+    clients, _ = ct.make_networks(variables=4, clients=1, samples=3000, seed=0)
+    points = next(iter(clients.values())).values
+    moments = Moments.of_points([points / points.std(axis=0)], 1, 3.0)
+    rows = [moments.gram(deviation).rows for deviation in (0.0, 10.0, 100.0)]
+    assert rows[0] == len(points) - 1
+    assert rows[0] > rows[1] > rows[2] > 1
+
+
+def test_pure_noise_gives_hardly_any_edge() -> None:
+    """Edges are judged against the noise: at a tiny epsilon there is nothing to find, and nothing is made up."""
+    clients, _ = ct.make_networks(variables=6, clients=3, samples=300, seed=0)
+    private = ct.OneRound().private(Privacy(epsilon=0.01, ranges=(-15, 15), seeded=True))
+    network = private.fit(clients, shields=[Noise(private)]).network
+    assert np.count_nonzero(network.within) + np.count_nonzero(network.across) <= 3
+
+
+def test_agreed_ranges_are_asked_for_in_words() -> None:
+    clients, _ = ct.make_networks(variables=2, clients=3, samples=60, seed=0)
+    with pytest.raises(ParameterError, match="epsilon needs ranges"):
+        ct.OneRound().private(Privacy(epsilon=1)).fit(clients)
+    with pytest.raises(ParameterError, match="x1 has none"):
+        ct.OneRound().private(Privacy(epsilon=1, ranges={"x0": (0, 1)})).fit(clients)
+    with pytest.raises(ParameterError, match="personal and half_life"):
+        ct.OneRound(personal=True).private(Privacy(epsilon=1, ranges=(0, 1)))
+
+
+def test_what_the_method_refuses_its_private_form_refuses_too() -> None:
+    with pytest.raises(DataError, match="at least 5 rows"):
+        form().fit({"a": ct.Series.from_arrays(np.random.default_rng(0).normal(size=(4, 2)))})
+
+
+def test_the_private_form_keeps_the_contract(tmp_path: Path) -> None:
+    clients, _ = ct.make_networks(variables=2, clients=3, samples=60, seed=0)
+    check_method(form(ct.OneRound(restarts=0)), clients)
