@@ -250,7 +250,7 @@ class Moments(NamedTuple):
         noise = deviation / float(counts[-1] * joint.diagonal()[:variables].mean())  # of a correlation
         # Eigenvalues of noise alone reach to 2 sqrt(side) times its deviation: smaller ones of the sum say nothing.
         floor = float(np.clip(2 * noise * math.sqrt(len(joint)), *FLOORS))
-        covariance, _ = make_semidefinite(joint, floor if deviation else 0.0, floor)
+        covariance = make_semidefinite(joint, floor if deviation else 1e-9)
         spread = np.sqrt(covariance.diagonal())
         precision = np.linalg.inv(covariance / np.outer(spread, spread))
         amplified = float(np.mean((precision @ precision).diagonal() / precision.diagonal())) ** 2
