@@ -115,8 +115,9 @@ class FittedOneRound(FittedPersonal):
         return edge_frame(rows, numbers, kind)
 
     def tables(self) -> Mapping[str, Any]:
-        """Return the edges with their probabilities beside what every result has."""
-        return {**super().tables(), "network": self.edges(draws=30)}
+        """Return the edges, in networks that are not large with their probabilities, beside what every result has."""
+        found = dict(super().tables())
+        return found if len(self.network.variables) > 30 else {**found, "network": self.edges(draws=30)}
 
     def add(self, clients: Mapping[str, Series], *, seed: int = 0) -> FittedOneRound:
         """Return the result with late clients added: their sums join the others', and the search runs again."""

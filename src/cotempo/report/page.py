@@ -14,6 +14,8 @@ from cotempo.federation.fitted import Fitted
 from cotempo.runs.folder import environment
 from cotempo.storage.files import write_whole
 
+MOST_ROWS = 50
+
 
 def write_report(fitted: Fitted, path: Path, truth: Any = None) -> Path:
     """Write a page about a result, with scores against the truth if it is known."""
@@ -47,7 +49,23 @@ def describe(fitted: Fitted, truth: Any = None) -> dict[str, Any]:
         "parameters": fitted.method.model_dump(mode="json"),
         "phases": phases,
         "figures": {title: embed(figure) for title, figure in figures.items()},
+        "tables": {title: shorten(frame) for title, frame in fitted.tables().items() if title != "benefit"},
     }
+
+
+def shorten(frame: Any) -> dict[str, Any]:
+    """Return the first rows of a dataframe, and how many more there are."""
+    rows = [[_plain(value) for value in row] for row in frame.head(MOST_ROWS).itertuples(index=False)]
+    return {"columns": list(frame.columns), "rows": rows, "more": max(len(frame) - MOST_ROWS, 0)}
+
+
+def _plain(value: Any) -> Any:
+    """Return a cell as a plain number or a short text."""
+    if hasattr(value, "item"):
+        return value.item()
+    if isinstance(value, list | tuple):
+        value = "; ".join(map(str, value))
+    return value if isinstance(value, bool | int | float) else str(value)[:300]
 
 
 def progress_figure(history: tuple[Mapping[str, Any], ...]) -> dict[str, Figure]:
