@@ -78,9 +78,9 @@ def test_intensities_are_tables(cotempo: Command, tmp_path: Path) -> None:
     said = cotempo("run", "e.toml")
     assert said.code == 0, said.err
     assert "not compared with learning alone" in said.out
-    assert cotempo("predict", "runs/wards", "d/events.csv", "--points", 5, "--out", "rates.csv").code == 0
+    assert cotempo("predict", "runs/wards", "d/events.csv", "--out", "rates.csv").code == 0
     rates = pd.read_csv(tmp_path / "rates.csv")
-    assert len(rates) == 3 * 3 * 5
+    assert len(rates) == 3 * 3 * 200
     assert ((rates["lower"] <= rates["mean"]) & (rates["mean"] <= rates["upper"])).all()
     assert cotempo("sample", "runs/wards", "--out", "x.csv").code == 2
     drawn = cotempo("sample", "runs/wards", "--start", 0, "--end", 5, "--count", 2, "--out", "drawn.csv")

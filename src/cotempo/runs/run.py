@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import uuid
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -237,12 +237,18 @@ class Run:
             history: list[dict[str, Any]] = []
             state, ledger = start.state, dict(start.ledger)
             steps = rounds(method, engine, options, start=start, recorder=folder or NO_RECORDER)
-            with Progress(type(method).__name__, progress) as say, self._says_where_it_stopped(history):
-                for step in steps:
-                    state = step.state
-                    ledger |= step.answers.versions
-                    history.append(describe_step(step))
-                    tell(say, method, step)
+            say = None if progress is False else Progress(type(method).__name__, progress)
+            with say or nullcontext():
+                try:
+                    for step in steps:
+                        state = step.state
+                        ledger |= step.answers.versions
+                        history.append(describe_step(step))
+                        if say:
+                            tell(say, method, step)
+                except KeyboardInterrupt as stop:
+                    stop.add_note(self._where_it_stopped(history))
+                    raise
             if folder:
                 history = read_lines(folder.path / "log.jsonl")  # with the steps before a resume
             engine.finish(state, ledger)
@@ -256,22 +262,16 @@ class Run:
                 fitted.report(folder.path / "report.html", truth=self.truth)
             return fitted
 
-    @contextmanager
-    def _says_where_it_stopped(self, history: Sequence[Mapping[str, Any]]) -> Iterator[None]:
-        """Add to Ctrl-C how far the run has come and how to go on."""
-        try:
-            yield
-        except KeyboardInterrupt as stop:
-            records = read_lines(self.folder.path / "log.jsonl") if self.folder else history
-            where = "after round {round}, step {step}".format(**records[-1]) if records else "in the first step"
-            advice = "nothing was kept; with run=FOLDER a run can be continued"
-            if self.folder:
-                path = self.folder.path
-                from_file = "data" in read_experiment(path) or self.engine.is_remote
-                command = f"cotempo resume {path}" if from_file else f"cotempo.resume({str(path)!r}, clients)"
-                advice = f"continue with: {command}"
-            stop.add_note(f"stopped {where}; {advice}")
-            raise
+    def _where_it_stopped(self, history: Sequence[Mapping[str, Any]]) -> str:
+        """Return how far the run has come and how to go on, for Ctrl-C."""
+        records = read_lines(self.folder.path / "log.jsonl") if self.folder else history
+        where = "after round {round}, step {step}".format(**records[-1]) if records else "in the first step"
+        if not self.folder:
+            return f"stopped {where}; nothing was kept; with run=FOLDER a run can be continued"
+        path = self.folder.path
+        from_file = "data" in read_experiment(path) or self.engine.is_remote
+        command = f"cotempo resume {path}" if from_file else f"cotempo.resume({str(path)!r}, clients)"
+        return f"stopped {where}; continue with: {command}"
 
 
 def tell(progress: Progress, method: Method, step: Step) -> None:
