@@ -35,7 +35,7 @@ HISTORY = 10  # windows before its end that a forecast looks at
 FEWEST_DRAWS = 20
 
 
-class FilledCells(NamedTuple):
+class FilledRows(NamedTuple):
     """Filled rows, half the width of intervals ``(levels, rows, features)``, and draws ``(draws, rows, features)``."""
 
     values: Floats
@@ -88,7 +88,7 @@ class FittedSeries(Saved, ABC):
         return Imputed.of(table, values, level, values - widths, values + widths, drawn)
 
     @abstractmethod
-    def _impute(self, rows: SeriesRows, draws: int, levels: tuple[float, ...], seed: int) -> FilledCells:
+    def _impute(self, rows: SeriesRows, draws: int, levels: tuple[float, ...], seed: int) -> FilledRows:
         """Fill rows in the model's own order of features; draws are None unless more than one is asked for."""
 
     def sample(self, count: int, *, seed: int = 0) -> Series:
@@ -259,13 +259,13 @@ class SeriesModel(FittedSeries):
     weights: NDArray[Any]
     scale: Scale
 
-    def _impute(self, rows: SeriesRows, draws: int, levels: tuple[float, ...], seed: int) -> FilledCells:
+    def _impute(self, rows: SeriesRows, draws: int, levels: tuple[float, ...], seed: int) -> FilledRows:
         from cotempo.series.nn.samplers import draw_around
 
         filled, missing = self.filler.seeded(seed).rows(rows, self.settings), np.isnan(rows.values)
         needed = FEWEST_DRAWS if levels and not self.calibration.knows(rows) else 1
         if max(draws, needed) == 1:
-            return FilledCells(filled, self.calibration.widths(rows, 0 * filled, levels, self.window), None)
+            return FilledRows(filled, self.calibration.widths(rows, 0 * filled, levels, self.window), None)
         cover, half = Cover(rows, self.window, self.window), (self.scale.high - self.scale.low) / 2
         given = (cover.take(self.scale.apply(filled)), cover.take(~missing) & cover.inside[..., None])
         count = needed if draws == 1 else draws
@@ -275,7 +275,7 @@ class SeriesModel(FittedSeries):
         # Draws of the diffusion model around the filling, as wide as calibration says.
         usual, *widths = self.calibration.widths(rows, deviation, (ONE_DEVIATION, *levels), self.window)
         found = np.where(missing, filled + apart * usual / np.maximum(deviation, 1e-9 * half), filled)
-        return FilledCells(filled, np.array(widths).reshape(-1, *filled.shape), found if draws > 1 else None)
+        return FilledRows(filled, np.array(widths).reshape(-1, *filled.shape), found if draws > 1 else None)
 
     def _sample(self, count: int, seed: int) -> Floats:
         from cotempo.series.nn.samplers import draw_windows

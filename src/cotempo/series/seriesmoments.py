@@ -11,7 +11,7 @@ from pydantic import Field
 
 from cotempo.federation import Rng
 from cotempo.series.filling.factor_models import nearest_correlation
-from cotempo.series.fitted import FilledCells, FittedSeries
+from cotempo.series.fitted import FilledRows, FittedSeries
 from cotempo.series.moments.gaussian import Gaussian
 from cotempo.series.moments.model_choice import PRIORS, USUAL, calibrate, choose, split, try_priors
 from cotempo.series.moments.moments import Units, WindowMoments, find_units, sum_units, sum_windows
@@ -66,18 +66,18 @@ class MomentsModel(FittedSeries):
     units: Units
     process: Gaussian
 
-    def _impute(self, rows: SeriesRows, draws: int, levels: tuple[float, ...], seed: int) -> FilledCells:
+    def _impute(self, rows: SeriesRows, draws: int, levels: tuple[float, ...], seed: int) -> FilledRows:
         inner, missing = self.units.rows(rows), np.isnan(rows.values)
 
         def back(part: Floats) -> Floats:
             return np.where(missing, self.units.undo(part), rows.values)
 
         if not levels and draws == 1:
-            return FilledCells(back(self.process.fill(inner)), np.zeros((0, *missing.shape)), None)
+            return FilledRows(back(self.process.fill(inner)), np.zeros((0, *missing.shape)), None)
         filled, deviation = self.process.measure(inner)
         widths = self.calibration.widths(rows, deviation * self.units.step, levels, self.window)
         drawn = self.process.draw(inner, draws, Rng(seed, "impute")("draws")) if draws > 1 else None
-        return FilledCells(back(filled), widths, None if drawn is None else back(drawn))
+        return FilledRows(back(filled), widths, None if drawn is None else back(drawn))
 
     def _sample(self, count: int, seed: int) -> Floats:
         features, window = len(self.features), self.window

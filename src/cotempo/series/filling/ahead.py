@@ -85,7 +85,8 @@ class Ahead:
 def cut_origins(rows: SeriesRows, steps: int, history: tuple[int, int], most: int) -> tuple[SeriesRows, Floats]:
     """Cut rows before evenly spread origins, at most so many, each followed by `steps` missing rows.
 
-    `history` is how many rows there are before an origin, at least and at most. Return them, a piece for each origin, and what was measured there, ``(origins, steps, features)``.
+    `history` is how many rows there are before an origin, at least and at most. Return them, a piece for each origin,
+    and what was measured there, ``(origins, steps, features)``.
     """
     free = [max(0, end - first - history[0] - steps + 1) for first, end in rows.bounds]
     every = max(1, steps // 2, -(-sum(free) // most))
