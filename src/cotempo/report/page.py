@@ -14,6 +14,8 @@ from cotempo.federation.fitted import Fitted
 from cotempo.runs.folder import environment
 from cotempo.storage.files import write_whole
 
+ROWS_SHOWN, LONGEST_CELL = 20, 120
+
 
 def write_report(fitted: Fitted, path: Path, truth: Any = None) -> Path:
     """Write a page about a result, with scores against the truth if it is known."""
@@ -47,7 +49,19 @@ def describe(fitted: Fitted, truth: Any = None) -> dict[str, Any]:
         "parameters": fitted.method.model_dump(mode="json"),
         "phases": phases,
         "figures": {title: embed(figure) for title, figure in figures.items()},
+        "tables": {title: cells(frame) for title, frame in fitted.tables().items() if title != "benefit"},
     }
+
+
+def cells(frame: Any) -> dict[str, Any]:
+    """Return the header and the first rows of a dataframe as text, and how many rows are left out."""
+    rows = [[_shorten(value) for value in row] for row in frame.head(ROWS_SHOWN).itertuples(index=False)]
+    return {"header": list(frame.columns), "rows": rows, "left_out": max(len(frame) - ROWS_SHOWN, 0)}
+
+
+def _shorten(value: Any) -> str:
+    text = "" if value is None or value != value else number(value)
+    return text if len(text) <= LONGEST_CELL else f"{text[: LONGEST_CELL - 1]}…"
 
 
 def progress_figure(history: tuple[Mapping[str, Any], ...]) -> dict[str, Figure]:
