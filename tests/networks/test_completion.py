@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 import cotempo as ct
-from cotempo.networks.completion import Gaussian, complete_gram, gram_with_gaps, worth
+from cotempo.networks.completion import ColumnGaussian, complete_gram, gram_with_gaps, worth
 from cotempo.networks.moments import Gram, Sums, log_densities, marginal_log_densities, pack, unpack
 
 
@@ -19,7 +19,7 @@ def correlated(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 def test_nothing_is_changed_where_nothing_is_missing() -> None:
     values, _ = correlated(50, 0)
-    model = Gaussian(np.zeros(4), np.eye(4))
+    model = ColumnGaussian(np.zeros(4), np.eye(4))
     for found, plain in zip(model.expect(values, np.ones(50)), Sums.of_rows(values), strict=True):
         np.testing.assert_allclose(found, plain)
     pairs = Sums.of_rows(values, pairwise=True).counts
@@ -27,7 +27,7 @@ def test_nothing_is_changed_where_nothing_is_missing() -> None:
 
 
 def test_missing_cells_are_expected_given_the_others() -> None:
-    model = Gaussian(np.array([1.0, 2.0]), np.array([[4.0, 1.0], [1.0, 3.0]]))
+    model = ColumnGaussian(np.array([1.0, 2.0]), np.array([[4.0, 1.0], [1.0, 3.0]]))
     sums = model.expect(np.array([[3.0, np.nan]]), np.array([2.0]))
     filled, left = 2.0 + 0.25 * (3.0 - 1.0), 3.0 - 0.25
     np.testing.assert_allclose(sums.sums, [6.0, 2 * filled], rtol=1e-6)
@@ -39,7 +39,7 @@ def test_sums_over_clients_are_the_sums_of_all_rows() -> None:
     values, covariance = correlated(60, 1)
     values[np.random.default_rng(1).random(values.shape) < 0.3] = np.nan
     values = values[~np.isnan(values).all(axis=1)]
-    model = Gaussian(np.full(4, 3.0), covariance)
+    model = ColumnGaussian(np.full(4, 3.0), covariance)
     whole = model.expect(values, np.ones(len(values)))
     parts = [model.expect(part, np.ones(len(part))) for part in np.array_split(values, 3)]
     for field, total in zip(whole, Sums.stack(parts).total(), strict=True):

@@ -41,7 +41,7 @@ from cotempo.federation import (
     register,
     standard_error,
 )
-from cotempo.networks.completion import MOST_STEPS, TOLERANCE, Gaussian, complete_gram, gram_with_gaps, worth
+from cotempo.networks.completion import MOST_STEPS, TOLERANCE, ColumnGaussian, complete_gram, gram_with_gaps, worth
 from cotempo.networks.data.generate import make_networks
 from cotempo.networks.fitted import FittedOneRound
 from cotempo.networks.moments import (
@@ -113,16 +113,16 @@ class OneRoundState:
         noise = self.variance[places] if found is self else None
         return Network(self.as_shown(found.within), self.as_shown(found.across), self.shown, mean, noise)
 
-    def fill_by(self, model: Gaussian) -> OneRoundState:
+    def fill_by(self, model: ColumnGaussian) -> OneRoundState:
         """Return the state with other Gaussians to fill gaps by."""
         return replace(self, means=model.mean, covariances=model.covariance)
 
-    def next_filling(self) -> tuple[Gaussian, float]:
+    def next_filling(self) -> tuple[ColumnGaussian, float]:
         """Return what to fill gaps by next, and the largest change by it."""
         sums = Sums(self.counts, self.sums, self.products)
         parts = [(sums.part(0), self.pairs[0]), (sums.total(), self.pairs.sum(axis=0))][-len(self.sums) :]
-        model = Gaussian.stack([Gaussian.of_sums(part, worth(pairs)) for part, pairs in parts])
-        return model, Gaussian(self.means, self.covariances).change(model)
+        model = ColumnGaussian.stack([ColumnGaussian.of_sums(part, worth(pairs)) for part, pairs in parts])
+        return model, ColumnGaussian(self.means, self.covariances).change(model)
 
     def pooled(self, *, trial: bool = False) -> Gram:
         """Return the Gram of all rows, or of those before the held-out ones."""
@@ -167,7 +167,7 @@ class OwnRows(NamedTuple):
         cuts = (slice(None, self.seen), slice(self.seen, None)) if split else (slice(None),)
         return Sums.stack([Sums.of_rows(values[cut], weights[cut], pairwise=pairwise) for cut in cuts])
 
-    def sum_filled(self, centre: Floats, models: Gaussian) -> Sums:
+    def sum_filled(self, centre: Floats, models: ColumnGaussian) -> Sums:
         """Return the same of rows filled by each of the models: the first for rows before the held-out fifth."""
         values, weights = self.among(centre), self.rows.weights
         total = models.part(-1).expect(values, weights)
@@ -271,7 +271,7 @@ class OneRound(Method):
             sums = own.sum_products(common["centre"], split=self.compare, pairwise=common["gaps"])
             return Message(sums._asdict()), None
         if common["gaps"]:
-            mine = own.sum_filled(common["centre"], Gaussian(common["means"], common["covariances"]))
+            mine = own.sum_filled(common["centre"], ColumnGaussian(common["means"], common["covariances"]))
         else:
             mine = own.sum_products(common["centre"], split=self.compare)
         if question.phase == "fill":
@@ -316,9 +316,9 @@ class OneRound(Method):
             return replace(state, **sums._asdict())
         if not state.gaps:  # all rows so far were complete: their own moments fill the late client's
             grams = [state.pooled(trial=True), state.pooled()][-len(state.sums) :]
-            filling = Gaussian.stack([Gaussian(gram.mean, gram.gram / gram.rows) for gram in grams])
+            filling = ColumnGaussian.stack([ColumnGaussian(gram.mean, gram.gram / gram.rows) for gram in grams])
             state = state.fill_by(filling)
-        filled = own.sum_filled(state.centre, Gaussian(state.means, state.covariances))
+        filled = own.sum_filled(state.centre, ColumnGaussian(state.means, state.covariances))
         return replace(state, gaps=True, pairs=sums.counts, **filled._asdict())
 
     def _compare(self, common: Message, own: OwnRows, knowledge: PriorKnowledge) -> Message:
@@ -435,7 +435,7 @@ class OneRound(Method):
         if state.phase == "products" and state.gaps:
             sums = Sums(*(answers.sum[name] for name in Sums._fields))
             first = [sums.part(0), sums.total()][-len(sums.sums) :]
-            model = Gaussian.stack([Gaussian.of_pairs(part) for part in first])
+            model = ColumnGaussian.stack([ColumnGaussian.of_pairs(part) for part in first])
             return replace(state, phase="fill", pairs=sums.counts).fill_by(model), {}
         if state.phase in ("products", "fill"):
             state = replace(state, **{name: answers.sum[name] for name in Sums._fields})
