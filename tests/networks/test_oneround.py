@@ -137,10 +137,10 @@ def test_prior_knowledge_is_kept() -> None:
 @pytest.mark.parametrize(
     ("parameters", "text"),
     [
-        ({"required": (("x0", "x1"), ("x1", "x0"))}, "cycle"),
+        ({"required": (("x0", "x1"), ("x1", "x0"))}, "cycle; those among x0, x1 do"),
         ({"forbidden": (("x0", "x9"),)}, "no variable 'x9'"),
         ({"required": (("x0", "x1", 7),)}, "from 0 to 1"),
-        ({"required": (("x0", "x1"),), "forbidden": (("x0", "x1"),)}, "forbidden"),
+        ({"required": (("x0", "x1"),), "forbidden": (("x0", "x1"),)}, "x0 -> x1 is forbidden"),
         ({"tiers": (("x0",), ("x1",))}, "every variable"),
         ({"evidence": "magic"}, "evidence"),
         ({"lags": -1}, "lags"),

@@ -64,3 +64,11 @@ def test_a_cyclic_network_can_be_drawn() -> None:
 def test_pictures_leave_pyplot_alone() -> None:
     plot_networks(FOUND, TRUTH)
     assert "matplotlib.pyplot" not in sys.modules or not sys.modules["matplotlib.pyplot"].get_fignums()
+
+
+def test_of_many_edges_the_strongest_are_drawn_and_the_others_counted() -> None:
+    rng = np.random.default_rng(0)
+    across = np.round(rng.normal(size=(1, 16, 16)), 3)
+    ax = plot_slices(Network(np.zeros((16, 16)), across))
+    assert len(ax.patches) == 24 + 16  # a variable's effect on itself is drawn besides
+    assert "216 weaker edges are not drawn" in [text.get_text() for text in ax.texts]

@@ -112,6 +112,7 @@ class Method(Settings, ABC):
     kind: ClassVar[str] = "series"
     phases: ClassVar[tuple[str, ...]] = ()
     compares: ClassVar[str] = ""  # which clients `benefit` compares, in words
+    for_other_columns: ClassVar[str] = ""  # which method takes clients whose columns differ, in words
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"cotempo": {}, "paper": {}}
     State: ClassVar[type]
     Memory: ClassVar[type | None] = None
@@ -236,7 +237,7 @@ class Method(Settings, ABC):
 
     def check(self, roster: Roster) -> None:
         """At the server: raise `SchemaError` if clients' tables do not fit together; by default all must be equal."""
-        agree(roster, self.kind)
+        agree(roster, self.kind, self.for_other_columns)
 
     def prepare(self, table: Table) -> Any:
         """At a client: preprocess the table once per process; the result is cached and passed to every `answer`."""
@@ -404,7 +405,7 @@ class Method(Settings, ABC):
 fit = Method.fit  # called as `cotempo.fit(method, clients)`
 
 
-def agree(roster: Roster, kind: str) -> None:
+def agree(roster: Roster, kind: str, for_other_columns: str = "") -> None:
     """Raise `SchemaError` unless kind, columns and unit agree, and dates have a zone everywhere or nowhere."""
     problems = []
     first, wanted = roster.names[0], roster.schema
@@ -428,5 +429,8 @@ def agree(roster: Roster, kind: str) -> None:
             aware, naive = (first, name) if wanted.zone else (name, first)
             must = f"dates must have a time zone at all clients or at none; {aware} has one, {naive} has none"
             problems.append(Problem(f"{must}; read the latter with zone=", client=name))
+    shared = set.intersection(*(set(schema.columns) for schema in roster.schemas.values()))
+    if for_other_columns and any(set(schema.columns) != shared for schema in roster.schemas.values()):
+        problems.append(Problem(f"{for_other_columns}; this method needs the {len(shared)} that all hold"))
     if problems:
         raise SchemaError(problems)

@@ -1,4 +1,4 @@
-"""`Gaussian`: moments of all columns where clients miss cells, variables or lags, by expectation-maximisation.
+"""`ColumnGaussian`: moments of all columns where clients miss cells, variables or lags, by expectation-maximisation.
 
     begin      every pair of columns is summed over the rows that have both                   (`of_pairs`)
     repeat     E: each client fills what it lacks with what the Gaussian expects, and sums    (`expect`)
@@ -26,14 +26,14 @@ TOLERANCE = 1e-3
 MOST_STEPS = 25
 
 
-class Gaussian(NamedTuple):
+class ColumnGaussian(NamedTuple):
     """The mean about the centre of the sums, `(..., side)`, and the covariance, `(..., side, side)`."""
 
     mean: Floats
     covariance: Floats
 
     @classmethod
-    def of_pairs(cls, sums: Sums) -> Gaussian:
+    def of_pairs(cls, sums: Sums) -> ColumnGaussian:
         """Return the pairwise moments, moved to some that fit together."""
         counts, products = sums.matrices()
         mean = sums.sums / np.maximum(counts.diagonal(), 1.0)
@@ -41,7 +41,7 @@ class Gaussian(NamedTuple):
         return cls(mean, make_semidefinite(average, floor=0.05))
 
     @classmethod
-    def of_sums(cls, sums: Sums, rows: float) -> Gaussian:
+    def of_sums(cls, sums: Sums, rows: float) -> ColumnGaussian:
         """Return the most likely moments for the sums of filled rows, worth `rows` complete ones."""
         gram = Gram.of_sums(sums)
         prior = PRIOR_ROWS * max(1.0 - rows / max(gram.rows, 1.0), 0.0)
@@ -49,11 +49,11 @@ class Gaussian(NamedTuple):
         np.fill_diagonal(covariance, gram.gram.diagonal() / max(gram.rows, 1.0))
         return cls(gram.mean, covariance)
 
-    def part(self, index: int) -> Gaussian:
+    def part(self, index: int) -> ColumnGaussian:
         """Return one of several."""
-        return Gaussian(self.mean[index], self.covariance[index])
+        return ColumnGaussian(self.mean[index], self.covariance[index])
 
-    def change(self, other: Gaussian) -> float:
+    def change(self, other: ColumnGaussian) -> float:
         """Return the largest difference of a covariance, in standard deviations of the two columns."""
         spread = np.sqrt(np.maximum(np.diagonal(other.covariance, axis1=-2, axis2=-1), 1e-300))
         difference = np.abs(other.covariance - self.covariance) / (spread[..., :, None] * spread[..., None, :])
@@ -88,9 +88,9 @@ class Gaussian(NamedTuple):
         return filled, self.covariance[np.ix_(missing, missing)] - across.T @ slopes
 
     @staticmethod
-    def stack(parts: list[Gaussian]) -> Gaussian:
+    def stack(parts: list[ColumnGaussian]) -> ColumnGaussian:
         """Return several as one, with a leading axis."""
-        return Gaussian(*(np.stack(fields) for fields in zip(*parts, strict=True)))
+        return ColumnGaussian(*(np.stack(fields) for fields in zip(*parts, strict=True)))
 
 
 def worth(pairs: Floats) -> float:
@@ -104,7 +104,7 @@ def worth(pairs: Floats) -> float:
 def complete_gram(sums: Sums, pairs: Floats) -> Gram:
     """Return the Gram to search, as of `worth` many rows, from sums of filled rows and how often pairs were seen."""
     rows = worth(pairs)
-    model = Gaussian.of_sums(sums, rows)
+    model = ColumnGaussian.of_sums(sums, rows)
     return Gram(rows * model.covariance, rows, model.mean, unpack(pairs, len(model.mean)) <= 0)
 
 
@@ -113,10 +113,10 @@ def gram_with_gaps(rows: Floats, weights: Floats) -> Gram:
     if not np.isnan(rows).any():
         return Gram.of_sums(Sums.of_rows(rows, weights))
     pairs = Sums.of_rows(rows, weights, pairwise=True)
-    model = Gaussian.of_pairs(pairs)
+    model = ColumnGaussian.of_pairs(pairs)
     for _ in range(MOST_STEPS):
         sums = model.expect(rows, weights)
-        before, model = model, Gaussian.of_sums(sums, worth(pairs.counts))
+        before, model = model, ColumnGaussian.of_sums(sums, worth(pairs.counts))
         if before.change(model) < TOLERANCE:
             break
     return complete_gram(sums, pairs.counts)

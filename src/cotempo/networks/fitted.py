@@ -52,10 +52,6 @@ class FittedNetwork(Fitted):
         """Draw the network, beside the true one where it is known."""
         return ClientNetwork(self.network).plot(truth)
 
-    def tables(self) -> Mapping[str, Any]:
-        """Return the results as dataframes by name: every edge."""
-        return {**super().tables(), "edges": self.network.to_frame()}
-
     def figures(self, truth: Any = None) -> Mapping[str, Figure]:
         """Return the picture of the learned network, beside the true one where it is known."""
         known = truth if isinstance(truth, Network) else None
@@ -101,10 +97,6 @@ class FittedOneRound(FittedPersonal):
     def advice(self) -> list[str]:
         """Return what to know of the result, such as variables that some clients lack."""
         return [*super().advice(), *self.method.notes(self.state)]
-
-    def tables(self) -> Mapping[str, Any]:
-        """Return the results as dataframes by name: every edge with its probability."""
-        return {**super().tables(), "edges": self.edges()}
 
     def confidence(self, draws: int = 100, *, seed: int = 0) -> Confidence:
         """Return the probability of every edge, from parametric-bootstrap draws of the summed Gram matrix."""
@@ -263,10 +255,6 @@ class FittedRanking(Fitted):
     def plot(self) -> Figure:
         """Draw the scores as a matrix, each cell by its rank."""
         return self.ranking.plot()
-
-    def tables(self) -> Mapping[str, Any]:
-        """Return the results as dataframes by name: every pair of variables, surest edge first."""
-        return {**super().tables(), "edges": self.ranking.to_frame()}
 
     def figures(self, truth: Any = None) -> Mapping[str, Figure]:
         """Return the scores as a matrix."""

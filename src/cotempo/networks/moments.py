@@ -13,8 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cotempo.data import Series
-from cotempo.errors import DataError, Problem, SchemaError
-from cotempo.federation.method import Roster, agree
+from cotempo.errors import DataError, Problem
 from cotempo.networks.network import Network
 from cotempo.typing import Bools, Floats, Indices
 
@@ -85,18 +84,6 @@ def check_table(table: Series, *, constants: bool = False) -> None:
             problems.append(Problem(must, column=name))
     if problems:
         raise DataError(problems)
-
-
-def check_variables(roster: Roster, kind: str) -> None:
-    """Refuse clients with different variables, and say which method takes them."""
-    try:
-        agree(roster, kind)
-    except SchemaError as error:
-        if len({frozenset(schema.columns) for schema in roster.schemas.values()}) == 1:
-            raise
-        shared = set.intersection(*(set(schema.columns) for schema in roster.schemas.values()))
-        must = f"OneRound takes clients with different variables; this method needs the {len(shared)} that all hold"
-        raise SchemaError([*error.problems, Problem(must)]) from None
 
 
 def varying(rows: Floats) -> Bools:

@@ -41,7 +41,7 @@ from cotempo.federation import (
     register,
     standard_error,
 )
-from cotempo.networks.completion import MOST_STEPS, TOLERANCE, Gaussian, complete_gram, gram_with_gaps, worth
+from cotempo.networks.completion import MOST_STEPS, TOLERANCE, ColumnGaussian, complete_gram, gram_with_gaps, worth
 from cotempo.networks.data.generate import make_networks
 from cotempo.networks.fitted import FittedOneRound
 from cotempo.networks.moments import (
@@ -78,8 +78,8 @@ class OneRoundState:
     `counts`, `sums` and `products` have a row for what was seen before the held-out fifth and one for the rest, or a
     single row where nothing is held out. With `gaps`, they are of rows filled by the Gaussians of `means` and
     `covariances` (one for what was seen before, one for all rows), and `pairs` are how often pairs of columns were
-    seen. `common` is how well the `shared` variables, which all clients hold, are predicted: by a network of theirs,
-    and by that of all variables. `shown` are the variables in the order in which clients hold them.
+    seen. `lost` is by how much a network of the `shared` variables, which all clients hold, predicts them better than
+    that of all variables, and its standard error. `shown` are the variables in the order in which clients hold them.
     """
 
     variables: tuple[str, ...]
@@ -91,7 +91,7 @@ class OneRoundState:
     means: Floats = field(default_factory=lambda: np.zeros((2, 0)))
     covariances: Floats = field(default_factory=lambda: np.zeros((2, 0, 0)))
     shared: tuple[str, ...] = ()
-    common: tuple[float, float] = (0.0, 0.0)
+    lost: tuple[float, float] = (0.0, 0.0)
     counts: Floats = field(default_factory=lambda: np.zeros((2, 1)))
     sums: Floats = field(default_factory=lambda: np.zeros((2, 0)))
     products: Floats = field(default_factory=lambda: np.zeros((2, 0)))
@@ -116,16 +116,16 @@ class OneRoundState:
         noise = self.variance[places] if found is self else None
         return Network(self.as_shown(found.within), self.as_shown(found.across), self.shown, mean, noise)
 
-    def fill_by(self, model: Gaussian) -> OneRoundState:
+    def fill_by(self, model: ColumnGaussian) -> OneRoundState:
         """Return the state with other Gaussians to fill gaps by."""
         return replace(self, means=model.mean, covariances=model.covariance)
 
-    def next_filling(self) -> tuple[Gaussian, float]:
+    def next_filling(self) -> tuple[ColumnGaussian, float]:
         """Return what to fill gaps by next, and the largest change by it."""
         sums = Sums(self.counts, self.sums, self.products)
         parts = [(sums.part(0), self.pairs[0]), (sums.total(), self.pairs.sum(axis=0))][-len(self.sums) :]
-        model = Gaussian.stack([Gaussian.of_sums(part, worth(pairs)) for part, pairs in parts])
-        return model, Gaussian(self.means, self.covariances).change(model)
+        model = ColumnGaussian.stack([ColumnGaussian.of_sums(part, worth(pairs)) for part, pairs in parts])
+        return model, ColumnGaussian(self.means, self.covariances).change(model)
 
     def pooled(self, *, trial: bool = False) -> Gram:
         """Return the Gram of all rows, or of those before the held-out ones."""
@@ -170,7 +170,7 @@ class OwnRows(NamedTuple):
         cuts = (slice(None, self.seen), slice(self.seen, None)) if split else (slice(None),)
         return Sums.stack([Sums.of_rows(values[cut], weights[cut], pairwise=pairwise) for cut in cuts])
 
-    def sum_filled(self, centre: Floats, models: Gaussian) -> Sums:
+    def sum_filled(self, centre: Floats, models: ColumnGaussian) -> Sums:
         """Return the same of rows filled by each of the models: the first for rows before the held-out fifth."""
         values, weights = self.among(centre), self.rows.weights
         total = models.part(-1).expect(values, weights)
@@ -274,7 +274,7 @@ class OneRound(Method):
             sums = own.sum_products(common["centre"], split=self.compare, pairwise=common["gaps"])
             return Message(sums._asdict()), None
         if common["gaps"]:
-            mine = own.sum_filled(common["centre"], Gaussian(common["means"], common["covariances"]))
+            mine = own.sum_filled(common["centre"], ColumnGaussian(common["means"], common["covariances"]))
         else:
             mine = own.sum_products(common["centre"], split=self.compare)
         if question.phase == "fill":
@@ -319,9 +319,9 @@ class OneRound(Method):
             return replace(state, **sums._asdict())
         if not state.gaps:  # all rows so far were complete: their own moments fill the late client's
             grams = [state.pooled(trial=True), state.pooled()][-len(state.sums) :]
-            filling = Gaussian.stack([Gaussian(gram.mean, gram.gram / gram.rows) for gram in grams])
+            filling = ColumnGaussian.stack([ColumnGaussian(gram.mean, gram.gram / gram.rows) for gram in grams])
             state = state.fill_by(filling)
-        filled = own.sum_filled(state.centre, Gaussian(state.means, state.covariances))
+        filled = own.sum_filled(state.centre, ColumnGaussian(state.means, state.covariances))
         return replace(state, gaps=True, pairs=sums.counts, **filled._asdict())
 
     def _compare(self, common: Message, own: OwnRows, knowledge: PriorKnowledge) -> Message:
@@ -329,7 +329,7 @@ class OneRound(Method):
         values, weights = own.rows.values[: own.seen], own.rows.weights[: own.seen]
         kept = np.flatnonzero(varying(values).reshape(self.lags + 1, -1).all(axis=0))
         if not len(own.judged) or own.seen < LEAST_SEEN or not len(kept):
-            return Message({"alone": 0.0, "together": 0.0, "error": 0.0, "rows": 0, "shared": np.zeros(2)})
+            return Message({"alone": 0.0, "together": 0.0, "error": 0.0, "rows": 0, "shared": np.zeros(3)})
         network, variance = Network(common["within"], common["across"]), common["variance"]
         if len(own.held) == knowledge.variables:
             together = log_densities(own.judged, network, common["mean"], variance)[:, kept].sum(axis=1)
@@ -357,11 +357,11 @@ class OneRound(Method):
     def _judge_shared(self, common: Message, own: OwnRows, knowledge: PriorKnowledge, stream: Rng) -> Floats:
         """Return how well the variables that all clients hold are predicted, by a network of theirs and by that of all.
 
-        It is summed over the judged rows; zeros where all clients hold the same variables.
+        Both, and their squared difference, are summed over the judged rows; zeros where all clients hold the same.
         """
         shared = np.flatnonzero(common["shared"])
         if not 0 < len(shared) < knowledge.variables:
-            return np.zeros(2)
+            return np.zeros(3)
         columns = lagged_columns(shared, knowledge.variables, self.lags)
         covariance = common["covariances"][0][np.ix_(columns, columns)]
         rows = float(common["shared_rows"])
@@ -370,9 +370,9 @@ class OneRound(Method):
         )
         mine = lagged_columns(np.searchsorted(own.held, shared), len(own.held), self.lags)
         network = Network(found.within, found.across)
-        alone = log_densities(own.judged[:, mine], network, common["mean"][columns], found.variance)
-        whole = Network(common["within"], common["across"])
-        return np.array([alone.sum(), self._marginal(own, shared, common, whole).sum()])
+        alone = log_densities(own.judged[:, mine], network, common["mean"][columns], found.variance).sum(axis=1)
+        whole = self._marginal(own, shared, common, Network(common["within"], common["across"]))
+        return np.array([alone.sum(), whole.sum(), np.square(alone - whole).sum()])
 
     # At the server.
 
@@ -438,7 +438,7 @@ class OneRound(Method):
         if state.phase == "products" and state.gaps:
             sums = Sums(*(answers.sum[name] for name in Sums._fields))
             first = [sums.part(0), sums.total()][-len(sums.sums) :]
-            model = Gaussian.stack([Gaussian.of_pairs(part) for part in first])
+            model = ColumnGaussian.stack([ColumnGaussian.of_pairs(part) for part in first])
             return replace(state, phase="fill", pairs=sums.counts).fill_by(model), {}
         if state.phase in ("products", "fill"):
             state = replace(state, **{name: answers.sum[name] for name in Sums._fields})
@@ -453,8 +453,9 @@ class OneRound(Method):
             fields = ("alone", "together", "error")
             comparisons = {name: tuple(m[key] for key in fields) for name, m in sent.items() if m["rows"] > 0}
             rows = max(sum(m["rows"] for m in sent.values()), 1)
-            alone, whole = sum((m["shared"] for m in sent.values()), np.zeros(2)) / rows
-            state = replace(state, phase=after, comparisons=comparisons, common=(float(alone), float(whole)))
+            alone, whole, square = sum((m["shared"] for m in sent.values()), np.zeros(3)) / rows
+            error = np.sqrt(max(square - (alone - whole) ** 2, 0.0) / rows)
+            state = replace(state, phase=after, comparisons=comparisons, lost=(float(alone - whole), float(error)))
             return self.learn(state, rng)
         if state.phase == "borrow":
             share = float(SHARES[int(np.argmax(answers.mean("scores")))])
@@ -528,7 +529,7 @@ class OneRound(Method):
                 "error": Spec((), "float", low=0, description="standard error of the difference"),
                 "rows": Spec((), "int", low=0, high=1e12, description="how many rows you held out"),
                 "shared": Spec(
-                    (2,),
+                    (3,),
                     description="how well the variables that all clients hold are predicted, without "
                     "and with the other variables",
                 ),
@@ -595,11 +596,11 @@ def what_was_done(state: OneRoundState, gram: Gram) -> list[str]:
             f"{lacking} of {count} variables are not held by all clients: what a client lacks is filled in as "
             f"expected, and edges are as sure as {gram.rows:.0f} complete rows would make them"
         )
-    alone, whole = state.common
-    if alone > whole:
+    lost, error = state.lost
+    if lost > 2 * error:
         lines.append(
             f"the {len(state.shared)} variables that all clients hold are predicted better without the others (by "
-            f"{alone - whole:.2g} nats per row): learn from {', '.join(state.shared)} alone"
+            f"{lost:.2g} nats per row, standard error {error:.1g}): learn from {', '.join(state.shared)} alone"
         )
     return lines
 

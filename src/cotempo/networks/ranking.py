@@ -34,7 +34,7 @@ from cotempo.federation import (
 )
 from cotempo.networks.data.generate import make_networks
 from cotempo.networks.fitted import FittedRanking, Ranking
-from cotempo.networks.moments import Gram, Sums, check_table, check_variables, complete, transitions, unpack, varying
+from cotempo.networks.moments import Gram, Sums, check_table, complete, transitions, unpack, varying
 from cotempo.networks.scores import copula, pairwise
 from cotempo.networks.scores.features import Column, JointRows, draw_waves
 from cotempo.networks.scores.model_choice import CANDIDATES, FLAT, choose, predict_ridge, standard_blocks, wald
@@ -135,6 +135,7 @@ class EdgeRanking(Method):
     """
 
     kind: ClassVar[str] = "series"
+    for_other_columns: ClassVar[str] = "OneRound takes clients with different variables"
     phases: ClassVar[tuple[str, ...]] = ("levels", "spread", "histogram", "moments")
     State: ClassVar[type] = RankingState
 
@@ -263,10 +264,6 @@ class EdgeRanking(Method):
         return JointRows(variables, lags, squares="square" in kinds, products="product" in kinds, waves=waves)
 
     # At the server.
-
-    def check(self, roster: Roster) -> None:
-        """Refuse clients with different variables."""
-        check_variables(roster, self.kind)
 
     def open(self, roster: Roster, public: Table | None, rng: Rng) -> RankingState:
         """Draw the waves; nothing else is known yet."""

@@ -42,7 +42,6 @@ from cotempo.networks.moments import (
     METRIC,
     Gram,
     check_table,
-    check_variables,
     cut_transitions,
     log_densities,
     unbiased,
@@ -138,6 +137,7 @@ class TrialThenFit(Method):
     """The parts that FDBNL and PFDBNL have in common: everything but their rounds."""
 
     kind: ClassVar[str] = "series"
+    for_other_columns: ClassVar[str] = "OneRound takes clients with different variables"
     phases: ClassVar[tuple[str, ...]] = ("centre", "spread", "solve", "compare")
     State: ClassVar[type] = TrialState
     #: Parameters that can be chosen automatically, in the order of the columns of `TrialState.candidates`.
@@ -294,10 +294,6 @@ class TrialThenFit(Method):
         return np.array(densities)
 
     # At the server.
-
-    def check(self, roster: Roster) -> None:
-        """Refuse clients with different variables."""
-        check_variables(roster, self.kind)
 
     def open(self, roster: Roster, public: Table | None, rng: Rng) -> TrialState:
         """Start with Z at zero."""

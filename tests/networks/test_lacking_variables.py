@@ -1,0 +1,139 @@
+"""Clients that lack variables: edges are stated as sure only where they are, and the result says what was done."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import cotempo as ct
+from cotempo.errors import SchemaError
+
+FOLDER = Path(__file__).parents[2]
+
+
+def lacking(clients: dict[str, ct.Series], gone: dict[str, list[int]]) -> dict[str, ct.Series]:
+    tables = {}
+    for name, table in clients.items():
+        kept = [place for place in range(len(table.features)) if place not in gone.get(name, [])]
+        pieces = table.pieces()
+        names = [table.features[place] for place in kept]
+        tables[name] = ct.Series.from_arrays([v[:, kept] for _, v in pieces], [t for t, _ in pieces], names)
+    return tables
+
+
+def load(path: str):
+    spec = importlib.util.spec_from_file_location(Path(path).stem, FOLDER / path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def labs() -> tuple[ct.Network, dict[str, ct.Series]]:
+    clients, truth = ct.make_networks(variables=6, clients=3, samples=600, seed=3)
+    return truth, lacking(clients, {"client-1": [0], "client-2": [4]})
+
+
+@pytest.fixture(scope="module")
+def fitted(labs):
+    with pytest.warns(UserWarning, match="2 of 6 variables are not held by all clients"):
+        return ct.OneRound().fit(labs[1])
+
+
+def sure(fitted, truth: ct.Network) -> tuple[int, int]:
+    """Return how many edges are stated at .9 or more, loops aside, and how many of them are true."""
+    edges = fitted.edges(draws=30)
+    edges = edges[(edges["probability"] >= 0.9) & (edges["source"] != edges["target"])]
+    true = {edge[:3] for edge in truth.edges()}
+    return len(edges), sum(tuple(edge) in true for edge in edges[["source", "target", "lag"]].itertuples(index=False))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("seed", [101, 104])
+def test_few_rows_and_other_variables_make_no_wrong_edge_sure(seed: int) -> None:
+    """From repaired pairwise moments these stated 28 and 32 edges, of which 17 and 14 were true."""
+    clients, truth = ct.make_networks(variables=12, clients=3, samples=210, seed=seed)
+    gone = np.random.default_rng([seed, 5]).permutation(12).tolist()
+    tables = lacking(clients, {"client-1": gone[:3], "client-2": gone[3:5]})
+    stated, right = sure(ct.OneRound(compare=False).fit(tables), truth)
+    assert right >= 3
+    assert right >= 0.9 * stated
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.skipif("COTEMPO_DATA" not in os.environ, reason="needs DREAM4 in COTEMPO_DATA")
+def test_genes_that_labs_lack_make_no_wrong_edge_sure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From repaired pairwise moments some 70 edges were stated here, 10 of them true."""
+    monkeypatch.syspath_prepend(FOLDER / "benchmarks" / "networks")
+    found = load("benchmarks/networks/lacking.py")
+    measured = [found.measure(*found.dream4(4, subset), [4, subset], 30) for subset in (8, 9)]
+    stated, right = (sum(one[f"lacking_{word}"] for one in measured) for word in ("sure", "right"))
+    assert stated <= 6
+    assert stated - right <= 1
+
+
+def test_every_client_learns_whether_joining_helped(fitted) -> None:
+    assert list(fitted.benefit) == ["client-0", "client-1", "client-2"]
+    assert all(abs(benefit.gain) < 1.0 for benefit in fitted.benefit.values())
+
+
+def test_the_result_and_its_report_say_what_was_done(fitted, tmp_path: Path) -> None:
+    (note,) = [line for line in fitted.advice() if "variables" in line]
+    assert note.startswith("2 of 6 variables are not held by all clients")
+    page = fitted.report(tmp_path / "page.html").read_text()
+    assert note.split(":")[0] in page
+    assert "probability" in page
+
+
+def test_shared_variables_are_advised_where_the_others_harm() -> None:
+    state = ct.OneRound().fit(ct.make_networks(variables=3, clients=2, samples=200, seed=0)[0]).state
+    worse = replace(state, shared=("x0", "x1"), lost=(0.5, 0.1))
+    assert any("predicted better without the others" in line for line in ct.OneRound().notes(worse))
+    assert not any("better" in line for line in ct.OneRound().notes(replace(worse, lost=(0.1, 0.1))))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_late_client_that_lacks_a_variable_joins_and_leaves(labs) -> None:
+    truth, tables = labs
+    method = ct.OneRound(compare=False)
+    late = {"client-2": tables["client-2"]}
+    before = method.fit({name: table for name, table in tables.items() if name != "client-2"})
+    joined = before.add(late)
+    found, wanted = (ct.score_network(one.network, truth)["within_f1"] for one in (joined, method.fit(tables)))
+    assert found == pytest.approx(wanted, abs=0.15)
+    left = joined.remove(late)
+    np.testing.assert_allclose(left.network.within, before.network.within, atol=1e-6)
+    complete = ct.make_networks(variables=6, clients=3, samples=600, seed=3)[0]
+    whole = method.fit({name: complete[name] for name in ("client-0", "client-1")})
+    assert whole.add(late).state.gaps
+    np.testing.assert_allclose(whole.add(late).remove(late).state.sums, whole.state.sums, atol=1e-6)
+
+
+@pytest.mark.parametrize("method", [ct.FDBNL(), ct.PFDBNL(), ct.EdgeRanking()])
+def test_methods_that_need_the_same_variables_name_the_one_that_does_not(labs, method: ct.Method) -> None:
+    with pytest.raises(SchemaError, match=r"OneRound takes clients with different variables.*the 4 that all hold"):
+        method.fit(labs[1])
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_example_of_three_labs(tmp_path: Path) -> None:
+    example = load("examples/labs.py")
+    fitted = example.main(tmp_path, hours=120)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "edges.csv",
+        "forecast.csv",
+        "labs",
+        "network.png",
+        "report.html",
+    ]
+    assert set(pd.read_csv(tmp_path / "edges.csv")["source"]) <= set(example.GENES)
+    forecast = pd.read_csv(tmp_path / "forecast.csv", parse_dates=["time"])
+    assert (forecast["time"] > pd.Timestamp("2025-03-03")).all()
+    assert (forecast["low"] < forecast["value"]).all()
+    assert len(fitted.benefit) == 3
