@@ -102,7 +102,7 @@ class Familiarity:
         known = np.isfinite(end - start)
         length = np.maximum(end - start, np.median((end - start)[known]) if known.any() else 0.0)
         away = np.maximum(start - times[:, None], times[:, None] - end)
-        return np.nan_to_num(GAP_WEIGHT * np.log(np.maximum(away / np.maximum(length, 1e-12), 1.0)))
+        return np.asarray(np.nan_to_num(GAP_WEIGHT * np.log(np.maximum(away / np.maximum(length, 1e-12), 1.0))))
 
 
 def products(first: Features, second: Features) -> Floats:
