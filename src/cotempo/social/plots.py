@@ -67,7 +67,7 @@ def draw_detector(detector: Detector) -> Figure:
     figure, (left, right) = _subplots(12, 4.5, 2)
     sample, records = detector.store.sample, detector.store.events
     largest = sorted(records, key=lambda record: (-record.size, record.name))[:EVENTS_SHOWN]
-    plane = _to_plane(detector.encode_anew(sample.text, np.full(len(sample.text), np.nan)))
+    plane = _to_plane(detector.encode_anew(sample.text))
     events = np.array(sample.event)
     rest = ~np.isin(events, [record.name for record in largest])
     left.scatter(*plane[rest].T, s=4, color="0.8", linewidths=0)

@@ -108,7 +108,7 @@ class Detector(Saved):
         """
         posts = self._read(posts)
         if events is not None:
-            points = self.encode_anew(posts.text, posts.time)
+            points = self.space.with_time(self._encode_new(posts), posts.time)
             return detect_groups(points, group_known(points, events))
         if not posts.rows:
             return Detection(np.zeros(0, np.str_), np.zeros(0))
@@ -135,11 +135,18 @@ class Detector(Saved):
             )
         return posts
 
-    def encode_anew(self, texts: Sequence[str], times: Floats) -> Floats:
-        """Encode texts in a basis of their own: words of new events are in no other."""
+    def _encode_new(self, posts: Posts) -> Floats:
+        """Encode posts to group them; with labels, in a basis of the kept posts and these, for words of new events."""
+        if self.ridge is None:
+            return self.space.encode(posts)
+        texts = (*self.store.sample.text, *posts.text)
+        return self.encode_anew(texts)[len(self.store.sample.text) :]
+
+    def encode_anew(self, texts: Sequence[str]) -> Floats:
+        """Encode texts in a basis of their own, ``(texts, dimension)``: words of new events are in no other."""
         old = self.space.encoder
         counts = old.read(texts)
-        return self.space.with_time(old.with_own_basis(counts).encode_counts(counts).astype(np.float64), times)
+        return old.with_own_basis(counts).encode_counts(counts).astype(np.float64)
 
     def _probabilities(self, posts: Posts, scores: Floats, records: Sequence[EventRecord]) -> Floats:
         """Return the probability of each event for each post, ``(posts, events)``.
@@ -219,7 +226,8 @@ class Detector(Saved):
         sample = self.store.sample
         few = np.unique(np.linspace(0, len(sample.text) - 1, min(len(sample.text), CONTRAST)).astype(np.intp))
         texts = [*(sample.text[place] for place in few), *(window.text[row] for row in rows)]
-        points = self.encode_anew(texts, np.concatenate([sample.time[few], window.time[rows]]))
+        times = np.concatenate([sample.time[few], window.time[rows]])
+        points = self.space.with_time(self.encode_anew(texts), times)
         codes = group_dense(points, smallest=self.smallest)
         known, own = codes[: len(few)], codes[len(few) :]
         groups = [(own == code, (known == code).sum()) for code in range(int(codes.max(initial=-1)) + 1)]
@@ -274,7 +282,7 @@ class Detector(Saved):
                 f"an event must have at least {2 * parts} kept posts to be split into {parts}, "
                 f"{event!r} has {len(own.text)}"
             )
-        codes = group_known(self.encode_anew(own.text, own.time), parts)
+        codes = group_known(self.space.with_time(self.encode_anew(own.text), own.time), parts)
         names = np.array([f"{event}-{code + 1}" for code in codes])
         posts = Posts(own.time, own.text)
         records = []
