@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Self
 
 from cotempo.errors import ParameterError
 from cotempo.federation import Message, Method
-from cotempo.privacy.accounting import gaussian_multiplier
 from cotempo.privacy.secure_sum.shamir import threshold
 from cotempo.privacy.settings import Privacy
 
@@ -55,6 +54,8 @@ class PrivateForm(Method):
 
     def multiplier(self, phase: str) -> float:
         """Return the deviation of the noise in a phase as a multiple of a field's scale."""
+        from cotempo.privacy.accounting import gaussian_multiplier
+
         share, times = self.budget[phase]
         assert self.privacy.epsilon is not None  # `Method.private` is called only where there is one
         return gaussian_multiplier(self.privacy.epsilon, self.privacy.delta) * math.sqrt(times / share)
