@@ -1,4 +1,4 @@
-"""`cotempo`: demo, run, resume, report, check, make-data, messages; provision, server, client.
+"""`cotempo`: demo, run, resume, report, check, make-data, messages; provision, server, client, ledger.
 
 Exit codes: 0 done; 1 an unexpected error; 2 wrong usage or parameters; 3 something is wrong with the data;
 4 paused below quorum, can be resumed; 5 a run folder cannot be used as asked;
@@ -155,6 +155,7 @@ def messages(run: RunPath, client: Annotated[str, typer.Option(help="Whose messa
 command(app, "provision")(deploy.provision_kits)
 app.add_typer(deploy.server, name="server")
 app.add_typer(deploy.client, name="client")
+app.add_typer(deploy.ledger, name="ledger")
 program = click.version_option(cotempo.__version__, message="cotempo %(version)s")(typer.main.get_command(app))
 
 

@@ -18,7 +18,7 @@ from consortium import Consortium
 
 import cotempo as ct
 
-collect_ignore = ["walking.py", "counting.py", "coordinate.py", "consortium.py"]  # for other processes
+collect_ignore = ["paper_consortium.py", "walking.py", "counting.py", "coordinate.py", "consortium.py"]  # for other processes
 SITES = ("ash", "birch", "cedar")
 
 
