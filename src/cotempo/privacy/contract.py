@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -19,6 +19,22 @@ from cotempo.privacy.secure_sum.identity import Identity, is_signed
 from cotempo.privacy.secure_sum.masks import join
 
 MOST_BYTES = 2**20
+
+
+History = Sequence[Sequence[str]]
+"""Sets of clients over whom sums were revealed before."""
+
+
+class Consent(BaseModel):
+    """A site's signature under a contract, and over whom sums of its table were revealed before.
+
+    Who is in two runs sees how they differ; how a third run differs from both, only all sites together.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    signature: str
+    history: list[list[str]] = []
 
 
 class Contract(BaseModel):
@@ -66,29 +82,32 @@ class Contract(BaseModel):
 
     def to_bytes(self) -> bytes:
         """Return the canonical text."""
-        return canonical(self.model_dump(mode="json"))
+        return canonical(self.model_dump())
 
     @property
     def digest(self) -> str:
         """The SHA-256 of the canonical text."""
         return hashlib.sha256(self.to_bytes()).hexdigest()
 
-    def statement(self, role: str) -> bytes:
-        """Return what is signed by the `coordinator` or by a `site`."""
-        return join("cotempo contract 1", role, self.digest)
+    def statement(self, role: str, history: History = ()) -> bytes:
+        """Return what is signed by the `coordinator`, or by a `site` with its history."""
+        return join("cotempo contract 1", role, self.digest, canonical(history))
 
-    def sign(self, identity: Identity, role: str) -> str:
+    def sign(self, identity: Identity, role: str, history: History = ()) -> str:
         """Sign."""
-        return identity.sign(self.statement(role)).hex()
+        return identity.sign(self.statement(role, history)).hex()
 
-    def unsigned(self, signatures: Mapping[str, str]) -> list[str]:
+    def unsigned(self, consents: Mapping[str, Consent]) -> list[str]:
         """Return the participants whose signature is missing or wrong."""
         keys = {name: _from_hex(key) for name, key in self.participants.items()}
-        return [
-            name
-            for name in sorted(self.participants)
-            if not is_signed(keys, name, self.statement("site"), _from_hex(signatures.get(name, "")))
-        ]
+
+        def has_signed(name: str) -> bool:
+            if name not in consents:
+                return False
+            statement = self.statement("site", consents[name].history)
+            return is_signed(keys, name, statement, _from_hex(consents[name].signature))
+
+        return [name for name in sorted(self.participants) if not has_signed(name)]
 
     def is_from_coordinator(self, signature: str) -> bool:
         """Return whether the coordinator signed."""

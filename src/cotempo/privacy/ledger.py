@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from cotempo.errors import RunError
-from cotempo.privacy.contract import Contract
+from cotempo.privacy.contract import Contract, History
 from cotempo.privacy.keys import canonical
 from cotempo.privacy.policy import Refused
 from cotempo.storage.files import private, write_whole
@@ -111,29 +111,31 @@ class Ledger:
                 f"this site's budget is {budget:g}, of which {spent:g} is spent; the run asks for {epsilon:g}"
             )
 
-    def require_no_difference(self, contract: Contract, table: str, participants: Iterable[str]) -> None:
-        """Raise `Refused` if a sum over these participants, less sums of earlier runs, would be about few of them.
+    def history(self, contract: Contract, table: str) -> list[list[str]]:
+        """Return over whom sums were revealed in earlier runs on a table.
 
-        Sums are compared on the same table. A run with noise is left out: noise covers such a difference.
+        Runs with noise are left out, because noise covers a difference; so is everything where a contract has noise, or
+        sends in the clear.
         """
         if contract.privacy.get("epsilon") or not contract.privacy.get("secure_sum"):
-            return
+            return []
         runs = {
             entry["run"]
             for entry in self.entries
             if entry["kind"] == "run" and entry["table"] == table and not entry["privacy"].get("epsilon")
         } - {contract.run}
-        before = {
-            frozenset(entry["participants"])
-            for entry in self.entries
-            if entry["kind"] == "sum" and entry["run"] in runs
-        }
-        if few := isolated([*before], frozenset(participants)):
-            raise Refused(
-                f"sums over these participants and over those of earlier runs on this site's table differ by "
-                f"{' and '.join(few)}; they must differ by nobody or by at least {FEWEST}, or noise must cover it "
-                "([privacy] epsilon)"
-            )
+        sums = {tuple(e["participants"]) for e in self.entries if e["kind"] == "sum" and e["run"] in runs}
+        return [list(members) for members in sorted(sums)]
+
+
+def require_no_difference(history: History, participants: Iterable[str]) -> None:
+    """Raise `Refused` if a sum over these participants, less sums of earlier runs, would be about few of them."""
+    if few := isolated([frozenset(members) for members in history], frozenset(participants)):
+        raise Refused(
+            f"sums over these participants and over those of earlier runs on the same data differ by "
+            f"{' and '.join(few)}; they must differ by nobody or by at least {FEWEST}, or noise must cover it "
+            "([privacy] epsilon)"
+        )
 
 
 def isolated(before: Sequence[frozenset[str]], new: frozenset[str]) -> tuple[str, ...]:

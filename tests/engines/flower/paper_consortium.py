@@ -8,9 +8,9 @@ from typing import Any
 
 import cotempo
 from cotempo.data import Table, write_clients
-from cotempo.engines.flower.protocol import Part, Parts, Signatures
+from cotempo.engines.flower.protocol import Consents, Part, Parts
 from cotempo.engines.flower.site.service import SiteService, SiteSettings
-from cotempo.privacy.contract import Contract
+from cotempo.privacy.contract import Consent, Contract
 from cotempo.privacy.keys import PeerBook, SiteKeys, coordinator_identity, write_coordinator_key
 
 RUN = "0123456789abcdef" * 2
@@ -64,5 +64,5 @@ class PaperConsortium:
         contract = Contract.from_bytes(data)
         names = [name for name in contract.participants if name in self.book.sites]
         keys = {name: SiteKeys.load(name, self.folder / name / "keys") for name in names}
-        signed = {name: contract.sign(keys[name].identity, "site") for name in names}
-        return Signatures(run=contract.run, sites=signed).to_bytes()
+        signed = {name: Consent(signature=contract.sign(keys[name].identity, "site")) for name in names}
+        return Consents(run=contract.run, sites=signed).to_bytes()

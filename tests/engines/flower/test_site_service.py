@@ -51,7 +51,7 @@ def join(service: SiteService, **changes: Any) -> Parts:
     answer = service.handle(Verb.JOIN, parts)
     if Part.SCHEMA in answer:
         signed = consortium_of(service.home.parents[1]).sign(parts[Part.CONTRACT])
-        assert not service.handle(Verb.AGREE, {Part.SIGNATURES: signed})
+        assert not service.handle(Verb.AGREE, {Part.CONSENTS: signed})
     return answer
 
 
@@ -164,7 +164,7 @@ def test_errors_leave_by_class_name_only(tmp_path: Path) -> None:
         (Verb.JOIN, {}),
         (Verb.JOIN, {Part.CONTRACT: b"[]", Part.SIGNATURE: b""}),
         (Verb.JOIN, {Part.CONTRACT: b"\xff", Part.SIGNATURE: b""}),
-        (Verb.AGREE, {Part.SIGNATURES: b"[]"}),
+        (Verb.AGREE, {Part.CONSENTS: b"[]"}),
         (Verb.ASK, {Part.QUESTION: b"", Part.COMMON: b""}),
         (Verb.RESULT, {Part.REFERENCE: json.dumps({"run": RUN, "version": 0}).encode(), Part.STATE: b"junk"}),
     ],

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cotempo.errors import MessageError
 from cotempo.federation.rounds import sanitize
+from cotempo.privacy.contract import Consent
 
 
 class Verb(StrEnum):
@@ -24,8 +25,9 @@ class Part(StrEnum):
     """The names of a message's parts."""
 
     CONTRACT = "contract"
-    SIGNATURE = "signature"  # of the sender, under the contract
-    SIGNATURES = "signatures"
+    SIGNATURE = "signature"  # of the coordinator, under the contract
+    CONSENT = "consent"
+    CONSENTS = "consents"
     SCHEMA = "schema"
     QUESTION = "question"
     COMMON = "common"
@@ -62,11 +64,11 @@ class _Content(BaseModel):
 RUN_ID = Field(pattern=r"^[0-9a-f]{32}$")
 
 
-class Signatures(_Content):
+class Consents(_Content):
     """The signatures of all participants under the contract of a run."""
 
     run: str = RUN_ID
-    sites: dict[str, str]
+    sites: dict[str, Consent]
 
 
 class WireSchema(_Content):

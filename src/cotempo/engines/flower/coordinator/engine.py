@@ -25,7 +25,7 @@ from cotempo.data import Schema
 from cotempo.engines.flower.coordinator.server import Server
 from cotempo.engines.flower.patches import connect_grid, set_task_identity
 from cotempo.engines.flower.processes import wait_until
-from cotempo.engines.flower.protocol import Part, Parts, ResultReference, Signatures, Verb, WireSchema, failure_in
+from cotempo.engines.flower.protocol import Consents, Part, Parts, ResultReference, Verb, WireSchema, failure_in
 from cotempo.engines.flower.transport import send, translate_http_errors
 from cotempo.engines.settings import OFF, FlowerSettings
 from cotempo.errors import EngineError, ParameterError
@@ -33,7 +33,7 @@ from cotempo.federation.exchange import Question, Reply
 from cotempo.federation.message import EMPTY
 from cotempo.federation.method import Memory, Method, State
 from cotempo.federation.wire import parse_reply, question_to_bytes
-from cotempo.privacy.contract import Contract
+from cotempo.privacy.contract import Consent, Contract
 from cotempo.privacy.private_form import PrivateForm
 from cotempo.privacy.settings import Privacy
 from cotempo.storage.tree import encode
@@ -121,7 +121,7 @@ class Flower:
             participants=self.server.signing_keys(self.wanted), coordinator=self.server.identity.public.hex(),
             privacy=privacy.model_dump(mode="json"), version=cotempo.__version__,
         )  # fmt: skip
-        self._signatures: dict[str, str] = {}
+        self._consents: dict[str, Consent] = {}
         self._schemas: dict[str, Schema] = {}
         self._is_finished = False
         with translate_http_errors(self.server.local_address), self.server.exclusive():
@@ -158,10 +158,10 @@ class Flower:
         found = self._require_all(Verb.JOIN, dict.fromkeys(new, invitation), Part.SCHEMA)
         for name, parts in found.items():
             self._schemas[name] = Schema(**WireSchema.from_bytes(parts[Part.SCHEMA]).model_dump())
-            self._signatures[name] = parts.get(Part.SIGNATURE, b"").decode(errors="replace")
+            self._consents[name] = Consent.model_validate_json(parts[Part.CONSENT])
         if new:
-            signed = Signatures(run=self.contract.run, sites=self._signatures).to_bytes()
-            self._require_all(Verb.AGREE, {name: {Part.SIGNATURES: signed} for name in new}, None)
+            signed = Consents(run=self.contract.run, sites=self._consents).to_bytes()
+            self._require_all(Verb.AGREE, {name: {Part.CONSENTS: signed} for name in new}, None)
         return {name: self._schemas[name] for name in names}
 
     def _require_all(self, verb: Verb, sent: Mapping[str, Parts], wanted: Part | None) -> dict[str, Parts]:

@@ -17,7 +17,7 @@ import cotempo
 from cotempo.data import READERS, Schema, Table
 from cotempo.data.argument_checks import check_choice
 from cotempo.devices import Device, has_device
-from cotempo.engines.flower.protocol import Part, Parts, ResultReference, Signatures, Verb, WireSchema
+from cotempo.engines.flower.protocol import Consents, Part, Parts, ResultReference, Verb, WireSchema
 from cotempo.errors import DataError, EngineError, MessageError, ParameterError
 from cotempo.federation.exchange import Expect, Question
 from cotempo.federation.fitted import Outcome
@@ -27,9 +27,9 @@ from cotempo.federation.registry import find_method
 from cotempo.federation.rng import Rng
 from cotempo.federation.site import Site
 from cotempo.federation.wire import identify_question, question_from_bytes, summarize_message
-from cotempo.privacy.contract import Contract
+from cotempo.privacy.contract import Consent, Contract
 from cotempo.privacy.keys import PeerBook, SiteKeys
-from cotempo.privacy.ledger import Ledger
+from cotempo.privacy.ledger import Ledger, require_no_difference
 from cotempo.privacy.noise import Noise
 from cotempo.privacy.policy import Allowed, Refused, SitePolicy
 from cotempo.privacy.private_form import PrivateForm, fewest_in_sum
@@ -86,7 +86,7 @@ class Accepted(Settings):
 
     contract: str
     table: str
-    is_agreed: bool = False  # whether the signatures of all participants came
+    history: list[list[str]] | None = None  # of all participants, once their signatures came
 
 
 @dataclasses.dataclass
@@ -97,7 +97,7 @@ class JoinedRun:
     site: Site
     table: str
     questions: QuestionLog
-    is_agreed: bool = False
+    history: list[list[str]] | None = None
     sums: list[list[str]] = dataclasses.field(default_factory=list)  # entered since the site started
 
     @property
@@ -141,10 +141,10 @@ class SiteService:
         try:
             match verb:
                 case Verb.JOIN:
-                    schema, signature = self.join(parts[Part.CONTRACT], parts[Part.SIGNATURE].decode())
-                    return {Part.SCHEMA: schema.to_bytes(), Part.SIGNATURE: signature.encode()}
+                    schema, consent = self.join(parts[Part.CONTRACT], parts[Part.SIGNATURE].decode())
+                    return {Part.SCHEMA: schema.to_bytes(), Part.CONSENT: consent.model_dump_json().encode()}
                 case Verb.AGREE:
-                    self.agree(Signatures.from_bytes(parts[Part.SIGNATURES]))
+                    self.agree(Consents.from_bytes(parts[Part.CONSENTS]))
                     return {}
                 case Verb.ASK:
                     return {Part.REPLY: self.answer(parts[Part.QUESTION], parts[Part.COMMON])}
@@ -170,7 +170,7 @@ class SiteService:
         with open(self.home / "site.log", "a", encoding="utf-8", errors="backslashreplace", opener=private) as file:
             file.write(f"{datetime.now(UTC).isoformat(timespec='seconds')} {text}\n")
 
-    def join(self, data: bytes, signature: str) -> tuple[WireSchema, str]:
+    def join(self, data: bytes, signature: str) -> tuple[WireSchema, Consent]:
         """Check a contract against keys, policy and ledger; refuse it, or sign it and describe the table."""
         contract = Contract.from_bytes(data)
         self._require_signed(contract, signature)
@@ -183,19 +183,23 @@ class SiteService:
         self._require_unspent(joined)
         if joined.site.schema.kind == joined.site.method.kind:
             joined.site.prepared  # noqa: B018 - so that bad data are known before the first round
-        joined.is_agreed = old is not None and old.is_agreed
+        joined.history = None if old is None else old.history
         self._runs[contract.run] = joined
         self._keep(joined)
         self.log(f"joined run {contract.run}: {contract.method} among {', '.join(sorted(contract.participants))}")
         schema = WireSchema(**dataclasses.asdict(joined.site.schema))
-        return schema, contract.sign(self.keys.identity, "site")
+        history = self.ledger.history(contract, joined.table)
+        return schema, Consent(signature=contract.sign(self.keys.identity, "site", history), history=history)
 
-    def agree(self, signatures: Signatures) -> None:
+    def agree(self, consents: Consents) -> None:
         """Check that all participants signed the contract of a run; without it nothing is answered."""
-        joined = self._joined(signatures.run)
-        if missing := joined.contract.unsigned(signatures.sites):
+        joined = self._joined(consents.run)
+        if missing := joined.contract.unsigned(consents.sites):
             raise Refused(f"every participant must have signed this contract, {', '.join(missing)} did not")
-        joined.is_agreed = True
+        told = {tuple(members) for consent in consents.sites.values() for members in consent.history}
+        history = [list(members) for members in sorted(told)]
+        require_no_difference(history, joined.contract.participants)
+        joined.history = history
         self._keep(joined)
 
     def _require_signed(self, contract: Contract, signature: str) -> None:
@@ -218,7 +222,7 @@ class SiteService:
         """Refuse a run that the ledger forbids."""
         contract, budget = joined.contract, self.settings.privacy.budget
         self.ledger.require_budget(contract, joined.site.schema.kind, budget)
-        self.ledger.require_no_difference(contract, joined.table, contract.participants)
+        require_no_difference(self.ledger.history(contract, joined.table), contract.participants)
 
     def _require_method(self, contract: Contract) -> Method:
         """Refuse a method, a parameter or a device that this site does not approve; return the method."""
@@ -278,7 +282,7 @@ class SiteService:
         question = dataclasses.replace(question_from_bytes(question_bytes), common=Message.from_bytes(common))
         joined = self._joined(question.run)
         site, contract = joined.site, joined.contract
-        if not joined.is_agreed:
+        if joined.history is None:
             raise Refused("every participant must have signed the contract before anything is asked")
         is_shields_own = site.is_shields_own(question)
         joined.questions.admit(question, is_shields_own=is_shields_own)
@@ -287,7 +291,7 @@ class SiteService:
             self.ledger.begin(contract, site.schema.kind, joined.table)
         if question.phase == ECHO:
             survivors = read_names(question.common["survivors"])
-            self.ledger.require_no_difference(contract, joined.table, survivors)
+            require_no_difference([*joined.history, *self.ledger.history(contract, joined.table)], survivors)
         reply, data = site.answer_idempotent(question, identify_question(question_bytes, common))
         if reply.message is not None:
             self._enter_message(joined, question, reply.message, is_shields_own=is_shields_own)
@@ -322,7 +326,7 @@ class SiteService:
             joined = self._open(Contract.from_bytes(accepted.contract.encode()))
             if joined.table != accepted.table:
                 raise Refused("the site's table must be the one the run was begun on, it has changed since")
-            joined.is_agreed = accepted.is_agreed
+            joined.history = accepted.history
             self._runs[run] = joined
         return self._runs[run]
 
@@ -333,7 +337,7 @@ class SiteService:
     def _keep(self, joined: JoinedRun) -> None:
         """Store what was accepted."""
         contract = joined.contract.to_bytes().decode()
-        kept = Accepted(contract=contract, table=joined.table, is_agreed=joined.is_agreed)
+        kept = Accepted(contract=contract, table=joined.table, history=joined.history)
         write_whole(self._folder(joined.contract.run) / "accepted.json", kept.model_dump_json().encode())
 
     def save_result(self, reference: ResultReference, state: bytes) -> None:
