@@ -61,7 +61,8 @@ def test_nothing_secret_of_a_site_is_outside_its_kit(made: Path) -> None:
 
 
 def test_secrets_are_for_their_owner_only(made: Path) -> None:
-    for name in ("authority/ca.key", "server/server.key", "server/coordinator.key", "server/operator", "kits/north.zip"):
+    of_server = [f"server/{name}" for name in ("server.key", "coordinator.key", "operator")]
+    for name in ("authority/ca.key", *of_server, "kits/north.zip"):
         assert stat.S_IMODE((made / name).stat().st_mode) == 0o600, name
     with zipfile.ZipFile(made / "kits" / "north.zip") as archive:
         modes = {entry.filename: stat.S_IMODE(entry.external_attr >> 16) for entry in archive.infolist()}
