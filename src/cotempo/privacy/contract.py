@@ -7,6 +7,7 @@ of every participant under the same contract, checked against the keys it has pi
 from __future__ import annotations
 
 import hashlib
+import importlib.metadata
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
@@ -19,6 +20,7 @@ from cotempo.privacy.secure_sum.identity import Identity, is_signed
 from cotempo.privacy.secure_sum.masks import join
 
 MOST_BYTES = 2**20
+CODE_VERSION = importlib.metadata.version("cotempo")
 
 
 History = Sequence[Sequence[str]]

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import cotempo
 from cotempo.data import Table, write_clients
 from cotempo.engines.flower.protocol import Consents, Part, Parts
 from cotempo.engines.flower.site.service import SiteService, SiteSettings
-from cotempo.privacy.contract import Consent, Contract
+from cotempo.privacy.contract import CODE_VERSION, Consent, Contract
 from cotempo.privacy.keys import PeerBook, SiteKeys, coordinator_identity, write_coordinator_key
 
 RUN = "0123456789abcdef" * 2
@@ -47,7 +46,7 @@ class PaperConsortium:
             changes = {**changes, "participants": {name: participants[name] for name in chosen}}
         known = {
             "run": RUN, "seed": 0, "participants": participants, "coordinator": self.book.coordinator,
-            "privacy": {"secure_sum": False}, "version": cotempo.__version__, **changes,
+            "privacy": {"secure_sum": False}, "version": CODE_VERSION, **changes,
         }  # fmt: skip
         return Contract(**known)
 

@@ -20,7 +20,6 @@ from flwr.supercore.retry import make_simple_http_retry_invoker
 from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.superlink.grid import HttpGrid
 
-import cotempo
 from cotempo.data import Schema
 from cotempo.engines.flower.coordinator.server import Server
 from cotempo.engines.flower.patches import connect_grid, set_task_identity
@@ -33,7 +32,7 @@ from cotempo.federation.exchange import Question, Reply
 from cotempo.federation.message import EMPTY
 from cotempo.federation.method import Memory, Method, State
 from cotempo.federation.wire import parse_reply, question_to_bytes
-from cotempo.privacy.contract import Consent, Contract
+from cotempo.privacy.contract import CODE_VERSION, Consent, Contract
 from cotempo.privacy.private_form import PrivateForm
 from cotempo.privacy.settings import Privacy
 from cotempo.storage.tree import encode
@@ -119,7 +118,7 @@ class Flower:
         self.contract = Contract(
             run=run, seed=seed, method=type(asked).__name__, parameters=asked.model_dump(mode="json"),
             participants=self.server.signing_keys(self.wanted), coordinator=self.server.identity.public.hex(),
-            privacy=privacy.model_dump(mode="json"), version=cotempo.__version__,
+            privacy=privacy.model_dump(mode="json"), version=CODE_VERSION,
         )  # fmt: skip
         self._consents: dict[str, Consent] = {}
         self._schemas: dict[str, Schema] = {}

@@ -13,7 +13,6 @@ from typing import Self
 
 from pydantic import Field
 
-import cotempo
 from cotempo.data import READERS, Schema, Table
 from cotempo.data.argument_checks import check_choice
 from cotempo.devices import Device, has_device
@@ -27,7 +26,7 @@ from cotempo.federation.registry import find_method
 from cotempo.federation.rng import Rng
 from cotempo.federation.site import Site
 from cotempo.federation.wire import identify_question, question_from_bytes, summarize_message
-from cotempo.privacy.contract import Consent, Contract
+from cotempo.privacy.contract import CODE_VERSION, Consent, Contract
 from cotempo.privacy.keys import PeerBook, SiteKeys
 from cotempo.privacy.ledger import Ledger, require_no_difference
 from cotempo.privacy.noise import Noise
@@ -215,8 +214,8 @@ class SiteService:
                 "the contract must name every participant with the key this site has pinned, "
                 f"{', '.join(strangers)[:200]} has another; compare fingerprints, then: cotempo client pin"
             )
-        if contract.version != cotempo.__version__:
-            raise Refused(f"all must run the same code, cotempo {cotempo.__version__} here, got {contract.version}")
+        if contract.version != CODE_VERSION:
+            raise Refused(f"all must run the same code, cotempo {CODE_VERSION} here, got {contract.version}")
 
     def _require_unspent(self, joined: JoinedRun) -> None:
         """Refuse a run that the ledger forbids."""
