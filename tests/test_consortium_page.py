@@ -54,7 +54,7 @@ def test_the_page_is_true(tmp_path: Path) -> None:
                     if printed != ["..."]:
                         assert plain(found, tmp_path) == plain(printed, tmp_path), command
     finally:
-        for place in ("client stop plant-a", "client stop plant-b", "server stop plants/server"):
+        for place in ("client stop plant-a", "client stop plant-b", "client stop plant-c", "server stop plants/server"):
             subprocess.run(["cotempo", *place.split()], cwd=tmp_path, env=environment, capture_output=True)
     assert (tmp_path / "runs" / "plants" / "report.html").is_file()
     assert list((tmp_path / "plant-a" / "home" / "runs").glob("*/result/fitted.json"))

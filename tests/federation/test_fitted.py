@@ -74,7 +74,9 @@ def test_advice_names_who_was_harmed_and_who_was_not_compared() -> None:
     single = ct.Series.from_arrays(np.ones((1, 2)), features=("x", "y"))
     fitted = ct.FedMean().fit({"far": far, "near": near, "single": single})
     harmed, missing = fitted.advice()
-    assert harmed.startswith("joining did not help far, near; to use a model of its own, learn from its table alone: FedMean(")
+    assert harmed.startswith(
+        "joining did not help far, near; to use a model of its own, learn from its table alone: FedMean("
+    )
     assert missing.startswith("not compared with learning alone: single (FedMean compares clients with enough data")
     posts, _ = ct.make_posts(clients=2, posts=30, events=4)
     (line,) = ct.EventDetector(dimension=8, buckets=64).fit(posts).advice()

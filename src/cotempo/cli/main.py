@@ -1,5 +1,5 @@
 """`cotempo`: init, methods, demo, run, resume, report, messages; check, make-data; predict, impute, sample, detect,
-export; provision, server, client.
+export; provision, server, client, ledger.
 
 Exit codes: 0 done; 1 an unexpected error; 2 wrong usage or parameters; 3 something is wrong with the data;
 4 paused below quorum, can be resumed; 5 a run folder cannot be used as asked;
@@ -134,6 +134,7 @@ for verb in (models.predict, models.impute, models.sample, models.detect, models
 command(app, "provision")(deploy.provision_kits)
 app.add_typer(deploy.server, name="server")
 app.add_typer(deploy.client, name="client")
+app.add_typer(deploy.ledger, name="ledger")
 program = click.version_option(cotempo.__version__, message="cotempo %(version)s")(typer.main.get_command(app))
 
 

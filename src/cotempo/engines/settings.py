@@ -16,8 +16,10 @@ from cotempo.errors import ParameterError
 from cotempo.federation.engine import Engine
 from cotempo.federation.method import Method
 from cotempo.federation.shields import Shield
+from cotempo.privacy.settings import Privacy
 from cotempo.settings import Settings
 
+OFF = Privacy(secure_sum=False)
 Tables = Mapping[str, Table]
 Shields = Sequence[Shield]
 
@@ -46,7 +48,9 @@ class EngineSettings(Settings):
         return tuple(sorted(tables))
 
     @abstractmethod
-    def open(self, method: Method, tables: Tables, *, seed: int, run: str, shields: Shields) -> Engine:
+    def open(
+        self, method: Method, tables: Tables, *, seed: int, run: str, shields: Shields, privacy: Privacy = OFF
+    ) -> Engine:
         """Open the engine.
 
         Parameters
@@ -56,7 +60,9 @@ class EngineSettings(Settings):
         run
             The run's identity, by which remote sites find their memory again.
         shields
-            What clients apply to every message; a remote site applies its own, and is told their names.
+            What clients apply to every message; a remote site applies its own.
+        privacy
+            What remote sites are told that protects the run, in its contract.
         """
 
 
@@ -77,7 +83,9 @@ class InProcessSettings(EngineSettings):
             raise ValueError(f"batched must be left out with workers: a batch is one call, got workers={self.workers}")
         return self
 
-    def open(self, method: Method, tables: Tables, *, seed: int, run: str, shields: Shields) -> Engine:
+    def open(
+        self, method: Method, tables: Tables, *, seed: int, run: str, shields: Shields, privacy: Privacy = OFF
+    ) -> Engine:
         """Open direct calls or the pool."""
         if self.workers:
             from cotempo.engines.pool import Pool
@@ -96,7 +104,9 @@ class SimulationSettings(EngineSettings):
     name: str = "flower-simulation"
     workers: int = Field(default=0, ge=0, description="Ray actors to spread the clients over; with 0, one per core.")
 
-    def open(self, method: Method, tables: Tables, *, seed: int, run: str, shields: Shields) -> Engine:
+    def open(
+        self, method: Method, tables: Tables, *, seed: int, run: str, shields: Shields, privacy: Privacy = OFF
+    ) -> Engine:
         """Open Flower's simulation."""
         from cotempo.engines.flower.simulation import FlowerSimulation
 
@@ -123,14 +133,15 @@ class FlowerSettings(EngineSettings):
             return tuple(sorted(self.participants))
         return tuple(sorted(path.stem for path in (Path(self.server) / "sites").glob("*.pub")))
 
-    def open(self, method: Method, tables: Tables, *, seed: int, run: str, shields: Shields) -> Engine:
+    def open(
+        self, method: Method, tables: Tables, *, seed: int, run: str, shields: Shields, privacy: Privacy = OFF
+    ) -> Engine:
         """Open a deployment."""
-        names = tuple(shield.at_sites for shield in shields if shield.at_sites is not None)
-        if len(names) < len(shields):
+        if any(shield.at_sites is None for shield in shields):
             raise ParameterError("shields must be set at the sites, whose messages they protect, got some here")
         from cotempo.engines.flower.coordinator.engine import Flower
 
-        return Flower(method, self, seed=seed, run=run, shields=names)
+        return Flower(method, self, seed=seed, run=run, privacy=privacy)
 
 
 def engine_settings(name: str | EngineSettings = "inprocess", **options: Any) -> EngineSettings:

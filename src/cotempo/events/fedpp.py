@@ -147,6 +147,16 @@ class FedPP(Method):
             return ()
         return CANDIDATES if self.base == "auto" else (self.base,)
 
+    @property
+    def most_questions(self) -> dict[str, int]:
+        """By phase, how many questions a site answers: with more, windows of its choice would let a server bisect."""
+        refit = max(getattr(self, "refit_rounds", 1), 1)
+        often = {
+            "count": base_measure.PASSES, "recount": base_measure.PASSES, "base": self.base_rounds,
+            "rebase": base_measure.REFINED, "learn": self.rounds, "train": self.rounds, "refit": refit,
+        }  # fmt: skip
+        return {phase: often.get(phase, 1) for phase in self.phases}
+
     def needs(self, state: Any, phase: str) -> bool:
         """Say whether a phase is part of this run."""
         curve = "curve" in self.candidates

@@ -109,7 +109,9 @@ class Fitted:
         lines = []
         if harmed:
             own = f"{name}(...).fit({{{harmed[0]!r}: table}})"
-            lines.append(f"joining did not help {_some(harmed)}; to use a model of its own, learn from its table alone: {own}")
+            lines.append(
+                f"joining did not help {_some(harmed)}; to use a model of its own, learn from its table alone: {own}"
+            )
         if missing:
             why = f"compares {self.method.compares or 'clients with enough data to hold some out'}"
             if type(self.method).benefit is Method.benefit:

@@ -13,6 +13,7 @@ from cotempo.storage.tree import Scalar, TreeError, decode, encode, from_tensor,
 from cotempo.typing import Array
 
 Value = Array | Scalar
+LONGEST_NAME = 256  # names are repeated in logs, records and errors
 
 
 class Message(Mapping[str, Any]):
@@ -47,6 +48,8 @@ class Message(Mapping[str, Any]):
         for name, value in (fields or {}).items():
             if not isinstance(name, str):
                 raise MessageError(f"a field's name must be text, not {type(name).__name__}")
+            if len(name) > LONGEST_NAME:
+                raise MessageError(f"a field's name must have at most {LONGEST_NAME} letters, got {len(name)}")
             value = _plain(name, value)
             self._fields[name] = value
             self._nbytes += value.nbytes if isinstance(value, np.ndarray) else 8

@@ -277,6 +277,14 @@ class Method(Settings, ABC):
         return {}
 
     @property
+    def most_questions(self) -> Mapping[str, int]:
+        """By phase, how many questions a site answers in one run; by default one, or `rounds` if the method has them.
+
+        A server that asks more often, with contents of its choice, could find out row by row what sums hide.
+        """
+        return dict.fromkeys(self.phases, getattr(self, "rounds", 1))
+
+    @property
     def memory_types(self) -> tuple[type, ...]:
         """The dataclasses a memory is decoded into; none if clients keep no memory."""
         return () if self.Memory is None else (self.Memory,)

@@ -99,6 +99,9 @@ class Site:
         stored = self.store.cached_answer(question.step)
         if question.client != self.client:
             reply = question.fail("MessageError", "this question is for another client")
+        elif stored is None and question.step < self.store.last_answered:
+            # Answered again, with other noise or from another memory, it would tell more than it did.
+            reply = question.fail("MessageError", "a step before the last one answered is not answered again")
         elif stored is None:
             reply = self.answer(question)
         elif stored[0] == identity:

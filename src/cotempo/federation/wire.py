@@ -12,6 +12,8 @@ from cotempo.federation.exchange import Expect, Failure, Question, Reply
 from cotempo.federation.message import Message
 from cotempo.storage.tree import TreeError, decode, encode
 
+LONGEST_TEXT = 1000  # of names, phases and errors, which are repeated in logs
+
 
 def question_to_bytes(question: Question) -> bytes:
     """Serialise a question; the first eight bytes are `keep`, which may differ in a resumed run."""
@@ -112,4 +114,6 @@ def _checked(tree: Any, kinds: Mapping[str, type], *others: str) -> dict[str, An
     for key, kind in kinds.items():
         if type(tree[key]) is not kind:
             raise MessageError(f"{key} must be {kind.__name__}, got {type(tree[key]).__name__}")
+        if kind is str and len(tree[key]) > LONGEST_TEXT:
+            raise MessageError(f"{key} must have at most {LONGEST_TEXT} letters, got {len(tree[key])}")
     return dict(tree)

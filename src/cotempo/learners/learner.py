@@ -141,6 +141,11 @@ class Learner(Method):
         first = to_vector(self.new_model(inputs, seed=int(rng("model").integers(2**31))))
         return LearnerState(first, first, inputs)
 
+    @property
+    def most_questions(self) -> dict[str, int]:
+        """By phase, how many questions a site answers: it trains every round, and does everything else once."""
+        return {**dict.fromkeys(self.phases, 1), "train": self.rounds}
+
     def ask(self, state: Any, cohort: Sequence[str], rng: Rng) -> Ask | None:
         """Train round after round, then finish."""
         if state.finished:

@@ -50,6 +50,8 @@ class RunFolder(RunRecorder):
 
     def __init__(self, path: Path):
         self.path = path
+        if (path / "lock").is_symlink():
+            raise RunError(f"{path / 'lock'} must be a file of the run, it is a link, which somebody else put there")
         self._lock = FileLock(path / "lock", thread_local=False)  # held as long as the run
         try:
             self._lock.acquire(blocking=False)
@@ -68,6 +70,7 @@ class RunFolder(RunRecorder):
                     "choose another folder (--run, run=), or begin again (cotempo run --force)"
                 )
             (path / "checkpoints").mkdir(parents=True)
+            path.chmod(0o700)  # checkpoints and results can hold what clients' rows say
             folder = cls(path)
             write_whole(path / "id", uuid.uuid4().hex.encode())
             write_whole(path / "environment.json", json.dumps(environment(), indent=1).encode())

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from cotempo.data import READERS, Table
 from cotempo.devices import Device, find_device
 from cotempo.engines.inprocess import InProcess
-from cotempo.engines.settings import EngineSettings, InProcessSettings
+from cotempo.engines.settings import OFF, EngineSettings, InProcessSettings
 from cotempo.errors import DataError, DataWarning, ParameterError, Problem, RunError
 from cotempo.federation.fitted import Outcome
 from cotempo.federation.method import Method
@@ -36,8 +36,6 @@ from cotempo.progress import Progress
 from cotempo.runs.experiment import Experiment, load_clients, load_public, load_truth
 from cotempo.runs.folder import RunFolder, describe_step, read_experiment, read_lines
 from cotempo.threads import limit_threads
-
-OFF = Privacy(secure_sum=False)
 
 
 def run(
@@ -225,7 +223,14 @@ class Run:
         with (
             limit_threads(self.engine.threads),
             closing(
-                self.engine.open(method, self.tables, seed=options.seed, run=options.run_id, shields=options.shields)
+                self.engine.open(
+                    method,
+                    self.tables,
+                    seed=options.seed,
+                    run=options.run_id,
+                    shields=options.shields,
+                    privacy=self.privacy,
+                )
             ) as engine,
         ):
             if start:

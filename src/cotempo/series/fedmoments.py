@@ -169,6 +169,11 @@ class FedMoments(Method):
         units = Units(np.zeros(count), np.ones(count))
         return MomentsState(names, "centre", units, np.zeros((2, count, count)), np.zeros((2, count, count)))
 
+    @property
+    def most_questions(self) -> dict[str, int]:
+        """By phase, how many questions a site answers: a second sweep of moments where cells are missing."""
+        return {**dict.fromkeys(self.phases, 1), "moments": 2}
+
     def ask(self, state: MomentsState, cohort: Sequence[str], rng: Rng) -> Ask | None:
         """Ask for the next sums; all are one round."""
         if state.phase == "finished":

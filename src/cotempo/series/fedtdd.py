@@ -11,6 +11,7 @@ a client's diffusion model of all its features. Our default also has *correctors
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
@@ -229,6 +230,15 @@ class FedTDD(SeriesSettings, Method):
             yield from self._chunks("distil", number, self.tuning_steps)  # line 16
         yield from self._chunks("train", self.rounds, self.last_steps, all_windows=True)
         yield Line("score", self.rounds)
+
+    @property
+    def most_questions(self) -> dict[str, int]:
+        """By phase, how many questions a site answers: as many as the plan has lines, and those of its sums."""
+        return {
+            **dict.fromkeys(self.phases, 1),
+            **self.moments(1).most_questions,
+            **Counter(line.phase for line in self.plan()),
+        }
 
     def _chunks(self, phase: str, number: int, steps: int, *, all_windows: bool = False) -> Iterator[Line]:
         for first in range(0, steps, self.chunk):

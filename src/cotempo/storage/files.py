@@ -9,10 +9,13 @@ _HEAD = len(_MARK) + 64 + 1
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file atomically and durably: temporary file, fsync, rename, fsync of the folder."""
+    """Write a file atomically and durably: temporary file, fsync, rename, fsync of the folder.
+
+    Only its owner can read it, and a link that somebody put in its place is replaced, not followed.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with open(temporary, "wb") as file:
+        with open(temporary, "wb", opener=private) as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -25,6 +28,11 @@ def write_whole(path: Path, data: bytes) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def private(path: str | os.PathLike[str], flags: int) -> int:
+    """Open a file, as `opener` of `open`, that only its owner can read; a link is refused."""
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o600)
 
 
 def write_hashed(path: Path, data: bytes) -> None:

@@ -53,6 +53,11 @@ class Store:
             return None
         return answer["identity"], answer["reply"].tobytes()
 
+    @property
+    def last_answered(self) -> int:
+        """The last step that was answered; 0 if none was."""
+        return max(self._numbers("answer"), default=0)
+
     def cache_answer(self, step: int, identity: str, reply: bytes) -> None:
         """Store the reply to a step with the question's hash, and keep the few before it."""
         self._trees["answer", step] = {"identity": identity, "reply": np.frombuffer(reply, np.uint8)}
@@ -76,7 +81,7 @@ class _Folder(MutableMapping[Key, Any]):
 
     def __init__(self, folder: Path, types: Sequence[type]):
         self.folder, self.types = folder, tuple(types)
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def _path(self, key: Key) -> Path:
         return self.folder / f"{key[0]}-{key[1]:09d}.safetensors"

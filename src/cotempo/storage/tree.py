@@ -174,17 +174,18 @@ def _classes(types: Iterable[Any], found: dict[str, type] | None = None) -> dict
     return found
 
 
-def _build(skeleton: Any, arrays: Mapping[str, Array], classes: Mapping[str, type]) -> Any:
+def _build(skeleton: Any, arrays: dict[str, Array], classes: Mapping[str, type]) -> Any:
+    """Return the tree of a skeleton. An array has one place in it: repeated, a small file would fill the memory."""
     if not isinstance(skeleton, dict):
         if isinstance(skeleton, list):
             raise ValueError("a bare list has no place in a tree")
         return skeleton
     if "array" in skeleton:
-        return arrays[skeleton["array"]]
+        return arrays.pop(skeleton["array"])
     if "tensor" in skeleton:
         import torch
 
-        return torch.from_numpy(arrays[skeleton["tensor"]].copy())
+        return torch.from_numpy(arrays.pop(skeleton["tensor"]).copy())
     if "tuple" in skeleton:
         return tuple(_build(item, arrays, classes) for item in skeleton["tuple"])
     if "dict" in skeleton:

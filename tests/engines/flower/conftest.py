@@ -18,7 +18,8 @@ from consortium import Consortium
 
 import cotempo as ct
 
-collect_ignore = ["walking.py", "counting.py", "coordinate.py", "consortium.py"]  # for other processes
+# For other processes, or imported by tests.
+collect_ignore = ["walking.py", "counting.py", "coordinate.py", "consortium.py", "paper_consortium.py"]
 SITES = ("ash", "birch", "cedar")
 
 

@@ -19,8 +19,17 @@ from cotempo.engines.flower.coordinator.server import Server
 from cotempo.engines.flower.processes import free_port, wait_until
 from cotempo.engines.flower.provision import Federation, provision
 from cotempo.engines.flower.site.daemon import SiteDaemon
+from cotempo.engines.flower.site.enrolment import confirm_with, enrol, pin
 
 HERE = Path(__file__).parent
+LENIENT = {  # tables of 20 rows, sums in the clear where a test wants the bits of the laptop, messages of 200 MB
+    '# imports = ["our.methods"]': 'imports = ["walking", "counting"]',
+    "minimum_rows = 50": "minimum_rows = 0",
+    "minimum_clients = 3": "minimum_clients = 2",
+    "secure_sum = true": "secure_sum = false",
+    "megabytes = 64": "megabytes = 1000",
+    "# lags = { most = 3 }": "size = { most = 1e8 }\ngate = { anything = true }",
+}
 PATIENCE = 90.0
 
 
@@ -93,9 +102,16 @@ class Consortium:
         provision(federation, root / "made")
         self.server = Server(root / "made" / "server")
         self.proxy = Proxy(address)
-        self.clients = {name: self.unpack(name, table) for name, table in tables.items()}
+        kits = {name: self.unpack(name, table) for name, table in tables.items()}
+        for kit in kits.values():
+            _, entry = enrol(kit)
+            self.server.admit(entry, lambda entry: None)
+        book = self.server.folder / "book.toml"
+        for kit in kits.values():
+            pin(kit, book, confirm_with(self.server.book.fingerprint))
+        self.clients = {name: SiteDaemon(kit) for name, kit in kits.items()}
 
-    def unpack(self, name: str, table: Table) -> SiteDaemon:
+    def unpack(self, name: str, table: Table) -> Path:
         """A site: its kit unpacked, its table beside it, `site.toml` filled in."""
         with zipfile.ZipFile(self.root / "made" / "kits" / f"{name}.zip") as kit:
             kit.extractall(self.root / "sites")
@@ -105,8 +121,11 @@ class Consortium:
         text = path.read_text().replace('data = ""', 'data = "data.csv"')
         if name == "birch":  # the one whose wire can be cut
             text = text.replace(self.server.federation.address, self.proxy.address)
-        path.write_text(text.replace('# imports = ["our.methods"]', 'imports = ["walking", "counting"]'))
-        return SiteDaemon(kit_folder)
+        for line, other in LENIENT.items():
+            assert line in text
+            text = text.replace(line, other)
+        path.write_text(text)
+        return kit_folder
 
     def start(self) -> None:
         """Start all, and wait until everyone is there."""

@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.serialization import load_ssh_private_key, l
 from cotempo.engines.flower.provision import Federation, provision
 from cotempo.engines.flower.site.service import SiteSettings
 from cotempo.errors import EngineError, ParameterError
+from cotempo.privacy.policy import SitePolicy
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +24,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     federation = Federation(
         name="icu", address="coordinator.example.org:9443", sites=("north", "south"), methods=("FDBNL", "FedPP")
     )
-    provision(federation, folder)
+    provision(federation, folder, with_keys=True)
     return folder
 
 
@@ -43,7 +44,7 @@ def test_the_authority_signed_the_server_and_names_its_host(made: Path) -> None:
 
 def test_a_kit_holds_the_key_whose_public_half_the_server_has(made: Path) -> None:
     for site in ("north", "south"):
-        private = load_ssh_private_key(kit(made, site)["site.key"], None)
+        private = load_ssh_private_key(kit(made, site)["keys/node.key"], None)
         assert isinstance(private, ec.EllipticCurvePrivateKey)
         public = load_ssh_public_key((made / "server" / "sites" / f"{site}.pub").read_bytes())
         assert isinstance(public, ec.EllipticCurvePublicKey)
@@ -51,9 +52,8 @@ def test_a_kit_holds_the_key_whose_public_half_the_server_has(made: Path) -> Non
 
 
 def test_nothing_secret_of_a_site_is_outside_its_kit(made: Path) -> None:
-    secrets = [line for site in ("north", "south") for line in kit(made, site)["site.key"].splitlines()[1:-1]]
-    seeds = [line for line in kit(made, "north")["site.toml"].splitlines() if line.startswith(b"seed = ")]
-    assert len(seeds) == 1
+    secrets = [line for site in ("north", "south") for line in kit(made, site)["keys/node.key"].splitlines()[1:-1]]
+    seeds = [kit(made, "north")[f"keys/{name}"] for name in ("seed", "signing.key")]
     for path in made.rglob("*"):
         if path.is_file() and path.suffix != ".zip":
             content = path.read_bytes()
@@ -61,17 +61,19 @@ def test_nothing_secret_of_a_site_is_outside_its_kit(made: Path) -> None:
 
 
 def test_secrets_are_for_their_owner_only(made: Path) -> None:
-    for name in ("authority/ca.key", "server/server.key", "server/operator", "kits/north.zip"):
+    of_server = [f"server/{name}" for name in ("server.key", "coordinator.key", "operator")]
+    for name in ("authority/ca.key", *of_server, "kits/north.zip"):
         assert stat.S_IMODE((made / name).stat().st_mode) == 0o600, name
     with zipfile.ZipFile(made / "kits" / "north.zip") as archive:
         modes = {entry.filename: stat.S_IMODE(entry.external_attr >> 16) for entry in archive.infolist()}
-    assert modes["north/site.key"] == 0o600
+    assert modes["north/keys/signing.key"] == 0o600
     assert modes["north/start.sh"] == 0o755
 
 
 def test_a_kit_says_who_where_and_what(made: Path, tmp_path: Path) -> None:
     for name, content in kit(made, "north").items():
-        assert b"@" not in content.replace(b"@openssh", b"") or name == "site.key", name
+        assert b"@" not in content.replace(b"@openssh", b"") or name == "keys/node.key", name
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(content)
     with pytest.raises(ParameterError, match="data must name your table"):
         SiteSettings.from_kit(tmp_path)
@@ -81,7 +83,15 @@ def test_a_kit_says_who_where_and_what(made: Path, tmp_path: Path) -> None:
     assert (settings.name, settings.server) == ("north", "coordinator.example.org:9443")
     assert settings.methods == ("FDBNL", "FedPP")
     assert settings.data == str(tmp_path / "table.csv")
-    assert settings.random.seed is not None
+    assert not settings.random.shared
+    assert settings.privacy == SitePolicy()  # what the file says is what holds without it
+    assert not settings.parameters
+
+
+def test_kits_hold_no_keys_unless_they_are_for_a_demo(tmp_path: Path) -> None:
+    provision(Federation(name="icu", sites=("north",)), tmp_path / "icu")
+    assert {*kit(tmp_path / "icu", "north")} == {"ca.crt", "site.toml", "start.sh", "README.md", "compose.yaml"}
+    assert not list((tmp_path / "icu" / "server" / "sites").iterdir())
 
 
 def test_keys_in_use_are_not_written_over(made: Path) -> None:

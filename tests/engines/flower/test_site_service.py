@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import walking
+from paper_consortium import RUN, PaperConsortium
 
 import cotempo as ct
 from cotempo.data import Schema, write_clients
@@ -17,22 +19,19 @@ from cotempo.engines.flower.site.service import SiteService, SiteSettings
 from cotempo.errors import MessageError, ParameterError
 from cotempo.federation import EMPTY, Message, Question
 from cotempo.federation.wire import question_to_bytes, reply_from_bytes
-from cotempo.privacy.secure_sum.identity import local_identities
 
-RUN = "0123456789abcdef" * 2
-INVITATION: dict[str, Any] = {
-    "run": RUN, "seed": 3, "method": "Walking", "clients": 3,
-    "parameters": walking.Walking().model_dump(mode="json"),
-}  # fmt: skip
+LENIENT = {"minimum_rows": 0, "secure_sum": False}
 
 
-def make_service(folder: Path, **settings: Any) -> SiteService:
+def make_service(folder: Path, privacy: Mapping[str, Any] = LENIENT, **settings: Any) -> SiteService:
+    """Return a site with a policy that allows tables of 20 rows and sums in the clear, unless told otherwise."""
     table = ct.Series.from_arrays(np.arange(40.0).reshape(20, 2))
-    folder.mkdir(parents=True, exist_ok=True)
-    if not (folder / "data.csv").exists():
-        write_clients({"ash": table}, folder / "data.csv")
-    known = {"name": "ash", "server": "h:1", "data": str(folder / "data.csv"), "methods": ("Walking",), **settings}
-    return SiteService(SiteSettings(**known), folder / "home")
+    known = {"methods": ("Walking",), "random": {"shared": True}, "privacy": privacy, **settings}
+    return consortium_of(folder).service("ash", table, **known)
+
+
+def consortium_of(folder: Path) -> PaperConsortium:
+    return PaperConsortium(folder, ("ash", "birch", "cedar"))
 
 
 def ask(service: SiteService, step: int = 1, mean: float = 0.0, base: int = 0) -> Parts:
@@ -41,12 +40,19 @@ def ask(service: SiteService, step: int = 1, mean: float = 0.0, base: int = 0) -
     return service.handle(Verb.ASK, {Part.QUESTION: question_to_bytes(question), Part.COMMON: common})
 
 
-def invite(**changes: Any) -> bytes:
-    return json.dumps({**INVITATION, **changes}).encode()
+def invite(service: SiteService, **changes: Any) -> Parts:
+    defaults = {"method": "Walking", "parameters": walking.Walking().model_dump(mode="json"), "seed": 3, "run": RUN}
+    return consortium_of(service.home.parents[1]).invite(**{**defaults, **changes})
 
 
 def join(service: SiteService, **changes: Any) -> Parts:
-    return service.handle(Verb.JOIN, {Part.INVITATION: invite(**changes)})
+    """Join a run and, if the site accepts, show it the signatures of all."""
+    parts = invite(service, **changes)
+    answer = service.handle(Verb.JOIN, parts)
+    if Part.SCHEMA in answer:
+        signed = consortium_of(service.home.parents[1]).sign(parts[Part.CONTRACT])
+        assert not service.handle(Verb.AGREE, {Part.CONSENTS: signed})
+    return answer
 
 
 def why(parts: Parts) -> str:
@@ -66,8 +72,11 @@ def test_a_method_that_is_not_approved_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("policy", "must"),
     [
-        ({"minimum_rows": 21}, "once its table has 21 rows"),
+        ({"minimum_rows": 21, "secure_sum": False}, "once its table has 21 rows"),
         ({"minimum_clients": 4}, "at least 4 clients, there are 3"),
+        ({"minimum_rows": 0}, "only where sums are masked"),
+        ({**LENIENT, "epsilon": 1.0}, "epsilon at most 1 and delta 1e-05, got no noise"),
+        ({**LENIENT, "budget": 1.0}, "a run must say its epsilon"),
     ],
 )
 def test_the_policy_holds(tmp_path: Path, policy: dict[str, Any], must: str) -> None:
@@ -75,20 +84,8 @@ def test_the_policy_holds(tmp_path: Path, policy: dict[str, Any], must: str) -> 
     assert not (tmp_path / "home" / "runs").exists()
 
 
-def test_a_secure_sum_needs_an_identity_and_peers(tmp_path: Path) -> None:
-    service = make_service(tmp_path / "without")
-    assert "must have an identity" in why(join(service, shields=["secure_sum"]))
-    assert "secure_sum and noise and no other" in why(join(service, shields=["magic"]))
-    _, peers = local_identities(["ash", "birch", "cedar"])
-    (tmp_path / "identity.key").write_text("11" * 32)
-    known = {name: key.hex() for name, key in peers.items()}
-    service = make_service(tmp_path / "with", identity=str(tmp_path / "identity.key"), peers=known)
-    assert Part.SCHEMA in join(service, shields=["secure_sum"])
-    assert "the privacy it was begun with" in why(join(service))
-
-
 def test_a_policy_that_is_met_lets_in(tmp_path: Path) -> None:
-    service = make_service(tmp_path, privacy={"minimum_rows": 20, "minimum_clients": 3})
+    service = make_service(tmp_path, privacy={"minimum_rows": 20, "minimum_clients": 3, "secure_sum": False})
     assert Part.SCHEMA in join(service)
 
 
@@ -120,9 +117,11 @@ def test_memory_is_found_again_after_a_restart(tmp_path: Path) -> None:
 
 
 def test_a_table_that_changed_is_refused(tmp_path: Path) -> None:
-    join(make_service(tmp_path))
-    write_clients({"ash": ct.Series.from_arrays(np.ones((20, 2)))}, tmp_path / "data.csv")
+    service = make_service(tmp_path)
+    join(service)
+    write_clients({"ash": ct.Series.from_arrays(np.ones((20, 2)))}, service.home.parent / "data.csv")
     assert "has changed" in why(join(make_service(tmp_path)))
+    assert "has changed" in why(ask(make_service(tmp_path)))
 
 
 @pytest.mark.parametrize(
@@ -131,13 +130,12 @@ def test_a_table_that_changed_is_refused(tmp_path: Path) -> None:
 def test_a_run_cannot_change_its_mind(tmp_path: Path, change: dict[str, Any]) -> None:
     service = make_service(tmp_path, methods=("Walking", "FedMean"))
     join(service)
-    assert "begun with" in why(join(service, **change))
+    assert "the contract it was begun with" in why(join(service, **change))
     assert Part.SCHEMA in join(service)
 
 
 def test_a_site_may_hold_a_table_of_each_kind(tmp_path: Path) -> None:
-    make_service(tmp_path)  # writes the table
-    sources = {"series": str(tmp_path / "data.csv")}
+    sources = {"series": str(make_service(tmp_path).home.parent / "data.csv")}
     service = make_service(tmp_path, data=sources, methods=("Walking", "FedPP"))
     assert Part.SCHEMA in join(service)
     events = {"run": "f" * 32, "method": "FedPP", "parameters": {}}
@@ -153,10 +151,10 @@ def test_windows_beside_the_events_are_read(tmp_path: Path) -> None:
 
 
 def test_errors_leave_by_class_name_only(tmp_path: Path) -> None:
-    (tmp_path / "data.csv").write_text("time,x\n0,secret-4711\n1,2\n")
-    parts = join(make_service(tmp_path))
-    assert parts == {Part.FAILED: b"DataError"}
-    assert "DataError" in (tmp_path / "home" / "site.log").read_text()
+    service = make_service(tmp_path)
+    (service.home.parent / "data.csv").write_text("time,x\n0,secret-4711\n1,2\n")
+    assert join(service) == {Part.FAILED: b"DataError"}
+    assert "DataError" in (service.home / "site.log").read_text()
 
 
 @pytest.mark.parametrize(
@@ -164,36 +162,44 @@ def test_errors_leave_by_class_name_only(tmp_path: Path) -> None:
     [
         (Verb.ANSWER, {}),
         (Verb.JOIN, {}),
-        (Verb.JOIN, {Part.INVITATION: b"[]"}),
-        (Verb.JOIN, {Part.INVITATION: b"\xff"}),
-        (Verb.JOIN, {Part.INVITATION: invite(run="../../etc")}),
-        (Verb.JOIN, {Part.INVITATION: invite(method="NoSuch")}),
-        (Verb.JOIN, {Part.INVITATION: invite(parameters={"rounds": "many"})}),
+        (Verb.JOIN, {Part.CONTRACT: b"[]", Part.SIGNATURE: b""}),
+        (Verb.JOIN, {Part.CONTRACT: b"\xff", Part.SIGNATURE: b""}),
+        (Verb.AGREE, {Part.CONSENTS: b"[]"}),
         (Verb.ASK, {Part.QUESTION: b"", Part.COMMON: b""}),
         (Verb.RESULT, {Part.REFERENCE: json.dumps({"run": RUN, "version": 0}).encode(), Part.STATE: b"junk"}),
     ],
 )
 def test_nonsense_is_answered_and_costs_nothing(tmp_path: Path, verb: Verb, parts: Parts) -> None:
-    answer = make_service(tmp_path).handle(verb, parts)
-    assert answer.keys() <= {Part.FAILED, Part.REFUSED}
-    assert not (tmp_path / "home" / "runs").exists()
+    service = make_service(tmp_path)
+    assert service.handle(verb, parts).keys() <= {Part.FAILED, Part.REFUSED}
+    assert not (service.home / "runs").exists()
+
+
+@pytest.mark.parametrize("change", [{"method": "NoSuch"}, {"parameters": {"rounds": "many"}}])
+def test_a_signed_contract_of_nonsense_is_refused_as_well(tmp_path: Path, change: dict[str, Any]) -> None:
+    service = make_service(tmp_path)
+    assert join(service, **change).keys() <= {Part.FAILED, Part.REFUSED}
+    assert not (service.home / "runs").exists()
 
 
 def test_what_left_is_written_down(tmp_path: Path) -> None:
     service = make_service(tmp_path)
     join(service)
     ask(service)
-    lines = (tmp_path / "home" / "runs" / RUN / "messages.jsonl").read_text().splitlines()
-    record = json.loads(lines[0])
+    folder = service.home / "runs" / RUN
+    asked = [json.loads(line) for line in (folder / "questions.jsonl").read_text().splitlines()]
+    assert [(entry["step"], entry["phase"], entry["fields"]) for entry in asked] == [(1, "walk", ["mean"])]
+    record = json.loads((folder / "messages.jsonl").read_text().splitlines()[0])
     assert (record["client"], record["step"], record["phase"]) == ("ash", 1, "walk")
     assert record["fields"]["position"]["shape"] == [8]
 
 
-def test_a_site_may_have_a_secret_seed(tmp_path: Path) -> None:
-    own, shared = make_service(tmp_path / "a", random={"seed": 99}), make_service(tmp_path / "b")
+def test_a_site_draws_from_its_own_secret_and_the_run_unless_the_seed_is_shared(tmp_path: Path) -> None:
+    own, shared = make_service(tmp_path / "a", random={"shared": False}), make_service(tmp_path / "b")
     for service in (own, shared):
         join(service)
     assert ask(own)[Part.REPLY] != ask(shared)[Part.REPLY]
+    assert own.keys.seed_of(RUN) != own.keys.seed_of("f" * 32)
 
 
 @pytest.mark.parametrize(
@@ -218,8 +224,9 @@ def test_a_schema_from_elsewhere_is_checked() -> None:
 
 
 def test_a_gpu_is_used_only_where_the_site_allows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    parameters = {**INVITATION["parameters"], "device": "cuda"}
-    assert why(join(make_service(tmp_path), parameters=parameters)) == "this site computes on cpu, not on cuda"
+    asked = {"method": "FedAvg", "parameters": {"device": "cuda"}}
+    service = make_service(tmp_path, methods=("FedAvg",))
+    assert why(join(service, **asked)) == "this site computes on cpu, not on cuda"
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    allowed = make_service(tmp_path, devices=("cpu", "cuda"))
-    assert "has no GPU" in why(join(allowed, parameters=parameters))
+    allowed = make_service(tmp_path, methods=("FedAvg",), devices=("cpu", "cuda"))
+    assert "has no GPU" in why(join(allowed, **asked))

@@ -2,18 +2,20 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, Self
+from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cotempo.errors import MessageError
 from cotempo.federation.rounds import sanitize
+from cotempo.privacy.contract import Consent
 
 
 class Verb(StrEnum):
     """What a message is for."""
 
-    JOIN = "join"  # an invitation for a schema
+    JOIN = "join"  # a contract that the coordinator signed for a schema and the site's signature
+    AGREE = "agree"  # the signatures of all participants for nothing
     ASK = "ask"  # a question and the common message of all questions for a reply; in the simulation also the memory
     RESULT = "result"  # a reference and the final state for nothing
     ANSWER = "answer"  # on everything that comes back
@@ -22,7 +24,10 @@ class Verb(StrEnum):
 class Part(StrEnum):
     """The names of a message's parts."""
 
-    INVITATION = "invitation"
+    CONTRACT = "contract"
+    SIGNATURE = "signature"  # of the coordinator, under the contract
+    CONSENT = "consent"
+    CONSENTS = "consents"
     SCHEMA = "schema"
     QUESTION = "question"
     COMMON = "common"
@@ -59,16 +64,11 @@ class _Content(BaseModel):
 RUN_ID = Field(pattern=r"^[0-9a-f]{32}$")
 
 
-class Invitation(_Content):
-    """What a site decides on: which method, with which parameters, shields and privacy, among how many clients."""
+class Consents(_Content):
+    """The signatures of all participants under the contract of a run."""
 
     run: str = RUN_ID
-    seed: int
-    method: str
-    parameters: dict[str, Any]
-    clients: int
-    shields: tuple[str, ...] = ()
-    privacy: dict[str, Any] | None = None
+    sites: dict[str, Consent]
 
 
 class WireSchema(_Content):
@@ -87,10 +87,10 @@ class ResultReference(_Content):
     version: int
 
 
-def failure_in(answer: Parts, wanted: Part) -> tuple[str, str] | None:
-    """Return the kind and the detail of a failure, `None` if the wanted part arrived."""
+def failure_in(answer: Parts, wanted: Part | None) -> tuple[str, str] | None:
+    """Return the kind and the detail of a failure, `None` if the wanted part, or at least no failure, arrived."""
     for part, kind in ((Part.LOST, "Lost"), (Part.REFUSED, "Refused"), (Part.FAILED, "")):
         if part in answer:
             text = sanitize(answer[part].decode(errors="replace"))
             return (kind, text) if kind else (text, "")
-    return None if wanted in answer else ("MessageError", f"the answer has no part {wanted!r}")
+    return None if wanted is None or wanted in answer else ("MessageError", f"the answer has no part {wanted!r}")

@@ -1,7 +1,8 @@
 """`provision`: from a `Federation`, one page about a consortium, to the server's folder and one startup kit per site.
 
-The consortium's own certificate authority signs the server's certificate; the server recognises each site by its key
-pair. A site's private key is in its kit and nowhere else.
+The consortium's own certificate authority signs the server's certificate. Kits hold no keys: every site makes its own
+(`cotempo client enrol`), and the server admits their public halves. `with_keys` makes all keys here, for tests and
+demos only: whoever provisions has then seen every site's keys.
 """
 
 import datetime
@@ -9,6 +10,7 @@ import io
 import ipaddress
 import re
 import secrets
+import tempfile
 import zipfile
 from collections.abc import Mapping
 from importlib import resources
@@ -19,14 +21,13 @@ import tomli_w
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from pydantic import Field, field_validator
 
 from cotempo.errors import EngineError
+from cotempo.privacy.keys import NAME, PeerBook, SiteKeys, write_coordinator_key
 from cotempo.settings import Settings, read_toml
 
-NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"
 YEARS = 3
 
 Key = ec.EllipticCurvePrivateKey
@@ -79,8 +80,11 @@ class Federation(Settings):
         return int(self.address.rpartition(":")[2])
 
 
-def provision(federation: Federation, folder: Path) -> list[Path]:
-    """Write the authority, the server's folder and the kits; return their paths, the kits last."""
+def provision(federation: Federation, folder: Path, *, with_keys: bool = False) -> list[Path]:
+    """Write the authority, the server's folder and the kits; return their paths, the kits last.
+
+    With `with_keys`, for tests and demos, the kits hold keys made here, and the server admits them.
+    """
     if folder.exists() and any(folder.iterdir()):
         raise EngineError(f"{folder} must be a new or empty folder: keys in use must not be written over")
     authority, server, kits = folder / "authority", folder / "server", folder / "kits"
@@ -103,30 +107,30 @@ def provision(federation: Federation, folder: Path) -> list[Path]:
         (path / "ca.crt").write_bytes(certificate)
     _write_secret(server / "operator", secrets.token_hex(32).encode())
     (server / "federation.toml").write_text(tomli_w.dumps(federation.model_dump(mode="json")))
-    identities = {site: Ed25519PrivateKey.generate() for site in federation.sites}
-    peers = {site: identity.public_key().public_bytes_raw().hex() for site, identity in identities.items()}
+    book = PeerBook(coordinator=write_coordinator_key(server / "coordinator.key"))
+    keys: dict[str, dict[str, bytes]] = {site: {} for site in federation.sites}
+    if with_keys:
+        for site in federation.sites:
+            with tempfile.TemporaryDirectory() as made:
+                book = book.with_site(SiteKeys.create(site, Path(made)).enrol())
+                keys[site] = {f"keys/{path.name}": path.read_bytes() for path in sorted(Path(made).iterdir())}
+        for site, entry in book.sites.items():
+            (server / "sites" / f"{site}.pub").write_text(entry.node)
+    book.save(server / "book.toml")
     for site in federation.sites:
-        site_key = ec.generate_private_key(ec.SECP384R1())
-        (server / "sites" / f"{site}.pub").write_bytes(
-            site_key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
-        )
-        secret = {
-            "site.key": _private_pem(site_key, serialization.PrivateFormat.OpenSSH),
-            "identity.key": identities[site].private_bytes_raw().hex().encode(),
-        }
-        _write_secret(kits / f"{site}.zip", _kit(federation, site, {**secret, "ca.crt": certificate}, peers))
+        pinned = {"peers.toml": (server / "book.toml").read_bytes()} if with_keys else {}
+        _write_secret(kits / f"{site}.zip", _kit(federation, site, {**keys[site], **pinned, "ca.crt": certificate}))
     return [authority, server, *(kits / f"{site}.zip" for site in federation.sites)]
 
 
-def _kit(federation: Federation, site: str, keys: Mapping[str, bytes], peers: Mapping[str, str]) -> bytes:
+def _kit(federation: Federation, site: str, keys: Mapping[str, bytes]) -> bytes:
     """Return a site's startup kit, a zip that unpacks into a folder of the site's name."""
     words = {
         "SITE": site,
         "FEDERATION": federation.name,
         "ADDRESS": federation.address,
         "METHODS": ", ".join(f'"{method}"' for method in federation.methods),
-        "SEED": "" if federation.share_seed else f"seed = {secrets.randbits(63)}",
-        "PEERS": tomli_w.dumps(dict(peers)).strip(),
+        "SHARED": "true" if federation.share_seed else "false",
     }
     files = dict(keys)
     for name in ("site.toml", "start.sh", "README.md", "compose.yaml"):
@@ -138,8 +142,8 @@ def _kit(federation: Federation, site: str, keys: Mapping[str, bytes], peers: Ma
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in files.items():
             entry = zipfile.ZipInfo(f"{site}/{name}", (2020, 1, 1, 0, 0, 0))
-            modes = {"start.sh": 0o755, "site.key": 0o600, "identity.key": 0o600, "site.toml": 0o600}
-            entry.external_attr = modes.get(name, 0o644) << 16
+            mode = 0o600 if name.startswith("keys/") else {"start.sh": 0o755, "site.toml": 0o600}.get(name, 0o644)
+            entry.external_attr = mode << 16
             archive.writestr(entry, data)
     return buffer.getvalue()
 

@@ -127,6 +127,11 @@ class FedPointProcess(Method):
         """How many steps the process takes."""
         return 1 if self.process in ONE_SHOT else self.rounds
 
+    @property
+    def most_questions(self) -> dict[str, int]:
+        """By phase, how many questions a site answers."""
+        return {**dict.fromkeys(self.phases, 1), "learn": self.steps}
+
     def make(self, summary: Floats) -> PointProcess:
         """Return the process, given what is known of all clients."""
         return make_process(self.process, Summary.from_array(summary), self.period)

@@ -304,6 +304,11 @@ class TrialThenFit(Method):
             np.ones((2, side)), np.ones(2), np.ones((1, count)), np.zeros((1, 3)),
         )  # fmt: skip
 
+    @property
+    def most_questions(self) -> dict[str, int]:
+        """By phase, how many questions a site answers: a trial and the final fit, each with a refit, have rounds."""
+        return {**dict.fromkeys(self.phases, 1), "solve": 4 * self.rounds}
+
     def ask(self, state: TrialState, cohort: Sequence[str], rng: Rng) -> Ask | None:
         """Ask for moments once; then for rounds of ADMM on each stage, with the comparison in between.
 

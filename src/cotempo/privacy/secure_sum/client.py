@@ -134,7 +134,7 @@ class SumClient:
 
     def shares(self, step: int, question: Message) -> Message:
         """Open a session: draw a mask key and a seed, and seal a share of both for every neighbour."""
-        session, kind, names = str(question["session"]), question["kind"], _names(question["names"])
+        session, kind, names = str(question["session"]), question["kind"], read_names(question["names"])
         if kind not in ("range", "data"):
             raise MessageError(f"a session must be about a range or data, got {kind!r:.20}")
         if len(names) < FEWEST or list(names) != sorted(set(names)) or self.name not in names:
@@ -181,7 +181,7 @@ class SumClient:
         Of a pair the first in name order adds the mask and the other takes it away.
         """
         session = self._session(question["session"])
-        members, layout = _names(question["members"]), Layout.from_text(question["layout"])
+        members, layout = read_names(question["members"]), Layout.from_text(question["layout"])
         agreed = digest("agreed", self.run, session.step, session.kind, question["members"], question["layout"])
         request = digest("masked", agreed, own["envelopes"].tobytes())
         if session.stage == SHARED:
@@ -214,7 +214,7 @@ class SumClient:
 
     def echo(self, question: Message) -> Message:
         """Sign whose masked messages came; one set in a session, and one set in a step of which sums were revealed."""
-        session, survivors = self._session(question["session"]), _names(question["survivors"])
+        session, survivors = self._session(question["session"]), read_names(question["survivors"])
         if session.stage == MASKED:
             self._require_enough(session, survivors, session.members)
             if self.journal.revealed.get(_occasion(session), digest(*survivors)) != digest(*survivors):
@@ -232,7 +232,7 @@ class SumClient:
         session = self._session(question["session"])
         if session.stage not in (ECHOED, REVEALED):
             raise MessageError("a client reveals shares only for survivors it has signed")
-        signers, signatures = _names(question["signers"]), question["signatures"]
+        signers, signatures = read_names(question["signers"]), question["signatures"]
         if signatures.shape != (len(signers), 64):
             raise MessageError("there must be one signature of every signer")
         near, statement, valid = {*session.holders} & {*session.survivors}, self._statement(session), 0
@@ -330,7 +330,7 @@ def _array(data: bytes) -> Array:
     return np.frombuffer(data, np.uint8)
 
 
-def _names(text: str) -> tuple[str, ...]:
+def read_names(text: str) -> tuple[str, ...]:
     """Return a list of names from JSON."""
     try:
         names = json.loads(text)

@@ -24,15 +24,17 @@ from cotempo.data import Schema
 from cotempo.engines.flower.coordinator.server import Server
 from cotempo.engines.flower.patches import connect_grid, set_task_identity
 from cotempo.engines.flower.processes import wait_until
-from cotempo.engines.flower.protocol import Invitation, Part, Parts, ResultReference, Verb, WireSchema, failure_in
+from cotempo.engines.flower.protocol import Consents, Part, Parts, ResultReference, Verb, WireSchema, failure_in
 from cotempo.engines.flower.transport import send, translate_http_errors
-from cotempo.engines.settings import FlowerSettings
+from cotempo.engines.settings import OFF, FlowerSettings
 from cotempo.errors import EngineError, ParameterError
 from cotempo.federation.exchange import Question, Reply
 from cotempo.federation.message import EMPTY
 from cotempo.federation.method import Memory, Method, State
 from cotempo.federation.wire import parse_reply, question_to_bytes
+from cotempo.privacy.contract import CODE_VERSION, Consent, Contract
 from cotempo.privacy.private_form import PrivateForm
+from cotempo.privacy.settings import Privacy
 from cotempo.storage.tree import encode
 
 JOIN_SECONDS = 120.0  # for all sites to be online
@@ -102,23 +104,23 @@ class ServerTask:
 class Flower:
     """Sites across organisations, which find their memory again by the identity of a `run`.
 
-    With `settings.share_result` they see the final state, and what it holds of others. `shields` are the names of those
-    that every site must apply.
+    With `settings.share_result` they see the final state, and what it holds of others. Every site must sign the
+    `contract`, which says what the run is and, by `privacy`, what protects its messages.
     """
 
-    def __init__(self, method: Method, settings: FlowerSettings, *, run: str, seed: int, shields: tuple[str, ...] = ()):
+    def __init__(self, method: Method, settings: FlowerSettings, *, run: str, seed: int, privacy: Privacy = OFF):
         if settings.server is None:
             raise ParameterError("the engine flower must know the server's folder: [engine] server, or --server")
         self.settings = settings
         self.server = Server(settings.server)
         self.wanted = tuple(sorted(settings.participants) or self.server.site_names)
-        asked, privacy = method, None
-        if isinstance(method, PrivateForm):
-            asked, privacy = method.inner, method.privacy.model_dump(mode="json")
-        self.invitation = Invitation(
+        asked = method.inner if isinstance(method, PrivateForm) else method
+        self.contract = Contract(
             run=run, seed=seed, method=type(asked).__name__, parameters=asked.model_dump(mode="json"),
-            clients=len(self.wanted), shields=shields, privacy=privacy,
+            participants=self.server.signing_keys(self.wanted), coordinator=self.server.identity.public.hex(),
+            privacy=privacy.model_dump(mode="json"), version=CODE_VERSION,
         )  # fmt: skip
+        self._consents: dict[str, Consent] = {}
         self._schemas: dict[str, Schema] = {}
         self._is_finished = False
         with translate_http_errors(self.server.local_address), self.server.exclusive():
@@ -148,14 +150,27 @@ class Flower:
         return tuple(name for name in self.wanted if name in here)
 
     def schemas(self, names: Sequence[str]) -> Mapping[str, Schema]:
-        """Invite sites; each describes its table, or says why it does not take part."""
-        failures = {name: "no answer came" for name in names if name not in self._schemas}
-        invitation = {Part.INVITATION: self.invitation.to_bytes()}
-        for name, parts in self._send(Verb.JOIN, dict.fromkeys(failures, invitation)):
-            if failure := failure_in(parts, Part.SCHEMA):
+        """Have sites sign the contract and describe their tables, or say why they do not take part."""
+        new = [name for name in names if name not in self._schemas]
+        signature = self.contract.sign(self.server.identity, "coordinator").encode()
+        invitation = {Part.CONTRACT: self.contract.to_bytes(), Part.SIGNATURE: signature}
+        found = self._require_all(Verb.JOIN, dict.fromkeys(new, invitation), Part.SCHEMA)
+        for name, parts in found.items():
+            self._schemas[name] = Schema(**WireSchema.from_bytes(parts[Part.SCHEMA]).model_dump())
+            self._consents[name] = Consent.model_validate_json(parts[Part.CONSENT])
+        if new:
+            signed = Consents(run=self.contract.run, sites=self._consents).to_bytes()
+            self._require_all(Verb.AGREE, {name: {Part.CONSENTS: signed} for name in new}, None)
+        return {name: self._schemas[name] for name in names}
+
+    def _require_all(self, verb: Verb, sent: Mapping[str, Parts], wanted: Part | None) -> dict[str, Parts]:
+        """Return the answer of every site; raise `EngineError` that names those that refuse or do not answer."""
+        failures, found = dict.fromkeys(sent, "no answer came"), {}
+        for name, parts in self._send(verb, sent):
+            if failure := failure_in(parts, wanted):
                 failures[name] = ": ".join(filter(None, failure))
             else:
-                self._schemas[name] = Schema(**WireSchema.from_bytes(parts[Part.SCHEMA]).model_dump())
+                found[name] = parts
                 del failures[name]
         if failures:
             listed = "\n".join(f"  {name}: {failure}" for name, failure in failures.items())
@@ -163,7 +178,7 @@ class Flower:
                 f"every site that takes part must accept, these do not:\n{listed}\n"
                 "Their own logs say more. To go on without them, name those that take part: [engine] participants"
             )
-        return {name: self._schemas[name] for name in names}
+        return found
 
     def exchange(self, questions: Sequence[Question]) -> Iterator[Reply]:
         """Ask all, and yield replies as they arrive; what does not arrive by the deadline is lost."""
@@ -198,7 +213,7 @@ class Flower:
     def finish(self, state: State, ledger: Mapping[str, int]) -> None:
         """Send the result to the sites, if they may have it."""
         if self.settings.share_result:
-            data, run = encode(state), self.invitation.run
+            data, run = encode(state), self.contract.run
             references = {name: ResultReference(run=run, version=ledger.get(name, 0)) for name in self.names()}
             parts = {name: {Part.REFERENCE: ref.to_bytes(), Part.STATE: data} for name, ref in references.items()}
             list(self._send(Verb.RESULT, parts))

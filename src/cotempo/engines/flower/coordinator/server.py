@@ -6,9 +6,10 @@ anybody who can reach the port could start a run or admit a site.
 """
 
 import hmac
+import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,10 +26,14 @@ from cotempo.engines.flower.patches import superlink_config
 from cotempo.engines.flower.processes import Daemon
 from cotempo.engines.flower.provision import Federation
 from cotempo.engines.flower.transport import translate_http_errors
-from cotempo.errors import EngineError
+from cotempo.errors import EngineError, ParameterError
+from cotempo.privacy.keys import Enrolment, PeerBook, coordinator_identity
+from cotempo.privacy.secure_sum.identity import Identity
+from cotempo.storage.files import write_whole
 
 START_SECONDS = 60.0
 SITE_PATHS = "/v1/fleet/"
+MOST_BODY = 2**25  # bytes of one request; Flower sends large arrays in chunks of 5 MB
 HEADER = "x-cotempo-operator"
 
 
@@ -52,7 +57,10 @@ class Server(Daemon):
     ``server.crt/key``  the server's certificate and its key
     ``ca.crt``          the certificate authority by which sites recognise it
     ``operator``        the secret that admits operators
-    ``sites/*.pub``     the keys of the sites that may join; to exclude one, remove its file
+    ``coordinator.key`` the key with which contracts are signed
+    ``book.toml``       the public keys of all admitted sites, for the sites to pin
+    ``sites/*.pub``     the keys by which Flower knows them
+    ``revoked``         signing keys that are not admitted again
     ``state/``          Flower's database and its log, created when the server starts
     ==================  =======================================================================
     """
@@ -73,6 +81,55 @@ class Server(Daemon):
     def site_names(self) -> list[str]:
         """The sites that may join."""
         return sorted(path.stem for path in (self.folder / "sites").glob("*.pub"))
+
+    @property
+    def book(self) -> PeerBook:
+        """The keys of the admitted sites."""
+        return PeerBook.from_file(self.folder / "book.toml")
+
+    @property
+    def identity(self) -> Identity:
+        """The coordinator's signing key."""
+        return coordinator_identity(self.folder / "coordinator.key")
+
+    def signing_keys(self, names: Iterable[str]) -> dict[str, str]:
+        """Return the signing keys of sites; raise `EngineError` for one that was not admitted."""
+        known = {name: entry.signing for name, entry in self.book.sites.items()}
+        if unknown := [name for name in names if name not in known]:
+            raise EngineError(
+                f"every participant must be admitted, {', '.join(unknown)} is not; admit it with: cotempo server admit"
+            )
+        return {name: known[name] for name in names}
+
+    def admit(self, entry: Enrolment, confirm: Callable[[Enrolment], None]) -> None:
+        """Admit a site by its public keys; `confirm` is called, and may raise, unless its admitted key signed them."""
+        if entry.name not in self.federation.sites:
+            known = ", ".join(self.federation.sites)
+            raise ParameterError(f"a site must be one of the consortium's, {known}, got {entry.name}")
+        if entry.signing in self.revoked:
+            raise ParameterError(
+                f"the key of {entry.name} must not have been revoked; the site must enrol with a new one"
+            )
+        before = self.book.sites.get(entry.name)
+        if before is None or not (entry.keys == before.keys or entry.follows(before.signing)):
+            confirm(entry)
+        self.book.with_site(entry).save(self.folder / "book.toml")
+        write_whole(self.folder / "sites" / f"{entry.name}.pub", entry.node.encode())
+
+    def revoke(self, name: str) -> None:
+        """Exclude a site, and never admit its present key again."""
+        book = self.book
+        if name not in book.sites:
+            raise ParameterError(f"the site must be an admitted one, {', '.join(book.sites) or 'nobody'}, got {name}")
+        write_whole(self.folder / "revoked", "\n".join([*self.revoked, book.sites[name].signing]).encode())
+        (self.folder / "sites" / f"{name}.pub").unlink(missing_ok=True)
+        book.without(name).save(self.folder / "book.toml")
+
+    @property
+    def revoked(self) -> list[str]:
+        """Signing keys that are not admitted again."""
+        path = self.folder / "revoked"
+        return path.read_text().split() if path.exists() else []
 
     def start(self) -> None:
         """Start the server in the background, wait until it answers, and admit the sites."""
@@ -112,13 +169,17 @@ class Server(Daemon):
     def sync_sites(self) -> None:
         """Admit exactly the sites whose keys are in the folder."""
         with self.control() as client:
-            nodes = _list_nodes(client)
-            for name in nodes.keys() - set(self.site_names):
-                client.UnregisterNode(UnregisterNodeRequest(node_id=nodes[name].node_id))
-            for name in sorted(set(self.site_names) - nodes.keys()):
+            keys = {}
+            for name in self.site_names:
                 key = load_ssh_public_key((self.folder / "sites" / f"{name}.pub").read_bytes())
-                pem = key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-                client.RegisterNode(RegisterNodeRequest(public_key=pem, name=name))
+                keys[name] = key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+            nodes = _list_nodes(client)
+            for name, node in nodes.items():
+                if node.public_key != keys.get(name):  # excluded, or its keys were replaced
+                    client.UnregisterNode(UnregisterNodeRequest(node_id=node.node_id))
+            for name, pem in keys.items():
+                if name not in nodes or nodes[name].public_key != pem:
+                    client.RegisterNode(RegisterNodeRequest(public_key=pem, name=name))
 
     def sites(self) -> dict[str, str]:
         """Return every site that may join, with Flower's word for its state: `online`, `offline` or `registered`."""
@@ -134,6 +195,48 @@ class Server(Daemon):
 def _list_nodes(client: ControlHttpClient) -> dict[str, Any]:
     nodes = client.ListNodes(ListNodesRequest()).nodes_info
     return {node.name: node for node in nodes if not node.unregistered_at}
+
+
+class BodyTooLarge(Exception):  # noqa: N818 - it says what happened
+    """A request sent more than it announced or may."""
+
+
+@dataclass(frozen=True)
+class BodyLimit:
+    """ASGI middleware that refuses large requests before anybody is authenticated or anything is stored."""
+
+    app: Any
+    most: int = MOST_BODY
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Pass a request on, or refuse it."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        received, has_answered = 0, False
+
+        async def counted() -> Any:
+            nonlocal received
+            message = await receive()
+            received += len(message.get("body", b""))
+            if received > self.most:
+                raise BodyTooLarge
+            return message
+
+        async def noted(message: Any) -> None:
+            nonlocal has_answered
+            has_answered = True
+            await send(message)
+
+        announced = dict(scope["headers"]).get(b"content-length", b"0")
+        try:
+            if not announced.isdigit() or int(announced) > self.most:
+                raise BodyTooLarge
+            await self.app(scope, counted, noted)
+        except BodyTooLarge:
+            if not has_answered:
+                await send({"type": "http.response.start", "status": 413, "headers": []})
+                await send({"type": "http.response.body", "body": b"too large"})
 
 
 @dataclass(frozen=True)
@@ -165,6 +268,8 @@ def main() -> None:
     config = superlink_config()
     app = create_app(config, SuperLinkLifespan)
     app.add_middleware(OperatorAuth, secret=secret)
+    app.add_middleware(BodyLimit)
+    os.umask(0o077)
     uvicorn.run(
         app, host=config.host, port=config.port, workers=1, log_config=get_uvicorn_log_config(30),
         ssl_keyfile=config.ssl_keyfile, ssl_certfile=config.ssl_certfile,

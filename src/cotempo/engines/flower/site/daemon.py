@@ -46,8 +46,8 @@ class SiteDaemon(Daemon):
         super().__init__(self.home, "client")
 
     def check(self) -> Iterator[HealthCheck]:
-        """Check the data, the methods, the connection with its clocks, and the key."""
-        for name in ("data", "methods", "server", "key"):
+        """Check the data, the methods, the pinned keys, the connection with its clocks, and the own key."""
+        for name in ("data", "methods", "peers", "server", "key"):
             try:
                 yield HealthCheck(name, True, getattr(self, f"_check_{name}")())
             except (CotempoError, OSError) as error:
@@ -62,6 +62,12 @@ class SiteDaemon(Daemon):
         if not self.settings.methods:
             raise EngineError(f"{self.kit / 'site.toml'}: methods must name what you allow; now nothing could be run")
         return ", ".join(find_method(name).__name__ for name in self.settings.methods)
+
+    def _check_peers(self) -> str:
+        service = SiteService(self.settings, self.home)
+        if service.keys.identity.public != service.peers.signing.get(self.settings.name):
+            raise EngineError("the keys this site has pinned must hold its own; pin the coordinator's book again")
+        return f"keys of {', '.join(sorted(service.peers.sites))} are pinned"
 
     def _check_server(self) -> str:
         host, _, port = self.settings.server.rpartition(":")
@@ -100,7 +106,7 @@ class SiteDaemon(Daemon):
         path = self.home / "node_id"
         previous = int(path.read_text()) if path.is_file() else None
         node_id = verify_key(self.settings.server, self.kit, previous)
-        self.home.mkdir(exist_ok=True)
+        self.home.mkdir(exist_ok=True, mode=0o700)
         write_whole(path, str(node_id).encode())
 
     def require_healthy(self) -> None:
@@ -116,6 +122,7 @@ class SiteDaemon(Daemon):
     def run_forever(self) -> NoReturn:
         """Join and stay joined until stopped; `require_healthy` must have passed just before."""
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+        os.umask(0o077)  # what this site keeps is for its owner only
         self.write_pid(os.getpid())
         service, pause, is_verified = SiteService(self.settings, self.home), RESTART_SECONDS, True
         while True:
@@ -140,7 +147,7 @@ class SiteDaemon(Daemon):
         node = [
             sys.executable, "-m", "cotempo.engines.flower.site.node",
             "--superlink", self.settings.server, "--root-certificates", str(self.kit / "ca.crt"),
-            "--auth-supernode-private-key", str(self.kit / "site.key"),
+            "--auth-supernode-private-key", str(self.kit / "keys" / "node.key"),
             "--isolation", "process", "--host", "127.0.0.1", "--port", str(port),
             "--superexec-auth-secret-file", str(secret),
         ]  # fmt: skip

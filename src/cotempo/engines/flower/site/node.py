@@ -14,8 +14,6 @@ from contextlib import suppress
 from pathlib import Path
 
 import httpx
-from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
-from cryptography.hazmat.primitives.serialization import load_ssh_private_key
 from flwr.proto.fleet_pb2 import ActivateNodeRequest, DeactivateNodeRequest
 from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
 from flwr.supercore.primitives.asymmetric import public_key_to_bytes
@@ -24,8 +22,10 @@ from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
 from cotempo.engines.flower.patches import exit_on_broken_connection, poll_contents_faster, poll_messages_with
 from cotempo.engines.flower.processes import Backoff, exit_with_parent
+from cotempo.engines.flower.site.enrolment import site_name
 from cotempo.engines.flower.transport import translate_http_errors
 from cotempo.errors import EngineError
+from cotempo.privacy.keys import SiteKeys
 
 FLOWERS_PAUSE = 3.0
 BUSY_PAUSE = 0.02
@@ -36,9 +36,7 @@ def verify_key(address: str, kit: Path, previous: int | None = None) -> int:
 
     The server takes a site that was killed for online for another minute; sign it off first by its `previous` id.
     """
-    private = load_ssh_private_key((kit / "site.key").read_bytes(), None)
-    if not isinstance(private, EllipticCurvePrivateKey):
-        raise EngineError(f"{kit / 'site.key'} must be the key of a kit, got another kind")
+    private = SiteKeys.load(site_name(kit), kit / "keys").node
     public, authority = private.public_key(), (kit / "ca.crt").read_bytes()
     version = RuntimeVersionHttpInterceptor(component_name="SuperNode")
     request = ActivateNodeRequest(public_key=public_key_to_bytes(public), heartbeat_interval=30)

@@ -5,43 +5,49 @@ import importlib
 import json
 import re
 import traceback
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Self
 
 from pydantic import Field
 
-from cotempo.data import READERS, Table
+from cotempo.data import READERS, Schema, Table
 from cotempo.data.argument_checks import check_choice
 from cotempo.devices import Device, has_device
-from cotempo.engines.flower.protocol import Invitation, Part, Parts, ResultReference, Verb, WireSchema
-from cotempo.errors import CotempoError, DataError, EngineError, MessageError, ParameterError
-from cotempo.federation.exchange import Expect
+from cotempo.engines.flower.protocol import Consents, Part, Parts, ResultReference, Verb, WireSchema
+from cotempo.errors import DataError, EngineError, MessageError, ParameterError
+from cotempo.federation.exchange import Expect, Question
 from cotempo.federation.fitted import Outcome
 from cotempo.federation.message import Message
-from cotempo.federation.method import Method
+from cotempo.federation.method import Method, Roster
 from cotempo.federation.registry import find_method
-from cotempo.federation.shields import Shield
+from cotempo.federation.rng import Rng
 from cotempo.federation.site import Site
 from cotempo.federation.wire import identify_question, question_from_bytes, summarize_message
-from cotempo.privacy.settings import Privacy
+from cotempo.privacy.contract import CODE_VERSION, Consent, Contract
+from cotempo.privacy.keys import PeerBook, SiteKeys
+from cotempo.privacy.ledger import Ledger, require_no_difference
+from cotempo.privacy.noise import Noise
+from cotempo.privacy.policy import Allowed, Refused, SitePolicy
+from cotempo.privacy.private_form import PrivateForm, fewest_in_sum
+from cotempo.privacy.questions import QuestionLog
+from cotempo.privacy.secure_sum.client import SumClient, read_names
+from cotempo.privacy.secure_sum.shield import ECHO, MASKED, UNMASK, SecureSumShield
+from cotempo.privacy.secure_sum.vault import DiskVault
 from cotempo.settings import Settings, read_toml
-from cotempo.storage.files import write_whole
+from cotempo.storage.files import private, write_whole
 from cotempo.storage.store import DiskStore
 from cotempo.storage.tree import decode
 
-
-class SitePolicy(Settings):
-    """What a site demands of a run before it takes part."""
-
-    minimum_rows: int = Field(default=0, ge=0)
-    minimum_clients: int = Field(default=2, ge=1)
+LONGEST_ENTRY = 8000  # letters of one entry of the log
 
 
 class SiteRandomness(Settings):
-    """Where a site's random draws come from: its own secret number, or (None) the run's seed."""
+    """Where a site's random draws come from: its own secret, or the run's seed, which all know."""
 
-    seed: int | None = Field(default=None, ge=0)
+    shared: bool = False
 
 
 class SiteSettings(Settings):
@@ -51,10 +57,9 @@ class SiteSettings(Settings):
     server: str
     data: str | dict[str, str]
     methods: tuple[str, ...]
-    identity: str | None = None
-    peers: dict[str, str] = Field(default_factory=dict)
     imports: tuple[str, ...] = ()
     devices: tuple[Device, ...] = ("cpu",)
+    parameters: dict[str, Allowed] = Field(default_factory=dict)
     privacy: SitePolicy = SitePolicy()
     random: SiteRandomness = SiteRandomness()
 
@@ -67,8 +72,6 @@ class SiteSettings(Settings):
         settings = cls.read(read_toml(path), str(path))
         if not settings.data:
             raise ParameterError(f"{path}: data must name your table; fill it in")
-        if settings.identity is not None:
-            settings = settings.model_copy(update={"identity": str((kit / settings.identity).resolve())})
         if isinstance(settings.data, str):
             return settings.model_copy(update={"data": str((kit / settings.data).resolve())})
         for kind in settings.data:
@@ -77,41 +80,77 @@ class SiteSettings(Settings):
         return settings.model_copy(update={"data": found})
 
 
-class Refused(CotempoError):  # noqa: N818 - it says what happened
-    """The site does not take part; its text may leave the site, so it quotes no data."""
+class Accepted(Settings):
+    """A run as the site keeps it: its contract, and the fingerprint of the table it was accepted for."""
 
-
-class AcceptedInvitation(Invitation):
-    """An invitation as the site keeps it, with the fingerprint of the table it was accepted for."""
-
+    contract: str
     table: str
+    history: list[list[str]] | None = None  # of all participants, once their signatures came
+
+
+@dataclasses.dataclass
+class JoinedRun:
+    """A run the site takes part in."""
+
+    contract: Contract
+    site: Site
+    table: str
+    questions: QuestionLog
+    history: list[list[str]] | None = None
+    sums: list[list[str]] = dataclasses.field(default_factory=list)  # entered since the site started
+
+    @property
+    def survivors(self) -> list[str]:
+        """Over whom the present secure sum is."""
+        (shield,) = [shield for shield in self.site.shields if isinstance(shield, SecureSumShield)]
+        session = shield.client(self.site.client, self.contract.run).session
+        return session.survivors if session else []
 
 
 class SiteService:
     """One site, for as many runs as it is asked to join.
 
-    In `home` it keeps a folder per run, with its memory, its answers and a record of everything it sent.
+    In `home`, inside the folder of the kit, it keeps its ledger and a folder per run, with its memory, its answers, and
+    a record of everything it was asked and sent.
     """
 
     def __init__(self, settings: SiteSettings, home: Path):
         self.settings = settings
         self.home = home
-        self._sites: dict[str, Site] = {}
+        self.ledger = Ledger(home / "ledger.jsonl")
+        self._runs: dict[str, JoinedRun] = {}
         for module in settings.imports:
             importlib.import_module(module)
+
+    @cached_property
+    def keys(self) -> SiteKeys:
+        """The site's keys."""
+        return SiteKeys.load(self.settings.name, self.home.parent / "keys")
+
+    @property
+    def peers(self) -> PeerBook:
+        """The keys this site has pinned, as they are now."""
+        path = self.home.parent / "peers.toml"
+        if not path.is_file():
+            raise Refused("this site has pinned no keys; it must, with: cotempo client pin")
+        return PeerBook.from_file(path)
 
     def handle(self, verb: Verb, parts: Parts) -> Parts:
         """Answer a verb; of an error only the class name leaves, the rest stays in the site's log."""
         try:
             match verb:
                 case Verb.JOIN:
-                    return {Part.SCHEMA: self.join(Invitation.from_bytes(parts[Part.INVITATION])).to_bytes()}
+                    schema, consent = self.join(parts[Part.CONTRACT], parts[Part.SIGNATURE].decode())
+                    return {Part.SCHEMA: schema.to_bytes(), Part.CONSENT: consent.model_dump_json().encode()}
+                case Verb.AGREE:
+                    self.agree(Consents.from_bytes(parts[Part.CONSENTS]))
+                    return {}
                 case Verb.ASK:
                     return {Part.REPLY: self.answer(parts[Part.QUESTION], parts[Part.COMMON])}
                 case Verb.RESULT:
                     self.save_result(ResultReference.from_bytes(parts[Part.REFERENCE]), parts[Part.STATE])
                     return {}
-            raise MessageError(f"the verb must be join, ask or result, got {verb!r}")
+            raise MessageError(f"the verb must be join, agree, ask or result, got {verb!r}")
         except Refused as error:
             self.log(f"refused: {error}")
             return {Part.REFUSED: str(error).encode()}
@@ -125,79 +164,105 @@ class SiteService:
 
     def log(self, text: str) -> None:
         """Write to the site's own log."""
-        self.home.mkdir(parents=True, exist_ok=True)
-        with open(self.home / "site.log", "a", encoding="utf-8", errors="backslashreplace") as file:
-            file.write(f"{datetime.now(UTC).isoformat(timespec='seconds')} {text.rstrip()}\n")
+        self.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        text = text.rstrip() if len(text) <= LONGEST_ENTRY else f"{text[:LONGEST_ENTRY]} ... of {len(text)} letters"
+        with open(self.home / "site.log", "a", encoding="utf-8", errors="backslashreplace", opener=private) as file:
+            file.write(f"{datetime.now(UTC).isoformat(timespec='seconds')} {text}\n")
 
-    def join(self, invitation: Invitation) -> WireSchema:
-        """Check an invitation against the policy, accept or refuse it, and describe the table."""
-        self._require_allowed(invitation)
-        site = self._open(invitation)
-        if site.schema.kind == site.method.kind:
-            site.prepared  # noqa: B018 - so that bad data are known before the first round
-        new = AcceptedInvitation(**invitation.model_dump(), table=site.table.fingerprint())
-        path = self._folder(invitation.run) / "invitation.json"
-        old = AcceptedInvitation.from_bytes(path.read_bytes()) if path.exists() else new
-        if old.table != new.table:
+    def join(self, data: bytes, signature: str) -> tuple[WireSchema, Consent]:
+        """Check a contract against keys, policy and ledger; refuse it, or sign it and describe the table."""
+        contract = Contract.from_bytes(data)
+        self._require_signed(contract, signature)
+        old = self._accepted(contract.run)
+        if old is not None and old.contract.encode() != data:
+            raise Refused("the run must go on under the contract it was begun with, it was changed")
+        joined = self._open(contract)
+        if old is not None and old.table != joined.table:
             raise Refused("the site's table must be the one the run was begun on, it has changed since")
-        if old.model_copy(update={"clients": new.clients}) != new:
-            raise Refused("the run must go on with the method, the seed, the shields and the privacy it was begun with")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, new.to_bytes())
-        self._sites[invitation.run] = site
-        self.log(f"joined run {invitation.run}: {invitation.method}")
-        return WireSchema(**dataclasses.asdict(site.schema))
+        self._require_unspent(joined)
+        if joined.site.schema.kind == joined.site.method.kind:
+            joined.site.prepared  # noqa: B018 - so that bad data are known before the first round
+        joined.history = None if old is None else old.history
+        self._runs[contract.run] = joined
+        self._keep(joined)
+        self.log(f"joined run {contract.run}: {contract.method} among {', '.join(sorted(contract.participants))}")
+        schema = WireSchema(**dataclasses.asdict(joined.site.schema))
+        history = self.ledger.history(contract, joined.table)
+        return schema, Consent(signature=contract.sign(self.keys.identity, "site", history), history=history)
 
-    def _require_allowed(self, invitation: Invitation) -> None:
-        minimum, devices = self.settings.privacy.minimum_clients, self.settings.devices
+    def agree(self, consents: Consents) -> None:
+        """Check that all participants signed the contract of a run; without it nothing is answered."""
+        joined = self._joined(consents.run)
+        if missing := joined.contract.unsigned(consents.sites):
+            raise Refused(f"every participant must have signed this contract, {', '.join(missing)} did not")
+        told = {tuple(members) for consent in consents.sites.values() for members in consent.history}
+        history = [list(members) for members in sorted(told)]
+        require_no_difference(history, joined.contract.participants)
+        joined.history = history
+        self._keep(joined)
+
+    def _require_signed(self, contract: Contract, signature: str) -> None:
+        """Refuse a contract of strangers, or of another version of the code."""
+        peers, own = self.peers, self.settings.name
+        if contract.coordinator != peers.coordinator or not contract.is_from_coordinator(signature):
+            raise Refused("the contract must be signed with the coordinator's key that this site has pinned")
+        if contract.participants.get(own) != self.keys.identity.public.hex():
+            raise Refused(f"the contract must name {own} with its own key, it does not")
+        pinned = {name: key.hex() for name, key in peers.signing.items()}
+        if strangers := [name for name, key in sorted(contract.participants.items()) if pinned.get(name) != key]:
+            raise Refused(
+                "the contract must name every participant with the key this site has pinned, "
+                f"{', '.join(strangers)[:200]} has another; compare fingerprints, then: cotempo client pin"
+            )
+        if contract.version != CODE_VERSION:
+            raise Refused(f"all must run the same code, cotempo {CODE_VERSION} here, got {contract.version}")
+
+    def _require_unspent(self, joined: JoinedRun) -> None:
+        """Refuse a run that the ledger forbids."""
+        contract, budget = joined.contract, self.settings.privacy.budget
+        self.ledger.require_budget(contract, joined.site.schema.kind, budget)
+        require_no_difference(self.ledger.history(contract, joined.table), contract.participants)
+
+    def _require_method(self, contract: Contract) -> Method:
+        """Refuse a method, a parameter or a device that this site does not approve; return the method."""
+        devices = self.settings.devices
         allowed = {find_method(method).__name__ for method in self.settings.methods}
-        if find_method(invitation.method).__name__ not in allowed:
-            raise Refused(f"this site approves {', '.join(sorted(allowed)) or 'no method'}, not {invitation.method}")
-        device = invitation.parameters.get("device", "cpu")
+        if find_method(contract.method).__name__ not in allowed:
+            raise Refused(f"this site approves {', '.join(sorted(allowed)) or 'no method'}, not {contract.method}")
+        method = find_method(contract.method)(**contract.parameters)
+        self.settings.privacy.require_parameters(method, self.settings.parameters)
+        device = getattr(method, "device", "cpu")
         if device not in devices:
             raise Refused(f"this site computes on {', '.join(devices)}, not on {device}")
         if not has_device(device):
             raise Refused(f"this site has no GPU that torch finds, and is asked to compute on {device}")
-        if invitation.clients < minimum:
-            raise Refused(f"this site takes part among at least {minimum} clients, there are {invitation.clients}")
+        return type(method)(**self.settings.privacy.guarded(contract.parameters))
 
-    def _open(self, invitation: Invitation) -> Site:
-        """Return the site as a client of a run, with the memory it has of it."""
-        method: Method = find_method(invitation.method)(**invitation.parameters)
-        shields = [self._shield(name) for name in invitation.shields if name != "noise"]
-        if invitation.privacy is not None:
-            from cotempo.privacy.noise import Noise
-
-            privacy = Privacy.read(invitation.privacy, "privacy")
-            if privacy.seeded:
-                raise Refused("this site draws its noise from its own generator, not from a seed")
-            method = method.private(privacy)
-            shields = [Noise.among(method, shields), *shields]
+    def _open(self, contract: Contract) -> JoinedRun:
+        """Return the run with the site as its client, and the memory it has of it."""
+        policy, name = self.settings.privacy, self.settings.name
+        method, privacy = self._require_method(contract), policy.require_privacy(contract)
         table = self.read_table(method.kind)
-        if table.rows < self.settings.privacy.minimum_rows:
-            raise Refused(f"this site takes part once its table has {self.settings.privacy.minimum_rows} rows")
-        seed = invitation.seed if self.settings.random.seed is None else self.settings.random.seed
-        store = DiskStore(self._folder(invitation.run) / "memory", method.memory_types)
-        return Site(method, self.settings.name, table, seed, store, shields=shields)
+        policy.require_rows(method, table)
+        if privacy.epsilon is not None:
+            method = method.private(privacy)
+        secure_sum = self._secure_sum(contract, clear_phases(method, table.schema)) if privacy.secure_sum else None
+        noise = make_noise(method, secure_sum) if isinstance(method, PrivateForm) else None
+        shields = [shield for shield in (noise, secure_sum) if shield is not None]
+        seed = contract.seed if self.settings.random.shared else self.keys.seed_of(contract.run)
+        store = DiskStore(self._folder(contract.run) / "memory", method.memory_types)
+        site = Site(method, name, table, seed, store, shields=shields)
+        questions = QuestionLog(self._folder(contract.run) / "questions.jsonl", method)
+        return JoinedRun(contract, site, table.fingerprint(), questions)
 
-    def _shield(self, name: str) -> Shield:
-        """Return a shield of the site's own by the name an invitation asks for it."""
-        if name != "secure_sum":
-            raise Refused("this site knows the shields secure_sum and noise and no other")
-        if self.settings.identity is None or len(self.settings.peers) < 3:
-            raise Refused("this site must have an identity and the keys of at least 3 peers for a secure sum")
-        from cotempo.privacy.secure_sum.client import SumClient
-        from cotempo.privacy.secure_sum.identity import Identity
-        from cotempo.privacy.secure_sum.shield import SecureSumShield
-        from cotempo.privacy.secure_sum.vault import DiskVault
-
-        identity = Identity(self.settings.name, bytes.fromhex(Path(self.settings.identity).read_text().strip()))
-        peers = {peer: bytes.fromhex(key) for peer, key in self.settings.peers.items()}
+    def _secure_sum(self, contract: Contract, clear: Sequence[str] | None) -> SecureSumShield:
+        """Return the site's part in secure sums among the participants of a contract."""
+        peers = {peer: bytes.fromhex(key) for peer, key in contract.participants.items()}
 
         def connect(client: str, run: str) -> SumClient:
-            return SumClient(identity, peers, run, vault=DiskVault(self._folder(run) / "secrets"))
+            return SumClient(self.keys.identity, peers, run, vault=DiskVault(self._folder(run) / "secrets"))
 
-        return SecureSumShield(connect)
+        return SecureSumShield(connect, clear)
 
     def read_table(self, kind: str) -> Table:
         """Read the site's table of a kind."""
@@ -211,31 +276,71 @@ class SiteService:
         return table
 
     def answer(self, question_bytes: bytes, common: bytes) -> bytes:
-        """Answer a question of a run that was joined; the same question gets the same answer."""
+        """Answer a question of a run that all have signed; the same question gets the same answer."""
         question = dataclasses.replace(question_from_bytes(question_bytes), common=Message.from_bytes(common))
-        site = self._site(question.run)
+        joined = self._joined(question.run)
+        site, contract = joined.site, joined.contract
+        if joined.history is None:
+            raise Refused("every participant must have signed the contract before anything is asked")
+        is_shields_own = site.is_shields_own(question)
+        joined.questions.admit(question, is_shields_own=is_shields_own)
+        if self.ledger.find_run(question.run) is None:
+            self._require_unspent(joined)
+            self.ledger.begin(contract, site.schema.kind, joined.table)
+        if question.phase == ECHO:
+            survivors = read_names(question.common["survivors"])
+            require_no_difference([*joined.history, *self.ledger.history(contract, joined.table)], survivors)
         reply, data = site.answer_idempotent(question, identify_question(question_bytes, common))
-        if reply.message is not None:  # the owner of the data can read what left
-            expect = Expect({}, is_opaque=site.is_shields_own(question))
-            with open(self._folder(question.run) / "messages.jsonl", "a", encoding="utf-8") as file:
-                file.write(json.dumps(summarize_message(question, reply.message, expect)) + "\n")
+        if reply.message is not None:
+            self._enter_message(joined, question, reply.message, is_shields_own=is_shields_own)
         if reply.failure is not None:
             self.log(f"run {question.run}, step {question.step}: {reply.failure.kind}")
         return data
 
-    def _site(self, run: str) -> Site:
-        """Return the client of a run; after a restart open it from the accepted invitation."""
-        if run not in self._sites:
-            path = self._folder(run) / "invitation.json"
-            if not path.is_file():
+    def _enter_message(self, joined: JoinedRun, question: Question, message: Message, *, is_shields_own: bool) -> None:
+        """Record a message that leaves: field by field for the owner of the data, and its size in the ledger."""
+        if message.nbytes > self.settings.privacy.megabytes * 1e6:
+            raise Refused(
+                f"this site sends at most {self.settings.privacy.megabytes:g} megabytes at once; this answer has more"
+            )
+        expect = Expect({}, is_opaque=is_shields_own)
+        with open(self._folder(question.run) / "messages.jsonl", "a", encoding="utf-8", opener=private) as file:
+            file.write(json.dumps(summarize_message(question, message, expect)) + "\n")
+        if question.phase == UNMASK and (survivors := joined.survivors) not in joined.sums:
+            self.ledger.append("sum", question.run, participants=survivors)
+            joined.sums.append(survivors)
+        if question.phase == MASKED or (not is_shields_own and len(message)):
+            self.ledger.append(
+                "message", question.run, step=question.step, phase=question.phase, bytes=message.nbytes,
+                is_masked=is_shields_own,
+            )  # fmt: skip
+
+    def _joined(self, run: str) -> JoinedRun:
+        """Return a run; after a restart open it from what was accepted."""
+        if run not in self._runs:
+            accepted = self._accepted(run)
+            if accepted is None:
                 raise Refused("this site was not invited to that run")
-            accepted = AcceptedInvitation.from_bytes(path.read_bytes())
-            self.join(Invitation(**accepted.model_dump(exclude={"table"})))
-        return self._sites[run]
+            joined = self._open(Contract.from_bytes(accepted.contract.encode()))
+            if joined.table != accepted.table:
+                raise Refused("the site's table must be the one the run was begun on, it has changed since")
+            joined.history = accepted.history
+            self._runs[run] = joined
+        return self._runs[run]
+
+    def _accepted(self, run: str) -> Accepted | None:
+        path = self._folder(run) / "accepted.json"
+        return Accepted.read(json.loads(path.read_bytes()), str(path)) if path.is_file() else None
+
+    def _keep(self, joined: JoinedRun) -> None:
+        """Store what was accepted."""
+        contract = joined.contract.to_bytes().decode()
+        kept = Accepted(contract=contract, table=joined.table, history=joined.history)
+        write_whole(self._folder(joined.contract.run) / "accepted.json", kept.model_dump_json().encode())
 
     def save_result(self, reference: ResultReference, state: bytes) -> None:
         """Save the result of a run as this site sees it: the server's state and the site's own memory."""
-        site = self._site(reference.run)
+        site = self._joined(reference.run).site
         name, memory = self.settings.name, site.memory(reference.version)
         memories = {} if memory is None else {name: memory}
         outcome = Outcome(site.method, decode(state, site.method.State), {name: site.schema}, memories)
@@ -245,3 +350,32 @@ class SiteService:
         if not re.fullmatch(r"[0-9a-f]{32}", run):
             raise MessageError("a run's identity must be 32 hexadecimal digits")
         return self.home / "runs" / run
+
+
+def clear_phases(method: Method, schema: Schema) -> list[str] | None:
+    """Return the phases that are no sums by the site's own code, or `None` if a site cannot tell.
+
+    A server that asked another phase singly would read what the contract says is a sum.
+    """
+    try:
+        state = method.open(Roster({"site": schema}), None, Rng(0, "server", 0, "open"))
+    except Exception:  # the method needs a public table, which only the server has
+        return None
+
+    def is_clear(phase: str) -> bool:
+        try:
+            return not method.expects(state, phase).sums
+        except Exception:  # what is expected depends on a later state, of sums only
+            return False
+
+    return [phase for phase in method.phases if is_clear(phase)]
+
+
+def make_noise(method: PrivateForm, secure_sum: SecureSumShield | None) -> Noise:
+    """Return the noise this site adds: its share of it where the sum is masked, else all."""
+
+    def fewest(question: Question) -> int:
+        session = secure_sum.client(question.client, question.run).session if secure_sum else None
+        return fewest_in_sum(len(session.names)) if session and session.step == question.step else 1
+
+    return Noise(method, fewest)

@@ -1,0 +1,124 @@
+"""`Contract`: what a run is, signed by its coordinator and by every site before anything is asked.
+
+Coordinator and sites sign the SHA-256 of the contract's canonical JSON. A site answers once it has seen the signature
+of every participant under the same contract, checked against the keys it has pinned: all were told the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from cotempo.errors import MessageError
+from cotempo.privacy.keys import KEY, canonical
+from cotempo.privacy.secure_sum.identity import Identity, is_signed
+from cotempo.privacy.secure_sum.masks import join
+
+MOST_BYTES = 2**20
+CODE_VERSION = importlib.metadata.version("cotempo")
+
+
+History = Sequence[Sequence[str]]
+"""Sets of clients over whom sums were revealed before."""
+
+
+class Consent(BaseModel):
+    """A site's signature under a contract, and over whom sums of its table were revealed before.
+
+    Who is in two runs sees how they differ; how a third run differs from both, only all sites together.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    signature: str
+    history: list[list[str]] = []
+
+
+class Contract(BaseModel):
+    """What a run is.
+
+    Attributes
+    ----------
+    run, seed
+        Its identity, and the seed of the server's random numbers.
+    method, parameters
+        What is computed, with every parameter.
+    participants
+        The signing key of every site, by name.
+    coordinator
+        The coordinator's signing key, to which messages go.
+    privacy
+        The settings of `Privacy`, its defaults decided.
+    version
+        The version of cotempo that all run.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    run: str = Field(pattern=r"^[0-9a-f]{32}$")
+    seed: int
+    method: str = Field(max_length=200)
+    parameters: dict[str, Any]
+    participants: dict[str, str] = Field(min_length=1)
+    coordinator: str = Field(pattern=KEY)
+    privacy: dict[str, Any]
+    version: str = Field(max_length=100)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """Read a contract; raise `MessageError` for anything but the canonical text of one."""
+        try:
+            if len(data) > MOST_BYTES:
+                raise ValueError("too long")
+            contract = cls.model_validate(json.loads(data))
+            if contract.to_bytes() != data:
+                raise ValueError("another text of the same content")
+        except (ValueError, ValidationError, RecursionError) as error:
+            raise MessageError(f"a contract must be canonical JSON with {', '.join(cls.model_fields)}") from error
+        return contract
+
+    def to_bytes(self) -> bytes:
+        """Return the canonical text."""
+        return canonical(self.model_dump())
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the canonical text."""
+        return hashlib.sha256(self.to_bytes()).hexdigest()
+
+    def statement(self, role: str, history: History = ()) -> bytes:
+        """Return what is signed by the `coordinator`, or by a `site` with its history."""
+        return join("cotempo contract 1", role, self.digest, canonical(history))
+
+    def sign(self, identity: Identity, role: str, history: History = ()) -> str:
+        """Sign."""
+        return identity.sign(self.statement(role, history)).hex()
+
+    def unsigned(self, consents: Mapping[str, Consent]) -> list[str]:
+        """Return the participants whose signature is missing or wrong."""
+        keys = {name: _from_hex(key) for name, key in self.participants.items()}
+
+        def has_signed(name: str) -> bool:
+            if name not in consents:
+                return False
+            statement = self.statement("site", consents[name].history)
+            return is_signed(keys, name, statement, _from_hex(consents[name].signature))
+
+        return [name for name in sorted(self.participants) if not has_signed(name)]
+
+    def is_from_coordinator(self, signature: str) -> bool:
+        """Return whether the coordinator signed."""
+        key = {"coordinator": _from_hex(self.coordinator)}
+        return is_signed(key, "coordinator", self.statement("coordinator"), _from_hex(signature))
+
+
+def _from_hex(text: Any) -> bytes:
+    try:
+        return bytes.fromhex(text)
+    except (ValueError, TypeError):
+        return b""

@@ -1,0 +1,178 @@
+"""`Ledger`: at a site, over all runs, what left, to whom, among which participants, and the epsilon spent.
+
+Every line of the file holds the SHA-256 of the line before it, and a second file the last one, so that a line that was
+changed, removed or cut off is found offline by `Ledger.verify`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cotempo.errors import RunError
+from cotempo.privacy.contract import Contract, History
+from cotempo.privacy.keys import canonical
+from cotempo.privacy.policy import Refused
+from cotempo.storage.files import private, write_whole
+from cotempo.typing import Array
+
+FIRST = "0" * 64
+FEWEST = 3  # how many clients a difference of two sums must be about at least
+Entry = dict[str, Any]
+
+
+class Ledger:
+    """The ledger of a site.
+
+    Entries are of three kinds: a ``run`` begins, with its contract; a ``sum`` over named participants is revealed; a
+    ``message`` leaves, of so many bytes, masked or not.
+    """
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.head = path.with_suffix(".head")
+        self._entries: list[Entry] | None = None
+
+    @property
+    def entries(self) -> list[Entry]:
+        """All entries, verified when first read."""
+        if self._entries is None:
+            self._entries = self.verify()
+        return self._entries
+
+    def verify(self) -> list[Entry]:
+        """Read all entries; raise `RunError` that names the first line that was tampered with."""
+        entries: list[Entry] = []
+        last = FIRST
+        lines = self.path.read_bytes().splitlines() if self.path.exists() else []
+        for number, line in enumerate(lines, 1):
+            try:
+                entry = json.loads(line)
+                fits = entry["before"] == last and canonical(entry) == line
+            except (ValueError, KeyError, TypeError):
+                fits = False
+            if not fits:
+                raise RunError(f"{self.path} must be as it was written, line {number} or one before it was changed")
+            entries.append(entry)
+            last = hashlib.sha256(line).hexdigest()
+        head = self.head.read_text().split() if self.head.exists() else ["0", FIRST]
+        # A kill between the two files leaves one line more than the head knows of.
+        known = int(head[0])
+        at_head = (hashlib.sha256(lines[known - 1]).hexdigest() if known else FIRST) if known <= len(lines) else None
+        if at_head != head[1] or len(lines) > known + 1:
+            raise RunError(f"{self.path} must end as it was written: {known} lines were, it has {len(lines)}")
+        return entries
+
+    def append(self, kind: str, run: str, **content: Any) -> None:
+        """Add an entry."""
+        entries = self.entries
+        last = hashlib.sha256(canonical(entries[-1])).hexdigest() if entries else FIRST
+        time = datetime.now(UTC).isoformat(timespec="milliseconds")
+        entry = {"number": len(entries) + 1, "time": time, "kind": kind, "run": run, **content, "before": last}
+        line = canonical(entry)
+        with open(self.path, "ab", opener=private) as file:
+            file.write(line + b"\n")
+        write_whole(self.head, f"{len(entries) + 1} {hashlib.sha256(line).hexdigest()}".encode())
+        entries.append(entry)
+
+    def find_run(self, run: str) -> Entry | None:
+        """Return the entry with which a run began."""
+        return next((entry for entry in self.entries if entry["kind"] == "run" and entry["run"] == run), None)
+
+    def begin(self, contract: Contract, kind: str, table: str) -> None:
+        """Record that a run begins, if it did not yet: its contract, the table it reads, the epsilon it may spend."""
+        if self.find_run(contract.run) is None:
+            self.append(
+                "run", contract.run, contract=contract.digest, method=contract.method,
+                parameters=contract.parameters, participants=sorted(contract.participants),
+                to=contract.coordinator, privacy=contract.privacy, table=table, data=kind,
+            )  # fmt: skip
+
+    def spent(self, kind: str) -> float:
+        """Return the sum of epsilons of all runs on a kind of table; by basic composition, whatever rows it had."""
+        runs = [entry for entry in self.entries if entry["kind"] == "run" and entry["data"] == kind]
+        return float(sum(entry["privacy"].get("epsilon") or 0.0 for entry in runs))
+
+    def require_budget(self, contract: Contract, kind: str, budget: float | None) -> None:
+        """Raise `Refused` if a run would spend more than is left."""
+        epsilon = contract.privacy.get("epsilon") or 0.0
+        if budget is None or self.find_run(contract.run) is not None:
+            return
+        if not epsilon:
+            raise Refused("this site has a budget, so a run must say its epsilon")
+        if (spent := self.spent(kind)) + epsilon > budget * (1 + 1e-9):
+            raise Refused(
+                f"this site's budget is {budget:g}, of which {spent:g} is spent; the run asks for {epsilon:g}"
+            )
+
+    def history(self, contract: Contract, table: str) -> list[list[str]]:
+        """Return over whom sums were revealed in earlier runs on a table.
+
+        Runs with noise are left out, because noise covers a difference; so is everything where a contract has noise, or
+        sends in the clear.
+        """
+        if contract.privacy.get("epsilon") or not contract.privacy.get("secure_sum"):
+            return []
+        runs = {
+            entry["run"]
+            for entry in self.entries
+            if entry["kind"] == "run" and entry["table"] == table and not entry["privacy"].get("epsilon")
+        } - {contract.run}
+        sums = {tuple(e["participants"]) for e in self.entries if e["kind"] == "sum" and e["run"] in runs}
+        return [list(members) for members in sorted(sums)]
+
+
+def require_no_difference(history: History, participants: Iterable[str]) -> None:
+    """Raise `Refused` if a sum over these participants, less sums of earlier runs, would be about few of them."""
+    if few := isolated([frozenset(members) for members in history], frozenset(participants)):
+        raise Refused(
+            f"sums over these participants and over those of earlier runs on the same data differ by "
+            f"{' and '.join(few)}; they must differ by nobody or by at least {FEWEST}, or noise must cover it "
+            "([privacy] epsilon)"
+        )
+
+
+def isolated(before: Sequence[frozenset[str]], new: frozenset[str]) -> tuple[str, ...]:
+    """Return a client, or two, about whom a new sum tells once earlier sums are added to it or taken from it.
+
+    Sums over sets of clients are linear in the clients' addends, so that the row space of the matrix of memberships
+    holds everything that can be combined of them. Two sets that differ by fewer than three are found as such,
+    whatever else was summed.
+
+    Examples
+    --------
+    >>> isolated([frozenset("abcd")], frozenset("abc"))
+    ('d',)
+    >>> isolated([frozenset("abcd")], frozenset("abcdefg"))
+    ()
+    """
+    for old in before:
+        if 0 < len(old ^ new) < FEWEST:
+            return tuple(sorted(old ^ new))
+    names = sorted(new.union(*before))
+    rows = np.array([[name in members for name in names] for members in (*before, new)], float)
+    found = np.argwhere(_told(rows) > _told(rows[:-1]))
+    return tuple(names[column] for column in dict.fromkeys(found[0].tolist())) if len(found) else ()
+
+
+def _told(rows: Array) -> Array:
+    """Return, for every pair of columns, or single one on the diagonal, how many combinations of rows hold no other.
+
+    A vector lies in the row space if projecting on it changes nothing: the block of the projection that belongs to the
+    pair then has an eigenvalue of 1.
+    """
+    _, sizes, basis = np.linalg.svd(rows, full_matrices=False)
+    basis = basis[sizes > 1e-9]
+    projection = basis.T @ basis
+    own = np.diag(projection)
+    middle = (own[:, None] + own) / 2
+    radius = np.hypot((own[:, None] - own) / 2, projection)
+    pairs = (middle + radius > 1 - 1e-8).astype(int) + (middle - radius > 1 - 1e-8)
+    np.fill_diagonal(pairs, own > 1 - 1e-8)
+    return np.asarray(pairs)
