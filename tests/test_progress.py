@@ -16,7 +16,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
     """A clock that stands still until a test moves it."""
     now = [100.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
-    yield now
+    return now
 
 
 def test_without_a_terminal_a_line_now_and_then(clock: list[float], capsys: pytest.CaptureFixture[str]) -> None:

@@ -50,7 +50,7 @@ def test_a_generated_client_can_be_public(tmp_path: Path) -> None:
     text = 'method = "FedTDD"\n[data]\ngenerate = "series"\npublic = "client-0"\noptions = {clients = 3, length = 40}\n'
     (tmp_path / "e.toml").write_text(text + '[FedTDD]\ncommon = ["x0"]\n')
     experiment = Experiment.from_file(tmp_path / "e.toml")
-    clients, truth = load_clients(experiment)
+    clients, _ = load_clients(experiment)
     assert sorted(clients) == ["client-1", "client-2"]
     everyone, _ = ct.make_series(clients=3, length=40)
     assert load_public(experiment).fingerprint() == everyone["client-0"].fingerprint()

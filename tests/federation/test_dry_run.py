@@ -35,7 +35,6 @@ def test_totals_are_those_of_the_run(name: str, tmp_path: Path) -> None:
 
 
 def test_a_rehearsal_changes_no_parameter_of_a_message() -> None:
-    method, *_ = ct.FedTDD.example()
     short = ct.FedTDD(common=("x0",)).rehearsal()
     assert isinstance(short, Method)
     assert short.chunk == 1

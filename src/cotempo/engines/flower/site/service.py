@@ -24,6 +24,7 @@ from cotempo.federation.message import Message
 from cotempo.federation.method import Method, Roster
 from cotempo.federation.registry import find_method
 from cotempo.federation.rng import Rng
+from cotempo.federation.shields import Shield
 from cotempo.federation.site import Site
 from cotempo.federation.wire import identify_question, question_from_bytes, summarize_message
 from cotempo.privacy.contract import CODE_VERSION, Consent, Contract
@@ -31,7 +32,7 @@ from cotempo.privacy.keys import PeerBook, SiteKeys
 from cotempo.privacy.ledger import Ledger, require_no_difference
 from cotempo.privacy.noise import Noise
 from cotempo.privacy.policy import Allowed, Refused, SitePolicy
-from cotempo.privacy.private_form import PrivateForm, fewest_in_sum
+from cotempo.privacy.private_form import PrivateForm
 from cotempo.privacy.questions import QuestionLog
 from cotempo.privacy.secure_sum.client import SumClient, read_names
 from cotempo.privacy.secure_sum.shield import ECHO, MASKED, UNMASK, SecureSumShield
@@ -247,8 +248,9 @@ class SiteService:
         if privacy.epsilon is not None:
             method = method.private(privacy)
         secure_sum = self._secure_sum(contract, clear_phases(method, table.schema)) if privacy.secure_sum else None
-        noise = make_noise(method, secure_sum) if isinstance(method, PrivateForm) else None
-        shields = [shield for shield in (noise, secure_sum) if shield is not None]
+        shields: list[Shield] = [] if secure_sum is None else [secure_sum]
+        if isinstance(method, PrivateForm):
+            shields = [Noise.among(method, shields), *shields]
         seed = contract.seed if self.settings.random.shared else self.keys.seed_of(contract.run)
         store = DiskStore(self._folder(contract.run) / "memory", method.memory_types)
         site = Site(method, name, table, seed, store, shields=shields)
@@ -369,13 +371,3 @@ def clear_phases(method: Method, schema: Schema) -> list[str] | None:
             return False
 
     return [phase for phase in method.phases if is_clear(phase)]
-
-
-def make_noise(method: PrivateForm, secure_sum: SecureSumShield | None) -> Noise:
-    """Return the noise this site adds: its share of it where the sum is masked, else all."""
-
-    def fewest(question: Question) -> int:
-        session = secure_sum.client(question.client, question.run).session if secure_sum else None
-        return fewest_in_sum(len(session.names)) if session and session.step == question.step else 1
-
-    return Noise(method, fewest)
