@@ -182,9 +182,11 @@ class OwnRows(NamedTuple):
     def among(self, centre: Floats) -> Floats:
         """Return the rows about the centre among the columns of all clients, NaN where the client holds nothing."""
         lags = self.rows.values.shape[1] // len(self.held) - 1
-        values = np.full((len(self.rows.values), len(centre) * (lags + 1)), np.nan)
-        columns = lagged_columns(self.held, len(centre), lags)
-        values[:, columns] = self.rows.values - np.tile(centre[self.held], lags + 1)
+        own = self.rows.values - np.tile(centre[self.held], lags + 1)
+        if len(self.held) == len(centre):
+            return own
+        values = np.full((len(own), len(centre) * (lags + 1)), np.nan)
+        values[:, lagged_columns(self.held, len(centre), lags)] = own
         return values
 
 
