@@ -20,6 +20,7 @@ from .data import read_posts as read_posts
 from .data import read_series as read_series
 from .data import split_by_time as split_by_time
 from .errors import CotempoError as CotempoError
+from .errors import DataWarning as DataWarning
 from .events import FedPointProcess as FedPointProcess
 from .events import FedPP as FedPP
 from .events import SigmoidCox as SigmoidCox

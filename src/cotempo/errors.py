@@ -4,6 +4,8 @@ import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+MOST_LINES = 20
+
 
 class CotempoError(Exception):
     """The root of all errors raised on purpose."""
@@ -21,6 +23,7 @@ class Problem:
     client: str | None = None
     column: str | None = None
     row: int | None = None
+    more: int = 0  # further rows with the same fault, counted and not listed
 
     def __str__(self) -> str:
         places = {"client": self.client, "column": self.column, "row": self.row}
@@ -36,9 +39,30 @@ class DataError(CotempoError, ValueError):
         super().__init__(self.problems)
 
     def __str__(self) -> str:
-        lines = [str(problem) for problem in self.problems[:20]]
-        more = len(self.problems) - len(lines)
+        # A rule that many rows break is one line, so that it does not hide the others.
+        rules: dict[object, list[Problem]] = {}
+        for place, problem in enumerate(self.problems):
+            rule = place if problem.row is None else (problem.column, problem.must.split(", got ")[0])
+            rules.setdefault(rule, []).append(problem)
+        lines = [_line(problems) for problems in list(rules.values())[:MOST_LINES]]
+        more = len(rules) - len(lines)
         return "\n".join([*lines, f"... and {more} more"] if more else lines)
+
+
+def _line(problems: Sequence[Problem]) -> str:
+    """Return the first problem, and how many more rows have it."""
+    first, *others = problems
+    count = len(others) + sum(problem.more for problem in problems)
+    if not count:
+        return str(first)
+    rows = ", ".join(str(problem.row) for problem in others[:3]) + (", ..." if count > 3 else "")
+    clients = len({problem.client for problem in problems})
+    where = f" of {clients} clients" if clients > 1 else ""
+    return f"{first} (and {count:,} more {'row' if count == 1 else 'rows'}{where}{f': {rows}' if rows else ''})"
+
+
+class DataWarning(UserWarning):
+    """A reader guessed something about a source, or left something out, that its owner may want to know."""
 
 
 class SchemaError(DataError):
@@ -65,7 +89,7 @@ class QuorumError(RunError):
     """Too few clients answered; the run is checkpointed and can be resumed."""
 
 
-def nearest(wrong: str, right: Iterable[str]) -> str:
+def nearest(wrong: str, right: Iterable[str], cutoff: float = 0.5) -> str:
     """Return `` (did you mean 'x'?)`` for the nearest right word, or nothing."""
-    close = difflib.get_close_matches(wrong, list(right), n=1, cutoff=0.5)
+    close = difflib.get_close_matches(wrong, list(right), n=1, cutoff=cutoff)
     return f" (did you mean {close[0]!r}?)" if close else ""

@@ -3,62 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
+from commands import EXPERIMENT, Command
 
 import cotempo as ct
 from cotempo.cli import main
 from cotempo.errors import CotempoError, DataError, ParameterError, QuorumError, RunError, SchemaError
 from cotempo.runs.folder import RunFolder
-
-EXPERIMENT = """
-name = "first"
-method = "FedMean"
-[data]
-source = "data/networks.csv"
-"""
-
-
-class Said(NamedTuple):
-    code: Any
-    out: str
-    err: str
-
-    @property
-    def record(self) -> dict[str, Any]:
-        """The one JSON object on standard output."""
-        found = json.loads(self.out)
-        assert isinstance(found, dict)
-        return found
-
-
-Command = Callable[..., Said]
-
-
-@pytest.fixture
-def cotempo(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
-    """Run a command in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: object) -> Said:
-        with pytest.raises(SystemExit) as end:
-            main([str(argument) for argument in arguments])
-        return Said(end.value.code, *capsys.readouterr())
-
-    return call
-
-
-@pytest.fixture
-def made(cotempo: Command, tmp_path: Path) -> Path:
-    """An experiment file beside a folder of three small clients."""
-    options = ["--set", "variables=2", "--set", "clients=3", "--set", "samples=40"]
-    assert cotempo("make-data", "networks", "--out", "data", "--seed", 5, *options).code == 0
-    path = tmp_path / "experiment.toml"
-    path.write_text(EXPERIMENT)
-    return path
 
 
 def test_there_and_back(cotempo: Command, made: Path, tmp_path: Path) -> None:
@@ -102,7 +56,7 @@ def test_a_dry_run_shows_and_sends_nothing(cotempo: Command, made: Path, tmp_pat
     before = sorted(path.name for path in tmp_path.iterdir())
     said = cotempo("run", made, "--dry-run")
     assert said.code == 0
-    assert said.out.count("would send 2 messages") == 3
+    assert "client-0, client-1, client-2 would each send 2 messages, 56 bytes in all." in said.out
     assert "Phase 'mean': 1 message of 24 bytes a client; only the sum over clients is used." in said.out
     assert "Phase 'compare': 1 message" in said.out
     assert "the mean of each variable over your complete rows" in said.out

@@ -37,12 +37,9 @@ def test_events_in_plain_words() -> None:
     assert describe({"b": events, "a": events}).lines()[2:] == [
         "a: 2 rows, 2 sequences, time 0 to 4, marks a 2, b 0",
         "b: 2 rows, 2 sequences, time 0 to 4, marks a 2, b 0",
-        "warning: a: 1 sequence without events",
-        "warning: a: 1 event at the very time of another in the sequence",
-        "warning: a: mark 'b' never occurs",
-        "warning: b: 1 sequence without events",
-        "warning: b: 1 event at the very time of another in the sequence",
-        "warning: b: mark 'b' never occurs",
+        "warning: a, b: 1 sequence without events",
+        "warning: a, b: 1 event at the very time of another in the sequence",
+        "warning: a, b: mark 'b' never occurs",
     ]
 
 
@@ -101,7 +98,7 @@ def test_dates_are_shown_as_dates() -> None:
 def test_unknown_windows_and_single_records_are_warned_of() -> None:
     guessed, known = Events.from_arrays([[1.0, 2.0]]), Events.from_arrays([[1.0, 2.0], [1.0]], (0, 3))
     first, second = describe({"a": guessed}).warnings
-    assert first.startswith("a: 1 window from the first to the last event, as if unknown: rates come out too high")
+    assert first.startswith("a: 1 window that an event begins or ends, as if unknown: rates come out too high")
     assert second.startswith("a: one sequence: nothing tells how sequences differ; cut a long record")
     assert describe({"a": known}).warnings == ()
 

@@ -66,11 +66,11 @@ class Counts(Table):
         return replace(self, count=np.append(secret, self.count[1:])), [secret]
 
 
-def read_counts(source: Any, *, client: str = "client", unit: str = "s") -> dict[str, Counts]:
+def read_counts(source: Any, *, unit: str = "s") -> dict[str, Counts]:
     """Read ``client, time, count``."""
-    reading = Reading(client, unit)
+    reading = Reading(unit=unit)
     found = read_sheets(source, reading, _read_sheet)
-    reading.problems.raise_any()
+    reading.finish()
     return found
 
 

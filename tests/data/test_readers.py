@@ -88,7 +88,7 @@ def test_single_source_is_named_after_its_file(tmp_path: Path) -> None:
 
 def test_names_stay_text(tmp_path: Path) -> None:
     (tmp_path / "d.csv").write_text("site,sequence,time,mark\n007,01,0,1\n007,01,1,10\n007,01,2,9\n")
-    events = read_events(tmp_path / "d.csv", client="site")["007"]
+    events = read_events(tmp_path / "d.csv", columns={"client": "site"})["007"]
     assert list(events.windows) == ["01"]
     assert events.marks == ("1", "9", "10")
 

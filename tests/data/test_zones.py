@@ -11,7 +11,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from cotempo.data import Posts, Series, read_events, read_posts, read_series, split_by_time, write_clients
+from cotempo.data import Events, Posts, Series, read_events, read_posts, read_series, split_by_time, write_clients
 from cotempo.data.clock import Clock
 from cotempo.errors import DataError, SchemaError
 from cotempo.federation.mean import FedMean
@@ -64,8 +64,11 @@ def test_local_times_get_a_zone() -> None:
     assert as_series(BERLIN.tz_localize(None)[:2], zone="Europe/Berlin").time[0] == BERLIN[0].timestamp()
     mixed = as_series(["2025-03-29 22:00", "2025-03-29 22:00Z"], zone="Europe/Berlin", unit="h")
     assert (mixed.zone, np.diff(mixed.time).tolist()) == ("Europe/Berlin", [1.0])
-    with pytest.raises(DataError, match="ambiguous in timezone 'Europe/Berlin': 2025-10-26 02:30"):
-        as_series(["2025-10-26 02:30"], zone="Europe/Berlin")
+    for twice_or_never in ("2025-10-26 02:30", "2025-03-30 02:30"):
+        with pytest.raises(DataError, match=f"must be a time that Europe/Berlin had once, got {twice_or_never}"):
+            as_series([twice_or_never], zone="Europe/Berlin")
+    clear = as_series(["2025-10-26 02:30+01:00", "2025-10-26 00:30Z", "2025-10-26 04:00"], zone="Europe/Berlin")
+    assert np.diff(clear.time).tolist() == [3600.0, 5400.0]
     with pytest.raises(ValueError, match=r"zone must be a time zone such as 'Europe/Berlin'.*, got 'Berlin'"):
         as_series(["2025-10-26 02:30"], zone="Berlin")
 
@@ -154,3 +157,22 @@ def test_errors_show_dates() -> None:
     events = read_events(frame.iloc[:1], unit="h")["client"]
     with pytest.raises(DataError, match=f"must lie in its {window}"):
         replace(events, time=events.time + 48)
+
+
+def test_arrays_of_dates_and_lengths_of_time() -> None:
+    series = Series.from_arrays(np.ones((6, 1)), time=BERLIN, unit="h", zone="Europe/Berlin")
+    assert (series.to_frame()["time"] == BERLIN).all()
+    naive = BERLIN.tz_localize(None)
+    events = Events.from_arrays([naive[:2]], windows=[["2025-03-29", "2025-03-31"]], unit="D")
+    assert events.to_frame()["end"].tolist() == [pd.Timestamp("2025-03-31")] * 2
+    for step in (0.5, "30min", datetime.timedelta(minutes=30)):
+        assert series.regular(step).rows == 11
+    with pytest.raises(DataError, match="times must be numbers"):
+        Series.from_arrays(np.ones((6, 1)), time=naive)
+    with pytest.raises(DataError, match="have a time zone"):
+        Series.from_arrays(np.ones((6, 1)), time=naive, unit="h", zone="UTC")
+    for step in ("often", 0, -1.0, "-1h"):
+        with pytest.raises(DataError, match="a length of time must be a number above 0 or a duration"):
+            series.regular(step)
+    with pytest.raises(DataError, match="a length of time must be a number above 0, got '1h'"):
+        Series.from_arrays(np.ones((6, 1))).regular("1h")

@@ -31,14 +31,74 @@ def test_benefit_is_the_leave_one_out_error_computed_the_long_way() -> None:
     rows = {name: table.values for name, table in CLIENTS.items()}
     pooled = np.vstack(list(rows.values()))
 
-    def leave_one_out(mine: np.ndarray, pool: np.ndarray) -> float:
+    def leave_one_out(mine: np.ndarray, pool: np.ndarray) -> np.ndarray:
         errors = [(row - (pool.sum(axis=0) - row) / (len(pool) - 1)) ** 2 for row in mine]
-        return float(np.mean(errors / mine.var(axis=0)))
+        return np.asarray((errors / mine.var(axis=0)).mean(axis=1))
 
     for name, benefit in fitted.benefit.items():
-        assert benefit.alone == pytest.approx(leave_one_out(rows[name], rows[name]), rel=1e-10)
-        assert benefit.together == pytest.approx(leave_one_out(rows[name], pooled), rel=1e-10)
-        assert benefit.helped == (benefit.together < benefit.alone)
+        alone, together = leave_one_out(rows[name], rows[name]), leave_one_out(rows[name], pooled)
+        assert benefit.alone == pytest.approx(alone.mean(), rel=1e-10)
+        assert benefit.together == pytest.approx(together.mean(), rel=1e-10)
+        assert benefit.error == pytest.approx((together - alone).std(ddof=1) / len(alone) ** 0.5, rel=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("gain", "error", "verdict"),
+    [
+        (1.0, 0.4, "helped"), (1.0, 0.6, "no difference shown"), (-1.0, 0.6, "no difference shown"),
+        (-1.0, 0.4, "did not help"), (1e-9, None, "helped"), (-1e-9, None, "did not help"),
+        (0.0, None, "no difference shown"), (0.0, 0.0, "no difference shown"),
+    ],
+)  # fmt: skip
+def test_a_difference_counts_beyond_two_standard_errors(gain: float, error: float | None, verdict: str) -> None:
+    higher = Benefit("accuracy", 0.0, gain, higher_is_better=True, error=error)
+    lower = Benefit("error", 0.0, -gain, higher_is_better=False, error=error)
+    assert higher.verdict == lower.verdict == verdict
+    assert higher.helped == (verdict == "helped")
+
+
+def test_where_joining_is_worth_nothing_few_are_told_otherwise() -> None:
+    """Clients of one distribution, whose own mean is about as good: the verdict is wrong in some percent of cases."""
+    rng = np.random.default_rng(0)
+    verdicts = []
+    for _ in range(100):
+        values = rng.normal(size=(2, 400, 1))
+        clients = {name: ct.Series.from_arrays(part) for name, part in zip("ab", values, strict=True)}
+        verdicts += [benefit.verdict for benefit in ct.FedMean().fit(clients).benefit.values()]
+    assert verdicts.count("did not help") <= 0.06 * len(verdicts)
+
+
+def test_advice_names_who_was_harmed_and_who_was_not_compared() -> None:
+    far = ct.Series.from_arrays(np.random.default_rng(0).normal(100, 1, size=(50, 2)), features=("x", "y"))
+    near = ct.Series.from_arrays(np.random.default_rng(1).normal(0, 1, size=(500, 2)), features=("x", "y"))
+    single = ct.Series.from_arrays(np.ones((1, 2)), features=("x", "y"))
+    fitted = ct.FedMean().fit({"far": far, "near": near, "single": single})
+    harmed, missing = fitted.advice()
+    assert harmed.startswith("did not help far, near; to use a model of its own, learn from its table alone: FedMean(")
+    assert missing.startswith("not compared with learning alone: single (FedMean compares clients with enough data")
+    posts, _ = ct.make_posts(clients=2, posts=30, events=4)
+    (line,) = ct.EventDetector(dimension=8, buckets=64).fit(posts).advice()
+    assert "at least 50 labelled posts" in line
+
+
+def test_methods_have_the_parameters_of_scikit_learn() -> None:
+    from sklearn.base import clone
+
+    method = ct.FDBNL(lags=2)
+    assert method.get_params()["lags"] == 2
+    other = method.set_params(lags=3, rounds=7)
+    assert (method.lags, other.lags, other.rounds) == (2, 3, 7)
+    assert clone(method) == method.clone() == method
+    assert type(method)(**method.get_params()) == method
+    with pytest.raises(ParameterError, match="did you mean 'lags'"):
+        method.set_params(lag=3)
+
+
+def test_parameters_by_position_and_unknown_names_are_answered() -> None:
+    with pytest.raises(ParameterError, match=r"FDBNL takes parameters by name, like FDBNL\(lags=...\), got 2"):
+        ct.FDBNL(2)  # type: ignore[call-arg]
+    with pytest.raises(AttributeError, match="did you mean 'FDBNL'"):
+        _ = ct.FDBN
 
 
 def test_a_client_whose_rows_do_not_vary_is_not_compared() -> None:
@@ -103,7 +163,7 @@ def test_an_unknown_client_is_answered_with_the_nearest() -> None:
 
 @pytest.mark.parametrize("clients", [{}, None, [1], CLIENTS["a"]])
 def test_clients_must_be_a_mapping(clients: Any) -> None:
-    with pytest.raises(DataError, match="mapping from client name to table"):
+    with pytest.raises(DataError, match=r"mapping from client name to table|a source must be"):
         ct.FedMean().fit(clients)
 
 

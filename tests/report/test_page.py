@@ -134,7 +134,7 @@ def test_notebooks_show_every_result_with_its_benefit(evil: Any) -> None:
     fitted = ct.FedMean().fit(rows)
     reader.feed(fitted._repr_html_())
     assert set(reader.tags) <= {"div", "b", "table", "tr", "th", "td", "p"}
-    for words in (*EVIL, "FedMean: 7 clients, 1 rounds", "alone", "together", "lower is better"):
+    for words in (*EVIL, "FedMean: 7 clients, 1 round,", "alone", "together", "lower is better"):
         assert words in reader.text
 
 
@@ -147,6 +147,23 @@ def test_it_says_what_was_found(tmp_path: Path) -> None:
         assert words in text
     up = sum(sum(record["received"].values()) for record in fitted.history if record["phase"] == "mean")
     assert f"mean 1 {number(fitted.history[0]['seconds'])} {up}" in text
+
+
+def test_verdicts_advice_and_tables_are_in_it(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    far, near = (Series.from_arrays(rng.normal(centre, 1, size=(60, 2))) for centre in (100, 0))
+    text = " ".join(read(ct.FedMean().fit({"far": far, "near": near}).report(tmp_path / "a.html")).text.split())
+    assert "its standard error" in text
+    assert "far 1." in text
+    assert "did not help" in text
+    assert "learn from its table alone" in text
+    clients, _ = ct.make_networks(variables=3, clients=2, samples=120, seed=0)
+    text = " ".join(read(ct.OneRound().fit(clients).report(tmp_path / "b.html")).text.split())
+    assert "Network source target lag weight probability directed" in text
+    posts, _ = ct.make_posts(clients=2, posts=60, events=6, seed=0)
+    fitted = ct.EventDetector(dimension=8, buckets=64).fit(posts)
+    text = " ".join(read(fitted.report(tmp_path / "c.html")).text.split())
+    assert str(fitted["client-0"].events()["keywords"][0]) in text
 
 
 @pytest.mark.parametrize(

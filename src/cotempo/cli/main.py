@@ -153,8 +153,7 @@ def main(arguments: list[str] | None = None) -> None:
     except click.ClickException as error:
         error.show()
         code = 2
-    except (click.Abort, KeyboardInterrupt) as stop:
-        print(*getattr(stop, "__notes__", ["interrupted"]), sep="\n", file=sys.stderr)
+    except click.Abort:
         code = 130
     except CotempoError as error:
         if "--json" in arguments:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from cotempo.data import Table
 
 SUFFIXES = (".csv", ".parquet")
+POINTS = 200
 RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run, or of a saved result.")]
 Given = Annotated[Path, typer.Argument(metavar="INPUT", help="A table like those of the run, as a file or folder.")]
 OutPath = Annotated[Path, typer.Option("--out", help="The file to write, .csv or .parquet.")]
@@ -31,7 +32,6 @@ def predict(
     given: Given,
     out: OutPath,
     horizon: Annotated[float, typer.Option(help="How far ahead: rows of a series, or time for events.")] = 0.0,
-    points: Annotated[int, typer.Option(help="For events: at how many times.")] = 200,
     draws: Draws = 100,
     level: Level = 0.9,
     client: Client = None,
@@ -41,7 +41,7 @@ def predict(
 
     def continued(model: Any, table: Any) -> Any:
         if hasattr(model, "intensity"):
-            return intensity_frame(model, table, horizon, points, level)
+            return intensity_frame(model, table, horizon, level)
         if horizon < 1 or horizon != int(horizon):
             raise ParameterError(f"--horizon must be a whole number of rows, at least 1, got {horizon:g}")
         if hasattr(model, "network"):
@@ -182,14 +182,14 @@ def write_frames(frames: Mapping[str, pd.DataFrame], out: Path) -> Output:
     return Output([f"{count(len(joined), 'row')} of {count(len(frames), 'client')} in {out}"], record)
 
 
-def intensity_frame(model: Any, table: Any, horizon: float, points: int, level: float) -> pd.DataFrame:
+def intensity_frame(model: Any, table: Any, horizon: float, level: float) -> pd.DataFrame:
     """Return the intensity over each sequence's window, and beyond, given its events where the model asks for them."""
     import numpy as np
     import pandas as pd
 
     frames = []
     for name, (start, end) in table.windows.items():
-        times = np.linspace(start, end + horizon, points)
+        times = np.linspace(start, end + horizon, POINTS)
         if hasattr(model, "given"):
             past = table.time[table.sequence == name]
             band = model.intensity(times, past[past <= end], start, level)

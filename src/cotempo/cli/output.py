@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -35,7 +36,11 @@ def command(app: typer.Typer, name: str | None = None) -> Callable[[Callable[...
 
     def add(function: Callable[..., Output]) -> Callable[..., Output]:
         def run(*, quiet: Quiet = False, as_json: Json = False, **options: Any) -> int:
-            lines, record, code = function(**options)
+            try:
+                lines, record, code = function(**options)
+            except KeyboardInterrupt as stop:  # here, because typer would drop what the run noted
+                print(*getattr(stop, "__notes__", ["interrupted"]), sep="\n", file=sys.stderr)
+                return 130
             if as_json:
                 print(json.dumps(dict(record)))
             elif not quiet:

@@ -10,7 +10,7 @@ import typer
 from cotempo.cli.output import Output, count
 from cotempo.errors import ParameterError, RunError
 
-GENERATORS = "networks, lorenz96, events, series or posts"  # a test holds it to `generators()`
+GENERATORS = "networks, lorenz96, events, posts or series"  # a test holds it to `generators()`
 
 
 def check(

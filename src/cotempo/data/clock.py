@@ -109,6 +109,21 @@ class Clock:
         """Return one of this clock's numbers as a date; unchanged where times are plain numbers."""
         return self.dates_of([number])[0] if self.dates else float(number)
 
+    def duration(self, length: Any) -> float:
+        """Return a length of time, a number or a duration such as ``"90min"`` or a timedelta, as a number above 0."""
+        size = length
+        if not isinstance(length, int | float | np.number):
+            import pandas as pd
+
+            try:
+                size = pd.Timedelta(length).total_seconds() / UNITS[self.unit or "s"]
+            except (ValueError, TypeError):
+                size = 0.0
+        if not size > 0 or (size is not length and not self.dates):
+            kinds = "a number above 0 or a duration such as '1h'" if self.dates else "a number above 0"
+            raise DataError(f"a length of time must be {kinds}, got {length!r}")
+        return float(size)
+
     def text(self, number: float) -> str:
         """Return one of this clock's numbers as people write it."""
         return str(self.date(number).round("s")) if self.dates and np.isfinite(number) else f"{number:.12g}"

@@ -7,6 +7,7 @@ from typing import Any
 
 from cotempo.data.clock import LABELS
 from cotempo.data.html import html_table
+from cotempo.data.problems import list_names
 from cotempo.data.tables import KINDS, Framed, FrameKind, Schema, Table, make_frame, pluralize
 from cotempo.errors import DataError
 
@@ -125,7 +126,11 @@ def describe(clients: Mapping[str, Table]) -> Description:
             warnings.append(f"{name}: {_kind(other)}, where {first} has {_kind(schema)}")
         elif bool(other.zone) != bool(schema.zone):
             warnings.append(f"{name}: dates must have a time zone at all clients or at none; pass zone= in reading")
-    warnings += [f"{client.client}: {warning}" for client in found for warning in client.warnings]
+    same: dict[str, list[str]] = {}
+    for client in found:
+        for warning in client.warnings:
+            same.setdefault(warning, []).append(client.client)
+    warnings += [f"{list_names(own)}: {warning}" for warning, own in same.items()]
     rows = sum(client.rows for client in found)
     return Description(schema.kind, common, schema.unit, zones, rows, found, tuple(warnings))
 

@@ -74,7 +74,7 @@ class Events(Table):
         Parameters
         ----------
         times
-            Times of the events of each sequence, in rising order.
+            Times of the events of each sequence, numbers or dates, in rising order.
         windows
             One ``(start, end)`` for all sequences, or one per sequence. By default a window reaches from the first to
             the last event, which loses the quiet time before and after.
@@ -85,12 +85,13 @@ class Events(Table):
         unit, zone
             The unit of `times`, and the zone their dates are shown in.
         """
-        parts = [np.asarray(part, dtype=np.float64) for part in times]
+        clock = Clock(unit, zone)
+        parts = [clock.numbers(part) for part in times]
         sizes = [len(part) for part in parts]
         names = np.array(numbered(len(parts)), dtype=np.str_)
         if windows is None:
             windows = np.array([[part[0], part[-1]] if len(part) else [0.0, 0.0] for part in parts])
-        start, end = np.broadcast_to(np.asarray(windows, dtype=np.float64), (len(parts), 2)).T
+        start, end = np.broadcast_to(clock.numbers(windows), (len(parts), 2)).T
         codes, vocabulary = _codes(marks, mark_names, sizes)
         joined = np.concatenate([np.zeros(0), *parts])
         return cls(np.repeat(names, sizes), joined, codes, vocabulary, names, start, end, unit, zone)
@@ -126,8 +127,8 @@ class Events(Table):
 
     @classmethod
     def recognizes(cls, columns: Set[str]) -> bool:
-        """Return whether there are no columns but those of events."""
-        return columns <= {"sequence", "time", "mark", "start", "end"}
+        """Return whether there is a mark, or no column but those of events."""
+        return {"time", "mark"} <= columns or columns <= {"sequence", "time", "mark", "start", "end"}
 
     def split_by_time(self, shares: Floats) -> tuple[Self, ...]:
         """Cut every window at fractions of its length; an event at a cut belongs to the later part."""
@@ -165,9 +166,9 @@ class Events(Table):
         warnings = [f"{pluralize(silent, 'sequence')} without events"] if silent else []
         if tied:
             warnings.append(f"{pluralize(tied, 'event')} at the very time of another in the sequence")
-        unknown = sum(len(times) > 0 and times[0] == start and times[-1] == end for _, times, _, start, end in parts)
+        unknown = sum(len(times) > 0 and (times[0] == start or times[-1] == end) for _, times, _, start, end in parts)
         if unknown:
-            begin = f"{pluralize(unknown, 'window')} from the first to the last event, as if unknown"
+            begin = f"{pluralize(unknown, 'window')} that an event begins or ends, as if unknown"
             warnings.append(f"{begin}: rates come out too high; pass windows= or columns start and end")
         if len(parts) == 1:
             warnings.append("one sequence: nothing tells how sequences differ; cut a long record into days or weeks")

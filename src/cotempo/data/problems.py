@@ -17,7 +17,7 @@ class Problems:
     def __init__(self) -> None:
         self.found: list[Problem] = []
 
-    def add(self, must: str, *, client: str | None = None, column: str | None = None, row: int | None = None) -> None:
+    def add(self, must: str, client: str | None = None, column: str | None = None, row: int | None = None) -> None:
         """Note one problem."""
         self.found.append(Problem(must, client, column, row))
 
@@ -40,6 +40,12 @@ def quote(value: object) -> str:
     """Return a value as errors show it: quoted, escaped and short."""
     text = repr(value)
     return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def list_names(names: Sequence[str], most: int = 3) -> str:
+    """Return the first names, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def client_name_error(name: str) -> str | None:

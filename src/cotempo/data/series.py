@@ -8,10 +8,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cotempo.data.clock import Clock
 from cotempo.data.description import ClientDescription
 from cotempo.data.problems import Problems, duplicates
 from cotempo.data.tables import Schema, Table, numbered, part_bounds, pluralize, runs_of
-from cotempo.errors import DataError
+from cotempo.errors import DataError, nearest
 from cotempo.typing import Floats, Indices
 
 GAP = 1.5
@@ -76,7 +77,7 @@ class Series(Table):
         values
             One array, or a list of two-dimensional arrays.
         time
-            Times of the rows, one array or one per sequence, increasing; by default 0, 1, 2, ...
+            Times of the rows, numbers or dates, one array or one per sequence, increasing; by default 0, 1, 2, ...
         features
             Names of the columns; by default ``x0``, ``x1``, ...
         unit, zone
@@ -90,7 +91,7 @@ class Series(Table):
         if time is None:
             times = [np.arange(len(part), dtype=np.float64) for part in parts]
         else:
-            times = [np.asarray(part, dtype=np.float64) for part in (time if several else [time])]  # type: ignore[union-attr]
+            times = [Clock(unit, zone).numbers(part) for part in (time if several else [time])]  # type: ignore[union-attr]
         if [len(part) for part in parts] != [len(part) for part in times]:
             raise DataError("time must have one entry for each row of values, in every sequence")
         if len({part.shape[1] for part in parts}) != 1:
@@ -131,20 +132,22 @@ class Series(Table):
             found += list(zip(np.split(time, cuts), np.split(values, cuts), strict=True))
         return found
 
-    def regular(self, step: float | None = None) -> Self:
+    def regular(self, step: Any = None) -> Self:
         """Return the series on a regular grid: rows that are missing inside a sequence are added, without values.
 
         Parameters
         ----------
         step
-            Time between two rows, in the table's unit; by default the median step of each sequence.
+            Time between two rows, a number in the table's unit or, where times are dates, a duration such as ``"1h"``;
+            by default the median step of each sequence.
 
         Examples
         --------
         >>> Series.from_arrays([[1.0], [2.0], [5.0]], time=[0, 1, 4]).regular().values.ravel().tolist()
         [1.0, 2.0, nan, nan, 5.0]
         """
-        found = [_fill(name, time, values, step) for name, time, values in self.sequences()]
+        size = None if step is None else self.clock.duration(step)
+        found = [_fill(name, time, values, size) for name, time, values in self.sequences()]
         if not found:
             return self
         names = np.repeat([name for name, _, _ in self.sequences()], [len(time) for time, _ in found])
@@ -155,6 +158,27 @@ class Series(Table):
         """Return ``sequence``, ``time`` and the features, by name."""
         parts = {name: self.values[:, index] for index, name in enumerate(self.features)}
         return {"sequence": self.sequence, "time": self.time, **parts}
+
+    def select(self, rows: ArrayLike | None = None, *, features: Sequence[str] | None = None) -> Self:
+        """Return the chosen rows (a mask, or positions in rising order), or all, of the named features, or all.
+
+        Examples
+        --------
+        >>> series = Series.from_arrays([[1.0, 2.0], [1.5, 3.0]], features=("pulse", "pressure"))
+        >>> series.select([1], features=["pressure"]).values.tolist()
+        [[3.0]]
+        """
+        chosen = np.arange(self.rows) if rows is None else np.asarray(rows, dtype=None if np.size(rows) else np.intp)
+        if chosen.dtype.kind not in "iub":
+            raise DataError(f"rows must be a mask or positions, got {rows!r}; choose columns by features=")
+        table = super().select(chosen)
+        if features is None:
+            return table
+        for name in features:
+            if name not in self.features:
+                raise DataError(f"the series must have the feature {name!r}{nearest(name, self.features)}")
+        places = [self.features.index(name) for name in features]
+        return replace(table, features=tuple(features), values=table.values[:, places])
 
     def split_by_time(self, shares: Floats) -> tuple[Self, ...]:
         """Cut every sequence at fractions of its number of rows."""

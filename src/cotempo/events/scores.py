@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -12,11 +12,16 @@ from scipy import stats
 from cotempo.errors import DataError
 from cotempo.events.processes.models import PointProcess
 from cotempo.events.records.history import Unrolled
-from cotempo.federation import Benefit
+from cotempo.federation import Benefit, standard_error
 from cotempo.typing import Floats
 
 if TYPE_CHECKING:
     from cotempo.events.intensities.base import Band
+    from cotempo.events.records.record import Record
+
+    Score = Callable[[Record], Mapping[str, float]]
+
+PARTS = 10
 
 
 def seen_likelihood(log_rate: Floats, unrolled: Unrolled) -> float:
@@ -56,11 +61,20 @@ def gains(
 
 
 def benefits(compared: Mapping[str, Floats]) -> dict[str, Benefit]:
-    """Return what joining was worth to each client, from its gains alone and together."""
+    """Return what joining was worth to each client, from its gains alone and together and their error."""
+    metric = "held-out gain in nats per event"
     return {
-        name: Benefit("held-out gain in nats per event", float(alone), float(together), higher_is_better=True)
-        for name, (alone, together) in compared.items()
+        name: Benefit(metric, float(alone), float(together), higher_is_better=True, error=float(error))
+        for name, (alone, together, error) in compared.items()
     }
+
+
+def error_of_gain(held: Record, together: Score, alone: Score) -> float:
+    """Return the standard error of the difference in gain per event, by its spread over parts of what was held out."""
+    scores = [(together(part), alone(part)) for part in held.deal(PARTS) if part.exposure > 0]
+    differences = [(one["gain"] - other["gain"]) * max(one["events"], 1.0) for one, other in scores]
+    events = sum(max(one["events"], 1.0) for one, _ in scores)
+    return len(scores) * standard_error(differences) / events if scores else 0.0
 
 
 class Rescaling(NamedTuple):

@@ -17,6 +17,7 @@ from .method import Metrics as Metrics
 from .method import Roster as Roster
 from .method import Staleness as Staleness
 from .method import State as State
+from .method import standard_error as standard_error
 from .reducers import Reducer as Reducer
 from .registry import register as register
 from .rng import Rng as Rng

@@ -111,10 +111,12 @@ class Fitted:
             own = f"{name}(...).fit({{{harmed[0]!r}: table}})"
             lines.append(f"did not help {_some(harmed)}; to use a model of its own, learn from its table alone: {own}")
         if missing:
-            why = f"it compares {self.method.compares}" if self.method.compares else "it does not compare"
-            if getattr(self.method, "compare", True) is False:
-                why = "compare=False"
-            lines.append(f"not compared with learning alone: {_some(missing)} ({name}: {why})")
+            why = f"compares {self.method.compares or 'clients with enough data to hold some out'}"
+            if type(self.method).benefit is Method.benefit:
+                why = "does not compare"
+            elif getattr(self.method, "compare", True) is False:
+                why = "has compare=False"
+            lines.append(f"not compared with learning alone: {_some(missing)} ({name} {why})")
         return lines
 
     def tables(self) -> Mapping[str, Any]:

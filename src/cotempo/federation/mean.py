@@ -13,7 +13,7 @@ from cotempo.errors import DataError, Problem
 from cotempo.federation.exchange import Answers, Ask, Expect, Question, Spec
 from cotempo.federation.fitted import Fitted, Outcome
 from cotempo.federation.message import Message
-from cotempo.federation.method import Benefit, Method, Metrics, Roster, Staleness
+from cotempo.federation.method import Benefit, Method, Metrics, Roster, Staleness, standard_error
 from cotempo.federation.registry import register
 from cotempo.federation.rng import Rng
 from cotempo.typing import Floats
@@ -27,7 +27,7 @@ class MeanState:
     mean: Floats
     rows: float = 0.0
     finished: bool = False
-    errors: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    errors: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
 
 @register()
@@ -79,32 +79,34 @@ class FedMean(Method):
             return Message({"mean": own}, weight=n), None
         varies = np.ptp(rows, axis=0) > 0
         if not varies.any():
-            return Message({"alone": -1.0, "together": -1.0}), None
+            return Message({"alone": -1.0, "together": -1.0, "error": 0.0}), None
         rows, own, pooled = rows[:, varies], own[varies], question.common["mean"][varies]
         total, deviation = question.common["rows"], rows.std(axis=0)
         # A mean over m rows without this one misses it by m / (m - 1) times the distance to the mean with it.
-        together = _mean_square((rows - pooled) / deviation) * (total / (total - 1)) ** 2
-        alone = _mean_square((rows - own) / deviation) * (n / (n - 1)) ** 2
-        return Message({"alone": alone, "together": together}), None
+        together = (((rows - pooled) / deviation) ** 2 * (total / (total - 1)) ** 2).mean(axis=1)
+        alone = (((rows - own) / deviation) ** 2 * (n / (n - 1)) ** 2).mean(axis=1)
+        error = standard_error(together - alone)
+        return Message({"alone": float(alone.mean()), "together": float(together.mean()), "error": error}), None
 
     def absorb(self, state: MeanState, answers: Answers, public: Table | None, rng: Rng) -> tuple[MeanState, Metrics]:
         """Keep the pooled mean, then what each client made of it."""
         if not state.rows:
             return replace(state, mean=answers.mean("mean"), rows=answers.sum.weight), {"rows": answers.sum.weight}
-        pairs = {name: (answers[name]["alone"], answers[name]["together"]) for name in answers.names}
-        errors = {name: pair for name, pair in pairs.items() if min(pair) >= 0}
-        gain = float(np.mean([alone - together for alone, together in errors.values()] or [0.0]))
+        sent = {name: tuple(answers[name][key] for key in ("alone", "together", "error")) for name in answers.names}
+        errors = {name: found for name, found in sent.items() if min(found) >= 0}
+        gain = float(np.mean([alone - together for alone, together, _ in errors.values()] or [0.0]))
         return replace(state, errors=errors, finished=True), {"gain": gain}
 
     def expects(self, state: MeanState, phase: str) -> Expect:
-        """Means cross only as a sum; errors are two numbers a client."""
+        """Means cross only as a sum; errors are three numbers a client."""
         if phase == "mean":
             about = "the mean of each variable over your complete rows; your number of rows is its weight"
             return Expect({"mean": Spec((len(state.variables),), description=about)}, sums=True, weight=(1, 1e12))
         about = "mean squared error of {} on your rows, in units of your variance; -1 where nothing varies"
         own = Spec((), "float", low=-1, description=about.format("your own mean"))
         pooled = Spec((), "float", low=-1, description=about.format("the pooled mean"))
-        return Expect({"alone": own, "together": pooled})
+        error = Spec((), "float", low=0, description="standard error of their difference")
+        return Expect({"alone": own, "together": pooled, "error": error})
 
     @property
     def staleness(self) -> Mapping[str, Staleness]:
@@ -114,8 +116,8 @@ class FedMean(Method):
     def benefit(self, state: MeanState) -> Mapping[str, Benefit]:
         """Leave-one-out squared error in units of the client's variance, alone and together."""
         return {
-            name: Benefit("leave-one-out squared error, in variances", alone, together, higher_is_better=False)
-            for name, (alone, together) in state.errors.items()
+            name: Benefit("leave-one-out squared error, in variances", alone, together, False, error)
+            for name, (alone, together, error) in state.errors.items()
         }
 
     def result(self, outcome: Outcome) -> FittedMean:
@@ -131,7 +133,3 @@ class FittedMean(Fitted):
         """The mean of each variable over all clients' rows."""
         mean: Floats = self.state.mean
         return mean
-
-
-def _mean_square(values: Floats) -> float:
-    return float((values**2).mean())

@@ -343,7 +343,9 @@ class Method(Settings, ABC):
         Parameters
         ----------
         clients
-            A table, or any dataframe, per client name; none on the engine `flower`, where sites hold theirs.
+            A table, or any dataframe, per client name, or all that a reader takes (a dataframe with a column
+            ``client``, a folder); none on the engine `flower`, where sites hold theirs. Dates are counted in seconds:
+            read them with ``unit="h"`` for rates per hour.
         public
             A table the server may see, for methods that use one.
         engine

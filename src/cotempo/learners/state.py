@@ -27,7 +27,7 @@ class LearnerState:
     round: int = 0
     finished: bool = False
     models: Mapping[str, Singles] = field(default_factory=dict)
-    scores: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    scores: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -49,16 +49,19 @@ class LearnerMemory:
 
 
 def two_or_none(scores: np.ndarray) -> str | None:
-    """Rule: scores are two, alone and together, or none."""
-    return None if scores.shape in ((0,), (2,)) else f"scores must be two or none, got {len(scores)}"
+    """Rule: scores are two, alone and together, or three with the standard error of their difference, or none."""
+    return None if scores.shape in ((0,), (2,), (3,)) else f"scores must be two, three or none, got {len(scores)}"
 
 
-def known_scores(answers: Answers) -> dict[str, tuple[float, float]]:
-    """Return the scores alone and together of the clients that have them."""
-    scores = {name: answers[name]["scores"].tolist() for name in answers.names}
-    return {name: (pair[0], pair[1]) for name, pair in scores.items() if pair}
+def known_scores(answers: Answers) -> dict[str, tuple[float, ...]]:
+    """Return the scores of the clients that have them, as `two_or_none` has them."""
+    scores = {name: tuple(answers[name]["scores"].tolist()) for name in answers.names}
+    return {name: found for name, found in scores.items() if found}
 
 
-def benefits(metric: str, scores: Mapping[str, tuple[float, float]]) -> dict[str, Benefit]:
+def benefits(metric: str, scores: Mapping[str, tuple[float, ...]]) -> dict[str, Benefit]:
     """Return what joining was worth to each client; higher scores are better."""
-    return {name: Benefit(metric, *both, higher_is_better=True) for name, both in scores.items()}
+    return {
+        name: Benefit(metric, alone, together, higher_is_better=True, error=error[0] if error else None)
+        for name, (alone, together, *error) in scores.items()
+    }

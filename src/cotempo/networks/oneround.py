@@ -38,6 +38,7 @@ from cotempo.federation import (
     Spec,
     Staleness,
     register,
+    standard_error,
 )
 from cotempo.networks.data.generate import make_networks
 from cotempo.networks.fitted import FittedOneRound
@@ -85,7 +86,7 @@ class OneRoundState:
     undirected: Bools = field(default_factory=lambda: np.zeros((0, 0), np.bool_))
     score: float = 0.0
     share: float = 0.0
-    comparisons: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    comparisons: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     shown: tuple[str, ...] = ()
 
     def as_shown(self, matrices: NDArray[Any]) -> NDArray[Any]:
@@ -272,7 +273,7 @@ class OneRound(Method):
         kept = np.flatnonzero(varying(values).reshape(self.lags + 1, -1).all(axis=0))
         count = knowledge.variables
         if not len(own.judged) or own.seen < LEAST_SEEN or not len(kept) or len(own.held) < count:
-            return Message({"alone": 0.0, "together": 0.0, "rows": 0})
+            return Message({"alone": 0.0, "together": 0.0, "error": 0.0, "rows": 0})
         network = Network(common["within"], common["across"])
         together = log_densities(own.judged, network, common["mean"], common["variance"])[:, kept]
         about = np.tile(common["centre"], self.lags + 1)
@@ -283,7 +284,8 @@ class OneRound(Method):
         network = Network(found.within, found.across)
         alone = log_densities(own.judged[:, columns], network, mine.mean + about[columns], found.variance)
         means = {name: float(part.sum(axis=1).mean()) for name, part in (("alone", alone), ("together", together))}
-        return Message({**means, "rows": len(own.judged)})
+        error = standard_error(together.sum(axis=1) - alone.sum(axis=1))
+        return Message({**means, "error": error, "rows": len(own.judged)})
 
     # At the server.
 
@@ -346,7 +348,8 @@ class OneRound(Method):
             return self.learn(state, rng, trial=self.compare)
         if state.phase == "compare":
             sent = {name: answers[name] for name in answers.names}
-            comparisons = {name: (m["alone"], m["together"]) for name, m in sent.items() if m["rows"] > 0}
+            fields = ("alone", "together", "error")
+            comparisons = {name: tuple(m[key] for key in fields) for name, m in sent.items() if m["rows"] > 0}
             return self.learn(replace(state, phase=after, comparisons=comparisons), rng)
         if state.phase == "borrow":
             share = float(SHARES[int(np.argmax(answers.mean("scores")))])
@@ -394,6 +397,7 @@ class OneRound(Method):
             fields = {
                 "alone": Spec((), "float", description="how well a model of your own predicts your held-out rows"),
                 "together": Spec((), "float", description="how well the common network predicts them"),
+                "error": Spec((), "float", low=0, description="standard error of the difference"),
                 "rows": Spec((), "int", low=0, high=1e12, description="how many rows you held out"),
             }
         elif phase == "borrow":
@@ -409,7 +413,10 @@ class OneRound(Method):
 
     def benefit(self, state: OneRoundState) -> Mapping[str, Benefit]:
         """Return the log-density of each client's held-out rows, alone and together."""
-        return {name: Benefit(METRIC, *both, higher_is_better=True) for name, both in state.comparisons.items()}
+        return {
+            name: Benefit(METRIC, alone, together, higher_is_better=True, error=error)
+            for name, (alone, together, error) in state.comparisons.items()
+        }
 
     def result(self, outcome: Outcome) -> FittedOneRound:
         """Return the network; warn of columns and pairs of columns that could not be used as they are."""

@@ -14,7 +14,7 @@ from cotempo.federation.fitted import Fitted
 from cotempo.runs.folder import environment
 from cotempo.storage.files import write_whole
 
-ROWS_SHOWN, LONGEST_CELL = 20, 120
+MOST_ROWS = 50
 
 
 def write_report(fitted: Fitted, path: Path, truth: Any = None) -> Path:
@@ -49,19 +49,23 @@ def describe(fitted: Fitted, truth: Any = None) -> dict[str, Any]:
         "parameters": fitted.method.model_dump(mode="json"),
         "phases": phases,
         "figures": {title: embed(figure) for title, figure in figures.items()},
-        "tables": {title: cells(frame) for title, frame in fitted.tables().items() if title != "benefit"},
+        "tables": {title: shorten(frame) for title, frame in fitted.tables().items() if title != "benefit"},
     }
 
 
-def cells(frame: Any) -> dict[str, Any]:
-    """Return the header and the first rows of a dataframe as text, and how many rows are left out."""
-    rows = [[_shorten(value) for value in row] for row in frame.head(ROWS_SHOWN).itertuples(index=False)]
-    return {"header": list(frame.columns), "rows": rows, "left_out": max(len(frame) - ROWS_SHOWN, 0)}
+def shorten(frame: Any) -> dict[str, Any]:
+    """Return the first rows of a dataframe, and how many more there are."""
+    rows = [[_plain(value) for value in row] for row in frame.head(MOST_ROWS).itertuples(index=False)]
+    return {"columns": list(frame.columns), "rows": rows, "more": max(len(frame) - MOST_ROWS, 0)}
 
 
-def _shorten(value: Any) -> str:
-    text = "" if value is None or value != value else number(value)
-    return text if len(text) <= LONGEST_CELL else f"{text[: LONGEST_CELL - 1]}…"
+def _plain(value: Any) -> Any:
+    """Return a cell as a plain number or a short text."""
+    if hasattr(value, "item"):
+        return value.item()
+    if isinstance(value, list | tuple):
+        value = "; ".join(map(str, value))
+    return value if isinstance(value, bool | int | float) else str(value)[:300]
 
 
 def progress_figure(history: tuple[Mapping[str, Any], ...]) -> dict[str, Figure]:

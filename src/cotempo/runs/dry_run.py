@@ -45,9 +45,8 @@ def dry_run(
     --------
     >>> import cotempo as ct
     >>> clients, _ = ct.make_networks(variables=3, clients=2, samples=60)
-    >>> print("\\n".join(ct.dry_run(ct.FedMean(), clients).lines()[:5]))
-    client-0 would send 2 messages, 56 bytes in all.
-    client-1 would send 2 messages, 56 bytes in all.
+    >>> print("\\n".join(ct.dry_run(ct.FedMean(), clients).lines()[:4]))
+    client-0, client-1 would each send 2 messages, 64 bytes in all.
     <BLANKLINE>
     Phase 'mean': 1 message of 32 bytes a client; only the sum over clients is used.
       mean: 3 numbers: the mean of each variable over your complete rows; your number of rows is its weight
@@ -97,9 +96,12 @@ class DryRun(Framed):
         """Return what would be sent in plain words: totals by client, then every phase with its fields."""
         if not self.messages:
             return ["Nothing would be sent."]
+        alike: dict[str, list[str]] = {}
+        for name, size in self.sizes.items():
+            sent = f"{pluralize(len(self._of(client=name)), 'message')}, {size:,} bytes in all"
+            alike.setdefault(sent, []).append(name)
         totals = [
-            f"{name} would send {pluralize(len(self._of(client=name)), 'message')}, {size:,} bytes in all."
-            for name, size in self.sizes.items()
+            f"{', '.join(names)} would {'each ' if names[1:] else ''}send {sent}." for sent, names in alike.items()
         ]
         return [*totals, "", *self.phases()]
 

@@ -63,7 +63,10 @@ class RunFolder(RunRecorder):
         path = Path(path)
         with run_folder_errors(path):
             if path.exists() and any(path.iterdir()):
-                raise RunError(f"{path} must be a new or empty folder; to continue a run there, resume it")
+                raise RunError(
+                    f"{path} must be a new or empty folder; continue the run there with: cotempo resume {path}, "
+                    "choose another folder (--run, run=), or begin again (cotempo run --force)"
+                )
             (path / "checkpoints").mkdir(parents=True)
             folder = cls(path)
             write_whole(path / "id", uuid.uuid4().hex.encode())

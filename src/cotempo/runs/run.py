@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+import warnings
+from collections.abc import Mapping, Sequence
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -14,7 +15,7 @@ from cotempo.data import READERS, Table
 from cotempo.devices import Device, find_device
 from cotempo.engines.inprocess import InProcess
 from cotempo.engines.settings import EngineSettings, InProcessSettings
-from cotempo.errors import DataError, ParameterError, Problem, RunError
+from cotempo.errors import DataError, DataWarning, ParameterError, Problem, RunError
 from cotempo.federation.fitted import Outcome
 from cotempo.federation.method import Method
 from cotempo.federation.reducers import PlainReducer, Reducer
@@ -132,7 +133,7 @@ class Run:
     def of(
         cls,
         method: Method,
-        clients: Mapping[str, Any] | None,
+        clients: Any,
         engine: EngineSettings,
         options: LoopOptions,
         *,
@@ -140,12 +141,9 @@ class Run:
         truth: Any = None,
     ) -> Run:
         """Return a run on clients' tables or dataframes; if sites hold them, none may be given."""
-        if engine.is_remote and clients:
+        if engine.is_remote and clients is not None and len(clients):
             raise ParameterError(f"clients must not be given on the engine {engine.name}: sites hold their own tables")
-        if not engine.is_remote and not (isinstance(clients, Mapping) and clients):
-            raise DataError("clients must be a mapping from client name to table with at least one client")
-        clients = clients or {}
-        tables = {str(name): _table(str(name), clients[name], method.kind) for name in sorted(clients)}
+        tables = {} if engine.is_remote else _tables(method.kind, clients)
         options = replace(options, run_id=uuid.uuid4().hex)
         if public is not None:
             options = replace(options, public=_table("public", public, method.kind))
@@ -223,12 +221,18 @@ class Run:
             history: list[dict[str, Any]] = []
             state, ledger = start.state, dict(start.ledger)
             steps = rounds(method, engine, options, start=start, recorder=folder or NO_RECORDER)
-            with Progress(type(method).__name__, progress) as say, self._says_where_it_stopped(history):
-                for step in steps:
-                    state = step.state
-                    ledger |= step.answers.versions
-                    history.append(describe_step(step))
-                    tell(say, method, step)
+            say = None if progress is False else Progress(type(method).__name__, progress)
+            with say or nullcontext():
+                try:
+                    for step in steps:
+                        state = step.state
+                        ledger |= step.answers.versions
+                        history.append(describe_step(step))
+                        if say:
+                            tell(say, method, step)
+                except KeyboardInterrupt as stop:
+                    stop.add_note(self._where_it_stopped(history))
+                    raise
             if folder:
                 history = read_lines(folder.path / "log.jsonl")  # with the steps before a resume
             engine.finish(state, ledger)
@@ -240,22 +244,16 @@ class Run:
                 fitted.report(folder.path / "report.html", truth=self.truth)
             return fitted
 
-    @contextmanager
-    def _says_where_it_stopped(self, history: Sequence[Mapping[str, Any]]) -> Iterator[None]:
-        """Add to Ctrl-C how far the run has come and how to go on."""
-        try:
-            yield
-        except KeyboardInterrupt as stop:
-            records = read_lines(self.folder.path / "log.jsonl") if self.folder else history
-            where = "after round {round}, step {step}".format(**records[-1]) if records else "in the first step"
-            advice = "nothing was kept; with run=FOLDER a run can be continued"
-            if self.folder:
-                path = self.folder.path
-                from_file = "data" in read_experiment(path) or self.engine.is_remote
-                command = f"cotempo resume {path}" if from_file else f"cotempo.resume({str(path)!r}, clients)"
-                advice = f"continue with: {command}"
-            stop.add_note(f"stopped {where}; {advice}")
-            raise
+    def _where_it_stopped(self, history: Sequence[Mapping[str, Any]]) -> str:
+        """Return how far the run has come and how to go on, for Ctrl-C."""
+        records = read_lines(self.folder.path / "log.jsonl") if self.folder else history
+        where = "after round {round}, step {step}".format(**records[-1]) if records else "in the first step"
+        if not self.folder:
+            return f"stopped {where}; nothing was kept; with run=FOLDER a run can be continued"
+        path = self.folder.path
+        from_file = "data" in read_experiment(path) or self.engine.is_remote
+        command = f"cotempo resume {path}" if from_file else f"cotempo.resume({str(path)!r}, clients)"
+        return f"stopped {where}; continue with: {command}"
 
 
 def tell(progress: Progress, method: Method, step: Step) -> None:
@@ -332,6 +330,28 @@ def _experiment(folder: str | Path, run: Run) -> Experiment:
 
 def _options(experiment: Experiment) -> LoopOptions:
     return LoopOptions(seed=experiment.seed, participation=experiment.cohort, quorum=experiment.quorum)
+
+
+def _tables(kind: str, clients: Any) -> dict[str, Table]:
+    """Return tables as they are; all others are read together, so that they agree on marks and kinds of times."""
+    if clients is None or isinstance(clients, Table) or (isinstance(clients, Mapping) and not clients):
+        got = f"a table of {clients.kind}; pass {{'name': table}}" if isinstance(clients, Table) else "none"
+        raise DataError(f"clients must be a mapping from client name to table with at least one client, got {got}")
+    if not isinstance(clients, Mapping):
+        return _read(kind, clients)
+    found = {str(name): table for name, table in clients.items() if isinstance(table, Table)}
+    if others := {str(name): part for name, part in clients.items() if not isinstance(part, Table)}:
+        read = {name.casefold(): table for name, table in _read(kind, others).items()}
+        found |= {name: read[name.casefold()] for name in others}
+    return {name: found[name] for name in sorted(found)}
+
+
+def _read(kind: str, source: Any) -> dict[str, Table]:
+    found: dict[str, Table] = READERS[kind](source)
+    if kind == "events" and any(table.unit for table in found.values()):
+        advice = "for rates per hour fit(ct.read_events(clients, unit='h'))"
+        warnings.warn(f"dates are counted in seconds, and so are rates; {advice}", DataWarning, stacklevel=5)
+    return found
 
 
 def _table(name: str, value: Any, kind: str) -> Table:

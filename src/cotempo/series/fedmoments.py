@@ -36,6 +36,7 @@ from cotempo.federation import (
     Roster,
     Spec,
     register,
+    standard_error,
 )
 from cotempo.series import seriesmoments
 from cotempo.series.filling.calibration import Calibration
@@ -47,6 +48,7 @@ from cotempo.series.seriesmoments import WINDOW, MomentsModel, usual_window, win
 from cotempo.series.windows import SeriesRows, need_many
 from cotempo.typing import Floats
 
+BLOCKS = 20
 SUMS = ("centre", "moments", "choose")
 PARTS = "in four fifths of your rows and in all"
 COMMON_MUST = "every client must have this common feature; a column of missing values will do"
@@ -71,7 +73,7 @@ class MomentsState:
     products: Floats = field(default_factory=lambda: np.zeros((2, 0)))
     counts: Floats = field(default_factory=lambda: np.zeros((2, 0, 0)))
     prior: int = USUAL
-    errors: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    errors: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
     @property
     def moments(self) -> WindowMoments:
@@ -299,23 +301,35 @@ def expect_errors(units: str, cells: str) -> Expect:
         {
             "alone": Spec((), "float", low=0, description=f"{error} of what you can do by yourself"),
             "together": Spec((), "float", low=0, description=f"{error} with what was learned together"),
+            "error": Spec((), "float", low=0, description="standard error of their difference"),
             "cells": Spec((), "int", low=0, description=cells),
         }
     )
 
 
-def read_errors(sent: Mapping[str, Message]) -> tuple[dict[str, tuple[float, float]], float]:
+def block_error(apart: Floats, cells: int) -> float:
+    """Return the standard error of a mean over cells, from sums over rows or cells in their order.
+
+    Errors of neighbours are alike: the spread is taken over blocks of them.
+    """
+    blocks = [float(block.sum()) for block in np.array_split(apart, min(BLOCKS, max(len(apart), 1)))]
+    return len(blocks) * standard_error(blocks) / cells
+
+
+def read_errors(sent: Mapping[str, Message]) -> tuple[dict[str, tuple[float, ...]], float]:
     """Return the errors that clients with hidden cells reported, and the mean gain."""
-    errors = {name: (reply["alone"], reply["together"]) for name, reply in sent.items() if reply["cells"]}
-    gains = [alone - together for alone, together in errors.values()]
+    names = ("alone", "together", "error")
+    errors = {client: tuple(reply[name] for name in names) for client, reply in sent.items() if reply["cells"]}
+    gains = [alone - together for alone, together, _ in errors.values()]
     return errors, float(np.mean(gains)) if gains else 0.0
 
 
-def compare_errors(errors: Mapping[str, tuple[float, float]]) -> Mapping[str, Benefit]:
+def compare_errors(errors: Mapping[str, tuple[float, ...]]) -> Mapping[str, Benefit]:
     """Return what joining brought each client."""
+    metric = "error of filling hidden cells"
     return {
-        name: Benefit("error of filling hidden cells", alone, together, higher_is_better=False)
-        for name, (alone, together) in errors.items()
+        name: Benefit(metric, alone, together, higher_is_better=False, error=error)
+        for name, (alone, together, error) in errors.items()
     }
 
 
@@ -342,7 +356,7 @@ def _compare(sent: Message, prepared: NamedRows) -> tuple[Message, Calibration]:
     first, ends = WindowMoments.unpack(sent["products"][0], sent["counts"][0]).take(own), model_choice.shorten(held)
     targets = [mask & ~np.isnan(ends.values) for mask in model_choice.hidings(ends)] if len(ends.values) else []
     cells = int(sum(target.sum() for target in targets))
-    nothing = Message({"alone": 0.0, "together": 0.0, "cells": 0})
+    nothing = Message({"alone": 0.0, "together": 0.0, "error": 0.0, "cells": 0})
     if not cells:
         return nothing, Calibration.none(len(prepared.features))
     model = Gaussian.of(first, PRIORS[sent["prior"]])
@@ -356,10 +370,13 @@ def _compare(sent: Message, prepared: NamedRows) -> tuple[Message, Calibration]:
     alone = Gaussian.of(mine, PRIORS[model_choice.choose(**model_choice.try_priors(mine, held))])
     spread = model_choice.spread_of(first)
 
-    def error(process: Gaussian) -> float:
-        return sum(model_choice.error_of(process, ends, target, spread) for target in targets) / cells
-
-    return Message({"alone": error(alone), "together": error(model), "cells": cells}), calibration
+    grids = [[model_choice.errors_at(process, ends, one, spread) for one in targets] for process in (alone, model)]
+    single, shared = (
+        sum(float(grid[one].sum()) for grid, one in zip(each, targets, strict=True)) / cells for each in grids
+    )
+    apart = np.array([np.where(one, a - b, 0.0).sum(axis=1) for a, b, one in zip(*grids, targets, strict=True)])
+    error = block_error(apart.sum(axis=0), cells)
+    return Message({"alone": single, "together": shared, "error": error, "cells": cells}), calibration
 
 
 def _centre(rows: SeriesRows, own: NDArray[np.intp], count: int) -> dict[str, Any]:

@@ -82,7 +82,7 @@ class FedTDDState:
     windows: Mapping[str, int] = field(default_factory=dict)
     withheld: Mapping[str, int] = field(default_factory=dict)
     membership: Mapping[str, float] = field(default_factory=dict)
-    errors: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    errors: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -568,21 +568,20 @@ class Distiller:
         """Return which cells the local imputer learns, the mask of equations (4) to (6): all but missing exclusive."""
         return ~missing | (np.arange(missing.shape[1]) < len(self.method.common))
 
-    def compare(self, data: ClientData, memory: ClientMemory, rng: Rng) -> tuple[float, float, Calibrated]:
+    def compare(self, data: ClientData, memory: ClientMemory, rng: Rng) -> tuple[Floats, Floats, Calibrated]:
         """Return errors on hidden cells, alone and together, and fillers with the rows to calibrate them on.
 
         Alone is interpolation; a fifth of the held-out rows are hidden.
         """
         filler, rows, scale = self.filler(memory, rng), data.held, memory.scale
         hidden = (rng("owning").random((len(rows.values), 1)) < 0.2) & ~np.isnan(rows.values)
-        errors = 0.0, 0.0
-        if hidden.any():
-            left = rows.with_values(np.where(hidden, np.nan, rows.values))
-            truth = scale.apply(rows.values)[hidden]
-            lines = interpolate_rows(scale.rows(left), scale.centre)[hidden]
-            filled = scale.apply(filler.rows(left, self.method))[hidden]
-            errors = float(np.abs(lines - truth).mean()), float(np.abs(filled - truth).mean())
-        return *errors, [(filler, rows)]
+        if not hidden.any():
+            return np.zeros(0), np.zeros(0), [(filler, rows)]
+        left = rows.with_values(np.where(hidden, np.nan, rows.values))
+        truth = scale.apply(rows.values)[hidden]
+        lines = interpolate_rows(scale.rows(left), scale.centre)[hidden]
+        filled = scale.apply(filler.rows(left, self.method))[hidden]
+        return np.abs(lines - truth), np.abs(filled - truth), [(filler, rows)]
 
 
 @dataclass(frozen=True)
@@ -735,10 +734,12 @@ def share(method: FedTDD, question: Question, data: ClientData, memory: ClientMe
 
 def score(method: FedTDD, question: Question, data: ClientData, memory: ClientMemory, rng: Rng) -> Reply:
     """Report how well hidden cells are filled, alone and together, and calibrate intervals on held-out rows."""
-    alone, together, parts = method.strategy.compare(data, memory, rng)
+    own, shared, parts = method.strategy.compare(data, memory, rng)
+    means = {name: float(part.mean()) if len(part) else 0.0 for name, part in (("alone", own), ("together", shared))}
+    error = fedmoments.block_error(own - shared, max(len(own), 1))
     calibration = calibrate(method, parts, rng("calibration"))
     cells = int((~np.isnan(data.held.values)).sum())
-    return Message({"alone": alone, "together": together, "cells": cells}), replace(memory, calibration=calibration)
+    return Message({**means, "error": error, "cells": cells}), replace(memory, calibration=calibration)
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -26,7 +26,7 @@ from cotempo.series.fedtdd import (
     public_windows,
 )
 from cotempo.series.filling.gaps import KINDS, UNSEEN
-from cotempo.series.filling.gates import Trial, choose_gates, cross_fitted_error, try_out
+from cotempo.series.filling.gates import Trial, choose_gates, cross_fitted_errors, try_out
 from cotempo.series.filling.stages import Filler, Fills, NetworkStage
 from cotempo.series.moments.gaussian import Gaussian
 from cotempo.series.moments.model_choice import PRIORS
@@ -34,6 +34,7 @@ from cotempo.series.moments.moments import Units, WindowMoments
 from cotempo.series.nn.parameters import ParameterSpecs
 from cotempo.series.seriesmoments import MomentsStage, learn, usual_window
 from cotempo.series.windows import SeriesRows, windows_of
+from cotempo.typing import Floats
 
 TEACHERS = ("teacher", "tokens")
 HELD_OUT = 0.1
@@ -113,13 +114,13 @@ class ConditionalDistiller(Distiller):
         """Return all cells."""
         return np.ones_like(missing)
 
-    def compare(self, data: ClientData, memory: ClientMemory, rng: Rng) -> tuple[float, float, Calibrated]:
+    def compare(self, data: ClientData, memory: ClientMemory, rng: Rng) -> tuple[Floats, Floats, Calibrated]:
         """Compare with what the client fills alone, cross-fitted, so that gates are judged on the other half."""
         single, start = self._alone(data, memory), self._trusting(memory, [UNSEEN])
         (trial, _, _), trials = self._trials(single, data, rng), self._trials(start, data, rng)
         gates = (choose_gates(start, *trials, half=half) for half in (1, 0))
         parts = [(replace(start, gates=part), rows) for part, rows in zip(gates, data.held.halves(), strict=True)]
-        return cross_fitted_error(single, trial), cross_fitted_error(start, *trials), parts
+        return cross_fitted_errors(single, trial), cross_fitted_errors(start, *trials), parts
 
     def _trusting(self, memory: ClientMemory, kinds: Sequence[int] = range(KINDS)) -> Filler:
         """Make a filler that trusts the teacher in some kinds of gaps and nothing else."""

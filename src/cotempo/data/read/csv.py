@@ -10,12 +10,15 @@ from pathlib import Path
 from typing import BinaryIO
 
 import pyarrow as pa
+import pyarrow.compute as compute
 import pyarrow.csv as arrow_csv
 
 from cotempo.data.problems import quote
 from cotempo.errors import DataError, Problem
 
 BLOCK = 1 << 24
+SEPARATORS = (",", ";", "\t", "|")
+COMMA_NUMBER = r"^\s*[+-]?(\d+|\d{1,3}(\.\d{3})+)(,\d+)?([eE][+-]?\d+)?\s*$"
 LONGEST_HEADER = 1 << 20
 NOT_UTF8 = "a CSV file must be UTF-8 text; save it again as UTF-8"
 STREAM_ERRORS = (OSError, EOFError, zlib.error, pa.ArrowException)
@@ -45,50 +48,71 @@ def _open(path: Path, limit: int) -> BinaryIO | CappedGzip:
     return CappedGzip(path, limit) if path.name.lower().endswith(".gz") else path.open("rb")
 
 
-def read_header(path: Path, limit: int) -> list[str]:
-    """Return the names in the first row."""
+def read_header(path: Path, limit: int) -> tuple[list[str], str]:
+    """Return the names in the first row, and what separates them: the sign that gives most names."""
     try:
         with _open(path, limit) as stream:
             # Bytes further down that are not UTF-8 are looked for later, where their row can be named.
             head = stream.read(LONGEST_HEADER).decode("utf-8-sig", errors="replace")
-        names = next(csv.reader(io.StringIO(head, newline="")), [])
+        rows = {sign: next(csv.reader(io.StringIO(head, newline=""), delimiter=sign), []) for sign in SEPARATORS}
+        separator = max(SEPARATORS, key=lambda sign: len(rows[sign]))
+        names = rows[separator]
     except (*STREAM_ERRORS, csv.Error) as error:
         raise DataError(_reason(path, error)) from error
     if any("\N{REPLACEMENT CHARACTER}" in name for name in names):
         raise DataError([Problem(NOT_UTF8, row=1)])
     if not names:
         raise DataError("a CSV file must begin with a row of column names; this one is empty")
-    return names
+    return names, separator
 
 
-def read_csv(path: Path, limit: int) -> pa.Table:
-    """Return a CSV as a table of text, or raise with every problem of its rows."""
-    names = read_header(path, limit)
+def read_csv(path: Path, limit: int) -> tuple[pa.Table, str]:
+    """Return a CSV as a table of text, and what was guessed of its signs, or raise with every problem of its rows."""
+    names, separator = read_header(path, limit)
     try:
         with _open(path, limit) as stream:
-            return _parse(stream, names)
+            table = _parse(stream, names, separator)
     except pa.ArrowInvalid as error:
         if "Empty CSV file" in str(error):  # a header without a line end
-            return pa.table([pa.array([], pa.string())] * len(names), names=names)
-        raise DataError(_explain(path, limit, names) or _reason(path, error)) from error
+            return pa.table([pa.array([], pa.string())] * len(names), names=names), ""
+        raise DataError(_explain(path, limit, names, separator) or _reason(path, error)) from error
     except STREAM_ERRORS as error:
         raise DataError(_reason(path, error)) from error
+    if separator == ",":
+        return table, ""
+    points = [_decimal_points(column) for column in table.columns]
+    columns = [old if new is None else new for new, old in zip(points, table.columns, strict=True)]
+    decimals = "" if points.count(None) == len(points) else ", decimals by ','"
+    return pa.table(columns, names=table.column_names), f"cells are separated by {separator!r}{decimals}"
 
 
-def _parse(stream: BinaryIO | CappedGzip, names: list[str], handler: object = None) -> pa.Table:
+def _decimal_points(texts: pa.ChunkedArray) -> pa.ChunkedArray | None:
+    """Return a column with points for decimal commas, if most of its cells are such numbers; else None."""
+    numbers = compute.match_substring_regex(texts, COMMA_NUMBER)
+    shares = compute.sum(numbers).as_py() or 0, len(texts) - texts.null_count
+    commas = compute.match_substring_regex(texts.filter(numbers), ",")
+    thousands = compute.match_substring_regex(texts.filter(numbers), r"^\s*[+-]?\d{1,3}(,\d{3})+\s*$")
+    # 1,234 alone could be thousands as well.
+    if 2 * shares[0] <= shares[1] or not compute.any(compute.and_not(commas, thousands)).as_py():
+        return None
+    plain = compute.replace_substring(compute.replace_substring(texts, ".", ""), ",", ".")
+    return compute.if_else(numbers, plain, texts)
+
+
+def _parse(stream: BinaryIO | CappedGzip, names: list[str], separator: str, handler: object = None) -> pa.Table:
     # Rows are numbered by one thread only; Latin-1 reads any bytes, so that ragged rows are found whatever they hold.
     encoding = "utf-8" if handler is None else "latin-1"
     return arrow_csv.read_csv(
         stream,
         read_options=arrow_csv.ReadOptions(block_size=BLOCK, use_threads=handler is None, encoding=encoding),
-        parse_options=arrow_csv.ParseOptions(newlines_in_values=True, invalid_row_handler=handler),
+        parse_options=arrow_csv.ParseOptions(delimiter=separator, newlines_in_values=True, invalid_row_handler=handler),
         convert_options=arrow_csv.ConvertOptions(
             column_types=dict.fromkeys(names, pa.string()), null_values=[""], strings_can_be_null=True
         ),
     )
 
 
-def _explain(path: Path, limit: int, names: list[str]) -> list[Problem]:
+def _explain(path: Path, limit: int, names: list[str], separator: str) -> list[Problem]:
     """Return every ragged row and the first that is not UTF-8."""
     ragged: list[Problem] = []
 
@@ -99,7 +123,7 @@ def _explain(path: Path, limit: int, names: list[str]) -> list[Problem]:
 
     # The parser stops at the same fault as before, but this time the ragged rows it passed are known.
     with _open(path, limit) as stream, contextlib.suppress(DataError, *STREAM_ERRORS):
-        _parse(stream, names, note)
+        _parse(stream, names, separator, note)
     decoder, line = codecs.getincrementaldecoder("utf-8")(), 1
     with _open(path, limit) as stream, contextlib.suppress(DataError, *STREAM_ERRORS):
         while block := stream.read(BLOCK):

@@ -14,12 +14,14 @@ from cotempo.data.events import Events, order_marks, window_text
 from cotempo.data.problems import Problems, quote
 from cotempo.data.read.reader import Grouped, group_rows, read_sheets
 from cotempo.data.read.sheet import LIMIT, Keys, Reading, Sheet
+from cotempo.data.read.sources import column_names, windows_beside
 from cotempo.data.read.times import kind_of, to_times
 from cotempo.data.tables import READERS
-from cotempo.errors import nearest
+from cotempo.errors import DataError, nearest
 from cotempo.typing import Floats
 
-KNOWN = ("sequence", "time", "mark", "start", "end")
+UNKNOWN = "; leave start and end empty if they are unknown"
+KNOWN = ("client", "sequence", "time", "mark", "start", "end")
 
 
 Bounds = tuple[float, float]
@@ -28,11 +30,12 @@ Bounds = tuple[float, float]
 def read_events(
     source: Any,
     *,
-    client: str = "client",
     windows: Any = None,
+    marks: Sequence[str] | None = None,
+    columns: Mapping[str, str] | None = None,
     unit: str = "s",
     zone: str = "",
-    marks: Sequence[str] | None = None,
+    date_format: str = "",
     limit: int = LIMIT,
 ) -> dict[str, Events]:
     """Read events and return one table per client, sorted by the client's name.
@@ -40,16 +43,18 @@ def read_events(
     Parameters
     ----------
     source
-        A CSV, gzipped CSV or Parquet file; a folder with one such file per client, named after it; or a pandas,
-        polars or pyarrow dataframe. A single source without the column `client` is one client, named after the file
-        (``"client"`` for a dataframe).
-    client
-        Name of the column that holds the client.
+        A CSV, gzipped CSV or Parquet file; a pandas, polars or pyarrow dataframe, whose index may hold the times; a
+        folder with one file per client, named after it; a list of files, or a pattern such as ``"raw/*.csv"``; or a
+        mapping from client to file or dataframe. A file without the column ``client`` is one client, named after it (a
+        dataframe: ``"client"``). What separates the cells of a CSV, and whether it has decimal commas, is guessed, with
+        a `DataWarning`.
     windows
         A second source with ``client, sequence, start, end``: when each sequence was observed. It may list sequences
-        and clients without events; without a column `client` it holds for every client. By default the columns
-        ``start`` and ``end`` of `source` are used, which must be constant inside a sequence. Without them a window
-        reaches from the first to the last event, and rates are estimated too high, most of all in short sequences.
+        and clients without events; without a column ``client`` it holds for every client. By default the file
+        ``<name>.windows.csv`` beside `source`, which `write_clients` writes, or the columns ``start`` and ``end`` of
+        `source` are used, which must be constant inside a sequence. Without them, and where a cell is empty, a window
+        begins with the first and ends with the last event, and rates are estimated too high, most of all in short
+        sequences.
     unit
         The unit of dates, counted since 1970-01-01 UTC: ``"s"``, ``"h"`` or ``"D"``. A column of plain numbers is
         kept, and the table's unit is empty.
@@ -59,6 +64,11 @@ def read_events(
         a column of several offsets is shown in UTC.
     marks
         All marks, in the order of their codes; by default those that occur at any client, sorted.
+    columns
+        What columns are called in the source: ``{"time": "Aufnahme", "client": "Klinik"}``. Those that are not columns
+        of events are left out, with a `DataWarning`.
+    date_format
+        How dates are written that are not ISO 8601, such as ``"%d.%m.%Y %H:%M"`` (`datetime.strptime`).
     limit
         The most bytes one file may expand to.
 
@@ -81,14 +91,18 @@ def read_events(
     >>> read_events(frame)["a"].windows
     {'0': (1.0, 4.0)}
     """
-    reading = Reading(client, unit, zone, limit)
+    reading = Reading(columns, unit, zone, date_format, limit)
+    windows = windows_beside(source) if windows is None else windows
     table = None if windows is None else read_windows(windows, reading)
     used: dict[str, set[str]] = {}
     found = read_sheets(source, reading, lambda sheet: _read_sheet(sheet, table, used))
     if table is not None:
-        found |= {name: table.silent(name) for name in table.bounds if name and name not in found}
+        known = {"", *(name.casefold() for name in found)}
+        for name in [name for name in table.bounds if name.casefold() not in known]:
+            with reading.problems.collect(name):
+                found[name] = table.silent(name)
     vocabulary = _vocabulary(used, marks, reading.problems)
-    reading.problems.raise_any()
+    reading.finish()
     return {name: _recode(found[name], vocabulary) for name in sorted(found)}
 
 
@@ -100,34 +114,37 @@ class WindowTable:
     """The second table: windows by client and sequence; those of the client without a name hold for all clients."""
 
     bounds: Mapping[str, Mapping[str, Bounds]]
-    clock: Clock
+    clock: Clock | None  # None if all cells are empty
+    problems: Problems
 
     def of(self, client: str) -> dict[str, Bounds]:
         """Return the windows of a client, by sequence."""
-        return {**self.bounds.get("", {}), **self.bounds.get(client, {})}
+        own = (bounds for name, bounds in self.bounds.items() if name.casefold() == client.casefold())
+        return {**self.bounds.get("", {}), **next(own, {})}
 
     def silent(self, client: str) -> Events:
         """Return the table of a client that observed nothing."""
-        return _build([], [], Keys((), np.zeros(0, dtype=np.intp)), self.of(client), self.clock)
+        return _build([], [], Keys((), np.zeros(0, dtype=np.intp)), self.of(client), self.clock or Clock())
 
 
 def read_windows(source: Any, reading: Reading) -> WindowTable:
     """Read ``client, sequence, start, end``; problems say that they are in the windows table."""
-    own = replace(reading, problems=Problems(), clocks={})
+    called = {name: old for name, old in (reading.columns or {}).items() if old in column_names(source)}
+    own = replace(reading, columns=called, problems=Problems(), clocks={})
     bounds = read_sheets(source, own, _read_window_sheet, "start")
     with reading.problems.collect(prefix="windows table: "):
         own.problems.raise_any()
-    return WindowTable(bounds, next(iter(own.clocks.values()), Clock()))
+    return WindowTable(bounds, next(iter(own.clocks.values()), None), own.problems)
 
 
 def _read_window_sheet(sheet: Sheet) -> dict[str, dict[str, Bounds]]:
     sheet.require("start", "end")
     clients, sequences = sheet.clients, sheet.keys("sequence")
-    start, end = to_times(sheet, "start"), to_times(sheet, "end")
-    if kind_of(start.clock) != kind_of(end.clock):
-        sheet.note(f"must be {kind_of(start.clock)}, as start is, got {kind_of(end.clock)}", "end")
+    start, end = to_times(sheet, "start", needed=False), to_times(sheet, "end", needed=False)
+    if start.kind and end.kind and start.kind != end.kind:
+        sheet.note(f"must be {start.kind}, as start is, got {end.kind}", "end")
     sheet.problems.raise_any()
-    shared = sheet.reading.client not in sheet.columns and not sheet.one_client
+    shared = "client" not in sheet.columns and not sheet.one_client
     found: dict[str, dict[str, Bounds]] = {}
     for row, bounds in enumerate(zip(start.values.tolist(), end.values.tolist(), strict=True)):
         client, sequence = clients.names[clients.codes[row]], sequences.names[sequences.codes[row]]
@@ -143,19 +160,18 @@ def _read_window_sheet(sheet: Sheet) -> dict[str, dict[str, Bounds]]:
 
 def _read_sheet(sheet: Sheet, table: WindowTable | None, used: dict[str, set[str]]) -> dict[str, Events]:
     """Return the events of each client; note in `used` the marks of each, also if its windows are wrong."""
-    known = (sheet.reading.client, *KNOWN)
-    for name in sheet.columns:
-        if name not in known:
-            must = f"a table of events has only the columns {', '.join(known)}{nearest(name, known)}"
-            sheet.note(f"{must}; rename or drop it", name)
+    if extra := [name for name in sheet.columns if name not in KNOWN]:
+        free = [known for known in KNOWN if known not in sheet.columns]
+        names = ", ".join(quote(name) + nearest(name, free, cutoff=0.75) for name in extra)
+        sheet.reading.remark(f"left out what is no column of events: {names}", sheet.client)
     if table is not None and sheet.rows == 0:
         return {sheet.client: table.silent(sheet.client)} if table.of(sheet.client) else {}
     sheet.require("time")
     grouped = group_rows(sheet)
     marks = sheet.keys("mark") if "mark" in sheet.columns else Keys((), np.zeros(sheet.rows, dtype=np.intp))
-    clock = grouped.times.clock
-    if table is not None and kind_of(table.clock) != kind_of(clock):
-        sheet.note(f"windows table: start and end must be {kind_of(clock)}, as time is, got {kind_of(table.clock)}")
+    if table is not None and table.clock is not None and kind_of(table.clock) != grouped.times.kind:
+        must = f"windows table: start and end must be {grouped.times.kind}, as time is"
+        sheet.note(f"{must}, got {kind_of(table.clock)}")
     sheet.problems.raise_any()
     for name, rows, _ in grouped.by_client():
         used[name] = {marks.names[code] for code in np.unique(marks.codes[rows])} if marks.names else set()
@@ -167,12 +183,16 @@ def _read_sheet(sheet: Sheet, table: WindowTable | None, used: dict[str, set[str
         windows = {} if table is None else table.of(name)
         windows |= {grouped.owner(group)[1]: (bounds[group, 0], bounds[group, 1]) for group in groups}
         own_marks = Keys(marks.names, marks.codes[rows])
-        found[name] = _build(sequence[rows], times.values[rows], own_marks, windows, times.clock)
+        with sheet.problems.collect(name):
+            found[name] = _build(sequence[rows], times.values[rows], own_marks, windows, times.clock)
     return found
 
 
 def _build(sequence: ArrayLike, time: ArrayLike, marks: Keys, windows: Mapping[str, Bounds], clock: Clock) -> Events:
     names = sorted(windows)
+    for name in names:
+        if np.isnan(windows[name]).any():
+            raise DataError(f"windows table: sequence {name!r} has no events, so its start and end must be given")
     start, end = np.array([windows[name] for name in names]).reshape(-1, 2).T
     return Events(sequence, time, marks.codes, marks.names, names, start, end, clock.unit, clock.zone)  # type: ignore[arg-type]
 
@@ -181,13 +201,14 @@ def _windows(grouped: Grouped, table: WindowTable | None) -> Floats:
     """Return start and end of each group, ``(groups, 2)``; note what is wrong with them."""
     sheet, time, clock = grouped.sheet, grouped.times.values, grouped.times.clock
     in_columns = bool({"start", "end"} & set(sheet.columns))
-    if in_columns:
-        bounds = _from_columns(grouped)
-    else:
-        last = np.append(grouped.first[1:], len(time)) - 1
-        bounds = time[grouped.order[np.column_stack([grouped.first, last])]]
+    last = np.append(grouped.first[1:], len(time)) - 1
+    known = _from_columns(grouped) if in_columns else None
     if table is not None:
-        bounds = _from_table(grouped, table, bounds if in_columns else None)
+        known = _from_table(grouped, table, known)
+    seen = time[grouped.order[np.column_stack([grouped.first, last])]]
+    bounds = seen if known is None else np.where(np.isnan(known), seen, known)
+    if sheet.problems.found or (table is not None and table.problems.found):
+        return bounds
     for group in np.flatnonzero(bounds[:, 1] <= bounds[:, 0]).tolist():
         client, sequence = grouped.owner(group)
         if in_columns or table is not None:
@@ -209,12 +230,13 @@ def _from_columns(grouped: Grouped) -> Floats:
     found, sheet = np.full((len(grouped.first), 2), np.nan), grouped.sheet
     for index, name in enumerate(("start", "end")):
         if name in sheet.columns:
-            bound = to_times(sheet, name)
-            if kind_of(bound.clock) != kind_of(grouped.times.clock):
-                sheet.note(f"must be {kind_of(grouped.times.clock)}, as time is, got {kind_of(bound.clock)}", name)
+            bound = to_times(sheet, name, needed=False)
+            if bound.kind and bound.kind != grouped.times.kind:
+                sheet.note(f"must be {grouped.times.kind}, as time is, got {bound.kind}", name)
                 continue
             found[:, index] = bound.values[grouped.order[grouped.first]]
-            changed = (bound.values != found[grouped.group, index]) & np.isfinite(bound.values)
+            first = found[grouped.group, index]
+            changed = (bound.values != first) & ~(np.isnan(bound.values) & np.isnan(first))
             sheet.note_rows(np.flatnonzero(changed), "must be the same in all rows of a sequence", name)
     sheet.require("start", "end")
     return found
@@ -228,10 +250,12 @@ def _from_table(grouped: Grouped, table: WindowTable, columns: Floats | None) ->
         for group in groups:
             sequence = grouped.owner(group)[1]
             if sequence not in windows:
-                problems.add(f"sequence {sequence!r} must have a row in the windows table", client=name)
+                if table.problems.found:
+                    continue
+                problems.add(f"sequence {sequence!r} must have a row in the windows table{UNKNOWN}", client=name)
                 continue
             found[group] = windows[sequence]
-            if columns is not None and not np.array_equal(columns[group], found[group]):
+            if columns is not None and not np.array_equal(columns[group], found[group], equal_nan=True):
                 both = "the same in the columns start, end and the windows table"
                 problems.add(f"window of sequence {sequence!r} must be {both}", client=name)
     return found

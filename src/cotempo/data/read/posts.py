@@ -1,5 +1,6 @@
 """`read_posts`: ``client, time, text, author, hashtags, mentions, event``, and any further columns."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,15 +17,21 @@ SIGNS = {"hashtags": "#", "mentions": "@"}
 
 
 def read_posts(
-    source: Any, *, client: str = "client", unit: str = "s", zone: str = "", limit: int = LIMIT
+    source: Any,
+    *,
+    columns: Mapping[str, str] | None = None,
+    unit: str = "s",
+    zone: str = "",
+    date_format: str = "",
+    limit: int = LIMIT,
 ) -> dict[str, Posts]:
     """Read posts and return one table per client, sorted by the client's name.
 
     Parameters
     ----------
-    source, client, unit, zone, limit
-        As in `read_events`: a file, a folder with one file per client or a dataframe; the column that holds the
-        client; the unit and the zone of dates; the most bytes one file may expand to. Errors are as there.
+    source, columns, unit, zone, date_format, limit
+        As in `read_events`: files, folders, patterns, dataframes or a mapping of them; what columns are called; unit,
+        time zone and format of dates; the most bytes one file may expand to. Errors are as there.
 
     Returns
     -------
@@ -40,9 +47,9 @@ def read_posts(
     >>> read_posts(frame)["client"].hashtags
     (('flood',),)
     """
-    reading = Reading(client, unit, zone, limit)
+    reading = Reading(columns, unit, zone, date_format, limit)
     found = read_sheets(source, reading, _read_sheet)
-    reading.problems.raise_any()
+    reading.finish()
     return found
 
 
@@ -60,7 +67,7 @@ def _read_sheet(sheet: Sheet) -> dict[str, Posts]:
     for name in {"author", "event"} & set(present):
         columns[name] = tuple(label or None for label in sheet.text(name).to_pylist())
     sheet.problems.raise_any()
-    known = {sheet.reading.client, "text", *OPTIONAL}
+    known = {"client", "text", *OPTIONAL}
     extra = {name: tuple(values.to_pylist()) for name, values in sheet.columns.items() if name not in known}
     everyone = Posts(
         times.values, tuple(texts), extra=extra, unit=times.unit, zone=times.zone, present=present, **columns

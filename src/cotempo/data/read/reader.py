@@ -1,6 +1,6 @@
 """`read_sheets` and `group_rows`, which all readers share; `detect_kind`: which reader a source needs."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -12,7 +12,7 @@ from cotempo.data.read.sheet import Keys, Reading, Sheet
 from cotempo.data.read.sources import column_names, load, split_source
 from cotempo.data.read.times import Times, kind_of, to_times
 from cotempo.data.tables import KINDS
-from cotempo.errors import DataError
+from cotempo.errors import DataError, nearest
 from cotempo.typing import Indices
 
 Part = TypeVar("Part")
@@ -34,6 +34,8 @@ def read_sheets(
                 sheet = load(part, client, reading)
                 parts = read_sheet(sheet)
                 sheet.problems.raise_any()
+                for name in sorted(set(parts) & set(found)):
+                    reading.problems.add("must come from one part of the source only; join them first", client=name)
                 found |= parts
     except OSError as error:
         raise DataError(f"a source must be readable, {quote(str(source))} is not: {error.strerror}") from error
@@ -44,6 +46,11 @@ def read_sheets(
             must = f"must be of one kind at all clients; {first!r} has {kinds[first]}, this one has {kind}"
             advice = "" if "plain numbers" in (kind, kinds[first]) else "; pass zone= for those without"
             reading.problems.add(must + advice, client=name, column=time)
+    for name, called in (reading.columns or {}).items():
+        told = any(problem.column == name for problem in reading.problems.found)
+        if not told and called not in reading.seen and name not in reading.seen:
+            must = f"no column is called {called!r}, as columns= says{nearest(called, reading.seen)}"
+            reading.problems.add(f"{must}; the columns are: {', '.join(map(quote, sorted(reading.seen)))}", column=name)
     return dict(sorted(found.items()))
 
 
@@ -90,10 +97,10 @@ def group_rows(sheet: Sheet) -> Grouped:
     return Grouped(sheet, sequences, times, order, np.flatnonzero(begins), group)
 
 
-def detect_kind(source: Any) -> str:
-    """Return the kind of table a source holds, by its columns.
+def detect_kind(source: Any, columns: Mapping[str, str] | None = None) -> str:
+    """Return the kind of table a source holds, by its columns; `columns` as in the readers.
 
-    Posts have ``text``; events have nothing but ``client``, ``sequence``, ``time``, ``mark``, ``start`` and ``end``;
+    Posts have ``text``; events have ``mark``, or nothing but ``client``, ``sequence``, ``time``, ``start`` and ``end``;
     everything else is a series.
 
     Examples
@@ -102,5 +109,6 @@ def detect_kind(source: Any) -> str:
     >>> detect_kind(pandas.DataFrame({"time": [0.0], "mark": ["a"]}))
     'events'
     """
-    names = set(column_names(source)) - {"client"}
+    new = {old: name for name, old in (columns or {}).items()}
+    names = {new.get(name, name) for name in column_names(source)} - {"client"}
     return next((kind for kind, table in KINDS.items() if table.recognizes(names)), "series")

@@ -14,20 +14,26 @@ from cotempo.data.tables import READERS
 
 
 def read_series(
-    source: Any, *, client: str = "client", unit: str = "s", zone: str = "", limit: int = LIMIT
+    source: Any,
+    *,
+    columns: Mapping[str, str] | None = None,
+    unit: str = "s",
+    zone: str = "",
+    date_format: str = "",
+    limit: int = LIMIT,
 ) -> dict[str, Series]:
     """Read series and return one table per client, sorted by the client's name.
 
     Parameters
     ----------
-    source, client, unit, zone, limit
-        As in `read_events`: a file, a folder with one file per client or a dataframe; the column that holds the
-        client; the unit and the zone of dates; the most bytes one file may expand to. Errors are as there.
+    source, columns, unit, zone, date_format, limit
+        As in `read_events`: files, folders, patterns, dataframes or a mapping of them; what columns are called; unit,
+        time zone and format of dates; the most bytes one file may expand to. Errors are as there.
 
     Returns
     -------
     dict of Series
-        Every column besides `client`, ``sequence`` and ``time`` is a feature. Rows are sorted by sequence and time;
+        Every column besides ``client``, ``sequence`` and ``time`` is a feature. Rows are sorted by sequence and time;
         without a column ``sequence`` a client has one sequence, ``0``.
 
     Examples
@@ -37,11 +43,11 @@ def read_series(
     >>> read_series(frame)["a"]
     Series(2 rows, 1 sequence, features pulse)
     """
-    reading = Reading(client, unit, zone, limit)
+    reading = Reading(columns, unit, zone, date_format, limit)
     found = read_sheets(source, reading, _read_sheet)
     reading.problems.raise_any()
     _refuse_empty_features(found, reading.problems)
-    reading.problems.raise_any()
+    reading.finish()
     first = next(iter(found.values())).features
     return {name: _reorder(table, first) for name, table in found.items()}
 
@@ -50,7 +56,7 @@ READERS["series"] = read_series
 
 
 def _read_sheet(sheet: Sheet) -> dict[str, Series]:
-    features = [name for name in sheet.columns if name not in (sheet.reading.client, "sequence", "time")]
+    features = [name for name in sheet.columns if name not in ("client", "sequence", "time")]
     if not features:
         sheet.note("a series must have at least one column besides client, sequence and time")
     sheet.require("time")

@@ -1,7 +1,8 @@
 """`Sheet`: the columns of one file or dataframe, converted on request; what does not convert is noted with its row."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -11,8 +12,8 @@ import pyarrow.compute as compute
 
 from cotempo.data.argument_checks import check_choice
 from cotempo.data.clock import UNITS, Clock, is_zone
-from cotempo.data.problems import Problems, client_name_error, quote
-from cotempo.errors import ParameterError, nearest
+from cotempo.data.problems import Problems, client_name_error, duplicates, list_names, quote
+from cotempo.errors import DataWarning, ParameterError, nearest
 from cotempo.typing import Floats, Indices
 
 LIMIT = 8 * 1024**3
@@ -24,17 +25,47 @@ MISSING = pa.array(["", "na", "n/a", "nan", "null", "none"], pa.large_string())
 class Reading:
     """One call of a reader: its options, and what was found so far."""
 
-    client: str = "client"  # name of the column that holds the client
+    columns: Mapping[str, str] | None = None  # what columns are called in the source, by the name they get
     unit: str = "s"  # of dates
     zone: str = ""  # of dates that come without one
+    date_format: str = ""  # of dates that are not ISO 8601
     limit: int = LIMIT  # the most bytes one file may expand to
     problems: Problems = field(default_factory=Problems)
     clocks: dict[str, Clock] = field(default_factory=dict)  # of the times of each sheet, by its client
+    seen: set[str] = field(default_factory=set)  # names of columns in any source
+    notes: dict[str, list[str]] = field(default_factory=dict)  # what was guessed or left out, and in which sources
 
     def __post_init__(self) -> None:
         check_choice("unit", self.unit, UNITS)
         if self.zone and not is_zone(self.zone):
             raise ParameterError(f"zone must be a time zone such as 'Europe/Berlin' or '+01:00', got {self.zone!r}")
+        if not all(isinstance(name, str) for pair in (self.columns or {}).items() for name in pair):
+            raise ParameterError(
+                f"columns must map names to names, such as {{'time': 'Aufnahme'}}, got {self.columns!r}"
+            )
+
+    def remark(self, note: str, source: str) -> None:
+        """Keep a note for `finish`."""
+        if source not in self.notes.setdefault(note, []):
+            self.notes[note].append(source)
+
+    def finish(self) -> None:
+        """Raise all problems, or else warn of what was guessed or left out, one warning per note."""
+        self.problems.raise_any()
+        for note, sources in self.notes.items():
+            warnings.warn(f"{list_names(sources)}: {note}", DataWarning, stacklevel=3)
+
+    def rename(self, columns: dict[str, pa.ChunkedArray]) -> dict[str, pa.ChunkedArray]:
+        """Return the columns of a source under the names that readers know."""
+        self.seen.update(columns)
+        new = {old: name for name, old in (self.columns or {}).items() if old in columns}
+        renamed = [new.get(name, name) for name in columns]
+        problems = Problems()
+        for name in duplicates(renamed):
+            both = " and ".join(repr(old) for old, own in zip(columns, renamed, strict=True) if own == name)
+            problems.add(f"must be one column, got {both}; drop or rename one of them", column=name)
+        problems.raise_any()
+        return dict(zip(renamed, columns.values(), strict=True))
 
 
 @dataclass(frozen=True)
@@ -70,19 +101,22 @@ class Sheet:
         # A rule can be broken in millions of rows: list the first and count the rest, to bound the memory.
         for row in rows[:MOST_ROWS_PER_RULE].tolist():
             # The column of clients itself cannot name the client.
-            code = self.clients.codes[row] if column != self.reading.client else -1
+            code = self.clients.codes[row] if column != "client" else -1
             client = self.clients.names[code] if code >= 0 else None
             text = must if isinstance(must, str) else must(row)
             self.problems.add(text, client=client, column=column, row=row + self.first_row)
         if len(rows) > MOST_ROWS_PER_RULE:
-            self.note(f"{len(rows) - MOST_ROWS_PER_RULE} more rows break the same rule", column)
+            last = self.problems.found.pop()
+            self.problems.found.append(replace(last, more=len(rows) - MOST_ROWS_PER_RULE))
 
     def require(self, *names: str) -> None:
         """Raise all problems noted so far if a column is missing, with the nearest name, or there are no rows."""
         missing = [name for name in names if name not in self.columns]
         given = ", ".join(quote(column) for column in list(self.columns)[:10])
         for name in missing:
-            self.note(f"a column {name!r} must be there{nearest(name, self.columns)}; the columns are: {given}", name)
+            called = (self.reading.columns or {}).get(name, name)
+            advice = f"; the columns are: {given}" + ("" if called != name else f"; pass columns={{{name!r}: ...}}")
+            self.note(f"a column {called!r} must be there{nearest(called, self.columns)}{advice}", name)
         if not missing and self.rows == 0:
             self.note("a table must have at least one row")
         if missing or self.rows == 0:
@@ -91,16 +125,15 @@ class Sheet:
     @cached_property
     def clients(self) -> Keys:
         """The client of each row; invalid names are noted."""
-        column = self.reading.client
-        keys = self.keys(column, self.client)
+        keys = self.keys("client", self.client)
         for code, name in enumerate(keys.names):
             wrong = client_name_error(name)
-            if self.one_client and name != self.client:
+            if self.one_client and name.casefold() != self.client.casefold():
                 wrong = f"every row of this file must belong to client {self.client!r}, got {quote(name)}"
             if wrong:
-                row = int(np.argmax(keys.codes == code)) + self.first_row if column in self.columns else None
+                row = int(np.argmax(keys.codes == code)) + self.first_row if "client" in self.columns else None
                 # The text holds the name escaped: raw, it could write on a terminal.
-                self.note(wrong, column, row)
+                self.note(wrong, "client", row)
         return keys
 
     def keys(self, column: str, default: str = "0") -> Keys:
@@ -144,9 +177,17 @@ class Sheet:
         return numbers
 
     def cast(
-        self, column: str, texts: pa.ChunkedArray, kind: pa.DataType, must: str
+        self,
+        column: str,
+        texts: pa.ChunkedArray,
+        kind: pa.DataType,
+        must: str,
+        advise: Callable[[list[str]], str] | None = None,
     ) -> tuple[pa.ChunkedArray, Indices]:
-        """Return texts of a column as another type and the positions that break the rule: null there, and noted."""
+        """Return texts of a column as another type and the positions that break the rule: null there, and noted.
+
+        `advise` is given some of the texts that break it and returns what to do.
+        """
         whole = _cast(texts, kind)
         if whole is not None:
             return whole, np.zeros(0, dtype=np.intp)
@@ -155,7 +196,8 @@ class Sheet:
         wrong = [text for text in distinct.to_pylist() if _cast(pa.array([text], distinct.type), kind) is None]
         found = compute.is_in(texts, value_set=pa.array(wrong, distinct.type))
         rows, given = np.flatnonzero(found.to_numpy()), self.columns[column]
-        self.note_rows(rows, lambda row: f"{must}, got {quote(given[row].as_py().strip())}", column)
+        advice = advise([given[row].as_py().strip() for row in rows[:100].tolist()]) if advise else ""
+        self.note_rows(rows, lambda row: f"{must}, got {quote(given[row].as_py().strip())}{advice}", column)
         return compute.if_else(found, None, texts).cast(kind), rows
 
 

@@ -1,6 +1,8 @@
 """`load`: a file or a dataframe as a sheet; `split_source`: the files of a folder."""
 
+import glob
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,65 +13,116 @@ from cotempo.data.problems import Problems, client_name_error, duplicates, quote
 from cotempo.data.read.csv import read_csv, read_header
 from cotempo.data.read.parquet import parquet_names, read_parquet
 from cotempo.data.read.sheet import LIMIT, Reading, Sheet, decoded
-from cotempo.errors import DataError
+from cotempo.errors import DataError, Problem
 
 SUFFIXES = (".csv", ".csv.gz", ".parquet")
 CSV_FIRST_ROW = 2
+INDEXED = ("client", "sequence", "time")
+WINDOWS = ".windows"
+TRUTH = "truth.csv"
+LINK = "{} must not be a link that leads out of its folder; copy the file"
 
 
 def split_source(source: Any, problems: Problems) -> list[tuple[str | None, Any]]:
-    """Return ``(client, file)`` for each file of a folder; a single file or a dataframe comes with None."""
-    if not isinstance(source, str | os.PathLike):
+    """Return ``(client, part)`` for each part of a source; None where the part itself says whose rows it holds.
+
+    Parts are the entries of a mapping, by client; the files of a folder, named after their clients; the files of a list
+    or a pattern; or the source itself.
+    """
+    if isinstance(source, Mapping):
+        return [(str(client), _path(part)) for client, part in source.items()]
+    if isinstance(source, list | tuple):
+        return [(None, _path(part)) for part in source]
+    path = _path(source)
+    if not isinstance(path, Path):
         return [(None, source)]
-    path = Path(source)
     if path.is_dir():
-        return sorted(_client_files(path, problems).items())
-    if not path.is_file():
-        raise DataError(f"a source must be a file, a folder or a dataframe, but there is nothing at '{path}'")
+        found = _client_files(path, problems)
+        return [(client if len(found) > 1 else None, found[client]) for client in sorted(found)]
+    if not path.exists() and glob.has_magic(str(path)):
+        files = [Path(name) for name in sorted(glob.glob(str(path), recursive=True)) if _suffix(Path(name))]
+        if not files:
+            raise DataError(f"a pattern must match files that end in {', '.join(SUFFIXES)}, got {quote(str(path))}")
+        return [(None, file) for file in files]
     return [(None, path)]
+
+
+def windows_beside(source: Any) -> Any:
+    """Return the windows that `write_clients` wrote beside a file, or in a folder by client; None without any."""
+    path = _path(source)
+    if not isinstance(path, Path):
+        return None
+    if path.is_dir():
+        found = {_stem(file).removesuffix(WINDOWS): file for file in sorted(path.iterdir()) if _is_windows(file)}
+        for client, file in found.items():
+            if not file.resolve().is_relative_to(path.resolve()):
+                raise DataError([Problem(LINK.format(quote(file.name)), client)])
+        several = len(_client_files(path, Problems())) > 1
+        return found if several and found else next(iter(found.values()), None)
+    beside = [path.with_name(f"{_stem(path)}{WINDOWS}{suffix}") for suffix in SUFFIXES]
+    return next((file for file in beside if file.is_file()), None)
 
 
 def load(source: Any, client: str | None, reading: Reading) -> Sheet:
     """Return a file or a dataframe as a sheet; all its rows belong to `client`, unless that is None."""
     if not isinstance(source, Path):
-        return Sheet(reading, _columns_of(source), 0, client or "client", one_client=client is not None)
+        columns = reading.rename(_columns_of(source, reading))
+        return Sheet(reading, columns, 0, client or "client", one_client=client is not None)
     suffix, limit = _suffix(source), reading.limit
+    if not source.is_file():
+        kinds = "a file, a folder, a pattern, a list of files, a dataframe, or one per client"
+        raise DataError(f"a source must be {kinds}, but there is nothing at '{source}'")
     if not suffix:
         raise DataError(f"a file must end in {', '.join(SUFFIXES)}, got {quote(source.name)}")
     if source.stat().st_size > limit:
         raise DataError(f"{quote(source.name)} must have at most {limit:,} bytes; split it, or raise limit=")
-    table = read_parquet(source, limit) if suffix == ".parquet" else read_csv(source, limit)
+    table, guessed = (read_parquet(source, limit), "") if suffix == ".parquet" else read_csv(source, limit)
+    if guessed:
+        reading.remark(guessed, source.name)
     _check_names(table.column_names)
-    columns = dict(zip(table.column_names, table.columns, strict=True))
+    columns = reading.rename(dict(zip(table.column_names, table.columns, strict=True)))
     first_row = 0 if suffix == ".parquet" else CSV_FIRST_ROW
     return Sheet(reading, columns, first_row, client or _stem(source), one_client=client is not None)
 
 
 def column_names(source: Any) -> list[str]:
-    """Return the names of the columns of a source, reading no rows; of a folder, those of its first file."""
+    """Return the names of the columns of a source, reading no rows; of several parts, those of the first."""
     problems = Problems()
     parts = [part for _, part in split_source(source, problems)]
     problems.raise_any()
+    if not parts:
+        raise DataError("a source must have at least one part, got an empty list or mapping")
     if not isinstance(parts[0], Path):
-        return list(_columns_of(parts[0]))
-    return parquet_names(parts[0]) if _suffix(parts[0]) == ".parquet" else read_header(parts[0], LIMIT)
+        return list(_columns_of(parts[0], Reading()))
+    if not parts[0].is_file():
+        load(parts[0], None, Reading())
+    return parquet_names(parts[0]) if _suffix(parts[0]) == ".parquet" else read_header(parts[0], LIMIT)[0]
+
+
+def _path(source: Any) -> Any:
+    return Path(source) if isinstance(source, str | os.PathLike) else source
+
+
+def _is_windows(path: Path) -> bool:
+    return bool(_suffix(path)) and _stem(path).endswith(WINDOWS)
 
 
 def _client_files(folder: Path, problems: Problems) -> dict[str, Path]:
     """Return the file of each client.
 
-    Hidden files and files of other kinds (a README) are ignored; a link that leads out of the folder is refused.
+    Hidden files, files of other kinds (a README), tables of windows and the truth beside generated tables are ignored;
+    a link that leads out of the folder is refused.
     """
     found: dict[str, Path] = {}
     home = folder.resolve()
     for path in sorted(folder.iterdir()):
-        if path.name.startswith(".") or not _suffix(path):
+        if path.name.startswith(".") or not _suffix(path) or _is_windows(path) or path.name == TRUTH:
             continue
         client, name = _stem(path), quote(path.name)
         if wrong := client_name_error(client):
             problems.add(wrong)
         elif not path.resolve().is_relative_to(home):
-            problems.add(f"{name} must not be a link that leads out of its folder; copy the file", client=client)
+            problems.add(LINK.format(name), client=client)
         elif not path.is_file():
             problems.add(f"{name} must be an ordinary file", client=client)
         elif client in found:
@@ -82,9 +135,9 @@ def _client_files(folder: Path, problems: Problems) -> dict[str, Path]:
     return found
 
 
-def _columns_of(source: Any) -> dict[str, pa.ChunkedArray]:
+def _columns_of(source: Any, reading: Reading) -> dict[str, pa.ChunkedArray]:
     try:
-        frame = nw.from_native(source, eager_only=True)
+        frame = nw.from_native(_with_index(source, reading), eager_only=True)
         names = [str(name) for name in frame.columns]
     except nw.exceptions.DuplicateError as error:
         raise DataError(f"column names must differ: {str(error)[:200]}") from error
@@ -95,11 +148,33 @@ def _columns_of(source: Any) -> dict[str, pa.ChunkedArray]:
     problems, columns = Problems(), {}
     for name, series in zip(names, frame.iter_columns(), strict=True):
         try:
-            columns[name] = decoded(pa.chunked_array([series.to_arrow()]))
+            columns[name] = _one_zone(decoded(pa.chunked_array([series.to_arrow()])), series)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             problems.add(f"a column must hold one kind of value: {str(error)[:100]}", column=name)
     problems.raise_any()
     return columns
+
+
+def _with_index(source: Any, reading: Reading) -> Any:
+    """Return a pandas dataframe with its index as columns, if that holds times, clients or sequences."""
+    index, called = getattr(source, "index", None), reading.columns or {}
+    known = {*INDEXED, *(called.get(name, name) for name in INDEXED)}
+    names = list(getattr(index, "names", ()))
+    if names and all(name in known for name in names):
+        return source if set(names) & set(source.columns) else source.reset_index()
+    if type(index).__name__ == "DatetimeIndex" and not {"time", called.get("time")} & set(source.columns):
+        return source.reset_index(names="time")
+    return source
+
+
+def _one_zone(values: pa.ChunkedArray, series: nw.Series[Any]) -> pa.ChunkedArray:
+    """Return Python dates in UTC if their offsets differ; Arrow takes the first zone for all, and none for UTC."""
+    if series.dtype != nw.Object or not pa.types.is_timestamp(values.type) or not values.type.tz:
+        return values
+    zones = {date.utcoffset() for date in series.to_list() if hasattr(date, "utcoffset") and date == date}
+    if None in zones:
+        raise ValueError("dates with and without a time zone")
+    return values if len(zones) == 1 else values.cast(pa.timestamp(values.type.unit, "UTC"))
 
 
 def _check_names(names: list[str]) -> None:

@@ -1,13 +1,18 @@
 """`to_times`: a column as times; plain numbers stay, dates become float64 since 1970-01-01 UTC."""
 
+import re
+import warnings
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as compute
 
 from cotempo.data.clock import UNITS, Clock
+from cotempo.data.problems import quote
 from cotempo.data.read.sheet import Sheet, is_text, to_floats, trimmed
+from cotempo.errors import DataError, ParameterError
 from cotempo.typing import Floats, Indices
 
 PARTS_OF_A_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -26,6 +31,11 @@ class Times:
     def clock(self) -> Clock:
         """How these times are counted."""
         return Clock(self.unit, self.zone)
+
+    @property
+    def kind(self) -> str:
+        """What these times are; empty if all are missing."""
+        return kind_of(self.clock) if np.isfinite(self.values).any() else ""
 
 
 def kind_of(clock: Clock) -> str:
@@ -48,13 +58,12 @@ def to_times(sheet: Sheet, column: str, *, needed: bool = True) -> Times:
             zone = values.type.tz
         values, zone = _localize(values, zone, sheet.reading.zone)
         times = _convert(values, sheet.reading.unit, zone)
-    except pa.ArrowInvalid as error:
-        sheet.note(f"must be numbers or clear dates; {str(error).splitlines()[0]}", column)
+    except (DataError, pa.ArrowException) as error:
+        must = str(error) if isinstance(error, DataError) else f"must hold numbers or dates, got {values.type}"
+        sheet.note(must, column)
         return Times(np.full(sheet.rows, np.nan))
-    except pa.ArrowException:
-        sheet.note(f"must hold numbers or dates, got {values.type}", column)
-        return Times(np.full(sheet.rows, np.nan))
-    sheet.reading.clocks.setdefault(sheet.client, times.clock)
+    if times.kind:
+        sheet.reading.clocks.setdefault(sheet.client, times.clock)
     sheet.note_rows(np.flatnonzero(np.isinf(times.values)), "must be finite", column)
     if needed:
         missing = np.setdiff1d(np.flatnonzero(np.isnan(times.values)), bad)
@@ -68,7 +77,17 @@ def _localize(values: pa.ChunkedArray, zone: str, wanted: str) -> tuple[pa.Chunk
         values = values.cast(pa.timestamp("s"))
     if not pa.types.is_timestamp(values.type) or not wanted:
         return values, zone
-    return values if values.type.tz else compute.assume_timezone(values, wanted), wanted
+    return values if values.type.tz else _assume(values, wanted), wanted
+
+
+def _assume(local: pa.ChunkedArray, zone: str) -> pa.ChunkedArray:
+    """Return local times of a zone as times in UTC."""
+    try:
+        return compute.assume_timezone(local, zone).cast(pa.timestamp(local.type.unit, "UTC"))
+    except pa.ArrowInvalid as error:
+        when = re.search(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", str(error))
+        got = f"got {when.group() if when else error}, where clocks are changed"
+        raise DataError(f"must be a time that {zone} had once, {got}; write the offset, as +01:00") from error
 
 
 def _convert(values: pa.ChunkedArray, unit: str, zone: str) -> Times:
@@ -83,7 +102,9 @@ def _convert(values: pa.ChunkedArray, unit: str, zone: str) -> Times:
 
 def _parse(sheet: Sheet, column: str) -> tuple[pa.ChunkedArray, Indices, str]:
     """Return text as numbers or dates, as the first one says, the positions of invalid texts, and the zone of dates."""
-    texts = trimmed(sheet.columns[column])
+    texts, style = trimmed(sheet.columns[column]), sheet.reading.date_format
+    if style and fits(texts.drop_null().slice(0, 1).to_pylist(), style):
+        return _parse_styled(sheet, column, texts)
     try:
         texts.drop_null().slice(0, 1).cast(pa.float64())
     except pa.ArrowException:
@@ -99,20 +120,59 @@ def _parse_dates(sheet: Sheet, column: str, texts: pa.ChunkedArray) -> tuple[pa.
     zones = compute.struct_field(compute.extract_regex(tidy, ZONE), "zone")
     naive = compute.and_(compute.is_null(zones), compute.is_valid(tidy))
     stamps = compute.if_else(naive, compute.replace_substring_regex(tidy, "$", "Z"), tidy)
-    rule = "must be an ISO 8601 date between 1678 and 2261, such as 2025-03-05 07:00"
-    dates, bad = sheet.cast(column, stamps, pa.timestamp("ns", tz="UTC"), rule)
+    rule = "must be an ISO 8601 date between 1678 and 2261"
+    dates, bad = sheet.cast(column, stamps, pa.timestamp("ns", tz="UTC"), rule, advise_format)
     rows = np.setdiff1d(np.flatnonzero(naive.to_numpy()), bad)
     offsets = {_offset(text) for text in compute.unique(zones.drop_null()).to_pylist()}
+    if len(offsets) > 1 and not sheet.reading.zone:
+        sheet.reading.remark(f"dates in {column!r} have several offsets and are shown in UTC; pass zone=", sheet.client)
     if len(rows) == 0 and offsets:
         return dates, bad, offsets.pop() if len(offsets) == 1 else "UTC"
     local = dates.cast(pa.timestamp("ns"))
     if not offsets:
         return local, bad, ""
     if sheet.reading.zone:
-        local = compute.assume_timezone(local, sheet.reading.zone).cast(dates.type)
-        return compute.if_else(naive, local, dates), bad, "UTC"
+        own = _assume(compute.if_else(naive, local, None), sheet.reading.zone)
+        return compute.if_else(naive, own, dates), bad, "UTC"
     sheet.note_rows(rows, "must have a time zone, as others in this column have; add it, or pass zone=", column)
     return dates, bad, "UTC"
+
+
+def _parse_styled(sheet: Sheet, column: str, texts: pa.ChunkedArray) -> tuple[pa.ChunkedArray, Indices, str]:
+    """Return text as dates written in the style of the reading."""
+    style = sheet.reading.date_format
+    dates = pa.chunked_array([pa.array(_styled(texts.to_pylist(), style))])
+    bad = np.flatnonzero(dates.is_null().to_numpy() & texts.is_valid().to_numpy())
+    sheet.note_rows(bad, lambda row: f"must be a date like {style!r}, got {quote(texts[row].as_py())}", column)
+    return dates, bad, dates.type.tz or ""
+
+
+def _styled(texts: list[str | None], style: str) -> Any:
+    import pandas as pd
+
+    return pd.to_datetime(pd.Index(texts, dtype=object), format=style, errors="coerce", utc="%z" in style)
+
+
+def fits(texts: list[str], style: str) -> bool:
+    """Return whether texts are dates of a style, such as ``"%d.%m.%Y"``."""
+    try:
+        return bool(texts) and not _styled(list(texts), style).isna().any()
+    except ValueError as error:
+        raise ParameterError(f"date_format must be a format such as '%d.%m.%Y %H:%M', got {style!r}: {error}") from None
+
+
+def advise_format(texts: list[str]) -> str:
+    """Return the formats that all these texts fit, as advice; nothing if they do not look like dates."""
+    from pandas.tseries.api import guess_datetime_format
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # pandas says which order it took; here both are tried
+        orders = (True,) if re.match(r"\d+\.\d", texts[0]) else (True, False)  # with points the day is always first
+        guesses = [guess_datetime_format(texts[0], dayfirst=first) for first in orders]
+    found = [guess for guess in dict.fromkeys(guesses) if guess and fits(texts, guess)]
+    if not found and not re.match(r"\d+[./-]\d+[./-]\d", texts[0]):
+        return ""
+    return f"; pass date_format={' or '.join(map(repr, found)) or 'as they are written'}"
 
 
 def _offset(text: str) -> str:

@@ -15,7 +15,7 @@ from cotempo.events.intensities.base import IntensityGivenHistory, LogNormal
 from cotempo.events.processes.models import PointProcess, make_process
 from cotempo.events.records.history import WHOLE, look_back, unroll, waits
 from cotempo.events.records.record import Record, Summary, read_record
-from cotempo.events.scores import benefits, gains, process_likelihood
+from cotempo.events.scores import benefits, error_of_gain, gains, process_likelihood
 from cotempo.federation import (
     Answers,
     Ask,
@@ -167,10 +167,12 @@ class FedPointProcess(Method):
             own = process.update(own, process.statistics(unrolled, known, own))
         alone = replace(memory, mass=float(process.mass(unrolled, own).sum()))
         state = ProcessState(0, np.zeros(0), common["summary"], common["parameters"], {})
-        return {
-            name: ProcessIntensity(self, replace(state, parameters=parameters), kept).score_record(held)["gain"]
-            for name, parameters, kept in (("alone", own, alone), ("together", common["parameters"], memory))
-        }
+        models = [
+            ProcessIntensity(self, replace(state, parameters=parameters), kept).score_record
+            for parameters, kept in ((own, alone), (common["parameters"], memory))
+        ]
+        gains = {name: model(held)["gain"] for name, model in zip(("alone", "together"), models, strict=True)}
+        return {**gains, "error": error_of_gain(held, models[1], models[0])}
 
     def absorb(
         self, state: ProcessState, answers: Answers, public: Table | None, rng: Rng
@@ -185,7 +187,7 @@ class FedPointProcess(Method):
         if state.step == self.steps:
             if not self.compare:
                 return replace(state, step=state.step + 1), {"fit": float(answers.sum["fit"])}
-            fields = ("alone", "together")
+            fields = ("alone", "together", "error")
             compared = {name: np.array([answers[name][field] for field in fields]) for name in answers.names}
             return replace(state, step=state.step + 1, compared=compared), {}
         better = self.make(state.summary).update(state.parameters, answers.sum["sums"])
@@ -199,8 +201,10 @@ class FedPointProcess(Method):
         if phase == "level":
             fields = {"fit": Spec((), "float", description="log-likelihood of your events")}
             words = "gain per event held out, alone and together"
-            names = ("alone", "together") if self.compare else ()
-            return Expect({**fields, **{n: Spec((), "float", description=words) for n in names}}, sums=not self.compare)
+            if self.compare:
+                fields |= {name: Spec((), "float", description=words) for name in ("alone", "together")}
+                fields["error"] = Spec((), "float", low=0, description="standard error of the difference")
+            return Expect(fields, sums=not self.compare)
         size = len(state.parameters) * (1 if self.process == "renewal" else 2)
         return Expect({"sums": Spec((size,), description="sums for the parameters of the process")}, sums=True)
 

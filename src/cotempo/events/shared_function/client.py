@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +16,7 @@ from cotempo.events.curves.timeline import LevelSetting, OwnRate, own_rate
 from cotempo.events.records.design import DIMENSIONS, FeatureRows, dispersion, make_rows, moments
 from cotempo.events.records.history import WHOLE, unroll
 from cotempo.events.records.record import Record, Summary
-from cotempo.events.scores import gains, seen_likelihood
+from cotempo.events.scores import error_of_gain, gains, seen_likelihood
 from cotempo.federation import Answers, Message, Question, Rng
 from cotempo.typing import Floats
 
@@ -219,7 +220,11 @@ def _answer_compare(
     }
     if method.compare:
         alone_state, alone_memory = learn_alone(method, train)
-        fields["alone"] = likelihood(alone_state, replace(alone_memory, seen=known.seen), held)["gain"]
+        alone = partial(likelihood, alone_state, replace(alone_memory, seen=known.seen))
+        fields["alone"] = alone(held)["gain"]
+        fields["errors"] = np.array(
+            [error_of_gain(held, partial(likelihood, *models[kept]), alone) for kept in method.models]
+        )
     waits = {kept: held_waits(*model, held) for kept, model in models.items()}
     return Message(fields), replace(memory, waits=waits)
 

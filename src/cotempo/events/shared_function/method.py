@@ -204,7 +204,10 @@ class SharedFunction(FedPP):
         events = np.array([answers[name]["events"] for name in answers.names])
         together = gains[:, other, [0, 1]].sum(axis=1) / np.maximum(events, 1.0)
         pairs = zip(answers.names, together, strict=True) if self.compare else ()
-        compared = {name: np.array([answers[name]["alone"], value]) for name, value in pairs}
+        place = models.index(kept)
+        compared = {
+            name: np.array([answers[name]["alone"], value, answers[name]["errors"][place]]) for name, value in pairs
+        }
         state = replace(state, compared=compared, kept=kept)
         state = client.without_function(state) if kept == "base" else state
         found = dict(zip(models, gains.sum(axis=(0, 2)) / max(events.sum(), 1.0), strict=True))
@@ -228,6 +231,8 @@ class SharedFunction(FedPP):
             }
             if self.compare:
                 fields["alone"] = Spec((), "float", description="gain per held-out event of what you learned alone")
+                about = "standard error of the difference to each model"
+                fields["errors"] = Spec((len(self.models),), low=0, description=about)
             return Expect(fields, sums=self.sums_up)
         count = len(state.inducing)
         if phase == "features":

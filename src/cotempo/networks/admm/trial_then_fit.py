@@ -23,7 +23,20 @@ from pydantic import Field
 
 from cotempo.data import Schema, Series, Table
 from cotempo.errors import DataError, Problem
-from cotempo.federation import Answers, Ask, Benefit, Expect, Message, Method, Metrics, Question, Rng, Roster, Spec
+from cotempo.federation import (
+    Answers,
+    Ask,
+    Benefit,
+    Expect,
+    Message,
+    Method,
+    Metrics,
+    Question,
+    Rng,
+    Roster,
+    Spec,
+    standard_error,
+)
 from cotempo.networks.admm.acyclicity import prune
 from cotempo.networks.moments import METRIC, Gram, check_table, cut_transitions, log_densities, unbiased, varying
 from cotempo.networks.network import Network
@@ -101,7 +114,7 @@ class TrialState:
     penalties: Floats
     refitting: bool = False
     round: float = 0.0
-    comparisons: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    comparisons: Mapping[str, tuple[float, float, float]] = field(default_factory=dict)
 
     def begin(self, stage: str, candidates: Floats) -> TrialState:
         """Return the state at the beginning of a stage: Z and the multiplier at zero, for each candidate."""
@@ -231,13 +244,18 @@ class TrialThenFit(Method):
         densities = self._held_out_density(common, prepared, memory) if judged else None
         if densities is None:
             empty = np.zeros(len(common["variance"]))
-            return Message({"alone": 0.0, "together": empty, "products": np.outer(empty, empty), "rows": 0})
-        together = summarise(densities[:, :, prepared.varying])
+            products = np.outer(empty, empty)
+            return Message({"alone": 0.0, "together": empty, "errors": empty, "products": products, "rows": 0})
+        together = densities[:, :, prepared.varying]
         alone = self._learn_alone(prepared) if self.compare else together
-        return Message({**together, "alone": float(alone["together"][choose_candidate([alone])])})
+        own = summarise(alone)
+        best = choose_candidate([own])
+        gains = together.sum(axis=2) - alone[best].sum(axis=1)
+        errors = np.array([standard_error(gain) for gain in gains])
+        return Message({**summarise(together), "alone": float(own["together"][best]), "errors": errors})
 
-    def _learn_alone(self, prepared: SplitRows) -> dict[str, Any]:
-        """Go through the trial as the only client; return how well each candidate predicts the held-out rows."""
+    def _learn_alone(self, prepared: SplitRows) -> Floats:
+        """Go through the trial as the only client; return log-densities of held-out rows under each candidate."""
         own, rng, memory = prepared.only(np.flatnonzero(prepared.varying)), Rng("alone"), None
         names = tuple(str(index) for index in range(own.variables))
         state = self.open(Roster({"alone": Schema(self.kind, names, "")}), None, rng)
@@ -252,7 +270,7 @@ class TrialThenFit(Method):
                 state = state.begin("trial", self._alone(state.candidates))
         densities = self._held_out_density(Message(self._common(state)), own, memory)
         assert densities is not None  # it took part in the trial
-        return summarise(densities)
+        return densities
 
     def _densities(
         self, judged: Floats, found: Iterable[tuple[Floats, Floats]], mean: Floats, scale: Floats,
@@ -350,8 +368,11 @@ class TrialThenFit(Method):
     def _choose(self, state: TrialState, answers: Answers) -> tuple[TrialState, Metrics]:
         judged = {name: answers[name] for name in answers.names if answers[name]["rows"] > 0}
         best = choose_candidate(list(judged.values())) if judged else len(state.candidates) // 2
-        comparisons = {name: (one["alone"], float(one["together"][best])) for name, one in judged.items()}
-        gain = float(np.mean([together - alone for alone, together in comparisons.values()] or [0.0]))
+        comparisons = {
+            name: (one["alone"], float(one["together"][best]), float(one["errors"][best]))
+            for name, one in judged.items()
+        }
+        gain = float(np.mean([together - alone for alone, together, _ in comparisons.values()] or [0.0]))
         unit = 1.0 if self.scaled else state.scale[1, 0] ** 2
         metrics = dict(zip(self.tuned, (unit * state.candidates[best]).tolist(), strict=True))
         if self.compare:
@@ -375,6 +396,7 @@ class TrialThenFit(Method):
         fields = {
             "alone": Spec((), "float", description="how well the network you learn alone predicts your held-out rows"),
             "together": Spec((candidates,), description="how well the networks learned together predict them"),
+            "errors": Spec((candidates,), low=0, description="standard errors of the differences to yours"),
             "products": Spec((candidates, candidates), description="mean products of these numbers over rows"),
             "rows": Spec((), "int", low=0, high=1e12, description="how many rows you held out"),
         }
@@ -382,7 +404,10 @@ class TrialThenFit(Method):
 
     def benefit(self, state: TrialState) -> Mapping[str, Benefit]:
         """Return the log-density of each client's held-out rows, alone and together."""
-        return {name: Benefit(METRIC, *both, higher_is_better=True) for name, both in state.comparisons.items()}
+        return {
+            name: Benefit(METRIC, alone, together, higher_is_better=True, error=error)
+            for name, (alone, together, error) in state.comparisons.items()
+        }
 
     def _network(self, weights: Floats, variables: Sequence[str] = (), scale: Floats | None = None) -> Network:
         """Return Z as a network in the data's units: drop small weights, then whatever still closes a cycle."""

@@ -201,12 +201,9 @@ def weigh(
     return gain, error
 
 
-def cross_fitted_error(
+def cross_fitted_errors(
     filler: Filler, owning: Trial, teaching: Trial | None = None, taught: tuple[str, ...] = ()
-) -> float:
-    """Return the mean absolute error where the gates of one half of the rows were chosen on the other half."""
-    total = 0.0
-    for half in (0, 1):
-        gates = choose_gates(filler, owning, teaching, taught, half=1 - half)
-        total += float(owning.take(owning.half == half).errors(gates).sum())
-    return total / max(len(owning.truth), 1)
+) -> Floats:
+    """Return absolute errors, ``(cells,)``, where the gates of one half of the rows were chosen on the other half."""
+    gates = [choose_gates(filler, owning, teaching, taught, half=1 - half) for half in (0, 1)]
+    return np.concatenate([owning.take(owning.half == half).errors(gates[half]) for half in (0, 1)])

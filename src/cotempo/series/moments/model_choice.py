@@ -118,8 +118,13 @@ def spread_of(moments: WindowMoments) -> Floats:
 
 def error_of(model: Gaussian, rows: SeriesRows, target: NDArray[np.bool_], spread: Floats) -> float:
     """Return the sum of absolute errors on hidden cells."""
+    return float(errors_at(model, rows, target, spread)[target].sum())
+
+
+def errors_at(model: Gaussian, rows: SeriesRows, target: NDArray[np.bool_], spread: Floats) -> Floats:
+    """Return absolute errors on hidden cells, ``(rows, features)``; other cells mean nothing."""
     filled = model.fill(SeriesRows(np.where(target, np.nan, rows.values), rows.lengths))
-    return float((np.abs(filled - rows.values) / spread)[target].sum())
+    return np.asarray(np.abs(filled - rows.values) / spread)
 
 
 def choose(errors: Floats, cells: Floats) -> int:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 HELD_OUT = 0.2
 FEWEST_HELD_OUT = 10
 FOLDS = 5
+RESAMPLES = 200
 MOST_LEFT_OUT = 2500
 SHARPNESS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 NO_WEIGHTS = np.zeros(0, np.float32)
@@ -135,16 +136,26 @@ class Discovery:
         kept = np.flatnonzero(found.any(axis=1))
         return WordPrior(used[kept], found[kept])
 
-    def compare(self, total: EventSums, out: Indices) -> tuple[float, float] | None:
-        """Return the NMI of held-out posts, learned alone and together; None where it is unknown."""
+    def compare(self, total: EventSums, out: Indices) -> tuple[float, float, float] | None:
+        """Return the NMI of held-out posts, learned alone and together, and the standard error of the difference.
+
+        The error is that of the bootstrap over posts; None where the NMI is unknown.
+        """
         if not len(out) or len(np.unique(self.labels[out])) < 2:
             return None
-        rest, weighted, scores = np.setdiff1d(self.labelled, out), self.weighted.select(out), []
+        rest, weighted, labels = np.setdiff1d(self.labelled, out), self.weighted.select(out), self.labels[out]
+        found = []
         for sums in (self.sums, total):
             ridge, duration = self.learn(rest, sums)
             when = self._times(rest).scores(self.posts.time[out], duration)
-            scores.append(mutual_information(self.labels[out], (ridge.scores(weighted) + when).argmax(axis=1)))
-        return scores[0], scores[1]
+            found.append((ridge.scores(weighted) + when).argmax(axis=1))
+        alone, together = (mutual_information(labels, guess) for guess in found)
+        drawn = np.random.default_rng(0).integers(len(out), size=(RESAMPLES, len(out)))
+        spread = [
+            mutual_information(labels[rows], found[1][rows]) - mutual_information(labels[rows], found[0][rows])
+            for rows in drawn
+        ]
+        return alone, together, float(np.std(spread))
 
     def _find(self, total: EventSums) -> DetectorMemory:
         """Group unlabelled posts, then measure distances by the spread inside the groups found."""

@@ -33,7 +33,7 @@ class DetectorState:
     seed: int
     sums: Mapping[str, Any] = field(default_factory=dict)
     finished: bool = False
-    scores: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    scores: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
 
 def _check_encoder(name: str) -> str:
@@ -64,6 +64,7 @@ class EventDetector(Method):
     kind: ClassVar[str] = "posts"
     phases: ClassVar[tuple[str, ...]] = ("sums", "events")
     State: ClassVar[type] = DetectorState
+    compares: ClassVar[str] = "clients with at least 50 labelled posts, of two events or more"
     Memory: ClassVar[type | None] = DetectorMemory
 
     dimension: int = Field(default=70, ge=2, description="Length of a post's vector.")
@@ -177,7 +178,7 @@ class EventDetector(Method):
                 "posts_with_time": Spec((), "float", low=0, description="your labelled posts that have a time"),
             }
             return Expect(fields, sums=True)
-        about = "NMI of your held-out posts, alone and together; none where unknown"
+        about = "NMI of your held-out posts, alone and together, and the error of their difference; none where unknown"
         scores = Spec((None,), low=0, high=1, rules=(two_or_none,), description=about)
         return Expect({"scores": scores, "events": Spec((), "int", low=0, description="your events")})
 

@@ -199,8 +199,7 @@ class SiteService:
         source = self.settings.data if isinstance(self.settings.data, str) else self.settings.data.get(kind)
         if source is None:
             raise Refused(f"this site has no table of {kind}")
-        windows = [path for path in Path(source).parent.glob(f"{Path(source).stem}.windows.*") if kind == "events"]
-        tables = READERS[kind](source, **({"windows": windows[0]} if windows else {}))
+        tables = READERS[kind](source)
         if len(tables) > 1 and self.settings.name not in tables:
             raise DataError(f"the data must hold one client, or one named {self.settings.name}, got {len(tables)}")
         table: Table = tables[self.settings.name] if len(tables) > 1 else next(iter(tables.values()))

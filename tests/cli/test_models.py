@@ -1,0 +1,219 @@
+"""After a run, and before one: predict, impute, sample, detect, export; init and methods."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from commands import Command
+
+import cotempo as ct
+from cotempo.cli.tables import GENERATORS
+from cotempo.runs.experiment import Experiment, generators, load_clients, load_public
+
+SMALL = "window = 8\nwidth = 8\nimputer_width = 8\npretrain_steps = 1\ntoken_steps = 1\nstart_steps = 1\n"
+SMALL += "corrector_steps = 1\nfirst_steps = 1\nlater_steps = 0\nlast_steps = 0\nrounds = 1\ndiffusion_steps = 4\n"
+
+
+def test_series_are_filled_sampled_and_continued_with_a_public_table(cotempo: Command, tmp_path: Path) -> None:
+    """FedTDD needs a public table, which the experiment names; paths are relative to the file."""
+    clients, truth = ct.make_series(clients=3, length=60, features=3, missing=0.2, seed=0)
+    (tmp_path / "here").mkdir()
+    ct.data.write_clients({name: clients[name] for name in list(clients)[:2]}, tmp_path / "here" / "plants.csv")
+    ct.data.write_clients({"public": truth.complete["client-2"]}, tmp_path / "here" / "public.csv")
+    text = 'method = "FedTDD"\nname = "plants"\n[data]\nsource = "plants.csv"\npublic = "public.csv"\n'
+    (tmp_path / "here" / "e.toml").write_text(text + '[FedTDD]\ncommon = ["x0", "x1"]\n' + SMALL)
+    assert cotempo("run", "here/e.toml", "--quiet") == (0, "", "")
+    said = cotempo("impute", "runs/plants", "here/plants.csv", "--out", "filled.csv", "--draws", 3)
+    assert said.code == 0, said.err
+    filled = pd.read_csv(tmp_path / "filled.csv")
+    assert sorted(filled["client"].unique()) == ["client-0", "client-1"]
+    assert not filled[["x0", "x1", "x2"]].isna().any().any()
+    given = pd.read_csv(tmp_path / "here" / "plants.csv")
+    known = given["x2"].notna()
+    np.testing.assert_allclose(filled["x2"][known], given["x2"][known])
+    assert cotempo("sample", "runs/plants", "--count", 2, "--out", "new.parquet").code == 0
+    assert len(pd.read_parquet(tmp_path / "new.parquet")) == 2 * 2 * 8
+    assert cotempo("predict", "runs/plants", "here/plants.csv", "--horizon", 4, "--out", "next.csv").code == 0
+    ahead = pd.read_csv(tmp_path / "next.csv")
+    assert len(ahead) == 2 * 4
+    assert (ahead["time"] > filled["time"].max()).all()
+    wrong = cotempo("detect", "runs/plants", "here/plants.csv", "--out", "next.csv")
+    assert wrong.code == 2
+    assert "FedTDD must be able to detect; it can forecast, impute, sample" in wrong.err
+
+
+def test_a_generated_client_can_be_public(tmp_path: Path) -> None:
+    text = 'method = "FedTDD"\n[data]\ngenerate = "series"\npublic = "client-0"\noptions = {clients = 3, length = 40}\n'
+    (tmp_path / "e.toml").write_text(text + '[FedTDD]\ncommon = ["x0"]\n')
+    experiment = Experiment.from_file(tmp_path / "e.toml")
+    clients, truth = load_clients(experiment)
+    assert sorted(clients) == ["client-1", "client-2"]
+    everyone, _ = ct.make_series(clients=3, length=40)
+    assert load_public(experiment).fingerprint() == everyone["client-0"].fingerprint()
+
+
+def test_units_windows_and_columns_are_keys_of_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "events.csv").write_text(
+        "Klinik,time\nnord,2026-03-01 06:00\nnord,2026-03-01 12:00\nwest,2026-03-01 18:00\n"
+    )
+    (tmp_path / "windows.csv").write_text("Klinik,start,end\nnord,2026-03-01,2026-03-02\nwest,2026-03-01,2026-03-03\n")
+    keys = 'source = "events.csv"\nunit = "h"\nwindows = "windows.csv"\ncolumns = {client = "Klinik"}\n'
+    (tmp_path / "e.toml").write_text(f'method = "FedPP"\n[data]\n{keys}')
+    monkeypatch.chdir("/")
+    clients, _ = load_clients(Experiment.from_file(tmp_path / "e.toml"))
+    assert {name: float(np.diff(table.time)[0]) for name, table in clients.items() if len(table) > 1} == {"nord": 6.0}
+    assert float(clients["west"].end[0] - clients["west"].start[0]) == 48.0
+
+
+def test_intensities_are_tables(cotempo: Command, tmp_path: Path) -> None:
+    assert cotempo("make-data", "events", "--out", "d", "--set", "clients=3", "--set", "sequences=3").code == 0
+    (tmp_path / "e.toml").write_text(
+        'method = "FedPP"\nname = "wards"\n[data]\nsource = "d/events.csv"\nwindows = "d/events.windows.csv"\n'
+        '[FedPP]\nkernel = "time"\ncompare = false\n'
+    )
+    said = cotempo("run", "e.toml")
+    assert said.code == 0, said.err
+    assert "not compared with learning alone" in said.out
+    assert cotempo("predict", "runs/wards", "d/events.csv", "--out", "rates.csv").code == 0
+    rates = pd.read_csv(tmp_path / "rates.csv")
+    assert len(rates) == 3 * 3 * 200
+    assert ((rates["lower"] <= rates["mean"]) & (rates["mean"] <= rates["upper"])).all()
+    assert cotempo("sample", "runs/wards", "--out", "x.csv").code == 2
+    drawn = cotempo("sample", "runs/wards", "--start", 0, "--end", 5, "--count", 2, "--out", "drawn.csv")
+    assert drawn.code == 0, drawn.err
+    assert pd.read_csv(tmp_path / "drawn.csv")["time"].between(0, 5).all()
+
+
+def test_posts_are_named(cotempo: Command, tmp_path: Path) -> None:
+    assert cotempo("make-data", "posts", "--out", "d", "--set", "clients=2", "--set", "posts=60").code == 0
+    (tmp_path / "e.toml").write_text(
+        'method = "EventDetector"\nname = "posts"\n[data]\nsource = "d/posts.csv"\n'
+        "[EventDetector]\ndimension = 8\nbuckets = 64\n"
+    )
+    assert cotempo("run", "e.toml").code == 0
+    said = cotempo("detect", "runs/posts", "d/posts.csv", "--out", "named.csv")
+    assert said.code == 0, said.err
+    named = pd.read_csv(tmp_path / "named.csv")
+    assert len(named) == 120
+    assert named["confidence"].between(0, 1).all()
+    one = cotempo("detect", "runs/posts", "d/posts.csv", "--client", "client-0", "--out", "x.csv")
+    assert one.code == 3
+    assert "must hold one client's table" in one.err
+    assert cotempo("export", "runs/posts", "--out", "tables").code == 0
+    events = pd.read_csv(tmp_path / "tables" / "events.csv")
+    assert {"client", "event", "size", "keywords"} <= {*events}
+
+
+def test_networks_are_exported_and_forecast(cotempo: Command, made: Path, tmp_path: Path) -> None:
+    made.write_text(made.read_text().replace("FedMean", "FDBNL") + "[FDBNL]\nrounds = 2\n")
+    assert cotempo("run", made).code == 0
+    assert cotempo("export", "runs/first", "--out", "tables").code == 0
+    edges = pd.read_csv(tmp_path / "tables" / "network.csv")
+    assert list(edges)[:4] == ["source", "target", "lag", "weight"]
+    assert cotempo("predict", "runs/first", "data/networks.csv", "--horizon", 3, "--out", "next.csv").code == 0
+    assert len(pd.read_csv(tmp_path / "next.csv")) == 3 * 3
+    for bad in (("--horizon", 0), ("--horizon", 1.5), ("--horizon", 3, "--out", "next.txt")):
+        assert cotempo("predict", "runs/first", "data/networks.csv", "--out", "n.csv", *bad).code == 2, bad
+
+
+def test_init_writes_an_experiment_that_runs(cotempo: Command, made: Path, tmp_path: Path) -> None:
+    said = cotempo("init", "new.toml", "--data", "data/networks.csv", "--method", "fdbnl")
+    assert said.code == 0, said.err
+    assert "cotempo run new.toml --dry-run" in said.out
+    assert cotempo("run", "new.toml", "--run", "runs/new").code == 0
+    again = cotempo("init", "new.toml", "--data", "data/networks.csv")
+    assert again.code == 5
+    assert "--force" in again.err
+    assert cotempo("init", "new.toml", "--data", "data/networks.csv", "--force", "--quiet") == (0, "", "")
+    assert 'method = "FedMoments"' in (tmp_path / "new.toml").read_text()
+    wrong = cotempo("init", "other.toml", "--data", "data/networks.csv", "--method", "FDBN")
+    assert wrong.code == 2
+    assert "did you mean 'FDBNL'" in wrong.err
+    common = cotempo("init", "tdd.toml", "--data", "data/networks.csv", "--method", "FedTDD")
+    assert common.code == 0
+    assert 'common = [\n    "x0",\n    "x1",\n]' in (tmp_path / "tdd.toml").read_text()
+
+
+def test_methods_are_listed_with_what_leaves(cotempo: Command) -> None:
+    said = cotempo("methods")
+    assert said.code == 0
+    for name in ("FedPP", "FedTDD", "EventDetector", "FDBNL"):
+        assert name in said.out
+    one = cotempo("methods", "fdbnl")
+    assert one.code == 0
+    assert "lags = 1" in one.out
+    assert "Phase 'centre': 1 message" in one.out
+    assert "only the sum over clients is used" in one.out
+    record = cotempo("methods", "fdbnl", "--json").record
+    assert json.loads(json.dumps(record))["parameters"]["lags"]["default"] == "1"
+    assert "did you mean" in cotempo("methods", "FDBN").err
+
+
+def test_generators_say_their_options(cotempo: Command) -> None:
+    assert {*GENERATORS.replace(" or ", ", ").split(", ")} <= {*generators()}
+    said = cotempo("make-data", "networks")
+    assert said.code == 0
+    assert "variables = 20" in said.out
+    wrong = cotempo("make-data", "networks", "--out", "x", "--set", "variable=5")
+    assert "make_networks has no option 'variable' (did you mean 'variables'?)" in wrong.err
+    assert (
+        "variables must be a whole number, got 'five'"
+        in cotempo("make-data", "networks", "--out", "x", "--set", "variables=five").err
+    )
+
+
+def test_a_run_is_replaced_by_force_only(cotempo: Command, made: Path, tmp_path: Path) -> None:
+    first = cotempo("run", made, "--json").record
+    refused = cotempo("run", made)
+    assert refused.code == 5
+    assert "--force" in refused.err
+    assert "--run" in refused.err
+    assert cotempo("run", made, "--force", "--json").record["digest"] == first["digest"]
+    other = cotempo("run", made, "--force", "--run", "data")
+    assert other.code == 5
+    assert (tmp_path / "data" / "networks.csv").exists()
+
+
+def test_warnings_are_words(cotempo: Command, made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import warnings
+
+    whole = ct.FedMean.open
+
+    def warned(self: ct.FedMean, *args: object) -> object:
+        warnings.warn("something to look at", UserWarning, stacklevel=2)
+        return whole(self, *args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(ct.FedMean, "open", warned)
+    assert cotempo("run", made).err == "warning: something to look at\n"
+    assert cotempo("run", made, "--force", "--quiet").err == ""
+
+
+def test_a_stopped_run_says_where_and_how_to_go_on(
+    cotempo: Command,
+    made: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    whole = ct.FedMean.absorb
+
+    def stop(self: ct.FedMean, state: object, *args: object) -> object:
+        if state.rows:  # type: ignore[attr-defined]
+            raise KeyboardInterrupt
+        return whole(self, state, *args)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ct.FedMean, "absorb", stop)
+        said = cotempo("run", made)
+    assert said.code == 130
+    assert said.err == "stopped after round 1, step 1; continue with: cotempo resume runs/first\n"
+    assert cotempo("resume", "runs/first").code == 0
+
+
+def test_help_has_no_escapes(cotempo: Command) -> None:
+    said = cotempo("make-data", "--help")
+    assert "\\[" not in said.out
+    assert "[default: 0]" in said.out
+    assert cotempo("chek").err.count("Did you mean") == 1
