@@ -103,12 +103,14 @@ class FittedDetectors(Fitted):
         return {f"Events of {name}": self[name].plot() for name in self.outcome.memories}
 
     def tables(self) -> Mapping[str, Any]:
-        """Return the benefit, and each client's events, the largest first."""
-        found = dict(super().tables())
-        for name in self.outcome.memories:
-            events = self[name].events().sort_values("size", ascending=False, ignore_index=True)
-            found[f"events of {name}"] = events.assign(posts=[posts[0] for posts in events["posts"]])
-        return found
+        """Return the events of all clients, the largest first, each with a central post; and what every result has."""
+        import pandas as pd
+
+        found = [self[name].events().assign(client=name) for name in self.outcome.memories]
+        if not found:
+            return super().tables()
+        events = pd.concat(found, ignore_index=True).sort_values(["client", "size"], ascending=[True, False])
+        return {"events": events.assign(posts=[posts[0] for posts in events["posts"]]), **super().tables()}
 
     def links(self, least: float = 0.5) -> Any:
         """Return events of different clients that are probably the same one, whatever their language, as a dataframe.
