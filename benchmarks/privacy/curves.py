@@ -137,6 +137,7 @@ def draw() -> None:
             axes.axhline(float(np.mean(values["none"])), linestyle="--", linewidth=0.8, color=lines[0].get_color())
         axes.set_xscale("log")
         axes.set_xticks([0.5, 1, 3, 8], ["0.5", "1", "3", "8"])
+        axes.minorticks_off()
         axes.set_xlabel("epsilon (dashed: no noise)")
         axes.set_ylabel({"across": "F1 of edges across", "gain": "nats per event", "NMI": "NMI"}[metric])
         axes.set_title(name)
