@@ -92,7 +92,7 @@ def wrongs(kit: Path) -> dict[str, str]:
 def test_a_key_that_was_never_let_in_is_refused(consortium: Consortium, tmp_path: Path) -> None:
     kit = stranger(consortium, tmp_path / "stranger")
     key = ec.generate_private_key(ec.SECP384R1())
-    (kit / "site.key").write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()))
+    (kit / "keys" / "node.key").write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()))
     assert "never let in" in wrongs(kit)["key"]
     with pytest.raises(EngineError, match="cannot join"):
         SiteDaemon(kit).start()
