@@ -13,7 +13,6 @@ import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
-import click
 import typer
 
 import cotempo
@@ -30,6 +29,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     suggest_commands=False,  # click suggests already
 )
+USAGE_ERROR: Any = typer.BadParameter.__mro__[2]  # click's, which newer versions of typer bring along
 EXIT_CODES = {ParameterError: 2, DataError: 3, QuorumError: 4, RunError: 5, EngineError: 6}
 EngineName = Annotated[str | None, typer.Option("--engine", help="inprocess, flower-simulation or flower.")]
 ServerPath = Annotated[Path | None, typer.Option("--server", help="The server's folder, for the engine flower.")]
@@ -135,7 +135,24 @@ command(app, "provision")(deploy.provision_kits)
 app.add_typer(deploy.server, name="server")
 app.add_typer(deploy.client, name="client")
 app.add_typer(deploy.ledger, name="ledger")
-program = click.version_option(cotempo.__version__, message="cotempo %(version)s")(typer.main.get_command(app))
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"cotempo {cotempo.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Learn together from time-stamped data that must not leave its owners."""
+
+
+program = typer.main.get_command(app)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -151,10 +168,10 @@ def main(arguments: list[str] | None = None) -> None:
         with warnings.catch_warnings():
             warnings.showwarning = say
             code = program(args=arguments, standalone_mode=False)
-    except click.ClickException as error:
+    except USAGE_ERROR as error:
         error.show()
         code = 2
-    except click.Abort:
+    except typer.Abort:
         code = 130
     except CotempoError as error:
         if "--json" in arguments:

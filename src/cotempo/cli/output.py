@@ -7,11 +7,11 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-import click
 import typer
 import typer.core
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # commands import what takes time when they run, so that --he
     from cotempo.federation.fitted import Fitted
 
 typer.core.HAS_RICH = False  # it would escape the brackets of [required] in plain help
+PLAIN = ContextVar("plain", default=False)  # whether the command at work was called with --quiet or --json
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, for machines.")]
 
@@ -36,6 +37,7 @@ def command(app: typer.Typer, name: str | None = None) -> Callable[[Callable[...
 
     def add(function: Callable[..., Output]) -> Callable[..., Output]:
         def run(*, quiet: Quiet = False, as_json: Json = False, **options: Any) -> int:
+            PLAIN.set(quiet or as_json)
             try:
                 lines, record, code = function(**options)
             except KeyboardInterrupt as stop:  # here, because typer would drop what the run noted
@@ -60,8 +62,7 @@ def command(app: typer.Typer, name: str | None = None) -> Callable[[Callable[...
 
 def shows_progress() -> bool | None:
     """Return whether this command shows progress: `None` leaves it to the terminal, --quiet and --json forbid it."""
-    options = click.get_current_context().params
-    return False if options["quiet"] or options["as_json"] else None
+    return False if PLAIN.get() else None
 
 
 def count(number: int, word: str) -> str:

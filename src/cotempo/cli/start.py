@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import click
 import typer
 
 from cotempo.cli.output import Output
@@ -64,7 +63,7 @@ def write_experiment(
 
 
 def _ask(question: str, default: str) -> str:
-    return str(click.prompt(question, default=default)) if sys.stdin.isatty() else default
+    return str(typer.prompt(question, default=default)) if sys.stdin.isatty() else default
 
 
 def _kind_of(source: Path) -> str | None:
