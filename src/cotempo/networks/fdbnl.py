@@ -218,7 +218,8 @@ class FDBNL(TrialThenFit):
     def result(self, outcome: Outcome) -> FittedNetwork:
         """Return the network in the units of the data."""
         state: TrialState = outcome.state
-        return FittedNetwork(outcome, self._network(state.shared[0], state.variables, state.scale[1]))
+        network = self._network(state.shared[0], state.variables, state.scale[1])
+        return FittedNetwork(outcome, replace(network, mean=state.mean[1][: len(state.variables)]))
 
 
 # Problem (2), at a client.
