@@ -67,7 +67,7 @@ class BackwardsSettings(EngineSettings):
     name: str = "toy-backwards"
     rest: float = Field(0.0, ge=0, description="Seconds to rest.")
 
-    def open(self, method, tables, *, seed, run, shields):
+    def open(self, method, tables, *, seed, run, shields, privacy):
         return Backwards(method, tables, seed=seed, shields=shields)
 
 

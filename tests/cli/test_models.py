@@ -112,7 +112,7 @@ def test_networks_are_exported_and_forecast(cotempo: Command, made: Path, tmp_pa
     made.write_text(made.read_text().replace("FedMean", "FDBNL") + "[FDBNL]\nrounds = 2\n")
     assert cotempo("run", made).code == 0
     assert cotempo("export", "runs/first", "--out", "tables").code == 0
-    edges = pd.read_csv(tmp_path / "tables" / "edges.csv")
+    edges = pd.read_csv(tmp_path / "tables" / "network.csv")
     assert list(edges)[:4] == ["source", "target", "lag", "weight"]
     assert cotempo("predict", "runs/first", "data/networks.csv", "--horizon", 3, "--out", "next.csv").code == 0
     assert len(pd.read_csv(tmp_path / "next.csv")) == 3 * 3

@@ -110,7 +110,7 @@ class Clock:
         seconds = np.where(known, values, 0.0) * UNITS[self.unit]
         whole = np.floor(seconds)
         ticks = (whole * 1e6 + np.round((seconds - whole) * 1e6)).astype("int64").astype("datetime64[us]")
-        found = pd.DatetimeIndex(np.where(known, ticks, np.datetime64("NaT")))
+        found = pd.DatetimeIndex(np.where(known, ticks, np.datetime64("NaT", "us")))
         return found.tz_localize("UTC").tz_convert(_find_zone(self.zone)) if self.zone else found
 
     def date(self, number: float) -> Any:
@@ -160,7 +160,9 @@ def _in_utc(values: Any) -> Any:
     import pandas as pd
 
     dates = (
-        np.atleast_1d(values).ravel() if values.dtype.kind == "M" else [pd.Timestamp(each) for each in values.ravel()]
+        np.atleast_1d(values).ravel()
+        if values.dtype.kind == "M"
+        else [pd.Timestamp(each) for each in values.ravel().tolist()]
     )
     aware = isinstance(dates, list) and all(date.tz is not None for date in dates)
     return [date.tz_convert("UTC") for date in dates] if aware else dates

@@ -58,6 +58,10 @@ class FittedNetwork(Fitted):
         title = "The learned network beside the true one" if known else "The learned network"
         return {title: self.plot(known)}
 
+    def tables(self) -> Mapping[str, Any]:
+        """Return the edges beside what every result has."""
+        return {"network": self.network.to_frame(), **super().tables()}
+
     def scores(self, truth: Any) -> Mapping[str, float]:
         """Return distances and rates of `score_network`; means over clients that each have a truth of their own."""
         if isinstance(truth, Mapping):
@@ -121,6 +125,11 @@ class FittedOneRound(FittedPersonal):
         rows.sort(key=lambda row: -row[4])
         numbers = {"lag": nw.Int64(), "weight": nw.Float64(), "probability": nw.Float64(), "directed": nw.Boolean()}
         return edge_frame(rows, numbers, kind)
+
+    def tables(self) -> Mapping[str, Any]:
+        """Return the edges, in networks that are not large with their probabilities, beside what every result has."""
+        found = dict(super().tables())
+        return found if len(self.network.variables) > 30 else {**found, "network": self.edges(draws=30)}
 
     def add(self, clients: Mapping[str, Series], *, seed: int = 0) -> FittedOneRound:
         """Return the result with late clients added: their sums join the others', and the search runs again."""
@@ -247,6 +256,10 @@ class FittedRanking(Fitted):
     def __init__(self, outcome: Outcome, ranking: Ranking):
         super().__init__(outcome)
         self.ranking = ranking
+
+    def tables(self) -> Mapping[str, Any]:
+        """Return the ranking beside what every result has."""
+        return {"ranking": self.ranking.to_frame(), **super().tables()}
 
     def scores(self, truth: Any) -> Mapping[str, float]:
         """Return the areas under the ROC and the precision-recall curve."""

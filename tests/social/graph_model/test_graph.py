@@ -54,4 +54,4 @@ def test_attributes_of_a_post() -> None:
 
 def test_the_language_is_the_column_or_the_script() -> None:
     posts = Posts([0.0] * 3, ("فيضان في المدينة", "flood", "🔥"), extra={"lang": (None, "en", None)})
-    assert [language_of(posts, row) for row in range(3)] == ["Arabic", "en", "unknown"]
+    assert [language_of(posts, row) for row in range(3)] == ["Arabic script", "en", "unknown"]
