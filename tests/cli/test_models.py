@@ -115,7 +115,7 @@ def test_networks_are_exported_and_forecast(cotempo: Command, made: Path, tmp_pa
     edges = pd.read_csv(tmp_path / "tables" / "network.csv")
     assert list(edges)[:4] == ["source", "target", "lag", "weight"]
     assert cotempo("predict", "runs/first", "data/networks.csv", "--horizon", 3, "--out", "next.csv").code == 0
-    assert len(pd.read_csv(tmp_path / "next.csv")) == 3 * 3
+    assert len(pd.read_csv(tmp_path / "next.csv")) == 3 * 3 * 2  # a row for each client, step and variable
     for bad in (("--horizon", 0), ("--horizon", 1.5), ("--horizon", 3, "--out", "next.txt")):
         assert cotempo("predict", "runs/first", "data/networks.csv", "--out", "n.csv", *bad).code == 2, bad
 

@@ -247,7 +247,7 @@ def test_a_day_is_shown_from_midnight_to_midnight(tables):
 
 
 def test_reprs_are_short(fitted, alone):
-    assert repr(fitted) == "FittedFedPP(FedPP(kernel='time', cells=126, compare=False), 2 clients, 2 rounds)"
+    assert repr(fitted).startswith("<FedPP: 2 clients, 2 rounds, ")
     for model in (fitted["nord"], alone):
         assert len(repr(model)) < 150
         assert "per hour; 2025-03-0" in repr(model)

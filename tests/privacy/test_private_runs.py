@@ -9,16 +9,12 @@ import numpy as np
 import pytest
 
 import cotempo as ct
-from cotempo.data import write_clients
-from cotempo.engines.flower.protocol import Invitation
-from cotempo.engines.flower.site.service import Refused, SiteService, SiteSettings
 from cotempo.engines.inprocess import InProcess
 from cotempo.engines.settings import InProcessSettings
 from cotempo.errors import DataError, ParameterError
 from cotempo.federation import Message, Question, Rng, Shield
 from cotempo.federation.rounds import LoopOptions, initial_checkpoint, rounds
 from cotempo.networks.private import histograms
-from cotempo.privacy.noise import Noise
 from cotempo.privacy.private_form import PrivateForm
 from cotempo.runs.run import Run
 
@@ -141,24 +137,3 @@ def test_workers_send_noised_messages_too(clients: dict[str, Any]) -> None:
     one = ct.OneRound().fit(clients, privacy=PRIVACY)
     two = ct.OneRound().fit(clients, privacy=PRIVACY, workers=2)
     assert one.digest == two.digest
-
-
-def invitation(privacy: ct.Privacy) -> Invitation:
-    return Invitation(
-        run="0" * 32, seed=0, method="OneRound", parameters={}, clients=4, shields=("noise",),
-        privacy=privacy.model_dump(mode="json"),
-    )  # fmt: skip
-
-
-def test_a_site_adds_its_own_noise_and_never_from_a_seed(clients: dict[str, Any], tmp_path: Path) -> None:
-    name, table = min(clients.items())
-    write_clients({name: table}, tmp_path / "data.csv")
-    settings = SiteSettings(name=name, server="", data=str(tmp_path / "data.csv"), methods=("OneRound",))
-    service = SiteService(settings, tmp_path / "home")
-    service.join(invitation(ct.Privacy(epsilon=1, ranges=(-15, 15))))
-    (shield,) = service._site("0" * 32).shields
-    assert isinstance(shield, Noise)
-    with pytest.raises(Refused, match="not from a seed"):
-        service.join(invitation(PRIVACY).model_copy(update={"run": "1" * 32}))
-    with pytest.raises(Refused, match="the privacy it was begun with"):
-        service.join(invitation(ct.Privacy(epsilon=5, ranges=(-15, 15))))

@@ -68,9 +68,9 @@ def test_short_sequences_are_filled_by_the_clock():
     test = test.select(np.flatnonzero(np.arange(1000) % 20 != 19))
     holes, _ = hide(test, mask_rows(test.values.shape, 0.5, 0))
     gone = np.isnan(holes.values)
-    ours, line = (
-        np.abs(fill.values - test.values)[gone[:, 0], 0].mean() for fill in (model.impute(holes), interpolate(holes))
-    )
+    filled = model.impute(holes)  # missing rows as well
+    there = filled.values[np.isin(filled.time, test.time)]
+    ours, line = (np.abs(fill - test.values)[gone[:, 0], 0].mean() for fill in (there, interpolate(holes).values))
     assert ours < 0.8 * line
     with pytest.raises(DataError, match="time must have a unit"):
         model.impute(replace(holes, unit=""))

@@ -45,7 +45,7 @@ def predict(
         if horizon < 1 or horizon != int(horizon):
             raise ParameterError(f"--horizon must be a whole number of rows, at least 1, got {horizon:g}")
         if hasattr(model, "network"):
-            return continued_network(model.network, table, int(horizon))
+            return model.network.forecast(table, int(horizon), level=level).to_frame()
         return model.forecast(table, int(horizon), draws, level=level, seed=seed).to_frame()
 
     return apply(run, given, out, client, ("intensity", "forecast", "network"), continued)
@@ -197,26 +197,6 @@ def intensity_frame(model: Any, table: Any, horizon: float, level: float) -> pd.
             band = model.intensity(times, level)
         columns = {"sequence": name, "time": table.clock.dates_of(times)}
         frames.append(pd.DataFrame({**columns, "mean": band.mean, "lower": band.lower, "upper": band.upper}))
-    return pd.concat(frames, ignore_index=True)
-
-
-def continued_network(network: Any, table: Any, steps: int) -> pd.DataFrame:
-    """Return the expected next rows of each sequence, around the mean of the table: networks have no constant."""
-    import numpy as np
-    import pandas as pd
-
-    missing = [name for name in network.variables if name not in table.features]
-    if missing:
-        raise DataError(f"the table must have every variable of the network, it lacks {', '.join(missing)}")
-    columns = [table.features.index(name) for name in network.variables]
-    centre = np.nanmean(table.values[:, columns], axis=0)
-    frames = []
-    for name, time, values in table.sequences():
-        ahead = network.forecast(values[:, columns] - centre, steps) + centre
-        step = float(np.median(np.diff(time))) if len(time) > 1 else 1.0
-        times = table.clock.dates_of(time[-1] + step * np.arange(1, steps + 1))
-        columns_ahead = dict(zip(network.variables, ahead.T, strict=True))
-        frames.append(pd.DataFrame({"sequence": name, "time": times, **columns_ahead}))
     return pd.concat(frames, ignore_index=True)
 
 
