@@ -8,7 +8,8 @@ from typing import Any
 
 from cotempo.data import Table, write_clients
 from cotempo.engines.flower.protocol import Consents, Part, Parts
-from cotempo.engines.flower.site.service import SiteService, SiteSettings
+from cotempo.engines.flower.site.service import SiteService
+from cotempo.engines.flower.site.settings import SiteSettings
 from cotempo.privacy.contract import CODE_VERSION, Consent, Contract
 from cotempo.privacy.keys import PeerBook, SiteKeys, coordinator_identity, write_coordinator_key
 

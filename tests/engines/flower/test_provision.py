@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key, load_ssh_public_key
 
 from cotempo.engines.flower.provision import Federation, provision
-from cotempo.engines.flower.site.service import SiteSettings
+from cotempo.engines.flower.site.settings import SiteSettings
 from cotempo.errors import EngineError, ParameterError
 from cotempo.privacy.policy import SitePolicy
 

@@ -15,7 +15,8 @@ from paper_consortium import RUN, PaperConsortium
 import cotempo as ct
 from cotempo.data import Schema, write_clients
 from cotempo.engines.flower.protocol import Part, Parts, Verb, WireSchema
-from cotempo.engines.flower.site.service import SiteService, SiteSettings
+from cotempo.engines.flower.site.service import SiteService
+from cotempo.engines.flower.site.settings import SiteSettings
 from cotempo.errors import MessageError, ParameterError
 from cotempo.federation import EMPTY, Message, Question
 from cotempo.federation.wire import question_to_bytes, reply_from_bytes

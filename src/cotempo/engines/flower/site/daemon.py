@@ -19,7 +19,8 @@ from typing import NamedTuple, NoReturn
 
 from cotempo.data import describe, detect_kind
 from cotempo.engines.flower.processes import Daemon, free_port
-from cotempo.engines.flower.site.service import SiteService, SiteSettings
+from cotempo.engines.flower.site.service import SiteService
+from cotempo.engines.flower.site.settings import SiteSettings
 from cotempo.errors import CotempoError, EngineError
 from cotempo.federation.registry import find_method
 from cotempo.storage.files import write_whole

@@ -9,15 +9,12 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Self
-
-from pydantic import Field
 
 from cotempo.data import READERS, Schema, Table
-from cotempo.data.argument_checks import check_choice
-from cotempo.devices import Device, has_device
+from cotempo.devices import has_device
 from cotempo.engines.flower.protocol import Consents, Part, Parts, ResultReference, Verb, WireSchema
-from cotempo.errors import DataError, EngineError, MessageError, ParameterError
+from cotempo.engines.flower.site.settings import SiteSettings
+from cotempo.errors import DataError, MessageError
 from cotempo.federation.exchange import Expect, Question
 from cotempo.federation.fitted import Outcome
 from cotempo.federation.message import Message
@@ -31,54 +28,18 @@ from cotempo.privacy.contract import CODE_VERSION, Consent, Contract
 from cotempo.privacy.keys import PeerBook, SiteKeys
 from cotempo.privacy.ledger import Ledger, require_no_difference
 from cotempo.privacy.noise import Noise
-from cotempo.privacy.policy import Allowed, Refused, SitePolicy
+from cotempo.privacy.policy import Refused
 from cotempo.privacy.private_form import PrivateForm
 from cotempo.privacy.questions import QuestionLog
 from cotempo.privacy.secure_sum.client import SumClient, read_names
 from cotempo.privacy.secure_sum.shield import ECHO, MASKED, UNMASK, SecureSumShield
 from cotempo.privacy.secure_sum.vault import DiskVault
-from cotempo.settings import Settings, read_toml
+from cotempo.settings import Settings
 from cotempo.storage.files import private, write_whole
 from cotempo.storage.store import DiskStore
 from cotempo.storage.tree import decode
 
 LONGEST_ENTRY = 8000  # letters of one entry of the log
-
-
-class SiteRandomness(Settings):
-    """Where a site's random draws come from: its own secret, or the run's seed, which all know."""
-
-    shared: bool = False
-
-
-class SiteSettings(Settings):
-    """The content of `site.toml`, whose template in `kit/` explains every key."""
-
-    name: str
-    server: str
-    data: str | dict[str, str]
-    methods: tuple[str, ...]
-    imports: tuple[str, ...] = ()
-    devices: tuple[Device, ...] = ("cpu",)
-    parameters: dict[str, Allowed] = Field(default_factory=dict)
-    privacy: SitePolicy = SitePolicy()
-    random: SiteRandomness = SiteRandomness()
-
-    @classmethod
-    def from_kit(cls, kit: Path) -> Self:
-        """Read a kit's `site.toml`; relative data paths start at the kit."""
-        path = kit / "site.toml"
-        if not path.is_file():
-            raise EngineError(f"{kit} must be the folder of a startup kit, it holds no readable site.toml")
-        settings = cls.read(read_toml(path), str(path))
-        if not settings.data:
-            raise ParameterError(f"{path}: data must name your table; fill it in")
-        if isinstance(settings.data, str):
-            return settings.model_copy(update={"data": str((kit / settings.data).resolve())})
-        for kind in settings.data:
-            check_choice(f"{path}: data: a kind", kind, READERS)
-        found = {kind: str((kit / source).resolve()) for kind, source in settings.data.items()}
-        return settings.model_copy(update={"data": found})
 
 
 class Accepted(Settings):

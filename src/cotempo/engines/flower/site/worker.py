@@ -27,7 +27,8 @@ from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, 
 
 from cotempo.engines.flower.processes import Backoff, exit_with_parent
 from cotempo.engines.flower.protocol import Verb
-from cotempo.engines.flower.site.service import SiteService, SiteSettings
+from cotempo.engines.flower.site.service import SiteService
+from cotempo.engines.flower.site.settings import SiteSettings
 from cotempo.engines.flower.transport import pack, unpack
 from cotempo.errors import MessageError
 from cotempo.threads import set_threads
