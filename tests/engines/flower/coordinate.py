@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -39,12 +40,28 @@ def ask_twice() -> None:
     Flower.exchange = doubled  # type: ignore[method-assign]
 
 
+def die_after_announcing(step: int) -> None:
+    """At a step, announce the questions and die before their contents are uploaded."""
+    from flwr.superlink.grid import http_grid
+
+    exchange, push_objects = Flower.exchange, http_grid.push_objects
+
+    def announced(self: Flower, questions: Sequence[Question]) -> Iterator[Reply]:
+        dies = questions[0].step == step
+        vars(http_grid)["push_objects"] = (lambda *_, **__: os._exit(1)) if dies else push_objects
+        yield from exchange(self, questions)
+
+    Flower.exchange = announced  # type: ignore[method-assign]
+
+
 def main() -> None:
     words = json.loads(sys.argv[1])
     if "full_at" in words:
         fill_disk(words["full_at"])
     if words.get("twice"):
         ask_twice()
+    if "announces" in words:
+        die_after_announcing(words["announces"])
     try:
         if words["verb"] == "resume":
             fitted = ct.resume(words["run"], progress=False)

@@ -159,6 +159,16 @@ def test_fault_04_the_coordinator_is_killed(
     assert outcome(consortium.coordinate("resume", tmp_path / "run"))["digest"] == whole(tables, repeat)
 
 
+@repeated
+def test_fault_04_the_coordinator_dies_between_a_questions_announcement_and_its_contents(
+    consortium: Consortium, tables: dict[str, ct.Series], begin: Begin, tmp_path: Path, repeat: int
+) -> None:
+    """Every site waits for contents that never come; the resumed run must get them back at once."""
+    assert begin(repeat, announces=2).wait(PATIENCE) == 1
+    resumed = consortium.coordinate("resume", tmp_path / "run")
+    assert outcome(resumed)["digest"] == whole(tables, repeat)
+
+
 @five
 def test_fault_04_the_server_itself_is_killed(
     consortium: Consortium, tables: dict[str, ct.Series], begin: Begin, tmp_path: Path, repeat: int

@@ -28,11 +28,11 @@ from flwr.supernode import cli, start_client_internal
 def flower(**calls):
     try:
         calls["CALL"]()
-    except Exception:
+    except BaseException:
         print("went on", flush=True)
 
 def cut():
-    raise httpx.ConnectError("cut in the middle")
+    raise ERROR("cut in the middle")
 
 def work():
     names = ("pull_object", "confirm_message_received", "send", "push_object")
@@ -51,14 +51,16 @@ def test_it_ends_though_a_thread_goes_on() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "call"),
-    [("_pull_and_store_message", "confirm_message_received"), ("_push_messages", "push_object")],
+    ("name", "call", "error"),
+    [
+        ("_pull_and_store_message", "confirm_message_received", "httpx.ConnectError"),
+        ("_pull_and_store_message", "pull_object", "start_client_internal.RunNotRunningException"),
+        ("_push_messages", "push_object", "httpx.ConnectError"),
+    ],
 )
-def test_it_ends_where_the_wire_breaks_under_a_message(name: str, call: str) -> None:
-    ended = subprocess.run(
-        [sys.executable, "-c", WIRE.replace("NAME", name).replace("CALL", call)],
-        capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
+def test_it_ends_where_the_wire_or_the_run_breaks_under_a_message(name: str, call: str, error: str) -> None:
+    program = WIRE.replace("NAME", name).replace("CALL", call).replace("ERROR", error)
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
     assert ended.returncode == 1
     assert "cut in the middle" in ended.stderr
     assert "went on" not in ended.stdout

@@ -43,21 +43,27 @@ def poll_messages_with(sleep: Callable[[float], None]) -> None:
     vars(start_client_internal)["time"] = SimpleNamespace(sleep=sleep)  # it uses nothing else of `time`
 
 
-def exit_on_broken_connection() -> None:
-    """End the SuperNode when the connection breaks while it handles a message, so that the site's daemon restarts it.
+def exit_on_broken_message() -> None:
+    """End the SuperNode when a message cannot be received or sent whole, so that the site's daemon restarts it.
 
     Flower would go on: a reply that could not be sent is dropped, and the server waits for it until the deadline. A
     question whose receipt could not be confirmed is answered, but Flower takes that for the answer to the next
-    question, and every answer from then on comes one question late.
+    question, and every answer from then on comes one question late. And if the run ends before a question's content
+    has arrived, the worker that has taken the question waits for it for two hours.
     """
     import httpx
     from flwr.supernode import start_client_internal
 
-    def exiting(call: Callable[..., Any]) -> Callable[..., Any]:
+    fatal = {
+        "_pull_and_store_message": (httpx.TransportError, start_client_internal.RunNotRunningException),
+        "_push_messages": (httpx.TransportError,),  # if the run has ended, nobody wants the reply
+    }
+
+    def exiting(call: Callable[..., Any], errors: tuple[type[BaseException], ...]) -> Callable[..., Any]:
         def guarded(*given: Any) -> Any:
             try:
                 return call(*given)
-            except httpx.TransportError:
+            except errors:
                 traceback.print_exc()
                 os._exit(1)
 
@@ -67,7 +73,7 @@ def exit_on_broken_connection() -> None:
         inner = vars(start_client_internal)[name]
 
         def outer(**given: Any) -> Any:
-            return inner(**{**given, **{call: exiting(given[call]) for call in calls}})
+            return inner(**{**given, **{call: exiting(given[call], fatal[name]) for call in calls}})
 
         vars(start_client_internal)[name] = outer
 

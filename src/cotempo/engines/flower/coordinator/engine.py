@@ -5,14 +5,16 @@ import hashlib
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 
 import httpx
 from flwr.cli.build import build_fab_from_files
 from flwr.common.constant import SubStatus
 from flwr.common.serde import fab_to_proto, run_from_proto
-from flwr.proto.control_pb2 import StartRunRequest
+from flwr.proto.control_pb2 import StartRunRequest, StopRunRequest
 from flwr.proto.runtime_pb2 import AcquireTaskRequest, PullTaskInputRequest, PushTaskOutputRequest
 from flwr.supercore.constant import TaskType
+from flwr.supercore.control import ControlHttpClient
 from flwr.supercore.fab import Fab
 from flwr.supercore.heartbeat import HeartbeatSender, make_task_heartbeat_fn_http
 from flwr.supercore.interceptors import RuntimeTokenHttpInterceptor
@@ -35,6 +37,7 @@ from cotempo.federation.wire import parse_reply, question_to_bytes
 from cotempo.privacy.contract import CODE_VERSION, Consent, Contract
 from cotempo.privacy.private_form import PrivateForm
 from cotempo.privacy.settings import Privacy
+from cotempo.storage.files import write_whole
 from cotempo.storage.tree import encode
 
 JOIN_SECONDS = 120.0  # for all sites to be online
@@ -59,11 +62,15 @@ class ServerTask:
     to others, and here the running process takes the task. Flower insists on an app, so we send an empty one.
     """
 
-    def __init__(self, server: Server):
+    def __init__(self, server: Server, run: str):
         fab, _ = build_fab_from_files({"pyproject.toml": APP, "app.py": b"none = None\n"})
         app = fab_to_proto(Fab(hashlib.sha256(fab).hexdigest(), fab, {}))
+        record = server.state / "runs" / run
+        record.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with server.control() as client:
+            self._stop_predecessor(client, record)
             run_id = client.StartRun(StartRunRequest(fab=app)).run_id
+        write_whole(record, str(run_id).encode())
         with server.connect(RuntimeHttpClient) as client:
             while True:
                 taken = client.AcquireTask(AcquireTaskRequest(supported_task_types=[TaskType.SERVER_APP]))
@@ -79,6 +86,17 @@ class ServerTask:
         self.grid = HttpGrid(server.local_address, False, server.authority, token=taken.token)
         connect_grid(self.grid, self.client)
         self.grid.set_run(run_from_proto(self.input.run))
+
+    @staticmethod
+    def _stop_predecessor(client: ControlHttpClient, record: Path) -> None:
+        """Stop the Flower run under which a killed coordinator began this run.
+
+        Sites may still be waiting for questions it had announced and not yet uploaded; Flower would let them wait for
+        two hours.
+        """
+        if record.is_file():
+            with suppress(httpx.HTTPStatusError):  # it has ended
+                client.StopRun(StopRunRequest(run_id=int(record.read_text())))
 
     def _begin(self, server: Server, token: str) -> None:
         """Begin the task that this process holds the token of."""
@@ -124,7 +142,7 @@ class Flower:
         self._schemas: dict[str, Schema] = {}
         self._is_finished = False
         with translate_http_errors(self.server.local_address), self.server.exclusive():
-            self.task = ServerTask(self.server)
+            self.task = ServerTask(self.server, run)
         try:
             wait_until(lambda: not self._missing(), JOIN_SECONDS)
             if missing := self._missing():

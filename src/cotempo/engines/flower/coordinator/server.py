@@ -61,7 +61,7 @@ class Server(Daemon):
     ``book.toml``       the public keys of all admitted sites, for the sites to pin
     ``sites/*.pub``     the keys by which Flower knows them
     ``revoked``         signing keys that are not admitted again
-    ``state/``          Flower's database and its log, created when the server starts
+    ``state/``          Flower's database and its log, and which of its runs each of ours is
     ==================  =======================================================================
     """
 

@@ -20,7 +20,7 @@ from flwr.supercore.primitives.asymmetric import public_key_to_bytes
 from flwr.supernode.fleet_http_client import FleetHttpClient
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
-from cotempo.engines.flower.patches import exit_on_broken_connection, poll_contents_faster, poll_messages_with
+from cotempo.engines.flower.patches import exit_on_broken_message, poll_contents_faster, poll_messages_with
 from cotempo.engines.flower.processes import Backoff, exit_with_parent
 from cotempo.engines.flower.site.enrolment import site_name
 from cotempo.engines.flower.transport import translate_http_errors
@@ -83,7 +83,7 @@ def main() -> None:
 
     poll_contents_faster()
     poll_messages_with(sleep)
-    exit_on_broken_connection()
+    exit_on_broken_message()
     try:
         flower_supernode()
     except Exception:
