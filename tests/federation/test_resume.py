@@ -147,15 +147,16 @@ def test_a_damaged_newest_checkpoint_is_said_and_the_one_before_is_used(
     assert fitted.digest == digest
 
 
-def test_with_all_checkpoints_damaged_the_run_begins_anew_and_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, digest: str
+def test_with_all_checkpoints_damaged_the_run_names_them_and_deletes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pause(tmp_path / "run", 4, monkeypatch)
-    for path in (tmp_path / "run" / "checkpoints").glob("step-*"):
+    paths = sorted((tmp_path / "run" / "checkpoints").glob("step-*"))
+    for path in paths:
         path.write_bytes(b"damaged")
-    with pytest.warns(UserWarning, match="continuing from the beginning"):
-        fitted = ct.resume(tmp_path / "run", NETWORKS)
-    assert fitted.digest == digest
+    with pytest.raises(RunError, match=", ".join(path.name for path in paths)):
+        ct.resume(tmp_path / "run", NETWORKS)
+    assert [path.read_bytes() for path in paths] == [b"damaged"] * 2
 
 
 def test_a_whole_checkpoint_of_another_method_is_refused_and_kept(

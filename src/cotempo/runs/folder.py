@@ -135,15 +135,21 @@ class RunFolder(RunRecorder):
                 old.unlink()
 
     def latest(self, method: Method) -> Checkpoint | None:
-        """Return the newest intact checkpoint, `None` if there is none; warn about a damaged newer one."""
+        """Return the newest intact checkpoint, `None` if the run has none yet; warn about a damaged newer one."""
         kinds = method.memory_types
         paths = self.checkpoints
+        stored = {path: read_hashed(path) for path in paths}
+        if paths and not any(stored.values()):
+            raise RunError(
+                f"{self.path} must have an intact checkpoint, damaged are {', '.join(path.name for path in paths)}; "
+                "restore one from a backup, or begin the run anew in another folder. Its log and the list of what "
+                "left are whole, and sites keep their memories"
+            )
         while paths:
             path = paths.pop()
-            data = read_hashed(path)
+            data = stored[path]
             if data is None:
-                follows = "the one before it" if paths else "the beginning, as no other is left"
-                warnings.warn(f"checkpoint {path.name} is damaged; continuing from {follows}", stacklevel=2)
+                warnings.warn(f"checkpoint {path.name} is damaged; continuing from the one before it", stacklevel=2)
                 path.unlink()
                 continue
             try:
