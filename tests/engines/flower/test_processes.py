@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import psutil
 import pytest
 
 from cotempo.engines.flower.processes import Backoff, Daemon, process_start_time, wait_until
+from cotempo.engines.flower.site.daemon import SiteDaemon
+from cotempo.engines.flower.site.settings import SiteSettings
 from cotempo.errors import EngineError
 
 PARENT = "import subprocess, sys; subprocess.Popen([sys.executable, '-c', 'input()'], stdin=subprocess.PIPE).wait()"
@@ -51,3 +55,22 @@ def test_pauses_grow_to_the_longest_and_begin_again() -> None:
     assert (pauses[0], pauses[-1]) == (0.1, 3.0)
     backoff.reset()
     assert backoff.next() == 0.1
+
+
+def full(*_: object) -> NoReturn:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_site_whose_disk_is_full_waits_and_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It could not even write its log, and its watcher died of that."""
+    settings = SiteSettings(name="ash", server="localhost:1", data="data.csv", methods=())
+    monkeypatch.setattr(SiteSettings, "from_kit", lambda kit: settings)
+    site, tries = SiteDaemon(tmp_path), iter([full, full, lambda: sys.exit("joined")])
+    monkeypatch.setattr(site, "write_pid", lambda pid: None)
+    monkeypatch.setattr(site, "_verify_key", lambda: None)
+    monkeypatch.setattr(site, "_run_processes", lambda: next(tries)())
+    for name in ("signal.signal", "os.umask", "time.sleep"):
+        monkeypatch.setattr(name, lambda *_: None)
+    monkeypatch.setattr("cotempo.engines.flower.site.service.private", full)
+    with pytest.raises(SystemExit, match="joined"):
+        site.run_forever()

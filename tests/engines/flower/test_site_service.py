@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
@@ -181,6 +182,22 @@ def test_a_signed_contract_of_nonsense_is_refused_as_well(tmp_path: Path, change
     service = make_service(tmp_path)
     assert join(service, **change).keys() <= {Part.FAILED, Part.REFUSED}
     assert not (service.home / "runs").exists()
+
+
+def test_a_full_disk_is_said_and_the_site_goes_on_once_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = make_service(tmp_path)
+    join(service)
+
+    def full(*_: object, **__: object) -> NoReturn:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("builtins.open", full)  # the log cannot be written either
+        patch.setattr("os.open", full)
+        assert ask(service) == {Part.FAILED: b"DiskFull"}
+    assert Part.REPLY in ask(service)
 
 
 def test_what_left_is_written_down(tmp_path: Path) -> None:

@@ -1,11 +1,13 @@
 """`SiteService`: what a site answers to each verb of the protocol, within its `SiteSettings`; without Flower."""
 
 import dataclasses
+import errno
 import importlib
 import json
 import re
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -120,16 +122,18 @@ class SiteService:
             return self.fail(error)
 
     def fail(self, error: Exception) -> Parts:
-        """Log an error and return the answer that names its class."""
+        """Log an error and return the answer that names its class, or that the disk is full."""
         self.log("".join(traceback.format_exception(error)))
-        return {Part.FAILED: type(error).__name__.encode()}
+        is_full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+        return {Part.FAILED: ("DiskFull" if is_full else type(error).__name__).encode()}
 
     def log(self, text: str) -> None:
-        """Write to the site's own log."""
-        self.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        """Write to the site's own log; a site whose disk is full goes on without it."""
         text = text.rstrip() if len(text) <= LONGEST_ENTRY else f"{text[:LONGEST_ENTRY]} ... of {len(text)} letters"
-        with open(self.home / "site.log", "a", encoding="utf-8", errors="backslashreplace", opener=private) as file:
-            file.write(f"{datetime.now(UTC).isoformat(timespec='seconds')} {text}\n")
+        with suppress(OSError):
+            self.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with open(self.home / "site.log", "a", encoding="utf-8", errors="backslashreplace", opener=private) as file:
+                file.write(f"{datetime.now(UTC).isoformat(timespec='seconds')} {text}\n")
 
     def join(self, data: bytes, signature: str) -> tuple[WireSchema, Consent]:
         """Check a contract against keys, policy and ledger; refuse it, or sign it and describe the table."""
