@@ -1,0 +1,100 @@
+"""A coordinator killed at random moments and resumed at once: does the resumed run end, and in the same bits?
+
+Three sites over TLS, the consortium of the tests. Every try is a run of ten rounds, killed once at a moment drawn
+uniformly between a fifth and four fifths of the time an undisturbed run takes. Several consortia run beside each other.
+
+Run: python benchmarks/operations/killed.py --consortia 2 --tries 25
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).parents[2]
+FLOWER = ROOT / "tests" / "engines" / "flower"
+sys.path += [str(FLOWER), str(ROOT / "benchmarks")]
+os.environ["PYTHONPATH"] = os.pathsep.join([str(FLOWER), *filter(None, [os.environ.get("PYTHONPATH")])])
+
+from consortium import Consortium, outcome  # noqa: E402
+from results import write_results  # noqa: E402
+from walking import Walking  # noqa: E402
+
+import cotempo as ct  # noqa: E402
+
+ROUNDS, PATIENCE = 10, 180.0
+
+
+def try_all(number: int, tries: int) -> list[dict[str, Any]]:
+    """One consortium, killed again and again."""
+    rng = np.random.default_rng(number)
+    tables = {name: ct.Series.from_arrays(rng.normal(size=(20, 2)).round(3)) for name in ("ash", "birch", "cedar")}
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        made = Consortium(Path(folder) / "made", tables, methods=("Walking",))
+        made.start()
+        try:
+            began = time.monotonic()
+            parameters = {"rounds": ROUNDS}
+            outcome(made.coordinate("run", Path(folder) / "whole", parameters=parameters, seed=0))
+            whole = time.monotonic() - began
+            for seed in range(1, tries + 1):
+                run = Path(folder) / f"run-{seed}"
+                process = made.coordinate("run", run, parameters=parameters, seed=seed)
+                time.sleep(float(rng.uniform(0.2, 0.8)) * whole)
+                process.send_signal(signal.SIGKILL)
+                process.wait()
+                row = {"consortium": number, "try": seed, "steps": steps(run), **resume(made, run, tables, seed)}
+                rows.append(row)
+                print(row, flush=True)
+        finally:
+            made.stop()
+    return rows
+
+
+def steps(run: Path) -> int:
+    """Return how many steps were done when it was killed."""
+    log = run / "log.jsonl"
+    return len(log.read_text().splitlines()) if log.is_file() else 0
+
+
+def resume(made: Consortium, run: Path, tables: dict[str, Any], seed: int) -> dict[str, Any]:
+    """Resume at once; a run that was killed before it began is left out."""
+    began = time.monotonic()
+    if not (run / "experiment.toml").is_file():
+        return {"ended": "not begun", "seconds": 0.0}
+    process = made.coordinate("resume", run)
+    try:
+        ended = outcome(process, PATIENCE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return {"ended": "hung", "seconds": PATIENCE}
+    expected = ct.fit(Walking(rounds=ROUNDS), tables, seed=seed, progress=False).digest
+    same = "same bits" if ended.get("digest") == expected else ended.get("text", "other bits")[:80]
+    return {"ended": same, "seconds": time.monotonic() - began}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--consortia", type=int, default=2)
+    parser.add_argument("--tries", type=int, default=25)
+    given = parser.parse_args()
+    with ThreadPoolExecutor(given.consortia) as pool:
+        rows = [row for part in pool.map(lambda n: try_all(n, given.tries), range(given.consortia)) for row in part]
+    note = f"{ROUNDS} rounds, three sites over TLS, killed at a random moment, resumed at once; hung: {PATIENCE:g} s"
+    write_results("operations-killed", rows, seed=list(range(given.consortia)), note=note)
+    print({ended: sum(row["ended"] == ended for row in rows) for ended in {row["ended"] for row in rows}})
+
+
+if __name__ == "__main__":
+    main()
