@@ -44,13 +44,17 @@ def provision_kits(
     with_keys: Annotated[
         bool, typer.Option("--with-keys", help="For tests and demos only: make the sites' keys here, and admit them.")
     ] = False,
+    wheelhouse: Annotated[
+        Path | None,
+        typer.Option("--wheelhouse", help="A folder with all wheels: kits pin them by hash, and need no Internet."),
+    ] = None,
 ) -> Output:
     """Make a certificate authority, the server's folder and one startup kit per site."""
     from cotempo.engines.flower.provision import Federation, provision
 
     federation = Federation.from_file(federation_file)
     folder = folder or Path(federation.name)
-    _, _, *kits = provision(federation, folder, with_keys=with_keys)
+    _, _, *kits = provision(federation, folder, with_keys=with_keys, wheelhouse=wheelhouse)
     lines = [
         f"Server:    {folder / 'server'}, for the coordinator; start it with: cotempo server start {folder / 'server'}",
         f"Authority: {folder / 'authority'}; keep its key offline, it is needed only to renew the certificate",
@@ -58,6 +62,7 @@ def provision_kits(
         "The kits hold private keys that this machine has seen: for tests and demos only."
         if with_keys
         else "Give each site its kit. It holds no keys: sites make their own with cotempo client enrol.",
+        *([] if wheelhouse is None else [f"Give each site the folder {wheelhouse} too, as wheelhouse in its kit."]),
     ]
     return Output(lines, {"server": str(folder / "server"), "kits": [str(kit) for kit in kits]})
 
@@ -194,6 +199,26 @@ def start_client(kit: Kit, foreground: Foreground = False) -> Output:
     site.start()
     line = f"{site.settings.name} joins as process {site.pid}; log: {site.home / 'site.log'}"
     return Output([line], {"process": site.pid})
+
+
+@command(client, "status")
+def client_status(kit: Kit) -> Output:
+    """Say whether the site is joined, what it did last and how much room it has; fail if it is not joined."""
+    site = _site(kit)
+    status = site.status()
+    name = site.settings.name
+    return Output(
+        [
+            f"{name} is joined as process {status['process']}"
+            if status["process"]
+            else f"{name} is not joined; join with: cotempo client start {kit}",
+            f"  runs: {status['runs']}",
+            f"  room on its disk: {status['free_bytes'] / 1e9:.1f} GB",
+            *(f"  {line}" for line in status["log"]),
+        ],
+        status,
+        0 if status["process"] else 6,
+    )
 
 
 @command(client, "stop")

@@ -24,7 +24,7 @@ NODE, PULL = "flwr.supernode.start_client_internal", "flwr.supercore.inflatable.
         (NODE, "time.sleep"),
         (NODE, "_pull_and_store_message"),
         (NODE, "_push_messages"),
-        (NODE, "RunNotRunningException"),
+        ("flwr.supercore.run", "RunNotRunningException"),
         ("flwr.superlink.cli.flower_superlink", "_parse_superlink_lifespan_config"),
         ("flwr.superlink.cli.flower_superlink", "SuperLinkLifespan"),
         ("flwr.superlink.grid", "HttpGrid._runtime_client"),

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import ipaddress
+import shutil
 import stat
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
 import pytest
+import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key, load_ssh_public_key
 
+import cotempo as ct
 from cotempo.engines.flower.provision import Federation, provision
 from cotempo.engines.flower.site.settings import SiteSettings
 from cotempo.errors import EngineError, ParameterError
@@ -90,8 +96,59 @@ def test_a_kit_says_who_where_and_what(made: Path, tmp_path: Path) -> None:
 
 def test_kits_hold_no_keys_unless_they_are_for_a_demo(tmp_path: Path) -> None:
     provision(Federation(name="icu", sites=("north",)), tmp_path / "icu")
-    assert {*kit(tmp_path / "icu", "north")} == {"ca.crt", "site.toml", "start.sh", "README.md", "compose.yaml"}
+    plain = {"ca.crt", "site.toml", "start.sh", "README.md", "compose.yaml", "Containerfile", "cotempo-site.service"}
+    assert {*kit(tmp_path / "icu", "north")} == plain
     assert not list((tmp_path / "icu" / "server" / "sites").iterdir())
+
+
+def wheels(folder: Path, *names: str) -> Path:
+    folder.mkdir()
+    for name in names:
+        (folder / f"{name}-py3-none-any.whl").write_bytes(name.encode())
+    return folder
+
+
+def test_with_a_wheelhouse_a_kit_pins_every_wheel_by_its_hash(tmp_path: Path) -> None:
+    house = wheels(tmp_path / "wheels", f"cotempo-{ct.__version__}", "flwr-1.41.0", "torch-2.13.0", "tomli_w-1.2.0")
+    provision(Federation(name="icu", sites=("north",)), tmp_path / "icu", wheelhouse=house)
+    made = kit(tmp_path / "icu", "north")
+    lines = made["requirements.txt"].decode().splitlines()
+    assert [line.split(" ")[0] for line in lines] == [
+        f"cotempo[flower]=={ct.__version__}", "flwr==1.41.0", "tomli-w==1.2.0", "torch==2.13.0"
+    ]  # fmt: skip
+    assert lines[1].endswith(f"--hash=sha256:{hashlib.sha256(b'flwr-1.41.0').hexdigest()}")
+    assert b"--no-index" in made["README.md"]
+    assert b"pip install" not in made["compose.yaml"]
+    assert made["Containerfile"].count(b"pip install") == made["Containerfile"].count(b"--no-index") == 1
+
+
+@pytest.mark.parametrize(
+    ("names", "must"),
+    [
+        ((), "cotempo is missing"),
+        (("cotempo-0.0.1", "flwr-1.41.0", "torch-2.13.0"), "the cotempo of this machine"),
+        ((f"cotempo-{ct.__version__}", "flwr-1.41.0", "flwr-1.42.0", "torch-2.13.0"), "several of flwr"),
+        (("cotempo",), "named as wheels are"),
+    ],
+)
+def test_a_wrong_wheelhouse_is_refused_in_plain_words(tmp_path: Path, names: tuple[str, ...], must: str) -> None:
+    with pytest.raises(ParameterError, match=must):
+        provision(Federation(name="icu", sites=("north",)), tmp_path / "icu", wheelhouse=wheels(tmp_path / "w", *names))
+    assert not (tmp_path / "icu").exists()
+
+
+def test_the_files_for_services_and_containers_are_well_formed(made: Path, tmp_path: Path) -> None:
+    files = kit(made, "north")
+    service = yaml.safe_load(files["compose.yaml"])["services"]["site"]
+    assert service["read_only"]
+    assert service["cap_drop"] == ["ALL"]
+    unit = files["cotempo-site.service"].decode().replace("/srv/cotempo/venv/bin/cotempo", sys.executable)
+    (tmp_path / "cotempo-site.service").write_text(unit.replace("/srv/cotempo/north", str(tmp_path)))
+    if shutil.which("systemd-analyze"):
+        said = subprocess.run(
+            ["systemd-analyze", "verify", tmp_path / "cotempo-site.service"], capture_output=True, text=True
+        )
+        assert "cotempo-site.service" not in said.stderr, said.stderr
 
 
 def test_keys_in_use_are_not_written_over(made: Path) -> None:

@@ -52,10 +52,11 @@ def exit_on_broken_message() -> None:
     has arrived, the worker that has taken the question waits for it for two hours.
     """
     import httpx
+    from flwr.supercore.run import RunNotRunningException
     from flwr.supernode import start_client_internal
 
     fatal = {
-        "_pull_and_store_message": (httpx.TransportError, start_client_internal.RunNotRunningException),
+        "_pull_and_store_message": (httpx.TransportError, RunNotRunningException),
         "_push_messages": (httpx.TransportError,),  # if the run has ended, nobody wants the reply
     }
 

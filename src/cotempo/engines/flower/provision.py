@@ -24,11 +24,15 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from pydantic import Field, field_validator
 
+from cotempo.engines.flower.wheelhouse import lock_wheels
 from cotempo.errors import EngineError
+from cotempo.privacy.contract import CODE_VERSION
 from cotempo.privacy.keys import NAME, PeerBook, SiteKeys, write_coordinator_key
 from cotempo.settings import Settings, read_toml
 
 YEARS = 3
+FROM_WHEELS = """Put the folder `wheelhouse` you were given beside this file; no Internet is needed:
+   `pip install --no-index --find-links wheelhouse --require-hashes -r requirements.txt`"""
 
 Key = ec.EllipticCurvePrivateKey
 Extensions = Mapping[x509.ExtensionType, bool]
@@ -80,11 +84,15 @@ class Federation(Settings):
         return int(self.address.rpartition(":")[2])
 
 
-def provision(federation: Federation, folder: Path, *, with_keys: bool = False) -> list[Path]:
+def provision(
+    federation: Federation, folder: Path, *, with_keys: bool = False, wheelhouse: Path | None = None
+) -> list[Path]:
     """Write the authority, the server's folder and the kits; return their paths, the kits last.
 
-    With `with_keys`, for tests and demos, the kits hold keys made here, and the server admits them.
+    With `with_keys`, for tests and demos, the kits hold keys made here, and the server admits them. With a
+    `wheelhouse`, the folder of all wheels, kits pin what is installed, and need no Internet.
     """
+    locked = {} if wheelhouse is None else {"requirements.txt": lock_wheels(wheelhouse).encode()}
     if folder.exists() and any(folder.iterdir()):
         raise EngineError(f"{folder} must be a new or empty folder: keys in use must not be written over")
     authority, server, kits = folder / "authority", folder / "server", folder / "kits"
@@ -119,11 +127,13 @@ def provision(federation: Federation, folder: Path, *, with_keys: bool = False) 
     book.save(server / "book.toml")
     for site in federation.sites:
         pinned = {"peers.toml": (server / "book.toml").read_bytes()} if with_keys else {}
-        _write_secret(kits / f"{site}.zip", _kit(federation, site, {**keys[site], **pinned, "ca.crt": certificate}))
+        _write_secret(
+            kits / f"{site}.zip", _kit(federation, site, {**keys[site], **pinned, **locked, "ca.crt": certificate})
+        )
     return [authority, server, *(kits / f"{site}.zip" for site in federation.sites)]
 
 
-def _kit(federation: Federation, site: str, keys: Mapping[str, bytes]) -> bytes:
+def _kit(federation: Federation, site: str, given: Mapping[str, bytes]) -> bytes:
     """Return a site's startup kit, a zip that unpacks into a folder of the site's name."""
     words = {
         "SITE": site,
@@ -131,9 +141,10 @@ def _kit(federation: Federation, site: str, keys: Mapping[str, bytes]) -> bytes:
         "ADDRESS": federation.address,
         "METHODS": ", ".join(f'"{method}"' for method in federation.methods),
         "SHARED": "true" if federation.share_seed else "false",
+        "INSTALL": FROM_WHEELS if "requirements.txt" in given else f"`pip install 'cotempo[flower]=={CODE_VERSION}'`",
     }
-    files = dict(keys)
-    for name in ("site.toml", "start.sh", "README.md", "compose.yaml"):
+    files = dict(given)
+    for name in ("site.toml", "start.sh", "README.md", "compose.yaml", "Containerfile", "cotempo-site.service"):
         text = resources.files(__package__).joinpath("kit", name).read_text(encoding="utf-8")
         for word, value in words.items():
             text = text.replace(f"@{word}@", value)

@@ -8,6 +8,7 @@ import email.utils
 import http.client
 import os
 import secrets
+import shutil
 import signal
 import ssl
 import subprocess
@@ -15,7 +16,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from cotempo.data import describe, detect_kind
 from cotempo.engines.flower.processes import Daemon, free_port
@@ -109,6 +110,17 @@ class SiteDaemon(Daemon):
         node_id = verify_key(self.settings.server, self.kit, previous)
         self.home.mkdir(exist_ok=True, mode=0o700)
         write_whole(path, str(node_id).encode())
+
+    def status(self) -> dict[str, Any]:
+        """Return the process, the number of runs, the room on the disk and the last entries of the log."""
+        log, runs = self.home / "site.log", self.home / "runs"
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.is_file() else []
+        return {
+            "process": self.pid,
+            "runs": len([*runs.iterdir()]) if runs.is_dir() else 0,
+            "free_bytes": shutil.disk_usage(self.kit).free,
+            "log": lines[-3:],
+        }
 
     def require_healthy(self) -> None:
         """Raise `EngineError` if a check fails."""
