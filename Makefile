@@ -6,7 +6,7 @@ export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 export MKL_NUM_THREADS ?= 1
 
-.PHONY: demo test test-all lint bench docs clean
+.PHONY: demo test test-all lint bench docs sbom clean
 
 demo: $(READY)  ## Run the families on generated data and write an HTML report.
 	$(BIN)/cotempo demo
@@ -28,6 +28,10 @@ bench: $(READY)  ## Measure; figures go to benchmarks/results/.
 
 docs: $(READY)  ## Build the documentation into docs/_build/html.
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
+
+sbom: $(READY)  ## Write what cotempo[flower] is made of, as installed here, to dist/cotempo.cdx.json.
+	mkdir -p dist
+	$(BIN)/python .ci/sbom.py > dist/cotempo.cdx.json
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
