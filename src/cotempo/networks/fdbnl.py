@@ -207,7 +207,7 @@ class FDBNL(TrialThenFit):
         state = replace(state, rows=np.full(2, gram.rows), mean=np.tile(mean, (2, 1)))
         state = self._pool(state, np.tile(squares, (2, 1)), 1)
         state = state.begin("trial", state.candidates)
-        own = SplitRows(np.zeros((0, len(squares))), 0, dict.fromkeys(STAGES, gram._replace(mean=mean)), len(names))
+        own = SplitRows(np.zeros((0, len(squares))), 0, 0, dict.fromkeys(STAGES, gram._replace(mean=mean)), len(names))
         memory = FDBNLMemory()
         while state.stage == "trial":
             (sent, memory), *_ = self._solve(Message(self._common(state)), [own], [memory])

@@ -107,7 +107,7 @@ class NamedRows:
     def among(self, names: Sequence[str]) -> tuple[SeriesRows, NDArray[np.intp]]:
         """Return rows of the measured features, and their positions among `names`."""
         own = np.array([names.index(self.features[column]) for column in self.seen], dtype=np.intp)
-        return SeriesRows(self.rows.values[:, self.seen], self.rows.lengths), own
+        return self.rows.with_values(self.rows.values[:, self.seen]), own
 
 
 @register()

@@ -73,9 +73,10 @@ PAPER: Mapping[str, Any] = {
 
 @dataclass(frozen=True)
 class SplitRows:
-    """A client's transitions, `held_out` of them at the end, and their Gram in each stage."""
+    """A client's transitions, `seen` of them before the `held_out` ones at the end, and their Gram in each stage."""
 
     rows: Floats
+    seen: int
     held_out: int
     grams: Mapping[str, Gram]
     variables: int
@@ -88,12 +89,12 @@ class SplitRows:
     @property
     def sums(self) -> Floats:
         """Column sums in each stage, `(2, side)`."""
-        return np.stack([self.rows[: int(gram.rows)].sum(axis=0) for gram in self.grams.values()])
+        return np.stack([gram.rows * gram.mean for gram in self.grams.values()])
 
     @property
     def varying(self) -> Bools:
         """Whether each variable varies in the rows before the held-out ones; one that does not is not judged."""
-        return varying(self.rows[: int(self.grams["trial"].rows), : self.variables])
+        return varying(self.rows[: self.seen, : self.variables])
 
     def only(self, kept: Indices) -> SplitRows:
         """Return the same of some variables."""
@@ -101,7 +102,7 @@ class SplitRows:
             return self
         columns = np.concatenate([kept + start for start in range(0, self.rows.shape[1], self.variables)])
         grams = {stage: gram.only(columns) for stage, gram in self.grams.items()}
-        return SplitRows(self.rows.take(columns, axis=1), self.held_out, grams, len(kept))
+        return SplitRows(self.rows.take(columns, axis=1), self.seen, self.held_out, grams, len(kept))
 
 
 @dataclass(frozen=True)
@@ -225,7 +226,7 @@ class TrialThenFit(Method):
         """Cut the table into transitions, the last fifth held out; too few are refused."""
         assert isinstance(table, Series)  # `check` saw the schema
         check_table(table)
-        rows, lags = cut_transitions(table, self.lags).values, self.lags
+        (rows, weights), lags = cut_transitions(table, self.lags), self.lags
         if len(rows) < MINIMUM_TRANSITIONS:
             must = (
                 f"at least {MINIMUM_TRANSITIONS} stretches of {lags + 1} rows in a row without a missing cell are "
@@ -235,8 +236,9 @@ class TrialThenFit(Method):
         # A transition shares cells with the `lags` before it: those are in neither part.
         seen = len(rows) - max(1, len(rows) // 5) - lags
         held_out = max(1, len(rows) // 5) if seen >= 3 else 0
-        grams = {"trial": Gram.of_rows(rows[:seen] if held_out else rows), "final": Gram.of_rows(rows)}
-        return SplitRows(rows, held_out, grams, len(table.features))
+        seen = seen if held_out else len(rows)
+        grams = {"trial": Gram.of_rows(rows[:seen], weights[:seen]), "final": Gram.of_rows(rows, weights)}
+        return SplitRows(rows, seen, held_out, grams, len(table.features))
 
     def begin(self, prepared: SplitRows, rng: Rng) -> Any:
         """Return the memory of no stage."""
@@ -423,7 +425,7 @@ class TrialThenFit(Method):
         candidates, side, _ = state.shared.shape
         if phase == "centre":
             about = "how many complete rows you have, for the trial and in all"
-            rows = Spec((2,), low=1, high=1e12, description=about)
+            rows = Spec((2,), low=0, high=1e12, description=about)
             sums = Spec((2, side), description="the sum of each column over those rows")
             return Expect({"rows": rows, "sums": sums}, sums=True)
         if phase == "spread":
