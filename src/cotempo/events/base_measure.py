@@ -171,7 +171,7 @@ def answer_measure(method: FedPP, question: Question, record: Record) -> Message
 
 
 def require_wide(design: FeatureDesign, record: Record) -> None:
-    """Refuse a span far shorter than the own windows: cells of a span of the asker's choice would tell times exactly."""
+    """Refuse a span far shorter than the own windows: cells of a span of the asker's choice would tell exact times."""
     summary = Summary.from_array(design.summary)
     if summary.end - summary.start < (record.end.max() - record.start.min()) / 2:
         raise MessageError("the span of a question must be at least half as long as the client's own windows together")
