@@ -101,7 +101,7 @@ def test_the_detectors_sums_give_no_posts_back():
     method = ct.EventDetector()
     counts, found = [], []
     for texts in make_texts(3, 60):
-        table = ct.Posts(text=texts, event=[f"event {number % 8}" for number in range(60)])
+        table = ct.Posts(time=np.arange(60.0), text=texts, event=[f"event {number % 8}" for number in range(60)])
         posts, features = method.prepare(table)
         question = Question("run", 1, 1, "sums", "a", 0, 0, EMPTY, EMPTY)
         sums, _ = method.answer(question, (posts, features), None, ct.federation.Rng(0))

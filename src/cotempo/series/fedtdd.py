@@ -778,9 +778,9 @@ def share(method: FedTDD, question: Question, data: ClientData, memory: ClientMe
     drawn = draw_windows(method, memory.local_imputer.average, len(memory.scale.low), count, rng)
     real = (part.windows(method.window) for part in set_apart(method, _filled(method, data, memory, rng)))
     parts = (memory.generator_scale.undo(drawn), *real)
-    synthetic, trained, held = (public.apply(part[..., :common]).clip(-100, 100) for part in parts)
-    gate = release(synthetic, trained, held)
-    sent = synthetic[gate.kept].astype(method.precision)
+    # In the client's own units: in those that the coordinator sent, one feature could count for everything.
+    gate = release(*(data.scale.apply(part)[..., :common] for part in parts))
+    sent = public.apply(parts[0][gate.kept][..., :common]).clip(-100, 100).astype(method.precision)
     return Message({"windows": sent, "withheld": gate.withheld, "membership": gate.membership}), memory
 
 
