@@ -14,6 +14,7 @@ from cotempo.federation.method import Roster
 from cotempo.series import fedtdd
 from cotempo.series.fedtdd import receive, set_apart, share
 from cotempo.series.release import MEASURES, Release, membership, nearest_distance
+from cotempo.series.windows import SeriesRows
 from cotempo.typing import Floats
 
 WINDOW, COMMON = 8, ("x0", "x1", "x2")
@@ -33,7 +34,7 @@ class Owner:
         small = {"width": 4, "heads": 1, "encoders": 1, "decoders": 1}
         self.method = ct.FedTDD(preset="paper", common=COMMON, window=WINDOW, **small)
         table, public = made["client-0"], made["client-1"]
-        rng = Rng(0)
+        self.others, rng = SeriesRows.of(public).windows(WINDOW), Rng(0)
         self.data = self.method.prepare(table)
         lesson = self.method._lesson(self.method.open(Roster({"client-0": table.schema}), public, rng))
         low, high = lesson["low"].copy(), lesson["high"].copy()
@@ -102,6 +103,12 @@ def test_windows_that_leave_do_not_tell_who_was_trained_on(monkeypatch, remember
     before = owner.release(monkeypatch, remembered)
     assert len(before) > 100
     assert owner.advantage(before) > 0.65
+
+
+def test_windows_of_nobody_leave(monkeypatch):
+    owner = Owner(1.0)
+    fresh = owner.others[np.random.default_rng(2).permutation(len(owner.others))]
+    assert len(owner.release(monkeypatch, lambda drawn, others: fresh[: len(drawn)])) > 100
 
 
 def test_nothing_leaves_by_default():

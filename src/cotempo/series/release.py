@@ -35,8 +35,8 @@ def release(synthetic: Floats, trained: Floats, others: Floats) -> Release:
     """Decide which synthetic windows may leave.
 
     A window is withheld if it, one of its halves or one of its features is nearer to a real one than 99 % of those not
-    trained on are to those trained on. Where what is left still tells who was trained on (a membership score above .55), 95 % take the
-    place of 99 %, then 90, 75, 50 and 25 %; and where that does not help either, nothing leaves.
+    trained on are to those trained on. Where what is left still tells who was trained on (a membership score above
+    .55), 95 % take the place of 99 %, then 90, 75, 50 and 25 %; and where that does not help either, nothing leaves.
 
     All are windows ``(windows, length, features)`` in the owner's own units; `others` are real ones not trained on.
     Where there are none, the second half of those trained on stands in, measured against the first.
@@ -59,10 +59,12 @@ def release(synthetic: Floats, trained: Floats, others: Floats) -> Release:
     may_leave.append(np.zeros(len(synthetic), dtype=np.bool_))
     parts = [(trained, others), *zip(*(np.array_split(part, 2) for part in (trained, others)), strict=True)]
     scores = np.array(
-        [[max(membership(synthetic[kept], *part, one) for one in MEASURES) for part in parts] for kept in may_leave]
+        [[[membership(synthetic[kept], *part, one) for one in MEASURES] for part in parts] for kept in may_leave]
     )
-    whole, first, second = (int(np.argmax(column <= MOST_MEMBERSHIP)) for column in scores.T)
-    return Release(may_leave[whole], float(scores[second, 1] + scores[first, 2]) / 2)
+    whole, first, second = (int(np.argmax(column <= MOST_MEMBERSHIP)) for column in scores.max(axis=2).T)
+    # The threshold and the measure that one half asks for, judged on the other.
+    judged = scores[second, 1, scores[second, 2].argmax()], scores[first, 2, scores[first, 1].argmax()]
+    return Release(may_leave[whole], float(sum(judged)) / 2)
 
 
 def membership(released: Floats, trained: Floats, others: Floats, measure: Measure | None = None) -> float:
