@@ -117,7 +117,7 @@ class Series(Table):
     @property
     def row_weights(self) -> Floats:
         """How much each row counts, ``(rows,)``."""
-        return self.weights if len(self.weights) else np.ones(self.rows)
+        return self.weights if len(self.weights) else np.ones(len(self.time))
 
     def weigh_rows(self, stream: np.random.Generator) -> Self:
         """Return the series with random weights of its rows, for an owner who keeps the stream secret.

@@ -62,11 +62,11 @@ def cut_transitions(table: Series, lags: int, half_life: float | None = None, *,
     `half_life` is the time after which the weight of a row halves; without it weights are the table's. `partial` keeps
     transitions with missing cells, also the first ones of a piece, whose lags reach back too far.
     """
-    pieces = table.pieces()
+    pieces, weights = table.pieces(), table.row_weights
     rows = np.vstack([lagged(values, lags) for _, values in pieces])
     missing = np.isnan(rows)
     kept = ~missing.all(axis=1) if partial else ~missing.any(axis=1)
-    rows, when, weights = rows[kept], np.concatenate([time for time, _ in pieces])[kept], table.row_weights[kept]
+    rows, when, weights = rows[kept], np.concatenate([time for time, _ in pieces])[kept], weights[kept]
     if half_life is None or not len(rows):
         return Transitions(rows, weights)
     return Transitions(rows, weights * 0.5 ** ((when.max() - when) / half_life))

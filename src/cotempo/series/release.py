@@ -59,7 +59,10 @@ def release(synthetic: Floats, trained: Floats, others: Floats) -> Release:
     may_leave.append(np.zeros(len(synthetic), dtype=np.bool_))
     parts = [(trained, others), *zip(*(np.array_split(part, 2) for part in (trained, others)), strict=True)]
     scores = np.array(
-        [[[membership(synthetic[kept], *part, one) for one in MEASURES] for part in parts] for kept in may_leave]
+        [
+            [[membership(synthetic[kept], inside, outside, one) for one in MEASURES] for inside, outside in parts]
+            for kept in may_leave
+        ]
     )
     whole, first, second = (int(np.argmax(column <= MOST_MEMBERSHIP)) for column in scores.max(axis=2).T)
     # The threshold and the measure that one half asks for, judged on the other.
