@@ -44,7 +44,7 @@ def test_a_rehearsal_changes_no_parameter_of_a_message() -> None:
 
 
 def test_what_depends_on_the_data_is_said() -> None:
-    method, clients, _ = ct.EventDetector.example()
-    text = str(ct.dry_run(method, clients))
-    assert "(depends on the data): NMI of your held-out posts" in text
+    method, clients, public = ct.FedTDD.example()
+    text = str(ct.dry_run(method.set_params(alpha=0.5), clients, public=public))
+    assert "(depends on the data): synthetic windows" in text
     assert "only the sum over clients is used" in text

@@ -87,9 +87,12 @@ def test_personal_learners_find_each_clients_slopes(name: str) -> None:
 def test_common_learners_agree_where_clients_do(name: str) -> None:
     same = clients()
     method = family(getattr(learners, f"{name}Learner"))(rounds=40, learning_rate=0.05, weight_decay=0.0)
-    *_, last = drive(method, direct(method, {"a": same["a"], "b": same["b"]}), seed=0)
+    engine = direct(method, {"a": same["a"], "b": same["b"]})
+    *_, last = drive(method, engine, seed=0)
     np.testing.assert_allclose(last.state.weights, SLOPES["a"], atol=0.2)
-    assert all(benefit.together > 0.8 for benefit in method.benefit(last.state).values())
+    kept = engine.memories(last.answers.versions)
+    assert all(memory.compared[1] > 0.8 for memory in kept.values())
+    assert last.state.joining.compared == 2
 
 
 def test_fedavg_is_the_mean_weighted_by_rows() -> None:
@@ -156,10 +159,13 @@ class Logarithmic(Regression):
 def test_scores_may_have_any_unit_or_be_unknown(algorithm: type[learners.Learner], unknown: str) -> None:
     cls = type("Family", (Logarithmic, algorithm), {"__module__": __name__, "unknown": unknown})
     method = cls(rounds=3, learning_rate=0.05)
-    steps = list(drive(method, direct(method, clients()), seed=0))
-    benefit = method.benefit(steps[-1].state)
-    assert set(benefit) == (set() if unknown == "test" else set(SLOPES))
-    assert all(value.alone < -500 and value.together < -500 for value in benefit.values())
+    engine = direct(method, clients())
+    steps = list(drive(method, engine, seed=0))
+    memories = engine.memories(steps[-1].answers.versions)
+    compared = {name: memory.compared for name, memory in memories.items() if memory.compared.size}
+    assert set(compared) == (set() if unknown == "test" else set(SLOPES))
+    assert steps[-1].state.joining.compared == len(compared)
+    assert all(alone < -500 and together < -500 for alone, together, _ in compared.values())
     trained = [step.metrics for step in steps if step.phase == "train"]
     assert all(("score" in metrics) == (unknown != "validation") for metrics in trained)
     assert all(metrics.get("score", -501) < -500 for metrics in trained)

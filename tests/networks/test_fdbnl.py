@@ -6,7 +6,7 @@ import pytest
 import cotempo as ct
 from cotempo.errors import DataError, ParameterError
 from cotempo.federation.registry import find_method
-from cotempo.networks.admm.trial_then_fit import SPARSITIES, choose_candidate
+from cotempo.networks.admm.trial_then_fit import SPARSITIES, choose_candidate, sum_densities
 from cotempo.networks.fdbnl import FDBNL
 
 
@@ -87,11 +87,8 @@ def test_choice_takes_the_sparsest_within_one_error() -> None:
     rng = np.random.default_rng(0)
     common = rng.normal(size=400)
     density = np.array([common, common + 0.001 * rng.normal(size=400), common - 0.5, common - 1.0])
-    said = [
-        {"rows": 200, "together": part.mean(axis=1), "products": part @ part.T / 200}
-        for part in (density[:, :200], density[:, 200:])
-    ]
-    assert choose_candidate(said) == 1
+    said = [sum_densities(part[:, :, None]) for part in (density[:, :200], density[:, 200:])]
+    assert choose_candidate(**{name: said[0][name] + said[1][name] for name in said[0]}) == 1
 
 
 def test_candidates_fill_in_only_what_is_automatic() -> None:

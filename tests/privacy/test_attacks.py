@@ -1,17 +1,25 @@
-"""Attacks by a server that only reads: they succeed on plain messages, and fail on what it sees with the secure sum."""
+"""Attacks by a server or a peer that only reads: they succeed on plain messages of tables as they are.
+
+They fail on what is seen with the secure sum, and, where the sum alone would not do, on messages of tables whose rows
+have weights that nobody else knows, as every site has them by default.
+"""
 
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pytest
+from paper_consortium import RUN, PaperConsortium
 
 import cotempo as ct
+from cotempo.engines.flower.protocol import Part, Verb
 from cotempo.errors import ParameterError
-from cotempo.federation import Answers, Expect, Question
+from cotempo.federation import EMPTY, Answers, Expect, Message, Question
 from cotempo.federation.reducers import PlainReducer
-from cotempo.networks.moments import unpack
+from cotempo.federation.wire import question_to_bytes, reply_from_bytes
+from cotempo.networks.moments import pack, unpack
 from cotempo.privacy.secure_sum.reducer import SecureSum
 from cotempo.privacy.secure_sum.shield import SecureSumShield
+from cotempo.series.moments.moments import WindowMoments
 from cotempo.typing import Floats
 
 
@@ -43,6 +51,14 @@ def clients():
     return {f"site-{seed}": ct.make_networks(4, 1, 100, seed=seed)[0]["client-0"] for seed in range(3)}
 
 
+@pytest.fixture(scope="module")
+def weighed(clients):
+    """The same tables as sites use them between organisations."""
+    return {
+        name: table.weigh_rows(np.random.default_rng(number)) for number, (name, table) in enumerate(clients.items())
+    }
+
+
 def watch(method, clients, *, secure: bool) -> Reader:
     reader = Reader(SecureSum() if secure else PlainReducer())
     shields = [SecureSumShield.local(tuple(sorted(clients)))] if secure else []
@@ -68,7 +84,7 @@ def nearest(row: Floats, clients) -> float:
     return min(float(np.abs(table.values - row).max(axis=1).min()) for table in clients.values())
 
 
-def test_one_message_of_moments_gives_raw_rows_and_their_sum_does_not(clients):
+def test_one_message_of_moments_gives_raw_rows_and_their_sum_does_not(clients, weighed):
     method = ct.OneRound(lags=1, compare=False)
     plain = watch(method, clients, secure=False)
     key = next(key for key in plain.singles if key[1] == "products")
@@ -76,6 +92,9 @@ def test_one_message_of_moments_gives_raw_rows_and_their_sum_does_not(clients):
     for message in plain.singles[key].values():
         for row in rows_at_the_ends(message["sums"][0], message["products"][0]):
             assert nearest(row + centre, clients) < 1e-9
+    for message in watch(method, weighed, secure=False).singles[key].values():
+        for row in rows_at_the_ends(message["sums"][0], message["products"][0]):
+            assert nearest(row + centre, clients) > 1e-2
     hidden = watch(method, clients, secure=True)
     total = hidden.totals[key]
     assert not any("products" in message for message in hidden.singles[key].values())
@@ -108,7 +127,22 @@ def observed(reader: Reader, client: str | None) -> Iterator[tuple[Floats, Float
             yield target[0], question.common["shared"][0], float(question.common["penalties"][0, 2])
 
 
-def test_first_rounds_of_fdbnl_give_a_clients_gram_and_their_sums_do_not(clients):
+def ends_from_rounds(method, clients) -> float:
+    """Return how near a client's rows come that follow from the Gram of its rounds and the sums it sent before."""
+    reader = watch(method, clients, secure=False)
+    question = next(q for key, q in reader.questions.items() if key[1] == "solve" and q.common["stage"] == "final")
+    mean, scale = question.common["mean"], question.common["scale"]
+    centre = next(said for key, said in reader.singles.items() if key[1] == "centre")
+    found = []
+    for name, said in centre.items():
+        rows, sums = said["rows"][1], said["sums"][1]
+        gram = gram_from_rounds(observed(reader, name)) * np.outer(scale, scale)
+        products = rows * (gram - np.outer(mean, mean)) + np.outer(mean, sums) + np.outer(sums, mean)
+        found += [nearest(row, clients) for row in rows_at_the_ends(sums, pack(products))]
+    return min(found)
+
+
+def test_first_rounds_of_fdbnl_give_a_clients_gram_and_their_sums_do_not(clients, weighed):
     method = ct.FDBNL(lags=1, lambda_within=0.1, lambda_across=0.1, compare=False, rounds=6, refit=False)
     reader = watch(method, clients, secure=False)
     question = next(q for key, q in reader.questions.items() if key[1] == "solve" and q.common["stage"] == "final")
@@ -119,12 +153,69 @@ def test_first_rounds_of_fdbnl_give_a_clients_gram_and_their_sums_do_not(clients
         truth[name] = rows.T @ rows / len(rows)
         found = gram_from_rounds(observed(reader, name))
         assert np.abs(found - truth[name]).max() < 1e-6
+    assert ends_from_rounds(method, clients) < 1e-3
+    assert ends_from_rounds(method, weighed) > 1e-2
     hidden = watch(method, clients, secure=True)
     from_sums = gram_from_rounds(observed(hidden, None))
     assert min(np.abs(from_sums - gram).max() for gram in truth.values()) > 0.01
 
 
-def test_with_two_clients_a_peer_could_subtract_so_the_secure_sum_refuses(clients):
-    two = dict(list(clients.items())[:2])
+def test_a_peer_who_subtracts_gives_rows_back_and_not_of_weighed_ones(clients, weighed):
+    """Clients are told pooled sums (`personal=True`). Of two, each knows the other's; so two are refused besides."""
+    found = []
+    for tables in (clients, weighed):
+        two = dict(list(tables.items())[:2])
+        reader = watch(ct.OneRound(lags=1, compare=False, personal=True), two, secure=False)
+        told = next(question.common for key, question in reader.questions.items() if key[1] == "borrow")
+        own, other = next(said for key, said in reader.singles.items() if key[1] == "products").items()
+        left = [told[name] - own[1][name][0] for name in ("sums", "products")]
+        rows = [row + told["centre"] for row in rows_at_the_ends(*left)]
+        found.append(min(nearest(row, {other[0]: two[other[0]]}) for row in rows))
+    assert found[0] < 1e-9
+    assert found[1] > 1e-2
     with pytest.raises(ParameterError, match="at least 3"):
         ct.OneRound().fit(two, privacy=ct.Privacy(secure_sum=True))
+
+
+def last_rows(products: Floats, counts: Floats) -> Floats:
+    """Return the last row behind window moments of one piece, once with each sign.
+
+    Sums of products of steps, and of levels and steps, differ from those a row farther back by those of the last row.
+    """
+    table = WindowMoments.unpack(products, counts).products
+    steps, levels = table[0, :, 0] - table[2, :, 2], table[1, :, 0] + table[0, :, 0] - table[1, :, 2]
+    values, vectors = np.linalg.eigh((steps + steps.T) / 2)
+    row = levels @ vectors[:, -1] / np.sqrt(max(values[-1], 1e-300))
+    return np.array([row, -row])
+
+
+def test_window_moments_give_the_last_row_and_not_of_weighed_ones(clients, weighed):
+    found = []
+    for tables in (clients, weighed):
+        reader = watch(ct.FedMoments(window=4), tables, secure=False)
+        key = next(key for key in reader.singles if key[1] == "moments")
+        units = reader.questions[key].common
+        rows = [
+            row * units["step"] + units["centre"]
+            for message in reader.singles[key].values()
+            for row in last_rows(message["products"][0], message["counts"][0])
+        ]
+        found.append(min(nearest(row, clients) for row in rows))
+    assert found[0] < 1e-6
+    assert found[1] > 1e-2
+
+
+@pytest.mark.parametrize("weigh_rows", [False, True])
+def test_a_site_weighs_its_rows_unless_told_otherwise(tmp_path, clients, weigh_rows):
+    consortium = PaperConsortium(tmp_path, ("ash", "birch", "cedar"))
+    policy = {"secure_sum": False} | ({} if weigh_rows else {"weigh_rows": False})
+    service = consortium.service("ash", clients["site-0"], methods=("OneRound",), privacy=policy)
+    parts = consortium.invite(method="OneRound", parameters={"compare": False})
+    assert Part.SCHEMA in service.handle(Verb.JOIN, parts)
+    service.handle(Verb.AGREE, {Part.CONSENTS: consortium.sign(parts[Part.CONTRACT])})
+    common = Message({"variables": '["x0", "x1", "x2", "x3"]', "centre": np.zeros(4), "gaps": False})
+    question = question_to_bytes(Question(RUN, 1, 1, "products", "ash", 0, 0, EMPTY, EMPTY))
+    said = service.handle(Verb.ASK, {Part.QUESTION: question, Part.COMMON: common.to_bytes()})
+    message = reply_from_bytes(said[Part.REPLY]).message
+    near = [nearest(row, clients) for row in rows_at_the_ends(message["sums"][0], message["products"][0])]
+    assert min(near) > 1e-2 if weigh_rows else max(near) < 1e-9

@@ -39,3 +39,15 @@ def test_the_page_names_every_phase_that_crosses(name):
     }
     page = table()
     assert crossed == {key: page.get(key) for key in crossed}
+
+
+def test_the_ten_attacks_are_tests():
+    """Every test that the page's table of attacks names exists, and each attack names one."""
+    rows = [line for line in PAGE.read_text().splitlines() if re.match(r"\| \d+ \|", line)]
+    assert [int(row.split("|")[1]) for row in rows] == list(range(1, 11))
+    written = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
+    for row in rows:
+        names = re.findall(r"`(test_\w+)`", row.split("|")[-2])
+        assert names, row
+        for name in names:
+            assert f"def {name}(" in written, name

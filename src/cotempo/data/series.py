@@ -1,7 +1,7 @@
 """`Series`: values of several features over time, with missing cells."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -16,6 +16,7 @@ from cotempo.errors import DataError, nearest
 from cotempo.typing import Floats, Indices
 
 GAP = 1.5
+SPREAD = 0.5
 OFF_GRID = 0.25
 MOST_ROWS_PER_ROW = 1000
 
@@ -38,6 +39,8 @@ class Series(Table):
         ``"s"``, ``"h"`` or ``"D"`` since 1970-01-01 UTC; empty where time is a plain number.
     zone
         The time zone of the dates, such as ``"Europe/Berlin"`` or ``"+01:00"``; empty where they came without one.
+    weights
+        How much each row counts in sums of products, ``(rows,)``; empty where all count once. See `weigh_rows`.
 
     Examples
     --------
@@ -52,13 +55,14 @@ class Series(Table):
     values: Floats
     unit: str = ""
     zone: str = ""
+    weights: Floats = field(default_factory=lambda: np.zeros(0))
     kind: ClassVar[str] = "series"
     columns_are: ClassVar[str] = "features"
     row_fields: ClassVar[tuple[str, ...]] = ("sequence", "time", "values")
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "features", tuple(map(str, self.features)))
-        self._own(sequence=np.str_, time=np.float64, values=np.float64)
+        self._own(sequence=np.str_, time=np.float64, values=np.float64, weights=np.float64)
         _check(self)
 
     @classmethod
@@ -110,6 +114,26 @@ class Series(Table):
         """The name and the rows of each sequence."""
         return list(runs_of(self.sequence))
 
+    @property
+    def row_weights(self) -> Floats:
+        """How much each row counts, ``(rows,)``."""
+        return self.weights if len(self.weights) else np.ones(len(self.time))
+
+    def weigh_rows(self, stream: np.random.Generator) -> Self:
+        """Return the series with random weights of its rows, for an owner who keeps the stream secret.
+
+        Sums of products at two lags differ by products of the first and last rows of a piece, which gives these rows
+        back exactly. With weights that nobody else knows they differ by a mixture of all rows. Weights lie between a
+        half and one and a half and are one on average, so that sums stay unbiased; they are worth 12 of 13 rows.
+
+        Examples
+        --------
+        >>> series = Series.from_arrays(np.zeros((3, 1))).weigh_rows(np.random.default_rng(0))
+        >>> bool((np.abs(series.weights - 1) <= 0.5).all())
+        True
+        """
+        return replace(self, weights=1.0 + SPREAD * stream.uniform(-1.0, 1.0, self.rows))
+
     def sequences(self) -> Iterator[tuple[str, Floats, Floats]]:
         """Yield ``(name, time, values)`` of each sequence."""
         for name, rows in self._runs:
@@ -152,7 +176,11 @@ class Series(Table):
             return self
         names = np.repeat([name for name, _, _ in self.sequences()], [len(time) for time, _ in found])
         times, values = (np.concatenate(parts) for parts in zip(*found, strict=True))
-        return replace(self, sequence=names, time=times, values=values)
+        return replace(self, sequence=names, time=times, values=values, weights=np.zeros(0))
+
+    def _picked(self, rows: ArrayLike) -> dict[str, Any]:
+        weights = {"weights": self.row_weights[np.asarray(rows)]} if len(self.weights) else {}
+        return super()._picked(rows) | weights
 
     def columns(self) -> dict[str, Any]:
         """Return ``sequence``, ``time`` and the features, by name."""
@@ -259,6 +287,8 @@ def _check(series: Series) -> None:
     if series.values.shape != (rows, features) or series.sequence.shape != (rows,):
         got = f"{series.values.shape} and {series.sequence.shape}"
         raise DataError(f"values must be (rows, features) = ({rows}, {features}) and sequence ({rows},), got {got}")
+    if series.weights.shape not in ((0,), (rows,)):
+        raise DataError(f"weights must be one for each of the {rows} rows, or none, got shape {series.weights.shape}")
     for name in duplicates(series.features):
         problems.add("feature names must differ; rename one of them", column=name)
     if features == 0:

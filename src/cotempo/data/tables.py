@@ -205,11 +205,11 @@ class Table(Framed):
         """Return the SHA-256 of the contents, as hexadecimal text.
 
         Equal contents give equal fingerprints on every machine, whatever source they were read from. The zone is left
-        out: it says how times are shown, not when they were.
+        out, because it says how times are shown, not when they were, and so are weights, which are no contents.
         """
         digest = hashlib.sha256()
         for field in dataclasses.fields(self):  # type: ignore[arg-type]
-            if field.name != "zone":
+            if field.name not in ("zone", "weights"):
                 digest.update(_bytes_of(field.name, getattr(self, field.name)))
         return digest.hexdigest()
 

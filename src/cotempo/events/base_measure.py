@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from cotempo.errors import ParameterError
+from cotempo.errors import MessageError, ParameterError
 from cotempo.events.curves.timeline import (
     SETTINGS,
     STRENGTHS,
@@ -148,6 +148,7 @@ def answer_measure(method: FedPP, question: Question, record: Record) -> Message
     if phase in ("span", "describe"):
         return answer_summary(question, part)
     design = read_design(method, common)
+    require_wide(design, record)
     if phase in ("count", "recount"):
         return _answer_count(design, common["curve"], part)
     if phase in ("level", "relevel"):
@@ -167,6 +168,13 @@ def answer_measure(method: FedPP, question: Question, record: Record) -> Message
             for name in _iterated(method, phase, common["base"])
         }
     )
+
+
+def require_wide(design: FeatureDesign, record: Record) -> None:
+    """Refuse a span far shorter than the own windows: cells of a span of the asker's choice would tell exact times."""
+    summary = Summary.from_array(design.summary)
+    if summary.end - summary.start < (record.end.max() - record.start.min()) / 2:
+        raise MessageError("the span of a question must be at least half as long as the client's own windows together")
 
 
 def cells_of(design: FeatureDesign, record: Record) -> Floats:

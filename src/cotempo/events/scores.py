@@ -12,7 +12,7 @@ from scipy import stats
 from cotempo.errors import DataError
 from cotempo.events.processes.models import PointProcess
 from cotempo.events.records.history import Unrolled
-from cotempo.federation import Benefit, standard_error
+from cotempo.federation import standard_error
 from cotempo.typing import Floats
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     Score = Callable[[Record], Mapping[str, float]]
 
 PARTS = 10
+#: Of `Benefit`, for all methods that learn an intensity.
+METRIC = "held-out gain in nats per event"
 
 
 def seen_likelihood(log_rate: Floats, unrolled: Unrolled) -> float:
@@ -58,15 +60,6 @@ def gains(
         rate = max(seen, 0.5) / watched
         found[name] = float((log_likelihood - events * np.log(rate) + rate * exposure) / count)
     return {**found, "count_ratio": float(mass / count), "events": float(events)}
-
-
-def benefits(compared: Mapping[str, Floats]) -> dict[str, Benefit]:
-    """Return what joining was worth to each client, from its gains alone and together and their error."""
-    metric = "held-out gain in nats per event"
-    return {
-        name: Benefit(metric, float(alone), float(together), higher_is_better=True, error=float(error))
-        for name, (alone, together, error) in compared.items()
-    }
 
 
 def error_of_gain(held: Record, together: Score, alone: Score) -> float:

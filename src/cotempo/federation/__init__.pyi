@@ -1,3 +1,8 @@
+from .benefit import NOT_COMPARED as NOT_COMPARED
+from .benefit import Benefit as Benefit
+from .benefit import Joining as Joining
+from .benefit import expect_tally as expect_tally
+from .benefit import standard_error as standard_error
 from .exchange import Answers as Answers
 from .exchange import Ask as Ask
 from .exchange import Expect as Expect
@@ -10,14 +15,12 @@ from .fitted import Fitted as Fitted
 from .fitted import Outcome as Outcome
 from .message import EMPTY as EMPTY
 from .message import Message as Message
-from .method import Benefit as Benefit
 from .method import Memory as Memory
 from .method import Method as Method
 from .method import Metrics as Metrics
 from .method import Roster as Roster
 from .method import Staleness as Staleness
 from .method import State as State
-from .method import standard_error as standard_error
 from .reducers import Reducer as Reducer
 from .registry import register as register
 from .rng import Rng as Rng

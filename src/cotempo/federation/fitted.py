@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +14,8 @@ from cotempo.data.html import html_table
 from cotempo.data.tables import make_frame, pluralize
 from cotempo.devices import Device
 from cotempo.errors import DataError, Problem, RunError, nearest
-from cotempo.federation.method import Benefit, Memory, Method, State
+from cotempo.federation.benefit import NOT_COMPARED, Benefit, Joining
+from cotempo.federation.method import Memory, Method, State
 from cotempo.federation.registry import find_method
 from cotempo.storage.files import write_whole
 from cotempo.storage.saved import pack, read_object, unpack
@@ -95,15 +97,21 @@ class Fitted:
             "seconds": self.seconds,
             "scores": dict(self.scores(truth)) if truth is not None else {},
             "benefit": self.benefit,
-            "helped": sum(item.helped for item in self.benefit.values()),
+            "helped": self.joining.helped,
+            "compared": self.joining.compared,
             "advice": self.advice(),
             "failures": self.failures,
             "digest": self.digest,
         }
 
     def advice(self) -> list[str]:
-        """Return a sentence on clients that joining harmed, and one on those not compared, with the reason."""
+        """Return a sentence on clients that joining harmed, and one on those not compared, with the reason.
+
+        Where sites keep their memories, only sums are known here.
+        """
         benefit, name = self.benefit, type(self.method).__name__
+        if self.joining.compared > len(benefit):
+            return [f"{self.joining}; each site knows its own figures"]
         harmed = [client for client in benefit if benefit[client].verdict == "did not help"]
         missing = [client for client in self.names if client not in benefit]
         lines = []
@@ -114,7 +122,7 @@ class Fitted:
             )
         if missing:
             why = f"compares {self.method.compares or 'clients with enough data to hold some out'}"
-            if type(self.method).benefit is Method.benefit:
+            if not self.method.metric:
                 why = "does not compare"
             elif getattr(self.method, "compare", True) is False:
                 why = "has compare=False"
@@ -145,8 +153,22 @@ class Fitted:
 
     @property
     def benefit(self) -> Mapping[str, Benefit]:
-        """Per client, its metric alone and together with the others."""
-        return self.method.benefit(self.state)
+        """Per client, its metric alone and together with the others; at a site, the site's own.
+
+        Clients keep these figures: a coordinator of remote sites has only their sums, `joining`.
+        """
+        method, choice = self.method, self.joining.choice
+        kept = {name: getattr(memory, "compared", NOT_COMPARED) for name, memory in self.outcome.memories.items()}
+        found = {name: compared[choice].tolist() for name, compared in sorted(kept.items()) if compared.size}
+        return {
+            name: Benefit(method.metric, alone, together, method.higher_is_better, None if math.isnan(error) else error)
+            for name, (alone, together, error) in found.items()
+        }
+
+    @property
+    def joining(self) -> Joining:
+        """How many clients joining helped, and the mean gain: sums over clients."""
+        return self.method.joining(self.state)
 
     @property
     def digest(self) -> str:

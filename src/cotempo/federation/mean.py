@@ -10,10 +10,11 @@ import numpy as np
 
 from cotempo.data import Series, Table
 from cotempo.errors import DataError, Problem
+from cotempo.federation.benefit import NOT_COMPARED, Joining, expect_tally, standard_error
 from cotempo.federation.exchange import Answers, Ask, Expect, Question, Spec
 from cotempo.federation.fitted import Fitted, Outcome
 from cotempo.federation.message import Message
-from cotempo.federation.method import Benefit, Method, Metrics, Roster, Staleness, standard_error
+from cotempo.federation.method import Method, Metrics, Roster, Staleness
 from cotempo.federation.registry import register
 from cotempo.federation.rng import Rng
 from cotempo.typing import Floats
@@ -21,13 +22,20 @@ from cotempo.typing import Floats
 
 @dataclass(frozen=True)
 class MeanState:
-    """What the server keeps: the pooled mean so far, and what clients said of it."""
+    """What the server keeps: the pooled mean so far, and what joining was worth."""
 
     variables: tuple[str, ...]
     mean: Floats
     rows: float = 0.0
     finished: bool = False
-    errors: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    joining: Joining = field(default_factory=Joining)
+
+
+@dataclass(frozen=True)
+class MeanMemory:
+    """What a client keeps: its error alone and together, and the standard error of the difference."""
+
+    compared: Floats
 
 
 @register()
@@ -50,6 +58,9 @@ class FedMean(Method):
     kind: ClassVar[str] = "series"
     phases: ClassVar[tuple[str, ...]] = ("mean", "compare")
     State: ClassVar[type] = MeanState
+    Memory: ClassVar[type | None] = MeanMemory
+    metric: ClassVar[str] = "leave-one-out squared error, in variances"
+    higher_is_better: ClassVar[bool] = False
 
     def prepare(self, table: Table) -> Floats:
         """Keep the rows in which nothing is missing."""
@@ -71,58 +82,50 @@ class FedMean(Method):
             return Ask("mean", cohort, ends_round=False)
         return Ask("compare", cohort, Message({"mean": state.mean, "rows": state.rows}))
 
-    def answer(self, question: Question, prepared: Floats, memory: None, rng: Rng) -> tuple[Message, None]:
-        """Send the mean of the own rows, or the errors of both means on them."""
-        rows, n = prepared, len(prepared)
-        own = rows.mean(axis=0)
+    def answer(
+        self, question: Question, prepared: Floats, memory: MeanMemory | None, rng: Rng
+    ) -> tuple[Message, MeanMemory | None]:
+        """Send the mean of the own rows, or whether the pooled one is better on them."""
         if question.phase == "mean":
-            return Message({"mean": own}, weight=n), None
-        varies = np.ptp(rows, axis=0) > 0
-        if not varies.any():
-            return Message({"alone": -1.0, "together": -1.0, "error": 0.0}), None
-        rows, own, pooled = rows[:, varies], own[varies], question.common["mean"][varies]
-        total, deviation = question.common["rows"], rows.std(axis=0)
-        # A mean over m rows without this one misses it by m / (m - 1) times the distance to the mean with it.
-        together = (((rows - pooled) / deviation) ** 2 * (total / (total - 1)) ** 2).mean(axis=1)
-        alone = (((rows - own) / deviation) ** 2 * (n / (n - 1)) ** 2).mean(axis=1)
-        error = standard_error(together - alone)
-        return Message({"alone": float(alone.mean()), "together": float(together.mean()), "error": error}), None
+            return Message({"mean": prepared.mean(axis=0)}, weight=len(prepared)), None
+        compared = compare_means(prepared, question.common["mean"], question.common["rows"])
+        return Message({"joining": self.tally(compared)}), MeanMemory(compared)
 
     def absorb(self, state: MeanState, answers: Answers, public: Table | None, rng: Rng) -> tuple[MeanState, Metrics]:
-        """Keep the pooled mean, then what each client made of it."""
+        """Keep the pooled mean, then what it was worth."""
         if not state.rows:
             return replace(state, mean=answers.mean("mean"), rows=answers.sum.weight), {"rows": answers.sum.weight}
-        sent = {name: tuple(answers[name][key] for key in ("alone", "together", "error")) for name in answers.names}
-        errors = {name: found for name, found in sent.items() if min(found) >= 0}
-        gain = float(np.mean([alone - together for alone, together, _ in errors.values()] or [0.0]))
-        return replace(state, errors=errors, finished=True), {"gain": gain}
+        joining = Joining(answers.sum["joining"])
+        return replace(state, joining=joining, finished=True), {"gain": joining.gain}
 
     def expects(self, state: MeanState, phase: str) -> Expect:
-        """Means cross only as a sum; errors are three numbers a client."""
+        """Expect sums only."""
         if phase == "mean":
             about = "the mean of each variable over your complete rows; your number of rows is its weight"
             return Expect({"mean": Spec((len(state.variables),), description=about)}, sums=True, weight=(1, 1e12))
-        about = "mean squared error of {} on your rows, in units of your variance; -1 where nothing varies"
-        own = Spec((), "float", low=-1, description=about.format("your own mean"))
-        pooled = Spec((), "float", low=-1, description=about.format("the pooled mean"))
-        error = Spec((), "float", low=0, description="standard error of their difference")
-        return Expect({"alone": own, "together": pooled, "error": error})
+        return Expect({"joining": expect_tally()}, sums=True)
 
     @property
     def staleness(self) -> Mapping[str, Staleness]:
         """Means add up whenever they come."""
         return {"mean": "accumulate"}
 
-    def benefit(self, state: MeanState) -> Mapping[str, Benefit]:
-        """Leave-one-out squared error in units of the client's variance, alone and together."""
-        return {
-            name: Benefit("leave-one-out squared error, in variances", alone, together, False, error)
-            for name, (alone, together, error) in state.errors.items()
-        }
-
     def result(self, outcome: Outcome) -> FittedMean:
         """The pooled mean."""
         return FittedMean(outcome)
+
+
+def compare_means(rows: Floats, pooled: Floats, total: float) -> Floats:
+    """Return the errors of the own and of the pooled mean on the rows, and the standard error of the difference."""
+    varies, n = np.ptp(rows, axis=0) > 0, len(rows)
+    if not varies.any():
+        return NOT_COMPARED
+    rows, pooled = rows[:, varies], pooled[varies]
+    own, deviation = rows.mean(axis=0), rows.std(axis=0)
+    # A mean over m rows without this one misses it by m / (m - 1) times the distance to the mean with it.
+    together = (((rows - pooled) / deviation) ** 2 * (total / (total - 1)) ** 2).mean(axis=1)
+    alone = (((rows - own) / deviation) ** 2 * (n / (n - 1)) ** 2).mean(axis=1)
+    return np.array([alone.mean(), together.mean(), standard_error(together - alone)])
 
 
 class FittedMean(Fitted):

@@ -6,22 +6,22 @@ drives it.
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
-import numpy as np
 from pydantic import model_validator
 
 from cotempo.data import Schema, Table
 from cotempo.errors import ParameterError, Problem, SchemaError
+from cotempo.federation.benefit import Joining, tally
 from cotempo.federation.exchange import Answers, Ask, Expect, Question
 from cotempo.federation.message import Message
 from cotempo.federation.rng import Rng
 from cotempo.settings import Settings
+from cotempo.typing import Floats
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,51 +56,6 @@ class Roster:
         return self.schemas[self.names[0]]
 
 
-Verdict = Literal["helped", "no difference shown", "did not help"]
-
-
-@dataclass(frozen=True)
-class Benefit:
-    """Whether joining helped a client: its metric alone and together, measured on data neither model saw.
-
-    `error` is the standard error of their difference; `None` where the method does not measure it.
-
-    Examples
-    --------
-    >>> Benefit("accuracy", alone=0.8, together=0.82, higher_is_better=True, error=0.03).verdict
-    'no difference shown'
-    """
-
-    metric: str
-    alone: float
-    together: float
-    higher_is_better: bool
-    error: float | None = None
-
-    @property
-    def gain(self) -> float:
-        """How much better together is; negative if joining hurt."""
-        return (self.together - self.alone) * (1 if self.higher_is_better else -1)
-
-    @property
-    def verdict(self) -> Verdict:
-        """What the difference shows: it counts if it is more than two standard errors, or if none is known."""
-        if abs(self.gain) <= 2 * (self.error or 0.0):
-            return "no difference shown"
-        return "helped" if self.gain > 0 else "did not help"
-
-    @property
-    def helped(self) -> bool:
-        """Whether together is better than alone, beyond chance where the error is known."""
-        return self.verdict == "helped"
-
-
-def standard_error(differences: Any) -> float:
-    """Return the standard error of the mean of differences, one for each held-out row or part; 0 for a single one."""
-    count = len(differences)
-    return float(np.std(differences, ddof=1) / math.sqrt(count)) if count > 1 else 0.0
-
-
 class Method(Settings, ABC):
     """A federated algorithm.
 
@@ -111,6 +66,8 @@ class Method(Settings, ABC):
 
     kind: ClassVar[str] = "series"
     phases: ClassVar[tuple[str, ...]] = ()
+    metric: ClassVar[str] = ""  # what `benefit` measures, in words; none where nothing is compared
+    higher_is_better: ClassVar[bool] = True  # whether more of it is better
     compares: ClassVar[str] = ""  # which clients `benefit` compares, in words
     for_other_columns: ClassVar[str] = ""  # which method takes clients whose columns differ, in words
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"cotempo": {}, "paper": {}}
@@ -247,9 +204,14 @@ class Method(Settings, ABC):
         """At a client: return its first memory; it must be the same whenever it is made."""
         return None
 
-    def benefit(self, state: Any) -> Mapping[str, Benefit]:
-        """Return, per client, whether joining helped it; empty if the method does not measure it."""
-        return {}
+    def joining(self, state: Any) -> Joining:
+        """Return what joining was worth, summed over clients: the state's `joining`; empty where it has none."""
+        found: Joining = getattr(state, "joining", None) or Joining()
+        return found
+
+    def tally(self, compared: Floats, *choices: int) -> Floats:
+        """At a client: return what it adds to the sums of `joining`, of what it keeps in its memory as `compared`."""
+        return tally(compared, *choices, higher_is_better=self.higher_is_better)
 
     def work(self, state: Any) -> tuple[float, float] | None:
         """Return how much is done and how much there is in all, in units that take about equally long.

@@ -16,9 +16,9 @@ from pydantic import Field
 
 from cotempo.data import Table
 from cotempo.devices import Device, find_device
-from cotempo.federation import EMPTY, Answers, Ask, Expect, Message, Question, Rng, Spec
-from cotempo.federation.method import Benefit, Method, Metrics, Roster, Staleness
-from cotempo.learners.state import LearnerMemory, LearnerState, benefits, known_scores, two_or_none
+from cotempo.federation import EMPTY, Answers, Ask, Expect, Joining, Message, Question, Rng, Spec, expect_tally
+from cotempo.federation.method import Method, Metrics, Roster, Staleness
+from cotempo.learners.state import LearnerMemory, LearnerState
 from cotempo.learners.training import Trained, from_vector, to_vector, train_epochs
 from cotempo.typing import Singles
 
@@ -180,11 +180,11 @@ class Learner(Method):
     def _finish(self, received: Message, data: Any, memory: Any, rng: Rng) -> tuple[Message, Any]:
         kept = self._with_best(memory, self.final_model(received, data, memory, rng), received, data)
         together = self.score(self.new_model(received["inputs"], kept.best), data, "test")
-        pair: list[float] = []
         if self.compare and together is not None:
             alone = self.score(self.new_model(received["inputs"], self._train_alone(received, data, rng)), data, "test")
-            pair = [] if alone is None else [alone, together]
-        return Message({"scores": np.array(pair)}), kept
+            if alone is not None:
+                kept = replace(kept, compared=np.array([alone, together, np.nan]))
+        return Message({"joining": self.tally(kept.compared)}), kept
 
     def _train_alone(self, received: Message, data: Any, rng: Rng) -> Singles:
         """Train a model alone for as many rounds as the federation took, and return the best by validation."""
@@ -198,10 +198,10 @@ class Learner(Method):
         return best
 
     def absorb(self, state: Any, answers: Answers, public: Table | None, rng: Rng) -> tuple[Any, Metrics]:
-        """Combine the models, or keep the scores."""
+        """Combine the models, or keep what joining was worth."""
         if state.round < self.rounds:
             return replace(self.combine(state, answers), round=state.round + 1), self._watch(answers)
-        return replace(state, scores=known_scores(answers), finished=True), {}
+        return replace(state, joining=Joining(answers.sum["joining"]), finished=True), {}
 
     def _watch(self, answers: Answers) -> Metrics:
         """Return the mean loss, and the mean score of the clients that have one, if any."""
@@ -213,10 +213,9 @@ class Learner(Method):
         return {"loss": loss, **({"score": score / scored} if scored else {})}
 
     def expects(self, state: Any, phase: str) -> Expect:
-        """Models and three numbers; at the end two scores."""
+        """Models and three numbers; at the end what joining was worth, as a sum."""
         if phase == "finish":
-            about = "scores of models on your test rows, learned alone and together; none where unknown"
-            return Expect({"scores": Spec((None,), rules=(two_or_none,), description=about)})
+            return Expect({"joining": expect_tally()}, sums=True)
         size = len(state.weights) if self.sends_model else 0
         fields = {
             "weights": Spec((size,), "float32", description="your model's parameters" if size else "nothing"),
@@ -231,10 +230,6 @@ class Learner(Method):
         """Return rounds done and in all; to compare, clients learn alone for as many rounds again."""
         total = float(2 * self.rounds if self.compare else self.rounds)
         return (total if state.finished else float(state.round)), total
-
-    def benefit(self, state: Any) -> Mapping[str, Benefit]:
-        """Return the scores on test rows, alone and together."""
-        return benefits(self.metric, state.scores)
 
 
 def _is_better(score: float | None, than: float | None) -> bool:

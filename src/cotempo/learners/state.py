@@ -1,4 +1,4 @@
-"""`LearnerState` and `LearnerMemory`, what the server and a client keep, and the scores that they compare."""
+"""`LearnerState` and `LearnerMemory`, what the server and a client keep."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from cotempo.federation import Answers, Benefit, Message
-from cotempo.typing import Singles
+from cotempo.federation import NOT_COMPARED, Joining, Message
+from cotempo.typing import Floats, Singles
 
 NONE = np.zeros(0, np.float32)
 
@@ -17,8 +17,8 @@ NONE = np.zeros(0, np.float32)
 class LearnerState:
     """The server's model as one vector, the one everyone began with, and the number of inputs.
 
-    `models` are the clients' last ones, where the algorithm needs them singly; `scores` the score of each client alone
-    and together, on rows neither model saw.
+    `models` are the clients' last ones, where the algorithm needs them singly; `joining` what it was worth, on
+    rows neither model saw.
     """
 
     weights: Singles
@@ -27,41 +27,24 @@ class LearnerState:
     round: int = 0
     finished: bool = False
     models: Mapping[str, Singles] = field(default_factory=dict)
-    scores: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    joining: Joining = field(default_factory=Joining)
 
 
 @dataclass(frozen=True)
 class LearnerMemory:
     """A client's own model, empty before the first round, and its best by its validation rows with its score there.
 
-    `mixing` is what some algorithms learn beside the model: weights of others' models or of single parameters.
+    `mixing` is what some algorithms learn beside the model: weights of others' models or of single parameters;
+    `compared` the score of a model learned alone and of the own best, without an error.
     """
 
     personal: Singles = field(default_factory=lambda: NONE)
     best: Singles = field(default_factory=lambda: NONE)
     best_score: float | None = None
     mixing: Singles = field(default_factory=lambda: NONE)
+    compared: Floats = field(default_factory=lambda: NOT_COMPARED)
 
     def personal_or(self, received: Message) -> Singles:
         """Return the client's own model, or the server's before it has one."""
         model: Singles = self.personal if self.personal.size else received["weights"]
         return model
-
-
-def two_or_none(scores: np.ndarray) -> str | None:
-    """Rule: scores are two, alone and together, or three with the standard error of their difference, or none."""
-    return None if scores.shape in ((0,), (2,), (3,)) else f"scores must be two, three or none, got {len(scores)}"
-
-
-def known_scores(answers: Answers) -> dict[str, tuple[float, ...]]:
-    """Return the scores of the clients that have them, as `two_or_none` has them."""
-    scores = {name: tuple(answers[name]["scores"].tolist()) for name in answers.names}
-    return {name: found for name, found in scores.items() if found}
-
-
-def benefits(metric: str, scores: Mapping[str, tuple[float, ...]]) -> dict[str, Benefit]:
-    """Return what joining was worth to each client; higher scores are better."""
-    return {
-        name: Benefit(metric, alone, together, higher_is_better=True, error=error[0] if error else None)
-        for name, (alone, together, *error) in scores.items()
-    }

@@ -24,7 +24,7 @@ This file is Algorithm 1 in the paper's order; the stages around its rounds are 
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -34,7 +34,15 @@ from scipy.optimize import Bounds, minimize
 from cotempo.data import Schema, Series
 from cotempo.federation import Answers, Message, Method, Metrics, Outcome, Rng, Roster, Spec, register
 from cotempo.networks.admm.acyclicity import acyclicity
-from cotempo.networks.admm.trial_then_fit import CYCLE_TOLERANCE, PAPER, STAGES, SplitRows, TrialState, TrialThenFit
+from cotempo.networks.admm.trial_then_fit import (
+    CYCLE_TOLERANCE,
+    PAPER,
+    STAGES,
+    SplitRows,
+    TrialMemory,
+    TrialState,
+    TrialThenFit,
+)
 from cotempo.networks.data.generate import make_networks
 from cotempo.networks.fitted import FittedNetwork
 from cotempo.networks.moments import Gram, unbiased
@@ -54,18 +62,17 @@ class Penalties(NamedTuple):
 
 
 @dataclass(frozen=True)
-class FDBNLMemory:
+class FDBNLMemory(TrialMemory):
     """A client's memory between rounds: the spectrum of its Gram, its multipliers, its own Z_k and its last rho_2.
 
     `dual` and `local` are `(candidates, side, variables)`.
     """
 
-    stage: str
-    values: Floats
-    vectors: Floats
-    dual: Floats
-    local: Floats
-    penalty: float
+    values: Floats = field(default_factory=lambda: np.zeros(0))
+    vectors: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+    dual: Floats = field(default_factory=lambda: np.zeros((0, 0, 0)))
+    local: Floats = field(default_factory=lambda: np.zeros((0, 0, 0)))
+    penalty: float = 0.0
 
 
 @register("fPTN")
@@ -86,7 +93,7 @@ class FDBNL(TrialThenFit):
     ((5, 5), (1, 5, 5))
     """
 
-    Memory: ClassVar[type | None] = FDBNLMemory
+    Memory: ClassVar[type[TrialMemory]] = FDBNLMemory
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "cotempo": {},
         "paper": {**PAPER, "lambda_within": 0.5, "lambda_across": 0.5, "consensus_growth": 1.1, "refit": False},
@@ -104,12 +111,12 @@ class FDBNL(TrialThenFit):
     # At a client.
 
     def _solve(
-        self, common: Message, prepared: Sequence[SplitRows], memories: Sequence[FDBNLMemory | None]
+        self, common: Message, prepared: Sequence[SplitRows], memories: Sequence[FDBNLMemory]
     ) -> list[tuple[Message, FDBNLMemory]]:
         """Update the multipliers for the new Z, then solve every client's problem: lines 7 and 2 of Algorithm 1."""
         stage, shared, penalty = common["stage"], common["shared"], float(common["penalties"][0, 2])
         own = [
-            memory if memory is not None and memory.stage == stage else self._enter(common, data)
+            memory if memory.stage == stage else self._enter(common, data, memory)
             for data, memory in zip(prepared, memories, strict=True)
         ]
         values, vectors, dual, local = (
@@ -129,19 +136,22 @@ class FDBNL(TrialThenFit):
                     {name: array[k] for name, array in sent.items()},
                     weight=prepared[k].grams[stage].rows if self.weighting == "rows" else 1.0,
                 ),
-                FDBNLMemory(stage, memory.values, memory.vectors, dual[k], local[k], penalty),
+                replace(memory, dual=dual[k], local=local[k], penalty=penalty),
             )
             for k, memory in enumerate(own)
         ]
 
-    def _enter(self, common: Message, prepared: SplitRows) -> FDBNLMemory:
+    def _enter(self, common: Message, prepared: SplitRows, memory: FDBNLMemory) -> FDBNLMemory:
         """Return the memory a client enters a stage with: its spectrum, and a multiplier of zero."""
         stage, shared = common["stage"], common["shared"]
         gram = prepared.grams[stage].per_row(common["mean"], common["scale"])
         spectrum = decompose(gram, shared.shape[-1])
-        return FDBNLMemory(stage, spectrum.values, spectrum.vectors, np.zeros_like(shared), shared, 0.0)
+        return replace(
+            memory, stage=stage, values=spectrum.values, vectors=spectrum.vectors, dual=np.zeros_like(shared),
+            local=shared, penalty=0.0,
+        )  # fmt: skip
 
-    def _held_out_density(self, common: Message, prepared: SplitRows, memory: FDBNLMemory | None) -> Floats:
+    def _held_out_density(self, common: Message, prepared: SplitRows, memory: FDBNLMemory) -> Floats:
         found = zip(common["shared"], common["variance"], strict=True)
         return self._densities(prepared.judged, found, common["mean"], common["scale"], common["rows"])
 
@@ -197,8 +207,8 @@ class FDBNL(TrialThenFit):
         state = replace(state, rows=np.full(2, gram.rows), mean=np.tile(mean, (2, 1)))
         state = self._pool(state, np.tile(squares, (2, 1)), 1)
         state = state.begin("trial", state.candidates)
-        own = SplitRows(np.zeros((0, len(squares))), 0, dict.fromkeys(STAGES, gram._replace(mean=mean)), len(names))
-        memory = None
+        own = SplitRows(np.zeros((0, len(squares))), 0, 0, dict.fromkeys(STAGES, gram._replace(mean=mean)), len(names))
+        memory = FDBNLMemory()
         while state.stage == "trial":
             (sent, memory), *_ = self._solve(Message(self._common(state)), [own], [memory])
             total = Message({name: sent.weight * sent[name] for name in sent}, weight=sent.weight)

@@ -59,17 +59,17 @@ def transitions(piece: Floats, lags: int) -> Floats:
 def cut_transitions(table: Series, lags: int, half_life: float | None = None, *, partial: bool = False) -> Transitions:
     """Cut a table into transitions, none across a gap.
 
-    `half_life` is the time after which the weight of a row halves; without it all weights are 1. `partial` keeps
+    `half_life` is the time after which the weight of a row halves; without it weights are the table's. `partial` keeps
     transitions with missing cells, also the first ones of a piece, whose lags reach back too far.
     """
-    pieces = table.pieces()
+    pieces, weights = table.pieces(), table.row_weights
     rows = np.vstack([lagged(values, lags) for _, values in pieces])
     missing = np.isnan(rows)
     kept = ~missing.all(axis=1) if partial else ~missing.any(axis=1)
-    rows, when = rows[kept], np.concatenate([time for time, _ in pieces])[kept]
+    rows, when, weights = rows[kept], np.concatenate([time for time, _ in pieces])[kept], weights[kept]
     if half_life is None or not len(rows):
-        return Transitions(rows, np.ones(len(rows)))
-    return Transitions(rows, 0.5 ** ((when.max() - when) / half_life))
+        return Transitions(rows, weights)
+    return Transitions(rows, weights * 0.5 ** ((when.max() - when) / half_life))
 
 
 def check_table(table: Series, *, constants: bool = False) -> None:
@@ -165,11 +165,13 @@ class Gram(NamedTuple):
     unseen: Bools | None = None
 
     @classmethod
-    def of_rows(cls, rows: Floats) -> Gram:
+    def of_rows(cls, rows: Floats, weights: Floats | None = None) -> Gram:
         """Return the Gram of complete rows."""
-        mean = rows.sum(axis=0) / max(len(rows), 1)
+        weights = np.ones(len(rows)) if weights is None else weights
+        total = float(weights.sum())
+        mean = weights @ rows / (total or 1.0)
         centred = rows - mean
-        return cls(centred.T @ centred, float(len(rows)), mean)
+        return cls((centred * weights[:, None]).T @ centred, total, mean)
 
     @classmethod
     def of_sums(cls, sums: Sums, least: float = ROUNDING) -> Gram:

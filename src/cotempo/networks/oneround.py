@@ -3,7 +3,8 @@
     centre     clients send counts and sums of their columns; only totals are used        (a common centre, for digits)
     products   clients send sums of products about it; only totals are used               (everything the search needs)
     fill       where cells or variables are missing: clients fill them with what is expected, and sum again; only totals
-    compare    clients send how well the network of all first four fifths predicts their last, and one of their own
+    compare    clients send whether the network of all first four fifths predicts their last better than one of their
+               own; only totals are used, every client keeps its own figures
     borrow     personal=True: clients send how well networks with more or fewer borrowed rows predict; only totals
     personal   personal=True: each client learns its own network and keeps it
 
@@ -25,10 +26,11 @@ from pydantic import Field
 from cotempo.data import Schema, Series, Table
 from cotempo.errors import DataError, ParameterError, Problem, SchemaError
 from cotempo.federation import (
+    NOT_COMPARED,
     Answers,
     Ask,
-    Benefit,
     Expect,
+    Joining,
     Message,
     Method,
     Metrics,
@@ -38,6 +40,7 @@ from cotempo.federation import (
     Roster,
     Spec,
     Staleness,
+    expect_tally,
     register,
     standard_error,
 )
@@ -101,7 +104,7 @@ class OneRoundState:
     undirected: Bools = field(default_factory=lambda: np.zeros((0, 0), np.bool_))
     score: float = 0.0
     share: float = 0.0
-    comparisons: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    joining: Joining = field(default_factory=Joining)
     shown: tuple[str, ...] = ()
 
     def as_shown(self, matrices: NDArray[Any]) -> NDArray[Any]:
@@ -138,10 +141,11 @@ class OneRoundState:
 
 @dataclass(frozen=True)
 class OneRoundMemory:
-    """A client's own network, which never leaves it."""
+    """A client's own network, empty unless asked for, and what joining was worth; neither ever leaves it."""
 
-    within: Floats
-    across: Floats
+    within: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+    across: Floats = field(default_factory=lambda: np.zeros((0, 0, 0)))
+    compared: Floats = field(default_factory=lambda: NOT_COMPARED)
 
 
 class ClientTable(NamedTuple):
@@ -210,6 +214,7 @@ class OneRound(Method):
     phases: ClassVar[tuple[str, ...]] = ("centre", "products", "fill", "compare", "borrow", "personal")
     State: ClassVar[type] = OneRoundState
     Memory: ClassVar[type | None] = OneRoundMemory
+    metric: ClassVar[str] = METRIC
 
     lags: int = Field(default=1, ge=0, le=50, description="How many past time steps act; 0 learns a static network.")
     minimum_rows: int = Field(default=5, ge=1, description="A client with fewer rows is refused: sums reveal few rows.")
@@ -261,8 +266,12 @@ class OneRound(Method):
         rows = cut_transitions(table, self.lags, self.half_life)
         return ClientTable(table, rows, bool(np.isnan(table.values).any()) or not len(rows.values))
 
+    def begin(self, prepared: ClientTable, rng: Rng) -> OneRoundMemory:
+        """Return an empty memory."""
+        return OneRoundMemory()
+
     def answer(
-        self, question: Question, prepared: ClientTable, memory: OneRoundMemory | None, rng: Rng
+        self, question: Question, prepared: ClientTable, memory: OneRoundMemory, rng: Rng
     ) -> tuple[Message, OneRoundMemory | None]:
         """Send sums, or how well networks predict here."""
         common, names = question.common, json.loads(question.common["variables"])
@@ -271,7 +280,10 @@ class OneRound(Method):
         own = self.own_rows(prepared, names, gaps=common["gaps"])
         knowledge = self._knowledge(names)
         if question.phase == "compare":
-            return self._compare(common, own, knowledge), None
+            compared, shared = self._compare(common, own, knowledge)
+            judged = float(len(own.judged)) if compared.size else 0.0
+            sent = {"rows": judged, "shared": shared, "joining": self.tally(compared)}
+            return Message(sent), replace(memory, compared=compared)
         if question.phase == "products":
             sums = own.sum_products(common["centre"], split=self.compare, pairwise=common["gaps"])
             return Message(sums._asdict()), None
@@ -290,7 +302,8 @@ class OneRound(Method):
             return Message({"scores": scores}, weight=max(len(rows), 1)), None
         options = SearchOptions("bayes", restarts=self.restarts, scaled=self.scaled)
         found = learn_personal(Gram.of_sums(total), others, common["share"], knowledge, stream("personal"), options)
-        return Message({"edges": float(np.count_nonzero(found.within))}), OneRoundMemory(found.within, found.across)
+        kept = replace(memory, within=found.within, across=found.across)
+        return Message({"edges": float(np.count_nonzero(found.within))}), kept
 
     def own_rows(self, prepared: ClientTable, names: Sequence[str], *, gaps: bool) -> OwnRows:
         """Return the client's transitions: complete ones, with `gaps` also those with missing cells."""
@@ -326,12 +339,12 @@ class OneRound(Method):
         filled = own.sum_filled(state.centre, ColumnGaussian(state.means, state.covariances))
         return replace(state, gaps=True, pairs=sums.counts, **filled._asdict())
 
-    def _compare(self, common: Message, own: OwnRows, knowledge: PriorKnowledge) -> Message:
-        """Judge the held-out rows, in the columns that vary before them."""
+    def _compare(self, common: Message, own: OwnRows, knowledge: PriorKnowledge) -> tuple[Floats, Floats]:
+        """Judge the held-out rows, in the columns that vary before them; return `compared`, and `_judge_shared`."""
         values, weights = own.rows.values[: own.seen], own.rows.weights[: own.seen]
         kept = np.flatnonzero(varying(values).reshape(self.lags + 1, -1).all(axis=0))
         if not len(own.judged) or own.seen < LEAST_SEEN or not len(kept):
-            return Message({"alone": 0.0, "together": 0.0, "error": 0.0, "rows": 0, "shared": np.zeros(3)})
+            return NOT_COMPARED, np.zeros(3)
         network, variance = Network(common["within"], common["across"]), common["variance"]
         if len(own.held) == knowledge.variables:
             together = log_densities(own.judged, network, common["mean"], variance)[:, kept].sum(axis=1)
@@ -344,9 +357,8 @@ class OneRound(Method):
         found = self._find(mine, knowledge.only(own.held[kept]), stream("alone"), quick=True)
         network = Network(found.within, found.across)
         alone = log_densities(own.judged[:, columns], network, mine.mean + about[columns], found.variance).sum(axis=1)
-        means = {"alone": float(alone.mean()), "together": float(together.mean())}
-        error, shared = standard_error(together - alone), self._judge_shared(common, own, knowledge, stream)
-        return Message({**means, "error": error, "rows": len(own.judged), "shared": shared})
+        compared = np.array([alone.mean(), together.mean(), standard_error(together - alone)])
+        return compared, self._judge_shared(common, own, knowledge, stream)
 
     def _marginal(self, own: OwnRows, some: Indices, common: Message, network: Network) -> Floats:
         """Return the log-density of the judged rows in some variables, the others integrated out."""
@@ -431,7 +443,7 @@ class OneRound(Method):
     def absorb(
         self, state: OneRoundState, answers: Answers, public: Table | None, rng: Rng
     ) -> tuple[OneRoundState, Metrics]:
-        """Keep the sums, search, and keep the clients' comparisons."""
+        """Keep the sums, search, and keep what joining was worth."""
         after = "borrow" if self.personal else "finished"
         if state.phase == "centre":
             total = answers.sum
@@ -451,13 +463,10 @@ class OneRound(Method):
             state = replace(state, phase="compare" if self.compare else after)
             return self.learn(state, rng, trial=self.compare)
         if state.phase == "compare":
-            sent = {name: answers[name] for name in answers.names}
-            fields = ("alone", "together", "error")
-            comparisons = {name: tuple(m[key] for key in fields) for name, m in sent.items() if m["rows"] > 0}
-            rows = max(sum(m["rows"] for m in sent.values()), 1)
-            alone, whole, square = sum((m["shared"] for m in sent.values()), np.zeros(3)) / rows
+            rows, joining = max(answers.sum["rows"], 1.0), Joining(answers.sum["joining"])
+            alone, whole, square = answers.sum["shared"] / rows
             error = np.sqrt(max(square - (alone - whole) ** 2, 0.0) / rows)
-            state = replace(state, phase=after, comparisons=comparisons, lost=(float(alone - whole), float(error)))
+            state = replace(state, phase=after, joining=joining, lost=(float(alone - whole), float(error)))
             return self.learn(state, rng)
         if state.phase == "borrow":
             share = float(SHARES[int(np.argmax(answers.mean("scores")))])
@@ -501,7 +510,7 @@ class OneRound(Method):
         return PriorKnowledge.read(tuple(names), self.lags, self.forbidden, self.required, self.tiers)
 
     def expects(self, state: OneRoundState, phase: str) -> Expect:
-        """Expect sums only, except for a client's own comparison."""
+        """Expect sums only."""
         count, parts = len(state.variables), 2 if self.compare else 1
         side = count * (self.lags + 1)
         pairs = side * (side + 1) // 2
@@ -526,10 +535,8 @@ class OneRound(Method):
             }
         elif phase == "compare":
             fields = {
-                "alone": Spec((), "float", description="how well a model of your own predicts your held-out rows"),
-                "together": Spec((), "float", description="how well the common network predicts them"),
-                "error": Spec((), "float", low=0, description="standard error of the difference"),
-                "rows": Spec((), "int", low=0, high=1e12, description="how many rows you held out"),
+                "rows": Spec((), "float", low=0, high=1e12, description="how many rows you held out"),
+                "joining": expect_tally(),
                 "shared": Spec(
                     (3,),
                     description="how well the variables that all clients hold are predicted, without "
@@ -540,19 +547,12 @@ class OneRound(Method):
             fields = {"scores": Spec((len(SHARES),), description="how well more or fewer borrowed rows predict yours")}
         else:
             fields = {"edges": Spec((), "float", low=0, description="how many edges your network has within a step")}
-        return Expect(fields, sums=phase != "compare")
+        return Expect(fields, sums=True)
 
     @property
     def staleness(self) -> Mapping[str, Staleness]:
         """Sums about the agreed centre are added whenever they come."""
         return {"products": "accumulate"}
-
-    def benefit(self, state: OneRoundState) -> Mapping[str, Benefit]:
-        """Return the log-density of each client's held-out rows, alone and together."""
-        return {
-            name: Benefit(METRIC, alone, together, higher_is_better=True, error=error)
-            for name, (alone, together, error) in state.comparisons.items()
-        }
 
     def notes(self, state: OneRoundState) -> list[str]:
         """Return what was done about constant columns and about what clients lack, in words."""
@@ -563,7 +563,7 @@ class OneRound(Method):
         state: OneRoundState = outcome.state
         for line in self.notes(state):
             warnings.warn(line, stacklevel=4)
-        own = {name: state.network(memory) for name, memory in outcome.memories.items()}
+        own = {name: state.network(memory) for name, memory in outcome.memories.items() if memory.within.size}
         return FittedOneRound(outcome, state.network(state), own)
 
 

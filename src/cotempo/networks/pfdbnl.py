@@ -9,7 +9,7 @@ order; the stages around its rounds stand in `cotempo.networks.admm.trial_then_f
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -19,7 +19,14 @@ from scipy.optimize import Bounds, minimize
 from cotempo.data import Series
 from cotempo.federation import Answers, Message, Method, Metrics, Outcome, Spec, register
 from cotempo.networks.admm.acyclicity import acyclicity
-from cotempo.networks.admm.trial_then_fit import CYCLE_TOLERANCE, PAPER, SplitRows, TrialState, TrialThenFit
+from cotempo.networks.admm.trial_then_fit import (
+    CYCLE_TOLERANCE,
+    PAPER,
+    SplitRows,
+    TrialMemory,
+    TrialState,
+    TrialThenFit,
+)
 from cotempo.networks.data.generate import make_networks
 from cotempo.networks.fdbnl import Penalties, dual_step, penalty_step
 from cotempo.networks.fitted import FittedPersonal
@@ -31,17 +38,16 @@ COUPLINGS = (0.0125, 0.05, 0.2, 0.8, 3.2)
 
 
 @dataclass(frozen=True)
-class PFDBNLMemory:
+class PFDBNLMemory(TrialMemory):
     """A client's memory between rounds: its own Z_k, its copy T_k and their multiplier.
 
     All are `(candidates, side, variables)`. `penalty` is the rho_2 of the client's last round.
     """
 
-    stage: str
-    own: Floats
-    tied: Floats
-    dual: Floats
-    penalty: float
+    own: Floats = field(default_factory=lambda: np.zeros((0, 0, 0)))
+    tied: Floats = field(default_factory=lambda: np.zeros((0, 0, 0)))
+    dual: Floats = field(default_factory=lambda: np.zeros((0, 0, 0)))
+    penalty: float = 0.0
 
 
 @register("cfPTN")
@@ -65,7 +71,7 @@ class PFDBNL(TrialThenFit):
     ((4, 4), (1, 4, 4))
     """
 
-    Memory: ClassVar[type | None] = PFDBNLMemory
+    Memory: ClassVar[type[TrialMemory]] = PFDBNLMemory
     tuned: ClassVar[tuple[str, ...]] = ("lambda_within", "lambda_across", "coupling")
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "cotempo": {},
@@ -92,17 +98,15 @@ class PFDBNL(TrialThenFit):
     # At a client.
 
     def _solve(
-        self, common: Message, prepared: Sequence[SplitRows], memories: Sequence[PFDBNLMemory | None]
+        self, common: Message, prepared: Sequence[SplitRows], memories: Sequence[PFDBNLMemory]
     ) -> list[tuple[Message, PFDBNLMemory]]:
         return [self._solve_one(common, data, memory) for data, memory in zip(prepared, memories, strict=True)]
 
-    def _solve_one(
-        self, common: Message, prepared: SplitRows, memory: PFDBNLMemory | None
-    ) -> tuple[Message, PFDBNLMemory]:
+    def _solve_one(self, common: Message, prepared: SplitRows, memory: PFDBNLMemory) -> tuple[Message, PFDBNLMemory]:
         """Update the multiplier for the new Z, equation (13), then solve (10) and (11)."""
         stage, shared = common["stage"], common["shared"]
-        if memory is None or memory.stage != stage:
-            memory = PFDBNLMemory(stage, shared, shared, np.zeros_like(shared), 0.0)
+        if memory.stage != stage:
+            memory = replace(memory, stage=stage, own=shared, tied=shared, dual=np.zeros_like(shared), penalty=0.0)
         gram = prepared.grams[stage]
         penalties = [Penalties(*one) for one in common["penalties"].tolist()]
         consensus = penalties[0].consensus  # the same for every candidate
@@ -127,7 +131,7 @@ class PFDBNL(TrialThenFit):
             },
             weight=gram.rows if self.weighting == "rows" else 1.0,
         )
-        return message, PFDBNLMemory(stage, own, tied, dual, consensus)
+        return message, replace(memory, own=own, tied=tied, dual=dual, penalty=consensus)
 
     def _alone(self, candidates: Floats) -> Floats:
         """Return one coupling: a client alone has nobody to be tied to."""
@@ -137,8 +141,8 @@ class PFDBNL(TrialThenFit):
         """Return the client's own mean, because its network is its own as well."""
         return gram.mean if self.centred else pooled
 
-    def _held_out_density(self, common: Message, prepared: SplitRows, memory: PFDBNLMemory | None) -> Floats | None:
-        if memory is None or memory.stage != "trial":
+    def _held_out_density(self, common: Message, prepared: SplitRows, memory: PFDBNLMemory) -> Floats | None:
+        if memory.stage != "trial":
             return None
         scale, gram = common["scale"], prepared.grams["trial"]
         mean = self._centre(gram, common["mean"])

@@ -34,7 +34,7 @@ from cotempo.federation import (
 )
 from cotempo.networks.data.generate import make_networks
 from cotempo.networks.fitted import FittedRanking, Ranking
-from cotempo.networks.moments import Gram, Sums, check_table, complete, transitions, unpack, varying
+from cotempo.networks.moments import Gram, Sums, check_table, transitions, unpack, varying
 from cotempo.networks.scores import copula, pairwise
 from cotempo.networks.scores.features import Column, JointRows, draw_waves
 from cotempo.networks.scores.model_choice import CANDIDATES, FLAT, choose, predict_ridge, standard_blocks, wald
@@ -106,8 +106,8 @@ class RankingState:
     left_out: tuple[str, ...] = ()
 
 
-#: A client's contiguous pieces, ``(time, values)`` of each.
-Pieces = list[tuple[Floats, Floats]]
+#: A client's contiguous pieces, ``(time, values, weights)`` of each.
+Pieces = list[tuple[Floats, Floats, Floats]]
 
 
 @register()
@@ -198,7 +198,9 @@ class EdgeRanking(Method):
         """Cut the table into contiguous pieces."""
         assert isinstance(table, Series)  # `check` saw the schema
         check_table(table, constants=True)
-        pieces = table.pieces()
+        cuts = np.cumsum([len(time) for time, _ in table.pieces()])[:-1]
+        weights = np.split(table.row_weights, cuts)
+        pieces = [(*piece, weight) for piece, weight in zip(table.pieces(), weights, strict=True)]
         rows = complete_rows(pieces, self._reaches[0])
         if rows < self.minimum_rows:
             raise DataError([Problem(f"at least {self.minimum_rows} complete rows are needed, got {rows}")])
@@ -206,25 +208,29 @@ class EdgeRanking(Method):
 
     def answer(self, question: Question, prepared: Pieces, memory: None, rng: Rng) -> tuple[Message, None]:
         """Send levels, histograms, or moments of standardised rows."""
-        common, cells = question.common, np.vstack([values for _, values in prepared])
+        common, cells = question.common, np.vstack([values for _, values, _ in prepared])
         if question.phase == "levels":
             return Message(self._levels(prepared, cells)), None
         if question.phase == "spread":
             return Message({"squares": np.nansum((cells - common["mean"]) ** 2, axis=0)}), None
         kept = common["kept"]
-        pieces = [((values - common["mean"]) / common["scale"])[:, kept] for _, values in prepared]
+        pieces = [((values - common["mean"]) / common["scale"])[:, kept] for _, values, _ in prepared]
         if question.phase == "histogram":
             return Message({"counts": copula.histogram(np.vstack(pieces))}), None
         if self.copula:
             pieces = [copula.hidden_scores(values, common["counts"]) for values in pieces]
         design = self._design(len(kept), json.loads(common["candidates"]), common["waves"])
         joint = [design.rows(values) for values in pieces]
-        rows = complete(np.vstack(joint))
+        times, weights = ([piece[part][design.lags :] for piece in prepared] for part in (0, 2))
+        whole = [~np.isnan(rows).any(axis=1) for rows in joint]
+        joint, times, weights = ([a[b] for a, b in zip(one, whole, strict=True)] for one in (joint, times, weights))
+        rows, each = np.vstack(joint), np.concatenate(weights)
         if self.score == "parent_sets":
-            sums = centrings(joint, [time[design.lags :] for time, _ in prepared], self.perturbed_until)
+            sums = centrings(joint, times, weights, self.perturbed_until)
         else:
-            sums = Sums.stack([Sums.of_rows(part) for part in np.array_split(rows, BLOCKS if self._offered else 1)])
-        thirds = {"thirds": (rows**2).T @ rows} if self.score in _THIRDS else {}
+            parts = zip(*(np.array_split(one, BLOCKS if self._offered else 1) for one in (rows, each)), strict=True)
+            sums = Sums.stack([Sums.of_rows(*part) for part in parts])
+        thirds = {"thirds": (each[:, None] * rows**2).T @ rows} if self.score in _THIRDS else {}
         return Message({**sums._asdict(), **thirds}), None
 
     def _levels(self, prepared: Pieces, cells: Floats) -> dict[str, Floats]:
@@ -446,7 +452,7 @@ class EdgeRanking(Method):
 
 def complete_rows(pieces: Pieces, lags: int) -> int:
     """Return how many rows have no missing cell, now or at any of so many lags."""
-    return sum(len(transitions(values, lags)) for _, values in pieces)
+    return sum(len(transitions(values, lags)) for _, values, _ in pieces)
 
 
 def scatter(sums: Sums) -> Floats:

@@ -110,6 +110,11 @@ class SitePolicy(Settings):
         default=0.33, gt=0, allow_inf_nan=False, description="Most regressors, columns times lags and one, per row."
     )
     secure_sum: bool = Field(default=True, description="Whether sums must be masked.")
+    weigh_rows: bool = Field(
+        default=True,
+        description="Whether rows of series get weights that only the site knows; without them sums of products at two "
+        "lags give first and last rows back.",
+    )
     epsilon: float | None = Field(
         default=None,
         gt=0,

@@ -3,15 +3,15 @@
 centre     clients send counts and sums, and products of steps: common units, and random walks to start from
 moments    clients send sums of window moments; where cells are missing again, with gaps filled by the totals
 choose     clients send errors of each prior on hidden cells
-compare    each client reports errors on hidden cells alone and together, and calibrates its intervals
+compare    each client compares errors on hidden cells alone and together, and calibrates its intervals
 
-Of the first three only totals are used.
+Of all that is sent only totals are used.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -22,10 +22,11 @@ from pydantic import Field
 from cotempo.data import Series, Table, make_series
 from cotempo.errors import Problem, SchemaError
 from cotempo.federation import (
+    NOT_COMPARED,
     Answers,
     Ask,
-    Benefit,
     Expect,
+    Joining,
     Message,
     Method,
     Metrics,
@@ -34,6 +35,7 @@ from cotempo.federation import (
     Rng,
     Roster,
     Spec,
+    expect_tally,
     register,
     standard_error,
 )
@@ -49,6 +51,7 @@ from cotempo.series.windows import SeriesRows, need_many
 from cotempo.typing import Floats
 
 BLOCKS = 20
+METRIC = "error of filling hidden cells"
 SUMS = ("centre", "moments", "choose")
 PARTS = "in four fifths of your rows and in all"
 COMMON_MUST = "every client must have this common feature; a column of missing values will do"
@@ -73,12 +76,20 @@ class MomentsState:
     products: Floats = field(default_factory=lambda: np.zeros((2, 0)))
     counts: Floats = field(default_factory=lambda: np.zeros((2, 0, 0)))
     prior: int = USUAL
-    errors: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    joining: Joining = field(default_factory=Joining)
 
     @property
     def moments(self) -> WindowMoments:
         """Return the sums over all rows."""
         return WindowMoments.unpack(self.products[1], self.counts[1])
+
+
+@dataclass(frozen=True)
+class MomentsMemory:
+    """What a client keeps: its intervals, and its errors alone and together."""
+
+    calibration: Calibration
+    compared: Floats
 
 
 @dataclass(frozen=True)
@@ -96,7 +107,7 @@ class NamedRows:
     def among(self, names: Sequence[str]) -> tuple[SeriesRows, NDArray[np.intp]]:
         """Return rows of the measured features, and their positions among `names`."""
         own = np.array([names.index(self.features[column]) for column in self.seen], dtype=np.intp)
-        return SeriesRows(self.rows.values[:, self.seen], self.rows.lengths), own
+        return self.rows.with_values(self.rows.values[:, self.seen]), own
 
 
 @register()
@@ -117,7 +128,9 @@ class FedMoments(Method):
     kind: ClassVar[str] = "series"
     phases: ClassVar[tuple[str, ...]] = (*SUMS, "compare")
     State: ClassVar[type] = MomentsState
-    Memory: ClassVar[type | None] = Calibration
+    Memory: ClassVar[type | None] = MomentsMemory
+    metric: ClassVar[str] = METRIC
+    higher_is_better: ClassVar[bool] = False
 
     window: int | None = WINDOW
     minimum_rows: int = Field(
@@ -144,17 +157,18 @@ class FedMoments(Method):
         need_many(rows, self.minimum_rows)
         return NamedRows(rows, table.features)
 
-    def begin(self, prepared: NamedRows, rng: Rng) -> Calibration:
+    def begin(self, prepared: NamedRows, rng: Rng) -> MomentsMemory:
         """Start without intervals."""
-        return Calibration.none(len(prepared.features))
+        return MomentsMemory(Calibration.none(len(prepared.features)), NOT_COMPARED)
 
     def answer(
-        self, question: Question, prepared: NamedRows, memory: Calibration, rng: Rng
-    ) -> tuple[Message, Calibration | None]:
+        self, question: Question, prepared: NamedRows, memory: MomentsMemory, rng: Rng
+    ) -> tuple[Message, MomentsMemory | None]:
         """Send sums, or what the process is worth here."""
         if question.phase != "compare":
             return contribute(question.phase, question.common, prepared), None
-        return _compare(question.common, prepared)
+        kept = MomentsMemory(*_compare(question.common, prepared))
+        return Message({"joining": self.tally(kept.compared)}), kept
 
     # At the server.
 
@@ -192,10 +206,10 @@ class FedMoments(Method):
     def absorb(
         self, state: MomentsState, answers: Answers, public: Table | None, rng: Rng
     ) -> tuple[MomentsState, Metrics]:
-        """Keep the sums, then the choice, then what clients said."""
+        """Keep the sums, then the choice, then what joining was worth."""
         if state.phase == "compare":
-            errors, gain = read_errors({name: answers[name] for name in answers.names})
-            return replace(state, phase="finished", errors=errors), {"gain": gain} if errors else {}
+            joining = Joining(answers.sum["joining"])
+            return replace(state, phase="finished", joining=joining), {"gain": joining.gain}
         total = answers.sum
         if state.phase == "centre":
             pairs, steps = total["pairs"], total["steps"]
@@ -215,7 +229,7 @@ class FedMoments(Method):
         return windows_of_sweeps(window, incomplete=state.incomplete)
 
     def expects(self, state: MomentsState, phase: str) -> Expect:
-        """Expect sums; only a client's own gain is needed by itself."""
+        """Expect sums only."""
         count = len(state.features)
 
         def counts(shape: tuple[int, ...], about: str) -> Spec:
@@ -243,12 +257,8 @@ class FedMoments(Method):
                 "cells": counts((3,), "how many cells were hidden"),
             }
         else:
-            return expect_errors("in deviations", "how many cells were hidden")
+            fields = {"joining": expect_tally()}
         return Expect(fields, sums=True)
-
-    def benefit(self, state: MomentsState) -> Mapping[str, Benefit]:
-        """Compare the error of filling hidden cells, alone and together."""
-        return compare_errors(state.errors)
 
     def result(self, outcome: Outcome) -> FittedMoments:
         """Return one process, for all features and for those of each client."""
@@ -263,9 +273,7 @@ class FittedMoments(FittedOwners):
         super().__getitem__(client)
         found = self.outcome.memories.get(client)
         names = self.outcome.schemas[client].columns
-        if not isinstance(found, Calibration):
-            found = Calibration.none(len(names))
-        return self._model(names, found)
+        return self._model(names, found.calibration if found else Calibration.none(len(names)))
 
     @property
     def model(self) -> MomentsModel:
@@ -299,19 +307,6 @@ def check_series(roster: Roster, common: Sequence[str] = ()) -> None:
         raise SchemaError(problems)
 
 
-def expect_errors(units: str, cells: str) -> Expect:
-    """Expect a client's errors on hidden cells, alone and together."""
-    error = f"mean absolute error on measured cells hidden for the purpose, {units},"
-    return Expect(
-        {
-            "alone": Spec((), "float", low=0, description=f"{error} of what you can do by yourself"),
-            "together": Spec((), "float", low=0, description=f"{error} with what was learned together"),
-            "error": Spec((), "float", low=0, description="standard error of their difference"),
-            "cells": Spec((), "int", low=0, description=cells),
-        }
-    )
-
-
 def block_error(apart: Floats, cells: int) -> float:
     """Return the standard error of a mean over cells, from sums over rows or cells in their order.
 
@@ -319,23 +314,6 @@ def block_error(apart: Floats, cells: int) -> float:
     """
     blocks = [float(block.sum()) for block in np.array_split(apart, min(BLOCKS, max(len(apart), 1)))]
     return len(blocks) * standard_error(blocks) / cells
-
-
-def read_errors(sent: Mapping[str, Message]) -> tuple[dict[str, tuple[float, ...]], float]:
-    """Return the errors that clients with hidden cells reported, and the mean gain."""
-    names = ("alone", "together", "error")
-    errors = {client: tuple(reply[name] for name in names) for client, reply in sent.items() if reply["cells"]}
-    gains = [alone - together for alone, together, _ in errors.values()]
-    return errors, float(np.mean(gains)) if gains else 0.0
-
-
-def compare_errors(errors: Mapping[str, tuple[float, ...]]) -> Mapping[str, Benefit]:
-    """Return what joining brought each client."""
-    metric = "error of filling hidden cells"
-    return {
-        name: Benefit(metric, alone, together, higher_is_better=False, error=error)
-        for name, (alone, together, error) in errors.items()
-    }
 
 
 def contribute(phase: str, sent: Message, prepared: NamedRows) -> Message:
@@ -353,7 +331,7 @@ def contribute(phase: str, sent: Message, prepared: NamedRows) -> Message:
     )
 
 
-def _compare(sent: Message, prepared: NamedRows) -> tuple[Message, Calibration]:
+def _compare(sent: Message, prepared: NamedRows) -> tuple[Calibration, Floats]:
     """Fill hidden cells alone and together, and calibrate."""
     rows, own = prepared.among(json.loads(sent["features"]))
     units, (kept, held) = Units(sent["centre"], sent["step"]).take(own), split(rows)
@@ -361,15 +339,14 @@ def _compare(sent: Message, prepared: NamedRows) -> tuple[Message, Calibration]:
     first, ends = WindowMoments.unpack(sent["products"][0], sent["counts"][0]).take(own), model_choice.shorten(held)
     targets = [mask & ~np.isnan(ends.values) for mask in model_choice.hidings(ends)] if len(ends.values) else []
     cells = int(sum(target.sum() for target in targets))
-    nothing = Message({"alone": 0.0, "together": 0.0, "error": 0.0, "cells": 0})
     if not cells:
-        return nothing, Calibration.none(len(prepared.features))
+        return Calibration.none(len(prepared.features)), NOT_COMPARED
     model = Gaussian.of(first, PRIORS[sent["prior"]])
     calibration = model_choice.calibrate(model, units, held, len(first.products)).embed(
         prepared.seen, len(prepared.features)
     )
     if not len(kept.values):
-        return nothing, calibration
+        return calibration, NOT_COMPARED
     sizes = windows_of_sweeps(len(first.products), incomplete=bool(np.isnan(rows.values).any()))
     mine = seriesmoments.sum_filled(kept, units, sum_units(kept), sizes)
     alone = Gaussian.of(mine, PRIORS[model_choice.choose(**model_choice.try_priors(mine, held))])
@@ -380,8 +357,7 @@ def _compare(sent: Message, prepared: NamedRows) -> tuple[Message, Calibration]:
         sum(float(grid[one].sum()) for grid, one in zip(each, targets, strict=True)) / cells for each in grids
     )
     apart = np.array([np.where(one, a - b, 0.0).sum(axis=1) for a, b, one in zip(*grids, targets, strict=True)])
-    error = block_error(apart.sum(axis=0), cells)
-    return Message({"alone": single, "together": shared, "error": error, "cells": cells}), calibration
+    return calibration, np.array([single, shared, block_error(apart.sum(axis=0), cells)])
 
 
 def _centre(rows: SeriesRows, own: NDArray[np.intp], count: int) -> dict[str, Any]:

@@ -23,10 +23,11 @@ from pydantic import Field, model_validator
 from cotempo.data import Series, Table, make_series
 from cotempo.errors import DataError, ParameterError, Problem
 from cotempo.federation import (
+    NOT_COMPARED,
     Answers,
     Ask,
-    Benefit,
     Expect,
+    Joining,
     Message,
     Method,
     Metrics,
@@ -35,6 +36,7 @@ from cotempo.federation import (
     Rng,
     Roster,
     Spec,
+    expect_tally,
     register,
 )
 from cotempo.series import fedmoments
@@ -69,8 +71,8 @@ class FedTDDState:
 
     `distiller` goes on learning and `best` is its best so far, which clients receive; `tokens` is the token imputer,
     and `start` the initial weights of local imputers. `bank` holds the synthetic windows that clients released, `place`
-    is how much of the plan is done, and `informed` are the clients that received the present `best`; the rest is what
-    clients reported.
+    is how much of the plan is done, and `informed` are the clients that received the present `best`; `windows` is how
+    many a client has on average, and the rest is what clients reported.
     """
 
     scale: Scale
@@ -83,10 +85,11 @@ class FedTDDState:
     moments: MomentsState
     place: int = 0
     informed: tuple[str, ...] = ()
-    windows: Mapping[str, int] = field(default_factory=dict)
+    clients: int = 0
+    windows: float = 0.0
     withheld: Mapping[str, int] = field(default_factory=dict)
     membership: Mapping[str, float] = field(default_factory=dict)
-    errors: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    joining: Joining = field(default_factory=Joining)
 
 
 @dataclass(frozen=True)
@@ -124,6 +127,7 @@ class ClientMemory:
     calibration: Calibration
     moments: MomentsStage | None = None
     excerpt: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+    compared: Floats = field(default_factory=lambda: NOT_COMPARED)
 
     @property
     def taught(self) -> TeacherWeights:
@@ -183,6 +187,8 @@ class FedTDD(SeriesSettings, Method):
     }  # fmt: skip
     State: ClassVar[type] = FedTDDState
     Memory: ClassVar[type | None] = ClientMemory
+    metric: ClassVar[str] = fedmoments.METRIC
+    higher_is_better: ClassVar[bool] = False
 
     common: tuple[str, ...] = Field(min_length=1, description="Features that all clients and the public series have.")
     distiller: Literal["diffusion", "conditional"] = Field(
@@ -254,7 +260,7 @@ class FedTDD(SeriesSettings, Method):
                 size = line.steps + sum(COSTS[name] * steps for name, steps in more.items())
                 distilled += line.steps
             else:
-                size = COSTS.get(line.phase, 0) * (line.steps or 1) * max(len(state.windows), 1)
+                size = COSTS.get(line.phase, 0) * (line.steps or 1) * max(state.clients, 1)
             total += size
             done += size * (place < state.place)
         return done, total
@@ -349,21 +355,23 @@ class FedTDD(SeriesSettings, Method):
         line = list(self.plan())[state.place]
         if line.phase == "sums":
             return self._sum_up(state, answers, public, rng)
-        state, sent = replace(state, place=state.place + 1), {name: answers[name] for name in answers.names}
+        state = replace(state, place=state.place + 1)
         if line.phase == "distil":
             return self._distil(replace(state, informed=()), public_rows(self, public), line.steps, rng)
         if line.phase == "join":
-            return replace(state, windows={name: sent[name]["windows"] for name in sent}), {"clients": float(len(sent))}
-        state = replace(state, informed=tuple(sorted({*state.informed, *sent})))
+            mean = answers.sum["windows"] / max(answers.sum["counted"], 1.0)
+            clients = len(answers.names)
+            return replace(state, clients=clients, windows=mean), {"clients": float(clients)}
+        state = replace(state, informed=tuple(sorted({*state.informed, *answers.names})))
         if line.phase in ("correct", "train"):
             name = "corrector loss" if line.phase == "correct" else "local imputer loss"
-            return state, {name: _mean([reply["loss"] for reply in sent.values()])}
+            return state, {name: float(answers.mean("loss"))}
         if line.phase == "impute":
-            return state, {"missing": _mean([reply["missing"] for reply in sent.values()])}
+            return state, {"missing": float(answers.mean("missing"))}
         if line.phase == "share":
-            return self.expand(state, sent)
-        errors, gain = fedmoments.read_errors(sent)
-        return replace(state, errors={**state.errors, **errors}), {"gain": gain}
+            return self.expand(state, {name: answers[name] for name in answers.names})
+        joining = Joining(answers.sum["joining"])
+        return replace(state, joining=joining), {"gain": joining.gain}
 
     def _sum_up(self, state: FedTDDState, answers: Answers, public: Table | None, rng: Rng) -> Absorbed:
         """Add the public series to the clients' sums of window moments, as one more owner."""
@@ -452,7 +460,8 @@ class FedTDD(SeriesSettings, Method):
         """Train in one stacked model; do the rest client by client."""
         phase = questions[0].phase
         if phase == "join":
-            return [(Message({"windows": len(data.rows.starts(self.window))}), None) for data in prepared]
+            counts = [len(data.rows.starts(self.window)) for data in prepared]
+            return [(Message({"windows": float(count), "counted": float(count > 0)}), None) for count in counts]
         if phase in SUMS:
             return [
                 (contribute(phase, question.common, NamedRows(data.trained, data.features)), None)
@@ -473,9 +482,15 @@ class FedTDD(SeriesSettings, Method):
         if phase in SUMS:
             return self.moments(len(state.moments.features)).expects(state.moments, phase)
         if phase == "join":
-            return Expect({"windows": Spec((), "int", low=0, description="how many windows your series have")})
+            about, any_at_all = "how many windows your series have", "whether they have any"
+            fields = {
+                "windows": Spec((), "float", low=0, description=about),
+                "counted": Spec((), "float", 0, 1, description=any_at_all),
+            }
+            return Expect(fields, sums=True)
         if phase == "impute":
-            return Expect({"missing": Spec((), "float", 0, 1, description="share of your cells that are missing")})
+            about = "share of your cells that are missing"
+            return Expect({"missing": Spec((), "float", 0, 1, description=about)}, sums=True)
         if phase == "share":
             about = "synthetic windows of the common features, none of them near to a real one"
             score = "how well they tell who was trained on; 0.5: not at all"
@@ -487,12 +502,8 @@ class FedTDD(SeriesSettings, Method):
                 }
             )
         if phase == "score":
-            return fedmoments.expect_errors("in units of half the range", "how many measured cells were set apart")
-        return Expect({"loss": Spec((), "float", low=0, description="the training loss of your model")})
-
-    def benefit(self, state: FedTDDState) -> Mapping[str, Benefit]:
-        """Compare the error of filling hidden cells, alone and together."""
-        return fedmoments.compare_errors(state.errors)
+            return Expect({"joining": expect_tally()}, sums=True)
+        return Expect({"loss": Spec((), "float", low=0, description="the training loss of your model")}, sums=True)
 
     def result(self, outcome: Outcome) -> FittedFedTDD:
         """Return one model per client."""
@@ -542,7 +553,7 @@ def public_windows(state: FedTDDState, windows: Floats) -> TrainingWindows:
 def _as_clients(method: FedTDD, state: FedTDDState, rows: SeriesRows) -> TrainingWindows:
     """Return public windows as clients have theirs: dealt out in order of time, each part in a scale of its own."""
     windows = windows_of(rows, method.window)
-    usual = float(np.median([count for count in state.windows.values() if count] or [len(windows)]))
+    usual = state.windows or float(len(windows))
     parts = np.array_split(windows, min(max(1, round(len(windows) / usual)), len(windows)))
     scaled = [Scale.of(part.reshape(-1, part.shape[2])).apply(part) for part in parts]
     return public_windows(state, np.concatenate(scaled))
@@ -767,20 +778,20 @@ def share(method: FedTDD, question: Question, data: ClientData, memory: ClientMe
     drawn = draw_windows(method, memory.local_imputer.average, len(memory.scale.low), count, rng)
     real = (part.windows(method.window) for part in set_apart(method, _filled(method, data, memory, rng)))
     parts = (memory.generator_scale.undo(drawn), *real)
-    synthetic, trained, held = (public.apply(part[..., :common]).clip(-100, 100) for part in parts)
-    gate = release(synthetic, trained, held)
-    sent = synthetic[gate.kept].astype(method.precision)
+    # In the client's own units: in those that the coordinator sent, one feature could count for everything.
+    gate = release(*(data.scale.apply(part)[..., :common] for part in parts))
+    sent = public.apply(parts[0][gate.kept][..., :common]).clip(-100, 100).astype(method.precision)
     return Message({"windows": sent, "withheld": gate.withheld, "membership": gate.membership}), memory
 
 
 def score(method: FedTDD, question: Question, data: ClientData, memory: ClientMemory, rng: Rng) -> Reply:
-    """Report how well hidden cells are filled, alone and together, and calibrate intervals on held-out rows."""
+    """Compare how well hidden cells are filled, alone and together, and calibrate intervals on held-out rows."""
     own, shared, parts = method.strategy.compare(data, memory, rng)
-    means = {name: float(part.mean()) if len(part) else 0.0 for name, part in (("alone", own), ("together", shared))}
-    error = fedmoments.block_error(own - shared, max(len(own), 1))
+    compared = NOT_COMPARED
+    if len(own):
+        compared = np.array([own.mean(), shared.mean(), fedmoments.block_error(own - shared, len(own))])
     calibration = calibrate(method, parts, rng("calibration"))
-    cells = int((~np.isnan(data.held.values)).sum())
-    return Message({**means, "error": error, "cells": cells}), replace(memory, calibration=calibration)
+    return Message({"joining": method.tally(compared)}), replace(memory, calibration=calibration, compared=compared)
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -1,5 +1,6 @@
 """Release gate: no synthetic window leaves its owner if it is too near to a real one."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +11,7 @@ from cotempo.typing import Floats
 QUANTILES = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75)
 MOST_MEMBERSHIP = 0.55
 MOST_WINDOWS = 2000
+Measure = Callable[[Floats, Floats], Floats]
 
 
 @dataclass(frozen=True)
@@ -32,12 +34,12 @@ class Release:
 def release(synthetic: Floats, trained: Floats, others: Floats) -> Release:
     """Decide which synthetic windows may leave.
 
-    A window is withheld if it is nearer to a real window than 99 % of those not trained on are to those trained on.
-    Where what is left still tells who was trained on (a membership score above .55), 95 % take the place of 99 %, then
-    90, 75, 50 and 25 %; and where that does not help either, nothing leaves.
+    A window is withheld if it, one of its halves or one of its features is nearer to a real one than 99 % of those not
+    trained on are to those trained on. Where what is left still tells who was trained on (a membership score above
+    .55), 95 % take the place of 99 %, then 90, 75, 50 and 25 %; and where that does not help either, nothing leaves.
 
-    All are windows ``(windows, length, features)``; `others` are real ones not trained on. Where there are none, the
-    second half of those trained on stands in, measured against the first.
+    All are windows ``(windows, length, features)`` in the owner's own units; `others` are real ones not trained on.
+    Where there are none, the second half of those trained on stands in, measured against the first.
 
     Examples
     --------
@@ -48,27 +50,38 @@ def release(synthetic: Floats, trained: Floats, others: Floats) -> Release:
     [False, False, False]
     """
     half = len(trained) // 2
-    usual = nearest_distance(others, trained) if len(others) else nearest_distance(trained[half:], trained[:half])
-    near = nearest_distance(synthetic, np.concatenate([trained, others]))
-    # Beyond the last of these nothing is, so that nothing leaves.
-    thresholds = [*(float(np.quantile(usual, q)) if len(usual) else 0.0 for q in QUANTILES), np.inf]
+    held, known = (others, trained) if len(others) else (trained[half:], trained[:half])
+    real = np.concatenate([trained, others])
+    near = [measure(synthetic, real) for measure in MEASURES]
+    usual = [measure(held, known) for measure in MEASURES]
+    pairs = [(one, own if len(own) else np.zeros(1)) for one, own in zip(near, usual, strict=True)]
+    may_leave = [np.all([one > np.quantile(own, q) for one, own in pairs], axis=0) for q in QUANTILES]
+    may_leave.append(np.zeros(len(synthetic), dtype=np.bool_))
     parts = [(trained, others), *zip(*(np.array_split(part, 2) for part in (trained, others)), strict=True)]
-    scores = np.array([[membership(synthetic[near > t], *part) for part in parts] for t in thresholds])
-    whole, first, second = (int(np.argmax(column <= MOST_MEMBERSHIP)) for column in scores.T)
-    return Release(near > thresholds[whole], float(scores[second, 1] + scores[first, 2]) / 2)
+    scores = np.array(
+        [
+            [[membership(synthetic[kept], inside, outside, one) for one in MEASURES] for inside, outside in parts]
+            for kept in may_leave
+        ]
+    )
+    whole, first, second = (int(np.argmax(column <= MOST_MEMBERSHIP)) for column in scores.max(axis=2).T)
+    # The threshold and the measure that one half asks for, judged on the other.
+    judged = scores[second, 1, scores[second, 2].argmax()], scores[first, 2, scores[first, 1].argmax()]
+    return Release(may_leave[whole], float(sum(judged)) / 2)
 
 
-def membership(released: Floats, trained: Floats, others: Floats) -> float:
+def membership(released: Floats, trained: Floats, others: Floats, measure: Measure | None = None) -> float:
     r"""Return the AUC of an attack that calls a window a member if a released one is near.
 
     .. math:: P(d(x, R) < d(x', R)) + \tfrac12 P(d(x, R) = d(x', R))
 
-    for a training window :math:`x` and another one :math:`x'`; 0.5 where there is nothing to compare.
+    for a training window :math:`x` and another one :math:`x'`; 0.5 where there is nothing to compare. `measure` is the
+    distance, `nearest_distance` unless given.
     """
     if not (len(released) and len(trained) and len(others)):
         return 0.5
     thinned = (part[:: max(1, len(part) // MOST_WINDOWS)] for part in (trained, others))
-    member, stranger = (nearest_distance(part, released) for part in thinned)
+    member, stranger = ((measure or nearest_distance)(part, released) for part in thinned)
     gap = np.sign(stranger[None, :] - member[:, None])
     return float((gap.mean() + 1) / 2)
 
@@ -85,3 +98,21 @@ def nearest_distance(windows: Floats, among: Floats) -> Floats:
         squares = (part**2).sum(axis=1)[:, None] + norms - 2 * part @ others.T
         found[first : first + 256] = np.sqrt(np.maximum(squares.min(axis=1), 0) / flat.shape[1])
     return found
+
+
+def nearest_half_distance(windows: Floats, among: Floats) -> Floats:
+    """Return the distance of the nearer half of each window to the nearest half of others, ``(windows,)``."""
+    half = windows.shape[1] // 2
+    if not half:
+        return nearest_distance(windows, among)
+    halves = np.concatenate([among[:, :half], among[:, half : 2 * half]])
+    return np.minimum(*(nearest_distance(part, halves) for part in (windows[:, :half], windows[:, half : 2 * half])))
+
+
+def nearest_feature_distance(windows: Floats, among: Floats) -> Floats:
+    """Return the distance of each window to the nearest of others, in the feature where it is least, ``(windows,)``."""
+    each = [nearest_distance(windows[..., [one]], among[..., [one]]) for one in range(windows.shape[2])]
+    return np.asarray(np.min(each, axis=0))
+
+
+MEASURES: tuple[Measure, ...] = (nearest_distance, nearest_half_distance, nearest_feature_distance)

@@ -26,12 +26,13 @@ class SeriesRows:
     """Rows of a series in contiguous pieces, one after the other, ``(rows, features)``, NaN where missing.
 
     `lengths` says how many rows each piece has, and `clock` when each row was measured, in seconds since 1970; it is
-    empty where time is a plain number.
+    empty where time is a plain number. `weights` say how much each row counts; empty where all count once.
     """
 
     values: Floats
     lengths: tuple[int, ...]
     clock: Floats = field(default_factory=lambda: np.zeros(0))
+    weights: Floats = field(default_factory=lambda: np.zeros(0))
 
     @classmethod
     def of(cls, series: Series) -> SeriesRows:
@@ -39,11 +40,11 @@ class SeriesRows:
         pieces = [values for _, values in series.pieces()]
         values = np.concatenate([np.zeros((0, len(series.features))), *pieces])
         clock = UNITS[series.unit] * series.time if series.unit else np.zeros(0)
-        return cls(values, tuple(map(len, pieces)), clock)
+        return cls(values, tuple(map(len, pieces)), clock, series.weights)
 
     def with_values(self, values: Floats, copies: int = 1) -> SeriesRows:
         """Return other values in the same rows, or in so many copies of them one after the other."""
-        return SeriesRows(values, self.lengths * copies, np.tile(self.clock, copies))
+        return SeriesRows(values, self.lengths * copies, np.tile(self.clock, copies), np.tile(self.weights, copies))
 
     @property
     def bounds(self) -> list[tuple[int, int]]:
@@ -95,8 +96,8 @@ class SeriesRows:
         """Return the rows of some spans, each a piece; those that end before they begin are left out."""
         spans = [(first, end) for first, end in spans if first < end]
         index = np.concatenate([np.zeros(0, dtype=np.intp), *(np.arange(first, end) for first, end in spans)])
-        clock = self.clock[index] if len(self.clock) else self.clock
-        return SeriesRows(self.values[index], tuple(end - first for first, end in spans), clock)
+        clock, weights = (each[index] if len(each) else each for each in (self.clock, self.weights))
+        return SeriesRows(self.values[index], tuple(end - first for first, end in spans), clock, weights)
 
 
 def as_series(value: Any) -> Series:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
@@ -16,13 +16,14 @@ from cotempo.events.intensities.base import IntensityGivenHistory, LogNormal
 from cotempo.events.processes.models import PointProcess, make_process
 from cotempo.events.records.history import WHOLE, look_back, unroll, waits
 from cotempo.events.records.record import Record, Summary, read_record
-from cotempo.events.scores import benefits, error_of_gain, gains, process_likelihood
+from cotempo.events.scores import METRIC, error_of_gain, gains, process_likelihood
 from cotempo.federation import (
+    NOT_COMPARED,
     Answers,
     Ask,
-    Benefit,
     Expect,
     Fitted,
+    Joining,
     Message,
     Method,
     Metrics,
@@ -31,6 +32,7 @@ from cotempo.federation import (
     Rng,
     Roster,
     Spec,
+    expect_tally,
     register,
 )
 from cotempo.typing import Floats
@@ -41,23 +43,24 @@ ONE_SHOT = ("poisson", *OVER_TIME)
 
 @dataclass(frozen=True)
 class ProcessState:
-    """What the server keeps: the span, the summary and the parameters, each empty until known; then each client's
-    held-out gain alone and together, where they compare."""
+    """What the server keeps: the span, the summary and the parameters, each empty until known; then what joining
+    was worth, where clients compare."""
 
     step: int
     span: Floats
     summary: Floats
     parameters: Floats
-    compared: Mapping[str, Floats]
+    joining: Joining
 
 
 @dataclass(frozen=True)
 class ProcessMemory:
-    """What a client keeps: its events, its exposure, and the mass of the process on them."""
+    """What a client keeps: its events, its exposure, the mass of the process on them, and its held-out gains."""
 
     events: float
     exposure: float
     mass: float
+    compared: Floats
 
 
 @register()
@@ -76,6 +79,7 @@ class FedPointProcess(Method):
     phases: ClassVar[tuple[str, ...]] = ("span", "describe", "learn", "level")
     State: ClassVar[type] = ProcessState
     Memory: ClassVar[type | None] = ProcessMemory
+    metric: ClassVar[str] = METRIC
 
     process: Literal["poisson", "profile", "histogram", "density", "steps", "hawkes", "hawkes1", "renewal"] = Field(
         default="poisson",
@@ -116,11 +120,11 @@ class FedPointProcess(Method):
     def begin(self, prepared: Record, rng: Rng) -> ProcessMemory:
         """Return a memory that does not know the mass yet."""
         known = prepared.part(held=False)
-        return ProcessMemory(known.events, known.exposure, 0.0)
+        return ProcessMemory(known.events, known.exposure, 0.0, NOT_COMPARED)
 
     def open(self, roster: Roster, public: Table | None, rng: Rng) -> ProcessState:
         """Begin with nothing known."""
-        return ProcessState(0, np.zeros(0), np.zeros(0), np.zeros(0), {})
+        return ProcessState(0, np.zeros(0), np.zeros(0), np.zeros(0), Joining())
 
     @property
     def steps(self) -> int:
@@ -160,25 +164,23 @@ class FedPointProcess(Method):
             return Message({"sums": process.statistics(unrolled, known, parameters)}), None
         fit, mass = process_likelihood(process, parameters, unrolled, 1.0)
         kept = replace(memory, mass=mass)
-        return Message({"fit": fit, **self._compare(question.common, prepared, kept)}), kept
+        compared = self._compare(question.common, prepared, kept) if self.compare else NOT_COMPARED
+        return Message({"fit": fit, "joining": self.tally(compared)}), replace(kept, compared=compared)
 
-    def _compare(self, common: Message, prepared: Record, memory: ProcessMemory) -> dict[str, float]:
-        """Return gain per held-out event together, and of the same process learned from the own events alone."""
-        if not self.compare:
-            return {}
+    def _compare(self, common: Message, prepared: Record, memory: ProcessMemory) -> Floats:
+        """Return the gain per held-out event of the process learned from the own events alone, and together."""
         known, held = prepared.part(held=False), prepared.part(held=True)
         process = self.make(common["summary"])
         own, unrolled = process.start(), unroll(known, process.decays, WHOLE)
         for _ in range(self.steps):
             own = process.update(own, process.statistics(unrolled, known, own))
         alone = replace(memory, mass=float(process.mass(unrolled, own).sum()))
-        state = ProcessState(0, np.zeros(0), common["summary"], common["parameters"], {})
+        state = ProcessState(0, np.zeros(0), common["summary"], common["parameters"], Joining())
         models = [
             ProcessIntensity(self, replace(state, parameters=parameters), kept, Clock()).score_record
             for parameters, kept in ((own, alone), (common["parameters"], memory))
         ]
-        gains = {name: model(held)["gain"] for name, model in zip(("alone", "together"), models, strict=True)}
-        return {**gains, "error": error_of_gain(held, models[1], models[0])}
+        return np.array([*(model(held)["gain"] for model in models), error_of_gain(held, models[1], models[0])])
 
     def absorb(
         self, state: ProcessState, answers: Answers, public: Table | None, rng: Rng
@@ -191,11 +193,8 @@ class FedPointProcess(Method):
             summary = found.to_array()
             return replace(state, summary=summary, parameters=self.make(summary).start()), {"events": found.events}
         if state.step == self.steps:
-            if not self.compare:
-                return replace(state, step=state.step + 1), {"fit": float(answers.sum["fit"])}
-            fields = ("alone", "together", "error")
-            compared = {name: np.array([answers[name][field] for field in fields]) for name in answers.names}
-            return replace(state, step=state.step + 1, compared=compared), {}
+            joining = Joining(answers.sum["joining"])
+            return replace(state, step=state.step + 1, joining=joining), {"fit": float(answers.sum["fit"])}
         better = self.make(state.summary).update(state.parameters, answers.sum["sums"])
         moved = float(np.abs(better - state.parameters).max())
         return replace(state, step=state.step + 1, parameters=better), {"moved": moved}
@@ -205,18 +204,10 @@ class FedPointProcess(Method):
         if phase in ("span", "describe"):
             return base_measure.expect_summary(phase)
         if phase == "level":
-            fields = {"fit": Spec((), "float", description="log-likelihood of your events")}
-            words = "gain per event held out, alone and together"
-            if self.compare:
-                fields |= {name: Spec((), "float", description=words) for name in ("alone", "together")}
-                fields["error"] = Spec((), "float", low=0, description="standard error of the difference")
-            return Expect(fields, sums=not self.compare)
+            fields = {"fit": Spec((), "float", description="log-likelihood of your events"), "joining": expect_tally()}
+            return Expect(fields, sums=True)
         size = len(state.parameters) * (1 if self.process == "renewal" else 2)
         return Expect({"sums": Spec((size,), description="sums for the parameters of the process")}, sums=True)
-
-    def benefit(self, state: ProcessState) -> Mapping[str, Benefit]:
-        """Return the gain per event on what was held out, alone and together."""
-        return benefits(state.compared)
 
     def result(self, outcome: Outcome) -> FittedPointProcess:
         """Return each client's process."""

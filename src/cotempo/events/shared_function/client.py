@@ -18,7 +18,7 @@ from cotempo.events.records.design import DIMENSIONS, FeatureRows, dispersion, m
 from cotempo.events.records.history import WHOLE, unroll
 from cotempo.events.records.record import Record, Summary
 from cotempo.events.scores import error_of_gain, gains, seen_likelihood
-from cotempo.federation import Answers, Message, Question, Rng
+from cotempo.federation import NOT_COMPARED, Answers, Joining, Message, Question, Rng
 from cotempo.typing import Floats
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ class FunctionState(BaseMeasure):
     amplitude and lengths, with Adam's moments of its gradient. `mean` and `root` are the posterior of the shared
     function: mean, and root of its precision. `rate` has shape and rate of the prior of m, and the design effect of
     sequences. `curvature` is the summed information about the shared function. `kept` is the model in use: the
-    ``"curve"`` of time, the ``"base"`` measure alone or the ``"function"`` on it. `compared` has each client's held-out
-    gain, alone and together.
+    ``"curve"`` of time, the ``"base"`` measure alone or the ``"function"`` on it. `joining` is what it was
+    worth to the clients.
     """
 
     clients: int
@@ -55,14 +55,15 @@ class FunctionState(BaseMeasure):
     rate: Floats
     curvature: Floats
     kept: str
-    compared: Mapping[str, Floats]
+    joining: Joining
 
 
 @dataclass(frozen=True)
 class FunctionMemory:
     """What a client keeps: `cells`, its events and exposure in cells of time, ``(2, cells)``; its `rows` and the `base`
-    measure they are made on; shape and rate of its level, and its joint information; events and exposure `seen`; and
-    `waits` between held-out events on the clock of each model."""
+    measure they are made on; shape and rate of its level, and its joint information; events and exposure `seen`;
+    `waits` between held-out events on the clock of each model; and `compared`, gains alone and together by which model
+    was best on each half of what is held out."""
 
     cells: Floats
     rows: FeatureRows
@@ -72,6 +73,7 @@ class FunctionMemory:
     information: Floats
     seen: Floats
     waits: Mapping[str, Floats]
+    compared: Floats
 
 
 def first_state(method: SharedFunction, clients: int, *, judged: bool = True) -> FunctionState:
@@ -79,7 +81,7 @@ def first_state(method: SharedFunction, clients: int, *, judged: bool = True) ->
     return FunctionState(
         **vars(base_measure.open_measure(method)), clients=clients, judged=judged, inducing=np.zeros((0, DIMENSIONS)),
         kernel=NONE, first_moment=NONE, second_moment=NONE, mean=NONE, root=NONE, rate=np.array([4.0, 2.0, 1.0]),
-        curvature=NONE, kept="curve", compared={},
+        curvature=NONE, kept="curve", joining=Joining(),
     )  # fmt: skip
 
 
@@ -87,7 +89,7 @@ def first_memory(events: float, exposure: float) -> FunctionMemory:
     """Return a memory without rows."""
     rows = FeatureRows(np.zeros((0, DIMENSIONS)), NONE, NONE, NONE.astype(bool))
     seen = np.array([events, exposure])
-    return FunctionMemory(np.zeros((2, 0)), rows, NONE, 4.0, 2.0, np.zeros((0, 0)), seen, {})
+    return FunctionMemory(np.zeros((2, 0)), rows, NONE, 4.0, 2.0, np.zeros((0, 0)), seen, {}, NOT_COMPARED)
 
 
 def without_function(state: FunctionState) -> FunctionState:
@@ -206,8 +208,8 @@ def _with_rows(state: FunctionState, record: Record, memory: FunctionMemory) -> 
 def _answer_compare(
     method: SharedFunction, common: Message, record: Record, memory: FunctionMemory
 ) -> tuple[Message, FunctionMemory]:
-    """Send the gain of each model over the own rate on both halves of what is held out, and that of learning alone."""
-    state = read_state(method, common)
+    """Send the gain of each model over the own rate on both halves of what is held out; keep that of learning alone."""
+    state, count = read_state(method, common), len(method.models)
     held, train = (record.hold_out().part(held=held).whole() for held in (True, False))
     if method.kernel != "time":
         memory = _with_rows(state, record, memory)
@@ -215,19 +217,25 @@ def _answer_compare(
     halves = [held.hold_out(2, half).part(held=True) for half in (0, 1)]
     models = {kept: _judged(replace(state, kept=kept), known) for kept in method.models}
     each = [[likelihood(*models[kept], half) for half in halves] for kept in method.models]
-    fields: dict[str, Floats | float] = {
-        "gains": np.array([[one["gain"] * max(one["events"], 1.0) for one in row] for row in each]),
-        "events": held.events,
-    }
+    gains = np.array([[one["gain"] * max(one["events"], 1.0) for one in row] for row in each])
+    if method.models[0] == "curve" and state.design.base == "curve":
+        gains[1] = gains[0]  # one model, but for how its level is learned
+    compared = NOT_COMPARED
     if method.compare:
         alone_state, alone_memory = learn_alone(method, train)
         alone = partial(likelihood, alone_state, replace(alone_memory, seen=known.seen))
-        fields["alone"] = alone(held)["gain"]
-        fields["errors"] = np.array(
-            [error_of_gain(held, partial(likelihood, *models[kept]), alone) for kept in method.models]
-        )
+        errors = np.array([error_of_gain(held, partial(likelihood, *models[kept]), alone) for kept in method.models])
+        together = (gains[:, None, 0] + gains[None, :, 1]) / max(held.events, 1.0)
+        worst = np.maximum(errors[:, None], errors[None, :])
+        compared = np.stack([np.full((count, count), alone(held)["gain"]), together, worst], axis=-1)
+    message = Message(
+        {
+            "gains": gains, "products": np.stack([np.outer(half, half) for half in gains.T]), "events": held.events,
+            "joining": method.tally(compared, count, count),
+        }
+    )  # fmt: skip
     waits = {kept: held_waits(*model, held) for kept, model in models.items()}
-    return Message(fields), replace(memory, waits=waits)
+    return message, replace(memory, waits=waits, compared=compared)
 
 
 def _judged(state: FunctionState, memory: FunctionMemory) -> tuple[FunctionState, FunctionMemory]:

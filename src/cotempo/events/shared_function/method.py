@@ -21,10 +21,23 @@ from cotempo.events.base_measure import AGAIN, STAGES
 from cotempo.events.fedpp import FedPP
 from cotempo.events.records.design import DIMENSIONS, place_inducing, whitening
 from cotempo.events.records.record import Record
-from cotempo.events.scores import benefits
+from cotempo.events.scores import METRIC
 from cotempo.events.shared_function import client
 from cotempo.events.shared_function.client import FunctionAnswer, FunctionMemory, FunctionState
-from cotempo.federation import Answers, Ask, Benefit, Expect, Message, Outcome, Question, Rng, Roster, Spec, Staleness
+from cotempo.federation import (
+    Answers,
+    Ask,
+    Expect,
+    Joining,
+    Message,
+    Outcome,
+    Question,
+    Rng,
+    Roster,
+    Spec,
+    Staleness,
+    expect_tally,
+)
 from cotempo.typing import Floats
 
 if TYPE_CHECKING:
@@ -49,6 +62,7 @@ class SharedFunction(FedPP):
     phases: ClassVar[tuple[str, ...]] = (*STAGES, "features", "learn", "compare", *AGAIN, "refit", "curvature")
     State: ClassVar[type] = FunctionState
     Memory: ClassVar[type | None] = FunctionMemory
+    metric: ClassVar[str] = METRIC
 
     share: Literal["function"] = Field(default="function", description="a curve of time or a function of history")
     kernel: Literal["auto", "time", "history"] = Field(
@@ -76,11 +90,6 @@ class SharedFunction(FedPP):
     def models(self) -> tuple[str, ...]:
         """The models to choose from, the simplest first."""
         return {"time": ("curve",), "auto": ("curve", "base", "function")}.get(self.kernel, ("base", "function"))
-
-    @property
-    def sums_up(self) -> bool:
-        """Whether held-out gains are needed as a sum alone: nothing is chosen by them, and no client gets its own."""
-        return len(self.models) == 1 and not self.compare
 
     @property
     def staleness(self) -> Mapping[str, Staleness]:
@@ -197,30 +206,17 @@ class SharedFunction(FedPP):
     def _absorb_compare(self, state: FunctionState, answers: Answers) -> Absorbed:
         """Keep the simplest model whose held-out likelihood, summed over clients, is not surely worse than the best.
 
-        What each client is sent is cross-fitted: on each half of what was held out, the gain of the model that was best
+        What each client is told is cross-fitted: on each half of what was held out, the gain of the model that was best
         on the other half, so that nothing is reported on the events it was chosen by.
         """
-        models = self.models
-        if self.sums_up:
-            gain = float(answers.sum["gains"].sum() / max(answers.sum["events"], 1.0))
-            return base_measure.advance(self, replace(state, kept=models[0])), {
-                f"held-out gain of the {models[0]}": gain
-            }
-        gains = np.stack([answers[name]["gains"] for name in answers.names])
-        if models[0] == "curve" and state.design.base == "curve":
-            gains[:, 1] = gains[:, 0]  # one model, but for how its level is learned
-        kept = models[_best(np.concatenate([gains[..., 0], gains[..., 1]]))]
-        other = [_best(gains[..., half]) for half in (1, 0)]
-        events = np.array([answers[name]["events"] for name in answers.names])
-        together = gains[:, other, [0, 1]].sum(axis=1) / np.maximum(events, 1.0)
-        pairs = zip(answers.names, together, strict=True) if self.compare else ()
-        place = models.index(kept)
-        compared = {
-            name: np.array([answers[name]["alone"], value, answers[name]["errors"][place]]) for name, value in pairs
-        }
-        state = replace(state, compared=compared, kept=kept)
+        models, total = self.models, answers.sum
+        gains, products, clients = total["gains"], total["products"], total.weight
+        kept = models[_best(gains.sum(axis=1), products.sum(axis=0), 2 * clients)]
+        other = tuple(_best(gains[:, half], products[half], clients) for half in (1, 0))
+        joining = Joining(total["joining"][other], other) if self.compare else Joining()
+        state = replace(state, joining=joining, kept=kept)
         state = client.without_function(state) if kept == "base" else state
-        found = dict(zip(models, gains.sum(axis=(0, 2)) / max(events.sum(), 1.0), strict=True))
+        found = dict(zip(models, gains.sum(axis=1) / max(total["events"], 1.0), strict=True))
         return base_measure.advance(self, state), {
             f"held-out gain of the {n}": float(value) for n, value in found.items()
         }
@@ -230,20 +226,18 @@ class SharedFunction(FedPP):
         return base_measure.advance(self, replace(state, curvature=scale * answers.sum["curvature"])), {}
 
     def expects(self, state: FunctionState, phase: str) -> Expect:
-        """Return what valid answers look like; all but the span, and a comparison of models or clients, are sums."""
+        """Return what valid answers look like; all but the span are sums."""
         if phase in (*STAGES, *AGAIN):
             return base_measure.expect_measure(self, state, phase)
         if phase == "compare":
-            words = "gain of each model on both halves of your held-out events"
+            words, count = "gain of each model on both halves of your held-out events", len(self.models)
             fields = {
-                "gains": Spec((len(self.models), 2), description=words),
+                "gains": Spec((count, 2), description=words),
+                "products": Spec((2, count, count), description="products of these gains of each two models"),
                 "events": Spec((), "float", low=0, description="how many events you held out"),
+                "joining": expect_tally(count, count),
             }
-            if self.compare:
-                fields["alone"] = Spec((), "float", description="gain per held-out event of what you learned alone")
-                about = "standard error of the difference to each model"
-                fields["errors"] = Spec((len(self.models),), low=0, description=about)
-            return Expect(fields, sums=self.sums_up)
+            return Expect(fields, sums=True)
         count = len(state.inducing)
         if phase == "features":
             moments = Spec((1 + DIMENSIONS + DIMENSIONS**2,), description="moments of your features")
@@ -260,10 +254,6 @@ class SharedFunction(FedPP):
                 "level": Spec((4,), description=level),
             }
         return Expect(fields, sums=True)
-
-    def benefit(self, state: FunctionState) -> Mapping[str, Benefit]:
-        """Return the gain per event on what was held out, alone and together."""
-        return benefits(state.compared)
 
     def result(self, outcome: Outcome) -> Any:
         """Return each client's intensity."""
@@ -304,11 +294,13 @@ def gamma_from_moments(mean: float, mean_log: float) -> tuple[float, float]:
     return float(np.exp(log_shape)), float(np.exp(log_shape) / mean)
 
 
-def _best(gains: Floats) -> int:
+def _best(gains: Floats, products: Floats, clients: float) -> int:
     """Return the first model not worse than the best by more than two standard errors of their paired difference.
 
-    `gains` are ``(clients, models)``, the simplest model first.
+    `gains`, ``(models,)``, and products of those of each two models are sums over clients; the simplest model is first.
     """
-    worse = gains[:, [np.argmax(gains.sum(axis=0))]] - gains
-    error = np.sqrt(len(gains)) * worse.std(axis=0, ddof=min(len(gains) - 1, 1))
-    return int(np.argmax(worse.sum(axis=0) <= 2 * error))
+    first = int(np.argmax(gains))
+    worse = gains[first] - gains
+    squares = products[first, first] - 2 * products[first] + products.diagonal() - worse**2 / clients
+    error = np.sqrt(clients * np.maximum(squares, 0.0) / max(clients - 1, 1.0))
+    return int(np.argmax(worse <= 2 * error))

@@ -3,7 +3,8 @@
     centre    clients send counts and column sums; only totals are used
     spread    clients send sums of squares about the common centre; only totals are used
     trial     learn on the first four fifths of every client's rows, one network for each candidate sparsity
-    compare   clients send how well these predict their last fifth, beside what they learn in a trial of their own
+    compare   clients send how well these predict their last fifth, and whether better than what they learn in a trial
+              of their own; only totals are used, every client keeps its own figures
     final     learn on all rows, with the sparsity that predicted best
 
 So nobody needs the truth to choose the sparsity, and every client knows whether joining helped it. All candidates are
@@ -22,12 +23,13 @@ import numpy as np
 from pydantic import Field
 
 from cotempo.data import Schema, Series, Table
-from cotempo.errors import DataError, Problem
+from cotempo.errors import DataError, MessageError, Problem
 from cotempo.federation import (
+    NOT_COMPARED,
     Answers,
     Ask,
-    Benefit,
     Expect,
+    Joining,
     Message,
     Method,
     Metrics,
@@ -35,6 +37,7 @@ from cotempo.federation import (
     Rng,
     Roster,
     Spec,
+    expect_tally,
     standard_error,
 )
 from cotempo.networks.admm.acyclicity import prune
@@ -70,9 +73,10 @@ PAPER: Mapping[str, Any] = {
 
 @dataclass(frozen=True)
 class SplitRows:
-    """A client's transitions, `held_out` of them at the end, and their Gram in each stage."""
+    """A client's transitions, `seen` of them before the `held_out` ones at the end, and their Gram in each stage."""
 
     rows: Floats
+    seen: int
     held_out: int
     grams: Mapping[str, Gram]
     variables: int
@@ -85,12 +89,12 @@ class SplitRows:
     @property
     def sums(self) -> Floats:
         """Column sums in each stage, `(2, side)`."""
-        return np.stack([self.rows[: int(gram.rows)].sum(axis=0) for gram in self.grams.values()])
+        return np.stack([gram.rows * gram.mean for gram in self.grams.values()])
 
     @property
     def varying(self) -> Bools:
         """Whether each variable varies in the rows before the held-out ones; one that does not is not judged."""
-        return varying(self.rows[: int(self.grams["trial"].rows), : self.variables])
+        return varying(self.rows[: self.seen, : self.variables])
 
     def only(self, kept: Indices) -> SplitRows:
         """Return the same of some variables."""
@@ -98,7 +102,7 @@ class SplitRows:
             return self
         columns = np.concatenate([kept + start for start in range(0, self.rows.shape[1], self.variables)])
         grams = {stage: gram.only(columns) for stage, gram in self.grams.items()}
-        return SplitRows(self.rows.take(columns, axis=1), self.held_out, grams, len(kept))
+        return SplitRows(self.rows.take(columns, axis=1), self.seen, self.held_out, grams, len(kept))
 
 
 @dataclass(frozen=True)
@@ -122,7 +126,7 @@ class TrialState:
     penalties: Floats
     refitting: bool = False
     round: float = 0.0
-    comparisons: Mapping[str, tuple[float, float, float]] = field(default_factory=dict)
+    joining: Joining = field(default_factory=Joining)
 
     def begin(self, stage: str, candidates: Floats) -> TrialState:
         """Return the state at the beginning of a stage: Z and the multiplier at zero, for each candidate."""
@@ -133,6 +137,14 @@ class TrialState:
         )  # fmt: skip
 
 
+@dataclass(frozen=True)
+class TrialMemory:
+    """A client's memory: the stage it is of, and how well its own and each candidate's network predict, `(.., 3)`."""
+
+    stage: str = ""
+    compared: Floats = field(default_factory=lambda: NOT_COMPARED)
+
+
 class TrialThenFit(Method):
     """The parts that FDBNL and PFDBNL have in common: everything but their rounds."""
 
@@ -140,6 +152,8 @@ class TrialThenFit(Method):
     for_other_columns: ClassVar[str] = "OneRound takes clients with different variables"
     phases: ClassVar[tuple[str, ...]] = ("centre", "spread", "solve", "compare")
     State: ClassVar[type] = TrialState
+    Memory: ClassVar[type[TrialMemory]]
+    metric: ClassVar[str] = METRIC
     #: Parameters that can be chosen automatically, in the order of the columns of `TrialState.candidates`.
     tuned: ClassVar[tuple[str, ...]] = ("lambda_within", "lambda_across")
     #: Shares of the noise level that are tried for lambda_W and lambda_A, sparsest last.
@@ -212,7 +226,7 @@ class TrialThenFit(Method):
         """Cut the table into transitions, the last fifth held out; too few are refused."""
         assert isinstance(table, Series)  # `check` saw the schema
         check_table(table)
-        rows, lags = cut_transitions(table, self.lags).values, self.lags
+        (rows, weights), lags = cut_transitions(table, self.lags), self.lags
         if len(rows) < MINIMUM_TRANSITIONS:
             must = (
                 f"at least {MINIMUM_TRANSITIONS} stretches of {lags + 1} rows in a row without a missing cell are "
@@ -222,8 +236,13 @@ class TrialThenFit(Method):
         # A transition shares cells with the `lags` before it: those are in neither part.
         seen = len(rows) - max(1, len(rows) // 5) - lags
         held_out = max(1, len(rows) // 5) if seen >= 3 else 0
-        grams = {"trial": Gram.of_rows(rows[:seen] if held_out else rows), "final": Gram.of_rows(rows)}
-        return SplitRows(rows, held_out, grams, len(table.features))
+        seen = seen if held_out else len(rows)
+        grams = {"trial": Gram.of_rows(rows[:seen], weights[:seen]), "final": Gram.of_rows(rows, weights)}
+        return SplitRows(rows, seen, held_out, grams, len(table.features))
+
+    def begin(self, prepared: SplitRows, rng: Rng) -> Any:
+        """Return the memory of no stage."""
+        return self.Memory()
 
     def answer(self, question: Question, prepared: SplitRows, memory: Any, rng: Rng) -> tuple[Message, Any]:
         """Send moments, a step of ADMM, or how well networks predict the held-out rows."""
@@ -236,43 +255,54 @@ class TrialThenFit(Method):
                 for gram, mean in zip(grams, common["mean"], strict=True)
             ]
             return Message({"squares": np.stack(squares)}), None
+        self._refuse_many(common["shared"])
         if question.phase == "solve":
             return self._solve(common, [prepared], [memory])[0]
-        return self._compare(common, prepared, memory), None
+        return self._compare(common, prepared, memory)
+
+    def _refuse_many(self, shared: Floats) -> None:
+        """Refuse more networks than there are candidates: answers about many enough determine the rows they are of."""
+        most = len(self._candidates(1.0, 1.0, 1))
+        if len(shared) > most:
+            raise MessageError(f"at most {most} candidates are answered with these parameters, got {len(shared)}")
 
     def answer_all(
         self, questions: Sequence[Question], prepared: Sequence[SplitRows], memories: Sequence[Any], rngs: Sequence[Rng]
     ) -> list[tuple[Message, Any]]:
         """Take all clients' steps at once."""
         if questions[0].phase == "solve":
+            self._refuse_many(questions[0].common["shared"])
             return self._solve(questions[0].common, prepared, memories)
         return super().answer_all(questions, prepared, memories, rngs)
 
-    def _compare(self, common: Message, prepared: SplitRows, memory: Any) -> Message:
-        judged = prepared.held_out > 0 and bool(prepared.varying.any())
+    def _compare(self, common: Message, prepared: SplitRows, memory: Any) -> tuple[Message, Any]:
+        judged, count = prepared.held_out > 0 and bool(prepared.varying.any()), len(common["variance"])
         densities = self._held_out_density(common, prepared, memory) if judged else None
         if densities is None:
-            empty = np.zeros(len(common["variance"]))
-            products = np.outer(empty, empty)
-            return Message({"alone": 0.0, "together": empty, "errors": empty, "products": products, "rows": 0})
+            none = {"rows": 0.0, "densities": np.zeros(count), "products": np.zeros((count, count))}
+            return Message({**none, "joining": self.tally(NOT_COMPARED, count)}), None
         together = densities[:, :, prepared.varying]
-        alone = self._learn_alone(prepared) if self.compare else together
-        own = summarise(alone)
-        best = choose_candidate([own])
-        gains = together.sum(axis=2) - alone[best].sum(axis=1)
-        errors = np.array([standard_error(gain) for gain in gains])
-        return Message({**summarise(together), "alone": float(own["together"][best]), "errors": errors})
+        compared = NOT_COMPARED
+        if self.compare:
+            alone = self._learn_alone(prepared)
+            mine = alone[choose_candidate(**sum_densities(alone))].sum(axis=1)
+            each = together.sum(axis=2)
+            compared = np.array([[mine.mean(), one.mean(), standard_error(one - mine)] for one in each])
+        message = Message({**sum_densities(together), "joining": self.tally(compared, count)})
+        return message, replace(memory, compared=compared)
 
     def _learn_alone(self, prepared: SplitRows) -> Floats:
         """Go through the trial as the only client; return log-densities of held-out rows under each candidate."""
-        own, rng, memory = prepared.only(np.flatnonzero(prepared.varying)), Rng("alone"), None
+        own, rng = prepared.only(np.flatnonzero(prepared.varying)), Rng("alone")
+        memory = self.begin(own, rng)
         names = tuple(str(index) for index in range(own.variables))
         state = self.open(Roster({"alone": Schema(self.kind, names, "")}), None, rng)
         while state.stage in ("centre", "spread", "trial"):
             asked = self.ask(state, ("alone",), rng)
             assert asked is not None  # it is not finished
             question = Question("", 0, 0, asked.phase, "alone", 0, 0, asked.common, Message())
-            sent, memory = self.answer(question, own, memory, rng)
+            sent, changed = self.answer(question, own, memory, rng)
+            memory = changed or memory
             total = Message({name: sent.weight * sent[name] for name in sent}, weight=sent.weight)
             before, (state, _) = state, self.absorb(state, Answers(("alone",), total), None, rng)
             if before.stage == "spread":
@@ -380,26 +410,22 @@ class TrialThenFit(Method):
         )
 
     def _choose(self, state: TrialState, answers: Answers) -> tuple[TrialState, Metrics]:
-        judged = {name: answers[name] for name in answers.names if answers[name]["rows"] > 0}
-        best = choose_candidate(list(judged.values())) if judged else len(state.candidates) // 2
-        comparisons = {
-            name: (one["alone"], float(one["together"][best]), float(one["errors"][best]))
-            for name, one in judged.items()
-        }
-        gain = float(np.mean([together - alone for alone, together, _ in comparisons.values()] or [0.0]))
+        judged = {name: answers.sum[name] for name in ("rows", "densities", "products")}
+        best = choose_candidate(**judged) if judged["rows"] > 0 else len(state.candidates) // 2
         unit = 1.0 if self.scaled else state.scale[1, 0] ** 2
         metrics = dict(zip(self.tuned, (unit * state.candidates[best]).tolist(), strict=True))
         if self.compare:
-            state, metrics = replace(state, comparisons=comparisons), {"gain": gain, **metrics}
+            state = replace(state, joining=Joining(answers.sum["joining"][best], (best,)))
+            metrics = {"gain": state.joining.gain, **metrics}
         # From zero again: started from the trial's graph, the search would keep that graph's mistakes.
         return state.begin("final", state.candidates[best : best + 1]), metrics
 
     def expects(self, state: TrialState, phase: str) -> Expect:
-        """Expect sums only, except for a client's own comparison."""
+        """Expect sums only."""
         candidates, side, _ = state.shared.shape
         if phase == "centre":
             about = "how many complete rows you have, for the trial and in all"
-            rows = Spec((2,), low=1, high=1e12, description=about)
+            rows = Spec((2,), low=0, high=1e12, description=about)
             sums = Spec((2, side), description="the sum of each column over those rows")
             return Expect({"rows": rows, "sums": sums}, sums=True)
         if phase == "spread":
@@ -408,20 +434,12 @@ class TrialThenFit(Method):
         if phase == "solve":
             return Expect(self._solve_fields(state), sums=True, weight=(1, 1e12))
         fields = {
-            "alone": Spec((), "float", description="how well the network you learn alone predicts your held-out rows"),
-            "together": Spec((candidates,), description="how well the networks learned together predict them"),
-            "errors": Spec((candidates,), low=0, description="standard errors of the differences to yours"),
-            "products": Spec((candidates, candidates), description="mean products of these numbers over rows"),
-            "rows": Spec((), "int", low=0, high=1e12, description="how many rows you held out"),
+            "rows": Spec((), "float", low=0, high=1e12, description="how many rows you held out"),
+            "densities": Spec((candidates,), description="how well the networks learned together predict them, summed"),
+            "products": Spec((candidates, candidates), description="sums of products of these numbers over rows"),
+            "joining": expect_tally(candidates),
         }
-        return Expect(fields)
-
-    def benefit(self, state: TrialState) -> Mapping[str, Benefit]:
-        """Return the log-density of each client's held-out rows, alone and together."""
-        return {
-            name: Benefit(METRIC, alone, together, higher_is_better=True, error=error)
-            for name, (alone, together, error) in state.comparisons.items()
-        }
+        return Expect(fields, sums=True)
 
     def _network(self, weights: Floats, variables: Sequence[str] = (), scale: Floats | None = None) -> Network:
         """Return Z as a network in the data's units: drop small weights, then whatever still closes a cycle."""
@@ -434,23 +452,20 @@ class TrialThenFit(Method):
         return Network(within, across.reshape(self.lags, count, count), tuple(variables))
 
 
-def summarise(densities: Floats) -> dict[str, Any]:
-    """Return how many rows there are, and means over them of the candidates' log-densities and their products."""
+def sum_densities(densities: Floats) -> dict[str, Any]:
+    """Return how many rows there are, and sums over them of the candidates' log-densities and of their products."""
     density = densities.sum(axis=2)
-    rows = density.shape[1]
-    return {"together": density.mean(axis=1), "products": density @ density.T / rows, "rows": rows}
+    return {"rows": float(density.shape[1]), "densities": density.sum(axis=1), "products": density @ density.T}
 
 
-def choose_candidate(comparisons: Sequence[Mapping[str, Any]]) -> int:
+def choose_candidate(rows: float, densities: Floats, products: Floats) -> int:
     """Return the last candidate (the sparsest) within one standard error of the best.
 
     It is the standard error of the difference to the best over held-out rows: rows that are hard for all candidates
-    do not show which is better. `comparisons` are what `summarise` returns of each client.
+    do not show which is better. The arguments are what `sum_densities` returns, summed over clients.
     """
-    rows = sum(one["rows"] for one in comparisons)
-    mean = sum(one["rows"] * one["together"] for one in comparisons) / rows
-    products = sum(one["rows"] * one["products"] for one in comparisons) / rows
+    mean, squares = densities / rows, products / rows
     best = int(np.argmax(mean))
-    squares = products.diagonal() - 2 * products[best] + products[best, best]
+    squares = squares.diagonal() - 2 * squares[best] + squares[best, best]
     spread = np.sqrt(np.maximum(squares - (mean - mean[best]) ** 2, 0.0) / rows)
     return int(np.flatnonzero(mean >= mean[best] - spread - TIE)[-1])

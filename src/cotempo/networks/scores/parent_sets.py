@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cotempo.networks.moments import Sums, complete
+from cotempo.networks.moments import Sums
 from cotempo.typing import Floats
 
 _SHAPE = 0.5
@@ -48,20 +48,23 @@ def parent_sets(centrings: Sequence[tuple[Floats, float]]) -> Floats:
     return np.asarray(sum(log_odds(evidences(scatter, freedom)) for scatter, freedom in centrings))
 
 
-def centrings(pieces: Sequence[Floats], times: Sequence[Floats], perturbed_until: float | None = None) -> Sums:
-    """Sum complete rows three ways: all of them, about the mean of their piece and phase, and after the perturbation.
+def centrings(
+    pieces: Sequence[Floats], times: Sequence[Floats], weights: Sequence[Floats], perturbed_until: float | None = None
+) -> Sums:
+    """Sum rows three ways: all of them, about the mean of their piece and phase, and after the perturbation.
 
-    Rows of the contiguous pieces up to the time `perturbed_until` are the first phase, later ones the relaxation.
-    Without a perturbation every piece is one phase, and there are two ways.
+    Complete rows of the contiguous pieces up to the time `perturbed_until` are the first phase, later ones the
+    relaxation. Without a perturbation every piece is one phase, and there are two ways.
     """
     until = np.inf if perturbed_until is None else perturbed_until
-    early = [complete(rows[time <= until]) for rows, time in zip(pieces, times, strict=True)]
-    late = [complete(rows[time > until]) for rows, time in zip(pieces, times, strict=True)]
-    phases = [rows for rows in (*early, *late) if len(rows)]
-    ways = [np.vstack(phases), np.vstack([rows - rows.mean(axis=0) for rows in phases])]
+    parts = list(zip(pieces, times, weights, strict=True))
+    early = [(rows[time <= until], weight[time <= until]) for rows, time, weight in parts]
+    late = [(rows[time > until], weight[time > until]) for rows, time, weight in parts]
+    phases = [part for part in (*early, *late) if len(part[0])]
+    ways = [phases, [(rows - np.average(rows, axis=0, weights=weight), weight) for rows, weight in phases]]
     if perturbed_until is not None:
-        ways.append(np.vstack(late))
-    sums = Sums.stack([Sums.of_rows(rows) for rows in ways])
+        ways.append(late)
+    sums = Sums.stack([Sums.of_rows(*map(np.concatenate, zip(*way, strict=True))) for way in ways])
     sums.counts[1] -= len(phases)  # the means that were already subtracted
     sums.sums[1] = 0.0  # but for rounding it is
     return sums

@@ -132,7 +132,7 @@ class Gaussian:
             if first < part.inner.stop:
                 table = spread.reshape(size, features, size, features)
                 beyond = beyond + sum_spreads(table, first, part.inner.stop, window)
-        found = sum_windows(SeriesRows(filled, rows.lengths), window)
+        found = sum_windows(rows.with_values(filled), window)
         return WindowMoments(found.products + beyond, found.counts)
 
     def draw(self, rows: SeriesRows, count: int, stream: np.random.Generator) -> Floats:

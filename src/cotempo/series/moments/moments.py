@@ -36,7 +36,7 @@ class Units:
 
     def rows(self, rows: SeriesRows) -> SeriesRows:
         """Convert rows to steps from the centre."""
-        return SeriesRows(self.apply(rows.values), rows.lengths)
+        return rows.with_values(self.apply(rows.values))
 
     def undo(self, values: Floats) -> Floats:
         """Convert back to the units of the data."""
@@ -120,15 +120,20 @@ class WindowMoments:
 
 
 def sum_windows(rows: SeriesRows, window: int) -> WindowMoments:
-    """Sum the windows that end with each row but the first of its piece; rows are in `Units` and have no gaps."""
+    """Sum the windows that end with each row but the first of its piece; rows are in `Units` and have no gaps.
+
+    A window counts as much as the row it ends with.
+    """
     features = rows.values.shape[1]
     found = np.zeros((window * features, window * features))
     index = reach(rows, window)
+    weights = (rows.weights if len(rows.weights) else np.ones(len(rows.values)))[index[:, 0]]
     for first in range(0, len(index), BATCH):
-        part = to_steps(rows.values[index[first : first + BATCH]]).reshape(-1, window * features)
-        found += part.T @ part
+        batch = slice(first, first + BATCH)
+        part = to_steps(rows.values[index[batch]]).reshape(-1, window * features)
+        found += (part * weights[batch, None]).T @ part
     return WindowMoments(
-        found.reshape(window, features, window, features), np.full((features, features), float(len(index)))
+        found.reshape(window, features, window, features), np.full((features, features), float(weights.sum()))
     )
 
 

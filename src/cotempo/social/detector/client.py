@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cotempo.data import Posts
+from cotempo.federation import NOT_COMPARED
 from cotempo.social.clustering import group_known, group_unknown, mutual_information
 from cotempo.social.detector.detection import softmax
 from cotempo.social.detector.event_sums import EventSums
@@ -33,13 +34,14 @@ NO_WEIGHTS = np.zeros(0, np.float32)
 
 @dataclass(frozen=True)
 class DetectorMemory:
-    """A client's memory: its events, its space of posts, and the classifier of its labelled events."""
+    """A client's memory: its events, its space of posts, the classifier of its labelled events, and its scores."""
 
     store: EventStore
     basis: Singles
     whitening: Floats
     duration: float
     ridge: Ridge | None = None
+    compared: Floats = field(default_factory=lambda: NOT_COMPARED)
 
 
 class Discovery:
@@ -136,13 +138,13 @@ class Discovery:
         kept = np.flatnonzero(found.any(axis=1))
         return WordPrior(used[kept], found[kept])
 
-    def compare(self, total: EventSums, out: Indices) -> tuple[float, float, float] | None:
+    def compare(self, total: EventSums, out: Indices) -> Floats:
         """Return the NMI of held-out posts, learned alone and together, and the standard error of the difference.
 
-        The error is that of the bootstrap over posts; None where the NMI is unknown.
+        The error is that of the bootstrap over posts; nothing is compared where the NMI is unknown.
         """
         if not len(out) or len(np.unique(self.labels[out])) < 2:
-            return None
+            return NOT_COMPARED
         rest, weighted, labels = np.setdiff1d(self.labelled, out), self.weighted.select(out), self.labels[out]
         found = []
         for sums in (self.sums, total):
@@ -155,7 +157,7 @@ class Discovery:
             mutual_information(labels[rows], found[1][rows]) - mutual_information(labels[rows], found[0][rows])
             for rows in drawn
         ]
-        return alone, together, float(np.std(spread))
+        return np.array([alone, together, np.std(spread)])
 
     def _find(self, total: EventSums) -> DetectorMemory:
         """Group unlabelled posts, then measure distances by the spread inside the groups found."""

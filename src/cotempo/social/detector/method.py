@@ -10,9 +10,21 @@ import numpy as np
 from pydantic import AfterValidator, Field, model_validator
 
 from cotempo.data import Posts, Table, make_posts
-from cotempo.federation import Answers, Ask, Expect, Message, Outcome, Question, Rng, Spec, register
-from cotempo.federation.method import Benefit, Method, Metrics, Roster, agree
-from cotempo.learners.state import benefits, known_scores, two_or_none
+from cotempo.federation import (
+    NOT_COMPARED,
+    Answers,
+    Ask,
+    Expect,
+    Joining,
+    Message,
+    Outcome,
+    Question,
+    Rng,
+    Spec,
+    expect_tally,
+    register,
+)
+from cotempo.federation.method import Method, Metrics, Roster, agree
 from cotempo.social.detector.client import DetectorMemory, Discovery, hold_out
 from cotempo.social.detector.event_sums import NAME_CELLS, SKETCH_CELLS, SKETCH_ROWS, EventSums
 from cotempo.social.detector.features import HASH_BUCKETS, Features, fold, in_order
@@ -32,12 +44,12 @@ Corpus = tuple[Posts, Features]
 
 @dataclass(frozen=True)
 class DetectorState:
-    """The sums over clients by name, empty before they came, and the clients' scores."""
+    """The sums over clients by name, empty before they came, and what joining was worth."""
 
     seed: int
     sums: Mapping[str, Any] = field(default_factory=dict)
     finished: bool = False
-    scores: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    joining: Joining = field(default_factory=Joining)
 
 
 def _check_encoder(name: str) -> str:
@@ -68,6 +80,7 @@ class EventDetector(Method):
     kind: ClassVar[str] = "posts"
     phases: ClassVar[tuple[str, ...]] = ("sums", "events")
     State: ClassVar[type] = DetectorState
+    metric: ClassVar[str] = "NMI on held-out posts"
     compares: ClassVar[str] = "clients with at least 50 labelled posts, of two events or more"
     Memory: ClassVar[type | None] = DetectorMemory
 
@@ -143,11 +156,13 @@ class EventDetector(Method):
         if question.phase == "sums":
             return Message({**self._frequencies(features), **_fields(Discovery(self, posts, features).sums)}), None
         if not posts.rows:
-            return Message({"scores": np.zeros(0), "events": 0}), None
+            return Message({"joining": self.tally(NOT_COMPARED), "events": 0.0}), None
         discovery, total = Discovery(self, posts, features, self.ngram_weights(sums)), _read(sums)
         found = discovery.describe(total)
-        scores = discovery.compare(total, hold_out(posts, Rng(sums["seed"])("kept out"))) if self.compare else None
-        return Message({"scores": np.array(scores or ()), "events": len(found.store.events)}), found
+        if self.compare:
+            out = hold_out(posts, Rng(sums["seed"])("kept out"))
+            found = replace(found, compared=discovery.compare(total, out))
+        return Message({"joining": self.tally(found.compared), "events": float(len(found.store.events))}), found
 
     def _frequencies(self, features: Features) -> dict[str, Any]:
         """Return in how many posts each n-gram occurs, nothing for a pretrained encoder, and the number of posts."""
@@ -165,14 +180,14 @@ class EventDetector(Method):
     def absorb(
         self, state: DetectorState, answers: Answers, public: Table | None, rng: Rng
     ) -> tuple[DetectorState, Metrics]:
-        """Keep the sums, then the clients' scores."""
+        """Keep the sums, then what joining was worth."""
         if not state.sums:
             return replace(state, sums=dict(answers.sum)), {}
-        events = sum(answers[name]["events"] for name in answers.names)
-        return replace(state, scores=known_scores(answers), finished=True), {"events": float(events)}
+        joining = Joining(answers.sum["joining"])
+        return replace(state, joining=joining, finished=True), {"events": float(answers.sum["events"])}
 
     def expects(self, state: DetectorState, phase: str) -> Expect:
-        """Expect sums, of which only the total is needed, and then scores."""
+        """Expect sums, of which only the total is needed."""
         if phase == "sums":
             size = self.buckets if self.encoder in CHARACTERS else 0
             words = "in how many of your posts of an event each word occurs, in cells of hashed words and names"
@@ -188,13 +203,8 @@ class EventDetector(Method):
                 "posts_with_time": Spec((), "float", low=0, description="your labelled posts that have a time"),
             }
             return Expect(fields, sums=True)
-        about = "NMI of your held-out posts, alone and together, and the error of their difference; none where unknown"
-        scores = Spec((None,), low=0, high=1, rules=(two_or_none,), description=about)
-        return Expect({"scores": scores, "events": Spec((), "int", low=0, description="your events")})
-
-    def benefit(self, state: DetectorState) -> Mapping[str, Benefit]:
-        """Return the NMI on labelled posts that neither classifier saw, alone and together."""
-        return benefits("NMI on held-out posts", state.scores)
+        fields = {"joining": expect_tally(), "events": Spec((), "float", low=0, description="your number of events")}
+        return Expect(fields, sums=True)
 
     def result(self, outcome: Outcome) -> FittedDetectors:
         """Return one detector per client."""

@@ -94,7 +94,7 @@ def basis_of(total: Array, seed: int, dimension: int) -> Singles:
     """Return the leading eigenvectors of ``X' X``, ``(buckets, dimension)``, given only its sketch ``Y = X' X Omega``.
 
     The Nystrom approximation ``Y (Omega' Y)^-1 Y'`` needs a single pass over the posts: one exchange, not two. Columns
-    are orthonormal, the largest eigenvalue's first.
+    are orthonormal, the largest eigenvalue's first; where the sketch has fewer columns, the last ones are zero.
     """
     buckets, columns = total.shape
     omega = sketch_matrix(seed, buckets, columns).astype(np.float64)
@@ -104,8 +104,9 @@ def basis_of(total: Array, seed: int, dimension: int) -> Singles:
     values, vectors = np.linalg.eigh((inner + inner.T) / 2)
     half = (shifted @ vectors) / np.sqrt(np.maximum(values, values[-1] * 1e-7))
     squares, right = np.linalg.eigh(half.T @ half)
-    kept = slice(-1, -dimension - 1, -1)
-    return np.asarray(half @ right[:, kept] / np.sqrt(np.maximum(squares[kept], 1e-30)), dtype=np.float32)
+    kept, basis = slice(-1, -dimension - 1, -1), np.zeros((buckets, dimension), np.float32)
+    basis[:, : min(columns, dimension)] = half @ right[:, kept] / np.sqrt(np.maximum(squares[kept], 1e-30))
+    return basis
 
 
 @dataclass(frozen=True)

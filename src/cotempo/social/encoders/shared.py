@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from cotempo.errors import MessageError
 from cotempo.federation import Answers, Ask, Expect, Message, Question, Spec
 from cotempo.social.encoders.characters import (
     CharacterEncoder,
@@ -20,19 +21,22 @@ from cotempo.social.encoders.characters import (
 from cotempo.typing import Singles
 
 ENCODER_PHASES = ("frequencies", "sketch")
+POSTS_PER_COLUMN = 4
 
 
 @dataclass(frozen=True)
 class SharedEncoder:
     """The server's knowledge of the encoder.
 
-    Weights and basis are empty until made; `seed` is that of the sketch, `kind` as in `EventDetector`.
+    Weights and basis are empty until made; `seed` is that of the sketch, `kind` as in `EventDetector`, and `documents`
+    how many posts clients have, unknown with a pretrained encoder.
     """
 
     seed: int
     buckets: int
     dimension: int
     kind: str = "shared"
+    documents: float = 0.0
     weights: Singles = field(default_factory=lambda: np.zeros(0, np.float32))
     basis: Singles = field(default_factory=lambda: np.zeros((0, 0), np.float32))
 
@@ -57,8 +61,13 @@ class SharedEncoder:
 
     @property
     def columns(self) -> int:
-        """Columns of the sketch: half as many again as wanted keep the last vectors of the basis accurate."""
-        return self.dimension + max(self.dimension // 2, 4)
+        """Columns of the sketch: half as many again as wanted keep the last vectors of the basis accurate.
+
+        A sketch with as many columns as posts is a system of equations for these. Of few posts it has fewer columns,
+        and the basis fewer vectors.
+        """
+        most = most_columns(self.dimension)
+        return max(min(most, int(self.documents / POSTS_PER_COLUMN)), 2) if self.documents else most
 
     def ask(self, cohort: Sequence[str]) -> Ask | None:
         """Ask for the next sum; return None when the encoder is ready."""
@@ -83,13 +92,22 @@ class SharedEncoder:
     def absorb(self, answers: Answers) -> SharedEncoder:
         """Make the weights, then the basis, from the sums."""
         if not self.weights.size:
-            return replace(self, weights=inverse_frequencies(answers.sum["frequency"], answers.sum["documents"]))
+            documents = float(answers.sum["documents"])
+            weights = inverse_frequencies(answers.sum["frequency"], documents)
+            return replace(self, weights=weights, documents=documents)
         return replace(self, basis=basis_of(answers.sum["sketch"], self.seed, self.dimension))
 
 
-def answer_encoder(question: Question, counts: Counts) -> Message:
+def most_columns(dimension: int) -> int:
+    """Return how many columns a sketch has at most."""
+    return dimension + max(dimension // 2, 4)
+
+
+def answer_encoder(question: Question, counts: Counts, dimension: int) -> Message:
     """Answer with document frequencies, or with the sketch of the weighted counts."""
     if question.phase == "frequencies":
         return Message({"frequency": document_frequencies(counts), "documents": float(counts.shape[0])})
-    weighted = weigh(counts, question.common["weights"])
-    return Message({"sketch": sketch(weighted, question.common["seed"], question.common["columns"])})
+    weighted, columns = weigh(counts, question.common["weights"]), question.common["columns"]
+    if columns > (most := most_columns(dimension)):
+        raise MessageError(f"a sketch must have at most {most} columns with these parameters, got {columns}")
+    return Message({"sketch": sketch(weighted, question.common["seed"], columns)})

@@ -180,7 +180,7 @@ class EventLearner(Learner):
     def answer(self, question: Question, prepared: PostData, memory: EventMemory, rng: Rng) -> tuple[Message, Any]:
         """Add to the encoder's sums; then encode once, and learn."""
         if question.phase in ENCODER_PHASES:
-            return answer_encoder(question, prepared.counts), None
+            return answer_encoder(question, prepared.counts, self.dimension), None
         if "basis" in question.own:
             encoder = CharacterEncoder(question.own["ngram_weights"], question.own["basis"], self.encoder)
             memory = replace(memory, features=self.features(encoder.encode_counts(prepared.counts), prepared.days))

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
-from cotempo.data import READERS, Schema, Table
+from cotempo.data import READERS, Schema, Series, Table
 from cotempo.devices import has_device
 from cotempo.engines.flower.protocol import Consents, Part, Parts, ResultReference, Verb, WireSchema
 from cotempo.engines.flower.site.settings import SiteSettings
@@ -210,6 +210,10 @@ class SiteService:
         method, privacy = self._require_method(contract), policy.require_privacy(contract)
         table = self.read_table(method.kind)
         policy.require_rows(method, table)
+        contents = table.fingerprint()
+        if policy.weigh_rows and not self.settings.random.shared and isinstance(table, Series):
+            # The same weights in every run: over many runs, others would average out.
+            table = table.weigh_rows(Rng(self.keys.seed_of("row weights"), contents)("weights"))
         if privacy.epsilon is not None:
             method = method.private(privacy)
         secure_sum = self._secure_sum(contract, clear_phases(method, table.schema)) if privacy.secure_sum else None
@@ -220,7 +224,7 @@ class SiteService:
         store = DiskStore(self._folder(contract.run) / "memory", method.memory_types)
         site = Site(method, name, table, seed, store, shields=shields)
         questions = QuestionLog(self._folder(contract.run) / "questions.jsonl", method)
-        return JoinedRun(contract, site, table.fingerprint(), questions)
+        return JoinedRun(contract, site, contents, questions)
 
     def _secure_sum(self, contract: Contract, clear: Sequence[str] | None) -> SecureSumShield:
         """Return the site's part in secure sums among the participants of a contract."""
