@@ -112,9 +112,11 @@ class OneRoundState:
     def network(self, found: OneRoundState | OneRoundMemory) -> Network:
         """Return a network in the order in which clients hold the variables."""
         places = [self.variables.index(name) for name in self.shown]
-        mean = (self.pooled().mean[: len(places)] + self.centre)[places]
-        noise = self.variance[places] if found is self else None
-        return Network(self.as_shown(found.within), self.as_shown(found.across), self.shown, mean, noise)
+        pooled = self.pooled()
+        centre = pooled.mean if isinstance(found, OneRoundState) else found.mean
+        mean, noise = (centre[: len(places)] + self.centre)[places], found.variance[places]
+        scale = np.sqrt(pooled.gram.diagonal() / max(pooled.rows, 1.0))[places]
+        return Network(self.as_shown(found.within), self.as_shown(found.across), self.shown, mean, noise, scale)
 
     def fill_by(self, model: ColumnGaussian) -> OneRoundState:
         """Return the state with other Gaussians to fill gaps by."""
@@ -138,10 +140,12 @@ class OneRoundState:
 
 @dataclass(frozen=True)
 class OneRoundMemory:
-    """A client's own network, which never leaves it."""
+    """A client's own network, its noise variances and its mean about the centre of the sums, which never leave it."""
 
     within: Floats
     across: Floats
+    variance: Floats
+    mean: Floats
 
 
 class ClientTable(NamedTuple):
@@ -289,8 +293,10 @@ class OneRound(Method):
             scores = score_shares(rows, theirs, knowledge.only(own.held), stream("borrow"), scaled=self.scaled)
             return Message({"scores": scores}, weight=max(len(rows), 1)), None
         options = SearchOptions("bayes", restarts=self.restarts, scaled=self.scaled)
-        found = learn_personal(Gram.of_sums(total), others, common["share"], knowledge, stream("personal"), options)
-        return Message({"edges": float(np.count_nonzero(found.within))}), OneRoundMemory(found.within, found.across)
+        gram = Gram.of_sums(total)
+        found = learn_personal(gram, others, common["share"], knowledge, stream("personal"), options)
+        own_network = OneRoundMemory(found.within, found.across, found.variance, gram.mean)
+        return Message({"edges": float(np.count_nonzero(found.within))}), own_network
 
     def own_rows(self, prepared: ClientTable, names: Sequence[str], *, gaps: bool) -> OwnRows:
         """Return the client's transitions: complete ones, with `gaps` also those with missing cells."""

@@ -423,6 +423,15 @@ class TrialThenFit(Method):
             for name, (alone, together, error) in state.comparisons.items()
         }
 
+    def _in_units(
+        self, state: TrialState, weights: Floats, mean: Floats, squares: Floats | None = None, rows: float = 1.0
+    ) -> Network:
+        """Return Z of the final stage as a network of the data; its noise from mean squares of scaled residuals."""
+        count, scale = len(state.variables), state.scale[1]
+        network = self._network(weights, state.variables, scale)
+        noise = None if squares is None else scale[:count] ** 2 * unbiased(squares, rows, network)
+        return replace(network, mean=mean[:count], noise=noise, scale=scale[:count])
+
     def _network(self, weights: Floats, variables: Sequence[str] = (), scale: Floats | None = None) -> Network:
         """Return Z as a network in the data's units: drop small weights, then whatever still closes a cycle."""
         count = weights.shape[1]
