@@ -178,6 +178,22 @@ def test_a_run_is_replaced_by_force_only(cotempo: Command, made: Path, tmp_path:
     assert (tmp_path / "data" / "networks.csv").exists()
 
 
+@pytest.mark.parametrize(
+    "wrong", ["[OneRound]\nlags = 100\n", '[OneRound]\nforbidden = [["x", "y"]]\n', "[OneRound]\nminimum_rows = 999\n"]
+)
+def test_force_deletes_nothing_for_a_run_that_cannot_begin(
+    cotempo: Command, made: Path, tmp_path: Path, wrong: str
+) -> None:
+    assert cotempo("run", made).code == 0
+    before = {path: path.read_bytes() for path in (tmp_path / "runs").rglob("*") if path.is_file()}
+    made.write_text(made.read_text().replace("FedMean", "OneRound") + wrong)
+    assert cotempo("run", made, "--force").code in (2, 3)
+    assert {path: path.read_bytes() for path in (tmp_path / "runs").rglob("*") if path.is_file()} == before
+    made.write_text(made.read_text().replace(wrong, ""))
+    assert cotempo("run", made, "--force").code == 0
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["first"]
+
+
 def test_warnings_are_words(cotempo: Command, made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import warnings
 

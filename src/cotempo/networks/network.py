@@ -110,15 +110,21 @@ class Network(Framed, Saved):
         """All weights as one array, ``(1 + lags, variables, variables)``, lag 0 first."""
         return np.concatenate([self.within[None], self.across])
 
-    def standardised(self) -> Floats:
-        """Return `stacked` in standard deviations: how many of the target's one of the source is worth.
+    def standardised(self, scale: Floats | None = None) -> Network:
+        """Return the network of variables that are divided by their standard deviations, by default `scale`.
 
-        Where `scale` is not known, weights stay as they are.
+        Where these are not known, it is the network as it is.
         """
-        if self.scale is None:
-            return self.stacked
-        spread = np.where(self.scale > 0, self.scale, 1.0)
-        return self.stacked * spread[:, None] / spread
+        scale = self.scale if scale is None else scale
+        if scale is None:
+            return self
+        spread = np.where(scale > 0, scale, 1.0)
+        units = spread[:, None] / spread
+        return Network(self.within * units, self.across * units, self.variables)
+
+    def strength(self) -> Floats:
+        """Return how strong each edge is, ``(1 + lags, variables, variables)``, in standard deviations if known."""
+        return np.abs(self.standardised().stacked)
 
     def edges(self) -> list[tuple[str, str, int, float]]:
         """List the edges as (source, target, lag, weight), lag 0 first."""
