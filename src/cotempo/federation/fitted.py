@@ -70,6 +70,10 @@ class Fitted:
             )
         return self
 
+    def for_newcomer(self) -> Any | None:
+        """Return the model for a client that took no part, if all clients have the same; else `None`."""
+        return self if type(self).__getitem__ is Fitted.__getitem__ else None
+
     def __repr__(self) -> str:
         return f"<{self.headline()}>"
 
@@ -103,6 +107,8 @@ class Fitted:
 
     def advice(self) -> list[str]:
         """Return a sentence on clients that joining harmed, and one on those not compared, with the reason."""
+        if len(self.names) == 1:
+            return [f"{self.names[0]} is the only client: nobody joined, so that nothing is compared"]
         benefit, name = self.benefit, type(self.method).__name__
         harmed = [client for client in benefit if benefit[client].verdict == "did not help"]
         missing = [client for client in self.names if client not in benefit]
@@ -114,7 +120,9 @@ class Fitted:
             )
         if missing:
             why = f"compares {self.method.compares or 'clients with enough data to hold some out'}"
-            if type(self.method).benefit is Method.benefit:
+            if self.privacy.get("epsilon") is not None:
+                why = "with epsilon compares nobody: every comparison would tell about held-out rows"
+            elif type(self.method).benefit is Method.benefit:
                 why = "does not compare"
             elif getattr(self.method, "compare", True) is False:
                 why = "has compare=False"

@@ -85,8 +85,8 @@ def forecast(network: Network, history: Any, steps: int, level: float) -> Networ
         times.append((time[-1] if len(time) else 0.0) + _step(time, sequences) * np.arange(1.0, steps + 1))
     names = np.repeat([name for name, _, _ in sequences], steps)
     found, around = np.concatenate(values), np.concatenate(spread)
-    bounds = (None, None) if network.noise is None else (found - around, found + around)
-    return NetworkForecast(found, np.concatenate(times), network.variables, names, *bounds, clock)
+    low, high = (None, None) if network.noise is None else (found - around, found + around)
+    return NetworkForecast(found, np.concatenate(times), network.variables, names, low, high, clock)
 
 
 def _sequences(network: Network, history: Any) -> tuple[list[tuple[str, Floats, Floats]], Clock]:
@@ -154,7 +154,8 @@ class StateSpace(NamedTuple):
         count = len(network.variables)
         mixing = np.linalg.inv(np.eye(count) - network.within)
         noise = np.zeros(count) if network.noise is None else np.asarray(network.noise)
-        return cls(network.across.reshape(-1, count) @ mixing, mixing.T @ (noise[:, None] * mixing))
+        shocks = np.asarray(mixing.T @ (noise[:, None] * mixing), dtype=np.float64)
+        return cls(network.across.reshape(-1, count) @ mixing, shocks)
 
     def last_rows(self, rows: Floats) -> tuple[Floats, Floats]:
         """Return mean and covariance of the last rows, newest first, given the cells that were seen.
@@ -201,7 +202,7 @@ class StateSpace(NamedTuple):
         shocks[:count, :count] = self.shocks
         if np.abs(np.linalg.eigvals(companion)).max(initial=0.0) < 1.0:
             return np.asarray(solve_discrete_lyapunov(companion, shocks))
-        return np.kron(np.eye(side // count), self.shocks)
+        return np.asarray(np.kron(np.eye(side // count), self.shocks), dtype=np.float64)
 
 
 def condition(mean: Floats, covariance: Floats, values: Floats, seen: NDArray[np.intp]) -> tuple[Floats, Floats]:

@@ -452,7 +452,7 @@ class OneRound(Method):
             state = replace(state, **{name: answers.sum[name] for name in Sums._fields})
             if state.phase == "fill":
                 model, change = state.next_filling()
-                if change > TOLERANCE and state.filled < MOST_STEPS:
+                if change > TOLERANCE and state.filled + 1 < MOST_STEPS:
                     return replace(state, filled=state.filled + 1).fill_by(model), {"change": change}
             state = replace(state, phase="compare" if self.compare else after)
             return self.learn(state, rng, trial=self.compare)

@@ -61,8 +61,9 @@ def plot_slices(network: Network, ax: Axes | None = None, truth: Network | None 
 
     Effects of the past are straight arrows into the newest slice, grey where a variable acts on itself; effects inside
     it are arcs on its right, and the variables are ordered so that true arcs point down. Wide arrows are strong
-    effects, in standard deviations where these are known, dashed ones negative. Of edges between different variables the 24 strongest are drawn, and a line says how
-    many are not. The truth colours them correct, reversed or extra, and adds those that are missing.
+    effects, in standard deviations where these are known, dashed ones negative. Of edges between different variables
+    the 24 strongest are drawn, and a line says how many are not. The truth colours them correct, reversed or extra, and
+    adds those that are missing.
     """
     network, truth = network.standardised(), truth and truth.standardised(network.scale)
     count = len(network.variables)

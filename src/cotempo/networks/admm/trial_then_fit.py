@@ -423,6 +423,15 @@ class TrialThenFit(Method):
             for name, (alone, together, error) in state.comparisons.items()
         }
 
+    def notes(self, state: TrialState) -> list[str]:
+        """Return what the directions found are worth."""
+        if not self.scaled or not self._network(state.shared[0]).within.any():
+            return []
+        return [
+            f"directions within a time step (lag 0) may be wrong, however many rows there are: {type(self).__name__} "
+            "cannot tell them in standardised columns; OneRound says which are known, and how probable every edge is"
+        ]
+
     def _in_units(
         self, state: TrialState, weights: Floats, mean: Floats, squares: Floats | None = None, rows: float = 1.0
     ) -> Network:
