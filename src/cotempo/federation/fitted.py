@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -231,7 +232,9 @@ def load(path: str | Path, *, device: Device | None = None) -> Any:
             tuple(json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()),
             about.get("privacy", {}),
         )
-        fitted = method.result(outcome)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # said when it was learned, and still in `advice`
+            fitted = method.result(outcome)
         fitted.streams = unpack(decode((folder / "streams.safetensors").read_bytes()), replaced)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, TreeError) as error:
         raise RunError(f"{folder} must hold a saved result: {error}") from error

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from cotempo.data import Schema, Series, Table
+from cotempo.data.description import case_twins
 from cotempo.errors import DataError, ParameterError, Problem, SchemaError
 from cotempo.federation import (
     Answers,
@@ -598,6 +599,10 @@ def what_was_done(state: OneRoundState, gram: Gram) -> list[str]:
             f"{int(np.triu(gram.unseen).sum())} pairs of columns were never seen together, like "
             f"{state.variables[first]} and {state.variables[second]}: no edge between them was considered"
         )
+    lines += [
+        f"{' and '.join(twins)} differ in case only and are taken for different variables; rename one of them"
+        for twins in case_twins(state.shown)
+    ]
     lacking = len(state.variables) - len(state.shared)
     if lacking:
         lines.append(
