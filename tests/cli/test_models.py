@@ -43,7 +43,7 @@ def test_series_are_filled_sampled_and_continued_with_a_public_table(cotempo: Co
     assert (ahead["time"] > filled["time"].max()).all()
     wrong = cotempo("detect", "runs/plants", "here/plants.csv", "--out", "next.csv")
     assert wrong.code == 2
-    assert "FedTDD must be able to detect; it can forecast, impute, sample" in wrong.err
+    assert "must be able to detect, got FedTDD; it can forecast, impute, sample" in wrong.err
 
 
 def test_a_generated_client_can_be_public(tmp_path: Path) -> None:
@@ -120,6 +120,73 @@ def test_networks_are_exported_and_forecast(cotempo: Command, made: Path, tmp_pa
         assert cotempo("predict", "runs/first", "data/networks.csv", "--out", "n.csv", *bad).code == 2, bad
 
 
+def write_lab(path: Path, columns: str, rows: int = 40, seed: int = 0, sequences: tuple[str, ...] = ("1",)) -> None:
+    rng = np.random.default_rng(seed)
+    names = columns.split()
+    frames = [
+        pd.DataFrame(rng.normal(size=(rows, len(names))), columns=names).assign(sequence=name, time=np.arange(rows))
+        for name in sequences
+    ]
+    pd.concat(frames).to_csv(path, index=False)
+
+
+def test_labs_that_lack_genes_and_repeat_experiments_are_forecast(cotempo: Command, tmp_path: Path) -> None:
+    """The whole folder failed because one lab lacked a gene, and of several experiments one was forecast."""
+    (tmp_path / "raw").mkdir()
+    write_lab(tmp_path / "raw" / "lyon.csv", "g1 g2", seed=1)
+    write_lab(tmp_path / "raw" / "uppsala.csv", "g1 g2 g3", seed=2, sequences=("exp8", "exp9", "exp10"))
+    (tmp_path / "e.toml").write_text('method = "OneRound"\nname = "labs"\n[data]\nsource = "raw"\n')
+    assert cotempo("run", "e.toml").code == 0
+    said = cotempo("predict", "runs/labs", "raw", "--horizon", 2, "--out", "next.csv")
+    assert said.code == 0, said.err
+    assert "not held by all clients" not in said.err  # it was said when the run was done
+    ahead = pd.read_csv(tmp_path / "next.csv", dtype={"sequence": str})
+    assert ahead.groupby("client").size().to_dict() == {"lyon": 2 * 3, "uppsala": 3 * 2 * 3}
+    assert set(ahead["sequence"]) == {"1", "exp8", "exp9", "exp10"}
+    assert (ahead["low"] < ahead["value"]).all()
+    write_lab(tmp_path / "new.csv", "g1 g3", seed=3)  # it took no part, and needs none to use the common network
+    assert cotempo("predict", "runs/labs", "new.csv", "--horizon", 1, "--out", "x.csv").code == 0
+    assert pd.read_csv(tmp_path / "x.csv")["client"].unique().tolist() == ["new"]
+    wrong = cotempo("predict", "runs/labs", "new.csv", "--client", "lion", "--horizon", 1, "--out", "x.csv")
+    assert wrong.code == 3
+    assert "did you mean 'lyon'" in wrong.err
+
+
+def test_one_bad_client_does_not_stop_the_others(cotempo: Command, tmp_path: Path) -> None:
+    (tmp_path / "raw").mkdir()
+    for seed, name in enumerate(("a", "b")):
+        write_lab(tmp_path / "raw" / f"{name}.csv", "g1 g2", seed=seed)
+    text = 'method = "PFDBNL"\nname = "own"\n[data]\nsource = "raw"\n[PFDBNL]\nrounds = 2\ncompare = false\n'
+    (tmp_path / "e.toml").write_text(text + "coupling = 0.1\nlambda_within = 0.1\nlambda_across = 0.1\n")
+    assert cotempo("run", "e.toml").code == 0
+    write_lab(tmp_path / "raw" / "c.csv", "g1 g2", seed=5)
+    write_lab(tmp_path / "raw" / "b.csv", "x y", seed=5)
+    said = cotempo("predict", "runs/own", "raw", "--horizon", 2, "--out", "next.csv")
+    assert said.code == 3
+    assert pd.read_csv(tmp_path / "next.csv")["client"].unique().tolist() == ["a"]
+    assert "warning: left out: client b: history must have the network's 2 variables" in said.err
+    assert "left out: client c: its model must be known, but it took no part" in said.err
+    assert "--client: a, b" in said.err
+    (tmp_path / "raw" / "a.csv").unlink()
+    everyone = cotempo("predict", "runs/own", "raw", "--horizon", 2, "--out", "none.csv")
+    assert everyone.code == 3
+    assert everyone.err.startswith("error: client b: history must")
+    assert "client c: its model" in everyone.err
+    assert not (tmp_path / "none.csv").exists()
+    assert cotempo("export", "runs/own", "--client", "b", "--out", "tables").code == 0
+    own = pd.read_csv(tmp_path / "tables" / "client_networks.csv")
+    assert own["client"].unique().tolist() == ["b"]
+    assert cotempo("export", "runs/own", "--client", "z", "--out", "tables").code == 3
+
+
+def test_a_ranking_predicts_nothing(cotempo: Command, made: Path) -> None:
+    made.write_text(made.read_text().replace("FedMean", "EdgeRanking") + '[EdgeRanking]\nscore = "granger"\n')
+    assert cotempo("run", made).code == 0
+    said = cotempo("predict", "runs/first", "data/networks.csv", "--horizon", 1, "--out", "x.csv")
+    assert said.code == 2
+    assert "must be able to predict, got EdgeRanking; write its tables with: cotempo export" in said.err
+
+
 def test_init_writes_an_experiment_that_runs(cotempo: Command, made: Path, tmp_path: Path) -> None:
     said = cotempo("init", "new.toml", "--data", "data/networks.csv", "--method", "fdbnl")
     assert said.code == 0, said.err
@@ -176,6 +243,22 @@ def test_a_run_is_replaced_by_force_only(cotempo: Command, made: Path, tmp_path:
     other = cotempo("run", made, "--force", "--run", "data")
     assert other.code == 5
     assert (tmp_path / "data" / "networks.csv").exists()
+
+
+@pytest.mark.parametrize(
+    "wrong", ["[OneRound]\nlags = 100\n", '[OneRound]\nforbidden = [["x", "y"]]\n', "[OneRound]\nminimum_rows = 999\n"]
+)
+def test_force_deletes_nothing_for_a_run_that_cannot_begin(
+    cotempo: Command, made: Path, tmp_path: Path, wrong: str
+) -> None:
+    assert cotempo("run", made).code == 0
+    before = {path: path.read_bytes() for path in (tmp_path / "runs").rglob("*") if path.is_file()}
+    made.write_text(made.read_text().replace("FedMean", "OneRound") + wrong)
+    assert cotempo("run", made, "--force").code in (2, 3)
+    assert {path: path.read_bytes() for path in (tmp_path / "runs").rglob("*") if path.is_file()} == before
+    made.write_text(made.read_text().replace(wrong, ""))
+    assert cotempo("run", made, "--force").code == 0
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["first"]
 
 
 def test_warnings_are_words(cotempo: Command, made: Path, monkeypatch: pytest.MonkeyPatch) -> None:

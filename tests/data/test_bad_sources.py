@@ -95,7 +95,7 @@ def the(value: Any) -> Make:
 LONG = "c" * 101
 CASES: list[tuple[str, Callable[..., Any], Make, list[tuple[str | None, str | None, int | None, str]]]] = [
     # what, reader, source, [(client, column, row, words of the problem)]
-    ("empty CSV", read_series, csv(""), [(None, None, None, "this one is empty")]),
+    ("empty CSV", read_series, csv(""), [(None, None, None, "'data.csv' is empty")]),
     ("header only", read_series, csv("time,x\n"), [(None, None, None, "at least one row")]),
     ("header without line end", read_events, csv("time"), [(None, None, None, "at least one row")]),
     (
@@ -331,5 +331,6 @@ def test_a_million_bad_rows_make_a_short_report() -> None:
         read_series(pl.DataFrame({"time": range(100_000), "x": ["no"] * 100_000}))
     assert len(caught.value.problems) == 1000
     assert str(caught.value) == (
-        "client client, column x, row 0: must be a number or empty, got 'no' (and 99,999 more rows: 1, 2, 3, ...)"
+        "client client, column x, row 0: must be a number or empty, got 'no'; pass missing=['no'] if that means "
+        "missing, or without=['x'] (and 99,999 more rows: 1, 2, 3, ...)"
     )

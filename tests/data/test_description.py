@@ -57,7 +57,7 @@ def test_posts_in_plain_words() -> None:
 def test_clients_that_disagree_are_named() -> None:
     clients = {"a": Series.from_arrays([[1.0], [2.0]]), "b": Series.from_arrays([[1.0], [2.0]], features=("y",))}
     assert describe(clients).lines()[1:] == [
-        "features: none",
+        "features: none; at some clients only: x0, y",
         "a: 2 rows, 1 sequence, time 0 to 1, 0 gaps, 0.0 % missing",
         "b: 2 rows, 1 sequence, time 0 to 1, 0 gaps, 0.0 % missing",
         "warning: a: 'y' missing, which other clients have",

@@ -177,15 +177,18 @@ def test_dates_in_other_orders_make_one_line_with_advice(texts: list[str], advic
     first, second = str(caught.value).splitlines()
     assert advice in first
     assert first.endswith("(and 299 more rows: 1, 2, 3, ...)")
-    assert second.startswith("client client, column x, row 0: must be a number or empty, got 'high' (and 299 more")
+    assert second.startswith("client client, column x, row 0: must be a number or empty, got 'high'; pass missing")
+    assert "without=['x'] (and 299 more" in second
 
 
 def test_equal_faults_of_several_clients_are_one_line() -> None:
     with pytest.raises(DataError) as caught:
         read_series({"a": NORTH.assign(x="no"), "b": SOUTH.assign(x="none at all"), "c": NORTH.assign(y="bad")})
     assert str(caught.value).splitlines() == [
-        "client a, column x, row 0: must be a number or empty, got 'no' (and 3 more rows of 2 clients: 1, 0, 1)",
-        "client c, column y, row 0: must be a number or empty, got 'bad' (and 1 more row: 1)",
+        "client a, column x, row 0: must be a number or empty, got 'no'; pass missing=['no'] if that means missing, or "
+        "without=['x'] (and 3 more rows of 2 clients: 1, 0, 1)",
+        "client c, column y, row 0: must be a number or empty, got 'bad'; pass missing=['bad'] if that means missing, "
+        "or without=['y'] (and 1 more row: 1)",
     ]
 
 

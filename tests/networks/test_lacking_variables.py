@@ -122,6 +122,22 @@ def test_methods_that_need_the_same_variables_name_the_one_that_does_not(labs, m
 
 
 @pytest.mark.filterwarnings("ignore")
+def test_names_that_differ_in_case_are_pointed_out() -> None:
+    """MYC at one lab and myc at another became two variables without a word."""
+    clients, _ = ct.make_networks(variables=3, clients=2, samples=200, seed=0)
+    clients["client-1"] = replace(clients["client-1"], features=("x0", "X1", "x2"))
+    advice = ct.OneRound(compare=False).fit(clients).advice()
+    assert any(line.startswith("x1 and X1 differ in case only") for line in advice)
+
+
+def test_gaps_are_filled_at_most_25_times(monkeypatch: pytest.MonkeyPatch, labs) -> None:
+    monkeypatch.setattr("cotempo.networks.oneround.TOLERANCE", 0.0)
+    with pytest.warns(UserWarning, match="not held by all"):
+        fitted = ct.OneRound(compare=False).fit(labs[1])
+    assert sum(record["phase"] == "fill" for record in fitted.history) == 25
+
+
+@pytest.mark.filterwarnings("ignore")
 def test_the_example_of_three_labs(tmp_path: Path) -> None:
     example = load("examples/labs.py")
     fitted = example.main(tmp_path, hours=120)

@@ -73,7 +73,7 @@ def test_forecast_checks_its_history(network: Network) -> None:
         network.forecast(np.zeros((1, 3)), steps=1)
     with pytest.raises(DataError, match="missing cell"):
         network.forecast(np.full((2, 3), np.nan), steps=1)
-    with pytest.raises(ParameterError, match="at least 0"):
+    with pytest.raises(ParameterError, match="at least 1"):
         network.forecast(np.zeros((2, 3)), steps=-1)
 
 
@@ -100,7 +100,7 @@ def test_forecast_takes_tables_and_gives_dates_and_bounds() -> None:
     np.testing.assert_allclose(found.high[:, 0] - found.values[:, 0], spread)
     np.testing.assert_allclose(found.values[:, 0] - found.low[:, 0], spread)
     out = found.to_frame()
-    assert list(out.columns) == ["time", "variable", "value", "low", "high"]
+    assert list(out.columns) == ["sequence", "time", "variable", "value", "low", "high"]
     assert str(out["time"][0]) == "2025-03-05 13:00:00+01:00"
     (table,) = ct.read_series(frame).values()
     np.testing.assert_array_equal(network.forecast(table, steps=2).values, found.values)

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import io
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+import cotempo as ct
 from cotempo.errors import DataError
 from cotempo.networks.data.generate import Recipe, draw_network
 from cotempo.networks.network import Network
@@ -72,3 +74,32 @@ def test_of_many_edges_the_strongest_are_drawn_and_the_others_counted() -> None:
     ax = plot_slices(Network(np.zeros((16, 16)), across))
     assert len(ax.patches) == 24 + 16  # a variable's effect on itself is drawn besides
     assert "216 weaker edges are not drawn" in [text.get_text() for text in ax.texts]
+
+
+def test_units_do_not_change_the_picture() -> None:
+    """Widths and order of arrows were by raw weights: an effect of litres on millimetres hid all others."""
+    found = replace(FOUND, scale=np.array([1.0, 1.0, 1.0]))
+    units = np.array([1e3, 1.0, 1e-2])
+    ratio = units / units[:, None]
+    other = Network(FOUND.within * ratio, FOUND.across * ratio, FOUND.variables, scale=units)
+    truth = Network(TRUTH.within * ratio, TRUTH.across * ratio, TRUTH.variables)
+    widths = [sorted(p.get_linewidth() for p in plot_slices(one).patches) for one in (found, other)]
+    np.testing.assert_allclose(*widths)
+    pages = [plot_networks(found, TRUTH), plot_networks(other, truth)]
+    images = [[image.get_array() for ax in page.axes for image in ax.images] for page in pages]
+    assert len(images[0]) == len(images[1])
+    for one, two in zip(*images, strict=True):
+        np.testing.assert_allclose(one, two)
+    np.testing.assert_allclose(found.strength(), other.strength())
+
+
+@pytest.mark.parametrize("method", [ct.FDBNL(compare=False), ct.PFDBNL(compare=False), ct.OneRound(compare=False)])
+def test_fitted_networks_know_their_scale(method: ct.Method) -> None:
+    clients, _ = ct.make_networks(variables=3, clients=2, samples=150, seed=1)
+    units = np.array([1e4, 1.0, 1e-3])
+    small = {name: ct.Series.from_arrays(table.values * units) for name, table in clients.items()}
+    one, other = (method.fit(tables) for tables in (clients, small))
+    np.testing.assert_allclose(one.network.strength(), other.network.strength(), atol=1e-8)
+    np.testing.assert_allclose(one["client-1"].network.strength(), other["client-1"].network.strength(), atol=1e-8)
+    pooled = np.vstack([table.values for table in small.values()]).std(axis=0)
+    np.testing.assert_allclose(other.network.scale, pooled, rtol=0.1)

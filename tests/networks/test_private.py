@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import cotempo as ct
-from cotempo.errors import DataError, ParameterError
+from cotempo.errors import DataError, DataWarning, ParameterError, SchemaError
 from cotempo.federation import Message
 from cotempo.networks.moments import Gram, transitions
 from cotempo.networks.private import Moments, PrivateNetwork, histograms, locate
@@ -22,6 +23,7 @@ from cotempo.privacy.settings import Privacy
 from cotempo.testing import check_method
 from cotempo.testing.sensitivity import sensitivity_used
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*agreed range")
 COMMON = Message({"centre": np.array([0.5, -1.0]), "scale": np.array([1.0, 2.0])})
 LIMITS = Message({"low": np.full(2, -3.0), "high": np.full(2, 3.0)})
 
@@ -138,3 +140,34 @@ def test_what_the_method_refuses_its_private_form_refuses_too() -> None:
 def test_the_private_form_keeps_the_contract(tmp_path: Path) -> None:
     clients, _ = ct.make_networks(variables=2, clients=3, samples=60, seed=0)
     check_method(form(ct.OneRound(restarts=0)), clients)
+
+
+def test_ranges_that_do_not_suit_are_noticed_where_the_rows_are() -> None:
+    """With p53 from -605 to 559 and a range of 20, wrong edges were stated as sure and nobody was warned."""
+    rng = np.random.default_rng(0)
+    table = ct.Series.from_arrays(rng.normal(size=(200, 3)) * [300.0, 0.02, 1.0], features=("p53", "il6", "myc"))
+    method = ct.OneRound().private(Privacy(epsilon=8, ranges=(-20, 20), seeded=True))
+    with pytest.warns(DataWarning) as found:
+        method.prepare(table)
+    lines = [str(one.message) for one in found]
+    assert [line.split(":")[0] for line in lines] == ["p53", "il6"]
+    assert "lie outside the agreed range (-20, 20)" in lines[0]
+    assert "hardly vary" in lines[1]
+    ranges = {"p53": (-1500.0, 1500.0), "il6": (-0.1, 0.1), "myc": (-5.0, 5.0)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ct.OneRound().private(Privacy(epsilon=8, ranges=ranges, seeded=True)).prepare(table)
+
+
+def test_labs_that_lack_variables_are_told_that_epsilon_is_the_reason() -> None:
+    clients, _ = ct.make_networks(variables=3, clients=3, samples=60, seed=0)
+    clients["client-1"] = clients["client-1"].select(features=["x0", "x2"])
+    with pytest.raises(SchemaError, match=r"with epsilon all clients need the same columns.*needs the 2 that all hold"):
+        ct.OneRound().fit(clients, privacy=Privacy(epsilon=1, ranges=(-9, 9)))
+
+
+def test_a_private_result_says_why_nobody_was_compared() -> None:
+    clients, _ = ct.make_networks(variables=3, clients=3, samples=60, seed=0)
+    fitted = ct.OneRound().fit(clients, privacy=Privacy(epsilon=5, ranges=(-9, 9), seeded=True))
+    (line,) = [line for line in fitted.advice() if "not compared" in line]
+    assert "OneRound with epsilon compares nobody" in line

@@ -377,3 +377,9 @@ def test_bad_tables_are_named() -> None:
     assert np.isfinite(ct.rank_edges(few, score="lagged", shrinkage=0.3).scores[0, 1])
     with pytest.raises(DataError, match="perturbed_until"):
         ct.rank_edges(clients, score="parent_sets", perturbed_until=1e9)
+
+
+def test_a_ranking_takes_privacy_as_fit_does() -> None:
+    clients, _ = ct.make_networks(variables=3, clients=3, samples=120, degree=0, seed=1)
+    plain, masked = (ct.rank_edges(clients, "granger", privacy=p) for p in (None, ct.Privacy(secure_sum=True)))
+    np.testing.assert_allclose(masked.scores, plain.scores, rtol=1e-5)

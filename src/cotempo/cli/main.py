@@ -9,7 +9,10 @@ Exit codes: 0 done; 1 an unexpected error; 2 wrong usage or parameters; 3 someth
 import json
 import shutil
 import sys
+import uuid
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -51,7 +54,7 @@ def demo(folder: Annotated[Path, typer.Option("--out", help="The report's folder
 def run(
     experiment_file: Annotated[Path, typer.Argument(metavar="EXPERIMENT.toml", help="What to run on what.")],
     folder: Annotated[Path | None, typer.Option("--run", help="The run's folder; by default runs/<name>.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Delete an earlier run in that folder first.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an earlier run in that folder.")] = False,
     dry: Annotated[bool, typer.Option("--dry-run", help="Show everything that would be sent; send nothing.")] = False,
     engine: EngineName = None,
     server: ServerPath = None,
@@ -73,19 +76,33 @@ def run(
         )  # fmt: skip
         return Output(found.lines(), {"bytes": found.sizes, "messages": list(found.messages)})
     folder = folder or Path("runs") / experiment.name
-    if force:
-        _delete_run(folder)
-    fitted = runs.run(experiment, clients, truth=truth, run=folder, progress=shows_progress())
+    with _replaced(folder) if force else nullcontext():
+        fitted = runs.run(experiment, clients, truth=truth, run=folder, progress=shows_progress())
     return describe_result(fitted, folder, truth)
 
 
-def _delete_run(folder: Path) -> None:
-    """Delete a run; refuse a folder that holds anything else."""
+@contextmanager
+def _replaced(folder: Path) -> Iterator[None]:
+    """Set a run aside; delete it once a new one stands in its place, else put it back.
+
+    A folder that holds anything else is refused.
+    """
     from cotempo.runs.folder import RunFolder
 
-    if folder.exists() and any(folder.iterdir()):
-        RunFolder.reopen(folder).close()  # it is a run, and nobody is running it
-        shutil.rmtree(folder)
+    if not folder.exists() or not any(folder.iterdir()):
+        yield
+        return
+    RunFolder.reopen(folder).close()  # it is a run, and nobody is running it
+    aside = folder.with_name(f".{folder.name}.{uuid.uuid4().hex[:8]}")
+    folder.rename(aside)
+    try:
+        yield
+    finally:
+        if any(folder.glob("checkpoints/*")):  # method and tables were accepted
+            shutil.rmtree(aside)
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+            aside.rename(folder)
 
 
 @command(app, "resume")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cotempo.cli.output import Output, count
-from cotempo.errors import DataError, ParameterError, RunError
+from cotempo.errors import DataError, ParameterError, Problem, RunError, nearest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -102,12 +103,22 @@ def detect(run: RunPath, given: Given, out: OutPath, client: Client = None) -> O
     return apply(run, given, out, client, ("detect",), named)
 
 
-def export(run: RunPath, folder: Annotated[Path, typer.Option("--out", help="A folder for the tables.")]) -> Output:
+def export(
+    run: RunPath,
+    folder: Annotated[Path, typer.Option("--out", help="A folder for the tables.")],
+    client: Annotated[str | None, typer.Option(help="Of tables about clients, the rows of this one only.")] = None,
+) -> Output:
     """Write the results as CSV tables: networks, events found, and whether joining helped each client."""
     fitted = load_result(run)
+    tables = fitted.tables()
+    if client is not None:
+        fitted[client]  # a name that is not known is refused
+        tables = {
+            name: frame[frame["client"] == client] if "client" in frame else frame for name, frame in tables.items()
+        }
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
-    for name, frame in fitted.tables().items():
+    for name, frame in tables.items():
         paths.append(folder / f"{name}.csv")
         frame.to_csv(paths[-1], index=False)
     lines = [str(path) for path in paths] or [f"{type(fitted.method).__name__} has no tables to export"]
@@ -123,10 +134,28 @@ def apply(
     function: Callable[[Any, Any], Any],
 ) -> Output:
     """Apply clients' models to their tables, and write what comes out as one table with a column `client`."""
+    from cotempo.data.problems import Problems
+
     fitted = load_result(run)
-    tables = read_like(run, fitted, given, client)
-    models = {name: capable(fitted[name], verbs, fitted) for name in tables}
-    return write_frames({name: function(models[name], table) for name, table in tables.items()}, out)
+    problems, frames = Problems(), {}
+    for name, table in read_like(run, fitted, given, client).items():
+        with problems.collect(name):  # so that one client's fault does not stop the others
+            frames[name] = function(capable(model_of(fitted, name), verbs, fitted), table)
+    if not frames:
+        problems.raise_any()
+    for problem in problems.found:
+        warnings.warn(f"left out: {problem}", stacklevel=2)
+    done = write_frames(frames, out)
+    return done._replace(code=3) if problems.found else done
+
+
+def model_of(fitted: Any, client: str) -> Any:
+    """Return a client's model; for a client that took no part, the one that all have, if there is one."""
+    shared = None if client in fitted.names else fitted.for_newcomer()
+    if shared is None and client not in fitted.names:
+        must = f"its model must be known, but it took no part in the run{nearest(client, fitted.names)}"
+        raise DataError([Problem(f"{must}; say whose to use with --client: {', '.join(fitted.names)}", client)])
+    return fitted[client] if shared is None else shared
 
 
 def load_result(run: Path) -> Any:
@@ -143,8 +172,9 @@ def capable(model: Any, verbs: tuple[str, ...], fitted: Any) -> Any:
     """Return a model that has one of the verbs."""
     if not any(hasattr(model, verb) for verb in verbs):
         known = [verb for verb in ("intensity", "forecast", "impute", "sample", "detect") if hasattr(model, verb)]
-        can = f"; it can {', '.join(known)}" if known else "; see cotempo export"
-        raise ParameterError(f"{type(fitted.method).__name__} must be able to {verbs[0]}{can}")
+        can = f"it can {', '.join(known)}" if known else "write its tables with: cotempo export"
+        verb = "predict" if "forecast" in verbs else verbs[0]
+        raise ParameterError(f"the run's method must be able to {verb}, got {type(fitted.method).__name__}; {can}")
     return model
 
 
@@ -159,9 +189,8 @@ def read_like(run: Path, fitted: Any, given: Path, client: str | None) -> dict[s
     if client is not None:
         if len(tables) != 1:
             raise DataError(f"{given} must hold one client's table to use with --client, it holds {len(tables)}")
+        fitted[client]  # a name that is not known is refused
         tables = {client: next(iter(tables.values()))}
-    for name in tables:
-        fitted[name]
     return tables
 
 

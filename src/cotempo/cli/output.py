@@ -77,7 +77,7 @@ def describe_result(fitted: Fitted, folder: Path, truth: Any) -> Output:
     lines = [fitted.headline()]
     if scores:
         lines.append("against the truth: " + ", ".join(f"{k.replace('_', ' ')} {v:.3g}" for k, v in scores.items()))
-    if benefit:
+    if benefit and len(fitted.names) > 1:
         verdicts = Counter(item.verdict for item in benefit.values())
         metric = next(iter(benefit.values())).metric
         clients = ", ".join(f"{verdict}: {count(number, 'client')}" for verdict, number in verdicts.items())

@@ -1,7 +1,7 @@
 """`Description`: what clients hold, in plain words, as plain data, and as a dataframe."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -54,7 +54,8 @@ class ClientDescription:
 class Description(Framed):
     """What all clients hold together; kind and unit are those of the first, columns those all clients have.
 
-    Zones are those of the clients' dates. Warnings name what is allowed but worth a look, clients that disagree first.
+    `partial` are the columns that only some have. Zones are those of the clients' dates. Warnings name what is allowed
+    but worth a look, clients that disagree first.
     """
 
     kind: str
@@ -64,14 +65,16 @@ class Description(Framed):
     rows: int
     clients: tuple[ClientDescription, ...]
     warnings: tuple[str, ...]
+    partial: tuple[str, ...] = ()
 
     def lines(self) -> list[str]:
         """Return the description in plain words, one line per fact."""
         zones = f"in {', '.join(self.zones)}" if self.zones else "without a time zone"
         unit = f"dates {zones}, counted in {LABELS[self.unit]}" if self.unit else "time as plain numbers"
+        some = f"; at some clients only: {', '.join(self.partial)}" if self.partial else ""
         return [
             f"{self.kind}: {pluralize(len(self.clients), 'client')}, {pluralize(self.rows, 'row')}, {unit}",
-            f"{KINDS[self.kind].columns_are}: {', '.join(self.columns) or 'none'}",
+            f"{KINDS[self.kind].columns_are}: {', '.join(self.columns) or 'none'}{some}",
             *(client.line() for client in self.clients),
             *(f"warning: {warning}" for warning in self.warnings),
         ]
@@ -118,7 +121,7 @@ def describe(clients: Mapping[str, Table]) -> Description:
     everything = list(dict.fromkeys(column for schema in schemas.values() for column in schema.columns))
     common = tuple(column for column in everything if all(column in schema.columns for schema in schemas.values()))
     schema, zones = schemas[first], tuple(dict.fromkeys(other.zone for other in schemas.values() if other.zone))
-    warnings = []
+    warnings = [f"{' and '.join(map(repr, same))} differ in case only: one column?" for same in case_twins(everything)]
     for name, other in schemas.items():
         if lacking := [column for column in everything if column not in other.columns]:
             warnings.append(f"{name}: {', '.join(map(repr, lacking))} missing, which other clients have")
@@ -132,7 +135,16 @@ def describe(clients: Mapping[str, Table]) -> Description:
             same.setdefault(warning, []).append(client.client)
     warnings += [f"{list_names(own)}: {warning}" for warning, own in same.items()]
     rows = sum(client.rows for client in found)
-    return Description(schema.kind, common, schema.unit, zones, rows, found, tuple(warnings))
+    partial = tuple(column for column in everything if column not in common)
+    return Description(schema.kind, common, schema.unit, zones, rows, found, tuple(warnings), partial)
+
+
+def case_twins(names: Iterable[str]) -> list[list[str]]:
+    """Return the names that differ in upper and lower case only, or in white space, together."""
+    alike: dict[str, list[str]] = {}
+    for name in names:
+        alike.setdefault(name.strip().casefold(), []).append(name)
+    return [group for group in alike.values() if len(group) > 1]
 
 
 def _kind(schema: Schema) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -72,6 +73,10 @@ class Fitted:
             )
         return self
 
+    def for_newcomer(self) -> Any | None:
+        """Return the model for a client that took no part, if all clients have the same; else `None`."""
+        return self if type(self).__getitem__ is Fitted.__getitem__ else None
+
     def __repr__(self) -> str:
         return f"<{self.headline()}>"
 
@@ -109,6 +114,8 @@ class Fitted:
 
         Where sites keep their memories, only sums are known here.
         """
+        if len(self.names) == 1:
+            return [f"{self.names[0]} is the only client: nobody joined, so that nothing is compared"]
         benefit, name = self.benefit, type(self.method).__name__
         if self.joining.compared > len(benefit):
             return [f"{self.joining}; each site knows its own figures"]
@@ -122,7 +129,9 @@ class Fitted:
             )
         if missing:
             why = f"compares {self.method.compares or 'clients with enough data to hold some out'}"
-            if not self.method.metric:
+            if self.privacy.get("epsilon") is not None:
+                why = "with epsilon compares nobody: every comparison would tell about held-out rows"
+            elif not self.method.metric:
                 why = "does not compare"
             elif getattr(self.method, "compare", True) is False:
                 why = "has compare=False"
@@ -245,7 +254,9 @@ def load(path: str | Path, *, device: Device | None = None) -> Any:
             tuple(json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()),
             about.get("privacy", {}),
         )
-        fitted = method.result(outcome)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # said when it was learned, and still in `advice`
+            fitted = method.result(outcome)
         fitted.streams = unpack(decode((folder / "streams.safetensors").read_bytes()), replaced)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, TreeError) as error:
         raise RunError(f"{folder} must hold a saved result: {error}") from error

@@ -228,8 +228,8 @@ class FDBNL(TrialThenFit):
     def result(self, outcome: Outcome) -> FittedNetwork:
         """Return the network in the units of the data."""
         state: TrialState = outcome.state
-        network = self._network(state.shared[0], state.variables, state.scale[1])
-        return FittedNetwork(outcome, replace(network, mean=state.mean[1][: len(state.variables)]))
+        network = self._in_units(state, state.shared[0], state.mean[1], state.variance[0], state.rows[1])
+        return FittedNetwork(outcome, network)
 
 
 # Problem (2), at a client.

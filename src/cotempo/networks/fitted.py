@@ -11,7 +11,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from cotempo.data import Series
+from cotempo.data import Series, read_series
 from cotempo.data.html import html_table
 from cotempo.data.tables import Framed, FrameKind, pluralize
 from cotempo.errors import DataError, Problem
@@ -25,7 +25,13 @@ from cotempo.typing import Bools, Floats
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from cotempo.networks.admm.trial_then_fit import TrialThenFit
     from cotempo.networks.oneround import OneRound, OneRoundState
+
+#: A direction is told if it is at least so many times as probable as the reverse.
+TOLD = 9.0
+#: Clients' own networks that a report draws.
+MOST_PICTURES = 4
 
 
 @dataclass(frozen=True)
@@ -44,6 +50,8 @@ class ClientNetwork(Saved):
 class FittedNetwork(Fitted):
     """One network for all clients; `fitted[client]` is the same network."""
 
+    method: TrialThenFit | OneRound
+
     def __init__(self, outcome: Outcome, network: Network):
         super().__init__(outcome)
         self.network = network
@@ -60,7 +68,21 @@ class FittedNetwork(Fitted):
 
     def tables(self) -> Mapping[str, Any]:
         """Return the edges beside what every result has."""
-        return {"network": self.network.to_frame(), **super().tables()}
+        open_ends, place = self._open_ends(), {name: index for index, name in enumerate(self.network.variables)}
+        rows = [
+            (*edge, bool(edge[2] or not open_ends[place[edge[0]], place[edge[1]]])) for edge in self.network.edges()
+        ]
+        columns = {"lag": nw.Int64(), "weight": nw.Float64(), "directed": nw.Boolean()}
+        return {"network": edge_frame(rows, columns, "pandas"), **super().tables()}
+
+    def _open_ends(self) -> Bools:
+        """Return between which variables the direction within a time step is not known."""
+        count = len(self.network.variables)
+        return np.full((count, count), getattr(self.method, "scaled", False), dtype=np.bool_)
+
+    def advice(self) -> list[str]:
+        """Return what to know of the result, such as what directions are worth, or variables that some clients lack."""
+        return [*super().advice(), *self.method.notes(self.state)]
 
     def scores(self, truth: Any) -> Mapping[str, float]:
         """Return distances and rates of `score_network`; means over clients that each have a truth of their own."""
@@ -84,6 +106,26 @@ class FittedPersonal(FittedNetwork):
         super().__getitem__(client)
         return ClientNetwork(self.own.get(client, self.network))
 
+    def for_newcomer(self) -> ClientNetwork | None:
+        """Return the common network, unless clients have their own."""
+        return None if self.own else ClientNetwork(self.network)
+
+    def figures(self, truth: Any = None) -> Mapping[str, Figure]:
+        """Return pictures of the common network and of the first clients' own, beside the true ones where known."""
+        truths = truth if isinstance(truth, Mapping) else dict.fromkeys(self.own, truth)
+        shown = list(self.own)[:MOST_PICTURES]
+        own = {f"The own network of {name}": self[name].plot(truths.get(name)) for name in shown}
+        return {**super().figures(truth), **own}
+
+    def tables(self) -> Mapping[str, Any]:
+        """Return the edges of clients' own networks beside those of the common one."""
+        rows = [(*edge, name) for name, network in self.own.items() for edge in network.edges()]
+        columns = {"lag": nw.Int64(), "weight": nw.Float64(), "client": nw.String()}
+        if not self.own:
+            return super().tables()
+        frame = edge_frame(rows, columns, "pandas")
+        return {**super().tables(), "client_networks": frame[["client", *(c for c in frame if c != "client")]]}
+
 
 class FittedOneRound(FittedPersonal):
     """The result of OneRound: clients join or leave by one addition, and every edge has a probability."""
@@ -98,9 +140,8 @@ class FittedOneRound(FittedPersonal):
         pairs = np.argwhere(np.triu(self.state.as_shown(self.state.undirected))).tolist()
         return [(names[first], names[second]) for first, second in pairs]
 
-    def advice(self) -> list[str]:
-        """Return what to know of the result, such as variables that some clients lack."""
-        return [*super().advice(), *self.method.notes(self.state)]
+    def _open_ends(self) -> Bools:
+        return np.asarray(self.state.as_shown(self.state.undirected), dtype=np.bool_)
 
     def confidence(self, draws: int = 100, *, seed: int = 0) -> Confidence:
         """Return the probability of every edge, from parametric-bootstrap draws of the summed Gram matrix."""
@@ -112,16 +153,17 @@ class FittedOneRound(FittedPersonal):
     def edges(self, draws: int = 100, *, seed: int = 0, kind: FrameKind = "pandas") -> Any:
         """Return the edges as a dataframe, the surest first.
 
-        Each has its weight, its probability and whether it has a direction.
+        Each has its weight, its probability, and whether it is `directed`: across time steps always, within one where
+        the data tell the direction and it is at least nine times as probable as the reverse.
         """
         probability = self.confidence(draws, seed=seed)
         stacked = np.concatenate([probability.within[None], probability.across])
         place = {name: index for index, name in enumerate(self.network.variables)}
-        open_ends = self.state.as_shown(self.state.undirected)
+        told = ~self._open_ends() & (probability.within >= TOLD * probability.within.T)
         rows = []
         for source, target, lag, weight in self.network.edges():
             i, j = place[source], place[target]
-            rows.append((source, target, lag, weight, float(stacked[lag, i, j]), bool(lag or not open_ends[i, j])))
+            rows.append((source, target, lag, weight, float(stacked[lag, i, j]), bool(lag or told[i, j])))
         rows.sort(key=lambda row: -row[4])
         numbers = {"lag": nw.Int64(), "weight": nw.Float64(), "probability": nw.Float64(), "directed": nw.Boolean()}
         return edge_frame(rows, numbers, kind)
@@ -131,14 +173,17 @@ class FittedOneRound(FittedPersonal):
         found = dict(super().tables())
         return found if len(self.network.variables) > 30 else {**found, "network": self.edges(draws=30)}
 
-    def add(self, clients: Mapping[str, Series], *, seed: int = 0) -> FittedOneRound:
-        """Return the result with late clients added: their sums join the others', and the search runs again."""
+    def add(self, clients: Mapping[str, Any], *, seed: int = 0) -> FittedOneRound:
+        """Return the result with late clients added: their sums join the others', and the search runs again.
+
+        `clients` maps names to tables or dataframes, as in `fit`.
+        """
         present = [Problem("is part of the result already", client=name) for name in clients if name in self.names]
         if present:
             raise DataError(present)
         return self._change(clients, 1.0, seed)
 
-    def remove(self, clients: Mapping[str, Series], *, seed: int = 0) -> FittedOneRound:
+    def remove(self, clients: Mapping[str, Any], *, seed: int = 0) -> FittedOneRound:
         """Return the result without clients that leave; they send their sums again, to be subtracted."""
         absent = [Problem("is not part of the result", client=name) for name in clients if name not in self.names]
         if absent:
@@ -149,9 +194,11 @@ class FittedOneRound(FittedPersonal):
         )
         return self._change(clients, -1.0, seed)
 
-    def _change(self, clients: Mapping[str, Series], sign: float, seed: int) -> FittedOneRound:
+    def _change(self, given: Mapping[str, Any], sign: float, seed: int) -> FittedOneRound:
         if self.privacy.get("epsilon") is not None:
             raise DataError("a private result must stay as it is: sums of a late client have no noise; run again")
+        read = {name: table for name, table in given.items() if not isinstance(table, Series)}
+        clients: dict[str, Series] = {**given, **(read_series(read) if read else {})}
         state = self.state
         for client, table in sorted(clients.items()):
             own = self.method.late_sums(state, client, table)

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 import numpy as np
-from scipy.stats import norm
 
-from cotempo.data import Series, numbered, read_series
-from cotempo.data.argument_checks import check_choice, check_counts
-from cotempo.data.clock import Clock
+from cotempo.data import numbered
+from cotempo.data.argument_checks import check_choice
 from cotempo.data.html import html_table
-from cotempo.data.tables import FRAME_KINDS, Framed, FrameKind, make_frame, pluralize
-from cotempo.errors import DataError, ParameterError
+from cotempo.data.tables import FRAME_KINDS, Framed, FrameKind, pluralize
+from cotempo.errors import DataError
 from cotempo.networks.admm.acyclicity import edges_on_cycles
+from cotempo.networks.forecast import NetworkForecast, forecast
 from cotempo.storage.saved import Saved
 from cotempo.typing import Floats
 
@@ -42,6 +41,8 @@ class Network(Framed, Saved):
         What the data were centred by, by default zeros.
     noise : (variables,), optional
         Variances of the u_t, where the method knows them.
+    scale : (variables,), optional
+        Standard deviations of the variables, where the method knows them; pictures show weights in these.
 
     Examples
     --------
@@ -57,6 +58,7 @@ class Network(Framed, Saved):
     variables: tuple[str, ...] = ()
     mean: Floats | None = None
     noise: Floats | None = None
+    scale: Floats | None = None
 
     def __post_init__(self) -> None:
         within, across = (np.array(weights, dtype=np.float64, order="C") for weights in (self.within, self.across))
@@ -75,6 +77,10 @@ class Network(Framed, Saved):
         object.__setattr__(self, "variables", names)
         if self.mean is None:
             object.__setattr__(self, "mean", np.zeros(count))
+        for name in ("mean", "noise", "scale"):
+            given = getattr(self, name)
+            if given is not None and np.shape(given) != (count,):
+                raise DataError(f"{name} must have one number per variable, ({count},), got {np.shape(given)}")
 
     def __repr__(self) -> str:
         sizes = (pluralize(len(self.variables), "variable"), pluralize(self.lags, "lag"))
@@ -104,15 +110,21 @@ class Network(Framed, Saved):
         """All weights as one array, ``(1 + lags, variables, variables)``, lag 0 first."""
         return np.concatenate([self.within[None], self.across])
 
-    def strength(self) -> Floats:
-        """Return how strong each edge is, ``(1 + lags, variables, variables)``, in standard deviations of the noise.
+    def standardised(self, scale: Floats | None = None) -> Network:
+        """Return the network of variables that are divided by their standard deviations, by default `scale`.
 
-        Where the noise is not known it is the size of the weight as it is.
+        Where these are not known, it is the network as it is.
         """
-        if self.noise is None:
-            return np.abs(self.stacked)
-        spread = np.sqrt(np.maximum(self.noise, 1e-300))
-        return np.abs(self.stacked) * spread[:, None] / spread
+        scale = self.scale if scale is None else scale
+        if scale is None:
+            return self
+        spread = np.where(scale > 0, scale, 1.0)
+        units = spread[:, None] / spread
+        return Network(self.within * units, self.across * units, self.variables)
+
+    def strength(self) -> Floats:
+        """Return how strong each edge is, ``(1 + lags, variables, variables)``, in standard deviations if known."""
+        return np.abs(self.standardised().stacked)
 
     def edges(self) -> list[tuple[str, str, int, float]]:
         """List the edges as (source, target, lag, weight), lag 0 first."""
@@ -136,16 +148,18 @@ class Network(Framed, Saved):
         return plot_slices(self, ax=ax, truth=truth)
 
     def forecast(self, history: Any, steps: int, level: float = 0.9) -> NetworkForecast:
-        """Return the expected next steps: ``x_t' = (sum_i x_{t-i}' A_i) (I - W)^-1``, iterated.
+        """Return the expected next steps of every sequence: ``x_t' = (sum_i x_{t-i}' A_i) (I - W)^-1``, iterated.
 
         Parameters
         ----------
         history : Series, dataframe or (at least lags, variables)
-            What has been seen, oldest row first, with the network's variables as columns.
+            What has been seen, oldest row first, with the network's variables as columns. Where the noise is known, as
+            it is of fitted networks, missing cells and variables are filled with what the network expects given all
+            cells that were seen, and widen the bounds.
         steps : int
         level : float
-            How much of what comes should lie between `low` and `high`. They need the noise, which `OneRound` knows,
-            and take the weights as exact.
+            How much of what comes should lie between `low` and `high`. They need the noise, and take the weights as
+            exact.
 
         Examples
         --------
@@ -154,79 +168,7 @@ class Network(Framed, Saved):
         array([[0.8 , 0.4 ],
                [0.64, 0.32]])
         """
-        past, time, clock = self._history(history)
-        check_counts(0, steps=steps)
-        if not 0.0 < level < 1.0:
-            raise ParameterError(f"level must lie between 0 and 1, got {level}")
-        count, mean = len(self.variables), np.asarray(self.mean)
-        values = mean + simulate_svar(self.within, self.across, np.zeros((steps, count)), past - mean)
-        step = float(np.median(np.diff(time))) if len(time) > 1 else 1.0
-        later = np.asarray((time[-1] if len(time) else 0.0) + step * np.arange(1.0, steps + 1))
-        if self.noise is None:
-            return NetworkForecast(values, later, self.variables, clock=clock)
-        # Each shock spreads as an impulse does; shocks of different steps and variables are independent.
-        shocks = np.zeros((count, steps, count))
-        shocks[:, :1] = np.diag(np.sqrt(self.noise))[:, None]
-        impulses = [simulate_svar(self.within, self.across, one) for one in shocks] if steps else [values]
-        spread = norm.ppf(0.5 + level / 2.0) * np.sqrt(np.cumsum(np.square(impulses).sum(axis=0), axis=0))
-        return NetworkForecast(values, later, self.variables, values - spread, values + spread, clock)
-
-    def _history(self, history: Any) -> tuple[Floats, Floats, Clock]:
-        """Return the last rows in the order of the variables, all times and the clock they are counted by."""
-        count, clock = len(self.variables), Clock()
-        if isinstance(history, np.ndarray | Sequence):
-            past = np.asarray(history, dtype=np.float64)
-            time = np.arange(len(past), dtype=np.float64)
-        else:
-            table = history if isinstance(history, Series) else _only(read_series(history))
-            missing = [name for name in self.variables if name not in table.features]
-            if missing:
-                raise DataError(
-                    f"history must have the network's {count} variables as columns, it lacks {', '.join(missing)}"
-                )
-            (time, values), clock = table.pieces()[-1], table.clock
-            past = values[:, [table.features.index(name) for name in self.variables]]
-        if past.ndim != 2 or past.shape[1] != count or len(past) < self.lags:
-            raise DataError(f"history must have at least {self.lags} rows and {count} columns, got shape {past.shape}")
-        if np.isnan(past[len(past) - self.lags :]).any():
-            raise DataError(f"the last {self.lags} rows of history must have no missing cell; fill them in first")
-        return past, time, clock
-
-
-@dataclass(frozen=True, eq=False)
-class NetworkForecast(Framed):
-    """The next steps as a network expects them, `(steps, variables)`.
-
-    `low` and `high` are where the noise is known; `time` continues that of the history.
-    """
-
-    values: Floats
-    time: Floats
-    variables: tuple[str, ...]
-    low: Floats | None = None
-    high: Floats | None = None
-    clock: Clock = field(default_factory=Clock)
-
-    def to_frame(self, kind: FrameKind = "pandas") -> Any:
-        """Return a dataframe with a row per step and variable: time, variable, value, and low and high where known."""
-        steps, count = self.values.shape
-        columns = {"time": np.repeat(self.time, count), "variable": list(self.variables) * steps}
-        bounds = {"value": self.values, "low": self.low, "high": self.high}
-        columns |= {name: each.ravel() for name, each in bounds.items() if each is not None}
-        return make_frame(columns, kind, {"time": self.clock})
-
-    def __repr__(self) -> str:
-        return f"NetworkForecast({pluralize(len(self.values), 'step')}, {pluralize(len(self.variables), 'variable')})"
-
-    def _repr_html_(self) -> str:
-        frame = self.to_frame()
-        return html_table(repr(self), [tuple(row) for row in frame.itertuples(index=False)], tuple(frame.columns))
-
-
-def _only(tables: Mapping[str, Series]) -> Series:
-    if len(tables) != 1:
-        raise DataError(f"history must be of one client, got {len(tables)}; choose one of them")
-    return next(iter(tables.values()))
+        return forecast(self, history, steps, level)
 
 
 def edge_frame(edges: Sequence[tuple[Any, ...]], further: Mapping[str, Any], kind: FrameKind) -> Any:

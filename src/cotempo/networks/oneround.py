@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from cotempo.data import Schema, Series, Table
+from cotempo.data.description import case_twins
 from cotempo.errors import DataError, ParameterError, Problem, SchemaError
 from cotempo.federation import (
     NOT_COMPARED,
@@ -115,9 +116,11 @@ class OneRoundState:
     def network(self, found: OneRoundState | OneRoundMemory) -> Network:
         """Return a network in the order in which clients hold the variables."""
         places = [self.variables.index(name) for name in self.shown]
-        mean = (self.pooled().mean[: len(places)] + self.centre)[places]
-        noise = self.variance[places] if found is self else None
-        return Network(self.as_shown(found.within), self.as_shown(found.across), self.shown, mean, noise)
+        pooled = self.pooled()
+        centre = pooled.mean if isinstance(found, OneRoundState) else found.mean
+        mean, noise = (centre[: len(places)] + self.centre)[places], found.variance[places]
+        scale = np.sqrt(pooled.gram.diagonal() / max(pooled.rows, 1.0))[places]
+        return Network(self.as_shown(found.within), self.as_shown(found.across), self.shown, mean, noise, scale)
 
     def fill_by(self, model: ColumnGaussian) -> OneRoundState:
         """Return the state with other Gaussians to fill gaps by."""
@@ -141,10 +144,15 @@ class OneRoundState:
 
 @dataclass(frozen=True)
 class OneRoundMemory:
-    """A client's own network, empty unless asked for, and what joining was worth; neither ever leaves it."""
+    """A client's own network, its noise variances and its mean about the centre of the sums, empty unless asked for.
+
+    `compared` is what joining was worth. Nothing of it ever leaves the client.
+    """
 
     within: Floats = field(default_factory=lambda: np.zeros((0, 0)))
     across: Floats = field(default_factory=lambda: np.zeros((0, 0, 0)))
+    variance: Floats = field(default_factory=lambda: np.zeros(0))
+    mean: Floats = field(default_factory=lambda: np.zeros(0))
     compared: Floats = field(default_factory=lambda: NOT_COMPARED)
 
 
@@ -301,8 +309,9 @@ class OneRound(Method):
             scores = score_shares(rows, theirs, knowledge.only(own.held), stream("borrow"), scaled=self.scaled)
             return Message({"scores": scores}, weight=max(len(rows), 1)), None
         options = SearchOptions("bayes", restarts=self.restarts, scaled=self.scaled)
-        found = learn_personal(Gram.of_sums(total), others, common["share"], knowledge, stream("personal"), options)
-        kept = replace(memory, within=found.within, across=found.across)
+        gram = Gram.of_sums(total)
+        found = learn_personal(gram, others, common["share"], knowledge, stream("personal"), options)
+        kept = replace(memory, within=found.within, across=found.across, variance=found.variance, mean=gram.mean)
         return Message({"edges": float(np.count_nonzero(found.within))}), kept
 
     def own_rows(self, prepared: ClientTable, names: Sequence[str], *, gaps: bool) -> OwnRows:
@@ -458,7 +467,7 @@ class OneRound(Method):
             state = replace(state, **{name: answers.sum[name] for name in Sums._fields})
             if state.phase == "fill":
                 model, change = state.next_filling()
-                if change > TOLERANCE and state.filled < MOST_STEPS:
+                if change > TOLERANCE and state.filled + 1 < MOST_STEPS:
                     return replace(state, filled=state.filled + 1).fill_by(model), {"change": change}
             state = replace(state, phase="compare" if self.compare else after)
             return self.learn(state, rng, trial=self.compare)
@@ -592,6 +601,10 @@ def what_was_done(state: OneRoundState, gram: Gram) -> list[str]:
             f"{int(np.triu(gram.unseen).sum())} pairs of columns were never seen together, like "
             f"{state.variables[first]} and {state.variables[second]}: no edge between them was considered"
         )
+    lines += [
+        f"{' and '.join(twins)} differ in case only and are taken for different variables; rename one of them"
+        for twins in case_twins(state.shown)
+    ]
     lacking = len(state.variables) - len(state.shared)
     if lacking:
         lines.append(

@@ -41,13 +41,18 @@ COUPLINGS = (0.0125, 0.05, 0.2, 0.8, 3.2)
 class PFDBNLMemory(TrialMemory):
     """A client's memory between rounds: its own Z_k, its copy T_k and their multiplier.
 
-    All are `(candidates, side, variables)`. `penalty` is the rho_2 of the client's last round.
+    All are `(candidates, side, variables)`. `penalty` is the rho_2 of the client's last round. `mean`, `(side,)`, is
+    what its rows were centred by; `squares`, `(variables,)`, are mean squared residuals of its `rows` rows, once there
+    is one candidate.
     """
 
     own: Floats = field(default_factory=lambda: np.zeros((0, 0, 0)))
     tied: Floats = field(default_factory=lambda: np.zeros((0, 0, 0)))
     dual: Floats = field(default_factory=lambda: np.zeros((0, 0, 0)))
     penalty: float = 0.0
+    mean: Floats = field(default_factory=lambda: np.zeros(0))
+    squares: Floats = field(default_factory=lambda: np.zeros(0))
+    rows: float = 0.0
 
 
 @register("cfPTN")
@@ -108,10 +113,11 @@ class PFDBNL(TrialThenFit):
         if memory.stage != stage:
             memory = replace(memory, stage=stage, own=shared, tied=shared, dual=np.zeros_like(shared), penalty=0.0)
         gram = prepared.grams[stage]
+        mean = self._centre(gram, common["mean"])
         penalties = [Penalties(*one) for one in common["penalties"].tolist()]
         consensus = penalties[0].consensus  # the same for every candidate
         dual = dual_step(memory.dual, memory.tied, shared, memory.penalty)
-        per_row = gram.per_row(self._centre(gram, common["mean"]), common["scale"])
+        per_row = gram.per_row(mean, common["scale"])
         own = np.stack(
             [
                 own_step(per_row, tied, start, mu, (within, across), one, self.iterations, self.passes)
@@ -131,7 +137,10 @@ class PFDBNL(TrialThenFit):
             },
             weight=gram.rows if self.weighting == "rows" else 1.0,
         )
-        return message, replace(memory, own=own, tied=tied, dual=dual, penalty=consensus)
+        squares = residual_squares(per_row, self._network(own[0])) if len(own) == 1 else np.zeros(0)
+        return message, replace(
+            memory, own=own, tied=tied, dual=dual, penalty=consensus, mean=mean, squares=squares, rows=gram.rows
+        )
 
     def _alone(self, candidates: Floats) -> Floats:
         """Return one coupling: a client alone has nobody to be tied to."""
@@ -191,13 +200,13 @@ class PFDBNL(TrialThenFit):
     def result(self, outcome: Outcome) -> FittedPersonal:
         """Return every client's own network, from its memory, beside the common one."""
         state: TrialState = outcome.state
-        scale = state.scale[1]
         own = {
-            name: self._network(memory.own[0], state.variables, scale)
+            name: self._in_units(state, memory.own[0], memory.mean, memory.squares, memory.rows)
             for name, memory in outcome.memories.items()
             if memory.stage == "final"
         }
-        return FittedPersonal(outcome, self._network(state.shared[0], state.variables, scale), own)
+        # Its noise is not known: no client says how well the common network predicts its rows.
+        return FittedPersonal(outcome, self._in_units(state, state.shared[0], state.mean[1]), own)
 
 
 def own_step(

@@ -36,8 +36,10 @@ def plot_networks(found: Network, truth: Network | None = None) -> Figure:
 
     Matrices have sources as rows and targets as columns, one matrix per lag (0 is inside the time step). With a
     truth every edge is marked correct, reversed, extra or missing. Up to 20 variables the time slices with their
-    arrows stand above; beyond that arrows cross too often to be read.
+    arrows stand above; beyond that arrows cross too often to be read. Weights are in standard deviations, so that units
+    do not matter.
     """
+    found, truth = found.standardised(), truth and truth.standardised(found.scale)
     networks = {"found": found} if truth is None else {"found": found, "true": truth}
     status = None if truth is None else edge_status(found, truth)
     with_slices = len(found.variables) <= _MOST_VARIABLES_AS_SLICES
@@ -59,9 +61,11 @@ def plot_slices(network: Network, ax: Axes | None = None, truth: Network | None 
 
     Effects of the past are straight arrows into the newest slice, grey where a variable acts on itself; effects inside
     it are arcs on its right, and the variables are ordered so that true arcs point down. Wide arrows are strong
-    effects, dashed ones negative. Of edges between different variables the 24 strongest are drawn, and a line says how
-    many are not. The truth colours them correct, reversed or extra, and adds those that are missing.
+    effects, in standard deviations where these are known, dashed ones negative. Of edges between different variables
+    the 24 strongest are drawn, and a line says how many are not. The truth colours them correct, reversed or extra, and
+    adds those that are missing.
     """
+    network, truth = network.standardised(), truth and truth.standardised(network.scale)
     count = len(network.variables)
     ax = ax or _new_axes(network, truth is not None)
     rows = _rows(network if truth is None else truth)

@@ -12,6 +12,7 @@ Unlike a sum over transitions it has no first and last rows that could be read f
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, NamedTuple
@@ -19,8 +20,9 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from cotempo.data import Series, Table
-from cotempo.errors import ParameterError
+from cotempo.errors import DataWarning, ParameterError
 from cotempo.federation import Answers, Ask, Expect, Fitted, Message, Metrics, Outcome, Question, Rng, Roster, Spec
+from cotempo.federation.method import agree
 from cotempo.networks.moments import Gram, check_table, make_semidefinite, pack, unpack
 from cotempo.privacy.private_form import PrivateForm
 from cotempo.privacy.settings import Range
@@ -35,6 +37,8 @@ COUNTS, SUMS = 0.02, 0.03
 CLIP = 1.5
 #: Rows of moments that are all noise; the search needs more than one.
 LEAST_ROWS = 2.0
+#: A range that leaves out a larger share of a client's values is too narrow.
+MOST_OUTSIDE = 0.01
 #: Between these, the least eigenvalue of noised correlations.
 FLOORS = (1e-2, 0.5)
 
@@ -89,10 +93,15 @@ class PrivateNetwork(PrivateForm):
     # At a client.
 
     def prepare(self, table: Table) -> Series:
-        """Refuse a table that no network can be learned from; what `inner` refuses is refused here."""
+        """Refuse a table that no network can be learned from; what `inner` refuses is refused here.
+
+        Warn, here and nowhere else, of ranges that do not suit the table: the warning is about its rows.
+        """
         assert isinstance(table, Series)  # `check` saw the schema
         check_table(table)
         self.inner.prepare(table)
+        for line in unsuitable_ranges(table, self.privacy.ranges):
+            warnings.warn(line, DataWarning, stacklevel=2)
         return table
 
     def answer(self, question: Question, prepared: Series, memory: None, rng: Rng) -> tuple[Message, None]:
@@ -105,6 +114,10 @@ class PrivateNetwork(PrivateForm):
         return Message(moments._asdict()), None
 
     # At the server.
+
+    def check(self, roster: Roster) -> None:
+        """Require the same columns everywhere, also of methods that do not."""
+        agree(roster, self.kind, "with epsilon all clients need the same columns; without it OneRound takes others")
 
     def open(self, roster: Roster, public: Table | None, rng: Rng) -> PrivateNetworkState:
         """Take the agreed limits of the columns."""
@@ -176,6 +189,23 @@ def limits(ranges: Range | Mapping[str, Range] | None, names: Sequence[str]) -> 
             "would tell about its rows; give Privacy(ranges=(low, high)) or one pair by column"
         )
     return np.tile(np.array(ranges, dtype=np.float64), (len(names), 1))
+
+
+def unsuitable_ranges(table: Series, ranges: Range | Mapping[str, Range] | None) -> list[str]:
+    """Return, for columns whose agreed range is too narrow or too wide, what to do."""
+    lines = []
+    for name, values, (low, high) in zip(table.features, table.values.T, limits(ranges, table.features), strict=True):
+        seen = values[~np.isnan(values)]
+        outside = float(np.mean((seen < low) | (seen > high)))
+        agreed = f"the agreed range ({low:g}, {high:g})"
+        by_column = "by column where units differ: ranges={...}"
+        if outside > MOST_OUTSIDE:
+            wrong = f"{outside:.0%} of the values lie outside {agreed}, and the network will be wrong"
+            lines.append(f"{name}: {wrong}; agree on a wider one, {by_column}")
+        elif seen.std() < (high - low) / BINS:
+            wrong = f"the values hardly vary within {agreed}, and noise will drown them"
+            lines.append(f"{name}: {wrong}; agree on a narrower one, {by_column}")
+    return lines
 
 
 def histograms(values: Floats, low: Floats, high: Floats) -> Floats:

@@ -39,6 +39,7 @@ from cotempo.networks.scores import copula, pairwise
 from cotempo.networks.scores.features import Column, JointRows, draw_waves
 from cotempo.networks.scores.model_choice import CANDIDATES, FLAT, choose, predict_ridge, standard_blocks, wald
 from cotempo.networks.scores.parent_sets import centrings, parent_sets
+from cotempo.privacy.settings import Privacy
 from cotempo.typing import Bools, Floats, Indices
 
 Score = Literal["auto", "granger", "lagged", "within", "skewness", "within_skewness", "parent_sets", "fourier"]
@@ -56,6 +57,7 @@ def rank_edges(
     lags: int | Literal["auto"] = "auto",
     seed: int = 0,
     *,
+    privacy: Privacy | None = None,
     options: Mapping[str, Any] | None = None,
     **parameters: Any,
 ) -> Ranking:
@@ -68,8 +70,10 @@ def rank_edges(
         See `EdgeRanking`, also for the further `parameters`.
     seed : int
         Decides the Fourier features; other scores draw nothing.
+    privacy : Privacy, optional
+        As of `fit`, such as ``ct.Privacy(secure_sum=True)``.
     options : mapping, optional
-        Options of `cotempo.fit`. A client that cannot answer is an error here, not left out, unless the options set
+        Further options of `fit`. A client that cannot answer is an error here, not left out, unless the options set
         another ``quorum``.
 
     Examples
@@ -80,7 +84,8 @@ def rank_edges(
     ['source', 'target', 'score']
     """
     method = EdgeRanking(score=score, lags=lags, **parameters)
-    ranking: Ranking = method.fit(clients, **{"seed": seed, "quorum": 1.0, **(options or {})}).ranking
+    given = {"seed": seed, "quorum": 1.0, "privacy": privacy, **(options or {})}
+    ranking: Ranking = method.fit(clients, **given).ranking
     return ranking
 
 

@@ -32,7 +32,7 @@ class DataSettings(Settings):
     """Where the clients' tables come from: files (`source`), or a generator (`generate`)."""
 
     paths: ClassVar[tuple[str, ...]] = ("source", "public", "windows")
-    reading: ClassVar[tuple[str, ...]] = ("unit", "zone", "date_format", "columns", "windows")
+    reading: ClassVar[tuple[str, ...]] = ("unit", "zone", "date_format", "columns", "windows", "missing", "without")
 
     source: str | tuple[str, ...] | None = Field(
         default=None, description="A file with a column `client`, several files, or a folder with one per client."
@@ -48,6 +48,10 @@ class DataSettings(Settings):
     columns: dict[str, str] | None = Field(
         default=None, description="What columns are called in the files, by the name that cotempo knows them by."
     )
+    missing: tuple[str, ...] | None = Field(
+        default=None, description="Of series: further signs for a missing value, such as n.d."
+    )
+    without: tuple[str, ...] | None = Field(default=None, description="Of series: columns to leave out.")
     generate: str | None = Field(default=None, description="A generator's name, in place of `source`.")
     options: dict[str, Any] = Field(default_factory=dict, description="Options of the generator or the reader.")
 

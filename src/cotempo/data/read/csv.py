@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -14,6 +15,7 @@ import pyarrow.compute as compute
 import pyarrow.csv as arrow_csv
 
 from cotempo.data.problems import quote
+from cotempo.data.read.sheet import trimmed
 from cotempo.errors import DataError, Problem
 
 BLOCK = 1 << 24
@@ -62,12 +64,15 @@ def read_header(path: Path, limit: int) -> tuple[list[str], str]:
     if any("\N{REPLACEMENT CHARACTER}" in name for name in names):
         raise DataError([Problem(NOT_UTF8, row=1)])
     if not names:
-        raise DataError("a CSV file must begin with a row of column names; this one is empty")
+        raise DataError(f"a CSV file must begin with a row of column names; {quote(path.name)} is empty")
     return names, separator
 
 
-def read_csv(path: Path, limit: int) -> tuple[pa.Table, str]:
-    """Return a CSV as a table of text, and what was guessed of its signs, or raise with every problem of its rows."""
+def read_csv(path: Path, limit: int, missing: Sequence[str] = ()) -> tuple[pa.Table, str]:
+    """Return a CSV as a table of text, and what was guessed of its signs, or raise with every problem of its rows.
+
+    `missing` are further signs for a missing value.
+    """
     names, separator = read_header(path, limit)
     try:
         with _open(path, limit) as stream:
@@ -80,16 +85,16 @@ def read_csv(path: Path, limit: int) -> tuple[pa.Table, str]:
         raise DataError(_reason(path, error)) from error
     if separator == ",":
         return table, ""
-    points = [_decimal_points(column) for column in table.columns]
+    points = [_decimal_points(column, missing) for column in table.columns]
     columns = [old if new is None else new for new, old in zip(points, table.columns, strict=True)]
     decimals = "" if points.count(None) == len(points) else ", decimals by ','"
     return pa.table(columns, names=table.column_names), f"cells are separated by {separator!r}{decimals}"
 
 
-def _decimal_points(texts: pa.ChunkedArray) -> pa.ChunkedArray | None:
+def _decimal_points(texts: pa.ChunkedArray, missing: Sequence[str]) -> pa.ChunkedArray | None:
     """Return a column with points for decimal commas, if most of its cells are such numbers; else None."""
     numbers = compute.match_substring_regex(texts, COMMA_NUMBER)
-    shares = compute.sum(numbers).as_py() or 0, len(texts) - texts.null_count
+    shares = compute.sum(numbers).as_py() or 0, compute.count(trimmed(texts, missing)).as_py()
     commas = compute.match_substring_regex(texts.filter(numbers), ",")
     thousands = compute.match_substring_regex(texts.filter(numbers), r"^\s*[+-]?\d{1,3}(,\d{3})+\s*$")
     # 1,234 alone could be thousands as well.

@@ -51,6 +51,9 @@ def read_sheets(
         if not told and called not in reading.seen and name not in reading.seen:
             must = f"no column is called {called!r}, as columns= says{nearest(called, reading.seen)}"
             reading.problems.add(f"{must}; the columns are: {', '.join(map(quote, sorted(reading.seen)))}", column=name)
+    for name in reading.without:
+        if name not in reading.seen:
+            reading.problems.add(f"no column is called {name!r}, as without= says{nearest(name, reading.seen)}")
     return dict(sorted(found.items()))
 
 

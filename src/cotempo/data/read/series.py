@@ -1,6 +1,6 @@
 """`read_series`: ``client, sequence, time`` and one column per feature."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +21,8 @@ def read_series(
     zone: str = "",
     date_format: str = "",
     limit: int = LIMIT,
+    missing: Sequence[str] = (),
+    without: Sequence[str] = (),
 ) -> dict[str, Series]:
     """Read series and return one table per client, sorted by the client's name.
 
@@ -29,6 +31,10 @@ def read_series(
     source, columns, unit, zone, date_format, limit
         As in `read_events`: files, folders, patterns, dataframes or a mapping of them; what columns are called; unit,
         time zone and format of dates; the most bytes one file may expand to. Errors are as there.
+    missing
+        Further signs for a missing value, such as ``["n.d.", "-"]``; empty cells, NA, NaN and null are known.
+    without
+        Columns to leave out, by their names in the source, such as ``["operator"]``.
 
     Returns
     -------
@@ -43,7 +49,7 @@ def read_series(
     >>> read_series(frame)["a"]
     Series(2 rows, 1 sequence, features pulse)
     """
-    reading = Reading(columns, unit, zone, date_format, limit)
+    reading = Reading(columns, unit, zone, date_format, limit, missing, without)
     found = read_sheets(source, reading, _read_sheet)
     reading.problems.raise_any()
     _refuse_empty_features(found, reading.problems)

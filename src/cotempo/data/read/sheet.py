@@ -1,7 +1,7 @@
 """`Sheet`: the columns of one file or dataframe, converted on request; what does not convert is noted with its row."""
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -18,7 +18,8 @@ from cotempo.typing import Floats, Indices
 
 LIMIT = 8 * 1024**3
 MOST_ROWS_PER_RULE = 1000
-MISSING = pa.array(["", "na", "n/a", "nan", "null", "none"], pa.large_string())
+MISSING = ("", "na", "n/a", "nan", "null", "none")
+MOST_SIGNS = 3  # different texts among the numbers of a column that may all mean missing
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,8 @@ class Reading:
     zone: str = ""  # of dates that come without one
     date_format: str = ""  # of dates that are not ISO 8601
     limit: int = LIMIT  # the most bytes one file may expand to
+    missing: Sequence[str] = ()  # further signs for a missing value
+    without: Sequence[str] = ()  # columns to leave out, by their names in the source
     problems: Problems = field(default_factory=Problems)
     clocks: dict[str, Clock] = field(default_factory=dict)  # of the times of each sheet, by its client
     seen: set[str] = field(default_factory=set)  # names of columns in any source
@@ -43,6 +46,10 @@ class Reading:
             raise ParameterError(
                 f"columns must map names to names, such as {{'time': 'Aufnahme'}}, got {self.columns!r}"
             )
+        for option in ("missing", "without"):
+            given = getattr(self, option)
+            if isinstance(given, str) or not all(isinstance(name, str) for name in given):
+                raise ParameterError(f"{option} must be a list of texts, such as ['n.d.'], got {given!r}")
 
     def remark(self, note: str, source: str) -> None:
         """Keep a note for `finish`."""
@@ -58,6 +65,7 @@ class Reading:
     def rename(self, columns: dict[str, pa.ChunkedArray]) -> dict[str, pa.ChunkedArray]:
         """Return the columns of a source under the names that readers know."""
         self.seen.update(columns)
+        columns = {name: values for name, values in columns.items() if name not in self.without}
         new = {old: name for name, old in (self.columns or {}).items() if old in columns}
         renamed = [new.get(name, name) for name in columns]
         problems = Problems()
@@ -167,7 +175,8 @@ class Sheet:
         """Return a column as float64, NaN where missing; text that is not a number and infinite values are noted."""
         values = self.columns[column]
         if is_text(values.type):
-            values, _ = self.cast(column, trimmed(values), pa.float64(), "must be a number or empty")
+            texts, advise = trimmed(values, self.reading.missing), lambda texts: other_signs(column, texts)
+            values, _ = self.cast(column, texts, pa.float64(), "must be a number or empty", advise)
         try:
             numbers = to_floats(values)
         except pa.ArrowException:
@@ -201,6 +210,13 @@ class Sheet:
         return compute.if_else(found, None, texts).cast(kind), rows
 
 
+def other_signs(column: str, texts: list[str]) -> str:
+    """Return what to do about texts in a column of numbers: a few signs may all mean missing."""
+    signs = list(dict.fromkeys(texts))
+    missing = f"missing={signs} if that means missing, or " if len(signs) <= MOST_SIGNS else ""
+    return f"; pass {missing}without={[column]}"
+
+
 def is_text(kind: pa.DataType) -> bool:
     """Return whether a type is text of any width."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
@@ -224,10 +240,11 @@ def to_floats(values: pa.ChunkedArray) -> Floats:
     return np.array(floats.fill_null(np.nan).to_numpy(), dtype=np.float64)
 
 
-def trimmed(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return text without white space around it, null where it is one of the usual words for a missing value."""
+def trimmed(values: pa.ChunkedArray, missing: Sequence[str] = ()) -> pa.ChunkedArray:
+    """Return text without white space around it, null where it is one of the usual or given signs for a missing one."""
     texts = compute.utf8_trim_whitespace(values.cast(pa.large_string()))
-    return compute.if_else(compute.is_in(compute.utf8_lower(texts), value_set=MISSING), None, texts)
+    signs = pa.array([*MISSING, *(sign.strip().lower() for sign in missing)], pa.large_string())
+    return compute.if_else(compute.is_in(compute.utf8_lower(texts), value_set=signs), None, texts)
 
 
 def _cast(values: Any, kind: pa.DataType) -> Any:

@@ -76,7 +76,9 @@ def load(source: Any, client: str | None, reading: Reading) -> Sheet:
         raise DataError(f"a file must end in {', '.join(SUFFIXES)}, got {quote(source.name)}")
     if source.stat().st_size > limit:
         raise DataError(f"{quote(source.name)} must have at most {limit:,} bytes; split it, or raise limit=")
-    table, guessed = (read_parquet(source, limit), "") if suffix == ".parquet" else read_csv(source, limit)
+    table, guessed = (
+        (read_parquet(source, limit), "") if suffix == ".parquet" else read_csv(source, limit, reading.missing)
+    )
     if guessed:
         reading.remark(guessed, source.name)
     _check_names(table.column_names)

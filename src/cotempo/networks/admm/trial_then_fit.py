@@ -441,6 +441,24 @@ class TrialThenFit(Method):
         }
         return Expect(fields, sums=True)
 
+    def notes(self, state: TrialState) -> list[str]:
+        """Return what the directions found are worth."""
+        if not self.scaled or not self._network(state.shared[0]).within.any():
+            return []
+        return [
+            f"directions within a time step (lag 0) may be wrong, however many rows there are: {type(self).__name__} "
+            "cannot tell them in standardised columns; OneRound says which are known, and how probable every edge is"
+        ]
+
+    def _in_units(
+        self, state: TrialState, weights: Floats, mean: Floats, squares: Floats | None = None, rows: float = 1.0
+    ) -> Network:
+        """Return Z of the final stage as a network of the data; its noise from mean squares of scaled residuals."""
+        count, scale = len(state.variables), state.scale[1]
+        network = self._network(weights, state.variables, scale)
+        noise = None if squares is None else scale[:count] ** 2 * unbiased(squares, rows, network)
+        return replace(network, mean=mean[:count], noise=noise, scale=scale[:count])
+
     def _network(self, weights: Floats, variables: Sequence[str] = (), scale: Floats | None = None) -> Network:
         """Return Z as a network in the data's units: drop small weights, then whatever still closes a cycle."""
         count = weights.shape[1]
