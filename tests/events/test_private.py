@@ -77,7 +77,7 @@ def test_without_an_agreed_window_it_is_refused() -> None:
         FedPP(kernel="time").private(ct.Privacy(epsilon=1))
     with pytest.raises(ParameterError, match="kernel='time' and a window"):
         FedPP(window=WINDOW).private(ct.Privacy(epsilon=1))
-    with pytest.raises(ParameterError, match="no differentially private form"):
+    with pytest.raises(ParameterError, match="got share='kernel'"):
         FedPP(preset="paper").private(ct.Privacy(epsilon=1))
     with pytest.raises(ParameterError, match="period must be left out"):
         FedPP(kernel="time", window=WINDOW, period=2.0).private(ct.Privacy(epsilon=1, unit="sequence"))

@@ -55,19 +55,16 @@ class PrivateCurveState:
 class PrivateCurve(PrivateForm):
     """The private form of FedPP with the kernel ``time``."""
 
-    kind: ClassVar[str] = "events"
     phases: ClassVar[tuple[str, ...]] = ("counts", "keep")
     State: ClassVar[type] = PrivateCurveState
-    Memory: ClassVar[type | None] = FunctionMemory
-    units: ClassVar[tuple[str, ...]] = ("row", "sequence")
 
     @classmethod
     def of_method(cls, method: Any, privacy: Privacy) -> PrivateCurve:
         """Return the form; refuse what counts in cells cannot give."""
-        if method.kernel != "time" or method.window is None:
+        if method.share != "function" or method.kernel != "time" or method.window is None:
             raise ParameterError(
                 "epsilon needs kernel='time' and a window all clients agreed on, FedPP(kernel='time', window=(start, "
-                f"end)), got kernel={method.kernel!r} and window={method.window}"
+                f"end)), got share={method.share!r}, kernel={method.kernel!r} and window={method.window}"
             )
         if privacy.unit == "sequence" and method.period is not None:
             raise ParameterError("period must be left out with unit='sequence', whose windows may hold many periods")
@@ -99,11 +96,6 @@ class PrivateCurve(PrivateForm):
         return replace(first_design(self.inner), summary=summary.to_array())
 
     # At a client.
-
-    def prepare(self, table: Table) -> Record:
-        """Read events and windows as arrays."""
-        record: Record = self.inner.prepare(table)
-        return record
 
     def begin(self, prepared: Record, rng: Rng) -> FunctionMemory:
         """Begin with nothing known."""

@@ -86,6 +86,7 @@ class FDBNL(TrialThenFit):
     ((5, 5), (1, 5, 5))
     """
 
+    private_units: ClassVar[tuple[str, ...]] = ("row",)
     Memory: ClassVar[type | None] = FDBNLMemory
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "cotempo": {},

@@ -57,7 +57,6 @@ class PrivateNetworkState:
 class PrivateNetwork(PrivateForm):
     """The private form of OneRound and FDBNL: both learn from the same noised moments."""
 
-    kind: ClassVar[str] = "series"
     phases: ClassVar[tuple[str, ...]] = ("ranges", "moments")
     State: ClassVar[type] = PrivateNetworkState
 
