@@ -1,7 +1,8 @@
-"""`PrivateNetwork`: OneRound and FDBNL from moments that are noised once, so that single time points are hidden.
+"""`PrivateNetwork`: networks and rankings from moments that are noised once, so that single time points are hidden.
 
     ranges    clients send histograms of their columns between agreed limits; only noised totals are used
     moments   clients standardise by them, clip every time point and send sums of products; only noised totals are used
+    own       PFDBNL: clients send nothing; each learns its own network from its rows and the common one, and keeps it
 
 What is learned from the noised moments is post-processing. A time point x, clipped to the norm C, is in
 ``S = sum x_t x_t'`` once and in each ``M_l = sum x_t x_{t-l}'`` twice: without it S changes by at most ``C^2`` and M_l
@@ -14,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -55,7 +56,7 @@ class PrivateNetworkState:
 
 
 class PrivateNetwork(PrivateForm):
-    """The private form of OneRound and FDBNL: both learn from the same noised moments."""
+    """The private form of OneRound, FDBNL and EdgeRanking: all learn from the same noised moments."""
 
     phases: ClassVar[tuple[str, ...]] = ("ranges", "moments")
     State: ClassVar[type] = PrivateNetworkState
@@ -156,11 +157,49 @@ class PrivateNetwork(PrivateForm):
 
     def result(self, outcome: Outcome) -> Fitted:
         """Return the result of the method this is the private form of, learned from the noised moments."""
-        state: PrivateNetworkState = outcome.state
-        gram = Gram(state.gram, state.rows, np.zeros(len(state.gram)))
-        learned = self.inner.learn_from(gram, state.variables, state.centre)
-        fitted: Fitted = self.inner.result(replace(outcome, method=self.inner, state=learned, memories={}))
+        fitted: Fitted = self.inner.result(replace(outcome, method=self.inner, state=self.learn(outcome.state)))
         return fitted
+
+    def learn(self, state: PrivateNetworkState) -> Any:
+        """Return the state of the method, learned from the noised moments."""
+        gram = Gram(state.gram, state.rows, np.zeros(len(state.gram)))
+        return self.inner.learn_from(gram, state.variables, state.centre)
+
+
+class PrivatePersonalNetworks(PrivateNetwork):
+    """The private form of PFDBNL: the common network from noised moments, clients' own at the clients.
+
+    A client's own network is made of its rows without noise; it stays there, and nothing made of it is sent.
+    """
+
+    phases: ClassVar[tuple[str, ...]] = ("ranges", "moments", "own")
+
+    def answer(self, question: Question, prepared: Series, memory: Any, rng: Rng) -> tuple[Message, Any]:
+        """Send what all send; at the end learn the own network and send nothing."""
+        if question.phase == "own":
+            return Message(), self.inner.learn_own(question.common, self.inner.prepare(prepared))
+        return super().answer(question, prepared, memory, rng)
+
+    def ask(self, state: PrivateNetworkState, cohort: Sequence[str], rng: Rng) -> Ask | None:
+        """Ask for histograms and moments, then tell the common network."""
+        if state.phase == "own":
+            learned = self.learn(state)
+            common = {"shared": learned.shared[0], "mean": learned.mean[1], "scale": learned.scale[1]}
+            return Ask("own", cohort, Message({**common, "rows": state.rows}))
+        return super().ask(state, cohort, rng)
+
+    def absorb(
+        self, state: PrivateNetworkState, answers: Answers, public: Table | None, rng: Rng
+    ) -> tuple[PrivateNetworkState, Metrics]:
+        """Absorb as others do; after that clients learn their own networks."""
+        if state.phase == "own":
+            return replace(state, phase="finished"), {}
+        found, metrics = super().absorb(state, answers, public, rng)
+        return replace(found, phase="own") if found.phase == "finished" else found, metrics
+
+    def expects(self, state: PrivateNetworkState, phase: str) -> Expect:
+        """Expect noised sums, then nothing."""
+        return Expect({}, sums=True, weight=(1, 1)) if phase == "own" else super().expects(state, phase)
 
 
 def limits(ranges: Range | Mapping[str, Range] | None, names: Sequence[str]) -> Floats:
