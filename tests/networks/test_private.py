@@ -16,7 +16,8 @@ import cotempo as ct
 from cotempo.errors import DataError, ParameterError
 from cotempo.federation import Message, Question, Rng, Shield
 from cotempo.networks.moments import Gram, transitions
-from cotempo.networks.private import Moments, PrivateNetwork, histograms, locate
+from cotempo.networks.private import Moments, PrivateNetwork
+from cotempo.privacy.histograms import histograms, locate
 from cotempo.privacy.noise import Noise
 from cotempo.privacy.settings import Privacy
 from cotempo.testing import check_method

@@ -14,7 +14,7 @@ from cotempo.engines.settings import InProcessSettings
 from cotempo.errors import DataError, ParameterError
 from cotempo.federation import Message, Question, Rng, Shield
 from cotempo.federation.rounds import LoopOptions, initial_checkpoint, rounds
-from cotempo.networks.private import histograms
+from cotempo.privacy.histograms import histograms
 from cotempo.privacy.private_form import PrivateForm
 from cotempo.runs.run import Run
 
