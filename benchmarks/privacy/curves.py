@@ -8,8 +8,8 @@ of PFDBNL's own networks, 6 variables, 10 clients of 300 rows. Rankings: AUROC o
 variables, 5 clients, 2,000 rows. Events: nats per event over each client's own constant rate, a tenth of the taxi data,
 10 clients. Learners: the same of FedNeural, 100 clients, one of them hidden. Series: error of filling the last fifth of
 ETTh1, half of its cells or rows missing, in half ranges; ten owners of blocks of time; alone is linear interpolation,
-which needs nobody. Posts: NMI of real posts without labels, hashtags and times, 6 clients. Noise is drawn from the seed,
-to be repeated. Nothing was chosen on these seeds.
+which needs nobody. Posts: NMI of real posts without labels, hashtags and times, 6 clients. Noise is drawn from the
+seed, to be repeated. Nothing was chosen on these seeds.
 """
 
 from __future__ import annotations
@@ -73,6 +73,7 @@ def networks() -> Iterator[Row]:
 
 def personal() -> Iterator[Row]:
     """PFDBNL: means over clients of their own networks' F1; alone is FDBNL at each client."""
+    method = PFDBNL(scaled=False, compare=False)
     for seed in SEEDS:
         clients, truth = ct.make_networks(variables=6, clients=10, samples=3000, shared=0.8, seed=seed)
 
@@ -81,7 +82,6 @@ def personal() -> Iterator[Row]:
             return {part: float(np.mean([one[f"{part}_f1"] for one in found])) for part in ("within", "across")}
 
         about = {"method": "PFDBNL", "rows": 3000, "clients": 10, "seed": seed}
-        method = PFDBNL(scaled=False, compare=False)
         yield from curve(
             lambda seed, privacy, clients=clients: method.fit(clients, seed=seed, privacy=privacy),
             lambda fitted, names=tuple(clients): edges({name: fitted[name].network for name in names}),
