@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 import cotempo as ct
 from cotempo.errors import ParameterError
 from cotempo.events import FedPP
-from cotempo.events.private import PrivateCurve, choose_parts
+from cotempo.events.private import PrivateCurve, choose_cells, own_level
+from cotempo.federation import Message
 from cotempo.testing import check_method
 from cotempo.testing.sensitivity import sensitivity_used
 
@@ -31,11 +32,20 @@ def table(*sequences: list[float]) -> ct.Events:
     return ct.Events.from_arrays([np.array(one) for one in sequences], WINDOW)
 
 
+def moved(private: PrivateCurve, first: ct.Events, second: ct.Events) -> tuple[float, float]:
+    """How much of the claims for the total and for the counts two tables use."""
+    cells = Message({"cells": 48})
+    return (
+        sensitivity_used(private, "total", (first, second)),
+        sensitivity_used(private, "counts", (first, second), cells),
+    )
+
+
 @settings(max_examples=60, deadline=None)
 @given(first=times, second=times.filter(len), place=st.integers(0, 100))
 def test_an_event_moves_the_counts_by_one(first: list[float], second: list[float], place: int) -> None:
     without = [t for i, t in enumerate(second) if i != place % len(second)]
-    assert sensitivity_used(form(), "counts", (table(first, second), table(first, without))) <= 1 + 1e-6
+    assert max(moved(form(), table(first, second), table(first, without))) <= 1 + 1e-6
 
 
 @settings(max_examples=60, deadline=None)
@@ -44,13 +54,13 @@ def test_a_sequence_moves_counts_and_exposure_by_what_is_claimed(
     first: list[float], second: list[float], clip: float | None
 ) -> None:
     private = form(unit="sequence", clip=clip)
-    assert sensitivity_used(private, "counts", (table(first, second), table(first))) <= 1 + 1e-9
+    assert max(moved(private, table(first, second), table(first))) <= 1 + 1e-9
 
 
 def test_the_claim_for_a_sequence_is_tight() -> None:
     burst = [5.0 + 1e-3 * k for k in range(60)]
     private = form(unit="sequence", clip=4.0)
-    assert sensitivity_used(private, "counts", (table([1.0], burst), table([1.0]))) == pytest.approx(1.0)
+    assert moved(private, table([1.0], burst), table([1.0])) == pytest.approx((1.0, 1.0))
 
 
 def test_a_curve_is_learned_from_noised_counts() -> None:
@@ -66,10 +76,28 @@ def test_a_curve_is_learned_from_noised_counts() -> None:
     assert private.privacy["unit"] == "row"
 
 
-def test_cells_are_joined_where_noise_is_large() -> None:
-    assert choose_parts(1008, 100.0, 1.0) == 1008
-    assert 12 <= choose_parts(1008, 1.0, 3.0) < 100
-    assert choose_parts(1008, 0.0, 3.0) == 12
+def test_there_are_as_many_cells_as_the_noise_allows() -> None:
+    assert choose_cells(1e6, 1.0, 1008) == 1008
+    assert 12 < choose_cells(5_000, 3.0, 1008) < 100
+    assert choose_cells(0.0, 3.0, 1008) == choose_cells(-50.0, 3.0, 1008) == 12
+
+
+def test_a_client_has_a_level_of_its_own_where_its_events_say_so() -> None:
+    assert own_level(110, 100, 1.0) == own_level(90, 100, 1.0) == 1.0
+    assert own_level(130, 100, 1.0) > 1.2
+    assert own_level(130, 100, 9.0) == 1.0  # counts that vary so much say nothing
+    assert own_level(0, 0, 1.0) == 1.0
+    rng = np.random.default_rng(0)
+
+    def client(rate: float) -> ct.Events:
+        return table(*[sorted(rng.uniform(0, 10, rng.poisson(10 * rate)).tolist()) for _ in range(20)])
+
+    clients = {f"client-{number}": client(1.0) for number in range(6)} | {"many": client(4.0)}
+    fitted = FedPP(kernel="time", window=WINDOW, compare=False).fit(
+        clients, privacy=ct.Privacy(epsilon=3, seeded=True, secure_sum=True)
+    )
+    assert fitted["many"].intensity([5.0]).mean[0] == pytest.approx(4.0, rel=0.2)
+    assert fitted["client-0"].intensity([5.0]).mean[0] == pytest.approx(1.0, rel=0.2)
 
 
 def test_without_an_agreed_window_it_is_refused() -> None:
@@ -77,7 +105,7 @@ def test_without_an_agreed_window_it_is_refused() -> None:
         FedPP(kernel="time").private(ct.Privacy(epsilon=1))
     with pytest.raises(ParameterError, match="kernel='time' and a window"):
         FedPP(window=WINDOW).private(ct.Privacy(epsilon=1))
-    with pytest.raises(ParameterError, match="no differentially private form"):
+    with pytest.raises(ParameterError, match="got share='kernel'"):
         FedPP(preset="paper").private(ct.Privacy(epsilon=1))
     with pytest.raises(ParameterError, match="period must be left out"):
         FedPP(kernel="time", window=WINDOW, period=2.0).private(ct.Privacy(epsilon=1, unit="sequence"))

@@ -15,9 +15,10 @@ from hypothesis.extra.numpy import arrays
 
 import cotempo as ct
 from cotempo.errors import DataError, DataWarning, ParameterError, SchemaError
-from cotempo.federation import Message
+from cotempo.federation import Message, Question, Rng, Shield
 from cotempo.networks.moments import Gram, transitions
-from cotempo.networks.private import Moments, PrivateNetwork, histograms, locate
+from cotempo.networks.private import Moments, PrivateNetwork
+from cotempo.privacy.histograms import histograms, locate
 from cotempo.privacy.noise import Noise
 from cotempo.privacy.settings import Privacy
 from cotempo.testing import check_method
@@ -122,6 +123,48 @@ def test_pure_noise_gives_hardly_any_edge() -> None:
     assert np.count_nonzero(network.within) + np.count_nonzero(network.across) <= 3
 
 
+def test_rankings_and_own_networks_rest_on_the_same_claim() -> None:
+    values = np.random.default_rng(0).normal(size=(40, 2)) * 5
+    for method in (ct.EdgeRanking(score="granger", lags=2), ct.PFDBNL(lags=2)):
+        assert max(moved(form(method), values, 7)) <= 1 + 1e-9
+        assert max(moved(form(method, clip=0.1), values, 7)) > 0.5
+
+
+@pytest.mark.parametrize("score", ["granger", "lagged"])
+def test_edges_are_ranked_from_noised_moments(score: Any) -> None:
+    clients, truth = ct.make_networks(variables=5, clients=4, samples=4000, degree=0, seed=0)
+    method = ct.EdgeRanking(score=score, lags=1)
+    privacy = Privacy(epsilon=3, ranges=(-15, 15), seeded=True, secure_sum=True)
+    assert method.fit(clients, privacy=privacy).scores(truth)["auroc"] > 0.95
+    assert method.fit(clients, privacy=privacy.model_copy(update={"epsilon": 0.01})).scores(truth)["auroc"] < 0.9
+
+
+def test_clients_own_networks_stay_with_them_and_gain_from_the_common_one() -> None:
+    clients, truth = ct.make_networks(variables=4, clients=6, samples=1800, shared=0.8, seed=1)
+    heard: list[tuple[str, int]] = []
+
+    class Heard(Shield):
+        def protect(self, message: Message, question: Question, rng: Rng) -> Message:
+            heard.append((question.phase, len(message)))
+            return message
+
+    privacy = Privacy(epsilon=8, ranges=(-15, 15), seeded=True, secure_sum=True)
+    fitted = ct.PFDBNL(scaled=False).fit(clients, privacy=privacy, shields=[Heard()])
+    assert {phase for phase, fields in heard if fields} == {"ranges", "moments"}
+    assert {phase for phase, _ in heard} == {"ranges", "moments", "own"}
+    own = [ct.score_network(fitted[name].network, truth[name])["within_f1"] for name in clients]
+    common = [ct.score_network(fitted.network, truth[name])["within_f1"] for name in clients]
+    assert np.mean(own) >= np.mean(common)
+    assert np.mean(own) > 0.8
+    assert len({fitted[name].network.within.tobytes() for name in clients}) == len(clients)
+
+
+def test_scores_that_need_more_than_moments_are_refused() -> None:
+    for method in (ct.EdgeRanking(), ct.EdgeRanking(score="granger"), ct.EdgeRanking(score="skewness", lags=1)):
+        with pytest.raises(ParameterError, match="a score that follows from moments"):
+            method.private(Privacy(epsilon=1, ranges=(0, 1)))
+
+
 def test_agreed_ranges_are_asked_for_in_words() -> None:
     clients, _ = ct.make_networks(variables=2, clients=3, samples=60, seed=0)
     with pytest.raises(ParameterError, match="epsilon needs ranges"):
@@ -140,6 +183,7 @@ def test_what_the_method_refuses_its_private_form_refuses_too() -> None:
 def test_the_private_form_keeps_the_contract(tmp_path: Path) -> None:
     clients, _ = ct.make_networks(variables=2, clients=3, samples=60, seed=0)
     check_method(form(ct.OneRound(restarts=0)), clients)
+    check_method(form(ct.PFDBNL(rounds=4)), clients)
 
 
 def test_ranges_that_do_not_suit_are_noticed_where_the_rows_are() -> None:

@@ -93,8 +93,8 @@ def test_what_no_budget_is_for_does_not_leave() -> None:
 
 
 def test_a_method_without_a_private_form_names_those_that_have_one() -> None:
-    with pytest.raises(ParameterError, match=r"PFDBNL.*no differentially private form.*OneRound"):
-        ct.PFDBNL().private(Privacy(epsilon=1))
+    with pytest.raises(ParameterError, match=r"FedMean.*no differentially private form.*OneRound"):
+        ct.FedMean().private(Privacy(epsilon=1))
 
 
 def test_a_unit_that_cannot_be_protected_is_refused() -> None:

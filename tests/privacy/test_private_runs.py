@@ -14,7 +14,7 @@ from cotempo.engines.settings import InProcessSettings
 from cotempo.errors import DataError, ParameterError
 from cotempo.federation import Message, Question, Rng, Shield
 from cotempo.federation.rounds import LoopOptions, initial_checkpoint, rounds
-from cotempo.networks.private import histograms
+from cotempo.privacy.histograms import histograms
 from cotempo.privacy.private_form import PrivateForm
 from cotempo.runs.run import Run
 
@@ -130,7 +130,7 @@ def test_what_cannot_be_kept_is_refused(clients: dict[str, Any]) -> None:
     with pytest.raises(ParameterError, match="cohort must be left out with epsilon"):
         ct.OneRound().fit(clients, privacy=PRIVACY, cohort=2)
     with pytest.raises(ParameterError, match="no differentially private form"):
-        ct.PFDBNL().fit(clients, privacy=PRIVACY)
+        ct.FedMean().fit(clients, privacy=PRIVACY)
 
 
 def test_workers_send_noised_messages_too(clients: dict[str, Any]) -> None:

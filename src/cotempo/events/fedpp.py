@@ -48,7 +48,9 @@ if TYPE_CHECKING:
 
     from cotempo.events.cox.updates import Belief, CoxPrior
     from cotempo.events.intensities.fitted import FittedFedPP
+    from cotempo.events.private import PrivateCurve
     from cotempo.events.records.cohort import CohortData, KernelRows
+    from cotempo.privacy.settings import Privacy
 
 # Closed-form sweeps per local epoch, and the standard deviation of the first prior.
 SWEEPS, FIRST_DEVIATION = 3, 0.1
@@ -80,6 +82,7 @@ class FedPP(Method):
     """
 
     kind: ClassVar[str] = "events"
+    private_units: ClassVar[tuple[str, ...]] = ("row", "sequence")
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"cotempo": {}, "paper": {"share": "kernel"}}
 
     share: Literal["function", "kernel"] = Field(default="function", description="what clients share: see above")
@@ -117,6 +120,12 @@ class FedPP(Method):
             for name in parameters.keys() & way.model_fields.keys() - type(self).model_fields.keys():
                 raise ParameterError(f"FedPP has no parameter {name!r} here; it belongs to share={share!r}")
         super().__init__(**parameters)
+
+    def private(self, privacy: Privacy) -> PrivateCurve:
+        """Return the form that learns a curve of time from noised counts."""
+        from cotempo.events.private import PrivateCurve
+
+        return PrivateCurve.of_method(self, privacy)
 
     @classmethod
     def __pydantic_init_subclass__(cls, **options: Any) -> None:

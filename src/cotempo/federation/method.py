@@ -70,6 +70,7 @@ class Method(Settings, ABC):
     higher_is_better: ClassVar[bool] = True  # whether more of it is better
     compares: ClassVar[str] = ""  # which clients `benefit` compares, in words
     for_other_columns: ClassVar[str] = ""  # which method takes clients whose columns differ, in words
+    private_units: ClassVar[tuple[str, ...]] = ()  # what noise can hide: "row", "sequence" or "client"
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"cotempo": {}, "paper": {}}
     State: ClassVar[type]
     Memory: ClassVar[type | None] = None
@@ -269,7 +270,7 @@ class Method(Settings, ABC):
         """Return the differentially private form of the method; raise `ParameterError` if it has none."""
         from cotempo.federation.registry import methods
 
-        known = [name for name, cls in methods().items() if cls.private is not Method.private]
+        known = [name for name, cls in methods().items() if cls.private_units]
         raise ParameterError(
             f"epsilon must be left out with {type(self).__name__}, which has no differentially private form; "
             f"those that have one are {', '.join(known)}"

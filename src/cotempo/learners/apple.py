@@ -25,6 +25,7 @@ class APPLELearner(Learner):
     """
 
     sums: ClassVar[bool] = False
+    private_units: ClassVar[tuple[str, ...]] = ()
 
     relation_rate: float = Field(default=1e-2, gt=0, description="Step size of the relations.")
     mu: float = Field(default=0.1, ge=0, description="How strongly relations are held at first.")

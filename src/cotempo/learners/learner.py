@@ -16,6 +16,7 @@ from pydantic import Field
 
 from cotempo.data import Table
 from cotempo.devices import Device, find_device
+from cotempo.errors import ParameterError
 from cotempo.federation import EMPTY, Answers, Ask, Expect, Joining, Message, Question, Rng, Spec, expect_tally
 from cotempo.federation.method import Method, Metrics, Roster, Staleness
 from cotempo.learners.state import LearnerMemory, LearnerState
@@ -25,6 +26,9 @@ from cotempo.typing import Singles
 if TYPE_CHECKING:
     import torch
     from torch import nn
+
+    from cotempo.learners.private import PrivateLearner
+    from cotempo.privacy.settings import Privacy
 
 
 class Learner(Method):
@@ -37,6 +41,7 @@ class Learner(Method):
     phases: ClassVar[tuple[str, ...]] = ("train", "finish")
     Memory: ClassVar[type | None] = LearnerMemory
     State: ClassVar[type] = LearnerState
+    private_units: ClassVar[tuple[str, ...]] = ("client",)
     sums: ClassVar[bool] = True
     personal: ClassVar[bool] = False
     sends_model: ClassVar[bool] = True
@@ -110,6 +115,20 @@ class Learner(Method):
     def staleness(self) -> Mapping[str, Staleness]:
         """Take late training answers where the server needs no more than a weighted mean."""
         return {"train": "weighted"} if self.sums else {}
+
+    def private(self, privacy: Privacy) -> PrivateLearner:
+        """Return the form that learns from clipped and noised updates."""
+        from cotempo.learners.private import PrivateLearner
+
+        name = type(self).__name__
+        if not self.sends_model:
+            raise ParameterError(f"epsilon must be left out with {name}, whose clients learn alone and send no model")
+        if not self.sums:
+            raise ParameterError(
+                f"epsilon must be left out with {name}, whose server needs every client's model by itself: noise that "
+                "hides a client there drowns its model; FedAvg, FedProx, Ditto and FedALA need only the sum"
+            )
+        return PrivateLearner.of(self.model_copy(update={"compare": False}), privacy)
 
     # The round.
 

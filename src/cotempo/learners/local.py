@@ -16,6 +16,7 @@ class LocalLearner(Learner):
 
     personal: ClassVar[bool] = True
     sends_model: ClassVar[bool] = False
+    private_units: ClassVar[tuple[str, ...]] = ()
 
     restart: bool = Field(
         default=False,

@@ -22,6 +22,7 @@ class SFLLearner(FedProxLearner):
     """
 
     sums: ClassVar[bool] = False
+    private_units: ClassVar[tuple[str, ...]] = ()
 
     layers: int = Field(default=2, ge=1, description="How often models are mixed along the graph.")
 

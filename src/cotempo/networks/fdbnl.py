@@ -93,6 +93,7 @@ class FDBNL(TrialThenFit):
     ((5, 5), (1, 5, 5))
     """
 
+    private_units: ClassVar[tuple[str, ...]] = ("row",)
     Memory: ClassVar[type[TrialMemory]] = FDBNLMemory
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "cotempo": {},

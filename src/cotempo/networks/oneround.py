@@ -220,6 +220,7 @@ class OneRound(Method):
 
     kind: ClassVar[str] = "series"
     phases: ClassVar[tuple[str, ...]] = ("centre", "products", "fill", "compare", "borrow", "personal")
+    private_units: ClassVar[tuple[str, ...]] = ("row",)
     State: ClassVar[type] = OneRoundState
     Memory: ClassVar[type | None] = OneRoundMemory
     metric: ClassVar[str] = METRIC

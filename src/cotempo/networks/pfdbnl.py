@@ -10,6 +10,7 @@ order; the stages around its rounds stand in `cotempo.networks.admm.trial_then_f
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import log, sqrt
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -26,12 +27,16 @@ from cotempo.networks.admm.trial_then_fit import (
     TrialMemory,
     TrialState,
     TrialThenFit,
+    choose_candidate,
+    sum_densities,
 )
 from cotempo.networks.data.generate import make_networks
-from cotempo.networks.fdbnl import Penalties, dual_step, penalty_step
+from cotempo.networks.fdbnl import FDBNL, Penalties, dual_step, penalty_step
 from cotempo.networks.fitted import FittedPersonal
 from cotempo.networks.moments import Gram
 from cotempo.networks.network import Network
+from cotempo.networks.private import PrivatePersonalNetworks
+from cotempo.privacy.settings import Privacy
 from cotempo.typing import Floats, Indices
 
 COUPLINGS = (0.0125, 0.05, 0.2, 0.8, 3.2)
@@ -77,6 +82,7 @@ class PFDBNL(TrialThenFit):
     """
 
     Memory: ClassVar[type[TrialMemory]] = PFDBNLMemory
+    private_units: ClassVar[tuple[str, ...]] = ("row",)
     tuned: ClassVar[tuple[str, ...]] = ("lambda_within", "lambda_across", "coupling")
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "cotempo": {},
@@ -161,7 +167,7 @@ class PFDBNL(TrialThenFit):
 
     # At the server.
 
-    def _candidates(self, noise_level: float, unit: float, clients: int) -> Floats:
+    def _candidates(self, noise_level: float, unit: float, clients: float) -> Floats:
         """Return triples of lambda_W, lambda_A and coupling, weakest coupling first.
 
         A client's network rests on more rows than its own and fewer than all: the noise level is taken in between.
@@ -196,6 +202,53 @@ class PFDBNL(TrialThenFit):
             "gap": Spec((candidates,), low=0, description="how far your copy is from the common network"),
             "moved": Spec((candidates,), low=0, description="how far your own network moved in this round"),
         }
+
+    # With noise: the common network from noised moments, a client's own at the client.
+
+    def private(self, privacy: Privacy) -> PrivatePersonalNetworks:
+        """Return the form whose common network is learned from noised moments."""
+        return PrivatePersonalNetworks.of(self, privacy)
+
+    def learn_from(self, gram: Gram, names: Sequence[str], centre: Floats) -> TrialState:
+        """Return the finished state for a Gram matrix of all transitions: the common network is FDBNL's."""
+        alike = {name: getattr(self, name) for name in TrialThenFit.model_fields if name != "preset"}
+        return FDBNL(**alike).learn_from(gram, names, centre)
+
+    def learn_own(self, common: Message, prepared: SplitRows) -> PFDBNLMemory:
+        """Solve (10) with T_k at the common Z, for the sparsity and coupling that predict the held-out rows best."""
+        scale, rows = common["scale"], common["rows"]
+        unit = 1.0 if self.scaled else float(scale[0]) ** 2
+        noise_level = sqrt(log(max(len(scale), 2)) / rows)
+        candidates = self._candidates(noise_level, unit, max(rows / prepared.grams["final"].rows, 1.0))
+        best = len(candidates) // 2
+        if prepared.held_out and prepared.varying.any():
+            trial = self._own(common, prepared.grams["trial"], candidates)
+            memory = PFDBNLMemory("trial", own=trial, tied=trial, dual=np.zeros_like(trial))
+            densities = self._held_out_density(common, prepared, memory)
+            assert densities is not None  # it is of the trial
+            best = choose_candidate(**sum_densities(densities[:, :, prepared.varying]))
+        gram = prepared.grams["final"]
+        own, mean = self._own(common, gram, candidates[best : best + 1]), self._centre(gram, common["mean"])
+        squares = residual_squares(gram.per_row(mean, scale), self._network(own[0]))
+        return PFDBNLMemory(
+            "final", own=own, tied=own, dual=np.zeros_like(own), mean=mean, squares=squares, rows=gram.rows
+        )
+
+    def _own(self, common: Message, gram: Gram, candidates: Floats) -> Floats:
+        """Return a client's own weights for each candidate, without cycles."""
+        shared = common["shared"]
+        count, per_row, found = shared.shape[1], gram.per_row(self._centre(gram, common["mean"]), common["scale"]), []
+        for within, across, coupling in candidates.tolist():
+            own, penalties = shared, Penalties(0.0, 1.0, 1.0)
+            for _ in range(self.rounds):
+                pair, before = (within, across), own
+                own = own_step(per_row, shared, before, coupling, pair, penalties, self.iterations, self.passes)
+                cycles, moved = acyclicity(own[:count])[0], float(np.linalg.norm(own - before))
+                if cycles <= CYCLE_TOLERANCE and moved <= self.tolerance * max(1.0, float(np.linalg.norm(own))):
+                    break
+                penalties = penalty_step(penalties, cycles, self.cycle_growth, 1.0)
+            found.append(own)
+        return np.stack(found)
 
     def result(self, outcome: Outcome) -> FittedPersonal:
         """Return every client's own network, from its memory, beside the common one."""

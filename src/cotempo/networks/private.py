@@ -1,7 +1,8 @@
-"""`PrivateNetwork`: OneRound and FDBNL from moments that are noised once, so that single time points are hidden.
+"""`PrivateNetwork`: networks and rankings from moments that are noised once, so that single time points are hidden.
 
     ranges    clients send histograms of their columns between agreed limits; only noised totals are used
     moments   clients standardise by them, clip every time point and send sums of products; only noised totals are used
+    own       PFDBNL: clients send nothing; each learns its own network from its rows and the common one, and keeps it
 
 What is learned from the noised moments is post-processing. A time point x, clipped to the norm C, is in
 ``S = sum x_t x_t'`` once and in each ``M_l = sum x_t x_{t-l}'`` twice: without it S changes by at most ``C^2`` and M_l
@@ -15,20 +16,20 @@ import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from cotempo.data import Series, Table
-from cotempo.errors import DataWarning, ParameterError
+from cotempo.errors import DataWarning
 from cotempo.federation import Answers, Ask, Expect, Fitted, Message, Metrics, Outcome, Question, Rng, Roster, Spec
 from cotempo.federation.method import agree
 from cotempo.networks.moments import Gram, check_table, make_semidefinite, pack, unpack
+from cotempo.privacy.histograms import BINS, histograms, limits, locate
 from cotempo.privacy.private_form import PrivateForm
 from cotempo.privacy.settings import Range
 from cotempo.typing import Floats
 
-BINS = 64
 #: Share of the budget for the histograms; they only place the clipping, so that rough ones do.
 RANGES = 0.1
 #: Shares of the moments' part for counts and sums; the rest is for products.
@@ -59,9 +60,8 @@ class PrivateNetworkState:
 
 
 class PrivateNetwork(PrivateForm):
-    """The private form of OneRound and FDBNL: both learn from the same noised moments."""
+    """The private form of OneRound, FDBNL and EdgeRanking: all learn from the same noised moments."""
 
-    kind: ClassVar[str] = "series"
     phases: ClassVar[tuple[str, ...]] = ("ranges", "moments")
     State: ClassVar[type] = PrivateNetworkState
 
@@ -170,25 +170,13 @@ class PrivateNetwork(PrivateForm):
 
     def result(self, outcome: Outcome) -> Fitted:
         """Return the result of the method this is the private form of, learned from the noised moments."""
-        state: PrivateNetworkState = outcome.state
-        gram = Gram(state.gram, state.rows, np.zeros(len(state.gram)))
-        learned = self.inner.learn_from(gram, state.variables, state.centre)
-        fitted: Fitted = self.inner.result(replace(outcome, method=self.inner, state=learned, memories={}))
+        fitted: Fitted = self.inner.result(replace(outcome, method=self.inner, state=self.learn(outcome.state)))
         return fitted
 
-
-def limits(ranges: Range | Mapping[str, Range] | None, names: Sequence[str]) -> Floats:
-    """Return the agreed limits of columns, `(columns, 2)`; raise `ParameterError` if there are none for some."""
-    if isinstance(ranges, Mapping):
-        if missing := [name for name in names if name not in ranges]:
-            raise ParameterError(f"ranges must have a pair (low, high) for every column, {missing[0]} has none")
-        return np.array([ranges[name] for name in names], dtype=np.float64)
-    if ranges is None:
-        raise ParameterError(
-            "epsilon needs ranges, between which the columns' values are known to lie: bounds read from the data "
-            "would tell about its rows; give Privacy(ranges=(low, high)) or one pair by column"
-        )
-    return np.tile(np.array(ranges, dtype=np.float64), (len(names), 1))
+    def learn(self, state: PrivateNetworkState) -> Any:
+        """Return the state of the method, learned from the noised moments."""
+        gram = Gram(state.gram, state.rows, np.zeros(len(state.gram)))
+        return self.inner.learn_from(gram, state.variables, state.centre)
 
 
 def unsuitable_ranges(table: Series, ranges: Range | Mapping[str, Range] | None) -> list[str]:
@@ -208,26 +196,40 @@ def unsuitable_ranges(table: Series, ranges: Range | Mapping[str, Range] | None)
     return lines
 
 
-def histograms(values: Floats, low: Floats, high: Floats) -> Floats:
-    """Count the values of each column in `BINS` equal intervals; those beyond the limits are in the outermost ones."""
-    seen = ~np.isnan(values)
-    places = np.clip(np.floor((np.where(seen, values, low) - low) / (high - low) * BINS), 0, BINS - 1).astype(np.intp)
-    return np.stack(
-        [np.bincount(place[known], minlength=BINS) for place, known in zip(places.T, seen.T, strict=True)]
-    ).astype(np.float64)
+class PrivatePersonalNetworks(PrivateNetwork):
+    """The private form of PFDBNL: the common network from noised moments, clients' own at the clients.
 
+    A client's own network is made of its rows without noise; it stays there, and nothing made of it is sent.
+    """
 
-def locate(counts: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
-    """Return each column's median, and half the distance between the quantiles that lie one deviation around it."""
-    found = []
-    for column, first, last in zip(counts, low, high, strict=True):
-        edges = np.linspace(first, last, BINS + 1)
-        share = np.maximum.accumulate(np.concatenate([[0.0], np.cumsum(column)]))  # noise may make it fall
-        share = share / max(share[-1], 1e-300)
-        below, middle, above = np.interp((0.159, 0.5, 0.841), share, edges)
-        found.append((middle, max((above - below) / 2, (last - first) / BINS / 4)))
-    centre, scale = np.array(found).T
-    return centre, scale
+    phases: ClassVar[tuple[str, ...]] = ("ranges", "moments", "own")
+
+    def answer(self, question: Question, prepared: Series, memory: Any, rng: Rng) -> tuple[Message, Any]:
+        """Send what all send; at the end learn the own network and send nothing."""
+        if question.phase == "own":
+            return Message(), self.inner.learn_own(question.common, self.inner.prepare(prepared))
+        return super().answer(question, prepared, memory, rng)
+
+    def ask(self, state: PrivateNetworkState, cohort: Sequence[str], rng: Rng) -> Ask | None:
+        """Ask for histograms and moments, then tell the common network."""
+        if state.phase == "own":
+            learned = self.learn(state)
+            common = {"shared": learned.shared[0], "mean": learned.mean[1], "scale": learned.scale[1]}
+            return Ask("own", cohort, Message({**common, "rows": state.rows}))
+        return super().ask(state, cohort, rng)
+
+    def absorb(
+        self, state: PrivateNetworkState, answers: Answers, public: Table | None, rng: Rng
+    ) -> tuple[PrivateNetworkState, Metrics]:
+        """Absorb as others do; after that clients learn their own networks."""
+        if state.phase == "own":
+            return replace(state, phase="finished"), {}
+        found, metrics = super().absorb(state, answers, public, rng)
+        return replace(found, phase="own") if found.phase == "finished" else found, metrics
+
+    def expects(self, state: PrivateNetworkState, phase: str) -> Expect:
+        """Expect noised sums, then nothing."""
+        return Expect({}, sums=True, weight=(1, 1)) if phase == "own" else super().expects(state, phase)
 
 
 class Moments(NamedTuple):

@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field, ValidationInfo, field_validator
 
-from cotempo.data import Series, Table
+from cotempo.data import Schema, Series, Table
 from cotempo.errors import DataError, ParameterError, Problem, nearest
 from cotempo.federation import (
     Answers,
@@ -35,6 +35,7 @@ from cotempo.federation import (
 from cotempo.networks.data.generate import make_networks
 from cotempo.networks.fitted import FittedRanking, Ranking
 from cotempo.networks.moments import Gram, Sums, check_table, transitions, unpack, varying
+from cotempo.networks.private import PrivateNetwork
 from cotempo.networks.scores import copula, pairwise
 from cotempo.networks.scores.features import Column, JointRows, draw_waves
 from cotempo.networks.scores.model_choice import CANDIDATES, FLAT, choose, predict_ridge, standard_blocks, wald
@@ -143,6 +144,7 @@ class EdgeRanking(Method):
     for_other_columns: ClassVar[str] = "OneRound takes clients with different variables"
     phases: ClassVar[tuple[str, ...]] = ("levels", "spread", "histogram", "moments")
     State: ClassVar[type] = RankingState
+    private_units: ClassVar[tuple[str, ...]] = ("row",)
 
     score: Score = Field(default="auto", description="What edges are ranked by, see above.")
     lags: Annotated[int, Field(ge=1, le=50)] | Literal["auto"] = Field(
@@ -415,6 +417,27 @@ class EdgeRanking(Method):
         if self.score == "skewness":
             return pairwise.skewness_direction(around, central, rows)
         return pairwise.within_skewness(around, central, rows, self.shrinkage)
+
+    def private(self, privacy: Privacy) -> PrivateNetwork:
+        """Return the form that ranks by noised moments; refuse scores that need more than those of columns and lags."""
+        if self.score not in ("granger", "lagged") or self.lags == "auto" or self.copula:
+            raise ParameterError(
+                "epsilon needs a score that follows from moments, EdgeRanking(score='granger', lags=1) or 'lagged', "
+                f"got score={self.score!r}, lags={self.lags!r}, copula={self.copula}"
+            )
+        return PrivateNetwork.of(self, privacy)
+
+    def learn_from(self, gram: Gram, names: Sequence[str], centre: Floats) -> RankingState:
+        """Return the finished state for a Gram matrix of transitions that was made elsewhere."""
+        assert isinstance(self.lags, int)  # `private` saw to it
+        if self.score == "granger":
+            # Noise may leave few rows to judge by; the order of the edges hardly depends on their number.
+            found = pairwise.granger(gram.gram, max(gram.rows, 2.0 * self.lags + 2.0), self.lags)
+        else:
+            found = pairwise.lagged_partial(gram.gram, len(names), self.shrinkage)
+        np.fill_diagonal(found, np.nan)
+        opened = self.open(Roster({"all": Schema(self.kind, tuple(names), "")}), None, Rng("gram"))
+        return replace(opened, stage="finished", mean=centre, scores=found)
 
     def expects(self, state: RankingState, phase: str) -> Expect:
         """Expect sums only."""

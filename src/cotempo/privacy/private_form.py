@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
+from cotempo.data import Table
 from cotempo.errors import ParameterError
-from cotempo.federation import Message, Method
+from cotempo.federation import Message, Method, Roster
 from cotempo.privacy.secure_sum.shamir import threshold
 from cotempo.privacy.settings import Privacy
 
@@ -21,20 +22,38 @@ class PrivateForm(Method):
     ordinary result of `inner`, the method it stands for.
     """
 
-    units: ClassVar[tuple[str, ...]] = ("row",)
-
     inner: Any
     privacy: Privacy
 
     @classmethod
     def of(cls, inner: Method, privacy: Privacy) -> Self:
         """Return the private form of a method; refuse a unit that it cannot protect."""
-        if privacy.unit not in cls.units:
+        if privacy.unit not in inner.private_units:
             raise ParameterError(
-                f"unit must be {' or '.join(repr(unit) for unit in cls.units)} for {type(inner).__name__}, "
+                f"unit must be {' or '.join(repr(unit) for unit in inner.private_units)} for {type(inner).__name__}, "
                 f"got {privacy.unit!r}"
             )
         return cls(inner=inner, privacy=privacy)
+
+    @property
+    def kind(self) -> str:  # type: ignore[override]
+        """The kind of table that the method learns from."""
+        kind: str = self.inner.kind
+        return kind
+
+    @property
+    def memory_types(self) -> tuple[type, ...]:
+        """The dataclasses of the method's memory."""
+        types: tuple[type, ...] = self.inner.memory_types
+        return types
+
+    def check(self, roster: Roster) -> None:
+        """Require of tables what the method requires."""
+        self.inner.check(roster)
+
+    def prepare(self, table: Table) -> Any:
+        """Prepare a table as the method does."""
+        return self.inner.prepare(table)
 
     @property
     @abstractmethod

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +49,10 @@ from cotempo.series.moments.moments import Units, WindowMoments, find_units, sum
 from cotempo.series.seriesmoments import WINDOW, MomentsModel, usual_window, windows_of_sweeps
 from cotempo.series.windows import SeriesRows, need_many
 from cotempo.typing import Floats
+
+if TYPE_CHECKING:
+    from cotempo.privacy.settings import Privacy
+    from cotempo.series.moments.private import PrivateMoments
 
 BLOCKS = 20
 METRIC = "error of filling hidden cells"
@@ -128,6 +132,7 @@ class FedMoments(Method):
     kind: ClassVar[str] = "series"
     phases: ClassVar[tuple[str, ...]] = (*SUMS, "compare")
     State: ClassVar[type] = MomentsState
+    private_units: ClassVar[tuple[str, ...]] = ("row",)
     Memory: ClassVar[type | None] = MomentsMemory
     metric: ClassVar[str] = METRIC
     higher_is_better: ClassVar[bool] = False
@@ -147,6 +152,12 @@ class FedMoments(Method):
         last = made["client-2"]
         clients["client-2"] = replace(last, features=last.features[:-1], values=last.values[:, :-1])
         return cls(window=4), clients, None
+
+    def private(self, privacy: Privacy) -> PrivateMoments:
+        """Return the form that learns from noised moments of steps."""
+        from cotempo.series.moments.private import PrivateMoments
+
+        return PrivateMoments.of(self, privacy)
 
     # At a client.
 

@@ -54,6 +54,7 @@ from cotempo.series.windows import Cover, Scale, SeriesRows, need_many, need_row
 from cotempo.typing import Floats
 
 if TYPE_CHECKING:
+    from cotempo.privacy.settings import Privacy
     from cotempo.series.nn.training import TrainingWindows
 
 Reply = tuple[Message, "ClientMemory | None"]
@@ -306,6 +307,13 @@ class FedTDD(SeriesSettings, Method):
         return [*self.common, *(name for name in features if name not in self.common)]
 
     # The coordinator.
+
+    def private(self, privacy: Privacy) -> Method:
+        """Refuse: clients report losses and scores, and their networks learn from single windows."""
+        raise ParameterError(
+            "epsilon must be left out with FedTDD, whose clients report losses, shares and scores of their own rows; "
+            "FedMoments fills gaps from noised sums"
+        )
 
     def check(self, roster: Roster) -> None:
         """Require all common features of every client, and the same unit of time; other features may differ."""

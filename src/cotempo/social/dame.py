@@ -44,6 +44,7 @@ class DAMe(EventLearner):
         "paper": {**PAPER, "similarity": "paper", "glecc": True, "cautious": False},
     }
     sums: ClassVar[bool] = False
+    private_units: ClassVar[tuple[str, ...]] = ()
     personal: ClassVar[bool] = True
     extra: ClassVar[Any] = {
         "local_weight": Spec((), "float", low=0, high=1, description="how much of your own model you kept")

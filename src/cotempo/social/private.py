@@ -48,10 +48,8 @@ class PrivateDetectorState:
 class PrivateDetector(PrivateForm):
     """The private form of EventDetector."""
 
-    kind: ClassVar[str] = "posts"
     phases: ClassVar[tuple[str, ...]] = ("sums", "events")
     State: ClassVar[type] = PrivateDetectorState
-    Memory: ClassVar[type | None] = DetectorMemory
 
     # The promise.
 
@@ -75,15 +73,6 @@ class PrivateDetector(PrivateForm):
         return self.privacy.clip or CLIP
 
     # At a client.
-
-    def check(self, roster: Roster) -> None:
-        """Require what the method requires."""
-        self.inner.check(roster)
-
-    def prepare(self, table: Table) -> Corpus:
-        """Hash the texts once."""
-        corpus: Corpus = self.inner.prepare(table)
-        return corpus
 
     def answer(
         self, question: Question, prepared: Corpus, memory: DetectorMemory | None, rng: Rng

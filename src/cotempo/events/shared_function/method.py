@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -39,10 +39,6 @@ from cotempo.federation import (
     expect_tally,
 )
 from cotempo.typing import Floats
-
-if TYPE_CHECKING:
-    from cotempo.events.private import PrivateCurve
-    from cotempo.privacy.settings import Privacy
 
 Absorbed = tuple[FunctionState, dict[str, float]]
 # The shape of the levels' prior where complete sequences say that all levels are one.
@@ -109,12 +105,6 @@ class SharedFunction(FedPP):
             "curvature": not curve_alone,
         }  # fmt: skip
         return needed[phase] if phase in needed else super().needs(state, phase)
-
-    def private(self, privacy: Privacy) -> PrivateCurve:
-        """Return the form that learns a curve of time from noised counts."""
-        from cotempo.events.private import PrivateCurve
-
-        return PrivateCurve.of_method(self, privacy)
 
     def open(self, roster: Roster, public: Table | None, rng: Rng) -> FunctionState:
         """Begin with nothing known."""

@@ -400,7 +400,7 @@ class TrialThenFit(Method):
         candidates = self._candidates(noise_level, unit, clients)
         return state.begin("trial" if len(candidates) > 1 or self.compare else "final", candidates)
 
-    def _candidates(self, noise_level: float, unit: float, clients: int) -> Floats:
+    def _candidates(self, noise_level: float, unit: float, clients: float) -> Floats:
         """Return pairs of lambda_W and lambda_A, sparsest last; automatic ones are shares of the noise level."""
         given = (self.lambda_within, self.lambda_across)
         tried = self.sparsities if "auto" in given else self.sparsities[:1]

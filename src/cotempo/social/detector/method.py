@@ -79,6 +79,7 @@ class EventDetector(Method):
 
     kind: ClassVar[str] = "posts"
     phases: ClassVar[tuple[str, ...]] = ("sums", "events")
+    private_units: ClassVar[tuple[str, ...]] = ("row",)
     State: ClassVar[type] = DetectorState
     metric: ClassVar[str] = "NMI on held-out posts"
     compares: ClassVar[str] = "clients with at least 50 labelled posts, of two events or more"

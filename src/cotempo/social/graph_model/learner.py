@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import AfterValidator, Field
 
 from cotempo.data import Posts, Table, make_posts
-from cotempo.errors import DataError, Problem
+from cotempo.errors import DataError, ParameterError, Problem
 from cotempo.federation import Answers, Ask, Expect, Message, Outcome, Question, Rng
 from cotempo.federation.method import Metrics, Roster, agree
 from cotempo.learners import Learner
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
+    from cotempo.learners.private import PrivateLearner
+    from cotempo.privacy.settings import Privacy
     from cotempo.social.fitted import FittedEvents
 
 TIME_FEATURES = 2
@@ -119,6 +121,15 @@ class EventLearner(Learner):
         if len(np.unique(truth)) < 2:
             return None
         return clustering_nmi(embed(model, data.features, data.posts.edges, rows), truth)
+
+    def private(self, privacy: Privacy) -> PrivateLearner:
+        """Return the learner's private form; its budget pays for training alone."""
+        if self.sums and self.sends_model and self.encoder == "shared":
+            raise ParameterError(
+                "encoder must not be 'shared' with epsilon, which would sum the n-grams of posts without noise; give "
+                f"{type(self).__name__}(encoder='hashed') or a pretrained one"
+            )
+        return super().private(privacy)
 
     # The rounds: first the encoder, then the learner's.
 
