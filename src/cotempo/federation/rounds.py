@@ -270,7 +270,7 @@ class ReplyCheck:
         """Yield one reply per question: the first that came, valid or turned into a failure; drop the rest."""
         unanswered = {question.client: question for question in questions}
         for question in questions:
-            self.sent[question.client] += question.common.nbytes + question.own.nbytes
+            self.sent[question.client] += question.nbytes
         for reply in self.engine.exchange(questions) if questions else ():
             asked = unanswered.get(reply.client)
             if asked is None or reply.step != asked.step:

@@ -245,34 +245,36 @@ class SiteService:
         site, contract = joined.site, joined.contract
         if joined.history is None:
             raise Refused("every participant must have signed the contract before anything is asked")
-        is_shields_own = site.is_shields_own(question)
-        joined.questions.admit(question, is_shields_own=is_shields_own)
+        for asked in filter(None, (question, question.then)):
+            joined.questions.admit(asked, is_shields_own=site.is_shields_own(asked))
         if self.ledger.find_run(question.run) is None:
             self._require_unspent(joined)
             self.ledger.begin(contract, site.schema.kind, joined.table)
-        if question.phase == ECHO:
-            survivors = read_names(question.common["survivors"])
-            require_no_difference([*joined.history, *self.ledger.history(contract, joined.table)], survivors)
+        last = question.then or question
+        if last.phase in (MASKED, ECHO):  # the site signs over whom a sum will be
+            signed = read_names(last.common["members" if last.phase == MASKED else "survivors"])
+            require_no_difference([*joined.history, *self.ledger.history(contract, joined.table)], signed)
         reply, data = site.answer_idempotent(question, identify_question(question_bytes, common))
         if reply.message is not None:
-            self._enter_message(joined, question, reply.message, is_shields_own=is_shields_own)
+            self._enter_message(joined, question, reply.message)
         if reply.failure is not None:
             self.log(f"run {question.run}, step {question.step}: {reply.failure.kind}")
         return data
 
-    def _enter_message(self, joined: JoinedRun, question: Question, message: Message, *, is_shields_own: bool) -> None:
+    def _enter_message(self, joined: JoinedRun, question: Question, message: Message) -> None:
         """Record a message that leaves: field by field for the owner of the data, and its size in the ledger."""
         if message.nbytes > self.settings.privacy.megabytes * 1e6:
             raise Refused(
                 f"this site sends at most {self.settings.privacy.megabytes:g} megabytes at once; this answer has more"
             )
+        is_shields_own = joined.site.is_shields_own(question.then or question)
         expect = Expect({}, is_opaque=is_shields_own)
         with open(self._folder(question.run) / "messages.jsonl", "a", encoding="utf-8", opener=private) as file:
             file.write(json.dumps(summarize_message(question, message, expect)) + "\n")
         if question.phase == UNMASK and (survivors := joined.survivors) not in joined.sums:
             self.ledger.append("sum", question.run, participants=survivors)
             joined.sums.append(survivors)
-        if question.phase == MASKED or (not is_shields_own and len(message)):
+        if (question.then or question).phase == MASKED or (not is_shields_own and len(message)):
             self.ledger.append(
                 "message", question.run, step=question.step, phase=question.phase, bytes=message.nbytes,
                 is_masked=is_shields_own,
