@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -22,8 +23,9 @@ from parties import (
     whole_numbers,
 )
 
-from cotempo.errors import ParameterError, QuorumError
+from cotempo.errors import MessageError, ParameterError, QuorumError
 from cotempo.federation import Answers, Expect, Message, Question, Spec
+from cotempo.privacy.secure_sum.fixed_point import Layout
 from cotempo.privacy.secure_sum.reducer import SecureSum, SumAborted
 from cotempo.privacy.secure_sum.shamir import threshold
 from cotempo.privacy.secure_sum.shield import ECHO, KEYS, MASKED, SHARES, UNMASK
@@ -249,3 +251,35 @@ def test_the_server_never_holds_an_addend() -> None:
     assert crossed > 5 * 50
     np.testing.assert_allclose(found.sum["x"], 3 * sum(message["x"] for message in messages.values()), rtol=1e-12)
     assert RUN
+
+
+@pytest.mark.parametrize("size", [2.0**70, 2.0**130, 2.0**300, 0.0])
+def test_a_client_that_would_drown_the_others_is_left_out_by_name(size: float) -> None:
+    parties = Parties(whole_numbers(5, most=1000))
+    honest = parties.messages["c0001"]
+    large = Message({"x": np.full(3, size)}, weight=2.0) if size else Message(honest, weight=1e12)
+    for step, message in enumerate([honest, large, honest], 1):  # the scale is known when the lie comes
+        parties.messages["c0001"] = message
+        found = parties.sum(expect_whole(), step=step)
+        kept = [name for name in parties.names if name != "c0001" or step != 2]
+        assert_sum(found, parties, kept)
+        assert [failure.client for failure in found.failures] == (["c0001"] if step == 2 else [])
+    parties = Parties({**parties.messages, "c0001": large})  # the lie comes first
+    assert_sum(parties.sum(expect_whole()), parties, [name for name in parties.names if name != "c0001"])
+
+
+def test_where_all_are_large_nobody_is_left_out() -> None:
+    parties = Parties(whole_numbers(5))
+    expect = Expect({"x": Spec((3,))}, sums=True, weight=(0.0, 1e15))
+    for step, size in enumerate([2.0**90, 1.0, 2.0**90], 1):  # the third exceeds the scale of the second
+        parties.messages = {name: Message({"x": np.full(3, size)}, weight=2.0**40) for name in names_of(5)}
+        found = parties.sum(expect, step=step)
+        assert (found.sum["x"] == 5 * size * 2.0**40).all()
+        assert not found.failures
+
+
+def test_a_limit_that_would_tell_ordinary_sizes_is_refused() -> None:
+    layout = Layout.of("range", 5, expect_whole())
+    low = replace(layout, kind="limited", fields=tuple(replace(field, limit=100.0) for field in layout.fields))
+    with pytest.raises(MessageError, match="layout"):
+        Layout.from_text(low.to_text())

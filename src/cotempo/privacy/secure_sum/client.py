@@ -229,7 +229,7 @@ class SumClient:
         return Message({"masked": vector, "signature": _array(signature)})
 
     def echo(self, question: Message) -> Message:
-        """Sign whose masked messages came if some did not; one set in a session, and one in a step that was revealed."""
+        """Sign whose masked messages came if some did not; one set a session, and one a step that was revealed."""
         session, survivors = self.find(question["session"]), read_names(question["survivors"])
         if session.stage == MASKED:
             self._require_enough(session, survivors, session.members)

@@ -124,15 +124,14 @@ class _SecureStep:
         names = self._announce()
         step, phase, book = self.first.step, self.first.phase, self.reducer.scales
         empty = Layout.of("range", len(names), self.expect)
-        for _ in range(2):
+        for is_first in (True, False):
             scales = self._public_scales() or book.find(step, phase, empty)
             if scales is None:
-                total, _ = self._sum(names, empty)
-                scales = decode_sizes(total, empty)
+                scales = self._agree(names, empty, may_leave_out=is_first)
                 book.store(step, phase, empty, scales)
             layout = empty.with_scales(scales)
-            vector, survivors = self._sum(names, layout)
             try:
+                vector, survivors = self._sum(names, layout)
                 total_message, has_shrunk = decode(vector, layout)
             except ScaleExceeded:
                 book.store(step, phase, empty, None)
@@ -140,7 +139,23 @@ class _SecureStep:
             if has_shrunk:
                 book.store(step + 1, phase, empty, None)
             return self._answers(survivors, total_message)
-        raise SumAborted("values must fit the scale that was just agreed on, those of some client do not")
+        raise SumAborted("values must fit the scale that was just agreed on, those of some clients do not")
+
+    def _agree(self, names: Sequence[str], empty: Layout, *, may_leave_out: bool) -> dict[str, tuple[int, int]]:
+        """Agree on scales; leave out those whose values would drown all others, unless there are many of them.
+
+        After a first sum of data nobody may be left out: clients reveal a second one only among the same.
+        """
+        scales = decode_sizes(self._sum(names, empty)[0], empty)
+        limited = empty.with_limits(scales) if may_leave_out else None
+        if limited is None:
+            return scales
+        failures = dict(self.failures)
+        try:
+            return decode_sizes(self._sum(names, limited)[0], limited)
+        except SumAborted:
+            self.failures = failures
+            return scales
 
     def _public_scales(self) -> dict[str, tuple[int, int]] | None:
         """Return the scales of fields whose values all lie on a known grid, with weights of 1."""
@@ -177,6 +192,11 @@ class _SecureStep:
         self._require(members, "shared")
         total, signed = self._mask(opened, members, layout)
         survivors = sorted(signed)
+        if len(survivors) < self.needed and layout.kind == "data":
+            refused = {name for name in members if name in self.failures and self.failures[name].kind == "MessageError"}
+            if refused:  # all have grown out of an old scale
+                self.failures = {name: failure for name, failure in self.failures.items() if name not in refused}
+                raise ScaleExceeded
         self._require(survivors, "sent a masked message")
         if survivors != members or not all(signature.any() for signature in signed.values()):
             signed = self._echo(opened, survivors)
