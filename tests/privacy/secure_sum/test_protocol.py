@@ -283,3 +283,21 @@ def test_a_limit_that_would_tell_ordinary_sizes_is_refused() -> None:
     low = replace(layout, kind="limited", fields=tuple(replace(field, limit=100.0) for field in layout.fields))
     with pytest.raises(MessageError, match="layout"):
         Layout.from_text(low.to_text())
+
+
+@pytest.mark.parametrize(("known", "count"), [(False, 5), (True, 4)])
+def test_what_was_noised_is_summed_as_it_is_and_among_no_fewer(known: bool, count: int) -> None:
+    """Its size would tell about one client, and a share of noise for five is too little for four."""
+    parties = Parties(whole_numbers(5))
+    parties.shield.noised_phases = frozenset({ANSWER})
+    if known:
+        parties.know_scales(expect_whole())
+        assert_sum(parties.sum(expect_whole()), parties, parties.names)
+    asked = len(parties.seen)
+    parties.names = parties.names[:count]
+    parties.know_scales(expect_whole())
+    if not known:
+        parties.reducer = SecureSum()
+    with pytest.raises(SumAborted, match="0 sent a masked message"):
+        parties.sum(expect_whole())
+    assert not [question for question, _ in parties.seen[asked:] if question.phase == MASKED]

@@ -111,16 +111,21 @@ class SumClient:
 
     # What the method answered, which stays here.
 
-    def withhold(self, step: int, phase: str, message: Message) -> None:
-        """Keep what the method answered until it can leave masked."""
+    def withhold(self, step: int, phase: str, message: Message, noised_among: int = 0) -> None:
+        """Keep what the method answered until it can leave masked.
+
+        What holds a share of noise, for a sum `noised_among` so many, must not be in a sum of fewer.
+        """
         self._withheld[step] = message
         for old in sorted(self._withheld)[:-KEPT_MESSAGES]:
             del self._withheld[old]
         if self.vault.is_durable:
             self.vault.save(f"withheld-{step}", message.to_bytes())
             self.vault.drop(f"withheld-{step - KEPT_MESSAGES}")
-        if phase not in self.journal.summed:
-            self.journal.summed.append(phase)
+        if phase not in self.journal.summed or noised_among:
+            self.journal.summed = sorted({*self.journal.summed, phase})
+            if noised_among:
+                self.journal.noised[str(step)] = max(noised_among, self.journal.noised.get(str(step), 0))
             self._save_journal()
 
     def _message(self, step: int) -> Message:
@@ -200,6 +205,9 @@ class SumClient:
             if layout.clients != len(session.names):
                 raise MessageError(f"the layout must be for {len(session.names)} clients, got {layout.clients}")
             self._require_enough(session, members, session.names)
+            noised_among = self.journal.noised.get(str(session.step), 0)
+            if noised_among and (layout.kind != "data" or len(session.names) < noised_among):
+                raise MessageError(f"what was noised must be summed as it is, among at least {noised_among} clients")
             present = {*members} - {self.name}
             senders = [name for name in session.holders if name in present]
             if own["envelopes"].shape != (len(senders), ENVELOPE_BYTES):

@@ -85,11 +85,14 @@ class Journal:
         By step, how many sessions were opened.
     summed
         The phases whose answers were withheld for a sum.
+    noised
+        By step, among how many clients a noised answer must be summed.
     """
 
     revealed: dict[str, str] = field(default_factory=dict)
     sessions: dict[str, int] = field(default_factory=dict)
     summed: list[str] = field(default_factory=list)
+    noised: dict[str, int] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
         """Serialise."""

@@ -40,6 +40,7 @@ class SecureSumShield(Shield):
     def __init__(self, connect: Callable[[str, str], SumClient], clear_phases: Sequence[str] | None = None):
         self.connect = connect
         self.clear_phases = None if clear_phases is None else frozenset(clear_phases)
+        self.noised_phases: frozenset[str] = frozenset()
         self._clients: dict[tuple[str, str], SumClient] = {}
 
     @classmethod
@@ -78,7 +79,9 @@ class SecureSumShield(Shield):
         """Withhold an answer that is to be summed."""
         client = self.client(question.client, question.run)
         if is_summed(question):
-            client.withhold(question.step, question.phase, message)
+            assert question.then is not None
+            session, is_noised = client.find(question.then.common["session"]), question.phase in self.noised_phases
+            client.withhold(question.step, question.phase, message, len(session.names) if is_noised else 0)
             return WITHHELD
         allowed = self.clear_phases
         if question.phase in client.journal.summed or (allowed is not None and question.phase not in allowed):

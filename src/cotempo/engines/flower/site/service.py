@@ -14,7 +14,7 @@ from cotempo.data import READERS, Schema, Table
 from cotempo.devices import has_device
 from cotempo.engines.flower.protocol import Consents, Part, Parts, ResultReference, Verb, WireSchema
 from cotempo.engines.flower.site.settings import SiteSettings
-from cotempo.errors import DataError, MessageError
+from cotempo.errors import DataError, MessageError, printable
 from cotempo.federation.exchange import Expect, Question
 from cotempo.federation.fitted import Outcome
 from cotempo.federation.message import Message
@@ -129,7 +129,7 @@ class SiteService:
         self.home.mkdir(parents=True, exist_ok=True, mode=0o700)
         text = text.rstrip() if len(text) <= LONGEST_ENTRY else f"{text[:LONGEST_ENTRY]} ... of {len(text)} letters"
         with open(self.home / "site.log", "a", encoding="utf-8", errors="backslashreplace", opener=private) as file:
-            file.write(f"{datetime.now(UTC).isoformat(timespec='seconds')} {text}\n")
+            file.write(f"{datetime.now(UTC).isoformat(timespec='seconds')} {printable(text)}\n")
 
     def join(self, data: bytes, signature: str) -> tuple[WireSchema, Consent]:
         """Check a contract against keys, policy and ledger; refuse it, or sign it and describe the table."""
@@ -211,7 +211,7 @@ class SiteService:
         secure_sum = self._secure_sum(contract, clear_phases(method, table.schema)) if privacy.secure_sum else None
         shields: list[Shield] = [] if secure_sum is None else [secure_sum]
         if isinstance(method, PrivateForm):
-            shields = [Noise.among(method, shields), *shields]
+            shields = [Noise.among(method, shields, self._folder(contract.run) / "noised.json"), *shields]
         seed = contract.seed if self.settings.random.shared else self.keys.seed_of(contract.run)
         store = DiskStore(self._folder(contract.run) / "memory", method.memory_types)
         site = Site(method, name, table, seed, store, shields=shields)
