@@ -22,11 +22,11 @@ PATIENCE = 180.0
 
 @contextmanager
 def deployment(
-    method: Method, tables: Mapping[str, Table], imports: Sequence[str] = (), *, is_strict: bool = False
+    method: Method, tables: Mapping[str, Table], imports: Sequence[str] = (), *, own_keys: bool = False
 ) -> Iterator[Server]:
     """Provision, start, wait until everybody is there, and stop at the end; sites import modules of methods.
 
-    Strict sites make their own keys, pin each other's, and keep the policy of the kit.
+    With `own_keys` sites make their keys and pin each other's.
     """
     with tempfile.TemporaryDirectory(prefix="scale-") as folder:
         made = Path(folder) / "made"
@@ -34,18 +34,17 @@ def deployment(
         provision(
             Federation(name="scale", address=address, sites=tuple(tables), methods=(type(method).__name__,)),
             made,
-            with_keys=not is_strict,
+            with_keys=not own_keys,
         )
         server = Server(made / "server")
         kits = {name: unpack(made, Path(folder) / "sites", name, table) for name, table in tables.items()}
-        if is_strict:
+        if own_keys:
             for kit in kits.values():
                 server.admit(enrol(kit)[1], lambda entry: None)
             for kit in kits.values():
                 pin(kit, server.folder / "book.toml", confirm_with(server.book.fingerprint))
-        else:
-            for kit in kits.values():
-                relax(kit, imports)
+        for kit in kits.values():
+            relax(kit, imports)
         sites = [SiteDaemon(kit) for kit in kits.values()]
         try:
             server.start()
