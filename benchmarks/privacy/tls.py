@@ -26,7 +26,7 @@ import cotempo as ct
 from cotempo.engines.flower.coordinator.engine import Flower
 
 SEED = 0
-ROUNDS = 4
+ROUNDS = 6
 
 
 def timed(method: ct.FDBNL, server: Path, is_on: bool) -> dict[str, Any]:

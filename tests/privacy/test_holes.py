@@ -55,11 +55,10 @@ def test_control_characters_reach_no_terminal_and_no_log(
 
     monkeypatch.chdir(tmp_path)
     Path("data.csv").write_text("client,time," + ESCAPE + "\n" + "".join(f"a,{k},{k % 7}\n" for k in range(60)))
-    message = {"client": "a", "step": 1, "phase": ESCAPE, "bytes": 8, "weight": 1.0, "summed": False}
+    fields = {ESCAPE: {"value": ESCAPE, "description": ""}}
+    message = {"client": "a", "step": 1, "phase": ESCAPE, "bytes": 8, "weight": 1.0, "summed": False, "fields": fields}
     Path("run").mkdir()
-    Path("run/messages.jsonl").write_text(
-        json.dumps({**message, "fields": {ESCAPE: {"value": ESCAPE, "description": ""}}}) + "\n"
-    )
+    Path("run/messages.jsonl").write_text(json.dumps(message) + "\n")
     for words in (["check", "data.csv"], ["messages", "run", "--client", "a"], ["check", f"{ESCAPE}.csv"]):
         with pytest.raises(SystemExit):
             main(words)

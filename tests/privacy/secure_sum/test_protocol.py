@@ -25,6 +25,7 @@ from parties import (
 
 from cotempo.errors import MessageError, ParameterError, QuorumError
 from cotempo.federation import Answers, Expect, Message, Question, Spec
+from cotempo.privacy.secure_sum import neighbours
 from cotempo.privacy.secure_sum.fixed_point import Layout
 from cotempo.privacy.secure_sum.reducer import SecureSum, SumAborted
 from cotempo.privacy.secure_sum.shamir import threshold
@@ -183,17 +184,23 @@ def test_one_false_share_is_left_out_and_too_many_are_noticed() -> None:
         lying(["c0002", "c0003"]).sum(expect_whole())
 
 
-def test_above_two_hundred_each_has_a_hundred_neighbours() -> None:
-    parties = Parties(whole_numbers(220, size=2))
-    away = parties.names[5:200:10]
+@pytest.mark.parametrize(("count", "degree"), [(40, 20), pytest.param(220, 100, marks=pytest.mark.slow)])
+def test_above_a_number_of_clients_each_has_some_neighbours(
+    count: int, degree: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (neighbours.ALL_UP_TO, neighbours.DEGREE) == (200, 100)
+    monkeypatch.setattr(neighbours, "ALL_UP_TO", 2 * degree - 1)
+    monkeypatch.setattr(neighbours, "DEGREE", degree)
+    parties = Parties(whole_numbers(count, size=2))
+    away = parties.names[5 : count - 20 : 10]
     parties.know_scales(expect_whole(2))
     for name in parties.names:
         parties.messages[name] = Message({"x": np.array([3.0, -2.0])}, weight=2.0)
     found = parties.sum(expect_whole(2), drops=drop_at(MASKED, away))
     assert found.sum["x"].tolist() == [6.0 * len(found.names), -4.0 * len(found.names)]
-    assert len(found.names) == 220 - len(away)
+    assert len(found.names) == count - len(away)
     envelopes = [message["envelopes"] for question, message in parties.seen if question.phase == SHARES]
-    assert {len(envelope) for envelope in envelopes} == {100}
+    assert {len(envelope) for envelope in envelopes} == {degree}
 
 
 @pytest.mark.parametrize("count", [1, 2])
