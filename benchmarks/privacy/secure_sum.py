@@ -53,14 +53,17 @@ class Wire:
     def exchange(self, questions: Sequence[Question], expect: Expect) -> Iterator[Reply]:
         for question in questions:
             name = question.client
-            self.down[name] += question.common.nbytes + question.own.nbytes
+            self.down[name] += question.nbytes
             began = time.process_time()
             if question.phase in self.shield.phases:
                 message = self.shield.answer(question)
             else:
                 message = self.shield.protect(self.message, question, Rng(0))
+                if question.then is not None:
+                    message = self.shield.answer(question.then)
             self.seconds[name] += time.process_time() - began
-            if question.phase == MASKED and name in self.away and len(message["masked"]) >= self.message["x"].size:
+            is_masked = (question.then or question).phase == MASKED
+            if is_masked and name in self.away and len(message["masked"]) >= self.message["x"].size:
                 yield question.fail("Lost")  # it left after its work, at the worst moment: with its mask key to rebuild
                 continue
             self.up[name] += message.nbytes

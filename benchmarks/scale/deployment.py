@@ -14,24 +14,38 @@ from cotempo.engines.flower.coordinator.server import Server
 from cotempo.engines.flower.processes import free_port, wait_until
 from cotempo.engines.flower.provision import Federation, provision
 from cotempo.engines.flower.site.daemon import SiteDaemon
+from cotempo.engines.flower.site.enrolment import confirm_with, enrol, pin
 from cotempo.federation import Method
 
 PATIENCE = 180.0
 
 
 @contextmanager
-def deployment(method: Method, tables: Mapping[str, Table], imports: Sequence[str] = ()) -> Iterator[Server]:
-    """Provision, start, wait until everybody is there, and stop at the end; sites import modules of methods."""
+def deployment(
+    method: Method, tables: Mapping[str, Table], imports: Sequence[str] = (), *, own_keys: bool = False
+) -> Iterator[Server]:
+    """Provision, start, wait until everybody is there, and stop at the end; sites import modules of methods.
+
+    With `own_keys` sites make their keys and pin each other's.
+    """
     with tempfile.TemporaryDirectory(prefix="scale-") as folder:
         made = Path(folder) / "made"
         address = f"127.0.0.1:{free_port()}"
         provision(
             Federation(name="scale", address=address, sites=tuple(tables), methods=(type(method).__name__,)),
             made,
-            with_keys=True,
+            with_keys=not own_keys,
         )
         server = Server(made / "server")
-        sites = [unpack(made, Path(folder) / "sites", name, table, imports) for name, table in tables.items()]
+        kits = {name: unpack(made, Path(folder) / "sites", name, table) for name, table in tables.items()}
+        if own_keys:
+            for kit in kits.values():
+                server.admit(enrol(kit)[1], lambda entry: None)
+            for kit in kits.values():
+                pin(kit, server.folder / "book.toml", confirm_with(server.book.fingerprint))
+        for kit in kits.values():
+            relax(kit, imports)
+        sites = [SiteDaemon(kit) for kit in kits.values()]
         try:
             server.start()
             for site in sites:
@@ -45,15 +59,23 @@ def deployment(method: Method, tables: Mapping[str, Table], imports: Sequence[st
             server.stop()
 
 
-def unpack(made: Path, sites: Path, name: str, table: Table, imports: Sequence[str]) -> SiteDaemon:
-    """A site from its kit, with its table beside it."""
-    with zipfile.ZipFile(made / "kits" / f"{name}.zip") as kit:
-        kit.extractall(sites)
-    for key in (sites / name / "keys").iterdir():
+def unpack(made: Path, sites: Path, name: str, table: Table) -> Path:
+    """A site's kit, with its table beside it."""
+    with zipfile.ZipFile(made / "kits" / f"{name}.zip") as packed:
+        packed.extractall(sites)
+    kit = sites / name
+    write_clients({name: table}, kit / "data.csv")
+    settings = kit / "site.toml"
+    settings.write_text(settings.read_text().replace('data = ""', 'data = "data.csv"'))
+    return kit
+
+
+def relax(kit: Path, imports: Sequence[str]) -> None:
+    """Let a site answer small tables in the clear."""
+    for key in (kit / "keys").iterdir():
         key.chmod(0o600)
-    write_clients({name: table}, sites / name / "data.csv")
-    settings = sites / name / "site.toml"
-    text = settings.read_text().replace('data = ""', 'data = "data.csv"')
+    settings = kit / "site.toml"
+    text = settings.read_text()
     for safe, lenient in (
         ("minimum_rows = 50", "minimum_rows = 0"),
         ("secure_sum = true", "secure_sum = false"),
@@ -62,7 +84,6 @@ def unpack(made: Path, sites: Path, name: str, table: Table, imports: Sequence[s
     ):
         text = text.replace(safe, lenient)
     settings.write_text(text.replace('# imports = ["our.methods"]', f"imports = {json.dumps(imports)}"))
-    return SiteDaemon(sites / name)
 
 
 def peak_of(server: Server) -> int:

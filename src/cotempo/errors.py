@@ -7,6 +7,11 @@ from dataclasses import dataclass
 MOST_LINES = 20
 
 
+def printable(text: str) -> str:
+    """Return text safe on a terminal: control characters, which could rewrite what was shown, become question marks."""
+    return "".join(letter if letter.isprintable() or letter in "\n\t" else "?" for letter in text)
+
+
 class CotempoError(Exception):
     """The root of all errors raised on purpose."""
 

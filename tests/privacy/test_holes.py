@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import stat
 from pathlib import Path
@@ -16,7 +17,7 @@ from paper_consortium import RUN, PaperConsortium
 import cotempo as ct
 from cotempo.engines.flower.coordinator.server import BodyLimit
 from cotempo.engines.flower.protocol import Part, Verb
-from cotempo.errors import MessageError, RunError
+from cotempo.errors import DataError, MessageError, RunError
 from cotempo.federation import EMPTY, Message, Question
 from cotempo.federation.wire import question_from_bytes, question_to_bytes
 from cotempo.runs.folder import RunFolder
@@ -31,6 +32,52 @@ def test_an_array_that_is_referenced_often_is_refused_before_it_is_copied(kind: 
     bomb = safetensors.numpy.save({"0": np.zeros(140_000)}, metadata=metadata)
     with pytest.raises(MessageError, match="not a valid cotempo tree"):
         Message.from_bytes(bomb)
+
+
+def test_a_small_file_that_expands_to_gigabytes_is_refused_while_it_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "bomb.csv.gz"
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        file.write(b"time,x\n")
+        for _ in range(70):
+            file.write(b"1,1\n" * 2**18)
+    assert path.stat().st_size < 2**19
+    with pytest.raises(DataError, match=r"must not expand beyond 67,108,864 bytes.*decompress it first"):
+        ct.read_series(path)
+
+
+ESCAPE = "\x1b[2Jplant\x07"
+
+
+def test_control_characters_reach_no_terminal_and_no_log(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from cotempo.cli.main import main
+
+    monkeypatch.chdir(tmp_path)
+    Path("data.csv").write_text("client,time," + ESCAPE + "\n" + "".join(f"a,{k},{k % 7}\n" for k in range(60)))
+    fields = {ESCAPE: {"value": ESCAPE, "description": ""}}
+    message = {"client": "a", "step": 1, "phase": ESCAPE, "bytes": 8, "weight": 1.0, "summed": False, "fields": fields}
+    Path("run").mkdir()
+    Path("run/messages.jsonl").write_text(json.dumps(message) + "\n")
+    for words in (["check", "data.csv"], ["messages", "run", "--client", "a"], ["check", f"{ESCAPE}.csv"]):
+        with pytest.raises(SystemExit):
+            main(words)
+        said = "".join(capsys.readouterr())
+        assert "plant" in said
+        assert not {"\x1b", "\x07"} & {*said}
+    ash = PaperConsortium(tmp_path / "sites", ["ash"]).service("ash", ct.read_series("data.csv")["a"], methods=())
+    ash.log(f"asked by {ESCAPE}\nand more")
+    assert (ash.home / "site.log").read_text().endswith("asked by ?[2Jplant?\nand more\n")
+
+
+def test_a_name_is_no_formula_in_plots_and_reports(tmp_path: Path) -> None:
+    tables, _ = ct.make_networks(variables=3, clients=3, samples=80, seed=0)
+    names = (r"$\badcommand$", "$x", r"\frac{1}$")
+    tables = {name: ct.Series.from_arrays(table.values, features=names) for name, table in tables.items()}
+    fitted = ct.OneRound().fit(tables, progress=False)
+    fitted.report(tmp_path / "page.html")
+    assert "badcommand" in (tmp_path / "page.html").read_text()
+    fitted.plot().savefig(tmp_path / "plot.png")
 
 
 def test_names_and_texts_have_a_limit() -> None:
@@ -55,7 +102,7 @@ def test_a_lock_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
 
 def test_runs_are_for_their_owner_only(tmp_path: Path) -> None:
     clients, _ = ct.make_networks(variables=3, clients=3, samples=60)
-    ct.fit(ct.federation.mean.FedMean(), clients, run=tmp_path / "run", progress=False)
+    ct.fit(ct.FedMean(), clients, run=tmp_path / "run", progress=False)
     assert stat.S_IMODE((tmp_path / "run").stat().st_mode) == 0o700
     for path in (tmp_path / "run" / "checkpoints").iterdir():
         assert stat.S_IMODE(path.stat().st_mode) == 0o600

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -79,6 +80,15 @@ def test_a_phase_is_answered_as_often_as_its_budget_pays_for() -> None:
     noise.protect(ranges_message(), question("ranges", client="b"), RNG)
     with pytest.raises(MessageError, match="at most 1 times"):
         noise.protect(ranges_message(), question("ranges", step=2), RNG)
+
+
+def test_a_restarted_site_does_not_noise_a_step_again(tmp_path: Path) -> None:
+    """The stored answer may be lost; fresh noise for the same sums would average out."""
+    path, form = tmp_path / "noised.json", private(seeded=False)
+    Noise(form, path=path).protect(ranges_message(), question("ranges"), RNG)
+    for step, words in ((1, "step 1 was noised before"), (2, "at most 1 times")):
+        with pytest.raises(MessageError, match=words):
+            Noise(form, path=path).protect(ranges_message(), question("ranges", step=step), RNG)
 
 
 def test_what_no_budget_is_for_does_not_leave() -> None:

@@ -21,7 +21,7 @@ import typer
 import cotempo
 from cotempo.cli import deploy, models, start, tables
 from cotempo.cli.output import Output, command, describe_messages, describe_result, shows_progress
-from cotempo.errors import CotempoError, DataError, EngineError, ParameterError, QuorumError, RunError
+from cotempo.errors import CotempoError, DataError, EngineError, ParameterError, QuorumError, RunError, printable
 
 app = typer.Typer(
     help="Learn together from time-stamped data that must not leave its owners.",
@@ -179,7 +179,7 @@ def main(arguments: list[str] | None = None) -> None:
 
     def say(message: Warning | str, *_: Any, **__: Any) -> None:
         if not quiet:
-            print(f"warning: {message}", file=sys.stderr)
+            print(printable(f"warning: {message}"), file=sys.stderr)
 
     try:
         with warnings.catch_warnings():
@@ -194,6 +194,6 @@ def main(arguments: list[str] | None = None) -> None:
         if "--json" in arguments:
             print(json.dumps({"error": type(error).__name__, "message": str(error)}))
         else:
-            print(f"error: {error}", file=sys.stderr)
+            print(printable(f"error: {error}"), file=sys.stderr)
         code = next((code for kind, code in EXIT_CODES.items() if isinstance(error, kind)), 1)
     sys.exit(code if isinstance(code, int) else 0)

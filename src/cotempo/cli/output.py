@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 import typer.core
 
+from cotempo.errors import printable
+
 if TYPE_CHECKING:  # commands import what takes time when they run, so that --help does not
     from cotempo.federation.fitted import Fitted
 
@@ -46,7 +48,7 @@ def command(app: typer.Typer, name: str | None = None) -> Callable[[Callable[...
             if as_json:
                 print(json.dumps(dict(record)))
             elif not quiet:
-                print(*lines, sep="\n")
+                print(*map(printable, lines), sep="\n")
             return code
 
         own = inspect.signature(function, eval_str=True).parameters

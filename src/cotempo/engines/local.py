@@ -66,7 +66,10 @@ class LocalEngine(ABC):
         """Ask, and yield one reply per question, in any order; what shields ask is answered in this process."""
         if any(questions[0].phase in shield.phases for shield in self.shields):
             return (self.sites[question.client].answer(question) for question in questions)
-        return self.compute(questions)
+        if questions[0].then is None:
+            return self.compute(questions)
+        asked = {question.client: question for question in questions}
+        return (self.sites[reply.client].follow(asked[reply.client], reply) for reply in self.compute(questions))
 
     @abstractmethod
     def compute(self, questions: Sequence[Question]) -> Iterable[Reply]:

@@ -14,6 +14,7 @@ from cotempo.data.clock import Clock
 from cotempo.events.intensities.base import Band, Intensity, IntensityGivenHistory, IntensityOverTime
 from cotempo.events.intensities.next_event import NextEvent
 from cotempo.events.scores import Rescaling
+from cotempo.figures import PlainFigure
 from cotempo.typing import Floats
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def plot_intensities(
     """
     columns = min(len(models), 2) or 1
     lines = -(-len(models) // columns) or 1
-    figure = Figure(figsize=(4.6 * columns, 2.6 * lines), layout="constrained")
+    figure = PlainFigure(figsize=(4.6 * columns, 2.6 * lines), layout="constrained")
     panels = figure.subplots(lines, columns, squeeze=False).ravel()
     for axes, (name, model) in zip(panels, models.items(), strict=False):
         known, clock = (events or {}).get(name), model.clock
@@ -73,7 +74,7 @@ def _along(model: Intensity, events: Events | None, level: float) -> tuple[Float
 
 def plot_next(ahead: NextEvent) -> Figure:
     """Draw the chance that the next event has come."""
-    figure = Figure(figsize=(4.6, 2.6), layout="constrained")
+    figure = PlainFigure(figsize=(4.6, 2.6), layout="constrained")
     axes = figure.subplots()
     axes.plot(_across(ahead.clock, ahead.numbers), 1 - ahead.survival, color=BLUE, linewidth=1.6)
     axes.set_ylim(0, 1)
@@ -83,7 +84,7 @@ def plot_next(ahead: NextEvent) -> Figure:
 
 def plot_quantiles(tests: Mapping[str, Rescaling]) -> Figure:
     """Draw waiting times on the model's clock against unit exponentials; the grey band holds 95 % of right models."""
-    figure = Figure(figsize=(4.2, 4.0), layout="constrained")
+    figure = PlainFigure(figsize=(4.2, 4.0), layout="constrained")
     axes = figure.subplots()
     largest = 1.0
     for number, (name, test) in enumerate(tests.items()):

@@ -40,7 +40,8 @@ class Question:
     """One client's part of an ask.
 
     `base` names the version of its memory the client starts from (0: its first memory), `keep` the oldest version
-    that a kept checkpoint still needs.
+    that a kept checkpoint still needs. `then` is a shield's question about the answer: the client answers it at once,
+    and only that answer leaves. It saves an exchange.
     """
 
     run: str
@@ -52,6 +53,12 @@ class Question:
     keep: int
     common: Message
     own: Message
+    then: Question | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what the client is sent, without names and headers."""
+        return self.common.nbytes + self.own.nbytes + (self.then.nbytes if self.then else 0)
 
     def reply(self, message: Message, version: int | None = None) -> Reply:
         """Return the reply that carries a message; `version` of the memory behind it is `base` if unchanged."""

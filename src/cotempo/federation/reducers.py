@@ -1,6 +1,8 @@
 """`Reducer`: how the replies of a step become answers; the plain one lists them or adds them up in name order."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -30,13 +32,62 @@ class Reducer(Protocol):
         """
 
 
+MOST_WEIGHT = 1e6  # times the median weight: nobody has a million times as many rows as the others
+MOST_SIZE = 2.0**40  # times the median size, or 1: a sum keeps at most a dozen bits of the others
+
+
 class PlainReducer:
     """A list of answers, or their weighted sum."""
 
     def gather(self, exchange: Exchange, questions: Sequence[Question], expect: Expect) -> Answers:
-        """Ask once, and list or add up what comes."""
-        replies = exchange(questions, expect)
-        return gather_sum(replies, [question.client for question in questions]) if expect.sums else gather_each(replies)
+        """Ask once, and list or add up what comes.
+
+        An answer that would drown all others in a sum is left out. That is known once all have come, and none is kept:
+        the others are asked again, and tell the same.
+        """
+        if not expect.sums:
+            return gather_each(exchange(questions, expect))
+        left_out: list[Failure] = []
+        while True:
+            sizes: dict[str, tuple[float, float]] = {}
+            names = [question.client for question in questions]
+            answers = gather_sum(_measure(exchange(questions, expect), sizes), names)
+            if not (drowning := find_drowning(sizes)):
+                return replace(answers, failures=(*left_out, *answers.failures))
+            for question in questions:
+                if detail := drowning.get(question.client):
+                    left_out.append(Failure(question.client, question.step, question.phase, "MessageError", detail))
+            questions = [question for question in questions if question.client not in drowning]
+
+
+def find_drowning(sizes: Mapping[str, tuple[float, float]]) -> dict[str, str]:
+    """Return the clients whose weight or size would drown the others in a sum, each with what must hold.
+
+    Examples
+    --------
+    >>> find_drowning({"a": (40, 1.5), "b": (50, 2.0), "c": (1e12, 1.0)})
+    {'c': 'its weight must be at most 1e+06 times the median of all, got 1e+12'}
+    """
+    if len(sizes) < 3:
+        return {}
+    weights, largest = (max(1.0, float(np.median(values))) for values in zip(*sizes.values(), strict=True))
+    found = {}
+    for name, (weight, size) in sizes.items():
+        if weight > MOST_WEIGHT * weights:
+            found[name] = f"its weight must be at most {MOST_WEIGHT:g} times the median of all, got {weight:g}"
+        elif size > MOST_SIZE * largest:
+            found[name] = f"its values must be at most {MOST_SIZE:.0e} times the median of all, got {size:g}"
+    return found
+
+
+def _measure(replies: Iterable[Reply], sizes: dict[str, tuple[float, float]]) -> Iterator[Reply]:
+    """Pass replies on, and note each one's weight and the norm of its largest field times its weight."""
+    for reply in replies:
+        if reply.message is not None:
+            values = [np.asarray(value, np.float64) for value in reply.message.values() if not isinstance(value, str)]
+            norm = max((math.sqrt(np.vdot(value, value)) for value in values), default=0.0)
+            sizes[reply.client] = reply.message.weight, norm * reply.message.weight
+        yield reply
 
 
 def gather_each(replies: Iterable[Reply]) -> Answers:

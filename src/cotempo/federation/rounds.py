@@ -196,7 +196,8 @@ def rounds(
         answers = options.reducer.gather(check.exchange, questions, expect)
         if len(answers.names) < options.quorum * len(questions) - 1e-9:  # 55 % of 20 is 11, not 11.000000000000002
             raise below_quorum(answers, questions, options.quorum) from check.cause
-        state, metrics = method.absorb(state, answers, options.public, Rng(seed, "server", step, "absorb"))
+        absorber = Absorber(method, options, state, step, recorder)
+        state, metrics, answers = absorber.absorb(answers, questions, check, expect)
         state = freeze(state)
         ledgers = [*ledgers[-1:], {**ledgers[-1], **answers.versions}]
         finished = Step(
@@ -270,7 +271,7 @@ class ReplyCheck:
         """Yield one reply per question: the first that came, valid or turned into a failure; drop the rest."""
         unanswered = {question.client: question for question in questions}
         for question in questions:
-            self.sent[question.client] += question.common.nbytes + question.own.nbytes
+            self.sent[question.client] += question.nbytes
         for reply in self.engine.exchange(questions) if questions else ():
             asked = unanswered.get(reply.client)
             if asked is None or reply.step != asked.step:
@@ -306,6 +307,61 @@ class ReplyCheck:
         assert failed.failure is not None
         self.recorder.log_failure(failed.failure, cause)
         return failed
+
+
+@dataclass(frozen=True)
+class Absorber:
+    """Lets a method absorb answers; if one of them makes it fail, leaves out its sender."""
+
+    method: Method
+    options: LoopOptions
+    state: State
+    step: int
+    recorder: RunRecorder
+
+    def absorb(
+        self, answers: Answers, questions: Sequence[Question], check: ReplyCheck, expect: Expect
+    ) -> tuple[State, Metrics, Answers]:
+        """Return the new state, what the method measured, and the answers that counted.
+
+        If the method fails, it is tried without each client in turn. A secure sum cannot be: two sums that differ by
+        one client would tell its addend.
+        """
+        try:
+            return *self._absorb(answers), answers
+        except Exception as error:
+            for fewer in self._leave_one_out(answers, questions, check, expect, type(error).__name__):
+                if len(fewer.names) < self.options.quorum * len(questions) - 1e-9:
+                    break
+                try:
+                    found = *self._absorb(fewer), fewer
+                except Exception:
+                    continue
+                self.recorder.log_failure(fewer.failures[-1], error)
+                return found
+            raise
+
+    def _absorb(self, answers: Answers) -> tuple[State, Metrics]:
+        stream = Rng(self.options.seed, "server", self.step, "absorb")
+        return self.method.absorb(self.state, answers, self.options.public, stream)
+
+    def _leave_one_out(
+        self, answers: Answers, questions: Sequence[Question], check: ReplyCheck, expect: Expect, kind: str
+    ) -> Iterator[Answers]:
+        if answers.total is not None and not isinstance(self.options.reducer, PlainReducer):
+            return
+        phase = questions[0].phase if questions else ""
+        for name in answers.names:
+            failure = Failure(name, self.step, phase, kind, "with its answer this step fails, without it it does not")
+            counted = {*answers.names} - {name}
+            if answers.total is None:
+                each = {other: message for other, message in (answers.each or {}).items() if other in counted}
+                versions = {other: version for other, version in answers.versions.items() if other in counted}
+                fewer = replace(answers, names=tuple(sorted(counted)), each=each, versions=versions)
+            else:
+                left = [question for question in questions if question.client in counted]
+                fewer = replace(self.options.reducer.gather(check.exchange, left, expect), failures=answers.failures)
+            yield replace(fewer, failures=(*answers.failures, failure))
 
 
 def sanitize(text: str) -> str:

@@ -1,7 +1,7 @@
 """`Site`: one client, with its prepared data and versioned memory, and the one way it answers on every engine."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -83,6 +83,15 @@ class Site:
         except Exception as error:
             return question.fail(type(error).__name__, cause=error)
 
+    def follow(self, question: Question, reply: Reply) -> Reply:
+        """Return the answer to what a shield asks about a reply, in place of it; a failure as it is."""
+        then = question.then
+        if then is None or reply.message is None:
+            return reply
+        if not self.is_shields_own(then):
+            return question.fail("MessageError", "only a shield's question may follow another")
+        return replace(self.answer(then), version=reply.version)
+
     def answer_bytes(self, data: bytes) -> bytes:
         """Answer a question that crossed a wire."""
         return self.answer_idempotent(question_from_bytes(data), identify_question(data))[1]
@@ -96,6 +105,14 @@ class Site:
         if question.client == self.client and self.is_shields_own(question):
             reply = self.answer(question)
             return reply, reply_to_bytes(reply)
+        reply, data = self._answer_once(question, identity)
+        if question.then is not None:
+            reply = self.follow(question, reply)
+            data = reply_to_bytes(reply)
+        return reply, data
+
+    def _answer_once(self, question: Question, identity: str) -> tuple[Reply, bytes]:
+        """Return the reply of the method, stored or computed."""
         stored = self.store.cached_answer(question.step)
         if question.client != self.client:
             reply = question.fail("MessageError", "this question is for another client")

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -16,28 +16,45 @@ LONGEST_TEXT = 1000  # of names, phases and errors, which are repeated in logs
 
 
 def question_to_bytes(question: Question) -> bytes:
-    """Serialise a question; the first eight bytes are `keep`, which may differ in a resumed run."""
+    """Serialise a question.
+
+    Eight bytes of `keep`, eight of the length of what follows, which is the same in a resumed run; then `then`, if any.
+    """
     tree = {
         "run": question.run, "step": question.step, "round": question.round, "phase": question.phase,
         "client": question.client, "base": question.base, "common": question.common.to_tree(),
         "own": question.own.to_tree(),
     }  # fmt: skip
-    return question.keep.to_bytes(8, "big", signed=True) + encode(tree)
+    content = encode(tree)
+    head = question.keep.to_bytes(8, "big", signed=True) + len(content).to_bytes(8, "big")
+    return head + content + (b"" if question.then is None else question_to_bytes(question.then))
 
 
 def identify_question(data: bytes, common: bytes = b"") -> str:
-    """Return the hash of a question's bytes without `keep`, and of `common` if it travels separately."""
-    digest = hashlib.sha256(memoryview(data)[8:])
+    """Return the hash of a question's bytes without `keep` and `then`, and of `common` if it travels separately."""
+    digest = hashlib.sha256(memoryview(data)[16 : _end(data)])
     digest.update(common)
     return digest.hexdigest()
 
 
-def question_from_bytes(data: bytes) -> Question:
+def question_from_bytes(data: bytes, *, is_last: bool = False) -> Question:
     """Read what `question_to_bytes` wrote; raise `MessageError` if the bytes are no question."""
     kinds = {"run": str, "step": int, "round": int, "phase": str, "client": str, "base": int}
-    tree = _checked(_decode(data[8:]), kinds, "common", "own")
+    end = _end(data)
+    tree = _checked(_decode(data[16:end]), kinds, "common", "own")
     common, own = Message.from_tree(tree.pop("common")), Message.from_tree(tree.pop("own"))
-    return Question(**tree, keep=int.from_bytes(data[:8], "big", signed=True), common=common, own=own)
+    question = Question(**tree, keep=int.from_bytes(data[:8], "big", signed=True), common=common, own=own)
+    if end >= len(data):
+        return question
+    then = None if is_last else question_from_bytes(data[end:], is_last=True)
+    if then is None or (then.run, then.step, then.client) != (question.run, question.step, question.client):
+        raise MessageError("a question may be followed by one about the same step of the same client, and no other")
+    return replace(question, then=then)
+
+
+def _end(data: bytes) -> int:
+    """Return where a question ends and `then` begins."""
+    return 16 + int.from_bytes(data[8:16], "big")
 
 
 def reply_to_bytes(reply: Reply) -> bytes:

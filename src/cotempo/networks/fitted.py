@@ -279,13 +279,14 @@ class Ranking(Framed, Saved):
 
     def plot(self) -> Figure:
         """Draw the scores as a matrix, each cell by its rank."""
-        from matplotlib.figure import Figure
         from scipy.stats import rankdata
+
+        from cotempo.figures import PlainFigure
 
         off = self._off_diagonal
         ranks = np.full(self.scores.shape, np.nan)
         ranks[off] = rankdata(self.scores[off]) / max(off.sum(), 1)
-        figure = Figure(figsize=(5.5, 5.0), layout="constrained")
+        figure = PlainFigure(figsize=(5.5, 5.0), layout="constrained")
         ax = figure.subplots()
         image = ax.imshow(ranks, cmap="viridis", vmin=0.0, vmax=1.0)
         if len(self.variables) <= 30:

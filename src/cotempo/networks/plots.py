@@ -12,6 +12,7 @@ from matplotlib.patches import FancyArrowPatch
 from matplotlib.path import Path
 from numpy.typing import NDArray
 
+from cotempo.figures import PlainFigure
 from cotempo.networks.metrics import check_comparable
 from cotempo.networks.network import Network
 from cotempo.typing import Floats
@@ -45,7 +46,7 @@ def plot_networks(found: Network, truth: Network | None = None) -> Figure:
     with_slices = len(found.variables) <= _MOST_VARIABLES_AS_SLICES
     side = 2.6 + 0.08 * len(found.variables)
     height = side * (len(networks) + with_slices)
-    figure = Figure(figsize=(side * (found.lags + 1) + 1.4, height + 0.6), layout="constrained")
+    figure = PlainFigure(figsize=(side * (found.lags + 1) + 1.4, height + 0.6), layout="constrained")
     lower: Figure | SubFigure = figure
     if with_slices:
         upper, lower = figure.subfigures(2, 1, squeeze=False, height_ratios=[1, len(networks)])[:, 0]
@@ -104,7 +105,7 @@ def plot_slices(network: Network, ax: Axes | None = None, truth: Network | None 
 
 def _new_axes(network: Network, marked: bool) -> Axes:
     height = max(3.0, 0.2 * len(network.variables) + 1.2)
-    figure = Figure(figsize=(4.0 + 1.6 * network.lags, height), layout="constrained")
+    figure = PlainFigure(figsize=(4.0 + 1.6 * network.lags, height), layout="constrained")
     if marked:
         figure.legend(handles=legend_handles(), loc="outside lower center", ncols=4, frameon=False, fontsize=8)
     return figure.add_subplot()

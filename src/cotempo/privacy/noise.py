@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
@@ -14,6 +16,7 @@ from cotempo.federation.shields import Shield
 from cotempo.privacy.discrete_gaussian import Uniforms, discrete_gaussian, share_deviation, system_uniforms
 from cotempo.privacy.private_form import PrivateForm
 from cotempo.privacy.secure_sum.shield import SecureSumShield
+from cotempo.storage.files import write_whole
 from cotempo.typing import Array
 
 #: Bits of a value below the deviation of its noise. Rounding to the grid then changes a sensitivity by 2**-GRID_BITS of
@@ -31,21 +34,32 @@ class Noise(Shield):
     fewest
         How many clients' noise will be in the sum at least; each then adds its share of the whole. By default each
         adds the whole, because its message may be read alone.
+    path
+        A file of a site for what was answered. With it a step is noised once, whoever restarts: asked again, a site has
+        its stored answer, and if that is lost, fresh noise would average out.
     """
 
     at_sites = "noise"
 
-    def __init__(self, method: PrivateForm, fewest: Callable[[Question], int] = lambda question: 1):
+    def __init__(
+        self, method: PrivateForm, fewest: Callable[[Question], int] = lambda question: 1, path: Path | None = None
+    ):
         self.method = method
         self.fewest = fewest
-        self._answered: dict[tuple[str, str, str], set[int]] = {}
+        self.path = path
+        self._answered: dict[str, list[int]] = {}
+        if path is not None and path.exists():
+            self._answered = json.loads(path.read_bytes())
 
     @classmethod
-    def among(cls, method: Method, shields: Sequence[Shield]) -> Noise:
+    def among(cls, method: Method, shields: Sequence[Shield], path: Path | None = None) -> Noise:
         """Return the noise of a private form; in shares if one of the shields is the secure sum."""
         assert isinstance(method, PrivateForm)
-        sums = [shield for shield in shields if isinstance(shield, SecureSumShield)]
-        return cls(method, sums[0].fewest) if sums else cls(method)
+        for shield in shields:
+            if isinstance(shield, SecureSumShield):
+                shield.noised_phases = frozenset(method.budget)
+                return cls(method, shield.fewest, path)
+        return cls(method, path=path)
 
     def before(self, ask: Ask, expect: Expect) -> Expect:
         """Say on which grid noised values lie: a scale agreed on by clients would tell how large theirs are."""
@@ -65,17 +79,13 @@ class Noise(Shield):
             if len(message):
                 raise MessageError(f"phase {phase!r} must send nothing: no part of the budget is for it")
             return message
-        # Spent before anything is sent. The same step may be asked again: at a site it gets the stored answer.
-        answered = self._answered.setdefault((question.run, question.client, phase), set())
-        answered.add(question.step)
-        if len(answered) > method.budget[phase][1]:
-            raise MessageError(f"phase {phase!r} must be asked at most {method.budget[phase][1]} times, it was before")
         if message.weight != 1:
             raise MessageError(f"a private message must have the weight 1, which says nothing, got {message.weight:g}")
         scales = method.scales(phase, message)
         if {*scales} != {*message}:
             raise MessageError(f"every field must have a scale, got {sorted(scales)} for {sorted(message)}")
         multiplier, fewest = method.multiplier(phase), self.fewest(question)
+        self._spend(question)
         uniforms = rng("privacy").random if method.privacy.seeded else system_uniforms
         return Message(
             {
@@ -83,6 +93,23 @@ class Noise(Shield):
                 for name, value in message.items()
             }
         )
+
+    def _spend(self, question: Question) -> None:
+        """Count an answer, before anything is sent; raise `MessageError` if the budget does not pay for it.
+
+        Without a file the same step may be asked again: clients of this process are asked twice by a batch that fails.
+        """
+        key, most = f"{question.run} {question.client} {question.phase}", self.method.budget[question.phase][1]
+        answered = self._answered.setdefault(key, [])
+        if question.step in answered:
+            if self.path is not None:
+                raise MessageError(f"step {question.step} was noised before, and what was answered is lost")
+            return
+        if len(answered) >= most:
+            raise MessageError(f"phase {question.phase!r} must be asked at most {most} times, it was before")
+        answered.append(question.step)
+        if self.path is not None:
+            write_whole(self.path, json.dumps(self._answered).encode())
 
 
 def add_noise(values: Array, multiplier: float, scale: float, fewest: int, uniforms: Uniforms) -> Array:

@@ -11,6 +11,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from cotempo.federation.fitted import Fitted
+from cotempo.figures import PlainFigure
 from cotempo.runs.folder import environment
 from cotempo.storage.files import write_whole
 
@@ -74,7 +75,7 @@ def progress_figure(history: tuple[Mapping[str, Any], ...]) -> dict[str, Figure]
     series = {name: points for name, points in series.items() if len(points) > 2}
     if not series:
         return {}
-    figure = Figure(figsize=(2.6 * len(series), 2.2), layout="constrained")
+    figure = PlainFigure(figsize=(2.6 * len(series), 2.2), layout="constrained")
     for axes, (name, points) in zip(figure.subplots(1, len(series), squeeze=False)[0], series.items(), strict=True):
         steps, values = zip(*points, strict=True)
         axes.plot(steps, values, color="#1f5fa8", linewidth=1.4)

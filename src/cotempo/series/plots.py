@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 from cotempo.data import Series
 from cotempo.federation import Benefit
+from cotempo.figures import PlainFigure
 from cotempo.series.comparison import Comparison
 from cotempo.series.imputed import Forecast, Imputed
 from cotempo.series.windows import SeriesRows
@@ -27,7 +28,7 @@ def plot_samples(synthetic: Series, count: int = 20) -> Figure:
     """
     features, rows = synthetic.features[:MOST_FEATURES], SeriesRows.of(synthetic)
     windows = rows.windows(min(rows.lengths))
-    figure = Figure(figsize=(2.4 * len(features), 2.0), layout="constrained")
+    figure = PlainFigure(figsize=(2.4 * len(features), 2.0), layout="constrained")
     for column, axes in enumerate(figure.subplots(1, len(features), squeeze=False)[0]):
         chosen = windows[:: max(1, len(windows) // count), :, column]
         axes.plot(chosen.T, color=MADE, alpha=0.35, linewidth=0.8)
@@ -50,7 +51,7 @@ def plot_gaps(imputed: Imputed, truth: Series | None = None, rows: int = 500) ->
     past = imputed.past if isinstance(imputed, Forecast) else None
     clock, missing = imputed.clock, part.missing if part.missing is not None else np.zeros(part.values.shape, bool)
     features = imputed.features[:MOST_FEATURES]
-    figure = Figure(figsize=(8, 1.6 * len(features) + 0.4), layout="constrained")
+    figure = PlainFigure(figsize=(8, 1.6 * len(features) + 0.4), layout="constrained")
     panels = figure.subplots(len(features), sharex=True, squeeze=False)[:, 0]
     for column, (axes, feature) in enumerate(zip(panels, features, strict=True)):
         time, gone = clock.dates_of(part.time), missing[:, column]
@@ -83,7 +84,7 @@ def plot_errors(comparison: Comparison) -> Figure:
     """Draw errors in percent of the best baseline's, a group of bars for each feature."""
     columns, features = comparison.columns(), comparison.features[: 2 * MOST_FEATURES]
     best = np.array([columns[name][k] for k, name in enumerate(columns["best_baseline"])])
-    figure = Figure(figsize=(1.5 + 0.9 * len(features), 2.6), layout="constrained")
+    figure = PlainFigure(figsize=(1.5 + 0.9 * len(features), 2.6), layout="constrained")
     axes, width = figure.subplots(), 0.8 / len(comparison.errors)
     for place, (name, color) in enumerate(zip(comparison.errors, (MADE, REAL, GAP, "#b7c4d3"), strict=False)):
         heights = (100 * columns[name] / np.where(best > 0, best, 1.0))[: len(features)]
@@ -99,7 +100,7 @@ def plot_errors(comparison: Comparison) -> Figure:
 def plot_benefit(benefit: Mapping[str, Benefit]) -> Figure:
     """Draw each client's metric alone and together."""
     names, items = list(benefit), list(benefit.values())
-    figure = Figure(figsize=(6, 0.8 + 0.28 * len(names)), layout="constrained")
+    figure = PlainFigure(figsize=(6, 0.8 + 0.28 * len(names)), layout="constrained")
     axes, place = figure.subplots(), np.arange(len(names))
     alone, together = (np.array([getattr(item, part) for item in items]) for part in ("alone", "together"))
     axes.hlines(place, np.minimum(alone, together), np.maximum(alone, together), color=GAP, linewidth=0.8)

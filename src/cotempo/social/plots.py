@@ -110,9 +110,9 @@ def _event_labels(detector: Detector, records: Sequence[EventRecord]) -> list[st
 
 
 def _subplots(width: float, height: float, columns: int = 1) -> tuple[Figure, Any]:
-    from matplotlib.figure import Figure
+    from cotempo.figures import PlainFigure
 
-    figure = Figure(figsize=(width, height), layout="constrained")
+    figure = PlainFigure(figsize=(width, height), layout="constrained")
     return figure, figure.subplots(1, columns)
 
 

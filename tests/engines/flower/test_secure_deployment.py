@@ -40,7 +40,7 @@ def test_it_is_on_between_sites_and_near_the_plain_sum(
         assert stat.S_IMODE(secrets.stat().st_mode) == 0o700, name
 
 
-@pytest.mark.parametrize("step", [1, 2])
+@pytest.mark.parametrize("step", [2, pytest.param(1, marks=pytest.mark.slow)])  # every phase: secure_sum/test_methods
 def test_killed_and_resumed_it_ends_in_the_same_bits(
     consortium: Consortium, tables: dict[str, ct.Series], tmp_path: Path, step: int
 ) -> None:

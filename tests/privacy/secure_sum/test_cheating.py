@@ -45,6 +45,7 @@ def stand(client: SumClient) -> tuple[bytes | None, bytes]:
 
 def put_back(client: SumClient, stood: tuple[bytes | None, bytes]) -> None:
     client.session = Session.from_bytes(stood[0]) if stood[0] else None
+    client.prepared = None
     client.journal = Journal.from_bytes(stood[1])
 
 
@@ -300,9 +301,33 @@ def shrunken_set(choice: Choice, victim: SumClient) -> Any:
     return victim.masked(changed(common, members=json.dumps(names)), own)
 
 
+def without_echo(choice: Choice, victim: SumClient) -> Any:
+    """The set of all, signed with what was masked, beside a smaller one, signed when asked: only one is revealed."""
+    all_signed = NOW.asked["unmask"][0]
+    other = fewer(choice)
+    smaller = changed(NOW.asked["echo"][0], survivors=json.dumps(other))
+    put_back(victim, NOW.stood["echo"])
+    match choice.randrange(4):
+        case 0:  # revealed for all, then asked to sign fewer
+            victim.unmask(all_signed)
+            return victim.echo(smaller)
+        case 1:  # asked to sign fewer, then to reveal for all
+            put_back(victim, (NOW.stood["echo"][0], NOW.stood["masked"][1]))
+            victim.echo(smaller)
+            return victim.unmask(all_signed)
+        case 2:  # in a second session of a step that was revealed for fewer
+            journal = Journal.from_bytes(LATER.stood["echo"][1])
+            journal.revealed["2 data"] = digest(*other)
+            put_back(victim, (LATER.stood["echo"][0], journal.to_bytes()))
+            return victim.unmask(LATER.asked["unmask"][0])
+        case _:  # a session for a step far ahead, to have more of them than a step may
+            ahead = Message({**NOW.asked["shares"][0], "session": "dd" * 16, "step": choice.randrange(4, 100)})
+            return victim.unmask(all_signed, ahead)
+
+
 CHEATS: list[Cheat] = [
     forged_roster, swapped_key, replayed_step, masked_twice, tampered_share, two_survivor_sets, too_few_signatures,
-    both_shares, shrunken_set,
+    both_shares, shrunken_set, without_echo,
 ]  # fmt: skip
 
 
@@ -338,6 +363,29 @@ def test_the_same_question_gets_the_same_answer() -> None:
     revealed = victim.unmask(NOW.asked["unmask"][0])
     assert victim.unmask(NOW.asked["unmask"][0]) == revealed
     assert len(revealed["shares"]) == COUNT  # one of each peer
+
+
+def test_without_echo_the_set_of_all_is_revealed_and_the_next_session_opened() -> None:
+    victim = CLIENTS[VICTIM]
+    put_back(victim, NOW.stood["masked"])
+    signature = victim.masked(*NOW.asked["masked"])["signature"]
+    place = NAMES.index(VICTIM)
+    assert signature.tolist() == NOW.asked["unmask"][0]["signatures"][place].tolist()  # as an echo of all would be
+    ahead = Message({**NOW.asked["shares"][0], "session": "dd" * 16, "step": 3})
+    revealed = victim.unmask(NOW.asked["unmask"][0], ahead)
+    assert len(revealed["shares"]) == COUNT
+    assert len(revealed["envelopes"]) == COUNT - 1
+    assert victim.find("dd" * 16).step == 3
+    assert victim.session is not None
+    assert victim.session.stage == "revealed"
+
+
+def test_a_client_that_helped_to_reveal_another_set_signs_nothing_with_what_it_masks() -> None:
+    victim = CLIENTS[VICTIM]
+    journal = Journal.from_bytes(LATER.stood["masked"][1])
+    journal.revealed["2 data"] = digest(*NAMES[:4])
+    put_back(victim, (LATER.stood["masked"][0], journal.to_bytes()))
+    assert not victim.masked(*LATER.asked["masked"])["signature"].any()
 
 
 def test_an_aborted_session_cannot_be_used_to_search_for_sizes() -> None:

@@ -28,15 +28,19 @@ STREAM_ERRORS = (OSError, EOFError, zlib.error, pa.ArrowException)
 
 def too_large(path: Path, limit: int) -> DataError:
     """Return the error of a file that expands beyond the bytes it may take."""
-    return DataError(f"{quote(path.name)} must not expand beyond {limit:,} bytes; split it, or raise limit=")
+    must = f"{quote(path.name)} must not expand beyond {limit:,} bytes"
+    return DataError(f"{must}; split it, decompress it first, or raise limit=")
+
+
+MOST_EXPANSION, ALWAYS_ALLOWED = 100, 1 << 26  # tables of numbers expand about fivefold
 
 
 class CappedGzip(gzip.GzipFile):
-    """A gzip file that expands to `limit` bytes at most: a few kilobytes can hold gigabytes."""
+    """A gzip file that expands to `limit` bytes at most, and about a hundredfold: kilobytes can hold gigabytes."""
 
     def __init__(self, path: Path, limit: int) -> None:
         super().__init__(path, "rb")
-        self._path, self._limit = path, limit
+        self._path, self._limit = path, min(limit, max(ALWAYS_ALLOWED, MOST_EXPANSION * path.stat().st_size))
 
     def read(self, size: int | None = -1) -> bytes:
         """Read, counting what comes out."""

@@ -10,16 +10,24 @@ Stages of one sum among n clients of which t = floor(2n/3) + 1 must stay; n is a
 1. *keys*, once a run. Each client announces an X25519 key, bound to the run and signed with its long-term key. Peers
    check it against the key they have pinned.
 2. *shares*. A session with a random name is opened. Each client u draws a fresh mask key and a seed, splits both by
-   Shamir's scheme, t of n, and seals a share of each for every other, with its public mask key. From here on the
-   client's method may answer; the answer stays at the client.
-3. *masked*. Each client gets the envelopes for it and sends x_u + mask(seed_u) + sum over v > u of mask(u, v) - sum
-   over v < u of mask(v, u), where mask(u, v) comes from the agreement of the two mask keys. The masks of pairs cancel
-   in the sum over all.
-4. *echo*. The server says whose masked messages came. Each client signs that set together with what all were told
-   before (who shared, which fixed-point scales), and never signs another one in the session.
-5. *unmask*. Given t valid signatures of the same set, each client reveals, per peer, EITHER its share of the seed, if
-   the peer's masked message is in the sum, OR its share of the mask key, if it is not. The server puts seeds and keys
-   together and removes the masks that are left. With both it could read a single addend, so no client gives both.
+   Shamir's scheme, t of n, and seals a share of each for every other, with its public mask key.
+3. *masked*. Each client gets the envelopes for it and what its method is asked. The answer x_u stays at the client,
+   which sends x_u + mask(seed_u) + sum over v > u of mask(u, v) - sum over v < u of mask(v, u), where mask(u, v) comes
+   from the agreement of the two mask keys. The masks of pairs cancel in the sum over all. It signs that all who shared
+   survive, together with what all were told before (who shared, which fixed-point scales).
+4. *echo*, only if somebody left. The server says whose masked messages came. Each client signs that smaller set, from
+   then on refuses to reveal for the larger one, and never signs another one in the session.
+5. *unmask*. Given t valid signatures of the set it signed last, each client reveals, once, per peer, EITHER its share
+   of the seed, if the peer's masked message is in the sum, OR its share of the mask key, if it is not. The server puts
+   seeds and keys together and removes the masks that are left. With both it could read a single addend, so no client
+   gives both. In the same message it seals the shares of the next session.
+
+So a step takes two exchanges, 3 and 5; the first one of a run takes 1 and 2 before them, and 3 and 5 twice where scales
+are agreed on.
+
+Why two signatures do no harm: to open an addend the server needs t holders who reveal the seed, for the set of all, and
+t who reveal the key, for a smaller one. Each honest client reveals for one set. If c clients collude with the server,
+both is possible only for 2 t <= n + c, that is for c of more than a third of n; the same bound as if each signed once.
 
 Fewer than t left in any stage: the step fails and nothing is revealed. A client that crashed is a client that left;
 one with a vault on disk can go on where it was.

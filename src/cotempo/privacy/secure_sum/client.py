@@ -3,7 +3,8 @@
 The client trusts nobody but the pinned keys. Whatever is asked of it, it keeps these rules:
 
 - it masks once in a session, and tells the same again to the same question;
-- it signs one set of survivors in a session, and reveals only for that set, once enough others have signed it too;
+- with what it masks it signs that all who shared survive; told otherwise, it signs one smaller set, and never another;
+- it reveals once in a session, for the set it signed last, if enough others have signed it too;
 - of a peer it reveals either the share of the seed or the share of the mask key, as that set says: nobody can ask;
 - in a step it helps to reveal the sums of one set of survivors only, or two sums would differ by one addend;
 - what it is about to send is in its journal before it is sent.
@@ -20,7 +21,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from cotempo.errors import MessageError
-from cotempo.federation.message import Message
+from cotempo.federation.message import EMPTY, Message
 from cotempo.privacy.secure_sum.envelopes import ENVELOPE_BYTES, KEY_BYTES, NONCE_BYTES, Shares, seal, unseal
 from cotempo.privacy.secure_sum.fixed_point import Layout, addends, encode
 from cotempo.privacy.secure_sum.identity import (
@@ -42,7 +43,16 @@ from cotempo.privacy.secure_sum.masks import (
     self_mask_key,
 )
 from cotempo.privacy.secure_sum.neighbours import Neighbours
-from cotempo.privacy.secure_sum.session import ECHOED, MASKED, REVEALED, SHARED, Journal, Session
+from cotempo.privacy.secure_sum.session import (
+    ECHOED,
+    MASKED,
+    REVEALED,
+    SHARED,
+    Journal,
+    Session,
+    sessions_from_bytes,
+    sessions_to_bytes,
+)
 from cotempo.privacy.secure_sum.shamir import Random, random_secret, split, threshold
 from cotempo.privacy.secure_sum.vault import NoVault, Vault
 from cotempo.typing import Array
@@ -89,8 +99,10 @@ class SumClient:
         self._neighbours: tuple[str, Neighbours] | None = None
         stored = self.vault.load("journal")
         self.journal = Journal() if stored is None else Journal.from_bytes(stored)
-        stored = self.vault.load("session")
-        self.session = None if stored is None else Session.from_bytes(stored)
+        self.session: Session | None = None
+        self.prepared: Session | None = None  # opened along with the last reveal, for what is summed next
+        if (stored := self.vault.load("session")) is not None:
+            self.session, self.prepared = sessions_from_bytes(stored)
         secret = self.vault.load("key")
         if secret is None:
             secret = random(KEY_BYTES)
@@ -99,20 +111,21 @@ class SumClient:
 
     # What the method answered, which stays here.
 
-    def is_open(self, step: int) -> bool:
-        """Return whether a session of this step is open, so that its answer must not leave in the clear."""
-        return self.session is not None and self.session.step == step
+    def withhold(self, step: int, phase: str, message: Message, noised_among: int = 0) -> None:
+        """Keep what the method answered until it can leave masked.
 
-    def withhold(self, step: int, phase: str, message: Message) -> None:
-        """Keep what the method answered until it can leave masked."""
+        What holds a share of noise, for a sum `noised_among` so many, must not be in a sum of fewer.
+        """
         self._withheld[step] = message
         for old in sorted(self._withheld)[:-KEPT_MESSAGES]:
             del self._withheld[old]
         if self.vault.is_durable:
             self.vault.save(f"withheld-{step}", message.to_bytes())
             self.vault.drop(f"withheld-{step - KEPT_MESSAGES}")
-        if phase not in self.journal.summed:
-            self.journal.summed.append(phase)
+        if phase not in self.journal.summed or noised_among:
+            self.journal.summed = sorted({*self.journal.summed, phase})
+            if noised_among:
+                self.journal.noised[str(step)] = max(noised_among, self.journal.noised.get(str(step), 0))
             self._save_journal()
 
     def _message(self, step: int) -> Message:
@@ -134,9 +147,14 @@ class SumClient:
 
     def shares(self, step: int, question: Message) -> Message:
         """Open a session: draw a mask key and a seed, and seal a share of both for every neighbour."""
-        session, kind, names = str(question["session"]), question["kind"], read_names(question["names"])
-        if kind not in ("range", "data"):
-            raise MessageError(f"a session must be about a range or data, got {kind!r:.20}")
+        self.session, message = self._open(step, question)
+        self.prepared = None
+        self._save_journal()
+        self._save_sessions()
+        return message
+
+    def _open(self, step: int, question: Message) -> tuple[Session, Message]:
+        session, names = str(question["session"]), read_names(question["names"])
         if len(names) < FEWEST or list(names) != sorted(set(names)) or self.name not in names:
             raise MessageError(f"a session must name at least {FEWEST} clients in order, this one among them")
         if strangers := [name for name in names if name not in self.peers]:
@@ -162,12 +180,10 @@ class SumClient:
         own = {self.name: shares[self.name]}
         peer_keys = {holder: announced[holder][0].hex() for holder in holders}
         self.journal.sessions[str(step)] = opened
-        self._save_journal()
-        self.session = Session(
-            session, step, kind, list(names), list(holders), peer_keys, mask_secret, seed, self.random(32).hex(), own
+        made = Session(
+            session, step, list(names), list(holders), peer_keys, mask_secret, seed, self.random(32).hex(), own
         )
-        self._save_session()
-        return Message(
+        return made, Message(
             {
                 "mask_key": _array(mask_key),
                 "commitment": _array(commitment(seed, session, self.name)),
@@ -178,16 +194,20 @@ class SumClient:
     def masked(self, question: Message, own: Message) -> Message:
         """Encode the withheld message and mask it: with one's own mask, and with one for each neighbour that shared.
 
-        Of a pair the first in name order adds the mask and the other takes it away.
+        Of a pair the first in name order adds the mask and the other takes it away. The signature says that all who
+        shared survive; zeros in place of it, that a sum over others was revealed before.
         """
-        session = self._session(question["session"])
+        session = self.find(question["session"])
         members, layout = read_names(question["members"]), Layout.from_text(question["layout"])
-        agreed = digest("agreed", self.run, session.step, session.kind, question["members"], question["layout"])
+        agreed = digest("agreed", self.run, session.step, layout.kind, question["members"], question["layout"])
         request = digest("masked", agreed, own["envelopes"].tobytes())
         if session.stage == SHARED:
-            if layout.kind != session.kind or layout.clients != len(session.names):
-                raise MessageError("the layout must be for this kind of session and this many clients")
+            if layout.clients != len(session.names):
+                raise MessageError(f"the layout must be for {len(session.names)} clients, got {layout.clients}")
             self._require_enough(session, members, session.names)
+            noised_among = self.journal.noised.get(str(session.step), 0)
+            if noised_among and (layout.kind != "data" or len(session.names) < noised_among):
+                raise MessageError(f"what was noised must be summed as it is, among at least {noised_among} clients")
             present = {*members} - {self.name}
             senders = [name for name in session.holders if name in present]
             if own["envelopes"].shape != (len(senders), ENVELOPE_BYTES):
@@ -199,8 +219,11 @@ class SumClient:
             raise MessageError("a client masks once in a session, it was asked before with another content")
         if session.stage == SHARED:
             # Stored before anything can fail: asked with one layout after the other, failures would tell sizes.
+            if session is self.prepared:
+                self.session, self.prepared = session, None
             session.members, session.agreed, session.request, session.stage = list(members), agreed, request, MASKED
-            self._save_session()
+            session.kind, session.survivors = layout.kind, session.members
+            self._save_sessions()
         if session.stage != MASKED:
             raise MessageError("a session that was revealed must not be masked again")
         vector = encode(addends(self._message(session.step), layout), layout, _stream(session.private))
@@ -210,27 +233,32 @@ class SumClient:
             if name != self.name:
                 pair = pair_mask_key(mask_key, held.mask_key, session.id, (self.name, name))
                 add_mask(vector, pair, subtract=self.name > name)
-        return Message({"masked": vector})
+        signature = self.identity.sign(self._statement(session)) if self._may_reveal(session, members) else bytes(64)
+        return Message({"masked": vector, "signature": _array(signature)})
 
     def echo(self, question: Message) -> Message:
-        """Sign whose masked messages came; one set in a session, and one set in a step of which sums were revealed."""
-        session, survivors = self._session(question["session"]), read_names(question["survivors"])
+        """Sign whose masked messages came if some did not; one set a session, and one a step that was revealed."""
+        session, survivors = self.find(question["session"]), read_names(question["survivors"])
         if session.stage == MASKED:
             self._require_enough(session, survivors, session.members)
-            if self.journal.revealed.get(_occasion(session), digest(*survivors)) != digest(*survivors):
+            if not self._may_reveal(session, survivors):
                 raise MessageError(
                     "a sum of this step was revealed before; it can be repeated with the same clients only"
                 )
             session.survivors, session.stage = list(survivors), ECHOED
-            self._save_session()
+            self._save_sessions()
         elif session.stage == SHARED or session.survivors != list(survivors):
             raise MessageError("a client signs one set of survivors in a session, and only once it has masked")
         return Message({"signature": _array(self.identity.sign(self._statement(session)))})
 
-    def unmask(self, question: Message) -> Message:
-        """Reveal a share of the seed of every survivor and of the mask key of every other, once enough have signed."""
-        session = self._session(question["session"])
-        if session.stage not in (ECHOED, REVEALED):
+    def unmask(self, question: Message, following: Message = EMPTY) -> Message:
+        """Reveal a share of the seed of every survivor and of the mask key of every other, once enough have signed.
+
+        `following` is the question of `shares` for what is summed next, in this `step` or the one after it; it is
+        answered in the same message.
+        """
+        session = self.find(question["session"])
+        if session.stage == SHARED or not self._may_reveal(session, session.survivors):
             raise MessageError("a client reveals shares only for survivors it has signed")
         signers, signatures = read_names(question["signers"]), question["signatures"]
         if signatures.shape != (len(signers), 64):
@@ -244,22 +272,28 @@ class SumClient:
                 break
         else:
             raise MessageError("more than two thirds must have signed the same survivors and the same layout")
-        if session.stage == ECHOED:
-            self.journal.revealed[_occasion(session)] = digest(*session.survivors)
-            self._save_journal()
-            # Only shares are needed from here on.
-            session.stage, session.mask_secret, session.seed, session.private = REVEALED, 0, 0, ""
-            self._save_session()
+        self.journal.revealed[_occasion(session)] = digest(*session.survivors)
+        opened = EMPTY
+        if following:
+            if following["step"] not in (session.step, session.step + 1):
+                raise MessageError("a session must be opened for this step or the next one")
+            self.prepared, opened = self._open(following["step"], following)
+        self._save_journal()
+        # Only shares are needed from here on.
+        session.stage, session.mask_secret, session.seed, session.private = REVEALED, 0, 0, ""
+        self._save_sessions()
         survived = {*session.survivors}
         revealed = [held.seed if owner in survived else held.key for owner, held in sorted(session.shares.items())]
-        return Message({"shares": _array(b"".join(revealed)).reshape(len(revealed), -1)})
+        return Message({"shares": _array(b"".join(revealed)).reshape(len(revealed), -1), **opened})
 
     # What the stages rest on.
 
-    def _session(self, name: object) -> Session:
-        if self.session is None or self.session.id != name:
-            raise MessageError("the session must be the one this client has open")
-        return self.session
+    def find(self, name: object) -> Session:
+        """Return a session by its name: the last one that was masked, or the one opened after it."""
+        for session in (self.session, self.prepared):
+            if session is not None and session.id == name:
+                return session
+        raise MessageError("the session must be one this client has open")
 
     def _statement(self, session: Session) -> bytes:
         return survivors_statement(session.id, session.agreed, session.survivors)
@@ -301,9 +335,13 @@ class SumClient:
             self._seal_keys[name, key] = derive(agree(self._key, key), "seal", self.run, *sorted((self.name, name)))
         return self._seal_keys[name, key]
 
-    def _save_session(self) -> None:
-        if self.vault.is_durable and self.session is not None:
-            self.vault.save("session", self.session.to_bytes())
+    def _may_reveal(self, session: Session, survivors: Sequence[str]) -> bool:
+        """Return whether no sum over others was revealed in this step."""
+        return self.journal.revealed.get(_occasion(session), digest(*survivors)) == digest(*survivors)
+
+    def _save_sessions(self) -> None:
+        if self.vault.is_durable:
+            self.vault.save("session", sessions_to_bytes(self.session, self.prepared))
 
     def _save_journal(self) -> None:
         if self.vault.is_durable:

@@ -11,6 +11,10 @@ of a word is zero if nobody added to it, and uniformly random otherwise: the ser
 over all clients and nothing else, neither whose it is nor how many are near it. Other ways tell more: sending one's own
 maximum names its owner, adding up ones tells how many clients have each size.
 
+Where the largest is so large that it would drown all others, sizes are agreed on once more under a limit: a client
+above it refuses, and is left out under its name. So does a client that exceeds an older scale by as much. If more than
+a third refuse, all is agreed on without a limit.
+
 A single word keeps at least 50 bits below the largest value. Small fields, and fields in which more than a hundredth of
 a client's values are smaller than the largest by more than 2^20, have a second word per value for the part that the
 first one rounds away.
@@ -38,6 +42,9 @@ HEADROOM = 4  # a field may grow by 2^4 before its scale is agreed on again
 SHRINKING = 12  # and shrink by 2^12
 SMALL = 1024  # up to so many values, a second word costs little
 SPAN = 20
+LARGE, DROWNING = 52, 40  # a largest value of 2^52 is asked for again, among those at least 2^40 times smaller
+LARGE_WEIGHT, DROWNING_WEIGHT = 36, 20
+LOWEST_LIMIT = 2.0**12  # as every refusal tells the server that somebody's values are larger
 
 Draw = Callable[[int], Array]
 """Returns so many random words that nobody else knows."""
@@ -51,7 +58,8 @@ class ScaleExceeded(Exception):  # noqa: N818 - it never leaves the package
 class SummedField:
     """One field of a sum: what a valid addend looks like, and its scale.
 
-    `shift` is the power of two a value is multiplied by, `words` how many words a value takes.
+    `shift` is the power of two a value is multiplied by, `words` how many words a value takes, `limit` how large a
+    value times its weight may be.
     """
 
     name: str
@@ -61,11 +69,22 @@ class SummedField:
     high: float = math.inf
     shift: int = 0
     words: int = 1
+    limit: float = math.inf
 
     @property
     def size(self) -> int:
         """How many values the field has."""
         return math.prod(self.shape)
+
+    @property
+    def large(self) -> int:
+        """From which power of two on a value is suspect."""
+        return LARGE_WEIGHT if self.name == WEIGHT else LARGE
+
+    @property
+    def drowning(self) -> int:
+        """By which power of two a value must exceed all others to drown them."""
+        return DROWNING_WEIGHT if self.name == WEIGHT else DROWNING
 
     @property
     def is_scalar(self) -> bool:
@@ -77,7 +96,8 @@ class SummedField:
 class Layout:
     """What a vector of words stands for; the same for all clients of a session, who sign it.
 
-    `clients` is how many may add, `kind` is ``"range"`` for the agreement on scales and ``"data"`` for the sum itself.
+    `clients` is how many may add, `kind` is ``"range"`` for the agreement on scales, ``"limited"`` if it is repeated
+    under a limit, and ``"data"`` for the sum itself.
     """
 
     kind: str
@@ -109,7 +129,8 @@ class Layout:
             fields = tuple(SummedField(**{**field, "shape": tuple(field["shape"])}) for field in tree["fields"])
             layout = cls(str(tree["kind"]), int(tree["clients"]), fields, (tree["weight"][0], tree["weight"][1]))
             valid = (
-                layout.kind in ("range", "data")
+                layout.kind in ("range", "limited", "data")
+                and all(field.limit >= LOWEST_LIMIT for field in fields)
                 and layout.clients >= 3
                 and fields[-1].name == WEIGHT
                 and all(field.words in (1, 2) and abs(field.shift) <= 1000 and field.size >= 0 for field in fields)
@@ -125,6 +146,16 @@ class Layout:
         fields = (replace(field, shift=scales[field.name][0], words=scales[field.name][1]) for field in self.fields)
         return replace(self, kind="data", fields=tuple(fields))
 
+    def with_limits(self, scales: Mapping[str, tuple[int, int]]) -> Layout | None:
+        """Return the layout under limits, or `None` if agreed scales are not so large that they are needed."""
+        limits = {}
+        for field in self.fields:
+            exponent = _room(self.clients) - HEADROOM - scales[field.name][0]
+            if exponent >= field.large:
+                limits[field.name] = 2.0 ** (exponent - field.drowning)
+        fields = (replace(field, limit=limits.get(field.name, math.inf)) for field in self.fields)
+        return replace(self, kind="limited", fields=tuple(fields)) if limits else None
+
     @property
     def expect(self) -> Expect:
         """What a valid addend looks like."""
@@ -138,7 +169,7 @@ class Layout:
     @property
     def length(self) -> int:
         """How many words the vector has."""
-        if self.kind == "range":
+        if self.kind != "data":
             return sum(WORDS * _rows(field) for field in self.fields)
         return 1 + len(self.fields) + sum(field.size * field.words for field in self.fields)
 
@@ -155,7 +186,13 @@ def addends(message: Message, layout: Layout) -> list[Array]:
 
 def encode(values: Sequence[Array], layout: Layout, draw: Draw) -> Array:
     """Return the vector of words a client adds, before masking."""
-    return (_encode_sizes if layout.kind == "range" else _encode_data)(values, layout, draw)
+    for field, value in zip(layout.fields, values, strict=True):
+        limit = field.limit
+        if layout.kind == "data":
+            limit = max(2.0**field.large, 2.0 ** (_room(layout.clients) - field.shift + field.drowning))
+        if float(np.abs(value).max(initial=0.0)) > limit:
+            raise MessageError(f"field {field.name!r} times its weight must be at most {limit:g} to be summed here")
+    return (_encode_data if layout.kind == "data" else _encode_sizes)(values, layout, draw)
 
 
 def _encode_data(values: Sequence[Array], layout: Layout, draw: Draw) -> Array:
@@ -175,7 +212,7 @@ def _encode_data(values: Sequence[Array], layout: Layout, draw: Draw) -> Array:
         vector[position : position + field.size] = whole.astype(np.int64).view("<u8")
         position += field.size
         if field.words == 2:
-            rest = np.rint((scaled - whole) * 2.0 ** _rest_bits(layout.clients))
+            rest = np.rint((scaled - whole) * 2.0 ** _room(layout.clients))
             vector[position : position + field.size] = rest.astype(np.int64).view("<u8")
             position += field.size
     return vector
@@ -196,7 +233,7 @@ def decode(total: Array, layout: Layout) -> tuple[Message, bool]:
         position += words.size
         value = words[0].astype(np.float64)
         if field.words == 2:
-            value += words[1] * 2.0 ** -_rest_bits(layout.clients)
+            value += words[1] * 2.0 ** -_room(layout.clients)
         value = (value * 2.0**-field.shift).reshape(field.shape)
         # As the plain sum holds it: half precision in single, whole numbers in double.
         kind = np.float32 if field.dtype in ("float16", "float32") else np.float64
@@ -240,8 +277,7 @@ def decode_sizes(total: Array, layout: Layout) -> dict[str, tuple[int, int]]:
             used = np.flatnonzero(total[position : position + WORDS])
             words = 2 if used.size and STRIDE * (largest - int(used[0])) > SPAN else 1
             position += WORDS
-        room = 62 - math.ceil(math.log2(layout.clients))
-        scales[field.name] = room - HEADROOM - (LOWEST + STRIDE * largest), words
+        scales[field.name] = _room(layout.clients) - HEADROOM - (LOWEST + STRIDE * largest), words
     return scales
 
 
@@ -254,6 +290,6 @@ def _word(size: float) -> int:
     return max(0, -((LOWEST - math.frexp(size)[1]) // STRIDE))
 
 
-def _rest_bits(clients: int) -> int:
-    """Return how many bits the second word has for a part of at most one half."""
+def _room(clients: int) -> int:
+    """Return how many bits of a word each of the clients can use."""
     return 62 - math.ceil(math.log2(clients))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -41,9 +41,9 @@ ANNOUNCED = _opaque(key=((KEY_BYTES,), "uint8"), signature=((64,), "uint8"))
 SHARED = _opaque(
     mask_key=((KEY_BYTES,), "uint8"), commitment=((32,), "uint8"), envelopes=((None, ENVELOPE_BYTES), "uint8")
 )
-WITHHELD = Expect({}, sums=True, weight=(0.0, 0.0), is_opaque=True)
 ECHOED = _opaque(signature=((64,), "uint8"))
 REVEALED = _opaque(shares=((None, SHARE_BYTES), "uint8"))
+REVEALED_AND_SHARED = replace(REVEALED, fields={**REVEALED.fields, **SHARED.fields})
 
 
 class SumAborted(QuorumError):  # noqa: N818 - it says what happened
@@ -65,6 +65,7 @@ class SecureSum:
         self.singles = singles
         self.scales = ScaleBook(scales)
         self.keys: dict[tuple[str, str], tuple[Array, Array]] = {}
+        self.prepared: _Opened | None = None
 
     def gather(self, exchange: Exchange, questions: Sequence[Question], expect: Expect) -> Answers:
         """Sum a step's answers under masks, or list them if the step needs single answers."""
@@ -80,12 +81,24 @@ class SecureSum:
 
 @dataclass(frozen=True)
 class _Opened:
-    """A session as the server sees it: its name, its graph, and what each client that shared sent."""
+    """A session as the server sees it: its question, its step, its graph, and what each client that shared sent."""
 
     id: str
-    kind: str
+    run: str
+    step: int
+    names: Sequence[str]
     neighbours: Neighbours
-    replies: Mapping[str, Message]
+    question: Message
+    replies: Mapping[str, Message] = field(default_factory=dict)
+
+    def with_replies(self, replies: Mapping[str, Message]) -> _Opened:
+        """Return the session with what clients sent, less those that sent a wrong number of envelopes."""
+        right = {
+            name: reply
+            for name, reply in replies.items()
+            if len(reply["envelopes"]) == len(self.neighbours.holders(name)) - 1
+        }
+        return replace(self, replies=right)
 
 
 class _SecureStep:
@@ -103,19 +116,22 @@ class _SecureStep:
         self.needed = threshold(len(questions))
 
     def run(self) -> Answers:
-        """Agree on scales if they are not known, then sum; repeat once if somebody's values exceed their scale."""
+        """Agree on scales if they are not known, then sum; repeat once if somebody's values exceed their scale.
+
+        Of its two exchanges, one lets the method answer and mask, the other reveals shares and opens the next session.
+        The first step exchanges keys and shares before; one in which somebody left, signatures of who survived.
+        """
         names = self._announce()
         step, phase, book = self.first.step, self.first.phase, self.reducer.scales
         empty = Layout.of("range", len(names), self.expect)
-        for _ in range(2):
+        for is_first in (True, False):
             scales = self._public_scales() or book.find(step, phase, empty)
             if scales is None:
-                total, _ = self._sum(names, empty)
-                scales = decode_sizes(total, empty)
+                scales = self._agree(names, empty, may_leave_out=is_first)
                 book.store(step, phase, empty, scales)
             layout = empty.with_scales(scales)
-            vector, survivors = self._sum(names, layout)
             try:
+                vector, survivors = self._sum(names, layout)
                 total_message, has_shrunk = decode(vector, layout)
             except ScaleExceeded:
                 book.store(step, phase, empty, None)
@@ -123,7 +139,23 @@ class _SecureStep:
             if has_shrunk:
                 book.store(step + 1, phase, empty, None)
             return self._answers(survivors, total_message)
-        raise SumAborted("values must fit the scale that was just agreed on, those of some client do not")
+        raise SumAborted("values must fit the scale that was just agreed on, those of some clients do not")
+
+    def _agree(self, names: Sequence[str], empty: Layout, *, may_leave_out: bool) -> dict[str, tuple[int, int]]:
+        """Agree on scales; leave out those whose values would drown all others, unless there are many of them.
+
+        After a first sum of data nobody may be left out: clients reveal a second one only among the same.
+        """
+        scales = decode_sizes(self._sum(names, empty)[0], empty)
+        limited = empty.with_limits(scales) if may_leave_out else None
+        if limited is None:
+            return scales
+        failures = dict(self.failures)
+        try:
+            return decode_sizes(self._sum(names, limited)[0], limited)
+        except SumAborted:
+            self.failures = failures
+            return scales
 
     def _public_scales(self) -> dict[str, tuple[int, int]] | None:
         """Return the scales of fields whose values all lie on a known grid, with weights of 1."""
@@ -155,14 +187,20 @@ class _SecureStep:
 
     def _sum(self, names: Sequence[str], layout: Layout) -> tuple[Array, list[str]]:
         """Return the sum of the vectors of all that stayed to the masked message, and who they are."""
-        opened = self._share(names, layout.kind)
-        if not self.versions:
-            self._let_answer(opened)
-        members = sorted(name for name in opened.replies if name in self.versions)
-        self._require(members, "shared and answered")
-        total, survivors = self._mask(opened, members, layout)
+        opened = self._take_prepared(names) or self._share(names)
+        members = sorted(opened.replies)
+        self._require(members, "shared")
+        total, signed = self._mask(opened, members, layout)
+        survivors = sorted(signed)
+        if len(survivors) < self.needed and layout.kind == "data":
+            refused = {name for name in members if name in self.failures and self.failures[name].kind == "MessageError"}
+            if refused:  # all have grown out of an old scale
+                self.failures = {name: failure for name, failure in self.failures.items() if name not in refused}
+                raise ScaleExceeded
         self._require(survivors, "sent a masked message")
-        revealed = self._reveal(opened, members, survivors)
+        if survivors != members or not all(signature.any() for signature in signed.values()):
+            signed = self._echo(opened, survivors)
+        revealed = self._reveal(opened, members, signed, self.first.step + (layout.kind == "data"))
         openings = {
             name: (opened.replies[name]["mask_key"].tobytes(), opened.replies[name]["commitment"].tobytes())
             for name in members
@@ -173,37 +211,43 @@ class _SecureStep:
             raise SumAborted(f"the masks of this step could not be removed, nothing was revealed: {error}") from error
         return total, survivors
 
-    def _share(self, names: Sequence[str], kind: str) -> _Opened:
-        """Open a session; its name is random, so that no mask is ever used again."""
+    def _take_prepared(self, names: Sequence[str]) -> _Opened | None:
+        """Return the session that was opened along with the last reveal, if it is for this step and these clients."""
+        opened, self.reducer.prepared = self.reducer.prepared, None
+        if opened is None or (opened.run, opened.step) != (self.first.run, self.first.step):
+            return None
+        return opened if opened.names == names and {*opened.replies} == {*names} - {*self.failures} else None
+
+    def _new_session(self, names: Sequence[str], step: int) -> _Opened:
+        """Return a session to open; its name is random, so that no mask is ever used again."""
         keys, signatures = (np.stack(parts) for parts in zip(*(self.keys[name] for name in names), strict=True))
         session = secrets.token_hex(16)
-        common = Message(
-            {"session": session, "kind": kind, "names": json.dumps(names), "keys": keys, "signatures": signatures}
+        question = Message(
+            {"session": session, "step": step, "names": json.dumps(names), "keys": keys, "signatures": signatures}
         )
         seed = digest("graph", *names, *(key.tobytes() for key in keys))
-        neighbours = Neighbours(names, seed.encode())
-        replies = self._ask(SHARES, [name for name in names if name not in self.failures], common, expect=SHARED)
-        for name in names:
-            if name not in replies:
-                # It may have lost its key, and is asked for it again in the next step.
-                self.reducer.keys.pop((self.first.run, name), None)
-        for name, reply in list(replies.items()):
-            if len(reply["envelopes"]) != len(neighbours.holders(name)) - 1:
-                self._leave_out(name, SHARES, "one envelope for every neighbour must come")
-                del replies[name]
-        return _Opened(session, kind, neighbours, replies)
+        return _Opened(session, self.first.run, step, names, Neighbours(names, seed.encode()), question)
 
-    def _let_answer(self, opened: _Opened) -> None:
-        """Ask what the method asks; answers stay at the clients, which say only that they have one."""
-        questions = [self.questions[name] for name in sorted(opened.replies)]
-        for reply in self.exchange(questions, WITHHELD) if questions else ():
-            if reply.message is None:
-                self.failures[reply.client] = _failure(reply)
-            else:
-                self.versions[reply.client] = reply.version
+    def _share(self, names: Sequence[str]) -> _Opened:
+        """Open a session."""
+        opened = self._new_session(names, self.first.step)
+        asked = [name for name in names if name not in self.failures]
+        opened = opened.with_replies(self._ask(SHARES, asked, opened.question, expect=SHARED))
+        for name in asked:
+            if name not in opened.replies:
+                self._forget(name, SHARES, "one envelope for every neighbour must come")
+        return opened
 
-    def _mask(self, opened: _Opened, members: Sequence[str], layout: Layout) -> tuple[Array, list[str]]:
-        """Hand every client the envelopes for it, and add its masked message to the others' as it comes."""
+    def _forget(self, name: str, stage: str, detail: str) -> None:
+        """Leave a client out of this step; it may have lost its key, and is asked for it again in the next one."""
+        self.failures.setdefault(name, Failure(name, self.first.step, stage, "MessageError", detail))
+        self.reducer.keys.pop((self.first.run, name), None)
+
+    def _mask(self, opened: _Opened, members: Sequence[str], layout: Layout) -> tuple[Array, dict[str, Array]]:
+        """Hand every client its envelopes and what the method asks, unless it was; add up masked messages as they come.
+
+        Return their sum, and the signatures of those who sent one.
+        """
         graph, present = opened.neighbours, {*members}
         places = {name: {other: row for row, other in enumerate(graph.others(name))} for name in members}
         inboxes = {}
@@ -212,33 +256,57 @@ class _SecureStep:
             rows = [opened.replies[sender]["envelopes"][places[sender][name]] for sender in senders]
             inboxes[name] = Message({"envelopes": np.stack(rows) if rows else np.zeros((0, ENVELOPE_BYTES), np.uint8)})
         common = Message({"session": opened.id, "members": json.dumps(members), "layout": layout.to_text()})
-        expect = replace(_opaque(masked=((layout.length,), "uint64")), sums=True)
-        total, survivors = np.zeros(layout.length, "<u8"), []
-        for name, message in self._answers_to(MASKED, members, common, inboxes, expect=expect):
-            total += message["masked"]
-            survivors.append(name)
-        return total, sorted(survivors)
+        expect = replace(_opaque(masked=((layout.length,), "uint64"), signature=((64,), "uint8")), sums=True)
+        questions = self._questions(MASKED, members, common, inboxes)
+        if is_first := not self.versions:
+            questions = [replace(self.questions[question.client], then=question) for question in questions]
+        total, signed = np.zeros(layout.length, "<u8"), {}
+        for reply in self._replies(questions, expect):
+            assert reply.message is not None
+            total += reply.message["masked"]
+            signed[reply.client] = reply.message["signature"]
+            if is_first:
+                self.versions[reply.client] = reply.version
+        for name in present - {*signed}:
+            self._forget(name, MASKED, "no masked message came")
+        return total, signed
 
-    def _reveal(self, opened: _Opened, members: Sequence[str], survivors: Sequence[str]) -> dict[str, dict[str, bytes]]:
-        """Let all sign who survived, then ask for shares; return them by owner and holder."""
+    def _echo(self, opened: _Opened, survivors: Sequence[str]) -> dict[str, Array]:
+        """Let all sign who survived, as not all did who shared."""
         common = Message({"session": opened.id, "survivors": json.dumps(survivors)})
         signed = self._ask(ECHO, survivors, common, expect=ECHOED)
+        self._require(list(signed), "signed the survivors")
+        return {name: message["signature"] for name, message in signed.items()}
+
+    def _reveal(
+        self, opened: _Opened, members: Sequence[str], signed: Mapping[str, Array], following_step: int
+    ) -> dict[str, dict[str, bytes]]:
+        """Ask for shares, which are returned by owner and holder; open the next session if all are there."""
         signers = sorted(signed)
-        self._require(signers, "signed the survivors")
         common = Message(
             {
                 "session": opened.id,
                 "signers": json.dumps(signers),
-                "signatures": np.stack([signed[name]["signature"] for name in signers]),
+                "signatures": np.stack([signed[name] for name in signers]),
             }
         )
+        following, expect = None, REVEALED
+        if signers == list(opened.names):
+            following, expect = self._new_session(opened.names, following_step), REVEALED_AND_SHARED
+        own = dict.fromkeys(signers, following.question if following else EMPTY)
         revealed: dict[str, dict[str, bytes]] = {name: {} for name in members}
-        replies = self._ask(UNMASK, signers, common, expect=REVEALED)
+        replies = {
+            reply.client: reply.message
+            for reply in self._replies(self._questions(UNMASK, signers, common, own), expect)
+            if reply.message is not None
+        }
         self._require(list(replies), "revealed their shares")
-        for holder, reply in replies.items():
+        if following:
+            self.reducer.prepared = following.with_replies(replies)
+        for holder, message in replies.items():
             owners = [owner for owner in opened.neighbours.holders(holder) if owner in revealed]
-            if len(reply["shares"]) == len(owners):
-                for owner, share in zip(owners, reply["shares"], strict=True):
+            if len(message["shares"]) == len(owners):
+                for owner, share in zip(owners, message["shares"], strict=True):
                     revealed[owner][holder] = share.tobytes()
         return revealed
 
@@ -246,22 +314,21 @@ class _SecureStep:
 
     def _ask(self, stage: str, names: Iterable[str], common: Message, *, expect: Expect) -> dict[str, Message]:
         """Ask clients a question of the protocol, and return what came; note who failed."""
-        return dict(self._answers_to(stage, names, common, {}, expect=expect))
+        replies = self._replies(self._questions(stage, names, common, {}), expect)
+        return {reply.client: reply.message for reply in replies if reply.message is not None}
 
-    def _answers_to(
-        self, stage: str, names: Iterable[str], common: Message, own: Mapping[str, Message], *, expect: Expect
-    ) -> Iterator[tuple[str, Message]]:
-        questions = [
-            replace(self.questions[name], phase=stage, common=common, own=own.get(name, EMPTY)) for name in names
-        ]
+    def _questions(
+        self, stage: str, names: Iterable[str], common: Message, own: Mapping[str, Message]
+    ) -> list[Question]:
+        return [replace(self.questions[name], phase=stage, common=common, own=own.get(name, EMPTY)) for name in names]
+
+    def _replies(self, questions: Sequence[Question], expect: Expect) -> Iterator[Reply]:
+        """Yield the replies with a message; note who failed."""
         for reply in self.exchange(questions, expect) if questions else ():
             if reply.message is None:
                 self.failures[reply.client] = _failure(reply)
             else:
-                yield reply.client, reply.message
-
-    def _leave_out(self, name: str, stage: str, detail: str) -> None:
-        self.failures[name] = Failure(name, self.first.step, stage, "MessageError", detail)
+                yield reply
 
     def _require(self, names: Sequence[str], did: str) -> None:
         """Raise `SumAborted` if too few clients are left."""

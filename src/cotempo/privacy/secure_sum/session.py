@@ -16,8 +16,8 @@ class Session:
 
     Attributes
     ----------
-    id, step, kind
-        The session's name, unique in the run; the step it belongs to; and what is summed, sizes or data.
+    id, step
+        The session's name, unique in the run, and the step it belongs to.
     names, holders, peer_keys
         The clients invited, those among them who hold this client's shares, and their verified keys of this run.
     stage
@@ -27,15 +27,15 @@ class Session:
         never shared.
     shares
         By owner, what this client holds; at first only of itself.
-    members, agreed, request
-        Who shared, the digest of all that clients must agree on before masking, and of the question that was answered.
+    kind, members, agreed, request
+        What is summed, sizes or data; who shared; the digest of all that clients must agree on before masking, and of
+        the question that was answered. Known from masking on.
     survivors
-        Whose masked messages came, once this client has signed it.
+        Whose masked messages came, as this client signed it last; all members at first.
     """
 
     id: str
     step: int
-    kind: str
     names: list[str]
     holders: list[str]
     peer_keys: dict[str, str]
@@ -44,6 +44,7 @@ class Session:
     private: str
     shares: dict[str, Shares]
     stage: str = SHARED
+    kind: str = ""
     members: list[str] = field(default_factory=list)
     agreed: str = ""
     request: str = ""
@@ -62,6 +63,16 @@ class Session:
         return cls(**{**tree, "shares": shares})
 
 
+def sessions_to_bytes(*sessions: Session | None) -> bytes:
+    """Serialise sessions, some of which may not be open."""
+    return b"\n".join(b"" if session is None else session.to_bytes() for session in sessions)
+
+
+def sessions_from_bytes(data: bytes) -> list[Session | None]:
+    """Read what `sessions_to_bytes` wrote."""
+    return [Session.from_bytes(line) if line else None for line in data.split(b"\n")]
+
+
 @dataclass
 class Journal:
     """What a client must remember of a run for good.
@@ -74,11 +85,14 @@ class Journal:
         By step, how many sessions were opened.
     summed
         The phases whose answers were withheld for a sum.
+    noised
+        By step, among how many clients a noised answer must be summed.
     """
 
     revealed: dict[str, str] = field(default_factory=dict)
     sessions: dict[str, int] = field(default_factory=dict)
     summed: list[str] = field(default_factory=list)
+    noised: dict[str, int] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
         """Serialise."""

@@ -23,15 +23,15 @@ WITHHELD = Message(weight=0.0)  # what leaves in place of an answer that waits t
 
 
 class SecureSumShield(Shield):
-    """Withholds what the method answers while a session of its step is open, and answers the protocol's questions.
+    """Withholds what the method answers to a question that is followed by one to mask it; answers the protocol's own.
 
     Parameters
     ----------
     connect
         Returns a client's part in a run, by the client's name and the run's identity.
     clear_phases
-        The phases of the method that may leave in the clear; by default any that no session was opened for. A phase
-        that was summed once never leaves in the clear in the same run.
+        The phases of the method that may leave in the clear; by default any that were not summed. A phase that was
+        summed once never leaves in the clear in the same run.
     """
 
     phases = (KEYS, SHARES, MASKED, ECHO, UNMASK)
@@ -40,6 +40,7 @@ class SecureSumShield(Shield):
     def __init__(self, connect: Callable[[str, str], SumClient], clear_phases: Sequence[str] | None = None):
         self.connect = connect
         self.clear_phases = None if clear_phases is None else frozenset(clear_phases)
+        self.noised_phases: frozenset[str] = frozenset()
         self._clients: dict[tuple[str, str], SumClient] = {}
 
     @classmethod
@@ -69,14 +70,18 @@ class SecureSumShield(Shield):
 
     def fewest(self, question: Question) -> int:
         """Return how many clients' answers a sum that this answer goes into holds at least; 1 if it leaves alone."""
-        session = self.client(question.client, question.run).session
-        return threshold(len(session.names)) if session is not None and session.step == question.step else 1
+        if not is_summed(question):
+            return 1
+        assert question.then is not None
+        return threshold(len(self.client(question.client, question.run).find(question.then.common["session"]).names))
 
     def protect(self, message: Message, question: Question, rng: Rng) -> Message:
         """Withhold an answer that is to be summed."""
         client = self.client(question.client, question.run)
-        if client.is_open(question.step):
-            client.withhold(question.step, question.phase, message)
+        if is_summed(question):
+            assert question.then is not None
+            session, is_noised = client.find(question.then.common["session"]), question.phase in self.noised_phases
+            client.withhold(question.step, question.phase, message, len(session.names) if is_noised else 0)
             return WITHHELD
         allowed = self.clear_phases
         if question.phase in client.journal.summed or (allowed is not None and question.phase not in allowed):
@@ -96,4 +101,9 @@ class SecureSumShield(Shield):
             case "secure_sum/echo":
                 return client.echo(question.common)
             case _:
-                return client.unmask(question.common)
+                return client.unmask(question.common, question.own)
+
+
+def is_summed(question: Question) -> bool:
+    """Return whether what the method answers is to be masked at once."""
+    return question.then is not None and question.then.phase == MASKED

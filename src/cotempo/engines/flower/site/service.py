@@ -16,7 +16,7 @@ from cotempo.data import READERS, Schema, Series, Table
 from cotempo.devices import has_device
 from cotempo.engines.flower.protocol import Consents, Part, Parts, ResultReference, Verb, WireSchema
 from cotempo.engines.flower.site.settings import SiteSettings
-from cotempo.errors import DataError, MessageError
+from cotempo.errors import DataError, MessageError, printable
 from cotempo.federation.exchange import Expect, Question
 from cotempo.federation.fitted import Outcome
 from cotempo.federation.message import Message
@@ -133,7 +133,7 @@ class SiteService:
         with suppress(OSError):
             self.home.mkdir(parents=True, exist_ok=True, mode=0o700)
             with open(self.home / "site.log", "a", encoding="utf-8", errors="backslashreplace", opener=private) as file:
-                file.write(f"{datetime.now(UTC).isoformat(timespec='seconds')} {text}\n")
+                file.write(f"{datetime.now(UTC).isoformat(timespec='seconds')} {printable(text)}\n")
 
     def join(self, data: bytes, signature: str) -> tuple[WireSchema, Consent]:
         """Check a contract against keys, policy and ledger; refuse it, or sign it and describe the table."""
@@ -219,7 +219,7 @@ class SiteService:
         secure_sum = self._secure_sum(contract, clear_phases(method, table.schema)) if privacy.secure_sum else None
         shields: list[Shield] = [] if secure_sum is None else [secure_sum]
         if isinstance(method, PrivateForm):
-            shields = [Noise.among(method, shields), *shields]
+            shields = [Noise.among(method, shields, self._folder(contract.run) / "noised.json"), *shields]
         seed = contract.seed if self.settings.random.shared else self.keys.seed_of(contract.run)
         store = DiskStore(self._folder(contract.run) / "memory", method.memory_types)
         site = Site(method, name, table, seed, store, shields=shields)
@@ -253,34 +253,36 @@ class SiteService:
         site, contract = joined.site, joined.contract
         if joined.history is None:
             raise Refused("every participant must have signed the contract before anything is asked")
-        is_shields_own = site.is_shields_own(question)
-        joined.questions.admit(question, is_shields_own=is_shields_own)
+        for asked in filter(None, (question, question.then)):
+            joined.questions.admit(asked, is_shields_own=site.is_shields_own(asked))
         if self.ledger.find_run(question.run) is None:
             self._require_unspent(joined)
             self.ledger.begin(contract, site.schema.kind, joined.table)
-        if question.phase == ECHO:
-            survivors = read_names(question.common["survivors"])
-            require_no_difference([*joined.history, *self.ledger.history(contract, joined.table)], survivors)
+        last = question.then or question
+        if last.phase in (MASKED, ECHO):  # the site signs over whom a sum will be
+            signed = read_names(last.common["members" if last.phase == MASKED else "survivors"])
+            require_no_difference([*joined.history, *self.ledger.history(contract, joined.table)], signed)
         reply, data = site.answer_idempotent(question, identify_question(question_bytes, common))
         if reply.message is not None:
-            self._enter_message(joined, question, reply.message, is_shields_own=is_shields_own)
+            self._enter_message(joined, question, reply.message)
         if reply.failure is not None:
             self.log(f"run {question.run}, step {question.step}: {reply.failure.kind}")
         return data
 
-    def _enter_message(self, joined: JoinedRun, question: Question, message: Message, *, is_shields_own: bool) -> None:
+    def _enter_message(self, joined: JoinedRun, question: Question, message: Message) -> None:
         """Record a message that leaves: field by field for the owner of the data, and its size in the ledger."""
         if message.nbytes > self.settings.privacy.megabytes * 1e6:
             raise Refused(
                 f"this site sends at most {self.settings.privacy.megabytes:g} megabytes at once; this answer has more"
             )
+        is_shields_own = joined.site.is_shields_own(question.then or question)
         expect = Expect({}, is_opaque=is_shields_own)
         with open(self._folder(question.run) / "messages.jsonl", "a", encoding="utf-8", opener=private) as file:
             file.write(json.dumps(summarize_message(question, message, expect)) + "\n")
         if question.phase == UNMASK and (survivors := joined.survivors) not in joined.sums:
             self.ledger.append("sum", question.run, participants=survivors)
             joined.sums.append(survivors)
-        if question.phase == MASKED or (not is_shields_own and len(message)):
+        if (question.then or question).phase == MASKED or (not is_shields_own and len(message)):
             self.ledger.append(
                 "message", question.run, step=question.step, phase=question.phase, bytes=message.nbytes,
                 is_masked=is_shields_own,

@@ -1,0 +1,76 @@
+"""What privacy costs between sites: FDBNL over TLS with 3 sites, with the secure sum and without.
+
+Run: python benchmarks/privacy/tls.py [repeats]
+
+Sites made their own keys; policy, contract, question log and ledger are part of every deployment and at work in both.
+Runs alternate on the same deployment on this machine. Load by others stretches both; exchanges do not depend on it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.append(str(Path(__file__).parents[1]))
+sys.path.append(str(Path(__file__).parents[1] / "scale"))
+
+from deployment import deployment
+from results import write_results
+
+import cotempo as ct
+from cotempo.engines.flower.coordinator.engine import Flower
+
+SEED = 0
+ROUNDS = 6
+
+
+def timed(method: ct.FDBNL, server: Path, is_on: bool) -> dict[str, Any]:
+    """One run: its seconds from beginning to end, and how many exchanges it took."""
+    exchanges, exchange = 0, Flower.exchange
+
+    def counted(self: Flower, questions: Any) -> Any:
+        nonlocal exchanges
+        exchanges += 1
+        return exchange(self, questions)
+
+    Flower.exchange = counted  # type: ignore[method-assign]
+    began = time.perf_counter()
+    try:
+        privacy = ct.Privacy(secure_sum=is_on)
+        fitted = ct.fit(method, engine="flower", server=server, seed=SEED, privacy=privacy, progress=False)
+    finally:
+        Flower.exchange = exchange  # type: ignore[method-assign]
+    assert not fitted.failures
+    return {
+        "secure": is_on, "seconds": time.perf_counter() - began, "steps": len(fitted.history), "exchanges": exchanges,
+        "seconds_in_steps": sum(record["seconds"] for record in fitted.history),
+    }  # fmt: skip
+
+
+def main() -> None:
+    repeats = int(sys.argv[1]) if len(sys.argv) > 1 else 5
+    method = ct.FDBNL(rounds=ROUNDS, compare=False)
+    tables, _ = ct.make_networks(variables=5, clients=3, samples=400, seed=SEED)
+    rows: list[dict[str, Any]] = []
+    with deployment(method, tables, own_keys=True) as server:
+        timed(ct.FDBNL(rounds=1, compare=False), server.folder, True)  # loads modules at the sites
+        for repeat in range(repeats):
+            for is_on in (False, True) if repeat % 2 else (True, False):
+                rows.append({"repeat": repeat, **timed(method, server.folder, is_on)})
+                print(rows[-1], flush=True)
+    note = f"FDBNL(rounds={ROUNDS}) over TLS, 3 sites on this machine, {os.getloadavg()[2]:.0f} processes at work on it"
+    for what in ("seconds", "seconds_in_steps", "exchanges"):
+        spent = {is_on: np.array([row[what] for row in rows if row["secure"] == is_on]) for is_on in (False, True)}
+        ratios = spent[True] / spent[False]
+        note += f"; {what} with over without: {ratios.mean():.2f} ({ratios.std(ddof=1) / np.sqrt(len(ratios)):.2f})"
+    print(note)
+    write_results("privacy-tls", rows, seed=SEED, note=note)
+
+
+if __name__ == "__main__":
+    main()
