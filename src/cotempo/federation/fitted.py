@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +14,7 @@ from cotempo.data.html import html_table
 from cotempo.data.tables import make_frame, pluralize
 from cotempo.devices import Device
 from cotempo.errors import DataError, Problem, RunError, nearest
-from cotempo.federation.method import Benefit, Memory, Method, State
+from cotempo.federation.method import Benefit, Memory, Method, State, standard_error
 from cotempo.federation.registry import find_method
 from cotempo.storage.files import write_whole
 from cotempo.storage.saved import pack, read_object, unpack
@@ -25,7 +26,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a finished run leaves: everything a `Fitted` is made of."""
+    """What a finished run leaves: everything a `Fitted` is made of.
+
+    `asked` says by phase what clients sent: the description of every field, and whether only the sum is used.
+    """
 
     method: Method
     state: State
@@ -33,6 +37,7 @@ class Outcome:
     memories: Mapping[str, Memory]
     history: tuple[Mapping[str, Any], ...] = ()
     privacy: Mapping[str, Any] = field(default_factory=dict)
+    asked: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Fitted:
@@ -85,6 +90,22 @@ class Fitted:
         """Return the method, the number of clients and rounds, and the seconds in one line."""
         sizes = f"{pluralize(len(self.names), 'client')}, {pluralize(self.rounds, 'round')}"
         return f"{type(self.method).__name__}: {sizes}, {self.seconds:.2f} s"
+
+    def answer(self) -> str:
+        """Return the result in one sentence with its uncertainty, for the head of the report."""
+        return self.joining()
+
+    def joining(self) -> str:
+        """Return in one sentence how many clients joining helped, and by how much on average where that is known."""
+        benefit = list(self.benefit.values())
+        if not benefit:
+            return "Whether joining helped was not measured."
+        verdicts = Counter(item.verdict for item in benefit)
+        shares = [f"{name} for {verdicts[name]}" for name in ("no difference shown", "did not help") if verdicts[name]]
+        counted = "; ".join([f"Joining helped {verdicts['helped']} of {pluralize(len(benefit), 'client')}", *shares])
+        better = "higher" if benefit[0].higher_is_better else "lower"
+        gain = plus_minus([item.gain for item in benefit])
+        return f"{counted}. Mean gain {gain} ({benefit[0].metric}; {better} is better)."
 
     def summary(self, truth: Any = None) -> dict[str, Any]:
         """Return what the command line and the report say: sizes, scores against a known truth, benefit, failures."""
@@ -153,6 +174,12 @@ class Fitted:
         """SHA-256 of the state: equal for runs that are the same, bit for bit."""
         return digest(self.state)
 
+    def plot(self) -> Figure:
+        """Draw how much joining helped each client, with two standard errors."""
+        from cotempo.report.figures import plot_benefit
+
+        return plot_benefit(self.benefit)
+
     def figures(self, truth: Any = None) -> Mapping[str, Figure]:
         """Pictures of the result by title, for the report."""
         return {}
@@ -161,11 +188,21 @@ class Fitted:
         """How near the result is to a known truth, for the report."""
         return {}
 
-    def report(self, path: str | Path, truth: Any = None) -> Path:
-        """Write one self-contained HTML page about this result."""
+    def report(self, path: str | Path, truth: Any = None, run: str | Path | None = None) -> Path:
+        """Write one self-contained HTML page about this result.
+
+        Parameters
+        ----------
+        path
+            The file to write.
+        truth
+            What generated data were made from, to compare with.
+        run
+            The folder the run is kept in, for the command that repeats it.
+        """
         from cotempo.report import write_report
 
-        return write_report(self, Path(path), truth=truth)
+        return write_report(self, Path(path), truth, Path(run) if run else None)
 
     def save(self, folder: str | Path) -> Path:
         """Write the result to a folder that `cotempo.load` reads; replace what an earlier `save` wrote there."""
@@ -176,6 +213,7 @@ class Fitted:
             "parameters": self.method.model_dump(mode="json"),
             "schemas": {name: vars(schema) for name, schema in self.outcome.schemas.items()},
             "privacy": self.privacy,
+            "asked": dict(self.outcome.asked),
         }
         write_whole(folder / "state.safetensors", encode(self.state))
         write_whole(folder / "memories.safetensors", encode(stack(self.outcome.memories)))
@@ -183,6 +221,18 @@ class Fitted:
         write_whole(folder / "history.jsonl", "".join(json.dumps(record) + "\n" for record in self.history).encode())
         write_whole(folder / "fitted.json", json.dumps(about, indent=1).encode())
         return folder
+
+
+def plus_minus(values: Sequence[float]) -> str:
+    """Return the mean of values and its standard error, such as clients' gains.
+
+    Examples
+    --------
+    >>> plus_minus([0.1, 0.2, 0.3])
+    '+0.2 ± 0.058'
+    """
+    error = f" ± {standard_error(values):.2g}" if len(values) > 1 else ""
+    return f"{sum(values) / len(values):+.3g}{error}"
 
 
 def _some(names: Sequence[str]) -> str:
@@ -221,7 +271,8 @@ def load(path: str | Path, *, device: Device | None = None) -> Any:
             schemas,
             unstack(decode((folder / "memories.safetensors").read_bytes()), *method.memory_types),
             tuple(json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()),
-            about.get("privacy", {}),
+            about["privacy"],
+            about["asked"],
         )
         fitted = method.result(outcome)
         fitted.streams = unpack(decode((folder / "streams.safetensors").read_bytes()), replaced)

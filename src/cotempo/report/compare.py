@@ -1,0 +1,158 @@
+"""`write_comparison`: one HTML page that compares runs, client by client."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from cotempo.data.tables import pluralize
+from cotempo.errors import ParameterError
+from cotempo.federation.fitted import Fitted, plus_minus
+from cotempo.federation.method import standard_error
+from cotempo.report.content import Traffic
+from cotempo.report.figures import plot_differences
+from cotempo.report.page import render
+from cotempo.report.sheets import Picture, Sheet, size
+
+
+def write_comparison(results: Mapping[str, Fitted], path: Path, truths: Mapping[str, Any] | None = None) -> Path:
+    """Write a page that compares results by name, all of them with the first.
+
+    Parameters
+    ----------
+    results
+        The results by the name of their run.
+    path
+        The file to write.
+    truths
+        What the data of each run were made from, where that is known.
+
+    Examples
+    --------
+    >>> import cotempo as ct, tempfile
+    >>> clients, truth = ct.make_networks(variables=3, clients=3, samples=80, seed=0)
+    >>> runs = {f"{lags} lags": ct.OneRound(lags=lags).fit(clients) for lags in (1, 2)}
+    >>> write_comparison(runs, Path(tempfile.mkdtemp()) / "comparison.html").name
+    'comparison.html'
+    """
+    if len(results) < 2:
+        raise ParameterError(f"results must hold at least two runs to compare, got {len(results)}")
+    return render("comparison.html.jinja", path, **compare(results, truths or {}))
+
+
+def compare(results: Mapping[str, Fitted], truths: Mapping[str, Any]) -> dict[str, Any]:
+    """Return everything the page says about several results."""
+    first = next(iter(results))
+    differences, excluded = paired_differences(results)
+    rows = []
+    for name, found in differences.items():
+        values = list(found.values())
+        error = standard_error(values) if len(values) > 1 else None
+        mean = sum(values) / len(values)
+        shown = (
+            "unknown"
+            if error is None
+            else "no difference shown"
+            if abs(mean) <= 2 * error
+            else "better"
+            if mean > 0
+            else "worse"
+        )
+        better = sum(value > 0 for value in values)
+        rows.append((name, len(values), mean, error, f"{better} of {len(values)}", shown))
+    metric = next((item.metric for item in results[first].benefit.values()), "")
+    header = ("run", "clients", f"mean difference to {first}", "standard error", "clients better", "verdict")
+    return {
+        "names": list(results),
+        "answer": answer(first, differences, metric),
+        "notes": excluded,
+        "metric": metric,
+        "picture": differences
+        and Picture.of("Differences, client by client", plot_differences(differences, first, metric)),
+        "differences": Sheet(header, rows, "More than 0 is better; at most two standard errors show nothing."),
+        "clients": client_sheet(results, differences),
+        "settings": settings_sheet(results),
+        "overview": overview(results, truths),
+    }
+
+
+def paired_differences(results: Mapping[str, Fitted]) -> tuple[dict[str, dict[str, float]], list[str]]:
+    """Return by run and client how much better it is than the first run, and sentences on what cannot be compared."""
+    (first, base), *others = results.items()
+    found, excluded = {}, []
+    for name, fitted in others:
+        values = {}
+        for client, after in fitted.benefit.items():
+            before = base.benefit.get(client)
+            if before is not None and before.metric == after.metric:
+                values[client] = (after.together - before.together) * (1 if after.higher_is_better else -1)
+        if values:
+            found[name] = values
+        else:
+            excluded.append(f"{name} and {first} share no client that both measured by the same metric.")
+    return found, excluded
+
+
+def answer(first: str, differences: Mapping[str, Mapping[str, float]], metric: str) -> str:
+    """Return in one sentence how the runs differ on the clients they share."""
+    if not differences:
+        return f"No run can be compared with {first} client by client."
+    parts = [
+        f"{name} by {plus_minus(list(found.values()))} over {pluralize(len(found), 'client')}"
+        for name, found in differences.items()
+    ]
+    return f"Better than {first} ({metric}): {'; '.join(parts)}."
+
+
+def client_sheet(results: Mapping[str, Fitted], differences: Mapping[str, Mapping[str, float]]) -> Sheet:
+    """Return each client's metric in every run, and the differences to the first."""
+    benefits = {name: fitted.benefit for name, fitted in results.items()}
+    clients = sorted({client for found in differences.values() for client in found})
+    rows = [
+        (
+            client,
+            *(found[client].together if client in found else None for found in benefits.values()),
+            *(found.get(client) for found in differences.values()),
+        )
+        for client in clients
+    ]
+    return Sheet(("client", *results, *(f"{name}, better by" for name in differences)), rows)
+
+
+def settings_sheet(results: Mapping[str, Fitted]) -> Sheet:
+    """Return the settings that are not the same in all runs."""
+    given = {
+        name: {"method": type(fitted.method).__name__, **fitted.method.model_dump(mode="json"),
+               **{f"privacy: {key}": value for key, value in fitted.privacy.items()}}
+        for name, fitted in results.items()
+    }  # fmt: skip
+    names = dict.fromkeys(key for settings in given.values() for key in settings)
+    rows = [(key, *(_said(settings, key) for settings in given.values())) for key in names]
+    return Sheet(("setting", *results), [row for row in rows if len({*row[1:]}) > 1])
+
+
+def _said(settings: Mapping[str, Any], key: str) -> str:
+    return str(settings[key]) if key in settings else "–"
+
+
+def overview(results: Mapping[str, Fitted], truths: Mapping[str, Any]) -> Sheet:
+    """Return sizes, costs and scores of each run, a column for each."""
+    columns = []
+    for name, fitted in results.items():
+        summary = fitted.summary(truths.get(name))
+        columns.append(
+            {
+                "clients": f"{len(fitted.names):,}",
+                "rounds": f"{fitted.rounds:,}",
+                "time": f"{fitted.seconds:.3g} s",
+                "left the clients": size(Traffic(fitted).up),
+                "answers left out": f"{len(fitted.failures):,}",
+                "joining helped": f"{summary['helped']} of {len(fitted.benefit)}",
+                "epsilon": str(fitted.privacy.get("epsilon") or "none"),
+                **{score.replace("_", " "): f"{value:.4g}" for score, value in summary["scores"].items()},
+                "state": summary["digest"][:12],
+            }
+        )
+    names = dict.fromkeys(key for column in columns for key in column)
+    return Sheet(("", *results), [(key, *(column.get(key, "–") for column in columns)) for key in names])
