@@ -51,7 +51,9 @@ styled = rc_context(
 )  # fmt: skip
 
 
-def make_panels(count: int, columns: int = 2, size: tuple[float, float] = (4.6, 2.6), **options: Any) -> Any:
+def make_panels(
+    count: int, columns: int = 2, size: tuple[float, float] = (4.6, 2.6), **options: Any
+) -> tuple[Figure, Any]:
     """Return a figure and its `count` panels of a size in inches, in rows of so many columns."""
     columns = max(min(count, columns), 1)
     lines = max(-(-count // columns), 1)

@@ -69,19 +69,28 @@ def _variable(colour: str) -> str:
     return f"var(--{_NAMES[colour]})" if colour in _NAMES else colour
 
 
+def file_name(title: str) -> str:
+    """Return the name of a file for a picture's title.
+
+    Examples
+    --------
+    >>> file_name("Gaps of client-1, filled")
+    'gaps-of-client-1-filled'
+    """
+    return re.sub(r"\W+", "-", title.lower()).strip("-") or "figure"
+
+
 def narrow(figure: Figure) -> Figure:
     """Return the figure with its panels below each other, as wide as a phone."""
     panels = [axes for axes in figure.axes if axes.get_subplotspec() is not None]
     if panels:
         grid: Any = panels[0].get_gridspec()
         height = figure.get_size_inches()[1] / grid.nrows
-        shares = grid.get_height_ratios()
-        lines = [panel.get_subplotspec().rowspan.start for panel in panels]  # type: ignore[union-attr]
-        heights = [shares[line] for line in lines]
+        heights = [height if axes.get_aspect() == "auto" else min(height, NARROW) for axes in panels]
         new = figure.add_gridspec(len(panels), 1, height_ratios=heights)
         for place, axes in enumerate(panels):
             axes.set_subplotspec(new[place, 0])
-        figure.set_size_inches(NARROW, height * sum(heights) / (sum(shares) / len(shares)))
+        figure.set_size_inches(NARROW, sum(heights))
     for legend in figure.legends:
         legend.set_ncols(2)
     return figure
@@ -114,7 +123,7 @@ def _drawn(axes: Any) -> Iterator[tuple[str, Any]]:
             yield _label(line), np.column_stack([line.get_xdata(orig=False), line.get_ydata(orig=False)])
     for drawn in axes.collections:
         if isinstance(drawn, FillBetweenPolyCollection):
-            corners = np.concatenate([path.vertices[:-1] for path in drawn.get_paths()])
+            corners = np.concatenate([np.asarray(path.vertices)[:-1] for path in drawn.get_paths()])
             half = len(corners) // 2
             yield f"{_label(drawn)}, lower", corners[1:half]
             yield f"{_label(drawn)}, upper", corners[half + 1 :][::-1]
@@ -137,5 +146,6 @@ def _shown(axis: Axis, values: Any) -> list[Any]:
         names = dict(zip(map(float, axis.get_majorticklocs()), texts, strict=False))
         return [names.get(float(value), float(value)) for value in values]
     if isinstance(axis.get_major_formatter(), ConciseDateFormatter):
-        return [num2date(value).isoformat(timespec="seconds") for value in values]
+        dates: Any = num2date(values)  # type: ignore[no-untyped-call]
+        return [date.isoformat(timespec="seconds") for date in dates]
     return [float(value) for value in values]

@@ -16,7 +16,8 @@ from cotempo.events.intensities.next_event import NextEvent
 from cotempo.events.scores import Rescaling
 from cotempo.typing import Floats
 
-POINTS = 300
+POINTS, FINE = 300, 5000
+MOST_PEAKS = 30
 
 
 @styled
@@ -48,10 +49,18 @@ def plot_intensities(
     return figure
 
 
+def legible_part(model: IntensityOverTime) -> tuple[float, float]:
+    """Return the window to draw: all that is shown, or the last ten ups and downs of a curve with many."""
+    start, end = model.shown
+    slopes = np.diff(model.mean(np.linspace(start, end, FINE)))
+    peaks = np.count_nonzero((slopes[:-1] > 0) & (slopes[1:] <= 0))
+    return (start if peaks <= MOST_PEAKS else end - (end - start) * 10 / peaks, end)
+
+
 def _along(model: Intensity, events: Events | None, level: float) -> tuple[Floats, Band, Floats]:
     """Return times to draw at, the intensity there, and the events below it."""
     if isinstance(model, IntensityOverTime):
-        times, rug = np.linspace(*model.shown, POINTS), np.zeros(0) if events is None else events.time
+        times, rug = np.linspace(*legible_part(model), POINTS), np.zeros(0) if events is None else events.time
         if model.period:
             rug = times[0] + np.mod(rug - times[0], model.period)
         return times, model.intensity(times, level), rug

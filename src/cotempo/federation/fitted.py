@@ -135,7 +135,9 @@ class Fitted:
             )
         if missing:
             why = f"compares {self.method.compares or 'clients with enough data to hold some out'}"
-            if type(self.method).benefit is Method.benefit:
+            if self.privacy.get("epsilon"):
+                why = "compares nobody in a private run: scores of held-out rows would tell about them"
+            elif type(self.method).benefit is Method.benefit:
                 why = "does not compare"
             elif getattr(self.method, "compare", True) is False:
                 why = "has compare=False"

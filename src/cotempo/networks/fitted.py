@@ -41,6 +41,9 @@ class ClientNetwork(Saved):
 
         return plot_networks(self.network, truth)
 
+    def _repr_html_(self) -> str:
+        return self.network._repr_html_()
+
 
 class FittedNetwork(Fitted):
     """One network for all clients; `fitted[client]` is the same network."""
@@ -66,6 +69,8 @@ class FittedNetwork(Fitted):
     def figures(self, truth: Any = None) -> Mapping[str, Figure]:
         """Return the picture of the learned network, marked against the true one where it is known."""
         known = truth if isinstance(truth, Network) else None
+        if known is None and not self.network.edges():
+            return {}
         title = "The learned network against the true one" if known else "The learned network"
         return {title: self.plot(known)}
 

@@ -22,6 +22,7 @@ from cotempo.typing import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,6 +215,12 @@ class NetworkForecast(Framed):
         bounds = {"value": self.values, "low": self.low, "high": self.high}
         columns |= {name: each.ravel() for name, each in bounds.items() if each is not None}
         return make_frame(columns, kind, {"time": self.clock})
+
+    def plot(self) -> Figure:
+        """Draw the next steps of each variable, of at most twelve, with their interval where it is known."""
+        from cotempo.networks.plots import plot_forecast
+
+        return plot_forecast(self)
 
     def __repr__(self) -> str:
         return f"NetworkForecast({pluralize(len(self.values), 'step')}, {pluralize(len(self.variables), 'variable')})"

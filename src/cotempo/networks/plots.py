@@ -12,10 +12,10 @@ from matplotlib.path import Path
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from cotempo.drawing.style import BLUE, GREEN, INK, MUTED, ORANGE, PURPLE, RULE, make_panels, styled
+from cotempo.drawing.style import BLUE, GREEN, INK, MUTED, ORANGE, PURPLE, RULE, make_panels, show_dates, styled
 from cotempo.drawing.svg import NARROW
 from cotempo.networks.metrics import check_comparable
-from cotempo.networks.network import Network
+from cotempo.networks.network import Network, NetworkForecast
 
 # The marker shows the same in black and white.
 STATUSES = {"correct": (GREEN, "o"), "reversed": (PURPLE, "D"), "extra": (ORANGE, "P"), "missing": (MUTED, "x")}
@@ -105,7 +105,8 @@ def _new_axes(network: Network, marked: bool) -> Axes:
     figure, (axes,) = make_panels(1, size=(4.0 + 1.6 * network.lags, height))
     if marked:
         figure.legend(handles=legend_handles(STATUSES), loc="outside lower center", ncols=4)
-    return axes  # type: ignore[no-any-return]
+    new: Axes = axes
+    return new
 
 
 def _rows(network: Network) -> list[int]:
@@ -212,4 +213,20 @@ def plot_ranks(scores: NDArray[Any], names: tuple[str, ...]) -> Figure:
         axes.set_yticks(range(len(names)), names)
     axes.set(xlabel="target", ylabel="source")
     figure.colorbar(image, ax=axes, label="share of pairs ranked at or below", location="bottom", shrink=0.7)
+    return figure
+
+
+@styled
+def plot_forecast(forecast: NetworkForecast) -> Figure:
+    """Draw the forecast of each variable, of at most twelve, with its interval where it is known."""
+    names = forecast.variables[:12]
+    figure, panels = make_panels(len(names), columns=3, size=(3.2, 1.9))
+    time = forecast.clock.dates_of(forecast.time)
+    for place, (axes, name) in enumerate(zip(panels, names, strict=True)):
+        if forecast.low is not None and forecast.high is not None:
+            bounds = (forecast.low[:, place], forecast.high[:, place])
+            axes.fill_between(time, *bounds, color=BLUE, alpha=0.2, linewidth=0, label="interval")
+        axes.plot(time, forecast.values[:, place], color=BLUE, label="expected")
+        axes.set_title(name)
+        show_dates(axes, forecast.clock)
     return figure

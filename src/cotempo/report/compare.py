@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -48,19 +48,9 @@ def compare(results: Mapping[str, Fitted], truths: Mapping[str, Any]) -> dict[st
     rows = []
     for name, found in differences.items():
         values = list(found.values())
+        better = f"{sum(value > 0 for value in values)} of {len(values)}"
         error = standard_error(values) if len(values) > 1 else None
-        mean = sum(values) / len(values)
-        shown = (
-            "unknown"
-            if error is None
-            else "no difference shown"
-            if abs(mean) <= 2 * error
-            else "better"
-            if mean > 0
-            else "worse"
-        )
-        better = sum(value > 0 for value in values)
-        rows.append((name, len(values), mean, error, f"{better} of {len(values)}", shown))
+        rows.append((name, len(values), sum(values) / len(values), error, better, verdict(values)))
     metric = next((item.metric for item in results[first].benefit.values()), "")
     header = ("run", "clients", f"mean difference to {first}", "standard error", "clients better", "verdict")
     return {
@@ -99,10 +89,19 @@ def answer(first: str, differences: Mapping[str, Mapping[str, float]], metric: s
     if not differences:
         return f"No run can be compared with {first} client by client."
     parts = [
-        f"{name} by {plus_minus(list(found.values()))} over {pluralize(len(found), 'client')}"
+        f"{name} {plus_minus(list(found.values()))} over {pluralize(len(found), 'client')}, {verdict(found.values())}"
         for name, found in differences.items()
     ]
-    return f"Better than {first} ({metric}): {'; '.join(parts)}."
+    return f"Against {first}, by {metric} (more than 0 is better): {'; '.join(parts)}."
+
+
+def verdict(differences: Iterable[float]) -> str:
+    """Return what differences of clients show: their mean counts if it is more than two standard errors."""
+    values = list(differences)
+    mean = sum(values) / len(values)
+    if len(values) > 1 and abs(mean) <= 2 * standard_error(values):
+        return "no difference shown"
+    return "better" if mean > 0 else "worse"
 
 
 def client_sheet(results: Mapping[str, Fitted], differences: Mapping[str, Mapping[str, float]]) -> Sheet:
@@ -121,19 +120,18 @@ def client_sheet(results: Mapping[str, Fitted], differences: Mapping[str, Mappin
 
 
 def settings_sheet(results: Mapping[str, Fitted]) -> Sheet:
-    """Return the settings that are not the same in all runs."""
-    given = {
-        name: {"method": type(fitted.method).__name__, **fitted.method.model_dump(mode="json"),
-               **{f"privacy: {key}": value for key, value in fitted.privacy.items()}}
-        for name, fitted in results.items()
-    }  # fmt: skip
-    names = dict.fromkeys(key for settings in given.values() for key in settings)
-    rows = [(key, *(_said(settings, key) for settings in given.values())) for key in names]
+    """Return the settings that are not the same in all runs; of one that others lack, what is not the default."""
+    methods = [fitted.method for fitted in results.values()]
+    rows = [("method", *(type(method).__name__ for method in methods))]
+    for key in dict.fromkeys(name for method in methods for name in type(method).model_fields):
+        known = [method for method in methods if key in type(method).model_fields]
+        changed = any(getattr(method, key) != type(method).model_fields[key].default for method in known)
+        if changed or len({str(getattr(method, key)) for method in known}) > 1:
+            rows.append((key, *(str(getattr(method, key, "–")) for method in methods)))
+    for key in ("epsilon", "delta", "unit", "secure_sum"):
+        values = [fitted.privacy.get(key) for fitted in results.values()]
+        rows.append((f"privacy: {key}", *(str(value or "none") for value in values)))
     return Sheet(("setting", *results), [row for row in rows if len({*row[1:]}) > 1])
-
-
-def _said(settings: Mapping[str, Any], key: str) -> str:
-    return str(settings[key]) if key in settings else "–"
 
 
 def overview(results: Mapping[str, Fitted], truths: Mapping[str, Any]) -> Sheet:
@@ -148,7 +146,7 @@ def overview(results: Mapping[str, Fitted], truths: Mapping[str, Any]) -> Sheet:
                 "time": f"{fitted.seconds:.3g} s",
                 "left the clients": size(Traffic(fitted).up),
                 "answers left out": f"{len(fitted.failures):,}",
-                "joining helped": f"{summary['helped']} of {len(fitted.benefit)}",
+                "joining helped": f"{summary['helped']} of {len(fitted.benefit)}" if fitted.benefit else "not measured",
                 "epsilon": str(fitted.privacy.get("epsilon") or "none"),
                 **{score.replace("_", " "): f"{value:.4g}" for score, value in summary["scores"].items()},
                 "state": summary["digest"][:12],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import shlex
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from statistics import median
@@ -26,18 +27,18 @@ def describe(fitted: Fitted, truth: Any = None, run: Path | None = None) -> dict
     benefit, scores = fitted.benefit, found["scores"]
     pictures = [Picture.of(title, figure) for title, figure in fitted.figures(truth).items()]
     progress = plot_progress(fitted.history)
-    tables = {title: Sheet.of(frame) for title, frame in fitted.tables().items() if title != "benefit"}
+    tables = {title: Sheet.of(frame) for title, frame in fitted.tables().items() if title != "benefit" and len(frame)}
     traffic = Traffic(fitted)
     return {
-        "method": found["method"],
-        "about": about(fitted.method),
+        "title": read_experiment(run)["name"] if run else found["method"],
+        "about": f"{found['method']}: {about(fitted.method)}" if run else about(fitted.method),
         "answer": fitted.answer(),
         "tiles": [
-            *((number(value), name.replace("_", " ")) for name, value in list(scores.items())[:3]),
             (f"{len(fitted.names):,}", "client" if len(fitted.names) == 1 else "clients"),
             (f"{fitted.rounds:,}", "round" if fitted.rounds == 1 else "rounds"),
             (f"{fitted.seconds:.3g} s", "in all"),
             (size(traffic.up), "left the clients"),
+            *((number(value), f"{name.replace('_', ' ')}, truth known") for name, value in list(scores.items())[:2]),
         ],
         "notes": [note[:1].upper() + note[1:] for note in found["advice"]],
         "pictures": pictures,
@@ -82,16 +83,13 @@ class Traffic:
     def __init__(self, fitted: Fitted):
         self.fitted = fitted
         self.steps: dict[str, list[Mapping[str, Any]]] = {}
-        sent, got, counts = {}, {}, dict.fromkeys(fitted.names, 0)
+        self.sent, self.got, self.counts = Counter[str](), Counter[str](), Counter[str]()
         for record in fitted.history:
             self.steps.setdefault(record["phase"], []).append(record)
-            for name, count in record["received"].items():
-                sent[name] = sent.get(name, 0) + count
-                counts[name] = counts.get(name, 0) + 1
-            for name, count in record["sent"].items():
-                got[name] = got.get(name, 0) + count
-        self.sent, self.got, self.counts = sent, got, counts
-        self.up, self.down = sum(sent.values()), sum(got.values())
+            self.sent.update(record["received"])
+            self.counts.update([*record["received"]])
+            self.got.update(record["sent"])
+        self.up = self.sent.total()
 
     def sentence(self) -> str:
         """Return how much left, in one sentence."""
@@ -99,7 +97,7 @@ class Traffic:
             return "Nothing left the clients."
         sizes = sorted(self.sent.values())
         each = f"{size(sizes[0])} each" if sizes[0] == sizes[-1] else f"{size(sizes[0])} to {size(sizes[-1])} each"
-        count = pluralize(sum(self.counts.values()), "message")
+        count = pluralize(self.counts.total(), "message")
         return f"{pluralize(len(sizes), 'client')} sent {count}, {size(self.up)} in all: {each}. Rows of tables stayed."
 
     def messages(self) -> Sheet:
@@ -112,13 +110,13 @@ class Traffic:
                 used = "the sum only, masked" if self.fitted.privacy.get("secure_sum") else "the sum only"
             words = "; ".join(f"{name}: {text}" if text else name for name, text in asked["fields"].items())
             sizes = [count for record in records for count in record["received"].values()] or [0]
-            rows.append((phase, words, used, len(sizes), size(median(sizes)), size(sum(sizes))))
-        header = ("phase", "what a client sends", "what the server uses", "messages", "a message", "in all")
-        return Sheet(header, rows, "“Your” is the client's own; the size of a message is the median.")
+            rows.append((phase, words, used, len(sizes), round(median(sizes)), sum(sizes)))
+        header = ("phase", "what a client sends", "what the server uses", "messages", "bytes of one", "bytes in all")
+        return Sheet(header, rows, "“Your” is the client's own; the bytes of one message are the median.")
 
     def attendance(self) -> str:
         """Return who took part, in one sentence."""
-        absent = [name for name in self.fitted.names if not self.counts.get(name)]
+        absent = [name for name in self.fitted.names if not self.counts[name]]
         lost = len(self.fitted.failures)
         first = f"{len(self.fitted.names) - len(absent):,} of {pluralize(len(self.fitted.names), 'client')} answered"
         none = f"; never: {', '.join(absent[:5])}{f' and {len(absent) - 5:,} more' * (len(absent) > 5)}" * bool(absent)
@@ -127,12 +125,10 @@ class Traffic:
 
     def clients(self) -> Sheet:
         """Return each client's answers and bytes, those with most answers left out first."""
-        lost = dict.fromkeys(self.fitted.names, 0)
-        for failure in self.fitted.failures:
-            lost[failure["client"]] = lost.get(failure["client"], 0) + 1
+        lost = Counter(failure["client"] for failure in self.fitted.failures)
         rows = [
-            (name, self.counts.get(name, 0), lost[name], self.sent.get(name, 0), self.got.get(name, 0))
-            for name in sorted(lost, key=lambda name: (-lost[name], name))
+            (name, self.counts[name], lost[name], self.sent[name], self.got[name])
+            for name in sorted({*self.fitted.names, *lost}, key=lambda name: (-lost[name], name))
         ]
         return Sheet(("client", "answers", "left out", "bytes sent", "bytes received"), rows)
 
@@ -178,7 +174,8 @@ def privacy_sentences(privacy: Mapping[str, Any]) -> Iterator[str]:
     if privacy.get("secure_sum"):
         yield "Where only sums are used, clients masked their messages: the server saw the sum over clients alone."
     else:
-        yield "Messages were not masked: the server saw what each client sent."
+        what = "each client's noisy message" if epsilon else "what each client sent"
+        yield f"Messages were not masked: the server saw {what}."
     if (audit := privacy.get("audit")) is not None:
         yield f"Audit: {audit}"
 

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,9 +9,9 @@ from urllib.parse import quote
 
 from matplotlib.figure import Figure
 
-from cotempo.drawing.svg import embed, narrow, read_data
+from cotempo.drawing.svg import embed, file_name, narrow, read_data
 
-MOST_ROWS, LONGEST_CELL, LARGEST_CSV = 40, 400, 300_000
+MOST_ROWS, LARGEST_CSV = 40, 300_000
 
 
 @dataclass(frozen=True)
@@ -23,11 +22,12 @@ class Sheet:
     rows: Sequence[Sequence[Any]]
     note: str = ""
     both_ends: bool = False
+    longest: int = 500  # letters of a cell
 
     @classmethod
     def of(cls, frame: Any, note: str = "") -> "Sheet":
         """Return a dataframe as a table of the page."""
-        return cls(tuple(map(str, frame.columns)), list(frame.itertuples(index=False, name=None)), note)
+        return cls(tuple(map(str, frame.columns)), list(frame.itertuples(index=False, name=None)), note, longest=120)
 
     @property
     def shown(self) -> list[Sequence[Any]]:
@@ -48,8 +48,8 @@ class Sheet:
         """What is to know of the table, with the number of rows that are not shown and where they are."""
         left = len(self.rows) - len(self.shown)
         where = "in the CSV" if self.csv else "written by cotempo export"
-        which = "between the first and the last" if self.both_ends else "more"
-        return " ".join(part for part in (self.note, f"{left:,} rows {which} are {where}." if left else "") if part)
+        rest = f"{left:,} rows between the first and the last" if self.both_ends else f"{left:,} more rows"
+        return " ".join(part for part in (self.note, f"{rest} are {where}." if left else "") if part)
 
     @property
     def csv(self) -> str:
@@ -73,12 +73,12 @@ class Picture:
         header, rows = read_data(figure)
         url = csv_url(header, rows) if rows else ""
         size = tuple(round(96 * inches) for inches in figure.get_size_inches())
-        return cls(title, embed(figure), embed(narrow(figure)), size, url)  # type: ignore[arg-type]
+        return cls(title, embed(figure), embed(narrow(figure)), size, url)
 
     @property
     def file(self) -> str:
         """The name of the file of its data."""
-        return re.sub(r"\W+", "-", self.title.lower()).strip("-") + ".csv"
+        return f"{file_name(self.title)}.csv"
 
 
 def csv_url(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
@@ -104,13 +104,15 @@ def _is_number(value: Any) -> bool:
     return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
 
 
-def number(value: Any) -> str:
+def number(value: Any, longest: int = 500) -> str:
     """Format a value for people: integers in full, other numbers with four digits, nothing for what is unknown."""
     if value is None or value != value:
         return ""
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if not isinstance(value, int | float):
         text = str(value)
-        return text if len(text) <= LONGEST_CELL else f"{text[: LONGEST_CELL - 1]}…"
+        return text if len(text) <= longest else f"{text[: longest - 1]}…"
     return f"{value:,}" if isinstance(value, int) else f"{value + 0.0:.4g}"  # no minus before a zero
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from cotempo.data.html import html_table
 from cotempo.data.tables import make_frame, pluralize
 from cotempo.errors import DataError, ParameterError, Problem
 from cotempo.federation import Fitted, plus_minus
@@ -82,6 +83,16 @@ class EventModel(Saved):
         vectors = self.embed(posts)
         return detect_groups(vectors, group_unknown(vectors) if events is None else group_known(vectors, events))
 
+    def plot(self, posts: Any, events: int | None = None) -> Figure:
+        """Draw the posts of a table or dataframe in the plane of their vectors' main directions, by detected event."""
+        from cotempo.social.plots import draw_posts
+
+        return draw_posts(self.embed(posts), self.detect(posts, events))
+
+    def _repr_html_(self) -> str:
+        rows = [("method", type(self.method).__name__), ("weights", self.weights.size)]
+        return html_table(type(self).__name__, rows, notes=["detect, embed, plot"])
+
 
 class FittedDetectors(Fitted):
     """The result of `EventDetector`: ``fitted[client]`` is that client's `Detector`."""
@@ -108,7 +119,8 @@ class FittedDetectors(Fitted):
         if found is None:
             return super().answer()
         largest = found.loc[found["size"].idxmax()]
-        when = "" if largest["start"] is None else f", {str(largest['start'])[:10]} to {str(largest['end'])[:10]}"
+        times = [f"{time:.3g}" if isinstance(time, float) else str(time)[:10] for time in largest[["start", "end"]]]
+        when = "" if largest["start"] is None else f", {' to '.join(times)}"
         of = pluralize(len(self.outcome.memories), "client")
         first = f"Found {pluralize(len(found), 'event')} in the posts of {of}; the largest, of {largest['client']}"
         told = f"{first}: {largest['keywords'] or largest['event']} ({pluralize(largest['size'], 'post')}{when})."

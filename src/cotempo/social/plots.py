@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cotempo.drawing.style import DASHES, PALETTE, RULE, SERIES, make_panels, move_apart, show_dates, styled
+from cotempo.social.detector.detection import OUTLIER
 from cotempo.social.detector.store import FOUND
 from cotempo.typing import Floats
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from cotempo.social.detector.detection import Detection
     from cotempo.social.detector.model import Detector
     from cotempo.social.detector.store import EventRecord
     from cotempo.social.graph_model.data import RoundRecord
@@ -86,11 +88,33 @@ def draw_detector(detector: Detector) -> Figure:
             span = detector.clock.dates_of([record.start, record.end])
             right.plot(span, [place, place], color=colours[place], linewidth=4, marker="|", markersize=8)
     _number_groups(left, plane, [events == record.name for record in largest], colours)
-    left.set(title="posts, by event; grey: other events and outliers", xticks=[], yticks=[])
-    right.set_title("when events were, and their posts")
+    left.set(title="posts by event (grey: others)", xticks=[], yticks=[])
+    left.spines[:].set_visible(False)
+    right.set(title="when events were (posts)", ylim=(max(len(largest), 1) - 0.5, -0.9))
     right.set_yticks(range(len(largest)), labels)
-    right.set_ylim(max(len(largest), 1) - 0.5, -0.5)
+    right.tick_params(axis="y", left=False, labelleft=False)  # above the bars names have room at any width
+    right.spines["left"].set_visible(False)
+    for place, label in enumerate(labels):
+        right.text(0, place - 0.15, label, transform=right.get_yaxis_transform(), va="bottom", fontsize=8)
     show_dates(right, detector.clock)
+    return figure
+
+
+@styled
+def draw_posts(vectors: Any, found: Detection) -> Figure:
+    """Draw posts in the plane of their two main directions, the largest events numbered; grey are the others."""
+    figure, (axes,) = make_panels(1, size=(5.2, 4.2))
+    plane = _to_plane(np.asarray(vectors, dtype=np.float64))
+    names, codes, counts = np.unique(np.array(found.event, dtype=str), return_inverse=True, return_counts=True)
+    largest = [code for code in np.argsort(-counts, kind="stable") if names[code] != OUTLIER][:EVENTS_SHOWN]
+    axes.scatter(*plane[~np.isin(codes, largest)].T, s=5, color=RULE, linewidths=0, label="others")
+    colours = [SERIES[place % len(SERIES)] for place in range(len(largest))]
+    for place, code in enumerate(largest):
+        label = f"{names[code]} ({counts[code]})"
+        axes.scatter(*plane[codes == code].T, s=9, color=colours[place], alpha=0.6, linewidths=0, label=label)
+    _number_groups(axes, plane, [codes == code for code in largest], colours)
+    axes.set(title="posts by event (grey: others)", xticks=[], yticks=[])
+    axes.spines[:].set_visible(False)
     return figure
 
 
@@ -114,7 +138,7 @@ def _event_labels(detector: Detector, records: Sequence[EventRecord]) -> list[st
     for place, record in enumerate(records):
         found = ", ".join(words[record.name])
         label = found if found and record.name.startswith(FOUND) else record.name
-        labels.append(f"{place + 1}  {label if len(label) <= 28 else label[:27] + '…'} ({record.size:.0f})")
+        labels.append(f"{place + 1}  {label if len(label) <= 44 else label[:43] + '…'} ({record.size:.0f})")
     return labels
 
 

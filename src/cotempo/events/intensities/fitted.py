@@ -96,13 +96,13 @@ class FittedFedPP(Fitted):
             return super().answer()
         peaks = []
         for name, model in curves.items():
-            times = np.linspace(*model.shown, 300)
+            times = np.linspace(*model.shown, 3000)
             band, clock = model.intensity(times), model.clock
             peak = int(band.mean.argmax())
-            rate = f"{band.mean[peak]:.3g} ({band.lower[peak]:.3g} to {band.upper[peak]:.3g}) events {clock.rate_label}"
-            when = clock.text(float(np.round(times[peak]))) if clock.dates else f"{times[peak]:.3g}"
-            peaks.append(f"{name} at {when}, {rate}")
-        return f"Events are most frequent for {'; '.join(peaks)}, with the 95 % band."
+            within = f"95 % band {band.lower[peak]:.3g} to {band.upper[peak]:.3g}"
+            when = clock.text(float(times[peak]))[:16] if clock.dates else f"{times[peak]:.3g}"
+            peaks.append(f"for {name} at {when}: {band.mean[peak]:.3g} {clock.rate_label} ({within})")
+        return f"Events are most frequent {'; '.join(peaks)}."
 
     def figures(self, truth: Any = None) -> Mapping[str, Figure]:
         """Draw intensities of the first clients, and how well they fit what was held out."""
