@@ -26,8 +26,8 @@ PALETTE = {
     "muted": ("#596473", "#a3adbb"),
     "rule": ("#d5dae1", "#3a4452"),
     "blue": ("#0072b2", "#56b4e9"),
-    "orange": ("#bf5200", "#f08a4b"),
-    "green": ("#007d63", "#4fd0ae"),
+    "orange": ("#b34a00", "#f08a4b"),
+    "green": ("#0b5a34", "#9fdc8a"),
     "purple": ("#a3478a", "#e09bc9"),
     "gold": ("#8f6f00", "#e6c04d"),
 }
