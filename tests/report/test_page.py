@@ -24,7 +24,7 @@ from cotempo.data import Series
 from cotempo.federation import Benefit, Fitted
 from cotempo.federation.registry import methods
 from cotempo.report.content import failure_sentences, privacy_sentences
-from cotempo.report.sheets import Sheet, number
+from cotempo.report.tables import PageTable, number
 from cotempo.testing.contract import example
 
 SCRIPT = "<script>alert(1)</script>"
@@ -281,7 +281,7 @@ def test_privacy_says_what_is_promised_and_what_is_not() -> None:
 
 
 def test_long_tables_show_both_ends_and_hold_all_rows() -> None:
-    sheet = Sheet(("client", "gain"), [(f"c{place}", 1.0 - place) for place in range(100)], both_ends=True)
+    sheet = PageTable(("client", "gain"), [(f"c{place}", 1.0 - place) for place in range(100)], both_ends=True)
     assert [row[0] for row in sheet.shown] == [f"c{place}" for place in (*range(10), *range(90, 100))]
     assert sheet.notes == "80 rows between the first and the last are in the CSV."
     rows = list(csv.reader(io.StringIO(unquote(sheet.csv.split(",", 1)[1]))))

@@ -13,7 +13,7 @@ from cotempo.federation.method import standard_error
 from cotempo.report.content import Traffic
 from cotempo.report.figures import plot_differences
 from cotempo.report.page import render
-from cotempo.report.sheets import Picture, Sheet, size
+from cotempo.report.tables import PageTable, Picture, size
 
 
 def write_comparison(results: Mapping[str, Fitted], path: Path, truths: Mapping[str, Any] | None = None) -> Path:
@@ -60,9 +60,9 @@ def compare(results: Mapping[str, Fitted], truths: Mapping[str, Any]) -> dict[st
         "metric": metric,
         "picture": differences
         and Picture.of("Differences, client by client", plot_differences(differences, first, metric)),
-        "differences": Sheet(header, rows, "More than 0 is better; at most two standard errors show nothing."),
-        "clients": client_sheet(results, differences),
-        "settings": settings_sheet(results),
+        "differences": PageTable(header, rows, "More than 0 is better; at most two standard errors show nothing."),
+        "clients": client_table(results, differences),
+        "settings": settings_table(results),
         "overview": overview(results, truths),
     }
 
@@ -104,7 +104,7 @@ def verdict(differences: Iterable[float]) -> str:
     return "better" if mean > 0 else "worse"
 
 
-def client_sheet(results: Mapping[str, Fitted], differences: Mapping[str, Mapping[str, float]]) -> Sheet:
+def client_table(results: Mapping[str, Fitted], differences: Mapping[str, Mapping[str, float]]) -> PageTable:
     """Return each client's metric in every run, and the differences to the first."""
     benefits = {name: fitted.benefit for name, fitted in results.items()}
     clients = sorted({client for found in differences.values() for client in found})
@@ -116,10 +116,10 @@ def client_sheet(results: Mapping[str, Fitted], differences: Mapping[str, Mappin
         )
         for client in clients
     ]
-    return Sheet(("client", *results, *(f"{name}, better by" for name in differences)), rows)
+    return PageTable(("client", *results, *(f"{name}, better by" for name in differences)), rows)
 
 
-def settings_sheet(results: Mapping[str, Fitted]) -> Sheet:
+def settings_table(results: Mapping[str, Fitted]) -> PageTable:
     """Return the settings that are not the same in all runs; of one that others lack, what is not the default."""
     methods = [fitted.method for fitted in results.values()]
     rows = [("method", *(type(method).__name__ for method in methods))]
@@ -131,10 +131,10 @@ def settings_sheet(results: Mapping[str, Fitted]) -> Sheet:
     for key in ("epsilon", "delta", "unit", "secure_sum"):
         values = [fitted.privacy.get(key) for fitted in results.values()]
         rows.append((f"privacy: {key}", *(str(value or "none") for value in values)))
-    return Sheet(("setting", *results), [row for row in rows if len({*row[1:]}) > 1])
+    return PageTable(("setting", *results), [row for row in rows if len({*row[1:]}) > 1])
 
 
-def overview(results: Mapping[str, Fitted], truths: Mapping[str, Any]) -> Sheet:
+def overview(results: Mapping[str, Fitted], truths: Mapping[str, Any]) -> PageTable:
     """Return sizes, costs and scores of each run, a column for each."""
     columns = []
     for name, fitted in results.items():
@@ -153,4 +153,4 @@ def overview(results: Mapping[str, Fitted], truths: Mapping[str, Any]) -> Sheet:
             }
         )
     names = dict.fromkeys(key for column in columns for key in column)
-    return Sheet(("", *results), [(key, *(column.get(key, "–") for column in columns)) for key in names])
+    return PageTable(("", *results), [(key, *(column.get(key, "–") for column in columns)) for key in names])

@@ -15,7 +15,7 @@ from cotempo.data.tables import pluralize
 from cotempo.federation.fitted import Fitted
 from cotempo.federation.method import Method
 from cotempo.report.figures import plot_benefit, plot_progress
-from cotempo.report.sheets import Picture, Sheet, number, size
+from cotempo.report.tables import PageTable, Picture, number, size
 from cotempo.runs.folder import environment, read_experiment
 
 MOST_FAILURES = 20
@@ -27,7 +27,9 @@ def describe(fitted: Fitted, truth: Any = None, run: Path | None = None) -> dict
     benefit, scores = fitted.benefit, found["scores"]
     pictures = [Picture.of(title, figure) for title, figure in fitted.figures(truth).items()]
     progress = plot_progress(fitted.history)
-    tables = {title: Sheet.of(frame) for title, frame in fitted.tables().items() if title != "benefit" and len(frame)}
+    tables = {
+        title: PageTable.of(frame) for title, frame in fitted.tables().items() if title != "benefit" and len(frame)
+    }
     traffic = Traffic(fitted)
     return {
         "title": read_experiment(run)["name"] if run else found["method"],
@@ -42,9 +44,9 @@ def describe(fitted: Fitted, truth: Any = None, run: Path | None = None) -> dict
         ],
         "notes": [note[:1].upper() + note[1:] for note in found["advice"]],
         "pictures": pictures,
-        "tables": {title[:1].upper() + title[1:]: sheet for title, sheet in tables.items()},
+        "tables": {title[:1].upper() + title[1:]: PageTable.of(frame) for title, frame in frames.items()},
         "joining": fitted.joining(),
-        "benefit": benefit_sheet(fitted) if benefit else None,
+        "benefit": benefit_table(fitted) if benefit else None,
         "benefit_picture": Picture.of("Gain of each client", plot_benefit(benefit)) if benefit else None,
         "left": traffic.sentence(),
         "messages": traffic.messages(),
@@ -54,9 +56,9 @@ def describe(fitted: Fitted, truth: Any = None, run: Path | None = None) -> dict
         "privacy": list(privacy_sentences(fitted.privacy)),
         "progress": Picture.of("Metrics over the steps", progress) if progress else None,
         "phases": traffic.phases(),
-        "scores": Sheet(("score", "value"), [(name.replace("_", " "), value) for name, value in scores.items()]),
+        "scores": PageTable(("score", "value"), [(name.replace("_", " "), value) for name, value in scores.items()]),
         "card": model_card(fitted),
-        "settings": Sheet(
+        "settings": PageTable(
             ("setting", "value"), [(name, str(value)) for name, value in fitted.method.get_params().items()]
         ),
         "digest": found["digest"],
@@ -69,12 +71,12 @@ def about(method: Method) -> str:
     return (type(method).__doc__ or "").strip().partition("\n")[0]
 
 
-def benefit_sheet(fitted: Fitted) -> Sheet:
+def benefit_table(fitted: Fitted) -> PageTable:
     """Return clients' metric alone and together, the largest gain first."""
     items = sorted(fitted.benefit.items(), key=lambda item: -item[1].gain)
     rows = [(name, b.alone, b.together, b.gain, b.error, b.verdict) for name, b in items]
     note = "A difference of at most two standard errors shows nothing."
-    return Sheet(("client", "alone", "together", "gain", "standard error", "verdict"), rows, note, both_ends=True)
+    return PageTable(("client", "alone", "together", "gain", "standard error", "verdict"), rows, note, both_ends=True)
 
 
 class Traffic:
@@ -100,7 +102,7 @@ class Traffic:
         count = pluralize(self.counts.total(), "message")
         return f"{pluralize(len(sizes), 'client')} sent {count}, {size(self.up)} in all: {each}. Rows of tables stayed."
 
-    def messages(self) -> Sheet:
+    def messages(self) -> PageTable:
         """Return what was in the messages of each phase, in the words the clients were asked with."""
         rows = []
         for phase, records in self.steps.items():
@@ -112,7 +114,7 @@ class Traffic:
             sizes = [count for record in records for count in record["received"].values()] or [0]
             rows.append((phase, words, used, len(sizes), round(median(sizes)), sum(sizes)))
         header = ("phase", "what a client sends", "what the server uses", "messages", "bytes of one", "bytes in all")
-        return Sheet(header, rows, "“Your” is the client's own; the bytes of one message are the median.")
+        return PageTable(header, rows, "“Your” is the client's own; the bytes of one message are the median.")
 
     def attendance(self) -> str:
         """Return who took part, in one sentence."""
@@ -123,22 +125,22 @@ class Traffic:
         left = f"{pluralize(lost, 'answer')} {'was' if lost == 1 else 'were'}" if lost else "No answer was"
         return f"{first}{none}. {left} left out."
 
-    def clients(self) -> Sheet:
+    def clients(self) -> PageTable:
         """Return each client's answers and bytes, those with most answers left out first."""
         lost = Counter(failure["client"] for failure in self.fitted.failures)
         rows = [
             (name, self.counts[name], lost[name], self.sent[name], self.got[name])
             for name in sorted({*self.fitted.names, *lost}, key=lambda name: (-lost[name], name))
         ]
-        return Sheet(("client", "answers", "left out", "bytes sent", "bytes received"), rows)
+        return PageTable(("client", "answers", "left out", "bytes sent", "bytes received"), rows)
 
-    def phases(self) -> Sheet:
+    def phases(self) -> PageTable:
         """Return steps, time and bytes of each phase."""
         rows = []
         for phase, records in self.steps.items():
             up, down = (sum(sum(record[way].values()) for record in records) for way in ("received", "sent"))
             rows.append((phase, len(records), float(sum(record["seconds"] for record in records)), up, down))
-        return Sheet(("phase", "steps", "seconds", "bytes from clients", "bytes to clients"), rows)
+        return PageTable(("phase", "steps", "seconds", "bytes from clients", "bytes to clients"), rows)
 
 
 def failure_sentences(failures: list[Mapping[str, Any]]) -> Iterator[str]:
@@ -180,7 +182,7 @@ def privacy_sentences(privacy: Mapping[str, Any]) -> Iterator[str]:
         yield f"Audit: {audit}"
 
 
-def model_card(fitted: Fitted) -> Sheet:
+def model_card(fitted: Fitted) -> PageTable:
     """Return what a reader must know before using the model."""
     schemas = list(fitted.outcome.schemas.values())
     columns = list(dict.fromkeys(name for schema in schemas for name in schema.columns))
@@ -196,7 +198,7 @@ def model_card(fitted: Fitted) -> Sheet:
         ("Known limits", "; ".join(fitted.advice()) or "none noted by the method"),
         ("Made with", packages),
     ]
-    return Sheet(("", "about the model"), rows)
+    return PageTable(("", "about the model"), rows)
 
 
 def repeat_command(fitted: Fitted, run: Path | None) -> str:

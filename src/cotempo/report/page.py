@@ -11,7 +11,7 @@ import jinja2
 from cotempo.drawing.style import PALETTE
 from cotempo.federation.fitted import Fitted
 from cotempo.report.content import describe
-from cotempo.report.sheets import number
+from cotempo.report.tables import number
 from cotempo.runs.folder import environment
 from cotempo.storage.files import write_whole
 

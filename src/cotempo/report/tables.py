@@ -1,4 +1,4 @@
-"""`Sheet`: a table of the page, shown in part where it is long, with all its rows as CSV; `Picture`: a figure in it."""
+"""`PageTable`: a table of a page, shown in part where it is long, with all rows as CSV; `Picture`: a figure of it."""
 
 import csv
 import io
@@ -15,7 +15,7 @@ MOST_ROWS, LARGEST_CSV = 40, 300_000
 
 
 @dataclass(frozen=True)
-class Sheet:
+class PageTable:
     """A table with a header; of more than 40 rows the first are shown, or with `both_ends` the first and the last."""
 
     header: tuple[str, ...]
@@ -25,7 +25,7 @@ class Sheet:
     longest: int = 500  # letters of a cell
 
     @classmethod
-    def of(cls, frame: Any, note: str = "") -> "Sheet":
+    def of(cls, frame: Any, note: str = "") -> "PageTable":
         """Return a dataframe as a table of the page."""
         return cls(tuple(map(str, frame.columns)), list(frame.itertuples(index=False, name=None)), note, longest=120)
 
