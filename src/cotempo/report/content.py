@@ -27,9 +27,7 @@ def describe(fitted: Fitted, truth: Any = None, run: Path | None = None) -> dict
     benefit, scores = fitted.benefit, found["scores"]
     pictures = [Picture.of(title, figure) for title, figure in fitted.figures(truth).items()]
     progress = plot_progress(fitted.history)
-    tables = {
-        title: PageTable.of(frame) for title, frame in fitted.tables().items() if title != "benefit" and len(frame)
-    }
+    frames = {title: frame for title, frame in fitted.tables().items() if title != "benefit" and len(frame)}
     traffic = Traffic(fitted)
     return {
         "title": read_experiment(run)["name"] if run else found["method"],
