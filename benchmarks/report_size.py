@@ -18,33 +18,31 @@ from playwright.sync_api import sync_playwright
 from results import write_results
 
 import cotempo as ct
-from cotempo.federation import Fitted
+from cotempo.federation import Fitted, Method
 
 SEED, OPENED = 0, 7
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 
 
-def networks(clients: int, rounds: int) -> Fitted:
-    """Return a result of a few rounds with the log of many: its last steps again and again."""
+def long_run(method: Method, clients: int, rounds: int) -> Fitted:
+    """Return a result of a few rounds with the log of many: its steps again and again."""
     tables, _ = ct.make_networks(variables=12, clients=clients, samples=40 * clients, seed=SEED)
-    fitted = ct.FDBNL(rounds=3).fit(tables, seed=SEED, progress=False)
-    history = list(fitted.history)
-    solved = [record for record in history if record["phase"] == "solve"]
-    for step in range(len(history), rounds):
-        history.append({**solved[step % len(solved)], "step": step + 1, "round": step + 1})
+    fitted = method.fit(tables, seed=SEED, progress=False)
+    known = list(fitted.history)
+    history = [{**known[step % len(known)], "step": step + 1, "round": step + 1} for step in range(rounds)]
     result: Fitted = fitted.method.result(replace(fitted.outcome, history=tuple(history)))
     return result
 
 
 def posts(clients: int) -> Fitted:
-    tables, _ = ct.make_posts(clients=clients, posts=30, events=40, seed=SEED)
+    tables, _ = ct.make_posts(clients=clients, posts=20, events=100, seed=SEED)
     fitted: Fitted = ct.EventDetector(dimension=16, buckets=256).fit(tables, seed=SEED, progress=False)
     return fitted
 
 
 RUNS: dict[str, Callable[[], Fitted]] = {
-    "FDBNL, 100 clients": lambda: networks(100, 200),
-    "FDBNL, 1000 clients": lambda: networks(1000, 200),
+    "FDBNL, 100 clients": lambda: long_run(ct.FDBNL(rounds=3), 100, 200),
+    "FedMean, 1000 clients": lambda: long_run(ct.FedMean(), 1000, 200),
     "EventDetector, 100 clients": lambda: posts(100),
 }
 
