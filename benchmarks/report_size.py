@@ -35,7 +35,7 @@ def long_run(method: Method, clients: int, rounds: int) -> Fitted:
 
 
 def posts(clients: int) -> Fitted:
-    tables, _ = ct.make_posts(clients=clients, posts=20, events=100, seed=SEED)
+    tables, _ = ct.make_posts(clients=clients, posts=100, events=100, seed=SEED)
     fitted: Fitted = ct.EventDetector(dimension=16, buckets=256).fit(tables, seed=SEED, progress=False)
     return fitted
 
