@@ -34,16 +34,9 @@ def long_run(method: Method, clients: int, rounds: int) -> Fitted:
     return result
 
 
-def posts(clients: int) -> Fitted:
-    tables, _ = ct.make_posts(clients=clients, posts=100, events=100, seed=SEED)
-    fitted: Fitted = ct.EventDetector(dimension=16, buckets=256).fit(tables, seed=SEED, progress=False)
-    return fitted
-
-
 RUNS: dict[str, Callable[[], Fitted]] = {
     "FDBNL, 100 clients": lambda: long_run(ct.FDBNL(rounds=3), 100, 200),
     "FedMean, 1000 clients": lambda: long_run(ct.FedMean(), 1000, 200),
-    "EventDetector, 100 clients": lambda: posts(100),
 }
 
 
