@@ -38,7 +38,7 @@ def describe(fitted: Fitted, truth: Any = None, run: Path | None = None) -> dict
             (f"{fitted.rounds:,}", "round" if fitted.rounds == 1 else "rounds"),
             (f"{fitted.seconds:.3g} s", "in all"),
             (size(traffic.up), "left the clients"),
-            *((number(value), f"{name.replace('_', ' ')}, truth known") for name, value in list(scores.items())[:2]),
+            *((number(value), name.replace("_", " ")) for name, value in list(scores.items())[:2]),
         ],
         "notes": [note[:1].upper() + note[1:] for note in found["advice"]],
         "pictures": pictures,
