@@ -10,10 +10,10 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from drawing import plot_calibration
 from measuring import finish, options, show
 
 import cotempo as ct
+from drawing import plot_calibration
 
 EDGES = (0.0, 0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.95, 1.0)
 KINDS: dict[str, dict[str, Any]] = {"equal": {}, "unequal": {"noise": "unequal"}}

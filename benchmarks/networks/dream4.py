@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parent)]
-from drawing import plot_bars, read_results  # noqa: E402
 from ranking_setting import data_file, mean_rows, papers_score, papers_way, scored_way  # noqa: E402
 from results import write_results  # noqa: E402
 
 import cotempo as ct  # noqa: E402
 from cotempo.networks.data.loaders import DREAM4_PERTURBED_UNTIL  # noqa: E402
+from drawing import plot_bars, read_results  # noqa: E402
 
 FILE = "dream4_insilico_size100.npz"
 

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parent)]
-from drawing import plot_bars, read_results  # noqa: E402
 from ranking_setting import data_file, grouped, mean_rows, papers_score, papers_way, scored_way  # noqa: E402
 from results import write_results  # noqa: E402
 
 import cotempo as ct  # noqa: E402
 from cotempo.networks.data.loaders import NETSIM_SUBJECTS  # noqa: E402
+from drawing import plot_bars, read_results  # noqa: E402
 
 FILE = "netsim_sim1_sim2_sim3.npz"
 BEST = "partial correlation and skewness"

@@ -10,8 +10,9 @@ from __future__ import annotations
 import argparse
 import statistics
 
-from drawing import plot_heat, read_results
 from measuring import federated, finish, measure, options, show
+
+from drawing import plot_heat, read_results
 
 GRID = (0.05, 0.15, 0.25, 0.35, 0.5)
 

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parent)]
-from drawing import plot_bars, read_results  # noqa: E402
 from ranking_setting import grouped, mean_rows  # noqa: E402
 from results import write_results  # noqa: E402
 
 import cotempo as ct  # noqa: E402
+from drawing import plot_bars, read_results  # noqa: E402
 
 SCORES = ("auto", "fourier", "lagged", "granger")
 

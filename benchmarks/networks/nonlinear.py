@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parent)]
-from drawing import plot_bars, read_results  # noqa: E402
 from ranking_setting import grouped, mean_rows  # noqa: E402
 from results import write_results  # noqa: E402
 
 import cotempo as ct  # noqa: E402
+from drawing import plot_bars, read_results  # noqa: E402
 
 SIZE = {"variables": 12, "clients": 5, "samples": 500, "out_degree": 2}
 

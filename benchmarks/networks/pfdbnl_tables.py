@@ -18,9 +18,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from drawing import plot_measures
 from measuring import average, federated, finish, measure, options, personal, show
 from results import commit
+
+from drawing import plot_measures
 
 KEYS = ("W_shd", "W_tpr", "W_fdr", "A_shd", "A_tpr", "A_fdr")
 #: SHD, TPR, FDR of W, then of A, as printed.

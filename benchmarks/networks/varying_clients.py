@@ -8,8 +8,9 @@ from __future__ import annotations
 import argparse
 
 from baselines import Alldata
-from drawing import plot_measures
 from measuring import average, federated, finish, local, measure, measure_each, options, show
+
+from drawing import plot_measures
 
 WAYS = {
     "FDBNL": federated(),

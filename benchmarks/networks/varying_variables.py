@@ -6,8 +6,9 @@ Run: python benchmarks/networks/varying_variables.py [--seeds 5]
 from __future__ import annotations
 
 from baselines import Alldata
-from drawing import plot_measures
 from measuring import average, federated, finish, local, measure, measure_each, options, show
+
+from drawing import plot_measures
 
 WAYS = {
     "FDBNL": federated(),

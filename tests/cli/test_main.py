@@ -29,6 +29,12 @@ def test_there_and_back(cotempo: Command, made: Path, tmp_path: Path) -> None:
     assert page.read_bytes() == before
     assert cotempo("report", "runs/first", "--out", "else/where.html").code == 0
     assert (tmp_path / "else" / "where.html").read_bytes() == before
+    assert cotempo("run", made, "--run", "runs/second").code == 0
+    assert cotempo("report", "runs/first", "runs/second", "--json").record == {"report": "comparison.html"}
+    assert "Against first" in (tmp_path / "comparison.html").read_text()
+    twice = cotempo("report", "runs/first", "runs/first")
+    assert twice.code == 2
+    assert "must be different folders" in twice.err
     resumed = cotempo("resume", "runs/first", "--json")
     assert resumed.code == 0
     assert resumed.record["digest"] == ran.record["digest"]
@@ -265,4 +271,4 @@ def test_the_demo_ends_with_a_page(cotempo: Command, tmp_path: Path, monkeypatch
     said = cotempo("demo", "--out", "page")
     assert said.code == 0
     assert "networks  FDBNL: done" in said.out
-    assert "beside the true one" in (tmp_path / "page" / "report.html").read_text()
+    assert "against the true one" in (tmp_path / "page" / "report.html").read_text()

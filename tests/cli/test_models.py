@@ -114,6 +114,12 @@ def test_networks_are_exported_and_forecast(cotempo: Command, made: Path, tmp_pa
     assert cotempo("export", "runs/first", "--out", "tables").code == 0
     edges = pd.read_csv(tmp_path / "tables" / "network.csv")
     assert list(edges)[:4] == ["source", "target", "lag", "weight"]
+    for kind, start in (("svg", b"<?xml"), ("png", b"\x89PNG"), ("pdf", b"%PDF")):
+        assert cotempo("export", "runs/first", "--out", kind, "--figures", kind).code == 0
+        figures = sorted((tmp_path / kind).glob(f"*.{kind}"))
+        assert [figure.stem for figure in figures] == ["gain-of-each-client", "the-learned-network"]
+        assert all(figure.read_bytes().startswith(start) for figure in figures)
+    assert cotempo("export", "runs/first", "--out", "x", "--figures", "gif").code == 2
     assert cotempo("predict", "runs/first", "data/networks.csv", "--horizon", 3, "--out", "next.csv").code == 0
     assert len(pd.read_csv(tmp_path / "next.csv")) == 3 * 3 * 2  # a row for each client, step and variable
     for bad in (("--horizon", 0), ("--horizon", 1.5), ("--horizon", 3, "--out", "next.txt")):

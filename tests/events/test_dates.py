@@ -89,7 +89,7 @@ def test_frames_and_figures_have_dates(fitted, tables):
     wide = fitted["nord"].to_frame(curve["time"])
     assert (wide["upper"] >= curve["upper"] - 1e-12).all()
     figure = fitted.plot(tables)
-    assert [axes.get_title() for axes in figure.axes] == ["nord", "sued"]
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["nord", "sued"]
     figure.savefig(io.BytesIO())
     axes = figure.axes[0]
     assert axes.get_xlabel() == "time (Europe/Berlin)"

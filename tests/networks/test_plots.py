@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import cotempo as ct
+from cotempo.drawing.svg import read_data
 from cotempo.errors import DataError
 from cotempo.networks.data.generate import Recipe, draw_network
 from cotempo.networks.network import Network
@@ -48,15 +49,34 @@ def test_pages_render_at_every_size(variables: int, lags: int) -> None:
     target = io.BytesIO()
     figure.savefig(target, format="png", dpi=50)
     assert target.getbuffer().nbytes > 5000
-    titles = [ax.get_title() for ax in figure.axes]
-    assert sum(title.startswith("found") for title in titles) == lags + 1 + (variables <= 20)
+    titles = [ax.get_title(loc="left") for ax in figure.axes]
+    assert "within a step" in titles
+    assert len(titles) == lags + 1 + (variables <= 15)
     assert len(figure.legends) == 1
 
 
-def test_without_a_truth_there_is_no_legend_and_no_marks() -> None:
-    figure = plot_networks(FOUND)
-    assert not figure.legends
-    assert not any(ax.get_title().startswith("true") for ax in figure.axes)
+def test_the_marks_of_a_matrix_are_its_edges() -> None:
+    found = Network([[0, 0.5, 0], [0, 0, 0], [0, -0.3, 0]], FOUND.across)
+    header, rows = read_data(plot_networks(found))
+    marks = set()
+    for drawn in (dict(zip(header, row, strict=True)) for row in rows):
+        if "step" in drawn["panel"]:
+            lag = int("back" in drawn["panel"])
+            marks |= {(sign, drawn[sign], drawn["x"], lag) for sign in ("positive", "negative") if drawn[sign]}
+    assert marks == {
+        ("positive" if weight > 0 else "negative", source, target, lag) for source, target, lag, weight in found.edges()
+    }
+
+
+def test_of_many_variables_those_with_the_strongest_edges_are_drawn() -> None:
+    across = np.diag(np.full(40, 5.0))  # of itself a variable is no reason to be drawn
+    across[30, 35] = 2.0
+    figure = plot_networks(Network(np.zeros((40, 40)), across[None]))
+    assert len(figure.axes) == 2
+    names = [label.get_text() for label in figure.axes[1].get_yticklabels()]
+    assert len(names) == 24
+    assert {"x30", "x35"} <= {*names}
+    assert figure.get_suptitle() == "the 24 of 40 variables with the strongest edges"
 
 
 def test_a_cyclic_network_can_be_drawn() -> None:

@@ -194,12 +194,12 @@ def test_the_work_of_fedtdd_is_known(federation, fitted):
 
 def test_a_report_shows_filled_gaps_and_what_was_released(federation, fitted, tmp_path):
     figures = fitted.figures()
-    assert {"Error of filling hidden cells", "Gaps of client-0, filled"} <= set(figures)
+    assert {"Synthetic windows of client-0", "Gaps of client-0, filled"} <= set(figures)
     assert len(figures["Gaps of client-1, filled"].axes) == 2
     page = fitted.report(tmp_path / "page.html").read_text()
     assert "synthetic windows withheld" in page
     assert "membership score" in page
-    assert fitted.plot().axes[0].get_title() == "error of filling hidden cells"
+    assert "error of filling hidden cells" in fitted.plot().axes[0].get_xlabel().replace("\n", " ")
 
 
 def test_series_diffusion_forecasts_and_compares(model, table):

@@ -8,7 +8,8 @@ import numpy as np
 import cotempo as ct
 from cotempo.cli.output import Output
 from cotempo.federation.fitted import Fitted
-from cotempo.report.page import describe, write_pages
+from cotempo.report.content import describe
+from cotempo.report.page import write_pages
 
 Demo = tuple[Fitted, Any, str]
 

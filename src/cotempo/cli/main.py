@@ -116,18 +116,33 @@ def resume_run(run: RunPath, engine: EngineName = None, server: ServerPath = Non
 
 @command(app)
 def report(
-    run: RunPath,
-    path: Annotated[Path | None, typer.Option("--out", help="The page; by default report.html in the run.")] = None,
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="The folder of a run, or several to compare.")],
+    path: Annotated[
+        Path | None, typer.Option("--out", help="The page; by default report.html in the run, or comparison.html here.")
+    ] = None,
 ) -> Output:
-    """Write the report of a finished run again."""
-    from cotempo.federation.fitted import load
+    """Write the report of a finished run again, or compare several runs client by client, each with the first."""
+    from cotempo.report import write_comparison
     from cotempo.runs.experiment import Experiment, load_truth
     from cotempo.runs.folder import read_experiment
 
-    fitted = load(run)
-    in_run = (run / "experiment.toml").is_file()
-    truth = load_truth(Experiment.from_dict(read_experiment(run))) if in_run else None
-    page = fitted.report(path or run / "report.html", truth=truth)
+    results, truths = {run: models.load_result(run) for run in runs}, {}
+    kept = [run for run in results if (run / "experiment.toml").is_file()]
+    for run in kept:
+        truths[run] = load_truth(Experiment.from_dict(read_experiment(run)))
+    if len(runs) == 1:
+        (run, fitted), *_ = results.items()
+        page = fitted.report(path or run / "report.html", truth=truths.get(run), run=run if kept else None)
+    else:
+        if len(results) < len(runs):
+            raise ParameterError(f"runs to compare must be different folders, got {', '.join(map(str, runs))}")
+        short = len({run.resolve().name for run in runs}) == len(runs)
+        names = {run: run.resolve().name if short else str(run) for run in runs}
+        page = write_comparison(
+            {names[run]: fitted for run, fitted in results.items()},
+            path or Path("comparison.html"),
+            {names[run]: truth for run, truth in truths.items()},
+        )
     return Output([f"Report: {page}"], {"report": str(page)})
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +19,16 @@ if TYPE_CHECKING:
     from cotempo.data import Table
 
 SUFFIXES = (".csv", ".parquet")
+
+
+class FigureFormat(Enum):
+    """Formats that figures are written in."""
+
+    svg = "svg"
+    png = "png"
+    pdf = "pdf"
+
+
 POINTS = 200  # of an intensity, over each window
 RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run, or of a saved result.")]
 Given = Annotated[Path, typer.Argument(metavar="INPUT", help="A table like those of the run, as a file or folder.")]
@@ -105,10 +116,14 @@ def detect(run: RunPath, given: Given, out: OutPath, client: Client = None) -> O
 
 def export(
     run: RunPath,
-    folder: Annotated[Path, typer.Option("--out", help="A folder for the tables.")],
+    folder: Annotated[Path, typer.Option("--out", help="A folder for the files.")],
+    figures: Annotated[FigureFormat | None, typer.Option(help="Write the figures, too, in this format.")] = None,
     client: Annotated[str | None, typer.Option(help="Of tables about clients, the rows of this one only.")] = None,
 ) -> Output:
-    """Write the results as CSV tables: networks, events found, and whether joining helped each client."""
+    """Write the results as CSV tables (networks, events found, whether joining helped each client), and the figures."""
+    from cotempo.drawing.svg import file_name
+    from cotempo.federation.fitted import Fitted
+
     fitted = load_result(run)
     tables = fitted.tables()
     if client is not None:
@@ -121,7 +136,12 @@ def export(
     for name, frame in tables.items():
         paths.append(folder / f"{name}.csv")
         frame.to_csv(paths[-1], index=False)
-    lines = [str(path) for path in paths] or [f"{type(fitted.method).__name__} has no tables to export"]
+    if figures:
+        drawn = {**fitted.figures(), **({"Gain of each client": Fitted.plot(fitted)} if fitted.benefit else {})}
+        for title, figure in drawn.items():
+            paths.append(folder / f"{file_name(title)}.{figures.value}")
+            figure.savefig(paths[-1], dpi=200)
+    lines = [str(path) for path in paths] or [f"{type(fitted.method).__name__} has nothing to export"]
     return Output(lines, {"files": [str(path) for path in paths]})
 
 

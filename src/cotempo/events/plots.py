@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 
 from cotempo.data import Events
 from cotempo.data.clock import Clock
+from cotempo.drawing.style import BLUE, DASHES, MUTED, ORANGE, SERIES, make_panels, show_dates, styled
 from cotempo.events.intensities.base import Band, Intensity, IntensityGivenHistory, IntensityOverTime
 from cotempo.events.intensities.next_event import NextEvent
 from cotempo.events.scores import Rescaling
-from cotempo.figures import PlainFigure
 from cotempo.typing import Floats
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-BLUE, GREY, RED = "#1f5fa8", "#8a8a8a", "#c0392b"
-POINTS = 300
+POINTS, FINE = 300, 5000
+MOST_PEAKS = 30
 
 
+@styled
 def plot_intensities(
     models: Mapping[str, Intensity],
     truth: Any = None,
@@ -34,31 +31,36 @@ def plot_intensities(
 
     An intensity given the history is drawn along the first sequence of the client's `events`.
     """
-    columns = min(len(models), 2) or 1
-    lines = -(-len(models) // columns) or 1
-    figure = PlainFigure(figsize=(4.6 * columns, 2.6 * lines), layout="constrained")
-    panels = figure.subplots(lines, columns, squeeze=False).ravel()
-    for axes, (name, model) in zip(panels, models.items(), strict=False):
+    figure, panels = make_panels(len(models))
+    for axes, (name, model) in zip(panels, models.items(), strict=True):
         known, clock = (events or {}).get(name), model.clock
         times, band, rug = _along(model, known, level)
         across = _across(clock, times)
         axes.fill_between(across, band.lower, band.upper, color=BLUE, alpha=0.2, linewidth=0, label=f"{level:.0%} band")
-        axes.plot(across, band.mean, color=BLUE, linewidth=1.6, label="learned")
+        axes.plot(across, band.mean, color=BLUE, label="learned")
         if truth is not None and getattr(truth, "kind", "") == "poisson":
-            axes.plot(across, truth.intensity(name, times), color=RED, linewidth=1, linestyle="--", label="truth")
-        axes.plot(_across(clock, rug), np.zeros(len(rug)), "|", color=GREY, alpha=0.4, markersize=8)
-        axes.legend(frameon=False, fontsize=7)
-        axes.set_ylim(bottom=0)
-        _dress(axes, name, clock.label, f"events {clock.rate_label}", clock)
-    for axes in panels[len(models) :]:
-        axes.set_visible(False)
+            axes.plot(across, truth.intensity(name, times), color=ORANGE, linewidth=1.2, linestyle="--", label="truth")
+        axes.plot(_across(clock, rug), np.zeros(len(rug)), "|", color=MUTED, alpha=0.4, markersize=8)
+        axes.set(
+            title=name, ylabel=f"events {clock.rate_label}", ylim=(0, 1.25 * axes.get_ylim()[1])
+        )  # room for a legend
+        axes.legend(ncols=3, loc="upper left", columnspacing=1, handlelength=1.5)
+        show_dates(axes, clock)
     return figure
+
+
+def legible_part(model: IntensityOverTime) -> tuple[float, float]:
+    """Return the window to draw: all that is shown, or the last ten ups and downs of a curve with many."""
+    start, end = model.shown
+    slopes = np.diff(model.mean(np.linspace(start, end, FINE)))
+    peaks = np.count_nonzero((slopes[:-1] > 0) & (slopes[1:] <= 0))
+    return (start if peaks <= MOST_PEAKS else end - (end - start) * 10 / peaks, end)
 
 
 def _along(model: Intensity, events: Events | None, level: float) -> tuple[Floats, Band, Floats]:
     """Return times to draw at, the intensity there, and the events below it."""
     if isinstance(model, IntensityOverTime):
-        times, rug = np.linspace(*model.shown, POINTS), np.zeros(0) if events is None else events.time
+        times, rug = np.linspace(*legible_part(model), POINTS), np.zeros(0) if events is None else events.time
         if model.period:
             rug = times[0] + np.mod(rug - times[0], model.period)
         return times, model.intensity(times, level), rug
@@ -72,36 +74,35 @@ def _along(model: Intensity, events: Events | None, level: float) -> tuple[Float
     return times, model.intensity(times, past, start, level, marks), past
 
 
+@styled
 def plot_next(ahead: NextEvent) -> Figure:
     """Draw the chance that the next event has come."""
-    figure = PlainFigure(figsize=(4.6, 2.6), layout="constrained")
-    axes = figure.subplots()
-    axes.plot(_across(ahead.clock, ahead.numbers), 1 - ahead.survival, color=BLUE, linewidth=1.6)
-    axes.set_ylim(0, 1)
-    _dress(axes, "", ahead.clock.label, "chance that it has come", ahead.clock)
+    figure, (axes,) = make_panels(1)
+    axes.plot(_across(ahead.clock, ahead.numbers), 1 - ahead.survival, color=BLUE)
+    axes.set(ylabel="chance that it has come", ylim=(0, 1))
+    show_dates(axes, ahead.clock)
     return figure
 
 
+@styled
 def plot_quantiles(tests: Mapping[str, Rescaling]) -> Figure:
     """Draw waiting times on the model's clock against unit exponentials; the grey band holds 95 % of right models."""
-    figure = PlainFigure(figsize=(4.2, 4.0), layout="constrained")
-    axes = figure.subplots()
+    figure, (axes,) = make_panels(1, size=(4.2, 4.0))
     largest = 1.0
     for number, (name, test) in enumerate(tests.items()):
         share = (np.arange(len(test.waits)) + 0.5) / len(test.waits)
         expected = -np.log1p(-share)
         largest = max(largest, float(expected[-1]))
-        axes.plot(expected, test.waits, linewidth=1.6, color=f"C{number}", label=f"{name} (D = {test.statistic:.3f})")
+        look = {"color": SERIES[number % len(SERIES)], "linestyle": DASHES[number % len(DASHES)]}
+        axes.plot(expected, test.waits, **look, label=f"{name} (D = {test.statistic:.3f})")
     count = max(len(test.waits) for test in tests.values())
     share = np.linspace(0.5 / count, 1 - 0.5 / count, 400)
     width = 1.36 / np.sqrt(count)
     low, high = (-np.log1p(-np.clip(share + sign * width, 1e-9, 1 - 1e-9)) for sign in (-1, 1))
-    axes.fill_between(-np.log1p(-share), low, np.minimum(high, 1.3 * largest), color=GREY, alpha=0.2, linewidth=0)
-    axes.plot([0, largest], [0, largest], color=GREY, linewidth=0.8)
-    axes.set_xlim(0, largest)
-    axes.set_ylim(0, 1.3 * largest)
-    axes.legend(frameon=False, fontsize=8, loc="lower right")
-    _dress(axes, "Quantiles of rescaled waits", "unit exponential", "observed")
+    axes.fill_between(-np.log1p(-share), low, np.minimum(high, 1.3 * largest), color=MUTED, alpha=0.2, linewidth=0)
+    axes.plot([0, largest], [0, largest], color=MUTED, linewidth=0.8)
+    axes.set(xlim=(0, largest), ylim=(0, 1.3 * largest), xlabel="expected wait", ylabel="observed wait")
+    axes.legend(loc="upper left")
     return figure
 
 
@@ -109,18 +110,3 @@ def _across(clock: Clock, numbers: Floats) -> Any:
     """Return times as an axis takes them: dates where there are dates."""
     found = clock.dates_of(numbers)
     return found.to_pydatetime() if not isinstance(found, np.ndarray) else found
-
-
-def _dress(axes: Axes, title: str, across: str, up: str, clock: Clock | None = None) -> None:
-    axes.set_title(title, fontsize=9)
-    axes.set_xlabel(f"{across} ({clock.zone})" if clock and clock.zone else across, fontsize=8)
-    axes.set_ylabel(up, fontsize=8)
-    axes.tick_params(labelsize=7)
-    axes.spines[["top", "right"]].set_visible(False)
-    if clock and clock.dates:
-        zone = getattr(clock.date(0.0), "tzinfo", None)
-        locator = AutoDateLocator(tz=zone)  # type: ignore[no-untyped-call]
-        axes.xaxis.set_major_locator(locator)
-        axes.xaxis.get_offset_text().set_fontsize(7)
-        formatter = ConciseDateFormatter(locator, tz=zone)  # type: ignore[no-untyped-call]
-        axes.xaxis.set_major_formatter(formatter)

@@ -13,6 +13,7 @@ from .exchange import Rule as Rule
 from .exchange import Spec as Spec
 from .fitted import Fitted as Fitted
 from .fitted import Outcome as Outcome
+from .fitted import plus_minus as plus_minus
 from .message import EMPTY as EMPTY
 from .message import Message as Message
 from .method import Memory as Memory

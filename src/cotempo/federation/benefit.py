@@ -15,7 +15,7 @@ import numpy as np
 from cotempo.federation.exchange import Spec
 from cotempo.typing import Floats
 
-Verdict = Literal["helped", "no difference shown", "did not help"]
+Verdict = Literal["helped", "no difference shown", "harmed", "not tested"]
 #: `compared` of a client that has nothing to compare on.
 NOT_COMPARED: Floats = np.zeros(0)
 _SUMS = 5
@@ -25,7 +25,8 @@ _SUMS = 5
 class Benefit:
     """Whether joining helped a client: its metric alone and together, measured on data neither model saw.
 
-    `error` is the standard error of their difference; `None` where the method does not measure it.
+    `error` is the standard error of their difference; `None` where the method does not measure it. Without one (or with
+    0, that of a single row) nothing is said of a difference.
 
     Examples
     --------
@@ -46,14 +47,16 @@ class Benefit:
 
     @property
     def verdict(self) -> Verdict:
-        """What the difference shows: it counts if it is more than two standard errors, or if none is known."""
-        if abs(self.gain) <= 2 * (self.error or 0.0):
+        """What the difference shows: it counts if it is more than two standard errors; untested without an error."""
+        if self.error is None or (self.error == 0 and self.gain != 0):
+            return "not tested"
+        if abs(self.gain) <= 2 * self.error:
             return "no difference shown"
-        return "helped" if self.gain > 0 else "did not help"
+        return "helped" if self.gain > 0 else "harmed"
 
     @property
     def helped(self) -> bool:
-        """Whether together is better than alone, beyond chance where the error is known."""
+        """Whether together is better than alone, beyond chance."""
         return self.verdict == "helped"
 
 
@@ -83,7 +86,7 @@ class Joining:
 
     @property
     def harmed(self) -> int:
-        """How many of them joining did not help."""
+        """How many of them joining harmed."""
         return round(float(self.sums[2]))
 
     @property
@@ -101,8 +104,17 @@ class Joining:
 
     def __str__(self) -> str:
         clients = f"{self.compared} client{'' if self.compared == 1 else 's'}"
-        harmed = f" and did not help {self.harmed}" if self.harmed else ""
+        harmed = f" and harmed {self.harmed}" if self.harmed else ""
         return f"joining helped {self.helped} of {clients}{harmed}"
+
+    def describe(self, metric: str, higher_is_better: bool) -> str:
+        """Return the same as a sentence, with the mean gain and its standard error over clients."""
+        if not self.compared:
+            return "Whether joining helped was not measured."
+        text = str(self)
+        error = "" if self.error is None else f" ± {self.error:.2g}"
+        better = "higher" if higher_is_better else "lower"
+        return f"{text[:1].upper()}{text[1:]}. Mean gain {self.gain:+.2g}{error} ({metric}; {better} is better)."
 
 
 def tally(compared: Floats, *choices: int, higher_is_better: bool = True) -> Floats:
@@ -114,7 +126,7 @@ def tally(compared: Floats, *choices: int, higher_is_better: bool = True) -> Flo
         return np.zeros((*choices, _SUMS))
     alone, together, error = np.moveaxis(compared, -1, 0)
     gain = (together - alone) * (1 if higher_is_better else -1)
-    shown = np.abs(gain) > 2 * np.nan_to_num(error)
+    shown = (np.abs(gain) > 2 * error) & (error > 0)  # a NaN, or 0 with a gain, shows nothing
     sums = [np.ones_like(gain), shown & (gain > 0), shown & (gain < 0), gain, gain**2]
     return np.stack([np.asarray(one, dtype=np.float64) for one in sums], axis=-1)
 

@@ -15,7 +15,7 @@ from cotempo.data.html import html_table
 from cotempo.data.tables import make_frame, pluralize
 from cotempo.devices import Device
 from cotempo.errors import DataError, Problem, RunError, nearest
-from cotempo.federation.benefit import NOT_COMPARED, Benefit, Joining
+from cotempo.federation.benefit import NOT_COMPARED, Benefit, Joining, standard_error
 from cotempo.federation.method import Memory, Method, State
 from cotempo.federation.registry import find_method
 from cotempo.storage.files import write_whole
@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a finished run leaves: everything a `Fitted` is made of."""
+    """What a finished run leaves: everything a `Fitted` is made of.
+
+    `asked` says by phase what clients sent: the description of every field, and whether only the sum is used.
+    """
 
     method: Method
     state: State
@@ -36,6 +39,7 @@ class Outcome:
     memories: Mapping[str, Memory]
     history: tuple[Mapping[str, Any], ...] = ()
     privacy: Mapping[str, Any] = field(default_factory=dict)
+    asked: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Fitted:
@@ -93,6 +97,10 @@ class Fitted:
         sizes = f"{pluralize(len(self.names), 'client')}, {pluralize(self.rounds, 'round')}"
         return f"{type(self.method).__name__}: {sizes}, {self.seconds:.2f} s"
 
+    def answer(self) -> str:
+        """Return the result in one sentence with its uncertainty, for the head of the report."""
+        return self.joining.describe(self.method.metric, self.method.higher_is_better)
+
     def summary(self, truth: Any = None) -> dict[str, Any]:
         """Return what the command line and the report say: sizes, scores against a known truth, benefit, failures."""
         return {
@@ -114,18 +122,23 @@ class Fitted:
 
         Where sites keep their memories, only sums are known here.
         """
-        if len(self.names) == 1:
+        if self._is_alone:
             return [f"{self.names[0]} is the only client: nobody joined, so that nothing is compared"]
         benefit, name = self.benefit, type(self.method).__name__
         if self.joining.compared > len(benefit):
             return [f"{self.joining}; each site knows its own figures"]
-        harmed = [client for client in benefit if benefit[client].verdict == "did not help"]
+        harmed = [client for client in benefit if benefit[client].verdict == "harmed"]
         missing = [client for client in self.names if client not in benefit]
         lines = []
         if harmed:
-            own = f"{name}(...).fit({{{harmed[0]!r}: table}})"
+            own = self.method.alone or f"{name}(...).fit({{{harmed[0]!r}: table}})"
             lines.append(
-                f"joining did not help {_some(harmed)}; to use a model of its own, learn from its table alone: {own}"
+                f"joining harmed {_some(harmed)}; to use a model of its own, learn from its table alone: {own}"
+            )
+        if any(item.error is None for item in benefit.values()):
+            lines.append(
+                f"{name} measures no error of the difference between alone and together, and one run can differ by "
+                "chance: run several seeds before you judge"
             )
         if missing:
             why = f"compares {self.method.compares or 'clients with enough data to hold some out'}"
@@ -162,10 +175,12 @@ class Fitted:
 
     @property
     def benefit(self) -> Mapping[str, Benefit]:
-        """Per client, its metric alone and together with the others; at a site, the site's own.
+        """Per client, its metric alone and together with the others; at a site, the site's own; none for one client.
 
         Clients keep these figures: a coordinator of remote sites has only their sums, `joining`.
         """
+        if self._is_alone:
+            return {}
         method, choice = self.method, self.joining.choice
         kept = {name: getattr(memory, "compared", NOT_COMPARED) for name, memory in self.outcome.memories.items()}
         found = {name: compared[choice].tolist() for name, compared in sorted(kept.items()) if compared.size}
@@ -177,12 +192,23 @@ class Fitted:
     @property
     def joining(self) -> Joining:
         """How many clients joining helped, and the mean gain: sums over clients."""
-        return self.method.joining(self.state)
+        return Joining() if self._is_alone else self.method.joining(self.state)
+
+    @property
+    def _is_alone(self) -> bool:
+        """Whether there was one client only; what a site keeps of a run is of one client, too, but has no history."""
+        return len(self.names) == 1 and len(self.history) > 0
 
     @property
     def digest(self) -> str:
         """SHA-256 of the state: equal for runs that are the same, bit for bit."""
         return digest(self.state)
+
+    def plot(self) -> Figure:
+        """Draw how much joining helped each client, with two standard errors."""
+        from cotempo.report.figures import plot_benefit
+
+        return plot_benefit(self.benefit)
 
     def figures(self, truth: Any = None) -> Mapping[str, Figure]:
         """Pictures of the result by title, for the report."""
@@ -192,11 +218,21 @@ class Fitted:
         """How near the result is to a known truth, for the report."""
         return {}
 
-    def report(self, path: str | Path, truth: Any = None) -> Path:
-        """Write one self-contained HTML page about this result."""
+    def report(self, path: str | Path, truth: Any = None, run: str | Path | None = None) -> Path:
+        """Write one self-contained HTML page about this result.
+
+        Parameters
+        ----------
+        path
+            The file to write.
+        truth
+            What generated data were made from, to compare with.
+        run
+            The folder the run is kept in, for the command that repeats it.
+        """
         from cotempo.report import write_report
 
-        return write_report(self, Path(path), truth=truth)
+        return write_report(self, Path(path), truth, Path(run) if run else None)
 
     def save(self, folder: str | Path) -> Path:
         """Write the result to a folder that `cotempo.load` reads; replace what an earlier `save` wrote there."""
@@ -207,6 +243,7 @@ class Fitted:
             "parameters": self.method.model_dump(mode="json"),
             "schemas": {name: vars(schema) for name, schema in self.outcome.schemas.items()},
             "privacy": self.privacy,
+            "asked": dict(self.outcome.asked),
         }
         write_whole(folder / "state.safetensors", encode(self.state))
         write_whole(folder / "memories.safetensors", encode(stack(self.outcome.memories)))
@@ -214,6 +251,18 @@ class Fitted:
         write_whole(folder / "history.jsonl", "".join(json.dumps(record) + "\n" for record in self.history).encode())
         write_whole(folder / "fitted.json", json.dumps(about, indent=1).encode())
         return folder
+
+
+def plus_minus(values: Sequence[float]) -> str:
+    """Return the mean of values and its standard error, such as clients' gains.
+
+    Examples
+    --------
+    >>> plus_minus([0.1, 0.2, 0.3])
+    '+0.2 ± 0.058'
+    """
+    error = f" ± {standard_error(values):.2g}" if len(values) > 1 else ""
+    return f"{sum(values) / len(values):+.3g}{error}"
 
 
 def _some(names: Sequence[str]) -> str:
@@ -252,7 +301,8 @@ def load(path: str | Path, *, device: Device | None = None) -> Any:
             schemas,
             unstack(decode((folder / "memories.safetensors").read_bytes()), *method.memory_types),
             tuple(json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()),
-            about.get("privacy", {}),
+            about["privacy"],
+            about["asked"],
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # said when it was learned, and still in `advice`

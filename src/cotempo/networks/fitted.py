@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
@@ -46,6 +47,9 @@ class ClientNetwork(Saved):
 
         return plot_networks(self.network, truth)
 
+    def _repr_html_(self) -> str:
+        return self.network._repr_html_()
+
 
 class FittedNetwork(Fitted):
     """One network for all clients; `fitted[client]` is the same network."""
@@ -60,10 +64,23 @@ class FittedNetwork(Fitted):
         """Draw the network, beside the true one where it is known."""
         return ClientNetwork(self.network).plot(truth)
 
+    def answer(self) -> str:
+        """Return how many edges were found, and the strongest."""
+        between = [edge for edge in self.network.edges() if edge[0] != edge[1]]
+        count = f"{pluralize(len(between), 'edge')} between {pluralize(len(self.network.variables), 'variable')}"
+        if not between:
+            return f"Found no {count[2:]}."
+        strength = {edge[:3]: abs(edge[3]) for edge in self.network.standardised().edges()}
+        source, target, lag, weight = max(between, key=lambda edge: strength[edge[:3]])
+        strongest = f"the strongest: {source} → {target}, {_when(lag)}, weight {weight:.3g}"
+        return f"Found {count}; {strongest}. {type(self.method).__name__} gives edges no probability; OneRound does."
+
     def figures(self, truth: Any = None) -> Mapping[str, Figure]:
-        """Return the picture of the learned network, beside the true one where it is known."""
+        """Return the picture of the learned network, marked against the true one where it is known."""
         known = truth if isinstance(truth, Network) else None
-        title = "The learned network beside the true one" if known else "The learned network"
+        if known is None and not self.network.edges():
+            return {}
+        title = "The learned network against the true one" if known else "The learned network"
         return {title: self.plot(known)}
 
     def tables(self) -> Mapping[str, Any]:
@@ -168,10 +185,29 @@ class FittedOneRound(FittedPersonal):
         numbers = {"lag": nw.Int64(), "weight": nw.Float64(), "probability": nw.Float64(), "directed": nw.Boolean()}
         return edge_frame(rows, numbers, kind)
 
+    def answer(self) -> str:
+        """Return how many edges are sure, and the surest."""
+        if self._sure_edges is None:
+            return super().answer().partition(" OneRound gives")[0]
+        edges = self._sure_edges[self._sure_edges["source"] != self._sure_edges["target"]]
+        names = pluralize(len(self.network.variables), "variable")
+        found = f"Found {pluralize(len(edges), 'edge')} between {names}"
+        if not len(edges):
+            return f"{found}."
+        sure, first = int((edges["probability"] >= 0.9).sum()), edges.iloc[0]
+        arrow = "→" if first["directed"] else "–"
+        surest = f"{first['source']} {arrow} {first['target']}, {_when(first['lag'])}, {first['probability']:.0%}"
+        return f"{found}, {sure} of them with a probability of at least 90 %; the surest: {surest}."
+
+    @cached_property
+    def _sure_edges(self) -> Any:
+        """Edges with their probabilities; `None` for a large network, where they take long."""
+        return None if len(self.network.variables) > 30 else self.edges(draws=30)
+
     def tables(self) -> Mapping[str, Any]:
         """Return the edges, in networks that are not large with their probabilities, beside what every result has."""
         found = dict(super().tables())
-        return found if len(self.network.variables) > 30 else {**found, "network": self.edges(draws=30)}
+        return found if self._sure_edges is None else {**found, "network": self._sure_edges}
 
     def add(self, clients: Mapping[str, Any], *, seed: int = 0) -> FittedOneRound:
         """Return the result with late clients added: their sums join the others', and the search runs again.
@@ -279,23 +315,9 @@ class Ranking(Framed, Saved):
 
     def plot(self) -> Figure:
         """Draw the scores as a matrix, each cell by its rank."""
-        from scipy.stats import rankdata
+        from cotempo.networks.plots import plot_ranks
 
-        from cotempo.figures import PlainFigure
-
-        off = self._off_diagonal
-        ranks = np.full(self.scores.shape, np.nan)
-        ranks[off] = rankdata(self.scores[off]) / max(off.sum(), 1)
-        figure = PlainFigure(figsize=(5.5, 5.0), layout="constrained")
-        ax = figure.subplots()
-        image = ax.imshow(ranks, cmap="viridis", vmin=0.0, vmax=1.0)
-        if len(self.variables) <= 30:
-            ax.set_xticks(range(len(self.variables)), self.variables, rotation=90)
-            ax.set_yticks(range(len(self.variables)), self.variables)
-        ax.set_xlabel("target")
-        ax.set_ylabel("source")
-        figure.colorbar(image, ax=ax, label="share of pairs ranked at or below")
-        return figure
+        return plot_ranks(self.scores, self.variables)
 
 
 class FittedRanking(Fitted):
@@ -320,6 +342,10 @@ class FittedRanking(Fitted):
     def figures(self, truth: Any = None) -> Mapping[str, Figure]:
         """Return the scores as a matrix."""
         return {"Edges by rank": self.ranking.plot()}
+
+
+def _when(lag: int) -> str:
+    return f"{pluralize(lag, 'step')} later" if lag else "within a step"
 
 
 def edges_of(truth: Network | NDArray[Any]) -> Bools:

@@ -24,6 +24,8 @@ from cotempo.errors import DataError, ParameterError
 from cotempo.typing import Floats
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from cotempo.networks.network import Network
 
 #: Rows before the last ones that are looked at, if cells are missing; earlier ones are as good as forgotten.
@@ -58,6 +60,12 @@ class NetworkForecast(Framed):
         bounds = {"value": self.values, "low": self.low, "high": self.high}
         columns |= {name: each.ravel() for name, each in bounds.items() if each is not None}
         return make_frame(columns, kind, {"time": self.clock})
+
+    def plot(self) -> Figure:
+        """Draw the next steps of each variable, of at most twelve, with their interval where it is known."""
+        from cotempo.networks.plots import plot_forecast
+
+        return plot_forecast(self)
 
     def __repr__(self) -> str:
         names = len(set(self.sequence.tolist()))

@@ -1,62 +1,72 @@
 """`plot_slices` and `plot_networks`: a network as time slices and as matrices, edges marked against the truth."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import Normalize
-from matplotlib.figure import Figure, SubFigure
-from matplotlib.image import AxesImage
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import FancyArrowPatch
 from matplotlib.path import Path
 from numpy.typing import NDArray
+from scipy.stats import rankdata
 
-from cotempo.figures import PlainFigure
+from cotempo.drawing.style import BLUE, GREEN, INK, MUTED, ORANGE, PURPLE, RULE, make_panels, show_dates, styled
+from cotempo.drawing.svg import NARROW
+from cotempo.networks.forecast import NetworkForecast
 from cotempo.networks.metrics import check_comparable
 from cotempo.networks.network import Network
-from cotempo.typing import Floats
 
-# Colours that stay apart for colour-blind readers; the marker shows the same in black and white.
-STATUSES = {
-    "correct": ("#009E73", "o"),
-    "reversed": ("#CC79A7", "D"),
-    "extra": ("#E69F00", "P"),
-    "missing": ("#444444", "x"),
-}
+# The marker shows the same in black and white.
+STATUSES = {"correct": (GREEN, "o"), "reversed": (PURPLE, "D"), "extra": (ORANGE, "P"), "missing": (MUTED, "x")}
+SIGNS = {"positive": (BLUE, "o"), "negative": (ORANGE, "s")}
 
-_PLAIN = "#4477AA"
-_MOST_VARIABLES_AS_SLICES = 20
+_MOST_VARIABLES_AS_SLICES = 15
+_MOST_VARIABLES = 24  # of a matrix: more names cannot be read on a phone
 _MOST_ARROWS = 24  # of edges between different variables; a hairball says nothing
-_LOOP = "#BBBBBB"
 _NODE_GAP = 0.05  # between the middle of a dot and the tip of an arrow, in columns
 
 
+@styled
 def plot_networks(found: Network, truth: Network | None = None) -> Figure:
-    """Draw a network, beside the true one when it is known.
+    """Draw a network, its edges marked correct, reversed, extra or missing where the true one is known.
 
-    Matrices have sources as rows and targets as columns, one matrix per lag (0 is inside the time step). With a
-    truth every edge is marked correct, reversed, extra or missing. Up to 20 variables the time slices with their
-    arrows stand above; beyond that arrows cross too often to be read. Weights are in standard deviations, so that units
-    do not matter.
+    Matrices have sources as rows and targets as columns, one matrix per lag (0 is inside the time step); the larger a
+    mark, the stronger the edge. Up to 15 variables the time slices with their arrows come first; beyond that arrows
+    cross too often to be read. Of more than 24 variables those with the strongest edges are drawn.
     """
     found, truth = found.standardised(), truth and truth.standardised(found.scale)
-    networks = {"found": found} if truth is None else {"found": found, "true": truth}
     status = None if truth is None else edge_status(found, truth)
-    with_slices = len(found.variables) <= _MOST_VARIABLES_AS_SLICES
-    side = 2.6 + 0.08 * len(found.variables)
-    height = side * (len(networks) + with_slices)
-    figure = PlainFigure(figsize=(side * (found.lags + 1) + 1.4, height + 0.6), layout="constrained")
-    lower: Figure | SubFigure = figure
-    if with_slices:
-        upper, lower = figure.subfigures(2, 1, squeeze=False, height_ratios=[1, len(networks)])[:, 0]
-        _fill_slices(upper, networks, truth)
-    _fill_matrices(lower, networks, status)
-    if truth is not None:
-        figure.legend(handles=legend_handles(), loc="outside lower center", ncols=4, frameon=False)
+    strength = np.maximum(found.strength(), 0 if truth is None else truth.strength())
+    shown = _strongest(strength)
+    count, slices = len(shown), len(found.variables) <= _MOST_VARIABLES_AS_SLICES
+    side = max(3.3, 0.19 * count + 1.2)
+    total = found.lags + 1 + slices
+    figure, panels = make_panels(total, columns=max(1, int(10.5 // side)), size=(side, side))
+    if slices:
+        plot_slices(found, ax=panels[0], truth=truth)
+        panels[0].set_title("arrows from source to target")
+    names = [found.variables[place] for place in shown]
+    kinds = status if status is not None else np.select([found.stacked > 0, found.stacked < 0], [*SIGNS], "")
+    for lag, axes in enumerate(panels[slices:]):
+        at = np.ix_([lag], shown, shown)
+        _draw_matrix(axes, kinds[at][0], strength[at][0] / (strength.max() or 1.0), names)
+        axes.set_title("within a step" if lag == 0 else f"{lag} step{'s' * (lag > 1)} back")
+    if count < len(found.variables):
+        figure.suptitle(f"the {count} of {len(found.variables)} variables with the strongest edges", fontsize=9)
+    figure.legend(handles=legend_handles(SIGNS if truth is None else STATUSES), loc="outside lower center", ncols=4)
     return figure
 
 
+def _strongest(strength: NDArray[Any]) -> list[int]:
+    """Return the variables to draw, in their order: those that share the strongest edges with others."""
+    between = strength.max(axis=0) * ~np.eye(strength.shape[1], dtype=bool)
+    order = np.argsort(-np.maximum(between.max(axis=0), between.max(axis=1)), kind="stable")
+    return sorted(order[:_MOST_VARIABLES].tolist())
+
+
+@styled
 def plot_slices(network: Network, ax: Axes | None = None, truth: Network | None = None) -> Axes:
     """Draw the network as time slices.
 
@@ -74,19 +84,10 @@ def plot_slices(network: Network, ax: Axes | None = None, truth: Network | None 
     arrows = list(_arrows(network, truth))
     strength = network.strength()
     between = sorted((a for a in arrows if a[1] != a[2]), key=lambda a: -strength[a[0], a[1], a[2]])
-    loops = [a if truth is not None else (*a[:4], _LOOP) for a in arrows if a[1] == a[2]]
+    loops = [a if truth is not None else (*a[:4], RULE) for a in arrows if a[1] == a[2]]
     if len(between) > _MOST_ARROWS:
-        left = len(between) - _MOST_ARROWS
-        ax.text(
-            0.5,
-            -0.01,
-            f"{left} weaker edges are not drawn",
-            transform=ax.transAxes,
-            ha="center",
-            va="top",
-            fontsize=8,
-            color="#666666",
-        )
+        left = f"{len(between) - _MOST_ARROWS} weaker edges are not drawn"
+        ax.text(0.5, -0.01, left, transform=ax.transAxes, ha="center", va="top", fontsize=8, color=MUTED)
     for lag, source, target, weight, colour in [*loops, *between[:_MOST_ARROWS]]:
         ax.add_patch(
             FancyArrowPatch(
@@ -105,10 +106,11 @@ def plot_slices(network: Network, ax: Axes | None = None, truth: Network | None 
 
 def _new_axes(network: Network, marked: bool) -> Axes:
     height = max(3.0, 0.2 * len(network.variables) + 1.2)
-    figure = PlainFigure(figsize=(4.0 + 1.6 * network.lags, height), layout="constrained")
+    figure, (axes,) = make_panels(1, size=(4.0 + 1.6 * network.lags, height))
     if marked:
-        figure.legend(handles=legend_handles(), loc="outside lower center", ncols=4, frameon=False, fontsize=8)
-    return figure.add_subplot()
+        figure.legend(handles=legend_handles(STATUSES), loc="outside lower center", ncols=4)
+    new: Axes = axes
+    return new
 
 
 def _rows(network: Network) -> list[int]:
@@ -130,8 +132,9 @@ def _arrows(network: Network, truth: Network | None) -> Iterator[tuple[int, int,
     for lag, source, target in np.argwhere(status != "").tolist():
         kind = str(status[lag, source, target])
         shown = true if kind == "missing" else network
-        colour = _PLAIN if truth is None else STATUSES[kind][0]
-        yield lag, source, target, float(shown.stacked[lag, source, target]), colour
+        weight = float(shown.stacked[lag, source, target])
+        colour = STATUSES[kind][0] if truth is not None else BLUE if weight > 0 else ORANGE
+        yield lag, source, target, weight, colour
 
 
 def _route(lag: int, start: int, end: int, count: int) -> Path:
@@ -151,7 +154,7 @@ def _draw_nodes(ax: Axes, network: Network, rows: list[int]) -> None:
     count, lags = len(network.variables), network.lags
     size = 9.0 if count <= 12 else max(4.5, 9.0 * (12 / count) ** 0.5)
     for lag in range(lags + 1):
-        ax.scatter([-lag] * count, [-row for row in rows], s=size**2 / 2, color="#222222", zorder=2)
+        ax.scatter([-lag] * count, [-row for row in rows], s=size**2 / 2, color=INK, zorder=2)
         ax.text(-lag, 0.9, "t" if lag == 0 else f"t − {lag}", ha="center", va="bottom", fontsize=9)
     for name, row in zip(network.variables, rows, strict=True):
         ax.text(-lags - 0.08, -row, name, ha="right", va="center", fontsize=size)
@@ -175,59 +178,61 @@ def edge_status(found: Network, truth: Network) -> NDArray[np.str_]:
     return status
 
 
-def legend_handles() -> list[Line2D]:
-    """Return one marker per status, for a legend."""
+def legend_handles(kinds: dict[str, tuple[str, str]]) -> list[Line2D]:
+    """Return one marker per kind of edge, for a legend."""
     return [
-        Line2D([], [], color=colour, marker=marker, label=status, markersize=6, linewidth=1.5)
-        for status, (colour, marker) in STATUSES.items()
+        Line2D([], [], color=colour, marker=marker, label=kind, markersize=6, linestyle="")
+        for kind, (colour, marker) in kinds.items()
     ]
 
 
-def _fill_slices(part: SubFigure, networks: dict[str, Network], truth: Network | None) -> None:
-    panels = part.subplots(1, len(networks), squeeze=False)[0]
-    for axes, (name, network) in zip(panels, networks.items(), strict=True):
-        # The true network is drawn against itself, so that the same edge has the same colour and place in both.
-        plot_slices(network, ax=axes, truth=truth)
-        axes.set_title(f"{name}: time slices", fontsize=10)
-
-
-def _fill_matrices(part: Figure | SubFigure, networks: dict[str, Network], status: NDArray[np.str_] | None) -> None:
-    weights = {name: network.stacked for name, network in networks.items()}
-    limit = max(float(np.abs(stacked).max(initial=0.0)) for stacked in weights.values()) or 1.0
-    lags = len(weights["found"])
-    panels = part.subplots(len(networks), lags, squeeze=False)
-    for row, (name, network) in zip(panels, networks.items(), strict=True):
-        for lag, axes in enumerate(row):
-            image = _draw_matrix(axes, weights[name][lag], network.variables, limit)
-            axes.set_title(f"{name}: {'within a step' if lag == 0 else f'{lag} back'}", fontsize=10)
-            if status is not None and name == "found":
-                _mark_cells(axes, status[lag])
-    for axes in panels[-1]:
-        axes.set_xlabel("target", fontsize=8)
-    for axes in panels[:, 0]:
-        axes.set_ylabel("source", fontsize=8)
-    part.colorbar(image, ax=panels, label="weight", shrink=0.5, aspect=30)
-
-
-def _draw_matrix(axes: Axes, weights: Floats, names: tuple[str, ...], limit: float) -> AxesImage:
-    image = axes.imshow(weights, cmap="RdBu_r", norm=Normalize(-limit, limit), interpolation="nearest")
-    count = len(names)
-    size = min(8.0, max(4.0, 270 / count))
-    axes.set_xticks(range(count), names, rotation=90, fontsize=size)
-    axes.set_yticks(range(count), names, fontsize=size)
-    # Two collections of lines, because a grid on minor ticks costs a second of drawing at 50 variables.
-    edges = np.arange(1, count) - 0.5
-    axes.vlines(edges, -0.5, count - 0.5, color="#dddddd", linewidth=0.4)
-    axes.hlines(edges, -0.5, count - 0.5, color="#dddddd", linewidth=0.4)
+def _draw_matrix(axes: Axes, kinds: NDArray[np.str_], strength: NDArray[Any], names: list[str]) -> None:
+    """Draw a mark for each edge of a kind, its area by its strength, 1 the strongest."""
+    cell = 72 * (NARROW - 1.2) / len(names)  # points
+    for kind, (colour, marker) in {**SIGNS, **STATUSES}.items():
+        source, target = np.nonzero(kinds == kind)
+        if len(source):
+            area = min(0.8 * cell, 14) ** 2 * np.clip(strength[source, target], 0.12, 1.0)
+            axes.scatter(target, source, s=area, c=colour, marker=marker, linewidths=1.5 * (marker == "x"), label=kind)
+    size = min(8.0, 0.95 * cell)
+    axes.set_xticks(range(len(names)), names, rotation=90, fontsize=size)
+    axes.set_yticks(range(len(names)), names, fontsize=size)
+    axes.grid(color=RULE, linewidth=0.4)
+    axes.set_axisbelow(True)
     axes.tick_params(length=0)
-    return image
+    axes.set(xlim=(-0.6, len(names) - 0.4), ylim=(len(names) - 0.4, -0.6), xlabel="target", ylabel="source")
+    axes.set_aspect("equal")
 
 
-def _mark_cells(axes: Axes, status: NDArray[np.str_]) -> None:
-    size = min(7.0, 200 / len(status))
-    for name, (colour, marker) in STATUSES.items():
-        source, target = np.nonzero(status == name)
-        # Errors are what a reader looks for: they may stand out over their cell.
-        side = size if name == "correct" else 1.5 * size
-        line = {"linewidths": 1.5} if marker == "x" else {"linewidths": 0.4, "edgecolors": "white"}
-        axes.scatter(target, source, s=side**2, c=colour, marker=marker, **line)
+@styled
+def plot_ranks(scores: NDArray[Any], names: tuple[str, ...]) -> Figure:
+    """Draw scores of pairs as a matrix, each cell by its rank."""
+    off = ~np.eye(len(names), dtype=bool)
+    ranks = np.full(scores.shape, np.nan)
+    ranks[off] = rankdata(scores[off]) / max(off.sum(), 1)
+    figure, (axes,) = make_panels(1, size=(5.5, 5.0))
+    image = axes.imshow(ranks, cmap="viridis", vmin=0.0, vmax=1.0)
+    if len(names) <= _MOST_VARIABLES:
+        axes.set_xticks(range(len(names)), names, rotation=90)
+        axes.set_yticks(range(len(names)), names)
+    axes.set(xlabel="target", ylabel="source")
+    figure.colorbar(image, ax=axes, label="share of pairs ranked at or below", location="bottom", shrink=0.7)
+    return figure
+
+
+@styled
+def plot_forecast(forecast: NetworkForecast) -> Figure:
+    """Draw the forecast of each variable, of at most twelve, with its interval where it is known."""
+    names = forecast.variables[:12]
+    figure, panels = make_panels(len(names), columns=3, size=(3.2, 1.9))
+    for place, (axes, name) in enumerate(zip(panels, names, strict=True)):
+        for sequence in dict.fromkeys(forecast.sequence.tolist()):
+            of = forecast.sequence == sequence
+            time = forecast.clock.dates_of(forecast.time[of])
+            if forecast.low is not None and forecast.high is not None:
+                bounds = (forecast.low[of, place], forecast.high[of, place])
+                axes.fill_between(time, *bounds, color=BLUE, alpha=0.2, linewidth=0)
+            axes.plot(time, forecast.values[of, place], color=BLUE)
+        axes.set_title(name)
+        show_dates(axes, forecast.clock)
+    return figure

@@ -260,11 +260,15 @@ class Run:
             schemas, memories = engine.schemas(engine.names()), engine.memories(ledger)
             promise = method.promise() if isinstance(method, PrivateForm) else {}
             privacy = {"secure_sum": self.privacy.secure_sum, **promise}
-            outcome = Outcome(method, state, schemas, memories, tuple(history), privacy)
+            asked = {
+                phase: describe_phase(method, state, phase)
+                for phase in dict.fromkeys(record["phase"] for record in history)
+            }
+            outcome = Outcome(method, state, schemas, memories, tuple(history), privacy, asked)
             fitted = method.result(outcome)
             if folder:
                 fitted.save(folder.path / "result")
-                fitted.report(folder.path / "report.html", truth=self.truth)
+                fitted.report(folder.path / "report.html", truth=self.truth, run=folder.path)
             return fitted
 
     def _where_it_stopped(self, history: Sequence[Mapping[str, Any]]) -> str:
@@ -285,6 +289,12 @@ def tell(progress: Progress, method: Method, step: Step) -> None:
     lost = [f"{len(step.answers.failures)} left out"] if step.answers.failures else []
     done, total = method.work(step.state) or (step.round, None)
     progress(done, total, "  ".join([f"round {step.round}", step.phase, *numbers, *lost]))
+
+
+def describe_phase(method: Method, state: Any, phase: str) -> dict[str, Any]:
+    """Return what clients send in a phase: a description of every field, and whether only the sum is used."""
+    expect = method.expects(state, phase)
+    return {"summed": expect.sums, "fields": {name: spec.description for name, spec in expect.fields.items()}}
 
 
 def simulate_delays(

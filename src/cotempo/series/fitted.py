@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from cotempo.data import Series
 from cotempo.data.html import html_table
-from cotempo.data.tables import numbered
+from cotempo.data.tables import numbered, pluralize
 from cotempo.errors import DataError, ParameterError, Problem, nearest
-from cotempo.federation import Fitted, Rng
+from cotempo.federation import Fitted, Rng, plus_minus
 from cotempo.series.filling.ahead import LEVELS
 from cotempo.series.filling.calibration import Calibration
 from cotempo.series.filling.stages import Fills
@@ -305,15 +305,15 @@ class SeriesModel(FittedSeries):
 class FittedOwners(Fitted):
     """The result of many owners of series: each has a model, and an error of filling hidden cells."""
 
-    def plot(self) -> Figure:
-        """Draw each client's error of filling hidden cells, alone and together."""
-        from cotempo.series.plots import plot_benefit
-
-        return plot_benefit(self.benefit)
-
-    def figures(self, truth: Any = None) -> Mapping[str, Figure]:
-        """Draw errors alone and together."""
-        return {"Error of filling hidden cells": self.plot()} if self.benefit else {}
+    def answer(self) -> str:
+        """Return the error of filling hidden cells with its uncertainty."""
+        benefit = list(self.benefit.values())
+        if not benefit:
+            return super().answer()
+        together, alone = (np.mean([getattr(item, name) for item in benefit]) for name in ("together", "alone"))
+        gain = plus_minus([item.gain for item in benefit])
+        over = f"{benefit[0].metric}, mean over {pluralize(len(benefit), 'client')}"
+        return f"Hidden cells are filled with an error of {together:.3g}, alone {alone:.3g}: a gain of {gain} ({over})."
 
 
 class FittedFedTDD(FittedOwners):
@@ -352,11 +352,11 @@ class FittedFedTDD(FittedOwners):
         return found
 
     def figures(self, truth: Any = None) -> Mapping[str, Figure]:
-        """Draw errors alone and together, and filled gaps and synthetic windows of the first clients."""
+        """Draw filled gaps and synthetic windows of the first clients."""
         from cotempo.series.plots import plot_samples
 
-        found = dict(super().figures(truth))
-        for name in [name for name in self.names if name in self.outcome.memories][:3]:
+        found, known = {}, [name for name in self.names if name in self.outcome.memories][:3]
+        for name in known:
             model, excerpt = self[name], self.outcome.memories[name].excerpt
             if np.isnan(excerpt).any():
                 schema, method = self.outcome.schemas[name], self.method
@@ -365,5 +365,6 @@ class FittedFedTDD(FittedOwners):
                 dates = ("s" if schema.unit else "", schema.zone)
                 series = Series(features, rows, excerpt[:, 0], excerpt[:, 1:], *dates)
                 found[f"Gaps of {name}, filled"] = model.plot(series)
-            found[f"Synthetic windows of {name}"] = plot_samples(model.sample(20))
+        for name in known[:1]:
+            found[f"Synthetic windows of {name}"] = plot_samples(self[name].sample(20))
         return found

@@ -1,23 +1,19 @@
 """Figures: generated windows, gaps as they were filled, forecasts, and errors beside baselines."""
 
-from collections.abc import Mapping
-
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 
 from cotempo.data import Series
-from cotempo.federation import Benefit
-from cotempo.figures import PlainFigure
+from cotempo.drawing.style import BLUE, GOLD, MUTED, ORANGE, make_panels, show_dates, styled
 from cotempo.series.comparison import Comparison
 from cotempo.series.imputed import Forecast, Imputed
 from cotempo.series.windows import SeriesRows
 
-REAL, MADE, GAP = "#1f5fa8", "#c8553d", "#777777"
+REAL, MADE, GAP = BLUE, ORANGE, MUTED
 MOST_FEATURES = 8
 
 
+@styled
 def plot_samples(synthetic: Series, count: int = 20) -> Figure:
     """Draw generated windows, a panel for each feature.
 
@@ -28,14 +24,15 @@ def plot_samples(synthetic: Series, count: int = 20) -> Figure:
     """
     features, rows = synthetic.features[:MOST_FEATURES], SeriesRows.of(synthetic)
     windows = rows.windows(min(rows.lengths))
-    figure = PlainFigure(figsize=(2.4 * len(features), 2.0), layout="constrained")
-    for column, axes in enumerate(figure.subplots(1, len(features), squeeze=False)[0]):
+    figure, panels = make_panels(len(features), columns=4, size=(2.4, 2.0))
+    for column, axes in enumerate(panels):
         chosen = windows[:: max(1, len(windows) // count), :, column]
         axes.plot(chosen.T, color=MADE, alpha=0.35, linewidth=0.8)
-        _tidy(axes, features[column])
+        axes.set(title=features[column], xlabel="row")
     return figure
 
 
+@styled
 def plot_gaps(imputed: Imputed, truth: Series | None = None, rows: int = 500) -> Figure:
     """Draw the first sequence of a filled series, or of a forecast after what came before, with intervals.
 
@@ -51,8 +48,7 @@ def plot_gaps(imputed: Imputed, truth: Series | None = None, rows: int = 500) ->
     past = imputed.past if isinstance(imputed, Forecast) else None
     clock, missing = imputed.clock, part.missing if part.missing is not None else np.zeros(part.values.shape, bool)
     features = imputed.features[:MOST_FEATURES]
-    figure = PlainFigure(figsize=(8, 1.6 * len(features) + 0.4), layout="constrained")
-    panels = figure.subplots(len(features), sharex=True, squeeze=False)[:, 0]
+    figure, panels = make_panels(len(features), columns=1, size=(8, 1.7), sharex=True)
     for column, (axes, feature) in enumerate(zip(panels, features, strict=True)):
         time, gone = clock.dates_of(part.time), missing[:, column]
         for name, (low, high) in reversed(part.bounds().items()):
@@ -68,49 +64,27 @@ def plot_gaps(imputed: Imputed, truth: Series | None = None, rows: int = 500) ->
         measured = part.select(~gone) if past is None else _last(past, part)
         values = measured.values[:, column]
         axes.plot(clock.dates_of(measured.time), values, ".", color=REAL, markersize=3, label="measured")
-        _tidy(axes, feature)
-        if clock.dates:
-            locator = AutoDateLocator(tz=getattr(time, "tz", None))  # type: ignore[no-untyped-call]
-            axes.xaxis.set_major_locator(locator)
-            formatter = ConciseDateFormatter(locator, tz=getattr(time, "tz", None))  # type: ignore[no-untyped-call]
-            axes.xaxis.set_major_formatter(formatter)
-    panels[-1].set_xlabel(clock.label if not clock.zone else f"time ({clock.zone})", fontsize=8)
+        axes.set_title(feature)
+    show_dates(panels[-1], clock)
     handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, frameon=False, fontsize=8, ncols=5, loc="outside upper center")
+    figure.legend(handles, labels, ncols=5, loc="outside upper center")
     return figure
 
 
+@styled
 def plot_errors(comparison: Comparison) -> Figure:
     """Draw errors in percent of the best baseline's, a group of bars for each feature."""
     columns, features = comparison.columns(), comparison.features[: 2 * MOST_FEATURES]
     best = np.array([columns[name][k] for k, name in enumerate(columns["best_baseline"])])
-    figure = PlainFigure(figsize=(1.5 + 0.9 * len(features), 2.6), layout="constrained")
-    axes, width = figure.subplots(), 0.8 / len(comparison.errors)
-    for place, (name, color) in enumerate(zip(comparison.errors, (MADE, REAL, GAP, "#b7c4d3"), strict=False)):
+    figure, (axes,) = make_panels(1, size=(1.5 + 0.9 * len(features), 2.6))
+    width = 0.8 / len(comparison.errors)
+    for place, (name, color) in enumerate(zip(comparison.errors, (MADE, REAL, GAP, GOLD), strict=False)):
         heights = (100 * columns[name] / np.where(best > 0, best, 1.0))[: len(features)]
         axes.bar(np.arange(len(features)) + width * place, heights, width, color=color, label=name)
-    axes.axhline(100, color="black", linewidth=0.6)
-    axes.set_xticks(np.arange(len(features)) + 0.4 - width / 2, features, fontsize=8)
-    axes.set_ylabel("error, % of best baseline", fontsize=8)
-    _tidy(axes, comparison.task)
-    figure.legend(frameon=False, fontsize=8, ncols=4, loc="outside lower center")
-    return figure
-
-
-def plot_benefit(benefit: Mapping[str, Benefit]) -> Figure:
-    """Draw each client's metric alone and together."""
-    names, items = list(benefit), list(benefit.values())
-    figure = PlainFigure(figsize=(6, 0.8 + 0.28 * len(names)), layout="constrained")
-    axes, place = figure.subplots(), np.arange(len(names))
-    alone, together = (np.array([getattr(item, part) for item in items]) for part in ("alone", "together"))
-    axes.hlines(place, np.minimum(alone, together), np.maximum(alone, together), color=GAP, linewidth=0.8)
-    axes.plot(alone, place, "o", color=GAP, markersize=5, label="alone")
-    axes.plot(together, place, "o", color=MADE, markersize=5, label="together")
-    axes.set_yticks(place, names)
-    axes.invert_yaxis()
-    axes.set_xlim(left=0)
-    _tidy(axes, items[0].metric if items else "no client could compare")
-    axes.legend(frameon=False, fontsize=8)
+    axes.axhline(100, color=MUTED, linewidth=0.6)
+    axes.set_xticks(np.arange(len(features)) + 0.4 - width / 2, features)
+    axes.set(title=comparison.task, ylabel="error, % of best baseline")
+    figure.legend(ncols=4, loc="outside lower center")
     return figure
 
 
@@ -130,9 +104,3 @@ def _last(past: Series, part: Imputed) -> Series:
     """Return the rows before a forecast, three times as many as it has."""
     same = past.select(past.sequence == part.sequence[0])
     return same.select(np.arange(max(0, same.rows - 3 * part.rows), same.rows))
-
-
-def _tidy(axes: Axes, title: str) -> None:
-    axes.set_title(title, fontsize=9)
-    axes.tick_params(labelsize=7)
-    axes.spines[["top", "right"]].set_visible(False)

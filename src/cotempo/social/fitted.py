@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from cotempo.data.tables import make_frame
+from cotempo.data.html import html_table
+from cotempo.data.tables import make_frame, pluralize
 from cotempo.errors import DataError, ParameterError, Problem
-from cotempo.federation import Fitted
+from cotempo.federation import Fitted, plus_minus
 from cotempo.social.clustering import group_known, group_unknown
 from cotempo.social.detector.detection import Detection, as_posts, detect_groups
 from cotempo.social.detector.model import Detector
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
     from cotempo.social.detector.client import DetectorMemory
     from cotempo.social.graph_model.data import EventMemory, RoundRecord
     from cotempo.social.graph_model.learner import EventLearner
+
+
+MOST_CLIENTS = 4  # in figures
 
 
 class FittedEvents(Fitted):
@@ -78,6 +83,16 @@ class EventModel(Saved):
         vectors = self.embed(posts)
         return detect_groups(vectors, group_unknown(vectors) if events is None else group_known(vectors, events))
 
+    def plot(self, posts: Any, events: int | None = None) -> Figure:
+        """Draw the posts of a table or dataframe in the plane of their vectors' main directions, by detected event."""
+        from cotempo.social.plots import draw_posts
+
+        return draw_posts(self.embed(posts), self.detect(posts, events))
+
+    def _repr_html_(self) -> str:
+        rows = [("method", type(self.method).__name__), ("weights", self.weights.size)]
+        return html_table(type(self).__name__, rows, notes=["detect, embed, plot"])
+
 
 class FittedDetectors(Fitted):
     """The result of `EventDetector`: ``fitted[client]`` is that client's `Detector`."""
@@ -98,19 +113,40 @@ class FittedDetectors(Fitted):
             self.streams[client] = Detector(space, memory.store, memory.ridge, *settings)
         return cast(Detector, self.streams[client])
 
-    def figures(self, truth: Any = None) -> Mapping[str, Any]:
-        """Draw a map and a timeline per client."""
-        return {f"Events of {name}": self[name].plot() for name in self.outcome.memories}
+    def answer(self) -> str:
+        """Return how many events were found, the largest, and how well held-out posts were put into theirs."""
+        found = self._events
+        if found is None:
+            return super().answer()
+        largest = found.loc[found["size"].idxmax()]
+        times = [f"{time:.3g}" if isinstance(time, float) else str(time)[:10] for time in largest[["start", "end"]]]
+        when = "" if largest["start"] is None else f", {' to '.join(times)}"
+        of = pluralize(len(self.outcome.memories), "client")
+        first = f"Found {pluralize(len(found), 'event')} in the posts of {of}; the largest, of {largest['client']}"
+        told = f"{first}: {largest['keywords'] or largest['event']} ({pluralize(largest['size'], 'post')}{when})."
+        scores = [item.together for item in self.benefit.values()]
+        return f"{told} {next(iter(self.benefit.values())).metric}: {plus_minus(scores)[1:]}." if scores else told
 
-    def tables(self) -> Mapping[str, Any]:
-        """Return the events of all clients, the largest first, each with a central post; and what every result has."""
+    @cached_property
+    def _events(self) -> Any:
+        """Events of all clients, the largest of each first, each with a central post; `None` if there is no client."""
         import pandas as pd
 
         found = [self[name].events().assign(client=name) for name in self.outcome.memories]
         if not found:
-            return super().tables()
+            return None
         events = pd.concat(found, ignore_index=True).sort_values(["client", "size"], ascending=[True, False])
-        return {"events": events.assign(posts=[posts[0] for posts in events["posts"]]), **super().tables()}
+        events = events.assign(posts=[posts[0] if posts else "" for posts in events["posts"]])
+        order = ["client", "keywords", "size", "start", "end", "posts"]
+        return events[[*order, *(name for name in events if name not in order)]]
+
+    def figures(self, truth: Any = None) -> Mapping[str, Any]:
+        """Draw a map and a timeline of the first clients."""
+        return {f"Events of {name}": self[name].plot() for name in list(self.outcome.memories)[:MOST_CLIENTS]}
+
+    def tables(self) -> Mapping[str, Any]:
+        """Return the events of all clients, the largest first, each with a central post; and what every result has."""
+        return super().tables() if self._events is None else {"events": self._events, **super().tables()}
 
     def links(self, least: float = 0.5) -> Any:
         """Return events of different clients that are probably the same one, whatever their language, as a dataframe.

@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cotempo.drawing.style import DASHES, PALETTE, RULE, SERIES, make_panels, move_apart, show_dates, styled
+from cotempo.social.detector.detection import OUTLIER
 from cotempo.social.detector.store import FOUND
 from cotempo.typing import Floats
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from cotempo.social.detector.detection import Detection
     from cotempo.social.detector.model import Detector
     from cotempo.social.detector.store import EventRecord
     from cotempo.social.graph_model.data import RoundRecord
@@ -20,12 +24,13 @@ if TYPE_CHECKING:
 EVENTS_SHOWN = 15
 
 
+@styled
 def draw_rounds(history: Sequence[Mapping[str, Any]], record: Sequence[RoundRecord]) -> dict[str, Figure]:
     """Draw convergence and, where there is a record, local weights, groups and the last similarities."""
     figures: dict[str, Figure] = {}
     trained = [step for step in history if step["phase"] == "train"]
     if trained:
-        figure, axes = _subplots(6, 3)
+        figure, (axes,) = make_panels(1, size=(6, 3))
         axes.plot([step["round"] for step in trained], [step["metrics"].get("score", np.nan) for step in trained])
         axes.set(xlabel="round", ylabel="NMI on validation posts")
         figures["Convergence"] = figure
@@ -36,66 +41,94 @@ def draw_rounds(history: Sequence[Mapping[str, Any]], record: Sequence[RoundReco
 
 
 def _draw_decisions(record: Sequence[RoundRecord]) -> Figure:
-    figure, (left, right) = _subplots(9, 3.2, 2)
+    figure, (left, right) = make_panels(2, size=(4.5, 3.2))
     names = sorted({name for entry in record for name in entry.groups})
     # In the first round there is no own model yet to weigh.
-    for name in names:
+    for place, name in enumerate(names):
         weights = [entry.weights.get(name, np.nan) for entry in record[1:]]
-        left.plot(range(2, len(record) + 1), weights, label=name, marker="o", markersize=3, alpha=0.6)
-    left.set(xlabel="round", ylabel="local weight")
+        dash = DASHES[place // len(SERIES) % len(DASHES)]
+        left.plot(range(2, len(record) + 1), weights, label=name, marker="o", markersize=3, linestyle=dash)
+    left.set(title="local weight", xlabel="round")
     left.locator_params(axis="x", integer=True)
-    left.legend(fontsize=6)
+    if len(names) <= 2 * len(SERIES):
+        figure.legend(loc="outside lower center", ncols=5)
     table = [[entry.groups.get(name, -1) for entry in record] for name in names]
     extent = (0.5, len(record) + 0.5, len(names) - 0.5, -0.5)
     right.imshow(np.array(table), aspect="auto", cmap="tab10", vmin=-1, vmax=9, interpolation="nearest", extent=extent)
     right.set(xlabel="round", title="group")
-    right.set_yticks(range(len(names)), names, fontsize=7)
+    right.set_yticks(range(len(names)), names)
     return figure
 
 
 def _draw_similarities(entry: RoundRecord) -> Figure:
-    figure, axes = _subplots(4, 3.4)
-    figure.colorbar(axes.imshow(entry.similarities, cmap="viridis"))
+    figure, (axes,) = make_panels(1, size=(4, 3.4))
+    figure.colorbar(axes.imshow(entry.similarities, cmap="viridis"), label="similarity")
     names = list(entry.groups)
-    axes.set_xticks(range(len(names)), names, rotation=90, fontsize=7)
-    axes.set_yticks(range(len(names)), names, fontsize=7)
+    axes.set_xticks(range(len(names)), names, rotation=90)
+    axes.set_yticks(range(len(names)), names)
     return figure
 
 
+@styled
 def draw_detector(detector: Detector) -> Figure:
     """Draw posts in the plane of their two main directions, and when the largest events were, numbered alike."""
-    figure, (left, right) = _subplots(12, 4.5, 2)
+    figure, (left, right) = make_panels(2, size=(5.2, 4.2))
     sample, records = detector.store.sample, detector.store.events
     largest = sorted(records, key=lambda record: (-record.size, record.name))[:EVENTS_SHOWN]
     plane = _to_plane(detector.encode_anew(sample.text))
     events = np.array(sample.event)
     rest = ~np.isin(events, [record.name for record in largest])
-    left.scatter(*plane[rest].T, s=4, color="0.8", linewidths=0)
+    left.scatter(*plane[rest].T, s=5, color=RULE, linewidths=0, label="outliers and smaller events")
+    colours = [SERIES[place % len(SERIES)] for place in range(len(largest))]
+    labels = _event_labels(detector, largest)
     for place, record in enumerate(largest):
-        rows, colour = events == record.name, f"C{place % 10}"
-        left.scatter(*plane[rows].T, s=7, color=colour, alpha=0.6, linewidths=0)
-        if rows.any():
-            box = {"boxstyle": "circle,pad=0.15", "facecolor": "white", "edgecolor": colour, "alpha": 0.85}
-            at = np.median(plane[rows], axis=0)
-            left.annotate(str(place + 1), at, fontsize=7, ha="center", va="center", bbox=box)
+        rows = events == record.name
+        left.scatter(*plane[rows].T, s=9, color=colours[place], alpha=0.6, linewidths=0, label=labels[place])
         if np.isfinite(record.start):
             span = detector.clock.dates_of([record.start, record.end])
-            right.plot(span, [place, place], color=colour, linewidth=4, marker="|", markersize=8, markeredgewidth=2)
-    left.set(title="Posts, by event; grey: outliers and smaller events", xticks=[], yticks=[])
-    right.set(title="Events", xlabel=detector.clock.label)
-    right.set_yticks(range(len(largest)), _event_labels(detector, largest), fontsize=7)
-    right.set_ylim(max(len(largest), 1) - 0.5, -0.5)
-    right.yaxis.tick_right()
-    if detector.clock.dates and right.lines:
-        from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
-
-        zone = detector.clock.date(0.0).tzinfo
-        locator = AutoDateLocator(tz=zone, maxticks=7)  # type: ignore[no-untyped-call]
-        right.xaxis.set_major_locator(locator)
-        right.xaxis.set_major_formatter(ConciseDateFormatter(locator, tz=zone))  # type: ignore[no-untyped-call]
-    else:
-        right.locator_params(axis="x", nbins=6)
+            right.plot(span, [place, place], color=colours[place], linewidth=4, marker="|", markersize=8)
+    _number_groups(left, plane, [events == record.name for record in largest], colours)
+    left.set(title="posts by event (grey: others)", xticks=[], yticks=[])
+    left.spines[:].set_visible(False)
+    right.set(title="when events were (posts)", ylim=(max(len(largest), 1) - 0.5, -0.9))
+    right.set_yticks(range(len(largest)), labels)
+    right.tick_params(axis="y", left=False, labelleft=False)  # above the bars names have room at any width
+    right.spines["left"].set_visible(False)
+    for place, label in enumerate(labels):
+        right.text(0, place - 0.15, label, transform=right.get_yaxis_transform(), va="bottom", fontsize=8)
+    show_dates(right, detector.clock)
     return figure
+
+
+@styled
+def draw_posts(vectors: Any, found: Detection) -> Figure:
+    """Draw posts in the plane of their two main directions, the largest events numbered; grey are the others."""
+    figure, (axes,) = make_panels(1, size=(5.2, 4.2))
+    plane = _to_plane(np.asarray(vectors, dtype=np.float64))
+    names, codes, counts = np.unique(np.array(found.event, dtype=str), return_inverse=True, return_counts=True)
+    largest = [code for code in np.argsort(-counts, kind="stable") if names[code] != OUTLIER][:EVENTS_SHOWN]
+    axes.scatter(*plane[~np.isin(codes, largest)].T, s=5, color=RULE, linewidths=0, label="others")
+    colours = [SERIES[place % len(SERIES)] for place in range(len(largest))]
+    for place, code in enumerate(largest):
+        label = f"{names[code]} ({counts[code]})"
+        axes.scatter(*plane[codes == code].T, s=9, color=colours[place], alpha=0.6, linewidths=0, label=label)
+    _number_groups(axes, plane, [codes == code for code in largest], colours)
+    axes.set(title="posts by event (grey: others)", xticks=[], yticks=[])
+    axes.spines[:].set_visible(False)
+    return figure
+
+
+def _number_groups(axes: Axes, plane: Floats, groups: Sequence[Any], colours: Sequence[str]) -> None:
+    """Write the number of each group of points at its middle; numbers move apart rather than cover each other."""
+    present = [place for place, rows in enumerate(groups) if rows.any()]
+    if not present:
+        return
+    size = np.maximum(np.ptp(plane, axis=0), 1e-9)
+    middle = np.array([np.median(plane[groups[place]], axis=0) for place in present])
+    at = move_apart(middle / size, 0.075) * size
+    for place, point in zip(present, at, strict=True):
+        box = {"boxstyle": "circle,pad=0.15", "facecolor": PALETTE["card"][0], "edgecolor": colours[place]}
+        axes.annotate(str(place + 1), point, fontsize=7.5, ha="center", va="center", bbox=box)
 
 
 def _event_labels(detector: Detector, records: Sequence[EventRecord]) -> list[str]:
@@ -105,15 +138,8 @@ def _event_labels(detector: Detector, records: Sequence[EventRecord]) -> list[st
     for place, record in enumerate(records):
         found = ", ".join(words[record.name])
         label = found if found and record.name.startswith(FOUND) else record.name
-        labels.append(f"{place + 1}  {label if len(label) <= 36 else label[:35] + '…'} ({record.size:.0f})")
+        labels.append(f"{place + 1}  {label if len(label) <= 44 else label[:43] + '…'} ({record.size:.0f})")
     return labels
-
-
-def _subplots(width: float, height: float, columns: int = 1) -> tuple[Figure, Any]:
-    from cotempo.figures import PlainFigure
-
-    figure = PlainFigure(figsize=(width, height), layout="constrained")
-    return figure, figure.subplots(1, columns)
 
 
 def _to_plane(points: Floats) -> Floats:

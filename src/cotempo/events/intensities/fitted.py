@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 # Panels of a figure.
 MOST_PANELS = 4
+MOST_SENTENCES = 2
 
 
 class FittedFedPP(Fitted):
@@ -86,6 +87,22 @@ class FittedFedPP(Fitted):
             words = "clients must hold tables where the intensity depends on the events before, got none"
             raise DataError(f"{words}; pass those to draw it along")
         return plot_intensities(models, truth, clients)
+
+    def answer(self) -> str:
+        """Return when events are most frequent at the first clients, with the 95 % band."""
+        known = [name for name in self.names if name in self.outcome.memories][:MOST_SENTENCES]
+        curves = {name: model for name in known if isinstance(model := self[name], IntensityOverTime)}
+        if not curves:
+            return super().answer()
+        peaks = []
+        for name, model in curves.items():
+            times = np.linspace(*model.shown, 3000)
+            band, clock = model.intensity(times), model.clock
+            peak = int(band.mean.argmax())
+            within = f"95 % band {band.lower[peak]:.3g} to {band.upper[peak]:.3g}"
+            when = clock.text(float(times[peak]))[:16] if clock.dates else f"{times[peak]:.3g}"
+            peaks.append(f"for {name} at {when}: {band.mean[peak]:.3g} {clock.rate_label} ({within})")
+        return f"Events are most frequent {'; '.join(peaks)}."
 
     def figures(self, truth: Any = None) -> Mapping[str, Figure]:
         """Draw intensities of the first clients, and how well they fit what was held out."""
