@@ -176,7 +176,8 @@ class FedPP(Method):
         record = read_record(table, marks=getattr(self, "marks", False))
         if self.window is not None and not (self.window[0] <= record.start.min() <= record.end.max() <= self.window[1]):
             raise DataError([Problem(f"all windows must lie in {self.window}, the window all clients agreed on")])
-        return record
+        # A period of what is shared is one of the local clock.
+        return read_record(table, local=True) if self.period and self.share == "function" else record
 
     # Concrete, so that type checkers let people call FedPP(...), which always makes one of the two subclasses.
     def _of_a_subclass(self, *_: Any, **__: Any) -> Any:

@@ -48,7 +48,7 @@ def plot_intensities(
         axes.plot(_across(clock, rug), np.zeros(len(rug)), "|", color=GREY, alpha=0.4, markersize=8)
         axes.legend(frameon=False, fontsize=7)
         axes.set_ylim(bottom=0)
-        _dress(axes, name, clock.label, f"events {clock.rate_label}", clock)
+        _dress(axes, name, clock.label, f"events {clock.rate_label} and sequence", clock)
     for axes in panels[len(models) :]:
         axes.set_visible(False)
     return figure
@@ -59,7 +59,7 @@ def _along(model: Intensity, events: Events | None, level: float) -> tuple[Float
     if isinstance(model, IntensityOverTime):
         times, rug = np.linspace(*model.shown, POINTS), np.zeros(0) if events is None else events.time
         if model.period:
-            rug = times[0] + np.mod(rug - times[0], model.period)
+            rug = times[0] + np.mod(model.local(rug) - model.local(times[:1]), model.period)
         return times, model.intensity(times, level), rug
     assert isinstance(model, IntensityGivenHistory)
     assert events is not None

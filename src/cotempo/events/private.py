@@ -208,12 +208,12 @@ class PrivateCurve(PrivateForm):
         total = max(float(events.sum()), 1.0)
         gaps = gap_quantiles(np.zeros(1), float(exposure.sum()) / total, np.array([start, end]))
         summary = Summary(total, float(exposure.sum()), start, end, gaps)
-        curve = fit_curve("average", state.temper, events, exposure)
         own = np.array([STRENGTH, 1.0, 0.0])
         sums = np.stack([events, exposure])[:, None]
-        line = Timeline(sums, curve[None], "average", state.temper, own, 1.0)
         rate = np.array([summary.rate])
         design = replace(self.design, cells=len(events), summary=summary.to_array(), parameters=rate)
+        curve = fit_curve("average", state.temper, events, exposure, design.repeats)
+        line = Timeline(sums, curve[None], "average", state.temper, own, 1.0)
         first = first_state(self.inner, clients, judged=False)
         return replace(first, stage="done", span=np.array([start, end]), design=design, timeline=line, kept="curve")
 
