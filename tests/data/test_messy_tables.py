@@ -104,7 +104,6 @@ def test_columns_get_the_names_readers_know(tmp_path: Path) -> None:
     [
         ({"time": "Aufname"}, r"a column 'Aufname' must be there \(did you mean 'Aufnahme'\?\)"),
         ({**MAPPED, "mark": "Diagnosen"}, r"column mark: no column is called 'Diagnosen', .* mean 'Diagnose'"),
-        ({"time": "Aufnahme", "Alter": "Klinik"}, "column Alter: must be one column, got 'Klinik' and 'Alter'"),
     ],
 )
 def test_wrong_mappings_are_refused(columns: dict[str, str], match: str, tmp_path: Path) -> None:
@@ -323,7 +322,7 @@ def test_windows_in_a_folder_belong_to_the_client_they_are_named_after(tmp_path:
     (tmp_path / "north.csv").write_text("client,time\nNorth,1\nNorth,2\n")
     (tmp_path / "south.csv").write_text("time\n1\n2\n")
     (tmp_path / "north.windows.csv").write_text("start,end\n0,9\n")
-    with pytest.raises(DataError, match="client south: sequence '0' must have a row in the windows table; leave start"):
+    with pytest.raises(DataError, match="client south: must have a row in the windows table; leave start"):
         read_events(tmp_path)
     (tmp_path / "south.windows.csv").write_text("start,end\n0,\n")
     found = read_events(tmp_path)

@@ -1,6 +1,6 @@
 """`read_series`: ``client, sequence, time`` and one column per feature."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +19,7 @@ def read_series(
     columns: Mapping[str, str] | None = None,
     unit: str = "s",
     zone: str = "",
-    date_format: str = "",
+    date_format: str | Sequence[str] = "",
     limit: int = LIMIT,
 ) -> dict[str, Series]:
     """Read series and return one table per client, sorted by the client's name.

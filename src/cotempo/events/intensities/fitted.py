@@ -41,8 +41,9 @@ if TYPE_CHECKING:
     from cotempo.events.cox.updates import Posterior, Relative
 
 
-# Panels of a figure.
+# Panels of a figure, and what each model that can be kept is called.
 MOST_PANELS = 4
+KEPT = {"curve": "a curve of time", "base": "a base measure", "function": "a function of history on a base measure"}
 
 
 class FittedFedPP(Fitted):
@@ -72,6 +73,14 @@ class FittedFedPP(Fitted):
         method = cast("SharedPrior", self.method)
         history = method.kernel in HISTORY
         return EncoderIntensity(method, state, memory, clock) if history else KernelCurve(method, memory, clock)
+
+    def headline(self) -> str:
+        """Return the method, its size, and which model was kept."""
+        state, line = self.state, super().headline()
+        if not isinstance(state, FunctionState):
+            return line
+        base = f" ({state.design.base})" if state.kept != "curve" else ""
+        return f"{line}, kept {KEPT[state.kept]}{base}"
 
     def plot(self, clients: Mapping[str, Events] | None = None, truth: Any = None) -> Figure:
         """Draw the intensities of the first four clients, above the events of those whose tables are given.

@@ -36,6 +36,8 @@ Absorbed = tuple[FunctionState, dict[str, float]]
 POOLED_SHAPE = 1e6
 # The step number of Adam in a refit, whose moments are those of the rounds before.
 LATE_STEP = 1000
+# With fewer events held out, their spread says nothing about the error of a difference.
+FEWEST_HELD = 5
 
 
 class SharedFunction(FedPP):
@@ -47,6 +49,7 @@ class SharedFunction(FedPP):
     """
 
     phases: ClassVar[tuple[str, ...]] = (*STAGES, "features", "learn", "compare", *AGAIN, "refit", "curvature")
+    compares: ClassVar[str] = f"clients that hold out at least {FEWEST_HELD} events"
     State: ClassVar[type] = FunctionState
     Memory: ClassVar[type | None] = FunctionMemory
 
@@ -213,10 +216,13 @@ class SharedFunction(FedPP):
         other = [_best(gains[..., half]) for half in (1, 0)]
         events = np.array([answers[name]["events"] for name in answers.names])
         together = gains[:, other, [0, 1]].sum(axis=1) / np.maximum(events, 1.0)
-        pairs = zip(answers.names, together, strict=True) if self.compare else ()
+        told = self.compare and len(answers.names) > 1
+        pairs = zip(answers.names, together, events, strict=True) if told else ()
         place = models.index(kept)
         compared = {
-            name: np.array([answers[name]["alone"], value, answers[name]["errors"][place]]) for name, value in pairs
+            name: np.array([answers[name]["alone"], value, answers[name]["errors"][place]])
+            for name, value, held in pairs
+            if held >= FEWEST_HELD
         }
         state = replace(state, compared=compared, kept=kept)
         state = client.without_function(state) if kept == "base" else state
