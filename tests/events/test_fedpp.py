@@ -379,3 +379,15 @@ def test_the_gamma_prior_has_the_asked_moments():
     shape, rate = gamma_from_moments(2.0, np.log(2.0) - 0.1)
     assert shape / rate == pytest.approx(2)
     assert digamma(shape) - np.log(rate) == pytest.approx(np.log(2.0) - 0.1)
+
+
+def test_few_events_and_one_client_are_not_compared():
+    few = {name: Events.from_arrays([[10.0, 30.0, 70.0 + k]], (0.0, 100.0)) for k, name in enumerate("ab")}
+    fitted = FedPP(rounds=1, base_rounds=1, inducing=5, refit_rounds=0).fit(few)
+    assert not fitted.benefit
+    assert "FedPP compares clients that hold out at least 5 events" in fitted.advice()[0]
+    times = np.sort(np.random.default_rng(0).uniform(0, 100, 300))
+    alone = FedPP(kernel="time").fit({"a": Events.from_arrays([times], (0.0, 100.0))})
+    assert not alone.benefit
+    assert alone.advice() == ["one client: there was nobody to learn with, and nothing to compare"]
+    assert "kept a curve of time" in repr(alone)
