@@ -27,6 +27,8 @@ PARTS = 48
 CELLS, LEAST_CELLS = 1008, 48
 # No rate is lower than this share of the mean: an event there would be impossible.
 FLOOR = 1e-4
+# Nats by which rates in pieces must tell held-out events better than a smooth estimate: their jumps look like news.
+PIECES, JUMPS_PRICE = ("profile", "histogram", "steps"), 3.0
 # Powers of the dispersion that counts and exposures are divided by.
 POWERS = (0.0, 0.5, 1.0)
 # Coarse cells of deviations, and the most steps of Newton.
@@ -108,7 +110,7 @@ def choose_curve(
         scores[name, temper] = float((events * np.log(without) - exposure * without).sum())
 
     def best() -> tuple[str, float]:
-        return max(scores, key=lambda each: scores[each])
+        return max(scores, key=lambda each: scores[each] - (JUMPS_PRICE if each[0] in PIECES else 0.0))
 
     judge("flat", 1.0)
     for name in SIMPLE:
