@@ -223,3 +223,10 @@ def test_a_day_with_a_shift_is_cut_at_its_change():
     count = np.random.default_rng(0).poisson(np.where((np.arange(1008) + 200) % 1008 < 336, 9.0, 3.0)).astype(float)
     seam = piecewise.find_seam(count, np.ones(1008))
     assert min(abs(seam - 136), abs(seam - 808)) <= 3
+
+
+def test_shapes_are_short_to_read():
+    shown = repr(SigmoidCox().fit([1.0, 2.0, 5.0], (0.0, 6.0)).shapes)
+    assert "weight" in shown
+    assert "0x" not in shown
+    assert "array" not in shown

@@ -95,7 +95,12 @@ class FedPP(Method):
     )
     inducing: int = Field(default=50, ge=2, description="number of inducing points of a function")
     cells: int = Field(default=CELLS, ge=20, description="cells of time in which events are counted")
-    period: float | None = Field(default=None, gt=0, description="period of time where there is one, such as a day")
+    period: float | None = Field(
+        default=None,
+        gt=0,
+        description="period of time where there is one, in the unit of the tables (24 for a day in hours); "
+        "days are those of the local clock where tables have a zone",
+    )
     window: tuple[float, float] | None = Field(
         default=None,
         description="start and end of time at all clients; without it clients send theirs, rounded outwards",
