@@ -85,7 +85,7 @@ def main() -> None:
     shift = noon + pd.Timedelta(hours=2), noon + pd.Timedelta(hours=10)
     print(f"after {noon}: half of all times by {ahead.quantile(0.5):%H:%M}, by 15:00 with chance "
           f"{ahead.chance(by=noon + pd.Timedelta(hours=3)):.2f}")  # fmt: skip
-    print(f"late shift: {mary.expected_count(*shift):.1f} expected; two made-up ones:")
+    print(f"late shift: {mary.predict_count(*shift).mean:.1f} expected; two made-up ones:")
     print(mary.sample(*shift, count=2).to_frame()[["sequence", "time"]].to_string(index=False))
 
     # How far above its mean is the afternoon, with its band? As a table, and as a figure.

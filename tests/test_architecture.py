@@ -118,7 +118,7 @@ def test_nothing_pickles_but_hosted_clients_and_the_checks() -> None:
 
 
 # Public functions whose options are named one by one, so that editors complete them.
-LONG = {"fit", "make_networks"}
+LONG = {"fit", "make_networks", "predict"}
 
 
 def definitions(kind: type[ast.AST]) -> Iterator[tuple[str, ast.AST]]:

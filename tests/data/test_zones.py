@@ -65,7 +65,7 @@ def test_local_times_get_a_zone() -> None:
     mixed = as_series(["2025-03-29 22:00", "2025-03-29 22:00Z"], zone="Europe/Berlin", unit="h")
     assert (mixed.zone, np.diff(mixed.time).tolist()) == ("Europe/Berlin", [1.0])
     for twice_or_never in ("2025-10-26 02:30", "2025-03-30 02:30"):
-        with pytest.raises(DataError, match=f"must be a time that Europe/Berlin had once, got {twice_or_never}"):
+        with pytest.raises(DataError, match=f"must be a time that Europe/Berlin had once; .* got {twice_or_never}"):
             as_series([twice_or_never], zone="Europe/Berlin")
     clear = as_series(["2025-10-26 02:30+01:00", "2025-10-26 00:30Z", "2025-10-26 04:00"], zone="Europe/Berlin")
     assert np.diff(clear.time).tolist() == [3600.0, 5400.0]

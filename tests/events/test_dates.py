@@ -11,7 +11,7 @@ import pytest
 import cotempo as ct
 from cotempo.data import Events, make_events
 from cotempo.data.clock import Clock
-from cotempo.errors import DataError, ParameterError
+from cotempo.errors import DataError, DataWarning, ParameterError
 from cotempo.events import FedNeural, FedPointProcess, FedPP, NextEvent, SigmoidCox
 
 BERLIN, HOURS = "Europe/Berlin", 1008.0
@@ -54,7 +54,7 @@ def test_dates_and_their_numbers_get_the_same_answer(which, tables, request):
     assert expected[-1] > 1.5 * expected[0]
     for form in (dates, list(dates), dates.to_pydatetime(), [str(date) for date in dates], dates.tz_convert("UTC")):
         np.testing.assert_allclose(model.intensity(form).mean, expected)
-    assert model.expected_count(dates[0], dates[1]) == model.expected_count(*numbers[:2])
+    assert model.predict_count(dates[0], dates[1]).mean == model.predict_count(*numbers[:2]).mean
     drawn = model.sample(dates[0], dates[1], rng=3)
     assert drawn.to_frame()["time"].between(dates[0], dates[1]).all()
     assert str(drawn.to_frame()["time"].dtype) == "datetime64[us, Europe/Berlin]"
@@ -76,8 +76,12 @@ def test_the_next_event_is_a_date(alone):
 
 def test_no_next_event_is_no_date():
     quiet = NextEvent(np.array([0.0, 1.0]), np.array([1.0, 0.7]), Clock("h"))
-    assert quiet.quantile(0.5) is pd.NaT
-    assert NextEvent(quiet.numbers, quiet.survival).quantile(0.5) == np.inf
+    with pytest.warns(
+        DataWarning, match=r"not known where it lies after 1970-01-01 01:00:00.*chance 0.3; pass a later"
+    ):
+        assert quiet.quantile(0.5) is pd.NaT
+    with pytest.warns(DataWarning):
+        assert NextEvent(quiet.numbers, quiet.survival).quantile(0.5) == np.inf
     assert repr(NextEvent(quiet.numbers, quiet.survival)) == "NextEvent(0.1 by 0.333333333333, 0.3 by 1)"
 
 
@@ -93,7 +97,7 @@ def test_frames_and_figures_have_dates(fitted, tables):
     figure.savefig(io.BytesIO())
     axes = figure.axes[0]
     assert axes.get_xlabel() == "time (Europe/Berlin)"
-    assert axes.get_ylabel() == "events per hour"
+    assert axes.get_ylabel() == "events per hour and sequence"
     assert "2025" in axes.xaxis.get_offset_text().get_text()
     assert len(fitted["nord"].predict_next(BEGIN).plot().axes) == 1
 
@@ -118,7 +122,7 @@ def test_times_far_from_those_learned_are_refused(which, request):
     model = request.getfixturevalue(which)
     model = model["nord"] if which == "fitted" else model
     message = r"in or near \[2025-03-0.*got 1970-01-01 02:00:00\+01:00; numbers count hours since 1970-01-01 UTC"
-    for ask in (model.intensity, model.predict_next, lambda time: model.expected_count(time, 2.0)):
+    for ask in (model.intensity, model.predict_next, lambda time: model.predict_count(time, 2.0).mean):
         with pytest.raises(ParameterError, match=message):
             ask(1.0)
     with pytest.raises(ParameterError, match="in or near"):
@@ -127,10 +131,9 @@ def test_times_far_from_those_learned_are_refused(which, request):
 
 def test_times_just_outside_are_warned_of(alone):
     week_later = BEGIN + pd.Timedelta(hours=HOURS + 168)
-    with pytest.warns(UserWarning, match=r"should lie in \[2025-03-05.*extrapolated"):
-        band = alone.intensity([week_later])
-    assert band.mean == pytest.approx(alone.intensity([BEGIN + pd.Timedelta(hours=HOURS)]).mean)
-    with pytest.warns(UserWarning, match="extrapolated"):
+    with pytest.warns(DataWarning, match=r"should lie in \[2025-03-05.*goes to its mean level there.*period="):
+        alone.intensity([week_later])
+    with pytest.warns(DataWarning, match="goes to its mean level"):
         alone.predict_next(BEGIN, until=week_later)
 
 
@@ -175,7 +178,7 @@ def test_histories_are_dates(method, tables):
     drawn = model.sample(past.iloc[0], past.iloc[5], rng=1)
     assert drawn.clock == table.clock
     figure = model.plot(table)
-    assert figure.axes[0].get_ylabel() == "events per hour"
+    assert figure.axes[0].get_ylabel() == "events per hour and sequence"
     with pytest.raises(DataError, match=r"before 2025.*pass start="):
         model.intensity(at, [pd.Timestamp("2025-02-03", tz=BERLIN), *past])
 
@@ -250,5 +253,5 @@ def test_reprs_are_short(fitted, alone):
     assert repr(fitted).startswith("<FedPP: 2 clients, 2 rounds, ")
     for model in (fitted["nord"], alone):
         assert len(repr(model)) < 150
-        assert "per hour; 2025-03-0" in repr(model)
+        assert "per hour and sequence; 2025-03-0" in repr(model)
         assert "learned from" in model._repr_html_()

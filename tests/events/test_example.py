@@ -29,7 +29,7 @@ def test_the_hospital(tmp_path, monkeypatch, capsys):
     fitted = ct.load(tmp_path / "fitted")
     for site, rate in names["RATES"].items():
         night, day = (
-            fitted[site].expected_count(f"2025-01-08 {first}:00+01:00", f"2025-01-08 {last}:00+01:00")
+            fitted[site].predict_count(f"2025-01-08 {first}:00+01:00", f"2025-01-08 {last}:00+01:00").mean
             for first, last in (("00", "06"), ("12", "18"))
         )
         assert day > 1.3 * night, site

@@ -48,10 +48,10 @@ def test_every_verb_of_a_client(poisson, shared):
     score = curve.score(poisson[0]["client-1"])
     assert 0 < score["gain"] < 1
     assert score["count_ratio"] == pytest.approx(1, abs=0.2)
-    assert curve.expected_count(0, 10) == pytest.approx(score["count_ratio"] * score["events"] / 10, rel=0.1)
+    assert curve.predict_count(0, 10).mean == pytest.approx(score["count_ratio"] * score["events"] / 10, rel=0.1)
     assert 3 < curve.predict_next(3.0).mean() < 10
     drawn = curve.sample(0, 10, rng=0, count=50)
-    assert drawn.rows / 50 == pytest.approx(curve.expected_count(0, 10), rel=0.15)
+    assert drawn.rows / 50 == pytest.approx(curve.predict_count(0, 10).mean, rel=0.15)
 
 
 def test_the_end_of_the_window_is_not_its_start(shared):
@@ -82,7 +82,7 @@ def test_a_client_without_events_leans_on_the_others(poisson):
 def test_clients_of_one_sequence_that_are_alike_are_drawn_together():
     clients, _ = make_events(clients=4, sequences=1, spread=0.0, length=30.0, seed=0)
     fitted = FedPP(kernel="time", cells=60, compare=False).fit(clients)
-    expected = [fitted[name].expected_count(0, 30) for name in clients]
+    expected = [fitted[name].predict_count(0, 30).mean for name in clients]
     assert np.ptp(np.log(expected)) < 0.8 * np.ptp(np.log([table.rows for table in clients.values()]))
 
 
@@ -115,7 +115,7 @@ def test_long_sequences_of_one_client_each_have_levels_of_their_own():
     times = np.linspace(1.0, 49.0, 50)
     bands = {name: fitted[name].intensity(times) for name in clients}
     for name, table in clients.items():
-        assert fitted[name].expected_count(0, 50) == pytest.approx(table.rows, rel=0.1)
+        assert fitted[name].predict_count(0, 50).mean == pytest.approx(table.rows, rel=0.1)
     assert np.mean([coverage(band, truth.intensity(name, times)) for name, band in bands.items()]) > 0.8
     assert max(float((band.upper / band.lower).max()) for band in bands.values()) < 20
 
@@ -286,7 +286,7 @@ def test_who_was_not_asked_last_has_an_intensity(parameters):
         assert model.score(table)["count_ratio"] == pytest.approx(1, abs=0.5)
         if parameters["kernel"] == "time":
             mean, lower, upper = model.intensity([1.0, 5.0])
-            ahead, expected = model.predict_next(3.0), model.expected_count(0, 10)
+            ahead, expected = model.predict_next(3.0), model.predict_count(0, 10).mean
         else:
             mean, lower, upper = model.intensity([1.0, 5.0], [0.5])
             ahead, expected = model.predict_next([3.0], until=10.0), table.rows / 3
@@ -380,3 +380,15 @@ def test_the_gamma_prior_has_the_asked_moments():
     shape, rate = gamma_from_moments(2.0, np.log(2.0) - 0.1)
     assert shape / rate == pytest.approx(2)
     assert digamma(shape) - np.log(rate) == pytest.approx(np.log(2.0) - 0.1)
+
+
+def test_few_events_and_one_client_are_not_compared():
+    few = {name: Events.from_arrays([[10.0, 30.0, 70.0 + k]], (0.0, 100.0)) for k, name in enumerate("ab")}
+    fitted = FedPP(rounds=1, base_rounds=1, inducing=5, refit_rounds=0).fit(few)
+    assert not fitted.benefit
+    assert "FedPP compares clients that hold out at least 5 events" in fitted.advice()[0]
+    times = np.sort(np.random.default_rng(0).uniform(0, 100, 300))
+    alone = FedPP(kernel="time").fit({"a": Events.from_arrays([times], (0.0, 100.0))})
+    assert not alone.benefit
+    assert alone.advice() == ["one client: there was nobody to learn with, and nothing to compare"]
+    assert "kept a curve of time" in repr(alone)

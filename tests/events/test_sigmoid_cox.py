@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from cotempo.data import Events
-from cotempo.errors import CotempoError, DataError, ParameterError
+from cotempo.errors import CotempoError, DataError, DataWarning, ParameterError
 from cotempo.events import SigmoidCox, coverage
 from cotempo.events.cox import updates as cox
 from cotempo.events.cox.kernels import basis
@@ -180,7 +180,7 @@ def test_a_thousand_samples_follow_the_intensity():
     model = SigmoidCox().fit(simulate(1.0, 0), WINDOW)
     drawn = model.sample(*WINDOW, rng=1, count=1000)
     counts = np.array([len(times) for _, times, *_ in drawn.sequences()])
-    expected = model.expected_count(*WINDOW)
+    expected = model.predict_count(*WINDOW).mean
     assert abs(counts.mean() - expected) < 4 * np.sqrt(expected / 1000)
     assert stats.kstest(stats.poisson(expected).cdf(counts - 1) + np.random.default_rng(0).uniform(size=1000)
                         * stats.poisson(expected).pmf(counts), "uniform").pvalue > 1e-3  # fmt: skip
@@ -201,11 +201,12 @@ def test_the_next_event(fitted):
     drawn = fitted.sample(10.0, 12.0, rng=2, count=300)
     first = [times[0] for _, times, *_ in drawn.sequences() if len(times)]
     assert np.mean(first) == pytest.approx(ahead.mean(), abs=0.01)
-    quiet = SigmoidCox().fit([5.0], WINDOW).predict_next(49.0)
+    quiet = SigmoidCox().fit([5.0], WINDOW).predict_next(49.0, until=50.0)
     assert quiet.chance() < 0.5
-    assert quiet.quantile(0.9) == np.inf
-    with pytest.raises(ParameterError):
-        fitted.predict_next(60.0)
+    with pytest.warns(DataWarning, match="quantile is not known"):
+        assert quiet.quantile(0.9) == np.inf
+    with pytest.raises(ParameterError, match=r"in or near \[0, 50\].*got 101"):
+        fitted.predict_next(101.0)
 
 
 def test_an_update_learns_on(fitted):
@@ -215,7 +216,7 @@ def test_an_update_learns_on(fitted):
     assert np.mean(np.log(after.upper / after.lower)) < np.mean(np.log(before.upper / before.lower))
     beyond = fitted.update(np.linspace(50.5, 59.5, 100), (50.0, 60.0))
     assert beyond.intensity(55.0).mean == pytest.approx(10, rel=0.25)
-    assert beyond.expected_count(0, 50) == pytest.approx(fitted.expected_count(0, 50), rel=0.1)
+    assert beyond.predict_count(0, 50).mean == pytest.approx(fitted.predict_count(0, 50).mean, rel=0.1)
 
 
 @pytest.mark.parametrize("times", [[], [25.0], [25.0] * 40, np.linspace(0, 50, 20)])
@@ -227,7 +228,7 @@ def test_few_and_tied_events_are_fine(times):
     assert (mean <= upper).all()
     assert np.isfinite(upper).all()
     assert np.isfinite(list(model.score([1.0, 2.0], WINDOW).values())).all()
-    assert model.expected_count(*WINDOW) < 3 * (len(times) + 1)
+    assert model.predict_count(*WINDOW).mean < 3 * (len(times) + 1)
 
 
 def test_epoch_seconds_and_a_million_events():
@@ -259,7 +260,7 @@ def test_parameters_that_are_wrong_or_mean_nothing_are_refused(parameters):
 def test_bad_questions_are_refused(fitted):
     for call in (
         lambda: fitted.intensity([np.nan]), lambda: fitted.intensity([1.0], level=1.5),
-        lambda: fitted.expected_count(5, 1), lambda: fitted.score(Events.from_arrays([[1.0]], (0, 2)), (0, 2)),
+        lambda: fitted.predict_count(5, 1).mean, lambda: fitted.score(Events.from_arrays([[1.0]], (0, 2)), (0, 2)),
     ):  # fmt: skip
         with pytest.raises(CotempoError):
             call()

@@ -1,4 +1,4 @@
-"""`cotempo predict`, `impute`, `sample`, `detect` and `export`: what a finished run is for."""
+"""`cotempo predict`, `next`, `count`, `impute`, `sample`, `detect` and `export`: what a finished run is for."""
 
 from __future__ import annotations
 
@@ -48,12 +48,15 @@ def predict(
     level: Level = 0.9,
     client: Client = None,
     seed: Seed = 0,
+    step: Annotated[str | None, typer.Option(help="For events: time between rows, a number or such as 30min.")] = None,
 ) -> Output:
     """Continue series by --horizon rows, or give the intensity of events over their windows and --horizon beyond."""
 
     def continued(model: Any, table: Any) -> Any:
         if hasattr(model, "intensity"):
-            return intensity_frame(model, table, horizon, level)
+            return intensity_frame(model, table, horizon, level, step)
+        if step is not None:
+            raise ParameterError(f"--step must be left out where the method learns from series, got {step}")
         if horizon < 1 or horizon != int(horizon):
             raise ParameterError(f"--horizon must be a whole number of rows, at least 1, got {horizon:g}")
         if hasattr(model, "network"):
@@ -61,6 +64,68 @@ def predict(
         return model.forecast(table, int(horizon), draws, level=level, seed=seed).to_frame()
 
     return apply(run, given, out, client, ("intensity", "forecast", "network"), continued)
+
+
+def next_event(
+    run: RunPath,
+    given: Annotated[
+        Path | None, typer.Argument(metavar="[INPUT]", help="The events so far, where the model looks back at them.")
+    ] = None,
+    after: Annotated[str | None, typer.Option(help="The next event after when, a number or a date.")] = None,
+    until: Annotated[str | None, typer.Option(help="How far to look; by default until it comes almost surely.")] = None,
+    client: Annotated[str | None, typer.Option(help="One client; all by default.")] = None,
+    level: Level = 0.9,
+) -> Output:
+    """Say when the next event of a sequence comes, by clients' models: its median, and an interval."""
+    fitted, rows = load_result(run), []
+    tables: dict[str, Any] = dict.fromkeys([client] if client else fitted.names)
+    tables = dict(read_like(run, fitted, given, client)) if given else tables
+    for name, table in tables.items():
+        model = capable(fitted[name], ("predict_next",), fitted)
+        end = None if until is None else as_time(until, model.clock)
+        if not hasattr(model, "given"):
+            if after is None:
+                raise ParameterError("--after must say when the wait for the next event begins")
+            found = {"": model.predict_next(as_time(after, model.clock), end)}
+        elif table is None or after is not None:
+            raise ParameterError("INPUT must hold the events so far, and --after be left out: the model looks back")
+        else:
+            parts = {sequence: (past, start) for sequence, past, _, start, _ in table.sequences()}
+            found = {sequence: model.predict_next(past, end, start) for sequence, (past, start) in parts.items()}
+        for sequence, ahead in found.items():
+            ends = ahead.quantile([0.5 - level / 2, 0.5, 0.5 + level / 2])
+            named = {"client": name, **({"sequence": sequence} if sequence else {})}
+            texts = [str(end.round("s")) if ahead.clock.dates else f"{end:.6g}" for end in ends]
+            rows.append({**named, **dict(zip(("lower", "median", "upper"), texts, strict=True))})
+    lines = [
+        f"{row['client']}{', ' + row['sequence'] if 'sequence' in row else ''}: "
+        f"{row['median']} ({level:.0%}: {row['lower']} to {row['upper']})"
+        for row in rows
+    ]
+    return Output(lines, {"level": level, "next": rows})
+
+
+def count_events(
+    run: RunPath,
+    start: Annotated[str, typer.Option(help="From when, a number or a date.")],
+    end: Annotated[str, typer.Option(help="Until when.")],
+    client: Annotated[str | None, typer.Option(help="One client; all by default.")] = None,
+    level: Level = 0.9,
+) -> Output:
+    """Say how many events a sequence will have, by clients' models: the mean, and an interval for chance and doubt."""
+    fitted, rows = load_result(run), []
+    for name in [client] if client else fitted.names:
+        model = fitted[name]
+        if hasattr(model, "given"):
+            raise ParameterError("the model must not look back at events to count them; draw them: cotempo sample")
+        found = capable(model, ("predict_count",), fitted).predict_count(
+            as_time(start, model.clock), as_time(end, model.clock), level
+        )
+        rows.append({"client": name, **found._asdict()})
+    lines = [
+        f"{row['client']}: {row['mean']:.1f} ({level:.0%}: {row['lower']:.0f} to {row['upper']:.0f})" for row in rows
+    ]
+    return Output(lines, {"level": level, "counts": rows})
 
 
 def impute(
@@ -97,7 +162,7 @@ def sample(
         if hasattr(model, "intensity"):
             if start is None or end is None:
                 raise ParameterError("--start and --end must say when sequences of events begin and end")
-            drawn = model.sample(as_time(start), as_time(end), seed, number)
+            drawn = model.sample(as_time(start, model.clock), as_time(end, model.clock), seed, number)
         else:
             drawn = model.sample(number, seed=seed)
         frames[name] = drawn.to_frame()
@@ -231,27 +296,47 @@ def write_frames(frames: Mapping[str, pd.DataFrame], out: Path) -> Output:
     return Output([f"{count(len(joined), 'row')} of {count(len(frames), 'client')} in {out}"], record)
 
 
-def intensity_frame(model: Any, table: Any, horizon: float, level: float) -> pd.DataFrame:
+def intensity_frame(model: Any, table: Any, horizon: float, level: float, step: str | None) -> pd.DataFrame:
     """Return the intensity over each sequence's window, and beyond, given its events where the model asks for them."""
     import numpy as np
     import pandas as pd
 
     frames = []
     for name, (start, end) in table.windows.items():
-        times = np.linspace(start, end + horizon, POINTS)
+        if step is None:
+            times = np.linspace(start, end + horizon, POINTS)
+        else:
+            size = table.clock.duration(as_number(step))
+            times = start + size * np.arange(int((end + horizon - start) / size * (1 + 1e-12)) + 1)
         if hasattr(model, "given"):
             past = table.time[table.sequence == name]
             band = model.intensity(times, past[past <= end], start, level)
         else:
             band = model.intensity(times, level)
         columns = {"sequence": name, "time": table.clock.dates_of(times)}
-        frames.append(pd.DataFrame({**columns, "mean": band.mean, "lower": band.lower, "upper": band.upper}))
+        frames.append(pd.DataFrame({**columns, **band._asdict(), "level": level}))
     return pd.concat(frames, ignore_index=True)
 
 
-def as_time(text: str) -> Any:
-    """Return a time of the command line: a number if it is one, else the text of a date."""
+def as_number(text: str) -> Any:
+    """Return a number of the command line as one, other texts as they are."""
     try:
         return float(text)
     except ValueError:
         return text
+
+
+def as_time(text: str, clock: Any) -> Any:
+    """Return a time of the command line: a number, or a date, which is one of the clock's zone if it names none."""
+    found = as_number(text)
+    if isinstance(found, float) or not clock.zone:
+        return found
+    import pandas as pd
+
+    try:
+        date = pd.Timestamp(text)
+        return date.tz_localize(clock.date(0.0).tzinfo) if date.tz is None else date
+    except ValueError as error:
+        raise DataError(
+            f"a time must be a number or a date such as '2025-04-07 08:00', got {text!r}: {error}"
+        ) from None

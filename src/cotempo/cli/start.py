@@ -35,7 +35,7 @@ def write_experiment(
 
     from cotempo import data
     from cotempo.federation.registry import find_method
-    from cotempo.runs.experiment import Experiment
+    from cotempo.runs.experiment import Experiment, load_clients
 
     if path.exists() and not force:
         raise RunError(f"{path} must be a new file; replace it with --force")
@@ -59,6 +59,12 @@ def write_experiment(
     path.write_text(tomli_w.dumps(content) + _comments(chosen), encoding="utf-8")
     run = f"cotempo run {path}"
     lines = [f"Wrote {path}: {chosen.__name__} on {source}.", f"What would leave: {run} --dry-run", f"Run it: {run}"]
+    try:
+        load_clients(Experiment.from_file(path))
+    except CotempoError as error:
+        wrong = str(error).splitlines()[0]
+        lines = [lines[0], f"These tables cannot be read yet: {wrong}"]
+        lines.append(f"Say below [data] how to (columns, date_format, zone, windows), then: cotempo check {path}")
     return Output(lines, {"file": str(path), "method": chosen.__name__, "source": source})
 
 
@@ -83,6 +89,8 @@ def _comments(method: type[Method]) -> str:
         value = None if field.is_required() else field.get_default(call_default_factory=True)
         if key != "preset" and isinstance(value, bool | int | float | str):
             lines.append(f"# {key} = {json.dumps(value)}")
+        elif value is None and not field.is_required():
+            lines.append(f"# {key} =")
     return "\n".join(lines) + "\n"
 
 

@@ -14,13 +14,23 @@ GENERATORS = "networks, lorenz96, events, posts or series"  # a test holds it to
 
 
 def check(
-    source: Annotated[str, typer.Argument(metavar="DATA", help="A CSV or Parquet file, or a folder of them.")],
+    source: Annotated[
+        str,
+        typer.Argument(metavar="DATA", help="A CSV or Parquet file, a folder of them, or an experiment file (.toml)."),
+    ],
     kind: Annotated[str | None, typer.Option(help="events, series or posts; by default by the columns.")] = None,
 ) -> Output:
-    """Describe a table and list what is wrong with it."""
+    """Describe a table and list what is wrong with it; names of columns, zones and windows stand in an experiment."""
     from cotempo import data
     from cotempo.data.argument_checks import check_choice
 
+    if source.endswith(".toml"):
+        from cotempo.runs.experiment import Experiment, load_clients
+
+        if kind is not None:
+            raise ParameterError(f"--kind must be left out with an experiment, whose method needs one, got {kind!r}")
+        description = data.describe(load_clients(Experiment.from_file(source, engine="inprocess"))[0])
+        return Output(list(description.lines()), description.to_dict())
     kind = kind or data.detect_kind(source)
     check_choice("kind", kind, data.READERS)
     description = data.describe(data.READERS[kind](source))

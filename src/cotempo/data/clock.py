@@ -113,6 +113,24 @@ class Clock:
         found = pd.DatetimeIndex(np.where(known, ticks, np.datetime64("NaT", "us")))
         return found.tz_localize("UTC").tz_convert(_find_zone(self.zone)) if self.zone else found
 
+    def local(self, numbers: Floats) -> Floats:
+        """Return times as the clocks of the zone show them, less its difference from UTC in winter.
+
+        Without summer time they stay as they are. An hour that clocks skip is left out, one that they repeat is twice
+        the same.
+        """
+        if not self.zone or self.zone[0] in "+-":
+            return numbers
+        import pandas as pd
+
+        halves = pd.DatetimeIndex(["2024-01-01", "2024-07-01"], tz="UTC").tz_convert(_find_zone(self.zone))
+        dates = pd.DatetimeIndex(self.dates_of(np.asarray(numbers).ravel()))
+        usual, shown = (
+            (each.tz_localize(None) - each.tz_convert("UTC").tz_localize(None)).total_seconds().to_numpy()
+            for each in (halves, dates)
+        )
+        return np.asarray(numbers + ((shown - usual.min()) / UNITS[self.unit]).reshape(np.shape(numbers)))
+
     def date(self, number: float) -> Any:
         """Return one of this clock's numbers as a date; unchanged where times are plain numbers."""
         return self.dates_of([number])[0] if self.dates else float(number)

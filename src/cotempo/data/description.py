@@ -134,6 +134,11 @@ def describe(clients: Mapping[str, Table]) -> Description:
         for warning in client.warnings:
             same.setdefault(warning, []).append(client.client)
     warnings += [f"{list_names(own)}: {warning}" for warning, own in same.items()]
+    several = [client.client for client in found if (client.sequences or 0) > 1]
+    single = [client.client for client in found if client.sequences == 1]
+    if schema.kind == "events" and several and single:
+        both = f"{list_names(several)} with several sequences beside {list_names(single)} with one"
+        warnings.append(f"{both}: rates and counts are those of one sequence, and clients' are no longer comparable")
     rows = sum(client.rows for client in found)
     partial = tuple(column for column in everything if column not in common)
     return Description(schema.kind, common, schema.unit, zones, rows, found, tuple(warnings), partial)

@@ -3,7 +3,7 @@
 from cotempo.events.archive import EventArchive, read_event_archive
 from cotempo.events.cox.aggregation import Normal, aggregate, divergence
 from cotempo.events.fedpp import FedPP, SharedPrior
-from cotempo.events.intensities.base import Band, IntensityGivenHistory, IntensityOverTime
+from cotempo.events.intensities.base import Band, Count, IntensityGivenHistory, IntensityOverTime
 from cotempo.events.intensities.fitted import EncoderIntensity
 from cotempo.events.intensities.next_event import NextEvent
 from cotempo.events.neural.federated import FedNeural
@@ -14,6 +14,7 @@ from cotempo.events.sigmoid_cox import FittedCox, SigmoidCox
 
 __all__ = [
     "Band",
+    "Count",
     "EncoderIntensity",
     "EventArchive",
     "FedNeural",

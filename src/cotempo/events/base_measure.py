@@ -267,7 +267,7 @@ def _absorb_count(method: FedPP, state: S, answers: Answers) -> tuple[S, dict[st
         return replace(state, timeline=line, step=state.step + 1), {}
     misfit, expected = answers.sum["spread"].tolist()
     spread = max(1.0, misfit / expected) if expected > 0 else 1.0
-    smoother, temper, curves, scores = choose_curve(events, exposure, spread)
+    smoother, temper, curves, scores = choose_curve(events, exposure, spread, state.design.repeats)
     state = replace(state, timeline=replace(line, curves=curves, smoother=smoother, temper=temper))
     again = state.stage == "recount"
     if "curve" in method.candidates:

@@ -98,7 +98,12 @@ class FedPP(Method):
     )
     inducing: int = Field(default=50, ge=2, description="number of inducing points of a function")
     cells: int = Field(default=CELLS, ge=20, description="cells of time in which events are counted")
-    period: float | None = Field(default=None, gt=0, description="period of time where there is one, such as a day")
+    period: float | None = Field(
+        default=None,
+        gt=0,
+        description="period of time where there is one, in the unit of the tables (24 for a day in hours); "
+        "days are those of the local clock where tables have a zone",
+    )
     window: tuple[float, float] | None = Field(
         default=None,
         description="start and end of time at all clients; without it clients send theirs, rounded outwards",
@@ -185,7 +190,8 @@ class FedPP(Method):
         record = read_record(table, marks=getattr(self, "marks", False))
         if self.window is not None and not (self.window[0] <= record.start.min() <= record.end.max() <= self.window[1]):
             raise DataError([Problem(f"all windows must lie in {self.window}, the window all clients agreed on")])
-        return record
+        # A period of what is shared is one of the local clock.
+        return read_record(table, local=True) if self.period and self.share == "function" else record
 
     # Concrete, so that type checkers let people call FedPP(...), which always makes one of the two subclasses.
     def _of_a_subclass(self, *_: Any, **__: Any) -> Any:

@@ -42,7 +42,7 @@ def plot_intensities(
             axes.plot(across, truth.intensity(name, times), color=ORANGE, linewidth=1.2, linestyle="--", label="truth")
         axes.plot(_across(clock, rug), np.zeros(len(rug)), "|", color=MUTED, alpha=0.4, markersize=8)
         axes.set(
-            title=name, ylabel=f"events {clock.rate_label}", ylim=(0, 1.25 * axes.get_ylim()[1])
+            title=name, ylabel=f"events {clock.rate_label} and sequence", ylim=(0, 1.25 * axes.get_ylim()[1])
         )  # room for a legend
         axes.legend(ncols=3, loc="upper left", columnspacing=1, handlelength=1.5)
         show_dates(axes, clock)
@@ -62,7 +62,7 @@ def _along(model: Intensity, events: Events | None, level: float) -> tuple[Float
     if isinstance(model, IntensityOverTime):
         times, rug = np.linspace(*legible_part(model), POINTS), np.zeros(0) if events is None else events.time
         if model.period:
-            rug = times[0] + np.mod(rug - times[0], model.period)
+            rug = times[0] + np.mod(model.local(rug) - model.local(times[:1]), model.period)
         return times, model.intensity(times, level), rug
     assert isinstance(model, IntensityGivenHistory)
     assert events is not None

@@ -184,7 +184,7 @@ class PrivateCurve(PrivateForm):
         exposure = np.maximum(exposure, max(1e-9 * float(exposure.max()), 1e-300))
         # A count varies by its own size and by the noise: the estimate is to believe one event in so many.
         temper = 1 + deviation**2 * state.cells / max(float(events.sum()), 1.0)
-        curve = fit_curve("average", temper, events, exposure)
+        curve = fit_curve("average", temper, events, exposure, self.design(cells).repeats)
         return PrivateCurveState("keep", cells, events, exposure, curve, temper), {"events": float(events.sum())}
 
     def expects(self, state: PrivateCurveState, phase: str) -> Expect:

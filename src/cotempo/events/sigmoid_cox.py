@@ -163,7 +163,7 @@ class FittedCox(DrawnIntensity):
         """A bound on the posterior mean: the highest mean of each model, weighted."""
         return sum(shape.weight * float(shape.mean.max()) for shape in self.shapes)
 
-    def mean(self, times: Floats) -> Floats:
+    def inside(self, times: Floats) -> Floats:
         """Average the posterior means of the models."""
         return mean_at(self._place(times), self.shapes)
 
@@ -178,10 +178,10 @@ class FittedCox(DrawnIntensity):
         exposure = np.bincount(before, weights=self.exposure, minlength=grid.cells) + grid.expose(record)
         return FittedCox(grid, count, exposure, self.temper, self.clock)
 
-    def drawn(self, times: Floats) -> Floats:
+    def drawn_inside(self, times: Floats) -> Floats:
         """Return the draws of all models."""
         return draws_at(self._place(times), self.shapes)
 
     def _place(self, times: Floats) -> Floats:
-        """Return times as shares of the window; beyond it the ends go on."""
+        """Return times as shares of the window."""
         return np.asarray(np.clip((times - self.grid.start) / (self.grid.end - self.grid.start), 0.0, 1 - 1e-12))

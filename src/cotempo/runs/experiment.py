@@ -43,7 +43,9 @@ class DataSettings(Settings):
     kind: str | None = Field(default=None, description="events, series or posts; by default what the method needs.")
     unit: str | None = Field(default=None, description="What dates are counted in: s, h or D.")
     zone: str | None = Field(default=None, description="The time zone of dates that come without one.")
-    date_format: str | None = Field(default=None, description="How dates are written, where not as in ISO 8601.")
+    date_format: str | tuple[str, ...] | None = Field(
+        default=None, description="How dates are written, where not as in ISO 8601; several where files differ."
+    )
     windows: str | None = Field(default=None, description="Of events: a file with the window of each sequence.")
     columns: dict[str, str] | None = Field(
         default=None, description="What columns are called in the files, by the name that cotempo knows them by."

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import uuid
-import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
@@ -15,7 +14,7 @@ from cotempo.data import READERS, Table
 from cotempo.devices import Device, find_device
 from cotempo.engines.inprocess import InProcess
 from cotempo.engines.settings import OFF, EngineSettings, InProcessSettings
-from cotempo.errors import DataError, DataWarning, ParameterError, Problem, RunError
+from cotempo.errors import DataError, ParameterError, Problem, RunError, warn
 from cotempo.federation.fitted import Outcome
 from cotempo.federation.method import Method
 from cotempo.federation.reducers import PlainReducer, Reducer
@@ -385,7 +384,7 @@ def _read(source: Any, kind: str) -> dict[str, Table]:
     found: dict[str, Table] = READERS[kind](source)
     if kind == "events" and any(table.unit for table in found.values()):
         advice = "for rates per hour pass ct.read_events(clients, unit='h')"
-        warnings.warn(f"dates are counted in seconds, and so are rates; {advice}", DataWarning, stacklevel=5)
+        warn(f"dates are counted in seconds, and so are rates; {advice}")
     return found
 
 

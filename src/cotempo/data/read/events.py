@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 
 from cotempo.data.clock import Clock
 from cotempo.data.events import Events, order_marks, window_text
-from cotempo.data.problems import Problems, quote
+from cotempo.data.problems import Problems, list_names, quote
 from cotempo.data.read.reader import Grouped, group_rows, read_sheets
-from cotempo.data.read.sheet import LIMIT, Keys, Reading, Sheet
+from cotempo.data.read.sheet import LIMIT, Keys, Reading, Sheet, check_columns
 from cotempo.data.read.sources import column_names, windows_beside
 from cotempo.data.read.times import kind_of, to_times
 from cotempo.data.tables import READERS
@@ -35,7 +35,7 @@ def read_events(
     columns: Mapping[str, str] | None = None,
     unit: str = "s",
     zone: str = "",
-    date_format: str = "",
+    date_format: str | Sequence[str] = "",
     limit: int = LIMIT,
 ) -> dict[str, Events]:
     """Read events and return one table per client, sorted by the client's name.
@@ -50,7 +50,8 @@ def read_events(
         a `DataWarning`.
     windows
         A second source with ``client, sequence, start, end``: when each sequence was observed. It may list sequences
-        and clients without events; without a column ``client`` it holds for every client. By default the file
+        and clients without events; without a column ``client`` it holds for every client, without ``sequence`` for
+        every sequence of its client. By default the file
         ``<name>.windows.csv`` beside `source`, which `write_clients` writes, or the columns ``start`` and ``end`` of
         `source` are used, which must be constant inside a sequence. Without them, and where a cell is empty, a window
         begins with the first and ends with the last event, and rates are estimated too high, most of all in short
@@ -68,7 +69,8 @@ def read_events(
         What columns are called in the source: ``{"time": "Aufnahme", "client": "Klinik"}``. Those that are not columns
         of events are left out, with a `DataWarning`.
     date_format
-        How dates are written that are not ISO 8601, such as ``"%d.%m.%Y %H:%M"`` (`datetime.strptime`).
+        How dates are written that are not ISO 8601, such as ``"%d.%m.%Y %H:%M"`` (`datetime.strptime`); several where
+        files or columns differ.
     limit
         The most bytes one file may expand to.
 
@@ -91,6 +93,7 @@ def read_events(
     >>> read_events(frame)["a"].windows
     {'0': (1.0, 4.0)}
     """
+    check_columns(columns, KNOWN)
     reading = Reading(columns, unit, zone, date_format, limit)
     windows = windows_beside(source) if windows is None else windows
     table = None if windows is None else read_windows(windows, reading)
@@ -101,6 +104,9 @@ def read_events(
         for name in [name for name in table.bounds if name.casefold() not in known]:
             with reading.problems.collect(name):
                 found[name] = table.silent(name)
+            near = nearest(name, [other for other in found if other not in table.bounds], cutoff=0.75)
+            if near:
+                reading.remark(f"is a client of the windows table alone, without events{near}", name)
     vocabulary = _vocabulary(used, marks, reading.problems)
     reading.finish()
     return {name: _recode(found[name], vocabulary) for name in sorted(found)}
@@ -111,20 +117,23 @@ READERS["events"] = read_events
 
 @dataclass(frozen=True)
 class WindowTable:
-    """The second table: windows by client and sequence; those of the client without a name hold for all clients."""
+    """The second table: windows by client and sequence; those without a name hold for all clients, or sequences."""
 
     bounds: Mapping[str, Mapping[str, Bounds]]
     clock: Clock | None  # None if all cells are empty
     problems: Problems
 
-    def of(self, client: str) -> dict[str, Bounds]:
-        """Return the windows of a client, by sequence."""
+    def of(self, client: str, sequences: Sequence[str] = ()) -> dict[str, Bounds]:
+        """Return the windows of a client, by sequence: of those the table names, and of these if it names none."""
         own = (bounds for name, bounds in self.bounds.items() if name.casefold() == client.casefold())
-        return {**self.bounds.get("", {}), **next(own, {})}
+        known = {**self.bounds.get("", {}), **next(own, {})}
+        every = known.pop("", None)
+        return known if every is None else {**dict.fromkeys(sequences, every), **known}
 
     def silent(self, client: str) -> Events:
         """Return the table of a client that observed nothing."""
-        return _build([], [], Keys((), np.zeros(0, dtype=np.intp)), self.of(client), self.clock or Clock())
+        nothing = Keys((), np.zeros(0, dtype=np.intp))
+        return _build([], [], nothing, self.of(client, ["0"]), self.clock or Clock())
 
 
 def read_windows(source: Any, reading: Reading) -> WindowTable:
@@ -139,7 +148,7 @@ def read_windows(source: Any, reading: Reading) -> WindowTable:
 
 def _read_window_sheet(sheet: Sheet) -> dict[str, dict[str, Bounds]]:
     sheet.require("start", "end")
-    clients, sequences = sheet.clients, sheet.keys("sequence")
+    clients, sequences = sheet.clients, sheet.keys("sequence", "")
     start, end = to_times(sheet, "start", needed=False), to_times(sheet, "end", needed=False)
     if start.kind and end.kind and start.kind != end.kind:
         sheet.note(f"must be {start.kind}, as start is, got {end.kind}", "end")
@@ -151,7 +160,8 @@ def _read_window_sheet(sheet: Sheet) -> dict[str, dict[str, Bounds]]:
         known = found.setdefault("" if shared else client, {})
         place = {"client": client, "row": row + sheet.first_row}
         if sequence in known:
-            sheet.problems.add(f"sequence {sequence!r} must have one window", **place)
+            whose = f"sequence {sequence!r}" if sequence else "a client without a column 'sequence'"
+            sheet.problems.add(f"{whose} must have one window", **place)
         if bounds[1] <= bounds[0]:
             sheet.problems.add(_late_end(start.clock, sequence, bounds), column="end", **place)
         known[sequence] = bounds
@@ -165,7 +175,7 @@ def _read_sheet(sheet: Sheet, table: WindowTable | None, used: dict[str, set[str
         names = ", ".join(quote(name) + nearest(name, free, cutoff=0.75) for name in extra)
         sheet.reading.remark(f"left out what is no column of events: {names}", sheet.client)
     if table is not None and sheet.rows == 0:
-        return {sheet.client: table.silent(sheet.client)} if table.of(sheet.client) else {}
+        return {sheet.client: table.silent(sheet.client)} if table.of(sheet.client, ["0"]) else {}
     sheet.require("time")
     grouped = group_rows(sheet)
     marks = sheet.keys("mark") if "mark" in sheet.columns else Keys((), np.zeros(sheet.rows, dtype=np.intp))
@@ -246,13 +256,17 @@ def _from_table(grouped: Grouped, table: WindowTable, columns: Floats | None) ->
     problems = grouped.sheet.problems
     found = np.full((len(grouped.first), 2), np.nan)
     for name, _, groups in grouped.by_client():
-        windows = table.of(name)
-        for group in groups:
-            sequence = grouped.owner(group)[1]
+        sequences = [grouped.owner(group)[1] for group in groups]
+        windows = table.of(name, sequences)
+        lacking = [sequence for sequence in sequences if sequence not in windows]
+        if lacking and not table.problems.found:
+            must = f"must have a row in the windows table{nearest(name, table.bounds, cutoff=0.75)}"
+            if table.of(name, ["0"]):
+                names = list_names([repr(sequence) for sequence in lacking])
+                must = f"sequence {names} must have a row in the windows table, or the table no column 'sequence'"
+            problems.add(must + UNKNOWN, client=name)
+        for group, sequence in zip(groups, sequences, strict=True):
             if sequence not in windows:
-                if table.problems.found:
-                    continue
-                problems.add(f"sequence {sequence!r} must have a row in the windows table{UNKNOWN}", client=name)
                 continue
             found[group] = windows[sequence]
             if columns is not None and not np.array_equal(columns[group], found[group], equal_nan=True):

@@ -1,6 +1,6 @@
 """`read_posts`: ``client, time, text, author, hashtags, mentions, event``, and any further columns."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ def read_posts(
     columns: Mapping[str, str] | None = None,
     unit: str = "s",
     zone: str = "",
-    date_format: str = "",
+    date_format: str | Sequence[str] = "",
     limit: int = LIMIT,
 ) -> dict[str, Posts]:
     """Read posts and return one table per client, sorted by the client's name.

@@ -48,7 +48,7 @@ def read_sheets(
             reading.problems.add(must + advice, client=name, column=time)
     for name, called in (reading.columns or {}).items():
         told = any(problem.column == name for problem in reading.problems.found)
-        if not told and called not in reading.seen and name not in reading.seen:
+        if not told and reading.seen and called not in reading.seen and name not in reading.seen:
             must = f"no column is called {called!r}, as columns= says{nearest(called, reading.seen)}"
             reading.problems.add(f"{must}; the columns are: {', '.join(map(quote, sorted(reading.seen)))}", column=name)
     for name in reading.without:

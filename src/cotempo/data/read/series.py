@@ -19,7 +19,7 @@ def read_series(
     columns: Mapping[str, str] | None = None,
     unit: str = "s",
     zone: str = "",
-    date_format: str = "",
+    date_format: str | Sequence[str] = "",
     limit: int = LIMIT,
     missing: Sequence[str] = (),
     without: Sequence[str] = (),

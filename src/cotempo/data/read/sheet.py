@@ -1,6 +1,5 @@
 """`Sheet`: the columns of one file or dataframe, converted on request; what does not convert is noted with its row."""
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -13,7 +12,7 @@ import pyarrow.compute as compute
 from cotempo.data.argument_checks import check_choice
 from cotempo.data.clock import UNITS, Clock, is_zone
 from cotempo.data.problems import Problems, client_name_error, duplicates, list_names, quote
-from cotempo.errors import DataWarning, ParameterError, nearest
+from cotempo.errors import ParameterError, nearest, warn
 from cotempo.typing import Floats, Indices
 
 LIMIT = 8 * 1024**3
@@ -29,7 +28,7 @@ class Reading:
     columns: Mapping[str, str] | None = None  # what columns are called in the source, by the name they get
     unit: str = "s"  # of dates
     zone: str = ""  # of dates that come without one
-    date_format: str = ""  # of dates that are not ISO 8601
+    date_format: str | Sequence[str] = ""  # of dates that are not ISO 8601
     limit: int = LIMIT  # the most bytes one file may expand to
     missing: Sequence[str] = ()  # further signs for a missing value
     without: Sequence[str] = ()  # columns to leave out, by their names in the source
@@ -51,6 +50,12 @@ class Reading:
             if isinstance(given, str) or not all(isinstance(name, str) for name in given):
                 raise ParameterError(f"{option} must be a list of texts, such as ['n.d.'], got {given!r}")
 
+    @property
+    def date_formats(self) -> tuple[str, ...]:
+        """The formats that dates may have beside ISO 8601."""
+        given = self.date_format
+        return ((given,) if given else ()) if isinstance(given, str) else tuple(given)
+
     def remark(self, note: str, source: str) -> None:
         """Keep a note for `finish`."""
         if source not in self.notes.setdefault(note, []):
@@ -60,7 +65,7 @@ class Reading:
         """Raise all problems, or else warn of what was guessed or left out, one warning per note."""
         self.problems.raise_any()
         for note, sources in self.notes.items():
-            warnings.warn(f"{list_names(sources)}: {note}", DataWarning, stacklevel=3)
+            warn(f"{list_names(sources)}: {note}")
 
     def rename(self, columns: dict[str, pa.ChunkedArray]) -> dict[str, pa.ChunkedArray]:
         """Return the columns of a source under the names that readers know."""
@@ -74,6 +79,16 @@ class Reading:
             problems.add(f"must be one column, got {both}; drop or rename one of them", column=name)
         problems.raise_any()
         return dict(zip(renamed, columns.values(), strict=True))
+
+
+def check_columns(columns: Mapping[str, str] | None, known: Sequence[str]) -> None:
+    """Refuse names in ``columns=`` that a reader gives no column."""
+    for name in columns or {}:
+        if name not in known:
+            raise ParameterError(
+                f"columns= must name columns that are known ({', '.join(known)}), got {name!r}{nearest(name, known)}; "
+                "write it as {'time': 'Aufnahme'}"
+            )
 
 
 @dataclass(frozen=True)
@@ -120,11 +135,14 @@ class Sheet:
     def require(self, *names: str) -> None:
         """Raise all problems noted so far if a column is missing, with the nearest name, or there are no rows."""
         missing = [name for name in names if name not in self.columns]
-        given = ", ".join(quote(column) for column in list(self.columns)[:10])
+        called = self.reading.columns or {}
+        # As the file has them, not as they were renamed.
+        present = [called.get(column, column) for column in self.columns]
+        given = ", ".join(map(quote, present[:10]))
         for name in missing:
-            called = (self.reading.columns or {}).get(name, name)
-            advice = f"; the columns are: {given}" + ("" if called != name else f"; pass columns={{{name!r}: ...}}")
-            self.note(f"a column {called!r} must be there{nearest(called, self.columns)}{advice}", name)
+            wanted = called.get(name, name)
+            advice = f"; the columns are: {given}" + ("" if wanted != name else f"; pass columns={{{name!r}: ...}}")
+            self.note(f"a column {wanted!r} must be there{nearest(wanted, present)}{advice}", name)
         if not missing and self.rows == 0:
             self.note("a table must have at least one row")
         if missing or self.rows == 0:

@@ -12,7 +12,7 @@ import pyarrow.compute as compute
 from cotempo.data.clock import UNITS, Clock, is_zone
 from cotempo.data.problems import quote
 from cotempo.data.read.sheet import Sheet, is_text, to_floats, trimmed
-from cotempo.errors import DataError, ParameterError
+from cotempo.errors import ParameterError
 from cotempo.typing import Floats, Indices
 
 PARTS_OF_A_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -56,12 +56,14 @@ def to_times(sheet: Sheet, column: str, *, needed: bool = True) -> Times:
             values, bad, zone = _parse(sheet, column)
         elif pa.types.is_timestamp(values.type) and values.type.tz:
             zone = values.type.tz if is_zone(values.type.tz) else "UTC"
-        values, zone = _localize(values, zone, sheet.reading.zone)
+        values, zone = _localize(sheet, column, values, zone)
         times = _convert(values, sheet.reading.unit, zone)
-    except (DataError, pa.ArrowException) as error:
-        must = str(error) if isinstance(error, DataError) else f"must hold numbers or dates, got {values.type}"
-        sheet.note(must, column)
+    except pa.ArrowException:
+        sheet.note(f"must hold numbers or dates, got {values.type}", column)
         return Times(np.full(sheet.rows, np.nan))
+    if times.kind == "plain numbers" and sheet.reading.zone:
+        note = f"times in {column!r} are plain numbers, for which zone= and unit= mean nothing"
+        sheet.reading.remark(note, sheet.client)
     if times.kind:
         sheet.reading.clocks.setdefault(sheet.client, times.clock)
     sheet.note_rows(np.flatnonzero(np.isinf(times.values)), "must be finite", column)
@@ -71,23 +73,26 @@ def to_times(sheet: Sheet, column: str, *, needed: bool = True) -> Times:
     return times
 
 
-def _localize(values: pa.ChunkedArray, zone: str, wanted: str) -> tuple[pa.ChunkedArray, str]:
+def _localize(sheet: Sheet, column: str, values: pa.ChunkedArray, zone: str) -> tuple[pa.ChunkedArray, str]:
     """Return dates in UTC and the zone to show them in; those without a zone become local times of the wanted one."""
+    wanted = sheet.reading.zone
     if pa.types.is_date(values.type):
         values = values.cast(pa.timestamp("s"))
     if not pa.types.is_timestamp(values.type) or not wanted:
         return values, zone
-    return values if values.type.tz else _assume(values, wanted), wanted
+    return values if values.type.tz else _assume(sheet, column, values), wanted
 
 
-def _assume(local: pa.ChunkedArray, zone: str) -> pa.ChunkedArray:
-    """Return local times of a zone as times in UTC."""
-    try:
-        return compute.assume_timezone(local, zone).cast(pa.timestamp(local.type.unit, "UTC"))
-    except pa.ArrowInvalid as error:
-        when = re.search(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", str(error))
-        got = f"got {when.group() if when else error}, where clocks are changed"
-        raise DataError(f"must be a time that {zone} had once, {got}; write the offset, as +01:00") from error
+def _assume(sheet: Sheet, column: str, local: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return local times of the reading's zone as times in UTC; those that it had twice or never are noted."""
+    zone = sheet.reading.zone
+    first, last = (
+        compute.assume_timezone(local, zone, ambiguous=which, nonexistent=which) for which in ("earliest", "latest")
+    )
+    changed = np.flatnonzero(compute.not_equal(first, last).fill_null(False).to_numpy())
+    rule = f"must be a time that {zone} had once; write the offset, as +01:00, where clocks are changed"
+    sheet.note_rows(changed, lambda row: f"{rule}, got {str(local[row].as_py())[:19]}", column)
+    return first.cast(pa.timestamp(local.type.unit, "UTC"))
 
 
 def _convert(values: pa.ChunkedArray, unit: str, zone: str) -> Times:
@@ -102,9 +107,11 @@ def _convert(values: pa.ChunkedArray, unit: str, zone: str) -> Times:
 
 def _parse(sheet: Sheet, column: str) -> tuple[pa.ChunkedArray, Indices, str]:
     """Return text as numbers or dates, as the first one says, the positions of invalid texts, and the zone of dates."""
-    texts, style = trimmed(sheet.columns[column]), sheet.reading.date_format
-    if style and fits(texts.drop_null().slice(0, 1).to_pylist(), style):
-        return _parse_styled(sheet, column, texts)
+    texts = trimmed(sheet.columns[column])
+    first = texts.drop_null().slice(0, 1).to_pylist()
+    for style in sheet.reading.date_formats:
+        if fits(first, style):
+            return _parse_styled(sheet, column, texts, style)
     try:
         texts.drop_null().slice(0, 1).cast(pa.float64())
     except pa.ArrowException:
@@ -132,15 +139,16 @@ def _parse_dates(sheet: Sheet, column: str, texts: pa.ChunkedArray) -> tuple[pa.
     if not offsets:
         return local, bad, ""
     if sheet.reading.zone:
-        own = _assume(compute.if_else(naive, local, None), sheet.reading.zone)
+        own = _assume(sheet, column, compute.if_else(naive, local, None))
         return compute.if_else(naive, own, dates), bad, "UTC"
     sheet.note_rows(rows, "must have a time zone, as others in this column have; add it, or pass zone=", column)
     return dates, bad, "UTC"
 
 
-def _parse_styled(sheet: Sheet, column: str, texts: pa.ChunkedArray) -> tuple[pa.ChunkedArray, Indices, str]:
-    """Return text as dates written in the style of the reading."""
-    style = sheet.reading.date_format
+def _parse_styled(
+    sheet: Sheet, column: str, texts: pa.ChunkedArray, style: str
+) -> tuple[pa.ChunkedArray, Indices, str]:
+    """Return text as dates written in a style."""
     dates = pa.chunked_array([pa.array(_styled(texts.to_pylist(), style))])
     bad = np.flatnonzero(dates.is_null().to_numpy() & texts.is_valid().to_numpy())
     sheet.note_rows(bad, lambda row: f"must be a date like {style!r}, got {quote(texts[row].as_py())}", column)

@@ -74,10 +74,22 @@ class Segments(NamedTuple):
         return np.asarray(np.take_along_axis(rates, np.maximum.accumulate(begin, axis=1), axis=1))
 
 
-def level(count: Floats, exposure: Floats) -> Floats:
+def level(count: Floats, exposure: Floats, closed: bool = False) -> Floats:
     """Return the posterior mean rate of each cell, ``(cells,)``."""
-    found = segment(count, exposure)
-    return np.repeat(found.mean(), np.diff(found.cut))
+    seam = find_seam(count, exposure) if closed else 0
+    found = segment(np.roll(count, -seam), np.roll(exposure, -seam))
+    return np.roll(np.repeat(found.mean(), np.diff(found.cut)), seam)
+
+
+def find_seam(count: Floats, exposure: Floats) -> int:
+    """Return the cell at which to cut a period open: the likeliest change point.
+
+    Cut there, a rate that changes at all needs no change at the seam that it does not have.
+    """
+    half = len(count) // 2
+    found = segment(np.roll(count, -half), np.roll(exposure, -half))
+    begins = found.chance.sum(axis=1)[1:-1]
+    return int(found.cut[1 + np.argmax(begins)] + half) % len(count) if len(begins) else 0
 
 
 def segment(count: Floats, exposure: Floats) -> Segments:
@@ -208,13 +220,15 @@ def learn_bins(count: Floats, exposure: Floats) -> list[Bins]:
     return [bins._replace(evidence=bins.evidence - float(np.log(len(numbers)))) for bins in found]
 
 
-def histogram(count: Floats, exposure: Floats) -> Floats:
+def histogram(count: Floats, exposure: Floats, closed: bool = False) -> Floats:
     """Return the rate of each cell by the equal bins with the best AIC, ``(cells,)``.
 
     Bins hold whole cells, and are drawn to the mean rate by the weight of half an event.
     """
-    best = max(learn_bins(count, exposure), key=Bins.fit)
-    return np.repeat((best.seen + 0.5) / (best.watched + 0.5 / best.rate), np.diff(best.cut))
+    seam = find_seam(count, exposure) if closed else 0
+    best = max(learn_bins(np.roll(count, -seam), np.roll(exposure, -seam)), key=Bins.fit)
+    rate = np.repeat((best.seen + 0.5) / (best.watched + 0.5 / best.rate), np.diff(best.cut))
+    return np.asarray(np.roll(rate, seam))
 
 
 def find_dead_times(count: Floats, exposure: Floats) -> Indices:

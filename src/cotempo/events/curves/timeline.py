@@ -27,6 +27,8 @@ PARTS = 48
 CELLS, LEAST_CELLS = 1008, 48
 # No rate is lower than this share of the mean: an event there would be impossible.
 FLOOR = 1e-4
+# Nats by which rates in pieces must tell held-out events better than a smooth estimate: their jumps look like news.
+PIECES, JUMPS_PRICE = ("profile", "histogram", "steps"), 3.0
 # Powers of the dispersion that counts and exposures are divided by.
 POWERS = (0.0, 0.5, 1.0)
 # Coarse cells of deviations, and the most steps of Newton.
@@ -55,37 +57,42 @@ class Timeline:
     effect: float
 
 
-def flat(events: Floats, exposure: Floats) -> Floats:
+def flat(events: Floats, exposure: Floats, closed: bool = False) -> Floats:
     """Return one rate for all cells."""
     return np.full(len(events), mean_rate(events, exposure))
 
 
-def profile(events: Floats, exposure: Floats) -> Floats:
+def profile(events: Floats, exposure: Floats, closed: bool = False) -> Floats:
     """Return the rates of 48 equal parts, drawn to the mean rate by two pseudo-events, ``(cells,)``."""
     place = np.arange(len(events)) * PARTS // len(events)
     seen, watched = np.bincount(place, events), np.bincount(place, exposure)
     return np.asarray(((seen + 2) / (watched + 2 / mean_rate(events, exposure)))[place])
 
 
-def average(events: Floats, exposure: Floats) -> Floats:
+def average(events: Floats, exposure: Floats, closed: bool = False) -> Floats:
     """Return the posterior mean of smooth curves (Gaussian processes), steps and bins, averaged by their evidence."""
     cells = len(events)
-    return mean_at((np.arange(cells) + 0.5) / cells, learn_shapes(events, exposure, min(cells, CELLS)))
+    return mean_at((np.arange(cells) + 0.5) / cells, learn_shapes(events, exposure, min(cells, CELLS), closed))
 
 
-SIMPLE: dict[str, Callable[[Floats, Floats], Floats]] = {
+SIMPLE: dict[str, Callable[[Floats, Floats, bool], Floats]] = {
     "flat": flat, "profile": profile, "histogram": histogram, "density": density, "steps": steps,
 }  # fmt: skip
 SMOOTHERS = {**SIMPLE, "average": average}
 
 
-def fit_curve(smoother: str, temper: float, events: Floats, exposure: Floats) -> Floats:
-    """Return the rate of each cell, ``(cells,)``, by an estimate that believes one in `temper` events."""
-    rate = SMOOTHERS[smoother](events / temper, exposure / temper)
+def fit_curve(smoother: str, temper: float, events: Floats, exposure: Floats, closed: bool = False) -> Floats:
+    """Return the rate of each cell, ``(cells,)``, by an estimate that believes one in `temper` events.
+
+    Where cells are those of a period, `closed`, the last is beside the first.
+    """
+    rate = SMOOTHERS[smoother](events / temper, exposure / temper, closed)
     return np.asarray(np.maximum(rate, FLOOR * mean_rate(events, exposure)))
 
 
-def choose_curve(events: Floats, exposure: Floats, dispersion: float) -> tuple[str, float, Floats, dict[str, float]]:
+def choose_curve(
+    events: Floats, exposure: Floats, dispersion: float, closed: bool = False
+) -> tuple[str, float, Floats, dict[str, float]]:
     """Choose estimate and tempering by cross-validated log-likelihood, given ``(folds, cells)`` each.
 
     The posterior average, which costs more, is tried with the tempering that is best for the simple estimates. Returns
@@ -98,12 +105,12 @@ def choose_curve(events: Floats, exposure: Floats, dispersion: float) -> tuple[s
     curves, scores = {}, {}
 
     def judge(name: str, temper: float) -> None:
-        without = np.stack([fit_curve(name, temper, *part) for part in parts])
+        without = np.stack([fit_curve(name, temper, *part, closed) for part in parts])
         curves[name, temper] = without
         scores[name, temper] = float((events * np.log(without) - exposure * without).sum())
 
     def best() -> tuple[str, float]:
-        return max(scores, key=lambda each: scores[each])
+        return max(scores, key=lambda each: scores[each] - (JUMPS_PRICE if each[0] in PIECES else 0.0))
 
     judge("flat", 1.0)
     for name in SIMPLE:
@@ -111,7 +118,7 @@ def choose_curve(events: Floats, exposure: Floats, dispersion: float) -> tuple[s
             judge(name, temper)
     judge("average", best()[1])
     gained = {name: max(scores[key] for key in scores if key[0] == name) - scores["flat", 1.0] for name in SMOOTHERS}
-    return *best(), np.vstack([curves[best()], fit_curve(*best(), *total)]), gained
+    return *best(), np.vstack([curves[best()], fit_curve(*best(), *total, closed)]), gained
 
 
 class LevelSetting(NamedTuple):

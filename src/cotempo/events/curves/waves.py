@@ -3,7 +3,8 @@ r"""A smooth intensity on cells: a Gaussian process in cosine waves, its kernel 
 .. math:: \lambda(t) = m\,\sigma(\eta(t)), \qquad \eta(t) = \sum_k v_k \cos(\omega_k (u(t) + c)), \qquad
    v_k \sim N(0, a^2 S(\omega_k))
 
-on the window and a margin c at both ends (the Hilbert-space approximation of Solin and Särkkä, 2020). S is the spectral
+on the window and a margin c at both ends (the Hilbert-space approximation of Solin and Särkkä, 2020), or, where the
+window is closed, one period, in the waves :math:`\cos \omega_k u + \sin \omega_k u` of that period. S is the spectral
 density of an RBF kernel; of one that is modulated by a wave and its harmonics, where the counts have a period; and u is
 time, or a clock that runs where the function moves. The information is made of sums of the weights' waves, so a step of
 Newton costs no more than a Cholesky factor, and the evidence (Laplace's approximation) of dozens of kernels can be
@@ -41,12 +42,19 @@ Node = tuple[int, int]
 
 class Basis(NamedTuple):
     """Waves at the cells, ``(waves, cells)``, and their variances at unit amplitude, ``(waves,)``; `table` has all
-    waves up to the sum of the two highest, and `number` says which of them are used."""
+    waves up to the sum of the two highest, and `number` says which of them are used; of a closed window it is empty."""
 
     table: Floats
     number: np.ndarray
     variance: Floats
     waves: Floats
+
+    def information(self, weight: Floats) -> Floats:
+        """Return the weighted products of all pairs of waves, summed over cells, ``(waves, waves)``."""
+        if not len(self.table):
+            return np.asarray((self.waves * weight) @ self.waves.T)
+        sums, number = self.table @ weight, self.number
+        return np.asarray(0.5 * (sums[np.abs(np.subtract.outer(number, number))] + sums[np.add.outer(number, number)]))
 
 
 class Wave(NamedTuple):
@@ -80,24 +88,25 @@ class Wave(NamedTuple):
 
 
 class ClockCells(NamedTuple):
-    """Counts and exposures of cells, and where they stand on a clock from 0 to 1."""
+    """Counts and exposures of cells, where they stand on a clock from 0 to 1, and whether its end is its start."""
 
     events: Floats
     exposure: Floats
     place: Floats
+    closed: bool = False
 
 
-def learn_waves(count: Floats, exposure: Floats, pilot: Floats) -> list[Wave]:
+def learn_waves(count: Floats, exposure: Floats, pilot: Floats, closed: bool = False) -> list[Wave]:
     """Return the posteriors under all kernels that were looked at, given a first guess of the rate."""
     time = (np.arange(len(count)) + 0.5) / len(count)
-    cells = ClockCells(count, exposure, time)
+    cells = ClockCells(count, exposure, time, closed)
     top = float(pilot.max())
     bases: dict[int, Basis] = {}
     found = search(cells, CEILINGS[0] * top, pilot, STARTS, bases, 0.0, 0.0)
     found += search(cells, CEILINGS[1] * top, pilot, (best_of(found).node,), bases, 0.0, 0.0)
     best = best_of(found)
     rate, ceiling = best.ceiling * expit(best.eta), best.ceiling
-    clock = cells._replace(place=moving_clock(best))
+    clock = cells._replace(place=moving_clock(best, closed))
     found += search(clock, ceiling, rate, STARTS[:2], {}, 0.0, CLOCK_PRICE)
     if frequency := find_frequency(count, exposure):
         found += search(cells, ceiling, rate, (PERIOD_START,), {}, frequency, PERIOD_PRICE)
@@ -109,10 +118,11 @@ def best_of(found: list[Wave]) -> Wave:
     return max(found, key=lambda wave: wave.evidence)
 
 
-def moving_clock(wave: Wave) -> Floats:
+def moving_clock(wave: Wave, closed: bool = False) -> Floats:
     """Return a clock that runs as fast as the function moves, smoothed over its length scale."""
-    cells = len(wave.eta)
-    moves = gaussian_filter1d(np.gradient(wave.eta) ** 2, float(LENGTHS[wave.node[0]]) * cells, mode="nearest")
+    cells, width = len(wave.eta), float(LENGTHS[wave.node[0]])
+    slope = np.gradient(np.pad(wave.eta, 1, mode="wrap"))[1:-1] if closed else np.gradient(wave.eta)
+    moves = gaussian_filter1d(slope**2, width * cells, mode="wrap" if closed else "nearest")
     pace = 0.1 + np.sqrt(moves) / max(float(np.sqrt(moves).mean()), 1e-12)
     return np.asarray((np.cumsum(pace) - pace / 2) / pace.sum())
 
@@ -143,7 +153,7 @@ def search(
         if not (0 <= length < len(LENGTHS) and 0 <= amplitude < len(AMPLITUDES)):
             return -np.inf
         if length not in bases:
-            bases[length] = make_basis(cells.place, LENGTHS[length], frequency)
+            bases[length] = make_basis(cells.place, LENGTHS[length], frequency, cells.closed)
         if node not in found:
             near = best_of(list(found.values())).eta if found else guess
             found[node] = fit_wave(cells, node, ceiling, bases[length], near, price)
@@ -158,20 +168,49 @@ def search(
     return list(found.values())
 
 
-def make_basis(place: Floats, length: float, frequency: float) -> Basis:
+def make_basis(place: Floats, length: float, frequency: float, closed: bool = False) -> Basis:
     """Return the waves that matter under a kernel of this length scale."""
+    if closed:
+        return _closed_basis(place, length, frequency)
     margin = float(np.clip(1.5 * length, 0.1, 1.0))
     stretch = 1 + 2 * margin
-    peaks = 2 * np.pi * frequency * np.arange(HARMONICS + 1 if frequency else 1)
+    peaks = _peaks(frequency)
     highest = int(np.ceil((peaks[-1] + CUTOFF / length) * stretch / np.pi)) + 1
-    omega = np.arange(highest) * np.pi / stretch
-    density = sum(
-        np.exp(-0.5 * ((omega - peak) * length) ** 2) * FADING ** -max(part - 1, 0) for part, peak in enumerate(peaks)
-    )
+    density = _spectral_density(np.asarray(np.arange(highest) * np.pi / stretch, dtype=np.float64), length, peaks)
     number = np.flatnonzero(density > np.exp(-0.5 * CUTOFF**2))
     variance = np.sqrt(2 * np.pi) * length * density[number] * np.where(number > 0, 2, 1) / stretch
     table = _multiples(np.cos((place + margin) * (np.pi / stretch)), 2 * highest - 1)
     return Basis(table, number, variance, np.ascontiguousarray(table[number]))
+
+
+def _peaks(frequency: float) -> Floats:
+    """Return the angular frequencies that the spectral density has its peaks at."""
+    return np.asarray(2 * np.pi * frequency * np.arange(HARMONICS + 1 if frequency else 1), dtype=np.float64)
+
+
+def _spectral_density(omega: Floats, length: float, peaks: Floats) -> Floats:
+    """Return the spectral density at frequencies, relative to its top."""
+    return np.asarray(
+        sum(
+            np.exp(-0.5 * ((omega - peak) * length) ** 2) * FADING ** -max(part - 1, 0)
+            for part, peak in enumerate(peaks)
+        )
+    )
+
+
+def _closed_basis(place: Floats, length: float, frequency: float) -> Basis:
+    """Return the waves of one period: cos + sin of each frequency, and of its negative, have the same variance.
+
+    Together they make a stationary kernel: the products of a pair sum to twice the cosine of the distance.
+    """
+    peaks = _peaks(frequency)
+    highest = int(np.ceil((peaks[-1] + CUTOFF / length) / (2 * np.pi))) + 1
+    number = np.arange(-highest, highest + 1)
+    number = number[np.argsort(np.abs(number), kind="stable")]  # the constant first
+    density = _spectral_density(2 * np.pi * np.abs(number), length, peaks)
+    number, density = number[density > np.exp(-0.5 * CUTOFF**2)], density[density > np.exp(-0.5 * CUTOFF**2)]
+    angle = 2 * np.pi * number[:, None] * place
+    return Basis(np.zeros((0, 0)), number, np.sqrt(2 * np.pi) * length * density, np.cos(angle) + np.sin(angle))
 
 
 def _multiples(cosine: Floats, count: int) -> Floats:
@@ -191,7 +230,6 @@ def fit_wave(cells: ClockCells, node: Node, ceiling: float, basis: Basis, eta: F
     """Return the mode of the posterior by Newton's method with Fisher's information, and Laplace's evidence."""
     variance = AMPLITUDES[node[1]] ** 2 * basis.variance
     variance[0] += LEVEL_SPREAD**2
-    together, apart = np.add.outer(basis.number, basis.number), np.abs(np.subtract.outer(basis.number, basis.number))
 
     def score(weights: Floats) -> float:
         rate = ceiling * expit(weights @ basis.waves)
@@ -203,8 +241,7 @@ def fit_wave(cells: ClockCells, node: Node, ceiling: float, basis: Basis, eta: F
         share = expit(eta)
         expected = cells.exposure * ceiling * share
         pull, weight = (cells.events - expected) * (1 - share), expected * (1 - share) ** 2
-        sums = basis.table @ weight
-        information = 0.5 * (sums[apart] + sums[together])
+        information = basis.information(weight)
         information[np.diag_indices(len(variance))] += 1 / variance
         root = cholesky(information, lower=True, check_finite=False)
         new = cho_solve((root, True), basis.waves @ (weight * eta + pull), check_finite=False)

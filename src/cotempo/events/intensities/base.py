@@ -3,19 +3,20 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.stats import norm
 
 from cotempo.data import Events
 from cotempo.data.clock import LABELS, Clock
 from cotempo.data.html import html_table
 from cotempo.data.tables import FrameKind, make_frame, pluralize
-from cotempo.errors import CotempoError, DataError, DataWarning, ParameterError
+from cotempo.errors import CotempoError, DataError, ParameterError, warn
 from cotempo.events.intensities.next_event import NextEvent
 from cotempo.events.records.record import Grid, Record, as_events, read_record
 from cotempo.events.scores import gains
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
 CELLS = 1000
 # Mean of an intensity, and centre and deviation of its logarithm, ``(times,)`` each.
 LogNormal = tuple[Floats, Floats, Floats]
+# How finely a period is looked at, and the most cells that many periods are cut into.
+PER_PERIOD, MOST_CELLS = 48, 200_000
+# Where nobody says how far to look for the next event: until this many are expected, one in a million misses it.
+SURELY = 14.0
 # Steps of a forecast, as shares of the time looked ahead: fine at first, where hazards have their spikes.
 AHEAD = np.unique(np.concatenate([[0.0], np.geomspace(1e-5, 1.0, 200), np.linspace(0.0, 1.0, 201)]))
 
@@ -50,6 +55,14 @@ class Band(NamedTuple):
         return Band(*(part.reshape(shape) for part in self))
 
 
+class Count(NamedTuple):
+    """A number of events to come: its mean, and the two ends of an interval."""
+
+    mean: float
+    lower: float
+    upper: float
+
+
 class Intensity(Saved, ABC):
     """A fitted intensity.
 
@@ -66,6 +79,8 @@ class Intensity(Saved, ABC):
         The number of events learned from, and their exposure.
     anytime, period
         Whether it knows other times as well: because it has a period, or because time does not matter.
+    beyond
+        How it goes on outside the span where it does not know other times, in words.
     conditional
         Whether an event that opens its window is history and not counted.
     """
@@ -76,6 +91,7 @@ class Intensity(Saved, ABC):
     seen: tuple[float, float]
     anytime: bool = False
     period: float | None = None
+    beyond: ClassVar[str] = "what depends on time stays there as it was at the end"
 
     @abstractmethod
     def score_record(self, record: Record) -> Mapping[str, float]:
@@ -87,7 +103,8 @@ class Intensity(Saved, ABC):
 
     def read(self, events: Any, window: tuple[Any, Any] | None = None) -> Record:
         """Return a table, or plain sorted times and their window, as a record."""
-        return read_record(as_events(events, window, self.clock), condition=self.conditional)
+        table = as_events(events, window, self.clock)
+        return read_record(table, condition=self.conditional, local=self.period is not None)
 
     def score(self, events: Any, window: tuple[Any, Any] | None = None) -> Mapping[str, float]:
         """Score new events by the posterior mean, in nats per event over homogeneous Poisson processes.
@@ -115,9 +132,21 @@ class Intensity(Saved, ABC):
         if max(first - worst, worst - last) > last - first:
             counted = f"; numbers count {LABELS[clock.unit]} since 1970-01-01 UTC" if clock.dates else ""
             raise ParameterError(f"times must lie in or near {learned}{counted}")
-        words = f"times should lie in {learned}: the intensity is extrapolated there"
-        warnings.warn(words, DataWarning, stacklevel=3)
+        warn(f"times should lie in {learned}: {self.beyond}; where there is a rhythm, learn with FedPP(period=...)")
         return at
+
+    def local(self, times: Floats) -> Floats:
+        """Return times as the period counts them: on the clock that people read, in summer too."""
+        return times if self.period is None else self.clock.local(times)
+
+    def _farthest(self, first: float) -> float:
+        """Return until when it can look from a time on: as far beyond the span as that is long, or without end."""
+        start, end = self.span
+        far = np.inf if self.anytime else 2 * end - start
+        if first >= far:
+            learned = f"[{self.clock.text(start)}, {self.clock.text(end)}], the time learned from"
+            raise ParameterError(f"times must lie in or near {learned}, got {self.clock.text(first)}")
+        return far
 
     def stretch(self, start: Any, end: Any) -> tuple[float, float]:
         """Return the ends of a stretch of time as numbers of the clock."""
@@ -126,6 +155,12 @@ class Intensity(Saved, ABC):
         if not first <= last:
             raise ParameterError(f"start must not be after end, got [{clock.text(first)}, {clock.text(last)}]")
         return first, last
+
+    @property
+    def _wait(self) -> float:
+        """How long the first look ahead is: until some events are expected."""
+        events, exposure = self.seen
+        return SURELY * exposure / max(events, 0.5)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({'; '.join(self._facts().values())})"
@@ -136,8 +171,9 @@ class Intensity(Saved, ABC):
     def _facts(self) -> dict[str, str]:
         """Return what it was learned from, by name."""
         (events, exposure), (first, last), clock = self.seen, self.span, self.clock
+        rate = f"{events / exposure:.3g} {clock.rate_label} and sequence"
         return {
-            "learned from": f"{pluralize(round(events), 'event')}, {events / exposure:.3g} {clock.rate_label}",
+            "learned from": f"{pluralize(round(events), 'event')}, {rate}",
             "time": f"{clock.text(first)} to {clock.text(last)}",
         }
 
@@ -183,7 +219,7 @@ class IntensityOverTime(Intensity):
 
     def to_frame(self, times: Any = None, level: float = 0.95, kind: FrameKind = "pandas") -> Any:
         """Return the columns ``time, mean, lower, upper`` as a dataframe; by default at 300 of `shown`."""
-        at = np.linspace(*self.shown, 300) if times is None else self.numbers(times)
+        at = np.linspace(*self.shown, 300) if times is None else self.clock.numbers(times)
         columns = {"time": at, **self.intensity(at, level)._asdict()}
         return make_frame(columns, kind, {"time": self.clock})
 
@@ -193,13 +229,25 @@ class IntensityOverTime(Intensity):
 
         return plot_intensities({"": self}, events={"": events} if events is not None else {}, level=level)
 
-    def expected_count(self, start: Any, end: Any) -> float:
-        """Return the expected number of events in ``[start, end]`` of one sequence."""
+    def predict_count(self, start: Any, end: Any, level: float = 0.95) -> Count:
+        """Return how many events one sequence will have in ``[start, end]``, with an interval for their number.
+
+        The mean is the integral of the mean intensity. The interval holds both chance, as a Poisson process has it, and
+        the doubt of the model about its intensity. A client with several sequences at once has as many times more.
+        """
+        check_level(level)
         first, last = self.stretch(start, end)
         if first == last:
-            return 0.0
-        stretch = Grid(first, last, CELLS)
-        return float(self.mean(stretch.middles).sum() * stretch.width)
+            return Count(0.0, 0.0, 0.0)
+        cells = CELLS if self.period is None else (last - first) / self.period * PER_PERIOD
+        stretch = Grid(first, last, int(np.clip(cells, CELLS, MOST_CELLS)))
+        drawn = np.random.default_rng(0).poisson(np.resize(self.masses(stretch), 20_000))
+        tails = np.quantile(drawn, [0.5 - level / 2, 0.5 + level / 2], method="inverted_cdf")
+        return Count(float(self.mean(stretch.middles).sum() * stretch.width), *map(float, tails))
+
+    @abstractmethod
+    def masses(self, stretch: Grid) -> Floats:
+        """Return draws of the integral of the intensity over a stretch of time, ``(draws,)``."""
 
     def score_record(self, record: Record) -> Mapping[str, float]:
         """Return the scores of a record."""
@@ -208,7 +256,12 @@ class IntensityOverTime(Intensity):
         known = np.flatnonzero((count > 0) | (exposure > 0))
         count, exposure, mean = count[known], exposure[known], self.mean(cells.middles[known])
         fit, mass = float(log_likelihood(count, exposure, mean)), float((mean * exposure).sum())
-        return gains(fit, mass, float(count.sum()), float(exposure.sum()), {"gain": self.seen})
+        return gains(fit, mass, float(count.sum()), float(exposure.sum()), self.references)
+
+    @property
+    def references(self) -> dict[str, tuple[float, float]]:
+        """Events and exposure behind the constant rates that a record is scored against, by the name of the gain."""
+        return {"gain": self.seen}
 
     def sample(self, start: Any, end: Any, rng: np.random.Generator | int = 0, count: int = 1) -> Events:
         """Draw sequences from the posterior mean intensity by thinning (Lewis and Shedler, 1979)."""
@@ -221,15 +274,26 @@ class IntensityOverTime(Intensity):
         return Events.from_arrays(sequences, (first, last), unit=self.clock.unit, zone=self.clock.zone)
 
     def predict_next(self, after: Any, until: Any = None) -> NextEvent:
-        """Return the distribution of the first event after `after`, looked for until `until` (the span's end)."""
-        clock, end = self.clock, self.span[1]
-        first, last = clock.number(after), end if until is None else clock.number(until)
-        if not first < last:
-            words = f"until must lie after {clock.text(first)}, got {clock.text(last)}"
-            raise ParameterError(f"{words}; pass until= to look beyond what was learned")
+        """Return the distribution of the first event of a sequence after `after`.
+
+        It is looked for until `until`; by default until it has come almost surely, or as far as the model can say.
+        """
+        clock, first = self.clock, self.clock.number(after)
+        if until is not None:
+            last = clock.number(until)
+            if not first < last:
+                raise ParameterError(f"until must lie after {clock.text(first)}, got {clock.text(last)}")
+        else:
+            far, last = self._farthest(first), first + self._wait
+            while last < far and self._mass(Grid(first, last, CELLS))[-1] < SURELY:
+                last += last - first
+            last = min(last, far)
         ahead = Grid(*self.stretch(first, last), CELLS)
-        mass = np.cumsum(self.mean(ahead.middles)) * ahead.width
-        return NextEvent(ahead.edges, np.exp(-np.append(0.0, mass)), clock)
+        return NextEvent(ahead.edges, np.exp(-np.append(0.0, self._mass(ahead))), clock)
+
+    def _mass(self, ahead: Grid) -> Floats:
+        """Return the expected number of events up to the end of each cell."""
+        return np.asarray(np.cumsum(self.mean(ahead.middles)) * ahead.width)
 
     def rescale_record(self, record: Record) -> list[Floats]:
         """Return the waiting times of a record on the clock of the model."""
@@ -245,11 +309,59 @@ class IntensityOverTime(Intensity):
 
 
 class DrawnIntensity(IntensityOverTime):
-    """An intensity over time whose posterior is a set of draws: bands are their quantiles."""
+    """An intensity over time whose posterior is a set of draws: bands are their quantiles.
+
+    Outside its span it goes from its value at the end to its mean level: as far beyond the end as a time lies, so far
+    back is averaged. A draw has there what it had at some time of that stretch, so that bands hold how much it varied.
+    """
+
+    beyond: ClassVar[str] = "the curve goes to its mean level there"
 
     @abstractmethod
+    def inside(self, times: Floats) -> Floats:
+        """Return the posterior mean of the intensity at times of the span, or of any time where it knows them."""
+
+    @abstractmethod
+    def drawn_inside(self, times: Floats) -> Floats:
+        """Return all draws of the intensity at such times, ``(draws, times)``."""
+
+    @cached_property
+    def _cumulative(self) -> Floats:
+        return np.append(0.0, np.cumsum(self.inside(self.grid.middles)) * self.grid.width)
+
+    def _outside(self, times: Floats) -> list[tuple[NDArray[np.bool_], float, Floats]]:
+        """Return, for both ends of the span, which times lie beyond it, the end, and the signed way back from it."""
+        (first, last), found = self.span, []
+        for end, sign in ((first, 1.0), (last, -1.0)):
+            far = sign * (end - times)
+            if not self.anytime and (far > 0).any():
+                back = np.clip(far[far > 0], self.grid.width, last - first)
+                found.append((far > 0, end, sign * back))
+        return found
+
+    def mean(self, times: Floats) -> Floats:
+        """Return the posterior mean; outside the span, its average over as far back as a time lies beyond the end."""
+        found, edges = self.inside(times), self.grid.edges
+        for beyond, end, back in self._outside(times):
+            masses = [np.interp(time, edges, self._cumulative) for time in (end + back, end)]
+            found[beyond] = (masses[0] - masses[1]) / back
+        return found
+
     def drawn(self, times: Floats) -> Floats:
         """Return all draws of the intensity, ``(draws, times)``."""
+        found = self.drawn_inside(times)
+        for beyond, end, back in self._outside(times):
+            # Each draw looks back by a share of its own.
+            reach = float(back[np.argmax(np.abs(back))])
+            known = self.drawn_inside(end + reach * (np.arange(CELLS) + 0.5) / CELLS)
+            share = np.random.default_rng(2).uniform(size=(len(known), 1))
+            found[:, beyond] = np.take_along_axis(known, (share * (back / reach) * CELLS).astype(np.intp), axis=1)
+        return found
+
+    def masses(self, stretch: Grid) -> Floats:
+        """Return the integrals of the draws."""
+        chunks = np.array_split(stretch.middles, -(-stretch.cells // CELLS))
+        return np.asarray(sum(self.drawn(chunk).sum(axis=1) for chunk in chunks) * stretch.width)
 
     def band(self, times: Floats, level: float) -> Band:
         """Return the mean and quantiles of the draws."""
@@ -299,14 +411,26 @@ class IntensityGivenHistory(Intensity):
             raise DataError(f"{words}, got {clock.text(earliest)}; pass start=")
         return at, past, begin
 
-    def predict_next(self, history: Any, until: Any, start: Any = None, marks: tuple[str, ...] = ()) -> NextEvent:
-        """Return the distribution of the first event after the last of `history`, looked for until `until`."""
+    def predict_next(
+        self, history: Any, until: Any = None, start: Any = None, marks: tuple[str, ...] = ()
+    ) -> NextEvent:
+        """Return the distribution of the first event after the last of `history`.
+
+        It is looked for until `until`; by default until it has come almost surely, or as far as the model can say.
+        """
         clock = self.clock
-        end, past, begin = self.look_back([clock.number(until)], history, start)
-        if not (last := float([begin, *past][-1])) < end[0]:
+        _, past, begin = self.look_back([], history, start)
+        last = float([begin, *past][-1])
+        if until is None:
+            far, end = self._farthest(last), last + self._wait
+            while end < far and self._ahead(past, end, begin, marks).survival[-1] > np.exp(-SURELY):
+                end += end - last
+            until = min(end, far)
+        end = float(self.numbers([clock.number(until)])[0])
+        if not last < end:
             words = f"until must lie after the last event at {clock.text(last)}"
-            raise ParameterError(f"{words}, got {clock.text(end[0])}")
-        return self._ahead(past, float(end[0]), begin, marks)
+            raise ParameterError(f"{words}, got {clock.text(end)}")
+        return self._ahead(past, end, begin, marks)
 
     def _ahead(self, past: Floats, until: float, begin: float, marks: tuple[str, ...]) -> NextEvent:
         last = float([begin, *past][-1])

@@ -41,9 +41,10 @@ if TYPE_CHECKING:
     from cotempo.events.cox.updates import Posterior, Relative
 
 
-# Panels of a figure.
+# Panels of a figure, and what each model that can be kept is called.
 MOST_PANELS = 4
 MOST_SENTENCES = 2
+KEPT = {"curve": "a curve of time", "base": "a base measure", "function": "a function of history on a base measure"}
 
 
 class FittedFedPP(Fitted):
@@ -73,6 +74,14 @@ class FittedFedPP(Fitted):
         method = cast("SharedPrior", self.method)
         history = method.kernel in HISTORY
         return EncoderIntensity(method, state, memory, clock) if history else KernelCurve(method, memory, clock)
+
+    def headline(self) -> str:
+        """Return the method, its size, and which model was kept."""
+        state, line = self.state, super().headline()
+        if not isinstance(state, FunctionState):
+            return line
+        base = f" ({state.design.base})" if state.kept != "curve" else ""
+        return f"{line}, kept {KEPT[state.kept]}{base}"
 
     def plot(self, clients: Mapping[str, Events] | None = None, truth: Any = None) -> Figure:
         """Draw the intensities of the first four clients, above the events of those whose tables are given.
@@ -155,6 +164,12 @@ class KernelCurve(IntensityOverTime):
         """Return a band by the joint information in (v, log m)."""
         return Band.from_logarithm(*self._posterior(times).relative(), level)
 
+    def masses(self, stretch: Grid) -> Floats:
+        """Return integrals of intensities that lie everywhere as high in the band."""
+        _, centre, deviation = self._posterior(stretch.middles).relative()
+        noise = np.random.default_rng(0).standard_normal((CELLS, 1))
+        return np.asarray(np.exp(centre + noise * deviation).sum(axis=1) * stretch.width)
+
 
 def make_intensity(state: FunctionState, memory: FunctionMemory, clock: Clock) -> SharedCurve | HistoryIntensity:
     """Return a client's intensity by the model that was kept."""
@@ -169,8 +184,9 @@ class SharedCurve(DrawnIntensity):
 
     def __init__(self, state: FunctionState, memory: FunctionMemory, clock: Clock):
         self.state, self.memory, self.clock = state, memory, clock
-        self.grid = Grid(float(state.span[0]), float(state.span[1]), state.design.cells)
         self.anytime, self.period = state.design.repeats, state.design.period if state.design.repeats else None
+        first, last = (2 * state.span - self.local(state.span)).tolist()
+        self.grid = Grid(first, last, state.design.cells)
         self.seen = (float(memory.seen[0]), float(memory.seen[1]))
         self.curve = state.timeline.curves[-1]
 
@@ -188,7 +204,7 @@ class SharedCurve(DrawnIntensity):
     def shapes(self) -> list[Shape]:
         """The models the posterior of the curve is made of."""
         events, exposure = self.state.timeline.sums.sum(axis=1) / self.state.timeline.temper
-        return learn_shapes(events, exposure, min(len(events), CELLS))
+        return learn_shapes(events, exposure, min(len(events), CELLS), self.state.design.repeats)
 
     @cached_property
     def _known(self) -> Floats:
@@ -205,8 +221,9 @@ class SharedCurve(DrawnIntensity):
         moved = np.random.default_rng(0).uniform(size=(len(drawn), 1))
         return np.asarray(drawn * (self.curve[cell] / self._known[cell]) ** moved)
 
-    def drawn(self, times: Floats) -> Floats:
+    def drawn_inside(self, times: Floats) -> Floats:
         """Return draws of the client's rate, ``(draws, times)``."""
+        times = self.local(times)
         cell = self._profile.place(times)
         drawn = self._curves(self._profile.share(times), cell)
         noise = np.random.default_rng(1).standard_normal((len(drawn), 1))
@@ -232,8 +249,9 @@ class SharedCurve(DrawnIntensity):
         """A bound on the rate: within a cell it changes little."""
         return float(1.5 * self._kept.rate.max())
 
-    def mean(self, times: Floats) -> Floats:
+    def inside(self, times: Floats) -> Floats:
         """Return the curve at the client's level, with its deviation; a smooth estimate changes within cells."""
+        times = self.local(times)
         cell, curve = self._profile.place(times), self.curve
         smooth = self.state.timeline.smoother in ("average", "density")
         within = mean_at(self._profile.share(times), self.shapes) / self._known[cell] if smooth else 1.0
@@ -241,10 +259,24 @@ class SharedCurve(DrawnIntensity):
 
     def score_record(self, record: Record) -> Mapping[str, float]:
         """Return the scores of a record."""
-        return shared.likelihood(self.state, self.memory, record)
+        known = self._knows(record)
+        return shared.likelihood(self.state, self.memory, record) if known else super().score_record(record)
+
+    @property
+    def references(self) -> dict[str, tuple[float, float]]:
+        """The client's own events, and those of all clients."""
+        summary = Summary.from_array(self.state.design.summary)
+        return {"gain": self.seen, "gain_over_pooled": (summary.events, summary.exposure)}
+
+    def _knows(self, record: Record) -> bool:
+        """Whether a record lies in the span: there, sums over the cells are exact."""
+        first, last = self.span
+        return self.anytime or bool(first <= record.start.min() and record.end.max() <= last)
 
     def rescale_record(self, record: Record) -> list[Floats]:
         """Return the waiting times of a record on the clock of the model."""
+        if not self._knows(record):
+            return super().rescale_record(record)
         unrolled = unroll(record, np.zeros(0), WHOLE)
         return waits(unrolled, self._profile.mass(unrolled, self._kept.rate))
 
@@ -254,9 +286,9 @@ class HistoryIntensity(IntensityGivenHistory):
 
     def __init__(self, state: FunctionState, memory: FunctionMemory, clock: Clock):
         self.state, self.memory, self.clock = state, memory, clock
-        self.span = (float(state.span[0]), float(state.span[1]))
+        self.anytime, self.period = state.design.repeats, state.design.period if state.design.repeats else None
+        self.span = tuple((2 * state.span - self.local(state.span)).tolist())
         self.seen = (float(memory.seen[0]), float(memory.seen[1]))
-        self.anytime = state.design.repeats
 
     @cached_property
     def _root(self) -> Tensor:
@@ -290,6 +322,7 @@ class HistoryIntensity(IntensityGivenHistory):
     def given(self, times: Floats, history: Floats, start: float, marks: tuple[str, ...]) -> LogNormal:
         """Return the base measure times what the function makes of it."""
         design = self.state.design
+        times, history, start = self.local(times), np.sort(self.local(history)), float(self.local(np.array([start]))[0])
         unrolled = look_back(times, history, start, design.decays)
         base = np.exp(design.log_base(unrolled))
         features = design.features(unrolled.time, unrolled.elapsed, unrolled.recency)

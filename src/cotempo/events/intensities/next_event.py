@@ -10,13 +10,15 @@ import numpy as np
 from cotempo.data.clock import Clock
 from cotempo.data.html import html_table
 from cotempo.data.tables import FrameKind, make_frame
-from cotempo.errors import ParameterError
+from cotempo.errors import ParameterError, warn
 from cotempo.typing import Floats
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SHOWN = (0.1, 0.5, 0.9)
+# A mean is told without a warning where the event comes this surely by the last time looked at.
+SURE = 0.99
 
 
 @dataclass(frozen=True, repr=False)
@@ -57,16 +59,32 @@ class NextEvent:
         return float(1 - np.interp(time, self.numbers, self.survival))
 
     def mean(self) -> Any:
-        """Return the mean time of the next event, given that it comes before the last time looked at."""
+        """Return the mean time of the next event, given that it comes by the last time looked at.
+
+        It warns where that is not sure: what may come later is not in this mean.
+        """
+        if self.chance() < SURE:
+            warn(f"the mean leaves out events after {self._end}; pass a later until=, or ask for a quantile")
         mass = -np.diff(self.survival)
         middles = (self.numbers[1:] + self.numbers[:-1]) / 2
         return self.clock.date(float((mass * middles).sum() / max(mass.sum(), 1e-300)))
 
-    def quantile(self, share: float) -> Any:
-        """Return the time by which it comes with chance `share`; infinite, or no date, if it may not come at all."""
-        if not 0 <= share <= 1:
+    def quantile(self, share: Any) -> Any:
+        """Return the time by which it comes with chance `share`, a number or several.
+
+        It is infinite, or no date, and warned of, if that is later than the last time looked at.
+        """
+        shares = np.asarray(share, dtype=np.float64)
+        if not ((shares >= 0) & (shares <= 1)).all():
             raise ParameterError(f"share must lie between 0 and 1, got {share}")
-        return self.clock.date(self.number_at(share))
+        if (shares > self.chance()).any():
+            warn(f"a quantile is not known where it lies after {self._end}; pass a later until=")
+        found = np.array([self.number_at(float(one)) for one in shares.ravel()])
+        return self.clock.date(found[0]) if shares.ndim == 0 else self.clock.dates_of(found)
+
+    @property
+    def _end(self) -> str:
+        return f"{self.clock.text(float(self.numbers[-1]))}, by when it comes with chance {self.chance():.3g}"
 
     def number_at(self, share: float) -> float:
         """Return a quantile in the numbers of the clock."""

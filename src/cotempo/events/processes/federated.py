@@ -114,7 +114,7 @@ class FedPointProcess(Method):
 
     def prepare(self, table: Table) -> Record:
         """Read events and windows as arrays."""
-        record = read_record(table)
+        record = read_record(table, local=self.period is not None)
         return record.hold_out() if self.compare else record
 
     def begin(self, prepared: Record, rng: Rng) -> ProcessMemory:
@@ -235,11 +235,13 @@ class ProcessIntensity(IntensityGivenHistory):
         self.span = (summary.start, summary.end)
         self.seen = (summary.events, summary.exposure) if memory is None else (memory.events, memory.exposure)
         self.anytime = method.process not in OVER_TIME or method.period is not None
+        self.period = method.period
         own = memory is not None and method.level == "own"
         self.level = (memory.events + 0.5) / (memory.mass + 0.5) if own and memory is not None else 1.0
 
     def given(self, times: Floats, history: Floats, start: float, marks: tuple[str, ...]) -> LogNormal:
         """Return the process at the client's level."""
+        times, history, start = self.local(times), np.sort(self.local(history)), float(self.local(np.array([start]))[0])
         unrolled = look_back(times, history, start, self._process.decays)
         centre = np.log(self.level) + self._process.log_rate(unrolled, self._parameters)
         return np.exp(centre), centre, np.zeros(len(times))

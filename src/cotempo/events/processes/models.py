@@ -85,12 +85,14 @@ class Poisson(PointProcess):
 class RateProfile(PointProcess):
     """A rate for each part of a period: the time of day, or the complete span where no period is given.
 
-    `smoother` makes rates of the events and exposures of the parts.
+    `smoother` makes rates of the events and exposures of the parts. Where a complete period was seen it is `closed`:
+    its end is its start, and it knows all times.
     """
 
     period: float
     parts: int
-    smoother: Callable[[Floats, Floats], Floats] = profile
+    smoother: Callable[[Floats, Floats, bool], Floats] = profile
+    closed: bool = False
 
     def start(self) -> Floats:
         """Return a flat profile."""
@@ -99,12 +101,11 @@ class RateProfile(PointProcess):
     def _phase(self, times: Floats) -> tuple[Floats, Indices, Floats]:
         """Return full periods since the span's start, the part each time falls into, and how far it lies into it.
 
-        The very end of a period belongs to its last part. Where no period was seen to its end nothing returns: what
-        lies outside belongs to the nearest part.
+        The very end of a period belongs to its last part. Where no period is closed nothing returns: what lies
+        outside belongs to the nearest part.
         """
         since = (times - self.summary.start) / self.period
-        returns = self.period < self.summary.end - self.summary.start
-        whole = np.maximum(np.ceil(since) - 1, 0.0) if returns else np.zeros(len(times))
+        whole = np.where(since == 0, 0.0, np.ceil(since) - 1) if self.closed else np.zeros(len(times))
         rest = (since - whole) * self.parts
         place = np.clip(rest, 0, self.parts - 1).astype(np.intp)
         return whole, place, rest - place
@@ -132,7 +133,7 @@ class RateProfile(PointProcess):
 
     def update(self, parameters: Floats, sums: Floats) -> Floats:
         """Return rates of the parts from their events and exposure."""
-        return self.smoother(sums[: self.parts], sums[self.parts :])
+        return self.smoother(sums[: self.parts], sums[self.parts :], self.closed)
 
     def log_rate(self, unrolled: Unrolled, parameters: Floats) -> Floats:
         """Return the rate of the part an event falls into."""
@@ -275,13 +276,14 @@ class Renewal(PointProcess):
 def make_process(name: str, summary: Summary, period: float | None = None, cells: int = CELLS) -> PointProcess:
     """Return a process by name: `hawkes1` has one decay, `curve` a rate for each of so many cells of time."""
     span = period or (summary.end - summary.start)
+    closed = period is not None and period <= summary.end - summary.start
     makers: dict[str, Callable[[], PointProcess]] = {
         "poisson": lambda: Poisson(summary),
-        "profile": lambda: RateProfile(summary, span, PARTS),
-        "histogram": lambda: RateProfile(summary, span, cells, histogram),
-        "density": lambda: RateProfile(summary, span, cells, density),
-        "steps": lambda: RateProfile(summary, span, cells, level),
-        "curve": lambda: RateProfile(summary, span, cells),
+        "profile": lambda: RateProfile(summary, span, PARTS, closed=closed),
+        "histogram": lambda: RateProfile(summary, span, cells, histogram, closed),
+        "density": lambda: RateProfile(summary, span, cells, density, closed),
+        "steps": lambda: RateProfile(summary, span, cells, level, closed),
+        "curve": lambda: RateProfile(summary, span, cells, closed=closed),
         "hawkes": lambda: Hawkes(summary),
         "hawkes1": lambda: Hawkes(summary, count=1),
         "renewal": lambda: Renewal(summary),

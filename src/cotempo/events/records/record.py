@@ -149,12 +149,36 @@ class Record:
         return replace(self, held=np.zeros_like(self.held), window_held=np.zeros_like(self.window_held))
 
 
-def read_record(table: Table, *, condition: bool = True, marks: bool = False) -> Record:
-    """Read a client's table as `Record.of` does; refuse one without a watched sequence."""
+def read_record(table: Table, *, condition: bool = True, marks: bool = False, local: bool = False) -> Record:
+    """Read a client's table as `Record.of` does; refuse one without a watched sequence.
+
+    With `local`, times are those of the clocks of the table's zone, as a period of local days needs them.
+    """
     assert isinstance(table, Events)  # a method's `check` saw the schema
     if not len(table.names):
         raise DataError([Problem("there must be at least one watched sequence, there is none; pass its window")])
-    return Record.of(table, condition=condition, marks=marks)
+    return Record.of(_localize(table) if local else table, condition=condition, marks=marks)
+
+
+def _localize(table: Events) -> Events:
+    """Return the table with times as the clocks of its zone show them; a sequence under a day keeps one offset.
+
+    The hour that clocks skip or repeat counts as one hour: of a night a year, rates are off by as much.
+    """
+    clock, day = table.clock, table.clock.duration("1D") if table.clock.dates else 0.0
+    owner = np.searchsorted(table.names, table.sequence)
+    short = table.end - table.start < day
+    start = clock.local(table.start)
+    if np.array_equal(start, table.start) and np.array_equal(clock.local(table.end), table.end):
+        return table
+    moved = start - table.start
+    time = np.where(short[owner], table.time + moved[owner], clock.local(table.time))
+    order = np.lexsort((time, owner))
+    end = np.where(short, table.end + moved, clock.local(table.end))
+    np.maximum.at(end, owner, time)
+    return replace(
+        table, sequence=table.sequence[order], time=time[order], mark=table.mark[order], start=start, end=end
+    )
 
 
 def as_events(events: Any, window: tuple[Any, Any] | None = None, clock: Clock | None = None) -> Events:

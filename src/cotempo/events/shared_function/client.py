@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 # The length scale the kernel starts at, and the most waits between held-out events that a client keeps.
 FIRST_LENGTH, KEPT_WAITS = 2.0, 400
+# With fewer events held out, their spread says nothing about the error of a difference.
+FEWEST_HELD = 5
 
 
 @dataclass(frozen=True)
@@ -221,7 +223,7 @@ def _answer_compare(
     if method.models[0] == "curve" and state.design.base == "curve":
         gains[1] = gains[0]  # one model, but for how its level is learned
     compared = NOT_COMPARED
-    if method.compare:
+    if method.compare and held.events >= FEWEST_HELD:
         alone_state, alone_memory = learn_alone(method, train)
         alone = partial(likelihood, alone_state, replace(alone_memory, seen=known.seen))
         errors = np.array([error_of_gain(held, partial(likelihood, *models[kept]), alone) for kept in method.models])

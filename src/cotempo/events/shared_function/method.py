@@ -56,6 +56,7 @@ class SharedFunction(FedPP):
     """
 
     phases: ClassVar[tuple[str, ...]] = (*STAGES, "features", "learn", "compare", *AGAIN, "refit", "curvature")
+    compares: ClassVar[str] = f"clients that hold out at least {client.FEWEST_HELD} events"
     State: ClassVar[type] = FunctionState
     Memory: ClassVar[type | None] = FunctionMemory
     metric: ClassVar[str] = METRIC

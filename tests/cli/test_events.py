@@ -1,0 +1,109 @@
+"""Events on the command line: checking files as people have them, the next event, counts, and rows by step."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from commands import Command
+
+import cotempo as ct
+
+EXPERIMENT = """
+name = "wards"
+method = "FedPP"
+[data]
+source = "raw"
+unit = "h"
+zone = "Europe/Berlin"
+date_format = ["%d.%m.%Y %H:%M", "%d.%m.%Y"]
+columns = {client = "Klinik", time = "Aufnahme"}
+windows = "windows.csv"
+[FedPP]
+kernel = "time"
+period = 24
+compare = false
+cells = 96
+"""
+
+
+@pytest.fixture
+def wards(tmp_path: Path) -> Path:
+    """Two files with German names and dates, and windows by client whose dates have another format."""
+    (tmp_path / "raw").mkdir()
+    begin = pd.Timestamp("2025-03-10")
+    for seed, name in enumerate(("Nord", "Mary")):
+        rng = np.random.default_rng(seed)
+        hours = np.sort(rng.uniform(0, 14 * 24, 600))
+        hours = hours[rng.uniform(size=600) < 0.5 - 0.45 * np.cos(2 * np.pi * hours / 24)]
+        time = (begin + pd.to_timedelta(hours, unit="h")).strftime("%d.%m.%Y %H:%M")
+        frame = pd.DataFrame({"Klinik": name, "Aufnahme": time})
+        if name == "Mary":
+            frame["sequence"] = rng.integers(0, 20, len(frame))
+        frame.to_csv(tmp_path / "raw" / f"{name}.csv", sep=";", index=False)
+    windows = pd.DataFrame({"Klinik": ["Nord", "Mary"], "start": "10.03.2025", "end": "24.03.2025"})
+    windows.to_csv(tmp_path / "windows.csv", index=False)
+    (tmp_path / "e.toml").write_text(EXPERIMENT)
+    return tmp_path
+
+
+def test_check_takes_an_experiment(cotempo: Command, wards: Path) -> None:
+    found = cotempo("check", "e.toml", "--json")
+    assert found.code == 0, found.err
+    mary, nord = found.record["clients"]
+    assert (mary["client"], mary["sequences"]) == ("Mary", 20)
+    assert (nord["start"], nord["end"]) == ("2025-03-10 00:00:00+01:00", "2025-03-24 00:00:00+01:00")
+    assert any("Mary with several sequences beside Nord with one" in line for line in found.record["warnings"])
+    assert cotempo("check", "e.toml", "--kind", "series").code == 2
+    bare = cotempo("init", "bare.toml", "--data", "raw", "--method", "FedPP")
+    assert "cannot be read yet" in bare.out
+    assert "cotempo check bare.toml" in bare.out
+    assert "# period =" in (wards / "bare.toml").read_text()
+
+
+def test_the_next_event_and_counts(cotempo: Command, wards: Path) -> None:
+    said = cotempo("run", "e.toml")
+    assert said.code == 0, said.err
+    assert "kept a curve of time" in said.out
+    ahead = cotempo("next", "runs/wards", "--after", "2025-03-25 00:00", "--json")
+    assert ahead.code == 0, ahead.err
+    mary, nord = ahead.record["next"]
+    model = ct.load(wards / "runs/wards")["Nord"]
+    wanted = model.predict_next("2025-03-25 00:00+01:00").quantile([0.05, 0.5, 0.95]).round("s")
+    assert [nord[end] for end in ("lower", "median", "upper")] == [str(end) for end in wanted]
+    assert nord["median"] < mary["median"]  # one of many sequences has its next event later
+    assert cotempo("next", "runs/wards").code == 2
+    week = ("--start", "2025-03-24", "--end", "2025-03-31")
+    counts = cotempo("count", "runs/wards", *week, "--client", "Nord", "--json")
+    assert counts.code == 0, counts.err
+    (row,) = counts.record["counts"]
+    assert row["mean"] == pytest.approx(model.predict_count("2025-03-24 00:00+01:00", "2025-03-31 00:00+02:00").mean)
+    assert row["lower"] < row["mean"] < row["upper"]
+    assert "Nord: 1" in cotempo("count", "runs/wards", *week).out
+    assert cotempo("count", "runs/wards", "--start", "now then", "--end", "2025-03-31").code == 3
+    drawn = cotempo("sample", "runs/wards", *week, "--count", 2, "--out", "drawn.csv")
+    assert drawn.code == 0, drawn.err
+    again = cotempo("predict", "runs/wards", "raw", "--out", "rates.csv", "--client", "Nord", "--step", "1h")
+    assert again.code == 3  # two clients are there
+    one = cotempo("predict", "runs/wards", "raw/Nord.csv", "--out", "rates.csv", "--step", "30min", "--horizon", 24)
+    assert one.code == 0, one.err
+    rates = pd.read_csv(wards / "rates.csv", parse_dates=["time"])
+    assert (rates["time"].diff().dropna() == pd.Timedelta(minutes=30)).all()
+    assert set(rates["level"]) == {0.9}
+
+
+def test_a_model_that_looks_back_needs_the_events(cotempo: Command, wards: Path) -> None:
+    text = EXPERIMENT.replace('"FedPP"', '"FedPointProcess"').partition("[FedPP]")[0]
+    (wards / "h.toml").write_text(text + '[FedPointProcess]\nprocess = "hawkes1"\nrounds = 3\n')
+    assert cotempo("run", "h.toml").code == 0
+    assert cotempo("next", "runs/wards", "--after", "2025-03-25").code == 2
+    found = cotempo("next", "runs/wards", "raw", "--client", "Nord", "--json")
+    assert found.code == 3  # two clients are there
+    found = cotempo("next", "runs/wards", "raw/Nord.csv", "--json")
+    assert found.code == 0, found.err
+    assert found.record["next"][0]["client"] == "Nord"
+    refused = cotempo("count", "runs/wards", "--start", "2025-03-24", "--end", "2025-03-31")
+    assert refused.code == 2
+    assert "cotempo sample" in refused.err
