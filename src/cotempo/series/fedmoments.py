@@ -1,9 +1,9 @@
-"""FedMoments: one Gaussian process for all owners of series, from one round of sums.
+"""FedMoments: a Gaussian process for each owner of series, from one round of sums over all.
 
 centre     clients send counts and sums, and products of steps: common units, and random walks to start from
 moments    clients send sums of window moments; where cells are missing again, with gaps filled by the totals
 choose     clients send errors of each prior on hidden cells
-compare    each client reports errors on hidden cells alone and together, and calibrates its intervals
+compare    each client chooses how far it follows the others, reports errors on hidden cells, calibrates intervals
 
 Of the first three only totals are used.
 """
@@ -44,7 +44,8 @@ from cotempo.series.moments import model_choice
 from cotempo.series.moments.gaussian import Gaussian
 from cotempo.series.moments.model_choice import PRIORS, USUAL, split
 from cotempo.series.moments.moments import Units, WindowMoments, find_units, sum_units
-from cotempo.series.seriesmoments import WINDOW, MomentsModel, usual_window, windows_of_sweeps
+from cotempo.series.moments.personal import SHARES, Sums, follow
+from cotempo.series.seriesmoments import WINDOW, MomentsModel, own_sums, usual_window, windows_of_sweeps
 from cotempo.series.windows import SeriesRows, need_many
 from cotempo.typing import Floats
 
@@ -99,12 +100,22 @@ class NamedRows:
         return SeriesRows(self.rows.values[:, self.seen], self.rows.lengths), own
 
 
+@dataclass(frozen=True)
+class MomentsMemory:
+    """A client's memory: intervals, what it added to the sums of window moments, and its own process."""
+
+    calibration: Calibration
+    sent: WindowMoments | None = None
+    process: Gaussian | None = None
+
+
 @register()
 class FedMoments(Method):
-    """Fill gaps of many owners' series by one Gaussian process, from one round of sums.
+    """Fill gaps of many owners' series by Gaussian processes, from one round of sums.
 
     The federated `SeriesMoments`: sums of window moments add up to those of all clients' rows together. Clients may
     have different features; what two features have to do with each other is learned from the clients that have both.
+    Each client follows the others as far as that does not harm the filling of cells it hides for the purpose.
 
     Examples
     --------
@@ -117,7 +128,7 @@ class FedMoments(Method):
     kind: ClassVar[str] = "series"
     phases: ClassVar[tuple[str, ...]] = (*SUMS, "compare")
     State: ClassVar[type] = MomentsState
-    Memory: ClassVar[type | None] = Calibration
+    Memory: ClassVar[type | None] = MomentsMemory
 
     window: int | None = WINDOW
     minimum_rows: int = Field(
@@ -144,17 +155,20 @@ class FedMoments(Method):
         need_many(rows, self.minimum_rows)
         return NamedRows(rows, table.features)
 
-    def begin(self, prepared: NamedRows, rng: Rng) -> Calibration:
+    def begin(self, prepared: NamedRows, rng: Rng) -> MomentsMemory:
         """Start without intervals."""
-        return Calibration.none(len(prepared.features))
+        return MomentsMemory(Calibration.none(len(prepared.features)))
 
     def answer(
-        self, question: Question, prepared: NamedRows, memory: Calibration, rng: Rng
-    ) -> tuple[Message, Calibration | None]:
-        """Send sums, or what the process is worth here."""
-        if question.phase != "compare":
-            return contribute(question.phase, question.common, prepared), None
-        return _compare(question.common, prepared)
+        self, question: Question, prepared: NamedRows, memory: MomentsMemory, rng: Rng
+    ) -> tuple[Message, MomentsMemory | None]:
+        """Send sums, or what joining is worth here."""
+        if question.phase == "compare":
+            return _compare(question.common, prepared, memory)
+        message = contribute(question.phase, question.common, prepared)
+        if question.phase != "moments":
+            return message, None
+        return message, replace(memory, sent=own_part(message, question.common, prepared))
 
     # At the server.
 
@@ -243,7 +257,7 @@ class FedMoments(Method):
                 "cells": counts((3,), "how many cells were hidden"),
             }
         else:
-            return expect_errors("in deviations", "how many cells were hidden")
+            return expect_errors("in your deviations", "how many cells were hidden")
         return Expect(fields, sums=True)
 
     def benefit(self, state: MomentsState) -> Mapping[str, Benefit]:
@@ -259,25 +273,27 @@ class FittedMoments(FittedOwners):
     """What FedMoments found: ``fitted[client]`` fills, samples and forecasts that client's series."""
 
     def __getitem__(self, client: str) -> MomentsModel:
-        """Return the process of one client's features, with its calibration if its memory is here."""
+        """Return one client's process with its intervals; without its memory here, that of all clients' moments."""
         super().__getitem__(client)
-        found = self.outcome.memories.get(client)
         names = self.outcome.schemas[client].columns
-        if not isinstance(found, Calibration):
-            found = Calibration.none(len(names))
-        return self._model(names, found)
+        return self._model(names, self.outcome.memories.get(client) or MomentsMemory(Calibration.none(len(names))))
 
     @property
     def model(self) -> MomentsModel:
-        """Return the process of all features."""
-        return self._model(self.state.features, Calibration.none(len(self.state.features)))
+        """Return the process of all clients' moments and features."""
+        return self._model(self.state.features, MomentsMemory(Calibration.none(len(self.state.features))))
 
-    def _model(self, names: Sequence[str], calibration: Calibration) -> MomentsModel:
+    def pooled(self, client: str) -> MomentsModel:
+        """Return the process of all clients' moments for one client's features, whatever the client chose."""
+        names = self.outcome.schemas[client].columns
+        return self._model(names, MomentsMemory(Calibration.none(len(names))))
+
+    def _model(self, names: Sequence[str], memory: MomentsMemory) -> MomentsModel:
         state: MomentsState = self.state
         columns = np.array([state.features.index(name) for name in names], dtype=np.intp)
         moments = state.moments.take(columns)
-        process = Gaussian.of(moments, PRIORS[state.prior])
-        known = (tuple(names), np.arange(len(columns)), len(moments.products), calibration)
+        process = memory.process or Gaussian.of(moments, PRIORS[state.prior])
+        known = (tuple(names), np.arange(len(columns)), len(moments.products), memory.calibration)
         return MomentsModel(*known, state.units.take(columns), process)
 
 
@@ -353,35 +369,34 @@ def contribute(phase: str, sent: Message, prepared: NamedRows) -> Message:
     )
 
 
-def _compare(sent: Message, prepared: NamedRows) -> tuple[Message, Calibration]:
-    """Fill hidden cells alone and together, and calibrate."""
-    rows, own = prepared.among(json.loads(sent["features"]))
-    units, (kept, held) = Units(sent["centre"], sent["step"]).take(own), split(rows)
-    held = units.rows(held)
-    first, ends = WindowMoments.unpack(sent["products"][0], sent["counts"][0]).take(own), model_choice.shorten(held)
-    targets = [mask & ~np.isnan(ends.values) for mask in model_choice.hidings(ends)] if len(ends.values) else []
-    cells = int(sum(target.sum() for target in targets))
-    nothing = Message({"alone": 0.0, "together": 0.0, "error": 0.0, "cells": 0})
-    if not cells:
-        return nothing, Calibration.none(len(prepared.features))
-    model = Gaussian.of(first, PRIORS[sent["prior"]])
-    calibration = model_choice.calibrate(model, units, held, len(first.products)).embed(
-        prepared.seen, len(prepared.features)
-    )
-    if not len(kept.values):
-        return nothing, calibration
-    sizes = windows_of_sweeps(len(first.products), incomplete=bool(np.isnan(rows.values).any()))
-    mine = seriesmoments.sum_filled(kept, units, sum_units(kept), sizes)
-    alone = Gaussian.of(mine, PRIORS[model_choice.choose(**model_choice.try_priors(mine, held))])
-    spread = model_choice.spread_of(first)
+def own_part(message: Message, sent: Message, prepared: NamedRows) -> WindowMoments:
+    """Return the moments of all rows that a client sent, of the features it has measured."""
+    _, own = prepared.among(json.loads(sent["features"]))
+    return WindowMoments.unpack(message["products"][1], message["counts"][1]).take(own)
 
-    grids = [[model_choice.errors_at(process, ends, one, spread) for one in targets] for process in (alone, model)]
-    single, shared = (
-        sum(float(grid[one].sum()) for grid, one in zip(each, targets, strict=True)) / cells for each in grids
-    )
-    apart = np.array([np.where(one, a - b, 0.0).sum(axis=1) for a, b, one in zip(*grids, targets, strict=True)])
-    error = block_error(apart.sum(axis=0), cells)
-    return Message({"alone": single, "together": shared, "error": error, "cells": cells}), calibration
+
+def _compare(sent: Message, prepared: NamedRows, memory: MomentsMemory) -> tuple[Message, MomentsMemory]:
+    """Choose how far to follow the others, judged on hidden cells, and calibrate."""
+    names, count = json.loads(sent["features"]), len(prepared.features)
+    rows, own = prepared.among(names)
+    if not len(own) or memory.sent is None:
+        return Message({"alone": 0.0, "together": 0.0, "error": 0.0, "cells": 0}), replace(memory, sent=None)
+    units = Units(sent["centre"], sent["step"]).take(own)
+    first, total = (WindowMoments.unpack(*both) for both in zip(sent["products"], sent["counts"], strict=True))
+    choice, window = follow(rows, units, Sums(total.take(own), memory.sent, sent["prior"])), len(total.products)
+    kept, held = split(rows)
+    trial = choice if len(kept.values) else replace(choice, share=1.0)
+    judge = trial.process(own_sums(kept, units, window), first.take(own))
+    calibration = model_choice.calibrate(judge, units, units.rows(held), window).embed(prepared.seen, count)
+    if len(own) < count:  # what was never measured here, others know
+        choice = replace(choice, share=max(choice.share, SHARES[1]))
+    every = np.array([names.index(name) for name in prepared.features], dtype=np.intp)
+    process = choice.process(own_sums(rows, units, window).embed(prepared.seen, count), total.take(every))
+    cells = max(choice.cells, 1)
+    alone, together = (float(part.sum()) / cells for part in (choice.alone, choice.together))
+    error = block_error(choice.alone - choice.together, cells)
+    told = {"alone": alone, "together": together, "error": error, "cells": choice.cells}
+    return Message(told), MomentsMemory(calibration, process=process)
 
 
 def _centre(rows: SeriesRows, own: NDArray[np.intp], count: int) -> dict[str, Any]:

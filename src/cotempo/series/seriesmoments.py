@@ -128,6 +128,12 @@ def sum_filled(rows: SeriesRows, units: Units, sums: Mapping[str, Floats], sizes
     return found
 
 
+def own_sums(rows: SeriesRows, units: Units, window: int) -> WindowMoments:
+    """Sum windows of rows, in the units of the data, with gaps as these rows alone fill them."""
+    sizes = windows_of_sweeps(window, incomplete=bool(np.isnan(rows.values).any()))
+    return sum_filled(rows, units, sum_units(rows), sizes)
+
+
 def usual_window(features: int, most: int = MOST_ROWS) -> int:
     """Return the rows of a window with about `CELLS` cells."""
     return max(min(CELLS // features, most, MOST_ROWS), FEWEST_ROWS)
