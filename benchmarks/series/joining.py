@@ -5,7 +5,7 @@
 Clients are blocks of ETTh1 with gaps: single cells, and 2 to 12 hours of a sensor. In `differ` three plants have 1,350
 hours each of other seasons and partly other sensors; in `alike` three plants have the same sensors and 450 hours each,
 one after the other. `missing` are the cells missing in what was learned from, `later` those of the 1,000 hours after.
-Errors are in deviations of each sensor. `alone` is `SeriesMoments`, `client` what `FedMoments` returns for a client,
+Errors are in deviations of each sensor. `alone` is `SeriesMoments`, `personal` what `FedMoments` returns for it,
 and `pooled` the process of all clients' moments. `said` is what FedMoments said of joining: its percentage.
 """
 
@@ -61,7 +61,7 @@ def measure(kind: str, seed: int) -> list[dict]:
     found = []
     for name, parts in tables.items():
         joined, table = fitted.benefit[name], parts["missing"]
-        models = {"alone": ct.SeriesMoments().fit(table), "client": fitted[name], "pooled": fitted.pooled(name)}
+        models = {"alone": ct.SeriesMoments().fit(table), "personal": fitted[name], "pooled": fitted.pooled(name)}
         spread = truths[name]["missing"].std(axis=0)
         for when, table in parts.items():
             gone, row = np.isnan(table.values), {"clients": kind, "client": name, "cells": when, "seed": seed}
@@ -80,7 +80,7 @@ def table(rows: list[dict]) -> list[dict]:
         group = [row for row in rows if (row["clients"], row["client"], row["cells"]) == key]
         line = dict(zip(("clients", "client", "cells"), key, strict=True))
         line["alone"] = float(np.mean([row["alone"] for row in group]))
-        for label in ("client", "pooled"):
+        for label in ("personal", "pooled"):
             changes = [100 * (row[label] / row["alone"] - 1) for row in group]
             line |= {f"{label}, %": float(np.mean(changes)), f"{label}, error": standard_error(changes)}
         said = [row["said"] for row in group]
