@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from cotempo.data import Series, Table, make_series
+from cotempo.data.clock import Clock
 from cotempo.errors import Problem, SchemaError
 from cotempo.federation import (
     Answers,
@@ -45,8 +46,8 @@ from cotempo.series.moments.gaussian import Gaussian
 from cotempo.series.moments.model_choice import PRIORS, USUAL, split
 from cotempo.series.moments.moments import Units, WindowMoments, find_units, sum_units
 from cotempo.series.moments.personal import SHARES, Sums, follow
-from cotempo.series.seriesmoments import WINDOW, MomentsModel, own_sums, usual_window, windows_of_sweeps
-from cotempo.series.windows import SeriesRows, need_many
+from cotempo.series.seriesmoments import WINDOW, Marginals, MomentsModel, own_sums, usual_window, windows_of_sweeps
+from cotempo.series.windows import SeriesRows, Timing, need_many, usual_step
 from cotempo.typing import Floats
 
 BLOCKS = 20
@@ -102,11 +103,16 @@ class NamedRows:
 
 @dataclass(frozen=True)
 class MomentsMemory:
-    """A client's memory: intervals, what it added to the sums of window moments, and its own process."""
+    """A client's memory: intervals, what it added to the sums of window moments, and its own process.
+
+    `marginals` are for synthetic windows, and `step` is the usual number of seconds between two of its rows.
+    """
 
     calibration: Calibration
     sent: WindowMoments | None = None
     process: Gaussian | None = None
+    marginals: Marginals = field(default_factory=Marginals.none)
+    step: float = 0.0
 
 
 @register()
@@ -275,8 +281,9 @@ class FittedMoments(FittedOwners):
     def __getitem__(self, client: str) -> MomentsModel:
         """Return one client's process with its intervals; without its memory here, that of all clients' moments."""
         super().__getitem__(client)
-        names = self.outcome.schemas[client].columns
-        return self._model(names, self.outcome.memories.get(client) or MomentsMemory(Calibration.none(len(names))))
+        schema = self.outcome.schemas[client]
+        memory = self.outcome.memories.get(client) or MomentsMemory(Calibration.none(len(schema.columns)))
+        return self._model(schema.columns, memory, schema.clock)
 
     @property
     def model(self) -> MomentsModel:
@@ -288,13 +295,14 @@ class FittedMoments(FittedOwners):
         names = self.outcome.schemas[client].columns
         return self._model(names, MomentsMemory(Calibration.none(len(names))))
 
-    def _model(self, names: Sequence[str], memory: MomentsMemory) -> MomentsModel:
+    def _model(self, names: Sequence[str], memory: MomentsMemory, clock: Clock | None = None) -> MomentsModel:
         state: MomentsState = self.state
         columns = np.array([state.features.index(name) for name in names], dtype=np.intp)
         moments = state.moments.take(columns)
         process = memory.process or Gaussian.of(moments, PRIORS[state.prior])
-        known = (tuple(names), np.arange(len(columns)), len(moments.products), memory.calibration)
-        return MomentsModel(*known, state.units.take(columns), process)
+        timing = Timing(clock or Clock(), memory.step)
+        known = (tuple(names), np.arange(len(columns)), len(moments.products), memory.calibration, timing)
+        return MomentsModel(*known, state.units.take(columns), process, memory.marginals)
 
 
 def check_series(roster: Roster, common: Sequence[str] = ()) -> None:
@@ -396,7 +404,10 @@ def _compare(sent: Message, prepared: NamedRows, memory: MomentsMemory) -> tuple
     alone, together = (float(part.sum()) / cells for part in (choice.alone, choice.together))
     error = block_error(choice.alone - choice.together, cells)
     told = {"alone": alone, "together": together, "error": error, "cells": choice.cells}
-    return Message(told), MomentsMemory(calibration, process=process)
+    marginals = Marginals.of(prepared.rows.values, Units(sent["centre"], sent["step"]).take(every))
+    clock = prepared.rows.clock
+    pieces = [clock[first:end] for first, end in prepared.rows.bounds] if len(clock) else []
+    return Message(told), MomentsMemory(calibration, None, process, marginals, usual_step(pieces))
 
 
 def _centre(rows: SeriesRows, own: NDArray[np.intp], count: int) -> dict[str, Any]:
