@@ -135,6 +135,8 @@ def test_init_writes_an_experiment_that_runs(cotempo: Command, made: Path, tmp_p
     assert "did you mean 'FDBNL'" in wrong.err
     common = cotempo("init", "tdd.toml", "--data", "data/networks.csv", "--method", "FedTDD")
     assert common.code == 0
+    assert 'FedTDD needs a public table: first write public = "FILE" below [data]' in common.out
+    assert "public table" not in cotempo("init", "fm.toml", "--data", "data/networks.csv").out
     assert 'common = [\n    "x0",\n    "x1",\n]' in (tmp_path / "tdd.toml").read_text()
 
 

@@ -95,7 +95,7 @@ def the(value: Any) -> Make:
 LONG = "c" * 101
 CASES: list[tuple[str, Callable[..., Any], Make, list[tuple[str | None, str | None, int | None, str]]]] = [
     # what, reader, source, [(client, column, row, words of the problem)]
-    ("empty CSV", read_series, csv(""), [(None, None, None, "this one is empty")]),
+    ("empty CSV", read_series, csv(""), [(None, None, None, "is empty")]),
     ("header only", read_series, csv("time,x\n"), [(None, None, None, "at least one row")]),
     ("header without line end", read_events, csv("time"), [(None, None, None, "at least one row")]),
     (

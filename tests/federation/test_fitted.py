@@ -46,7 +46,7 @@ def test_benefit_is_the_leave_one_out_error_computed_the_long_way() -> None:
     ("gain", "error", "verdict"),
     [
         (1.0, 0.4, "helped"), (1.0, 0.6, "no difference shown"), (-1.0, 0.6, "no difference shown"),
-        (-1.0, 0.4, "did not help"), (1e-9, None, "helped"), (-1e-9, None, "did not help"),
+        (-1.0, 0.4, "harmed"), (1e-9, None, "helped"), (-1e-9, None, "harmed"),
         (0.0, None, "no difference shown"), (0.0, 0.0, "no difference shown"),
     ],
 )  # fmt: skip
@@ -65,7 +65,7 @@ def test_where_joining_is_worth_nothing_few_are_told_otherwise() -> None:
         values = rng.normal(size=(2, 400, 1))
         clients = {name: ct.Series.from_arrays(part) for name, part in zip("ab", values, strict=True)}
         verdicts += [benefit.verdict for benefit in ct.FedMean().fit(clients).benefit.values()]
-    assert verdicts.count("did not help") <= 0.06 * len(verdicts)
+    assert verdicts.count("harmed") <= 0.06 * len(verdicts)
 
 
 def test_advice_names_who_was_harmed_and_who_was_not_compared() -> None:
@@ -75,7 +75,7 @@ def test_advice_names_who_was_harmed_and_who_was_not_compared() -> None:
     fitted = ct.FedMean().fit({"far": far, "near": near, "single": single})
     harmed, missing = fitted.advice()
     assert harmed.startswith(
-        "joining did not help far, near; to use a model of its own, learn from its table alone: FedMean("
+        "joining harmed far, near; to use a model of its own, learn from its table alone: FedMean("
     )
     assert missing.startswith("not compared with learning alone: single (FedMean compares clients with enough data")
     posts, _ = ct.make_posts(clients=2, posts=30, events=4)

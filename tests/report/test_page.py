@@ -155,7 +155,7 @@ def test_verdicts_advice_and_tables_are_in_it(tmp_path: Path) -> None:
     text = " ".join(read(ct.FedMean().fit({"far": far, "near": near}).report(tmp_path / "a.html")).text.split())
     assert "its standard error" in text
     assert "far 1." in text
-    assert "did not help" in text
+    assert "harmed" in text
     assert "learn from its table alone" in text
     clients, _ = ct.make_networks(variables=3, clients=2, samples=120, seed=0)
     text = " ".join(read(ct.OneRound().fit(clients).report(tmp_path / "b.html")).text.split())

@@ -120,3 +120,26 @@ def test_copies_of_real_windows_are_withheld(model: Any, monkeypatch: pytest.Mon
     found = model.release(table, 4)
     assert found.windows is None
     assert found.withheld == 4
+
+
+def test_every_fit_takes_progress():
+    assert ct.SeriesMoments(window=8).fit(read(frame(None))["plant-0"], progress=False).window == 8
+
+
+def test_a_plot_of_a_part_says_so(model: Any):
+    filled = model.impute(read(frame("UTC"))["plant-0"])
+    assert filled.plot(rows=100).axes[-1].get_xlabel().endswith("; the 100 rows with most gaps of 400")
+    assert filled.plot().axes[-1].get_xlabel() == "time (UTC)"
+
+
+def test_common_features_are_a_list():
+    with pytest.raises(ParameterError, match=r"common must be a list of features, got 'load'; write \['load'\]"):
+        ct.FedTDD(common="load")
+
+
+def test_advice_names_what_learns_alone():
+    """A plant that joining harmed can follow the advice as it is written."""
+    for method in (ct.FedMoments(), ct.FedTDD(common=("load",))):
+        name = method.alone.partition("(")[0]
+        assert method.alone == f"{name}().fit(table)"
+        assert callable(getattr(ct, name)().fit)

@@ -81,7 +81,7 @@ def describe_result(fitted: Fitted, folder: Path, truth: Any) -> Output:
         verdicts = Counter(item.verdict for item in benefit.values())
         metric = next(iter(benefit.values())).metric
         clients = ", ".join(f"{verdict}: {count(number, 'client')}" for verdict, number in verdicts.items())
-        lines.append(f"joining {clients} ({metric})")
+        lines.append(f"did joining help? {clients} ({metric})")
     lines += found["advice"]
     if fitted.failures:
         were = "answer was" if len(fitted.failures) == 1 else "answers were"

@@ -58,7 +58,12 @@ def write_experiment(
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(tomli_w.dumps(content) + _comments(chosen), encoding="utf-8")
     run = f"cotempo run {path}"
-    lines = [f"Wrote {path}: {chosen.__name__} on {source}.", f"What would leave: {run} --dry-run", f"Run it: {run}"]
+    lines = [f"Wrote {path}: {chosen.__name__} on {source}."]
+    if public is None and hasattr(chosen, "example") and chosen.example()[2] is not None:
+        lines.append(
+            f'{chosen.__name__} needs a public table: first write public = "FILE" below [data], or pass --public.'
+        )
+    lines += [f"What would leave: {run} --dry-run", f"Run it: {run}"]
     return Output(lines, {"file": str(path), "method": chosen.__name__, "source": source})
 
 

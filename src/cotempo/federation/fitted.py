@@ -104,13 +104,13 @@ class Fitted:
     def advice(self) -> list[str]:
         """Return a sentence on clients that joining harmed, and one on those not compared, with the reason."""
         benefit, name = self.benefit, type(self.method).__name__
-        harmed = [client for client in benefit if benefit[client].verdict == "did not help"]
+        harmed = [client for client in benefit if benefit[client].verdict == "harmed"]
         missing = [client for client in self.names if client not in benefit]
         lines = []
         if harmed:
-            own = f"{name}(...).fit({{{harmed[0]!r}: table}})"
+            own = self.method.alone or f"{name}(...).fit({{{harmed[0]!r}: table}})"
             lines.append(
-                f"joining did not help {_some(harmed)}; to use a model of its own, learn from its table alone: {own}"
+                f"joining harmed {_some(harmed)}; to use a model of its own, learn from its table alone: {own}"
             )
         if missing:
             why = f"compares {self.method.compares or 'clients with enough data to hold some out'}"

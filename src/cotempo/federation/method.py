@@ -56,7 +56,7 @@ class Roster:
         return self.schemas[self.names[0]]
 
 
-Verdict = Literal["helped", "no difference shown", "did not help"]
+Verdict = Literal["helped", "no difference shown", "harmed"]
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Benefit:
         """What the difference shows: it counts if it is more than two standard errors, or if none is known."""
         if abs(self.gain) <= 2 * (self.error or 0.0):
             return "no difference shown"
-        return "helped" if self.gain > 0 else "did not help"
+        return "helped" if self.gain > 0 else "harmed"
 
     @property
     def helped(self) -> bool:
@@ -112,6 +112,7 @@ class Method(Settings, ABC):
     kind: ClassVar[str] = "series"
     phases: ClassVar[tuple[str, ...]] = ()
     compares: ClassVar[str] = ""  # which clients `benefit` compares, in words
+    alone: ClassVar[str] = ""  # what learns from one client's table, as code; by default this method
     for_other_columns: ClassVar[str] = ""  # which method takes clients whose columns differ, in words
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"cotempo": {}, "paper": {}}
     State: ClassVar[type]

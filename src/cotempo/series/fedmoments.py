@@ -134,6 +134,7 @@ class FedMoments(Method):
     kind: ClassVar[str] = "series"
     phases: ClassVar[tuple[str, ...]] = (*SUMS, "compare")
     State: ClassVar[type] = MomentsState
+    alone: ClassVar[str] = "SeriesMoments().fit(table)"
     Memory: ClassVar[type | None] = MomentsMemory
 
     window: int | None = WINDOW

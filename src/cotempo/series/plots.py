@@ -73,7 +73,12 @@ def plot_gaps(imputed: Imputed, truth: Series | None = None, rows: int = 500) ->
             axes.xaxis.set_major_locator(locator)
             formatter = ConciseDateFormatter(locator, tz=getattr(time, "tz", None))  # type: ignore[no-untyped-call]
             axes.xaxis.set_major_formatter(formatter)
-    panels[-1].set_xlabel(clock.label if not clock.zone else f"time ({clock.zone})", fontsize=8)
+    label, whole = (
+        f"time ({clock.zone})" if clock.zone else clock.label,
+        int((imputed.sequence == part.sequence[0]).sum()),
+    )
+    shown = f"; the {part.rows:,} rows with most gaps of {whole:,}" if part.rows < whole and past is None else ""
+    panels[-1].set_xlabel(label + shown, fontsize=8)
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, frameon=False, fontsize=8, ncols=5, loc="outside upper center")
     return figure

@@ -48,8 +48,11 @@ class SeriesMoments(Settings):
 
     window: int | None = WINDOW
 
-    def fit(self, series: Any, *, seed: int = 0) -> MomentsModel:
-        """Learn from a table or any dataframe of one client, and return the fitted model; `seed` changes nothing."""
+    def fit(self, series: Any, *, seed: int = 0, progress: bool | None = None) -> MomentsModel:
+        """Learn from a table or any dataframe of one client, and return the fitted model.
+
+        `seed` and `progress` are as of other models and change nothing: the fit is exact, and takes seconds.
+        """
         table = as_series(series)
         refuse_unseen(table.features, table.values)
         rows = SeriesRows.of(table)

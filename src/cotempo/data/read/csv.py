@@ -62,7 +62,7 @@ def read_header(path: Path, limit: int) -> tuple[list[str], str]:
     if any("\N{REPLACEMENT CHARACTER}" in name for name in names):
         raise DataError([Problem(NOT_UTF8, row=1)])
     if not names:
-        raise DataError("a CSV file must begin with a row of column names; this one is empty")
+        raise DataError(f"a CSV file must begin with a row of column names, {path.name} is empty")
     return names, separator
 
 
