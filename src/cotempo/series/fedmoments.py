@@ -45,7 +45,7 @@ from cotempo.series.moments import model_choice
 from cotempo.series.moments.gaussian import Gaussian
 from cotempo.series.moments.model_choice import PRIORS, USUAL, split
 from cotempo.series.moments.moments import Units, WindowMoments, find_units, sum_units
-from cotempo.series.moments.personal import SHARES, Sums, follow
+from cotempo.series.moments.personal import SHARES, PooledSums, follow
 from cotempo.series.seriesmoments import WINDOW, Marginals, MomentsModel, own_sums, usual_window, windows_of_sweeps
 from cotempo.series.windows import SeriesRows, Timing, need_many, usual_step
 from cotempo.typing import Floats
@@ -392,7 +392,7 @@ def _compare(sent: Message, prepared: NamedRows, memory: MomentsMemory) -> tuple
         return Message({"alone": 0.0, "together": 0.0, "error": 0.0, "cells": 0}), replace(memory, sent=None)
     units = Units(sent["centre"], sent["step"]).take(own)
     first, total = (WindowMoments.unpack(*both) for both in zip(sent["products"], sent["counts"], strict=True))
-    choice, window = follow(rows, units, Sums(total.take(own), memory.sent, sent["prior"])), len(total.products)
+    choice, window = follow(rows, units, PooledSums(total.take(own), memory.sent, sent["prior"])), len(total.products)
     kept, held = split(rows)
     trial = choice if len(kept.values) else replace(choice, share=1.0)
     judge = trial.process(own_sums(kept, units, window), first.take(own))

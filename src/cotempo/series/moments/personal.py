@@ -22,7 +22,7 @@ GOLDEN = 0.6180339887  # of a piece: gaps that come at regular times fall on oth
 KIND_EVERY = 9  # of so many blocks one has hidden rows, one hidden cells and one is hidden
 
 
-class Sums(NamedTuple):
+class PooledSums(NamedTuple):
     """The totals over clients, and what this one added to them, both of its features."""
 
     total: WindowMoments
@@ -52,7 +52,7 @@ class Choice:
         return Gaussian.of(own * (1 - self.share) + total * self.share, PRIORS[self.prior])
 
 
-def follow(rows: SeriesRows, units: Units, sums: Sums) -> Choice:
+def follow(rows: SeriesRows, units: Units, sums: PooledSums) -> Choice:
     """Choose how far to follow the others: hide cells, learn from the rest, alone and with shares of others' sums.
 
     Gaps hidden are like those the rows have. With too few cells to hide, an owner follows the others fully.
