@@ -24,7 +24,7 @@ from cotempo.series.fitted import SeriesModel
 from cotempo.series.nn.parameters import NetworkState
 from cotempo.series.nn.training import TrainingWindows, train
 from cotempo.series.settings import SeriesSettings
-from cotempo.series.windows import Cover, Scale, SeriesRows, windows_of
+from cotempo.series.windows import Cover, Scale, SeriesRows, Timing, windows_of
 
 REDRAWN = 250
 SIZES = {"n_layers": 2, "d_model": 64, "n_heads": 4, "d_k": 16, "d_v": 16, "d_ffn": 128, "dropout": 0.1}
@@ -69,7 +69,7 @@ def train_local(
     models = {}
     for (name, series), owner, network in zip(clients.items(), owners, networks, strict=True):
         order, calibration = np.arange(len(series.features)), Calibration.none(len(series.features))
-        given = (settings, owner.filler, network.average, owner.filler.scale)
+        given = (Timing.of(series), settings, owner.filler, network.average, owner.filler.scale)
         models[name] = SeriesModel(series.features, order, settings.window, calibration, *given)
     return models
 

@@ -208,6 +208,8 @@ def test_init_writes_an_experiment_that_runs(cotempo: Command, made: Path, tmp_p
     assert "did you mean 'FDBNL'" in wrong.err
     common = cotempo("init", "tdd.toml", "--data", "data/networks.csv", "--method", "FedTDD")
     assert common.code == 0
+    assert 'FedTDD needs a public table: first write public = "FILE" below [data]' in common.out
+    assert "public table" not in cotempo("init", "fm.toml", "--data", "data/networks.csv").out
     assert 'common = [\n    "x0",\n    "x1",\n]' in (tmp_path / "tdd.toml").read_text()
 
 
@@ -306,3 +308,58 @@ def test_help_has_no_escapes(cotempo: Command) -> None:
     assert "\\[" not in said.out
     assert "[default: 0]" in said.out
     assert cotempo("chek").err.count("Did you mean") == 1
+
+
+@pytest.fixture
+def plants(cotempo: Command, tmp_path: Path) -> str:
+    """A run of FedMoments on hourly tables of two plants with a time zone; returns its folder."""
+    clients, _ = ct.make_series(clients=2, length=150, features=2, missing=0.1, seed=0)
+    for name, table in clients.items():
+        frame = table.to_frame().drop(columns="sequence")
+        frame["time"] = pd.date_range("2025-03-03", periods=len(frame), freq="h", tz="UTC").astype(str)
+        (tmp_path / "plants").mkdir(exist_ok=True)
+        frame.to_csv(tmp_path / "plants" / f"{name}.csv", index=False)
+    (tmp_path / "e.toml").write_text(
+        'method = "FedMoments"\nname = "plants"\n[data]\nsource = "plants"\nunit = "h"\n[FedMoments]\nwindow = 8\n'
+    )
+    assert cotempo("run", "e.toml", "--quiet") == (0, "", "")
+    return "runs/plants"
+
+
+def test_naive_dates_after_aware_ones_are_refused(cotempo: Command, plants: str, tmp_path: Path) -> None:
+    frame = pd.read_csv(tmp_path / "plants" / "client-0.csv")
+    frame["time"] = frame["time"].str.removesuffix("+00:00")
+    frame.to_csv(tmp_path / "naive.csv", index=False)
+    for verb in ("impute", "predict", "release"):
+        more = ("--horizon", 3) if verb == "predict" else ()
+        said = cotempo(verb, plants, "naive.csv", "--client", "client-0", "--out", "o.csv", *more)
+        assert said.code == 3
+        assert "dates must have a time zone" in said.err
+    assert not (tmp_path / "o.csv").exists()
+
+
+def test_synthetic_series_to_share_pass_the_gate(cotempo: Command, plants: str, tmp_path: Path) -> None:
+    said = cotempo("release", plants, "plants", "--count", 20, "--out", "share.csv")
+    assert said.code == 0, said.err
+    assert "withheld, nearness" in said.out
+    assert 0 < len(pd.read_csv(tmp_path / "share.csv")) <= 2 * 20 * 8
+    told = " ".join(cotempo("sample", "--help").out.split())
+    assert "for their owners; nothing checks how near they are to real ones (see release)" in told
+
+
+def test_several_levels_on_the_command_line(cotempo: Command, plants: str, tmp_path: Path) -> None:
+    assert cotempo("impute", plants, "plants", "--level", 0.5, "--level", 0.9, "--out", "f.csv").code == 0
+    assert {"x0_low_50", "x0_high_90"} <= {*pd.read_csv(tmp_path / "f.csv")}
+
+
+def test_messages_show_every_size(cotempo: Command, plants: str) -> None:
+    """Window moments are sent twice where cells are missing, the second time with longer windows."""
+    said = cotempo("messages", plants, "--client", "client-0").out
+    sent = cotempo("messages", plants, "--client", "client-0", "--json").record["messages"]
+    first, second = (record for record in sent if record["phase"] == "moments")
+    assert first["bytes"] < second["bytes"]
+    assert f"2 messages of {first['bytes']:,} to {second['bytes']:,} bytes" in said
+    assert (
+        f"products: float64 {first['fields']['products']['shape']}, then {second['fields']['products']['shape']}"
+        in said
+    )

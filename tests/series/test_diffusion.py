@@ -48,7 +48,7 @@ def test_a_forecast_goes_on_in_time(model, table):
     assert ahead.time.tolist() == [120, 121, 122]
     assert np.isfinite(ahead.values).all()
     assert ahead.low.shape == ahead.values.shape
-    with pytest.raises(ParameterError, match="horizon must be at least 1, got 0"):
+    with pytest.raises(ParameterError, match="horizon must be a whole number of rows, at least 1, got 0"):
         model.forecast(table, 0)
 
 

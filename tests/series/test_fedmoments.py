@@ -13,6 +13,7 @@ from cotempo.errors import CotempoError
 from cotempo.series import interpolate
 from cotempo.series.moments.model_choice import split
 from cotempo.series.moments.moments import find_units, sum_units
+from cotempo.series.moments.personal import hide_alike
 from cotempo.series.windows import SeriesRows
 
 NAMES = ("a", "b", "c")
@@ -128,13 +129,75 @@ def test_a_client_among_itself_gains_nothing(missing: float):
     assert benefit.alone == pytest.approx(benefit.together, rel=1e-12)
 
 
-def test_a_client_that_sets_all_its_rows_apart_is_not_compared():
+def test_a_client_that_sets_all_its_rows_apart_is_calibrated_by_what_others_know():
     clients = tables(parts(20, rows=110))
     apart = {name for name, table in clients.items() if not len(split(SeriesRows.of(table))[0].values)}
     assert apart
     fitted = ct.FedMoments(window=6).fit(clients, progress=False)
-    assert not apart & set(fitted.benefit)
     assert fitted[min(apart)].calibration.errors.any()
+
+
+def test_a_client_with_few_rows_follows_the_others_and_is_not_compared():
+    clients = tables(parts(4, rows=300))
+    small = clients["client-0"]
+    clients["client-0"] = small.select(np.arange(small.rows) < 25)
+    fitted = ct.FedMoments(window=6).fit(clients, progress=False)
+    assert set(fitted.benefit) == set(clients) - {"client-0"}
+    holes, _ = hide(*_hidden(parts(4)))
+    assert np.array_equal(fitted["client-0"].impute(holes).values, fitted.pooled("client-0").impute(holes).values)
+
+
+def plants_that_differ(seed: int, rows: int = 600) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Two sensors move together at two plants and against each other at the third; a tenth of the cells is missing."""
+    stream, holes, truths = np.random.default_rng(seed), {}, {}
+    for name, sign in (("east", 1.0), ("north", 1.0), ("west", -1.0)):
+        first = np.cumsum(stream.normal(size=rows))
+        second = sign * 2 * first + 0.3 * stream.normal(size=rows)
+        truths[name] = np.column_stack([first, second])
+        holes[name] = np.where(stream.random((rows, 2)) < 0.1, np.nan, truths[name])
+    return holes, truths
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_joining_does_not_harm_a_plant_that_differs_and_says_so_in_the_right_size(seed: int):
+    holes, truths = plants_that_differ(seed)
+    clients = {name: Series.from_arrays(part) for name, part in holes.items()}
+    fitted = ct.FedMoments(window=6).fit(clients, progress=False)
+    for name, table in clients.items():
+        gone = np.isnan(table.values)
+        spread = truths[name].std(axis=0)
+        models = (ct.SeriesMoments(window=6).fit(table), fitted[name], fitted.pooled(name))
+        alone, client, pooled = (
+            (np.abs(model.impute(table).values - truths[name]) / spread)[gone].mean() for model in models
+        )
+        assert client < 1.05 * alone
+        if name == "west":
+            assert pooled > 1.5 * alone
+        benefit = fitted.benefit[name]
+        assert benefit.together / benefit.alone == pytest.approx(client / alone, abs=0.1)
+        assert benefit.verdict == "no difference shown" or benefit.gain > 0
+
+
+def test_hidden_gaps_are_like_those_of_the_table():
+    """Cells missing one by one are judged by single cells, a sensor that fails for hours by such hours."""
+    stream = np.random.default_rng(0)
+    values = stream.normal(size=(800, 2))
+    single, long = values.copy(), values.copy()
+    single[::20, 0] = np.nan
+    for start in range(10, 780, 100):
+        long[start : start + 12, 1] = np.nan
+    lengths = []
+    for table, column in ((single, 0), (long, 1)):
+        hidden = hide_alike(SeriesRows(table, (800,)))
+        assert not (hidden & np.isnan(table)).any()
+        assert not hidden[:, 1 - column].any()
+        assert 0.03 < hidden[:, column].mean() < 0.25
+        edges = np.flatnonzero(np.diff(np.r_[0, hidden[:, column] | np.isnan(table[:, column]), 0]))
+        lengths.append(np.median(edges[1::2] - edges[::2]))
+    assert lengths[0] <= 2
+    assert lengths[1] >= 8
+    whole = hide_alike(SeriesRows(values, (800,)))
+    assert 0.1 < whole.mean() < 0.25
 
 
 def test_too_few_rows_are_refused():

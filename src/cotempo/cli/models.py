@@ -1,4 +1,4 @@
-"""`cotempo predict`, `next`, `count`, `impute`, `sample`, `detect` and `export`: what a finished run is for."""
+"""`cotempo predict`, `next`, `count`, `impute`, `sample`, `release`, `detect` and `export`: what a run is for."""
 
 from __future__ import annotations
 
@@ -36,6 +36,10 @@ OutPath = Annotated[Path, typer.Option("--out", help="The file to write, .csv or
 Client = Annotated[str | None, typer.Option(help="Whose model to use, where INPUT does not name clients.")]
 Draws = Annotated[int, typer.Option(help="Draws behind the intervals.")]
 Level = Annotated[float, typer.Option(help="Share of the truth that an interval is to hold.")]
+Levels = Annotated[
+    list[float], typer.Option("--level", help="Share of the truth that an interval is to hold; repeat it for several.")
+]
+DEFAULT_LEVELS = [0.9]
 Seed = Annotated[int, typer.Option(help="Seed of all random numbers.")]
 
 
@@ -133,14 +137,15 @@ def impute(
     given: Given,
     out: OutPath,
     draws: Draws = 20,
-    level: Level = 0.9,
+    level: Levels = DEFAULT_LEVELS,
     client: Client = None,
     seed: Seed = 0,
 ) -> Output:
-    """Fill what is missing in series, with the bounds of an interval."""
+    """Fill what is missing in series, with the bounds of intervals."""
+    levels = level[0] if len(level) == 1 else tuple(level)
 
     def filled(model: Any, table: Any) -> Any:
-        return model.impute(table, draws, level=level, seed=seed).to_frame()
+        return model.impute(table, draws, level=levels, seed=seed).to_frame()
 
     return apply(run, given, out, client, ("impute",), filled)
 
@@ -154,7 +159,7 @@ def sample(
     client: Annotated[str | None, typer.Option(help="One client; all by default.")] = None,
     seed: Seed = 0,
 ) -> Output:
-    """Draw synthetic series or events from clients' models."""
+    """Draw synthetic series or events for their owners; nothing checks how near they are to real ones (see release)."""
     fitted = load_result(run)
     frames = {}
     for name in [client] if client else fitted.names:
@@ -167,6 +172,28 @@ def sample(
             drawn = model.sample(number, seed=seed)
         frames[name] = drawn.to_frame()
     return write_frames(frames, out)
+
+
+def release(
+    run: RunPath,
+    given: Given,
+    out: OutPath,
+    number: Annotated[int, typer.Option("--count", help="Windows to draw for each client.")] = 100,
+    client: Client = None,
+    seed: Seed = 0,
+) -> Output:
+    """Draw synthetic series to share, without those too near to the real ones in INPUT, that the run learned from."""
+    lines = []
+
+    def released(model: Any, table: Any) -> Any:
+        found = model.release(table, number, seed=seed)
+        if found.windows is None:
+            raise DataError(f"some of {number} windows must be far enough from real ones to share, got none")
+        lines.append(f"{count(found.withheld, 'window')} withheld, nearness {found.nearness:.2f} (1 as real ones)")
+        return found.windows.to_frame()
+
+    written = apply(run, given, out, client, ("release",), released)
+    return Output([*written.lines, *lines], written.record)
 
 
 def detect(run: RunPath, given: Given, out: OutPath, client: Client = None) -> Output:
@@ -276,6 +303,9 @@ def read_like(run: Path, fitted: Any, given: Path, client: str | None) -> dict[s
             raise DataError(f"{given} must hold one client's table to use with --client, it holds {len(tables)}")
         fitted[client]  # a name that is not known is refused
         tables = {client: next(iter(tables.values()))}
+    for name, table in tables.items():
+        if name in fitted.outcome.schemas:
+            fitted.outcome.schemas[name].clock.match(table.clock)
     return tables
 
 

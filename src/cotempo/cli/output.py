@@ -83,7 +83,7 @@ def describe_result(fitted: Fitted, folder: Path, truth: Any) -> Output:
         verdicts = Counter(item.verdict for item in benefit.values())
         metric = next(iter(benefit.values())).metric
         clients = ", ".join(f"{verdict}: {count(number, 'client')}" for verdict, number in verdicts.items())
-        lines.append(f"joining {clients} ({metric})")
+        lines.append(f"did joining help? {clients} ({metric})")
     lines += found["advice"]
     if fitted.failures:
         were = "answer was" if len(fitted.failures) == 1 else "answers were"
@@ -95,14 +95,18 @@ def describe_result(fitted: Fitted, folder: Path, truth: Any) -> Output:
 
 def describe_messages(client: str, records: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return lines about everything a client sent, phase by phase, then step by step."""
+    from cotempo.runs.dry_run import span
+
     total = sum(record["bytes"] for record in records)
     lines = [f"{client} sent {count(len(records), 'message')}, {total:,} bytes in all.", ""]
     for phase in dict.fromkeys(record["phase"] for record in records):
         first, *_ = group = [record for record in records if record["phase"] == phase]
         fate = "only their sum over clients is used" if first["summed"] else "each is used as it is"
-        lines.append(f"Phase {phase!r}: {count(len(group), 'message')} of {first['bytes']:,} bytes; {fate}.")
+        sizes = span(record["bytes"] for record in group)
+        lines.append(f"Phase {phase!r}: {count(len(group), 'message')} of {sizes} bytes; {fate}.")
         for name, field in first["fields"].items():
-            what = f"{field['dtype']} {field['shape']}" if "shape" in field else "one value"
+            shapes = dict.fromkeys(str(record["fields"].get(name, field).get("shape")) for record in group)
+            what = f"{field['dtype']} {', then '.join(shapes)}" if "shape" in field else "one value"
             lines.append(f"  {name}: {what}{field['description'] and ': ' + field['description']}")
     lines.append("")
     for record in records:

@@ -58,12 +58,16 @@ def write_experiment(
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(tomli_w.dumps(content) + _comments(chosen), encoding="utf-8")
     run = f"cotempo run {path}"
-    lines = [f"Wrote {path}: {chosen.__name__} on {source}.", f"What would leave: {run} --dry-run", f"Run it: {run}"]
+    lines = [f"Wrote {path}: {chosen.__name__} on {source}."]
+    if public is None and hasattr(chosen, "example") and chosen.example()[2] is not None:
+        lines.append(
+            f'{chosen.__name__} needs a public table: first write public = "FILE" below [data], or pass --public.'
+        )
     try:
         load_clients(Experiment.from_file(path))
+        lines += [f"What would leave: {run} --dry-run", f"Run it: {run}"]
     except CotempoError as error:
-        wrong = str(error).splitlines()[0]
-        lines = [lines[0], f"These tables cannot be read yet: {wrong}"]
+        lines.append(f"These tables cannot be read yet: {str(error).splitlines()[0]}")
         lines.append(f"Say below [data] how to (columns, date_format, zone, windows), then: cotempo check {path}")
     return Output(lines, {"file": str(path), "method": chosen.__name__, "source": source})
 

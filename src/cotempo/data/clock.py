@@ -150,6 +150,13 @@ class Clock:
             raise DataError(f"a length of time must be {kinds}, got {length!r}")
         return float(size)
 
+    def match(self, other: Clock) -> None:
+        """Raise `DataError` if both clocks count dates, and only one has a time zone."""
+        if self.dates and other.dates and bool(self.zone) != bool(other.zone):
+            wanted = f"have a time zone, as those learned from did ({self.zone})" if self.zone else "have no time zone"
+            got, mend = (other.zone, "tz_convert(None)") if other.zone else ("none", f"tz_localize({self.zone!r})")
+            raise DataError(f"dates must {wanted}, got {got}; use {mend}, or pass zone= to the reader")
+
     def text(self, number: float) -> str:
         """Return one of this clock's numbers as people write it."""
         known = self.dates and abs(number) * UNITS[self.unit] < LAST

@@ -23,7 +23,7 @@ from cotempo.series.nn.parameters import NetworkState
 from cotempo.series.season import find_season
 from cotempo.series.seriesmoments import learn, usual_window
 from cotempo.series.settings import SeriesSettings
-from cotempo.series.windows import Cover, Scale, SeriesRows, as_series, need_rows, refuse_unseen, windows_of
+from cotempo.series.windows import Cover, Scale, SeriesRows, Timing, as_series, need_rows, refuse_unseen, windows_of
 from cotempo.typing import Floats
 
 if TYPE_CHECKING:
@@ -115,7 +115,8 @@ class SeriesDiffusion(SeriesSettings):
         weights = train_backbone(settings, whole.rows(rows.with_values(filled)), rng, work.at("diffusion model"))
         calibration = calibrate(settings, tuple(zip(halves[::-1], held.halves(), strict=True)), rng("calibration"))
         order = np.arange(len(table.features))
-        return SeriesModel(table.features, order, settings.window, calibration, settings, filler, weights, whole)
+        known = (table.features, order, settings.window, calibration, Timing.of(table))
+        return SeriesModel(*known, settings, filler, weights, whole)
 
     def plan(self, kept: SeriesRows, rows: SeriesRows) -> dict[str, int]:
         """Return the training steps of each phase, at most; imputers may stop earlier."""

@@ -1,9 +1,9 @@
-"""FedMoments: one Gaussian process for all owners of series, from one round of sums.
+"""FedMoments: a Gaussian process for each owner of series, from one round of sums over all.
 
 centre     clients send counts and sums, and products of steps: common units, and random walks to start from
 moments    clients send sums of window moments; where cells are missing again, with gaps filled by the totals
 choose     clients send errors of each prior on hidden cells
-compare    each client compares errors on hidden cells alone and together, and calibrates its intervals
+compare    each client chooses how far it follows the others, judged on hidden cells, and calibrates its intervals
 
 Of all that is sent only totals are used.
 """
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from cotempo.data import Series, Table, make_series
+from cotempo.data.clock import Clock
 from cotempo.errors import Problem, SchemaError
 from cotempo.federation import (
     NOT_COMPARED,
@@ -46,8 +47,9 @@ from cotempo.series.moments import model_choice
 from cotempo.series.moments.gaussian import Gaussian
 from cotempo.series.moments.model_choice import PRIORS, USUAL, split
 from cotempo.series.moments.moments import Units, WindowMoments, find_units, sum_units
-from cotempo.series.seriesmoments import WINDOW, MomentsModel, usual_window, windows_of_sweeps
-from cotempo.series.windows import SeriesRows, need_many
+from cotempo.series.moments.personal import SHARES, PooledSums, follow
+from cotempo.series.seriesmoments import WINDOW, Marginals, MomentsModel, own_sums, usual_window, windows_of_sweeps
+from cotempo.series.windows import SeriesRows, Timing, need_many, usual_step
 from cotempo.typing import Floats
 
 if TYPE_CHECKING:
@@ -89,14 +91,6 @@ class MomentsState:
 
 
 @dataclass(frozen=True)
-class MomentsMemory:
-    """What a client keeps: its intervals, and its errors alone and together."""
-
-    calibration: Calibration
-    compared: Floats
-
-
-@dataclass(frozen=True)
 class NamedRows:
     """A client's rows, and the names of their features."""
 
@@ -114,12 +108,28 @@ class NamedRows:
         return self.rows.with_values(self.rows.values[:, self.seen]), own
 
 
+@dataclass(frozen=True)
+class MomentsMemory:
+    """A client's memory: intervals, errors alone and together, what it added to the sums, and its own process.
+
+    `marginals` are for synthetic windows, and `step` is the usual number of seconds between two of its rows.
+    """
+
+    calibration: Calibration
+    compared: Floats = field(default_factory=lambda: NOT_COMPARED)
+    sent: WindowMoments | None = None
+    process: Gaussian | None = None
+    marginals: Marginals = field(default_factory=Marginals.none)
+    step: float = 0.0
+
+
 @register()
 class FedMoments(Method):
-    """Fill gaps of many owners' series by one Gaussian process, from one round of sums.
+    """Fill gaps of many owners' series by Gaussian processes, from one round of sums.
 
     The federated `SeriesMoments`: sums of window moments add up to those of all clients' rows together. Clients may
     have different features; what two features have to do with each other is learned from the clients that have both.
+    Each client follows the others as far as that does not harm the filling of cells it hides for the purpose.
 
     Examples
     --------
@@ -133,6 +143,7 @@ class FedMoments(Method):
     phases: ClassVar[tuple[str, ...]] = (*SUMS, "compare")
     State: ClassVar[type] = MomentsState
     private_units: ClassVar[tuple[str, ...]] = ("row",)
+    alone: ClassVar[str] = "SeriesMoments().fit(table)"
     Memory: ClassVar[type | None] = MomentsMemory
     metric: ClassVar[str] = METRIC
     higher_is_better: ClassVar[bool] = False
@@ -170,16 +181,19 @@ class FedMoments(Method):
 
     def begin(self, prepared: NamedRows, rng: Rng) -> MomentsMemory:
         """Start without intervals."""
-        return MomentsMemory(Calibration.none(len(prepared.features)), NOT_COMPARED)
+        return MomentsMemory(Calibration.none(len(prepared.features)))
 
     def answer(
         self, question: Question, prepared: NamedRows, memory: MomentsMemory, rng: Rng
     ) -> tuple[Message, MomentsMemory | None]:
-        """Send sums, or what the process is worth here."""
-        if question.phase != "compare":
-            return contribute(question.phase, question.common, prepared), None
-        kept = MomentsMemory(*_compare(question.common, prepared))
-        return Message({"joining": self.tally(kept.compared)}), kept
+        """Send sums, or how far joining helped here."""
+        if question.phase == "compare":
+            kept = _compare(question.common, prepared, memory)
+            return Message({"joining": self.tally(kept.compared)}), kept
+        message = contribute(question.phase, question.common, prepared)
+        if question.phase != "moments":
+            return message, None
+        return message, replace(memory, sent=own_part(message, question.common, prepared))
 
     # At the server.
 
@@ -280,24 +294,30 @@ class FittedMoments(FittedOwners):
     """What FedMoments found: ``fitted[client]`` fills, samples and forecasts that client's series."""
 
     def __getitem__(self, client: str) -> MomentsModel:
-        """Return the process of one client's features, with its calibration if its memory is here."""
+        """Return one client's process with its intervals; without its memory here, that of all clients' moments."""
         super().__getitem__(client)
-        found = self.outcome.memories.get(client)
-        names = self.outcome.schemas[client].columns
-        return self._model(names, found.calibration if found else Calibration.none(len(names)))
+        schema = self.outcome.schemas[client]
+        memory = self.outcome.memories.get(client) or MomentsMemory(Calibration.none(len(schema.columns)))
+        return self._model(schema.columns, memory, schema.clock)
 
     @property
     def model(self) -> MomentsModel:
-        """Return the process of all features."""
-        return self._model(self.state.features, Calibration.none(len(self.state.features)))
+        """Return the process of all clients' moments and features."""
+        return self._model(self.state.features, MomentsMemory(Calibration.none(len(self.state.features))))
 
-    def _model(self, names: Sequence[str], calibration: Calibration) -> MomentsModel:
+    def pooled(self, client: str) -> MomentsModel:
+        """Return the process of all clients' moments for one client's features, whatever the client chose."""
+        names = self.outcome.schemas[client].columns
+        return self._model(names, MomentsMemory(Calibration.none(len(names))))
+
+    def _model(self, names: Sequence[str], memory: MomentsMemory, clock: Clock | None = None) -> MomentsModel:
         state: MomentsState = self.state
         columns = np.array([state.features.index(name) for name in names], dtype=np.intp)
         moments = state.moments.take(columns)
-        process = Gaussian.of(moments, PRIORS[state.prior])
-        known = (tuple(names), np.arange(len(columns)), len(moments.products), calibration)
-        return MomentsModel(*known, state.units.take(columns), process)
+        process = memory.process or Gaussian.of(moments, PRIORS[state.prior])
+        timing = Timing(clock or Clock(), memory.step)
+        known = (tuple(names), np.arange(len(columns)), len(moments.products), memory.calibration, timing)
+        return MomentsModel(*known, state.units.take(columns), process, memory.marginals)
 
 
 def check_series(roster: Roster, common: Sequence[str] = ()) -> None:
@@ -342,33 +362,42 @@ def contribute(phase: str, sent: Message, prepared: NamedRows) -> Message:
     )
 
 
-def _compare(sent: Message, prepared: NamedRows) -> tuple[Calibration, Floats]:
-    """Fill hidden cells alone and together, and calibrate."""
-    rows, own = prepared.among(json.loads(sent["features"]))
-    units, (kept, held) = Units(sent["centre"], sent["step"]).take(own), split(rows)
-    held = units.rows(held)
-    first, ends = WindowMoments.unpack(sent["products"][0], sent["counts"][0]).take(own), model_choice.shorten(held)
-    targets = [mask & ~np.isnan(ends.values) for mask in model_choice.hidings(ends)] if len(ends.values) else []
-    cells = int(sum(target.sum() for target in targets))
-    if not cells:
-        return Calibration.none(len(prepared.features)), NOT_COMPARED
-    model = Gaussian.of(first, PRIORS[sent["prior"]])
-    calibration = model_choice.calibrate(model, units, held, len(first.products)).embed(
-        prepared.seen, len(prepared.features)
-    )
-    if not len(kept.values):
-        return calibration, NOT_COMPARED
-    sizes = windows_of_sweeps(len(first.products), incomplete=bool(np.isnan(rows.values).any()))
-    mine = seriesmoments.sum_filled(kept, units, sum_units(kept), sizes)
-    alone = Gaussian.of(mine, PRIORS[model_choice.choose(**model_choice.try_priors(mine, held))])
-    spread = model_choice.spread_of(first)
+def own_part(message: Message, sent: Message, prepared: NamedRows) -> WindowMoments:
+    """Return the moments of all rows that a client sent, of the features it has measured."""
+    _, own = prepared.among(json.loads(sent["features"]))
+    return WindowMoments.unpack(message["products"][1], message["counts"][1]).take(own)
 
-    grids = [[model_choice.errors_at(process, ends, one, spread) for one in targets] for process in (alone, model)]
-    single, shared = (
-        sum(float(grid[one].sum()) for grid, one in zip(each, targets, strict=True)) / cells for each in grids
-    )
-    apart = np.array([np.where(one, a - b, 0.0).sum(axis=1) for a, b, one in zip(*grids, targets, strict=True)])
-    return calibration, np.array([single, shared, block_error(apart.sum(axis=0), cells)])
+
+def _compare(sent: Message, prepared: NamedRows, memory: MomentsMemory) -> MomentsMemory:
+    """Choose how far to follow the others, judged on hidden cells, and calibrate."""
+    names, count = json.loads(sent["features"]), len(prepared.features)
+    rows, own = prepared.among(names)
+    if not len(own):
+        return replace(memory, sent=None)
+    units, (kept, held) = Units(sent["centre"], sent["step"]).take(own), split(rows)
+    first, total = (WindowMoments.unpack(*both) for both in zip(sent["products"], sent["counts"], strict=True))
+    window = len(total.products)
+
+    def calibrated(judge: Gaussian) -> Calibration:
+        return model_choice.calibrate(judge, units, units.rows(held), window).embed(prepared.seen, count)
+
+    if memory.sent is None:  # with noise nobody knows its own part of the sums: all follow them
+        return replace(memory, calibration=calibrated(Gaussian.of(first.take(own), PRIORS[sent["prior"]])))
+    choice = follow(rows, units, PooledSums(total.take(own), memory.sent, sent["prior"]))
+    trial = choice if len(kept.values) else replace(choice, share=1.0)
+    calibration = calibrated(trial.process(own_sums(kept, units, window), first.take(own)))
+    if len(own) < count:  # what was never measured here, others know
+        choice = replace(choice, share=max(choice.share, SHARES[1]))
+    every = np.array([names.index(name) for name in prepared.features], dtype=np.intp)
+    process = choice.process(own_sums(rows, units, window).embed(prepared.seen, count), total.take(every))
+    compared = NOT_COMPARED
+    if cells := choice.cells:
+        errors = [float(part.sum()) / cells for part in (choice.alone, choice.together)]
+        compared = np.array([*errors, block_error(choice.alone - choice.together, cells)])
+    marginals = Marginals.of(prepared.rows.values, Units(sent["centre"], sent["step"]).take(every))
+    clock = prepared.rows.clock
+    pieces = [clock[first:end] for first, end in prepared.rows.bounds] if len(clock) else []
+    return MomentsMemory(calibration, compared, None, process, marginals, usual_step(pieces))
 
 
 def _centre(rows: SeriesRows, own: NDArray[np.intp], count: int) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from cotempo.data import Series, Table, make_series
 from cotempo.errors import DataError, ParameterError, Problem
@@ -187,6 +187,7 @@ class FedTDD(SeriesSettings, Method):
         },
     }  # fmt: skip
     State: ClassVar[type] = FedTDDState
+    alone: ClassVar[str] = "SeriesDiffusion().fit(table)"
     Memory: ClassVar[type | None] = ClientMemory
     metric: ClassVar[str] = fedmoments.METRIC
     higher_is_better: ClassVar[bool] = False
@@ -305,6 +306,13 @@ class FedTDD(SeriesSettings, Method):
     def inner_order(self, features: Sequence[str]) -> list[str]:
         """Return a client's features, the common ones first."""
         return [*self.common, *(name for name in features if name not in self.common)]
+
+    @field_validator("common", mode="before")
+    @classmethod
+    def _refuse_text(cls, given: Any) -> Any:
+        if isinstance(given, str):
+            raise ValueError(f"common must be a list of features, got {given!r}; write [{given!r}]")
+        return given
 
     # The coordinator.
 

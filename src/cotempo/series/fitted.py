@@ -21,7 +21,7 @@ from cotempo.series.filling.calibration import Calibration
 from cotempo.series.filling.stages import Fills
 from cotempo.series.imputed import Forecast, Imputed
 from cotempo.series.settings import SeriesSettings
-from cotempo.series.windows import Cover, Scale, SeriesRows, as_series
+from cotempo.series.windows import Cover, Scale, SeriesRows, Timing, as_series, usual_step
 from cotempo.storage.saved import Saved
 from cotempo.typing import Floats
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from cotempo.series.comparison import Comparison
+    from cotempo.series.release import Released
 
 ONE_DEVIATION = 0.6827
 HISTORY = 10  # windows before its end that a forecast looks at
@@ -57,12 +58,15 @@ class FittedSeries(Saved, ABC):
         Rows of a generated window.
     calibration
         Widths of intervals.
+    timing
+        How the rows learned from were stamped; other tables must be stamped alike.
     """
 
     features: tuple[str, ...]
     order: NDArray[np.intp]
     window: int
     calibration: Calibration
+    timing: Timing
 
     def impute(self, series: Any, draws: int = 1, *, level: float | tuple[float, ...] = 0.9, seed: int = 0) -> Imputed:
         """Return the same table without gaps: missing cells are filled, and so are rows missing on a regular grid.
@@ -80,7 +84,7 @@ class FittedSeries(Saved, ABC):
             Of the draws.
         """
         levels = self._check(draws, level)
-        table = on_grid(as_series(series))
+        table = self.table(series)
         columns = self.columns(table)
         found = self._impute(self.rows(table, columns), draws, levels, seed)
         values, widths = (put_back(part, columns) for part in (found.values, found.widths))
@@ -92,12 +96,42 @@ class FittedSeries(Saved, ABC):
         """Fill rows in the model's own order of features; draws are None unless more than one is asked for."""
 
     def sample(self, count: int, *, seed: int = 0) -> Series:
-        """Draw `count` synthetic windows; each is a sequence of its own."""
-        if count < 1:
-            raise ParameterError(f"count must be at least 1, got {count}")
+        """Draw `count` synthetic windows, each a sequence of its own, for the owner: `release` draws some to share."""
+        need_count("count", count)
         values = put_back(self._sample(count, seed), self.order)
         time = np.tile(np.arange(self.window, dtype=np.float64), count)
         return Series(self.features, np.repeat(numbered(count), self.window), time, values)
+
+    def release(self, series: Any, count: int, *, others: Any = None, seed: int = 0) -> Released:
+        """Draw synthetic windows to share: of `count`, those that are not too near to any real window.
+
+        A window is withheld if it is nearer to a real one than nearly all real ones are to each other; where what is
+        left still tells which windows were learned from, more are withheld, down to none left.
+
+        Parameters
+        ----------
+        series
+            The table the model learned from.
+        count
+            Windows to draw.
+        others
+            A table like it that the model did not learn from, such as later rows; with it `membership` is known.
+        seed
+            Of the draws.
+        """
+        from cotempo.series.release import Released
+
+        def real(table: Any) -> SeriesRows:
+            filled = self.impute(table, level=())
+            return self.rows(filled, np.array([filled.features.index(name) for name in self.features]))
+
+        drawn, rows = self.sample(count, seed=seed), real(series)
+        scale = Scale.of(rows.values)
+        trained = scale.rows(rows).windows(self.window)
+        unseen = trained[:0] if others is None else scale.rows(real(others)).windows(self.window)
+        if not len(trained):
+            raise DataError(f"a piece of the series must have at least {self.window} rows to compare windows with")
+        return Released.of(drawn, scale.apply(drawn.values).reshape(count, self.window, -1), trained, unseen)
 
     @abstractmethod
     def _sample(self, count: int, seed: int) -> Floats:
@@ -119,9 +153,8 @@ class FittedSeries(Saved, ABC):
             Rows to add to each sequence.
         """
         levels = self._check(draws, level)
-        if horizon < 1:
-            raise ParameterError(f"horizon must be at least 1, got {horizon}")
-        past = keep_last(on_grid(as_series(series)), HISTORY * self.window)
+        need_count("horizon", horizon)
+        past = keep_last(self.table(series), HISTORY * self.window)
         columns, longer, count, found = self.columns(past), past, len(past.sequence_names()), []
         for first in range(0, horizon, self.window):
             steps = min(self.window, horizon - first)
@@ -167,9 +200,10 @@ class FittedSeries(Saved, ABC):
         """
         from cotempo.series.comparison import compare_filling, compare_forecasts
 
-        table = on_grid(as_series(series))
+        table = self.table(series)
         if horizon is None:
             return compare_filling(self, table, gap, period, seed)
+        need_count("horizon", horizon)
         return compare_forecasts(self, table, horizon, period)
 
     def plot(self, series: Any = None, **options: Any) -> Figure:
@@ -183,7 +217,7 @@ class FittedSeries(Saved, ABC):
 
     def _repr_html_(self) -> str:
         rows = [("features", ", ".join(self.features)), ("rows of a window", self.window)]
-        return html_table(type(self).__name__, rows, notes=["impute, forecast, sample, compare, plot"])
+        return html_table(type(self).__name__, rows, notes=["impute, forecast, sample, release, compare, plot"])
 
     def _check(self, draws: int, level: float | tuple[float, ...]) -> tuple[float, ...]:
         """Return the levels as a tuple, or raise `ParameterError`."""
@@ -191,6 +225,12 @@ class FittedSeries(Saved, ABC):
         if draws < 1 or not all(0 < each <= LEVELS[-1] for each in levels):
             raise ParameterError(f"draws must be at least 1 and level in (0, {LEVELS[-1]}], got {draws} and {level}")
         return levels
+
+    def table(self, series: Any) -> Series:
+        """Return a table, dataframe or file as a series on its grid; refuse one stamped unlike those learned from."""
+        found = as_series(series)
+        self.timing.match(found)
+        return on_grid(found)
 
     def columns(self, series: Series) -> NDArray[np.intp]:
         """Return where the model's features stand in a table, in the model's own order."""
@@ -215,13 +255,19 @@ class FittedSeries(Saved, ABC):
         return rows.with_values(rows.values[:, columns])
 
 
+def need_count(name: str, value: Any) -> None:
+    """Raise `ParameterError` unless a value is a whole number of at least 1."""
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
+        raise ParameterError(f"{name} must be a whole number of rows, at least 1, got {value!r}")
+
+
 def on_grid(series: Series) -> Series:
     """Return a series with the rows that are missing on its grid; as it is, with a warning, where it has none."""
     try:
         return series.regular()
     except DataError as error:
         if len(series.pieces()) > len(series.sequence_names()):
-            warnings.warn(f"rows missing in time stay missing: {error}", stacklevel=3)
+            warnings.warn(f"rows missing in time stay missing: {error}", stacklevel=4)
         return series
 
 
@@ -331,7 +377,9 @@ class FittedFedTDD(FittedOwners):
         order = np.array([features.index(name) for name in method.inner_order(features)], dtype=np.intp)
         filler, weights = method.strategy.filler(memory, Rng("fitted")), memory.local_imputer.average
         model = (method, filler, weights, memory.generator_scale)
-        return SeriesModel(features, order, method.window, memory.calibration, *model)
+        clock = self.outcome.schemas[client].clock
+        timing = Timing(clock, usual_step([memory.excerpt[:, 0]]) if clock.dates and memory.excerpt.size else 0.0)
+        return SeriesModel(features, order, method.window, memory.calibration, timing, *model)
 
     @property
     def withheld(self) -> Mapping[str, int]:

@@ -66,6 +66,10 @@ def plot_gaps(imputed: Imputed, truth: Series | None = None, rows: int = 500) ->
         axes.plot(clock.dates_of(measured.time), values, ".", color=REAL, markersize=3, label="measured")
         axes.set_title(feature)
     show_dates(panels[-1], clock)
+    whole = int((imputed.sequence == part.sequence[0]).sum())
+    if part.rows < whole and past is None:
+        shown = f"{panels[-1].get_xlabel()}; the {part.rows:,} rows with most gaps of {whole:,}"
+        panels[-1].set_xlabel(shown)
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, ncols=5, loc="outside upper center")
     return figure

@@ -1,11 +1,14 @@
 """Release gate: no synthetic window leaves its owner if it is too near to a real one."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cotempo.data import Series
 from cotempo.typing import Floats
 
 QUANTILES = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75)
@@ -29,6 +32,38 @@ class Release:
     def withheld(self) -> int:
         """Return how many windows stay."""
         return int((~self.kept).sum())
+
+
+@dataclass(frozen=True)
+class Released:
+    """Synthetic windows to share, and how near they are to the real ones.
+
+    Attributes
+    ----------
+    windows
+        The windows, each a sequence of its own; None where all were withheld.
+    withheld
+        How many were too near to a real window.
+    nearness
+        The median distance of released windows to the nearest real one, in units of that between real ones; about 1 or
+        more where they are as far from the data as the data are from each other.
+    membership
+        AUC of telling windows learned from by distances to released ones, 0.5 being chance; None without `others`.
+    """
+
+    windows: Series | None
+    withheld: int
+    nearness: float
+    membership: float | None
+
+    @classmethod
+    def of(cls, drawn: Series, synthetic: Floats, trained: Floats, others: Floats) -> Released:
+        """Keep the windows that `release` lets through; `synthetic` are those drawn, as the others are scaled."""
+        gate, usual, length = release(synthetic, trained, others), usual_distance(trained, others), synthetic.shape[1]
+        near = nearest_distance(synthetic[gate.kept], np.concatenate([trained, others]))
+        nearness = float(np.median(near) / max(np.median(usual), 1e-300)) if len(near) and len(usual) else float("nan")
+        kept = drawn.select(np.repeat(gate.kept, length)) if gate.kept.any() else None
+        return cls(kept, gate.withheld, nearness, gate.membership if len(others) else None)
 
 
 def release(synthetic: Floats, trained: Floats, others: Floats) -> Release:
@@ -86,10 +121,16 @@ def membership(released: Floats, trained: Floats, others: Floats, measure: Measu
     return float((gap.mean() + 1) / 2)
 
 
+def usual_distance(trained: Floats, others: Floats) -> Floats:
+    """Return how far windows not trained on are from the nearest trained on; without any, of one half to the other."""
+    half = len(trained) // 2
+    return nearest_distance(others, trained) if len(others) else nearest_distance(trained[half:], trained[:half])
+
+
 def nearest_distance(windows: Floats, among: Floats) -> Floats:
     """Return the root mean square distance of each window to the nearest of others, ``(windows,)``."""
     found = np.full(len(windows), np.inf)
-    if not len(among):
+    if not len(among) or not len(windows):
         return found
     flat, others = windows.reshape(len(windows), -1), among.reshape(len(among), -1)
     norms = (others**2).sum(axis=1)

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cotempo.data import Series, Table, read_series
-from cotempo.data.clock import UNITS
+from cotempo.data.clock import UNITS, Clock
+from cotempo.data.series import GAP
 from cotempo.errors import DataError, Problem
 from cotempo.typing import Floats
 
@@ -98,6 +99,35 @@ class SeriesRows:
         index = np.concatenate([np.zeros(0, dtype=np.intp), *(np.arange(first, end) for first, end in spans)])
         clock, weights = (each[index] if len(each) else each for each in (self.clock, self.weights))
         return SeriesRows(self.values[index], tuple(end - first for first, end in spans), clock, weights)
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How rows learned from were stamped: their clock, and the usual seconds between two; 0 where time is a number."""
+
+    clock: Clock = field(default_factory=Clock)
+    step: float = 0.0
+
+    @classmethod
+    def of(cls, series: Series) -> Timing:
+        """Measure a series."""
+        return cls(series.clock, usual_step([time * UNITS.get(series.unit, 0.0) for _, time, _ in series.sequences()]))
+
+    def match(self, series: Series) -> None:
+        """Raise `DataError` where a series has dates with a zone and this has none, or the reverse, or other steps."""
+        self.clock.match(series.clock)
+        step = Timing.of(series).step
+        if self.step and step and not 1 / GAP < step / self.step < GAP:
+            learned, given = (f"{seconds / 3600:g} h" for seconds in (self.step, step))
+            must = f"rows must be {learned} apart, as those the model learned from, got {given}"
+            mend = f"series.regular('{self.step:g}s') adds the rows between, to be filled" if step > self.step else ""
+            raise DataError(f"{must}; {mend or 'take means over that time'}, or learn from such rows")
+
+
+def usual_step(times: Sequence[Floats]) -> float:
+    """Return the lower median of the steps between times of one sequence, 0 where there are none."""
+    steps = np.concatenate([np.zeros(0), *(np.diff(part) for part in times)])
+    return float(np.quantile(steps, 0.5, method="lower")) if len(steps) else 0.0
 
 
 def as_series(value: Any) -> Series:

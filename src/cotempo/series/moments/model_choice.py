@@ -37,12 +37,12 @@ def split(rows: SeriesRows) -> tuple[SeriesRows, SeriesRows]:
     for first, end in rows.bounds:
         count = round(HELD_OUT * (end - first))
         if count < SHORTEST_END:
-            count = (end - first) * bool(_stream(rows.values[first:end]).random() < HELD_OUT)
+            count = (end - first) * bool(piece_stream(rows.values[first:end]).random() < HELD_OUT)
         counts.append(count)
     return rows.cut(counts)
 
 
-def _stream(piece: Floats) -> np.random.Generator:
+def piece_stream(piece: Floats) -> np.random.Generator:
     """Make a random stream that depends only on the shape of the features that move."""
     signs = _signs(piece)
     return np.random.default_rng([len(piece), *sorted(signs[signs < CONSTANT].tolist())])
@@ -75,7 +75,7 @@ def hidings(rows: SeriesRows) -> Iterator[NDArray[np.bool_]]:
     masks = np.zeros((3, *rows.values.shape), dtype=bool)
     for first, end in rows.bounds:
         part = rows.values[first:end]
-        stream, length = _stream(part), end - first
+        stream, length = piece_stream(part), end - first
         masks[0, first:end] = stream.random((length, 1)) < HIDDEN_SHARE
         every = min(GAP_EVERY, length)
         gap = min(GAP_ROWS, max(1, every // 4))

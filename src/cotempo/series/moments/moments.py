@@ -91,6 +91,9 @@ class WindowMoments:
     def __add__(self, other: WindowMoments) -> WindowMoments:
         return WindowMoments(self.products + other.products, self.counts + other.counts)
 
+    def __mul__(self, weight: float) -> WindowMoments:
+        return WindowMoments(weight * self.products, weight * self.counts)
+
     def pack(self) -> Floats:
         """Return the upper triangle of the products, row by row: half the bytes."""
         side = self.products.shape[0] * self.products.shape[1]

@@ -23,8 +23,7 @@ from cotempo.data import Table
 from cotempo.federation import Answers, Ask, Expect, Fitted, Message, Metrics, Outcome, Question, Rng, Roster, Spec
 from cotempo.privacy.histograms import BINS, histograms, limits, locate
 from cotempo.privacy.private_form import PrivateForm
-from cotempo.series.fedmoments import MomentsState, NamedRows
-from cotempo.series.filling.calibration import Calibration
+from cotempo.series.fedmoments import MomentsMemory, MomentsState, NamedRows
 from cotempo.series.filling.factor_models import nearest_correlation
 from cotempo.series.moments.model_choice import USUAL
 from cotempo.series.moments.moments import Units, WindowMoments
@@ -96,14 +95,14 @@ class PrivateMoments(PrivateForm):
 
     # At a client.
 
-    def begin(self, prepared: NamedRows, rng: Rng) -> Calibration:
+    def begin(self, prepared: NamedRows, rng: Rng) -> MomentsMemory:
         """Start without intervals."""
-        found: Calibration = self.inner.begin(prepared, rng)
+        found: MomentsMemory = self.inner.begin(prepared, rng)
         return found
 
     def answer(
-        self, question: Question, prepared: NamedRows, memory: Calibration, rng: Rng
-    ) -> tuple[Message, Calibration | None]:
+        self, question: Question, prepared: NamedRows, memory: MomentsMemory, rng: Rng
+    ) -> tuple[Message, MomentsMemory | None]:
         """Send histograms or moments, to which `Noise` adds noise; at the end calibrate."""
         common = question.common
         if question.phase == "keep":

@@ -1,0 +1,120 @@
+"""Personal processes: how far an owner's process follows the others' window moments, judged on its own hidden cells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cotempo.series.moments.gaussian import CONSTANT_VARIANCE, Gaussian
+from cotempo.series.moments.model_choice import PRIORS, hidings, piece_stream
+from cotempo.series.moments.moments import Units, WindowMoments
+from cotempo.series.seriesmoments import own_sums
+from cotempo.series.windows import SeriesRows
+from cotempo.typing import Floats
+
+SHARES = (0.0, 0.03, 0.1, 0.3, 1.0)
+MOST_HIDDEN, MOST_SHIFTS = 0.2, 8
+FEWEST_HIDDEN, FEWEST_BLOCKS, BLOCK_ROWS = 30, 3, 12
+GOLDEN = 0.6180339887  # of a piece: gaps that come at regular times fall on others
+KIND_EVERY = 9  # of so many blocks one has hidden rows, one hidden cells and one is hidden
+
+
+class PooledSums(NamedTuple):
+    """The totals over clients, and what this one added to them, both of its features."""
+
+    total: WindowMoments
+    sent: WindowMoments
+    prior: int
+
+
+@dataclass(frozen=True)
+class Choice:
+    r"""How far an owner follows the others.
+
+    .. math:: M = (1 - s) M_{\mathrm{own}} + s M_{\mathrm{all}}
+
+    are the moments it fills with, `share` is :math:`s` and `prior` one of `PRIORS`. `alone` and `together` are sums of
+    absolute errors on hidden cells in each block of rows, in the owner's deviations, ``(blocks,)``; `cells` says how
+    many were hidden.
+    """
+
+    share: float
+    prior: int
+    alone: Floats
+    together: Floats
+    cells: int
+
+    def process(self, own: WindowMoments, total: WindowMoments) -> Gaussian:
+        """Return the process for an owner's moments and those of all."""
+        return Gaussian.of(own * (1 - self.share) + total * self.share, PRIORS[self.prior])
+
+
+def follow(rows: SeriesRows, units: Units, sums: PooledSums) -> Choice:
+    """Choose how far to follow the others: hide cells, learn from the rest, alone and with shares of others' sums.
+
+    Gaps hidden are like those the rows have. With too few cells to hide, an owner follows the others fully.
+    """
+    inner = units.rows(rows)
+    target = hide_alike(inner)
+    blocks = np.arange(len(target)) // BLOCK_ROWS
+    hidden = SeriesRows(np.where(target, np.nan, rows.values), rows.lengths)
+    if target.sum() < FEWEST_HIDDEN or len(np.unique(blocks[target.any(axis=1)])) < FEWEST_BLOCKS:
+        return Choice(1.0, sums.prior, np.zeros(0), np.zeros(0), 0)
+    own, others = own_sums(hidden, units, len(sums.total.products)), sums.total + sums.sent * -1.0
+    spread = np.sqrt(_variances(inner))
+
+    def judge(share: float, prior: int) -> Floats:
+        process = Gaussian.of(own + others * share, PRIORS[prior])
+        left = SeriesRows(np.where(target, np.nan, inner.values), rows.lengths)
+        errors = np.abs(process.fill(left) - inner.values) / spread
+        return np.asarray(np.bincount(blocks, np.where(target, errors, 0.0).sum(axis=1)), dtype=np.float64)
+
+    alone = [judge(0.0, prior) for prior in range(len(PRIORS))]
+    prior = int(np.argmin([each.sum() for each in alone]))
+    if not others.counts.any():
+        return Choice(0.0, prior, alone[prior], alone[prior], int(target.sum()))
+    tried = [(0.0, prior), *((share, prior) for share in SHARES[1:-1]), (1.0, sums.prior)]
+    errors = np.array([alone[prior], *(judge(*each) for each in tried[1:])])
+    best, odd = int(errors.sum(axis=1).argmin()), np.arange(errors.shape[1]) % 2 == 1
+    # Blocks in turn: what is chosen on one half is judged on the other; an owner that follows nobody gains nothing.
+    halves = (errors[errors[:, other].sum(axis=1).argmin()] for other in (~odd, odd))
+    together = np.where(odd, *halves) if best else errors[0]
+    return Choice(*tried[best], errors[0], together, int(target.sum()))
+
+
+def hide_alike(rows: SeriesRows) -> NDArray[np.bool_]:
+    """Return cells to hide, ``(rows, features)``, in gaps like those the rows have: the same, moved inside each piece.
+
+    At most about a fifth of each feature's measurements are hidden, and none of a constant feature. Where there are
+    too few gaps, some rows, cells and long gaps are hidden.
+    """
+    gone = np.isnan(rows.values)
+    place = np.concatenate([np.zeros(0, dtype=np.intp), *(np.arange(length) for length in rows.lengths)])
+    usable = ~gone & (_variances(rows, 0.0) > 0)
+    shifts = int(np.clip(MOST_HIDDEN / max(gone.mean(), 1e-9), 1, MOST_SHIFTS)) if gone.size else 1
+    found = np.zeros_like(gone)
+    for first, end in rows.bounds:
+        for shift in range(1, shifts + 1):
+            found[first:end] |= np.roll(gone[first:end], round(shift * GOLDEN * (end - first)), axis=0)
+    found &= usable
+    if found.sum() < FEWEST_HIDDEN:
+        turn = place // BLOCK_ROWS
+        for first, end in rows.bounds:
+            turn[first:end] += int(piece_stream(rows.values[first:end]).integers(KIND_EVERY))
+        hidden_rows, cells, _ = hidings(rows)
+        kinds = (turn % KIND_EVERY)[:, None]
+        found = usable & ((kinds == 0) & hidden_rows | (kinds == 3) & cells | (kinds == 6))
+    much = np.ceil(found.sum(axis=0) / np.maximum(usable.sum(axis=0), 1) / MOST_HIDDEN).astype(np.intp)
+    return np.asarray(found & ((place // BLOCK_ROWS)[:, None] % np.maximum(much, 1) == 0))
+
+
+def _variances(rows: SeriesRows, constant: float = 1.0) -> Floats:
+    """Return the variance of each feature's measurements, `constant` where it does not move."""
+    seen = ~np.isnan(rows.values)
+    count = np.maximum(seen.sum(axis=0), 1)
+    centre = np.where(seen, rows.values, 0.0).sum(axis=0) / count
+    found = np.where(seen, (rows.values - centre) ** 2, 0.0).sum(axis=0) / count
+    return np.where(found > CONSTANT_VARIANCE, found, constant)
