@@ -103,10 +103,17 @@ class Fitted:
 
     def advice(self) -> list[str]:
         """Return a sentence on clients that joining harmed, and one on those not compared, with the reason."""
+        if len(self.names) < 2:
+            return []
         benefit, name = self.benefit, type(self.method).__name__
         harmed = [client for client in benefit if benefit[client].verdict == "did not help"]
         missing = [client for client in self.names if client not in benefit]
         lines = []
+        if any(item.error is None for item in benefit.values()):
+            lines.append(
+                f"{name} measures no error of the difference between alone and together, and one run can differ by "
+                "chance: run several seeds before you judge"
+            )
         if harmed:
             own = f"{name}(...).fit({{{harmed[0]!r}: table}})"
             lines.append(
@@ -145,8 +152,8 @@ class Fitted:
 
     @property
     def benefit(self) -> Mapping[str, Benefit]:
-        """Per client, its metric alone and together with the others."""
-        return self.method.benefit(self.state)
+        """Per client, its metric alone and together with the others; empty for one client, who joined nobody."""
+        return self.method.benefit(self.state) if len(self.names) > 1 else {}
 
     @property
     def digest(self) -> str:

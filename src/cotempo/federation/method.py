@@ -56,14 +56,15 @@ class Roster:
         return self.schemas[self.names[0]]
 
 
-Verdict = Literal["helped", "no difference shown", "did not help"]
+Verdict = Literal["helped", "no difference shown", "did not help", "not tested"]
 
 
 @dataclass(frozen=True)
 class Benefit:
     """Whether joining helped a client: its metric alone and together, measured on data neither model saw.
 
-    `error` is the standard error of their difference; `None` where the method does not measure it.
+    `error` is the standard error of their difference; `None` where the method does not measure it. Without one (or with
+    0, that of a single row) nothing is said of a difference.
 
     Examples
     --------
@@ -84,14 +85,16 @@ class Benefit:
 
     @property
     def verdict(self) -> Verdict:
-        """What the difference shows: it counts if it is more than two standard errors, or if none is known."""
-        if abs(self.gain) <= 2 * (self.error or 0.0):
+        """What the difference shows: it counts if it is more than two standard errors; untested without an error."""
+        if self.error is None or (self.error == 0 and self.gain != 0):
+            return "not tested"
+        if abs(self.gain) <= 2 * self.error:
             return "no difference shown"
         return "helped" if self.gain > 0 else "did not help"
 
     @property
     def helped(self) -> bool:
-        """Whether together is better than alone, beyond chance where the error is known."""
+        """Whether together is better than alone, beyond chance."""
         return self.verdict == "helped"
 
 

@@ -99,12 +99,12 @@ def draw_detector(detector: Detector) -> Figure:
 
 
 def _event_labels(detector: Detector, records: Sequence[EventRecord]) -> list[str]:
-    """Return number, keywords (the name, where it was given or there are none) and size of each event."""
+    """Return number, name, keywords (of a found event) and size of each event."""
     words = detector.keywords(top=3)
     labels = []
     for place, record in enumerate(records):
         found = ", ".join(words[record.name])
-        label = found if found and record.name.startswith(FOUND) else record.name
+        label = f"{record.name}: {found}" if found and record.name.startswith(FOUND) else record.name
         labels.append(f"{place + 1}  {label if len(label) <= 36 else label[:35] + '…'} ({record.size:.0f})")
     return labels
 

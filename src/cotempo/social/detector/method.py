@@ -14,6 +14,7 @@ from cotempo.federation import Answers, Ask, Expect, Message, Outcome, Question,
 from cotempo.federation.method import Benefit, Method, Metrics, Roster, agree
 from cotempo.learners.state import benefits, known_scores, two_or_none
 from cotempo.social.detector.client import DetectorMemory, Discovery, hold_out
+from cotempo.social.detector.detection import check_labels
 from cotempo.social.detector.event_sums import NAME_CELLS, SKETCH_CELLS, SKETCH_ROWS, EventSums
 from cotempo.social.detector.features import HASH_BUCKETS, Features, fold, in_order
 from cotempo.social.encoders.characters import document_frequencies, inverse_frequencies
@@ -41,9 +42,7 @@ class DetectorState:
 
 
 def _check_encoder(name: str) -> str:
-    if name == "hashed":
-        raise ValueError("encoder must be 'shared' or a pretrained one, got 'hashed': the basis is the client's own")
-    return check_encoder(name)
+    return check_encoder(name, ("shared",))  # not "hashed": the basis is the client's own
 
 
 @register()
@@ -81,7 +80,7 @@ class EventDetector(Method):
         "``sentence:MODEL``: a pretrained model at every client.",
     )
     events: int | None = Field(
-        default=None, ge=1, description="Number of events at a client without labels; found by density unless given."
+        default=None, ge=1, description="Number of events at a client without labels. Give it where it is known; else it is chosen by words held out."
     )
     smallest: int = Field(default=8, ge=2, description="The fewest posts that make an event.")
     time: Literal["auto", "use", "ignore"] = Field(
@@ -120,7 +119,7 @@ class EventDetector(Method):
     def prepare(self, table: Table) -> Corpus:
         """Hash the texts once."""
         assert isinstance(table, Posts)  # `check` sees the schema
-        posts = in_order(table)
+        posts = in_order(check_labels(table))
         return posts, Features.read(self.encoder, posts.text, self.buckets)
 
     def open(self, roster: Roster, public: Table | None, rng: Rng) -> DetectorState:
