@@ -1,5 +1,5 @@
 """`cotempo`: init, methods, demo, run, resume, report, messages; check, make-data; predict, impute, sample, detect,
-export; provision, server, client, ledger.
+update, export; provision, server, client, ledger.
 
 Exit codes: 0 done; 1 an unexpected error; 2 wrong usage or parameters; 3 something is wrong with the data;
 4 paused below quorum, can be resumed; 5 a run folder cannot be used as asked;
@@ -129,7 +129,7 @@ def messages(run: RunPath, client: Annotated[str, typer.Option(help="Whose messa
 
 command(app, "check")(tables.check)
 command(app, "make-data")(tables.make_data)
-for verb in (models.predict, models.impute, models.sample, models.detect, models.export):
+for verb in (models.predict, models.impute, models.sample, models.detect, models.update, models.export):
     command(app)(verb)
 command(app, "provision")(deploy.provision_kits)
 app.add_typer(deploy.server, name="server")

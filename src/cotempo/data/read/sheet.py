@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -21,11 +21,15 @@ MOST_ROWS_PER_RULE = 1000
 MISSING = pa.array(["", "na", "n/a", "nan", "null", "none"], pa.large_string())
 
 
+Columns = Mapping[str, str | Mapping[str, str]]
+"""What columns are called in a source, by the name they get; or that by client, where sources differ."""
+
+
 @dataclass(frozen=True)
 class Reading:
     """One call of a reader: its options, and what was found so far."""
 
-    columns: Mapping[str, str] | None = None  # what columns are called in the source, by the name they get
+    columns: Columns | None = None  # what columns are called in the source, by the name they get, or that by client
     unit: str = "s"  # of dates
     zone: str = ""  # of dates that come without one
     date_format: str = ""  # of dates that are not ISO 8601
@@ -39,10 +43,27 @@ class Reading:
         check_choice("unit", self.unit, UNITS)
         if not is_zone(self.zone):
             raise ParameterError(f"zone must be a time zone such as 'Europe/Berlin' or '+01:00', got {self.zone!r}")
-        if not all(isinstance(name, str) for pair in (self.columns or {}).items() for name in pair):
+        each = list(self.by_client.values()) or [self.columns or {}]
+        if not all(isinstance(name, str) for one in each for pair in one.items() for name in pair):
             raise ParameterError(
-                f"columns must map names to names, such as {{'time': 'Aufnahme'}}, got {self.columns!r}"
+                "columns must map names to names, such as {'time': 'Aufnahme'}, or clients to such mappings, "
+                f"got {self.columns!r}"
             )
+
+    @property
+    def by_client(self) -> dict[str, Mapping[str, str]]:
+        """What columns are called, by client; empty where all sources name them alike."""
+        given = self.columns or {}
+        return {name: one for name, one in given.items() if isinstance(one, Mapping)} if _all_mappings(given) else {}
+
+    @property
+    def named(self) -> dict[str, str]:
+        """What columns are called in one source."""
+        return {name: called for name, called in (self.columns or {}).items() if isinstance(called, str)}
+
+    def of(self, client: str) -> Self:
+        """Return the reading of one client's source, which adds to the same problems and notes."""
+        return replace(self, columns=self.by_client.get(client, {}), seen=set()) if self.by_client else self
 
     def remark(self, note: str, source: str) -> None:
         """Keep a note for `finish`."""
@@ -58,7 +79,7 @@ class Reading:
     def rename(self, columns: dict[str, pa.ChunkedArray]) -> dict[str, pa.ChunkedArray]:
         """Return the columns of a source under the names that readers know."""
         self.seen.update(columns)
-        new = {old: name for name, old in (self.columns or {}).items() if old in columns}
+        new = {old: name for name, old in self.named.items() if old in columns}
         renamed = [new.get(name, name) for name in columns]
         problems = Problems()
         for name in duplicates(renamed):
@@ -114,7 +135,7 @@ class Sheet:
         missing = [name for name in names if name not in self.columns]
         given = ", ".join(quote(column) for column in list(self.columns)[:10])
         for name in missing:
-            called = (self.reading.columns or {}).get(name, name)
+            called = self.reading.named.get(name, name)
             advice = f"; the columns are: {given}" + ("" if called != name else f"; pass columns={{{name!r}: ...}}")
             self.note(f"a column {called!r} must be there{nearest(called, self.columns)}{advice}", name)
         if not missing and self.rows == 0:
@@ -199,6 +220,10 @@ class Sheet:
         advice = advise([given[row].as_py().strip() for row in rows[:100].tolist()]) if advise else ""
         self.note_rows(rows, lambda row: f"{must}, got {quote(given[row].as_py().strip())}{advice}", column)
         return compute.if_else(found, None, texts).cast(kind), rows
+
+
+def _all_mappings(given: Mapping[str, Any]) -> bool:
+    return bool(given) and all(isinstance(one, Mapping) for one in given.values())
 
 
 def is_text(kind: pa.DataType) -> bool:

@@ -8,7 +8,8 @@ as mutual information in nats, is judged against two limits:
   these have in common: a few lumps have less;
 - the entropy of the events told: events torn apart have more of it than they have in common.
 
-The quality is the harmonic mean of both shares. The number of events is that of the cut of Ward's tree with the highest.
+The quality is the harmonic mean of both shares. The number of events is that of the cut of Ward's tree with the highest
+quality.
 """
 
 from __future__ import annotations

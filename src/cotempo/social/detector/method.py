@@ -80,7 +80,9 @@ class EventDetector(Method):
         "``sentence:MODEL``: a pretrained model at every client.",
     )
     events: int | None = Field(
-        default=None, ge=1, description="Number of events at a client without labels. Give it where it is known; else it is chosen by words held out."
+        default=None,
+        ge=1,
+        description="Number of events at a client without labels. Give it where it is known; else words held out tell.",
     )
     smallest: int = Field(default=8, ge=2, description="The fewest posts that make an event.")
     time: Literal["auto", "use", "ignore"] = Field(

@@ -150,7 +150,6 @@ class EventStore:
         sample = self.sample.extended(points, posts, names)
         return EventStore(tuple(events.values()), sample, window, found)
 
-
     def counting(self, names: NDArray[np.str_], posts: Posts, points: Floats) -> EventStore:
         """Return the store with unlabelled posts counted for the events `names`; what the labelled ones say of each
         event's centre and middle in time stays.
