@@ -43,8 +43,8 @@ def write_experiment(
     if path.exists() and not force:
         raise RunError(f"{path} must be a new file; replace it with --force")
     source = source or _ask("Where are the clients' tables (a file with a column client, or a folder)?", "data")
-    columns = _text_columns(path.parent / source)
-    kind = "posts" if columns else _kind_of(path.parent / source)
+    seems = _text_columns(path.parent / source)
+    kind = "posts" if seems else _kind_of(path.parent / source)
     known = [each for each, cls in _methods().items() if kind is None or cls.kind == kind]
     usual = method or _ask(f"Which method ({', '.join(known)})?", USUAL.get(kind or "series", "FedMean"))
     chosen = find_method(usual)
@@ -54,8 +54,8 @@ def write_experiment(
         "method": chosen.__name__,
         "data": {"source": source, **({"unit": unit} if unit else {}), **({"public": public} if public else {})},
     }
-    if columns and chosen.kind == "posts":
-        content["data"]["columns"] = columns
+    if seems and chosen.kind == "posts":
+        content["data"]["columns"] = seems
     if chosen.model_fields.get("common") and chosen.model_fields["common"].is_required():
         columns = [table.schema.columns for table in data.READERS[chosen.kind](path.parent / source).values()]
         common = [name for name in columns[0] if all(name in other for other in columns)]
@@ -64,7 +64,7 @@ def write_experiment(
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(tomli_w.dumps(content) + _comments(chosen), encoding="utf-8")
     run = f"cotempo run {path}"
-    guessed = [f"Guessed {name} = {called!r}; correct it in [data] columns." for name, called in columns.items()]
+    guessed = [f"Guessed {name} = {called!r}; correct it in [data] columns." for name, called in seems.items()]
     lines = [
         f"Wrote {path}: {chosen.__name__} on {source}.",
         *guessed,

@@ -30,7 +30,7 @@ def read_sheets(
     found: dict[str, Part] = {}
     for name in left_out(source):
         reading.remark(f"left out, a table must end in {', '.join(SUFFIXES)}", name)
-    readings = {}
+    readings: dict[str, Reading] = {}
     try:
         for client, part in split_source(source, reading.problems):
             own = readings.setdefault(source_name(part, client), reading.of(source_name(part, client)))
@@ -50,9 +50,10 @@ def read_sheets(
             must = f"must be of one kind at all clients; {first!r} has {kinds[first]}, this one has {kind}"
             advice = "" if "plain numbers" in (kind, kinds[first]) else "; pass zone= for those without"
             reading.problems.add(must + advice, client=name, column=time)
-    each = readings if reading.by_client else {None: reading}
-    for client, own in each.items():
-        _check_columns(own, client)
+    for own_name, own in readings.items() if reading.by_client else ():
+        _check_columns(own, own_name)
+    if not reading.by_client:
+        _check_columns(reading, None)
     # A source less than usual may be missing; one without columns of its own has been misspelt.
     unnamed = set(readings) - set(reading.by_client)
     for client in sorted(set(reading.by_client) - set(readings)) if unnamed else ():

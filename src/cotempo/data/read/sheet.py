@@ -43,7 +43,7 @@ class Reading:
         check_choice("unit", self.unit, UNITS)
         if not is_zone(self.zone):
             raise ParameterError(f"zone must be a time zone such as 'Europe/Berlin' or '+01:00', got {self.zone!r}")
-        each = list(self.by_client.values()) or [self.columns or {}]
+        each: list[Mapping[str, Any]] = [*self.by_client.values()] or [self.columns or {}]
         if not all(isinstance(name, str) for one in each for pair in one.items() for name in pair):
             raise ParameterError(
                 "columns must map names to names, such as {'time': 'Aufnahme'}, or clients to such mappings, "

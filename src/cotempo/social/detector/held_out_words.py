@@ -47,13 +47,14 @@ class HeldOutWords:
     @classmethod
     def of(cls, encoder: CharacterEncoder, texts: Sequence[str], smallest: int) -> HeldOutWords:
         """Divide the words of texts."""
-        points, inverses = [], []
+        points: list[Floats] = []
+        inverses: list[Floats] = []
         for half in _halves(texts):
             counts = Features.read(encoder.kind, half, len(encoder.weights))
             folded = fold(counts.characters, len(encoder.weights))
             points.append(encoder.with_own_basis(folded).encode_counts(folded).astype(np.float64))
             weighted = counts.weigh(counts.weights)
-            inverses.append(np.linalg.inv(products(weighted, weighted) + PENALTY * np.eye(len(half))))
+            inverses.append(np.asarray(np.linalg.inv(products(weighted, weighted) + PENALTY * np.eye(len(half)))))
         return cls((points[0], points[1]), (inverses[0], inverses[1]), smallest)
 
     @cached_property
@@ -119,7 +120,9 @@ def _cuts(points: Floats, numbers: Sequence[int]) -> Iterator[Indices]:
     """Yield the groups of Ward's tree, cut into each of these numbers."""
     from scipy.cluster.hierarchy import fcluster, linkage
 
-    tree = linkage(points, "ward") if numbers else None
+    if not numbers:
+        return
+    tree = linkage(points, "ward")
     for number in numbers:
         yield np.unique(fcluster(tree, number, "maxclust"), return_inverse=True)[1]
 
