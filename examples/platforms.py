@@ -74,7 +74,7 @@ def main(folder: Path) -> None:
     platforms = ct.read_posts(folder / "posts")
     fitted = EventDetector().fit(platforms, progress=False)
     detector = fitted["es"]
-    print(detector.events()[["event", "size", "start", "end", "keywords", "languages", "quality"]].to_string())
+    print(detector.events()[["event", "size", "start", "end", "keywords", "languages", "told_apart"]].to_string())
     print(f"quality of the events at es: {detector.quality:.2f}")
 
     # The next day: what is new?

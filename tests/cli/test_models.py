@@ -43,7 +43,7 @@ def test_series_are_filled_sampled_and_continued_with_a_public_table(cotempo: Co
     assert (ahead["time"] > filled["time"].max()).all()
     wrong = cotempo("detect", "runs/plants", "here/plants.csv", "--out", "next.csv")
     assert wrong.code == 2
-    assert "must be able to detect, got FedTDD; it can forecast, impute, sample" in wrong.err
+    assert "must be able to detect, got FedTDD; it can predict, impute, sample" in wrong.err
 
 
 def test_a_generated_client_can_be_public(tmp_path: Path) -> None:

@@ -334,3 +334,26 @@ def test_a_million_bad_rows_make_a_short_report() -> None:
         "client client, column x, row 0: must be a number or empty, got 'no'; pass missing=['no'] if that means "
         "missing, or without=['x'] (and 99,999 more rows: 1, 2, 3, ...)"
     )
+
+
+@pytest.mark.parametrize("name", ["posts.csv", "posts.csv.gz"])
+def test_arrow_is_given_no_file_of_pythons(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its threads let go of one only after reading, and abort the process if that is exiting by then."""
+    import pandas
+    import pyarrow as pa
+    from pyarrow import csv as arrow_csv
+
+    pandas.DataFrame({"text": ["a flood", "a fire"]}).to_csv(tmp_path / name, index=False)
+    given, read = [], arrow_csv.read_csv
+    monkeypatch.setattr(
+        arrow_csv, "read_csv", lambda stream, **options: (given.append(stream), read(stream, **options))[1]
+    )
+    assert read_posts(tmp_path / name)["posts"].text == ("a flood", "a fire")
+    assert all(isinstance(stream, pa.OSFile | pa.BufferReader) for stream in given)
+    assert given
+
+
+def test_texts_must_hold_words(tmp_path: Path) -> None:
+    (tmp_path / "posts.csv").write_text("text\n12\n13\n")
+    with pytest.raises(DataError, match="text: must hold words"):
+        read_posts(tmp_path / "posts.csv")

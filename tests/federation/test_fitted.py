@@ -46,8 +46,8 @@ def test_benefit_is_the_leave_one_out_error_computed_the_long_way() -> None:
     ("gain", "error", "verdict"),
     [
         (1.0, 0.4, "helped"), (1.0, 0.6, "no difference shown"), (-1.0, 0.6, "no difference shown"),
-        (-1.0, 0.4, "harmed"), (1e-9, None, "not tested"), (-1e-9, 0.0, "not tested"),
-        (0.0, None, "not tested"), (0.0, 0.0, "no difference shown"),
+        (-1.0, 0.4, "harmed"), (1.0, None, "not tested"), (-1.0, None, "not tested"),
+        (0.0, None, "not tested"), (0.0, 0.0, "no difference shown"), (1.0, 0.0, "not tested"),
     ],
 )  # fmt: skip
 def test_a_difference_counts_beyond_two_standard_errors(gain: float, error: float | None, verdict: str) -> None:
@@ -112,9 +112,17 @@ def test_a_client_whose_rows_do_not_vary_is_not_compared() -> None:
 @settings(max_examples=50, deadline=None)
 @given(st.floats(-10, 10), st.floats(-10, 10), st.booleans())
 def test_a_gain_is_positive_exactly_when_together_is_better(alone: float, together: float, higher: bool) -> None:
-    benefit = Benefit("metric", alone, together, higher)
-    assert benefit.helped == (together > alone if higher else together < alone)
-    assert (benefit.gain > 0) == benefit.helped
+    benefit = Benefit("metric", alone, together, higher, error=1e-9)
+    assert (benefit.gain > 0) == (together > alone if higher else together < alone)
+    assert (benefit.gain > 2e-9) == benefit.helped
+
+
+def test_one_client_joins_nobody(tmp_path: Path) -> None:
+    name, table = next(iter(CLIENTS.items()))
+    fitted = ct.FedMean().fit({name: table})
+    assert not fitted.benefit
+    assert not fitted.advice()
+    assert "joining" not in fitted.report(tmp_path / "page.html").read_text()
 
 
 def test_fit_leaves_method_and_clients_as_they_were() -> None:

@@ -125,7 +125,7 @@ def test_joining_helps_clients_with_few_rows():
 def test_a_client_among_itself_gains_nothing(missing: float):
     clients = tables(parts(1, rows=400, missing=missing))
     fitted = ct.FedMoments(window=8).fit(clients, progress=False)
-    benefit = fitted.benefit["client-0"]
+    benefit = fitted.method.benefit(fitted.state)["client-0"]
     assert benefit.alone == pytest.approx(benefit.together, rel=1e-12)
 
 

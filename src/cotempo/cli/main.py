@@ -1,5 +1,5 @@
 """`cotempo`: init, methods, demo, run, resume, report, messages; check, make-data; predict, next, count, impute,
-sample, release, detect, export; provision, server, client, ledger.
+sample, release, detect, update, export; provision, server, client, ledger.
 
 Exit codes: 0 done; 1 an unexpected error; 2 wrong usage or parameters; 3 something is wrong with the data;
 4 paused below quorum, can be resumed; 5 a run folder cannot be used as asked;
@@ -163,7 +163,7 @@ command(app, "check")(tables.check)
 command(app, "make-data")(tables.make_data)
 command(app, "next")(models.next_event)
 command(app, "count")(models.count_events)
-for verb in (models.predict, models.impute, models.sample, models.release, models.detect, models.export):
+for verb in (models.predict, models.impute, models.sample, models.release, models.detect, models.update, models.export):
     command(app)(verb)
 command(app, "provision")(deploy.provision_kits)
 app.add_typer(deploy.server, name="server")

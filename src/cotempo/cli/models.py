@@ -1,4 +1,4 @@
-"""`cotempo predict`, `next`, `count`, `impute`, `sample`, `release`, `detect` and `export`: what a run is for."""
+"""`cotempo predict`, `next`, `count`, `impute`, `sample`, `release`, `detect`, `update`, `export`: using a run."""
 
 from __future__ import annotations
 
@@ -30,6 +30,10 @@ class FigureFormat(Enum):
 
 
 POINTS = 200  # of an intensity, over each window
+COMMANDS = {  # by the verb a model needs
+    "intensity": "predict", "forecast": "predict", "impute": "impute", "sample": "sample", "detect": "detect",
+    "partial_fit": "update",
+}  # fmt: skip
 RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run, or of a saved result.")]
 Given = Annotated[Path, typer.Argument(metavar="INPUT", help="A table like those of the run, as a file or folder.")]
 OutPath = Annotated[Path, typer.Option("--out", help="The file to write, .csv or .parquet.")]
@@ -196,14 +200,37 @@ def release(
     return Output([*written.lines, *lines], written.record)
 
 
-def detect(run: RunPath, given: Given, out: OutPath, client: Client = None) -> Output:
-    """Name the event of every post, with a confidence."""
+def detect(
+    run: RunPath,
+    given: Given,
+    out: OutPath,
+    events: Annotated[int | None, typer.Option(help="Group the posts into so many new events instead.")] = None,
+    client: Client = None,
+) -> Output:
+    """Name the event of every post, with a confidence; labels in INPUT are kept as a column `label`."""
 
     def named(model: Any, table: Any) -> Any:
-        found = model.detect(table)
-        return table.to_frame().assign(event=found.event, confidence=found.confidence)
+        found, frame = model.detect(table, events), table.to_frame()
+        frame = frame.rename(columns={"event": "label"}) if "label" not in frame else frame
+        return frame.assign(event=found.event, confidence=found.confidence)
 
     return apply(run, given, out, client, ("detect",), named)
+
+
+def update(run: RunPath, given: Given, client: Client = None) -> Output:
+    """Take in the next posts of a stream: groups of outliers become events, and RUN is saved with them."""
+    fitted = load_result(run)
+    tables = read_like(run, fitted, given, client)
+    models = {name: capable(fitted[name], ("partial_fit",), fitted) for name in tables}
+    lines, record = [], {}
+    for name, table in tables.items():
+        before = {one.name for one in models[name].store.events}
+        models[name].partial_fit(table)
+        new = [one.name for one in models[name].store.events if one.name not in before]
+        lines.append(f"{name}: {count(table.rows, 'post')}; new events: {', '.join(new) or 'none'}")
+        record[name] = {"posts": table.rows, "new": new}
+    fitted.save(run / "result" if (run / "experiment.toml").is_file() else run)
+    return Output([*lines, f"Saved in {run}; see cotempo export and cotempo detect."], record)
 
 
 def export(
@@ -283,9 +310,9 @@ def load_result(run: Path) -> Any:
 def capable(model: Any, verbs: tuple[str, ...], fitted: Any) -> Any:
     """Return a model that has one of the verbs."""
     if not any(hasattr(model, verb) for verb in verbs):
-        known = [verb for verb in ("intensity", "forecast", "impute", "sample", "detect") if hasattr(model, verb)]
+        known = dict.fromkeys(command for verb, command in COMMANDS.items() if hasattr(model, verb))
         can = f"it can {', '.join(known)}" if known else "write its tables with: cotempo export"
-        verb = "predict" if "forecast" in verbs else verbs[0]
+        verb = COMMANDS.get(verbs[0], verbs[0])
         raise ParameterError(f"the run's method must be able to {verb}, got {type(fitted.method).__name__}; {can}")
     return model
 
@@ -297,7 +324,15 @@ def read_like(run: Path, fitted: Any, given: Path, client: str | None) -> dict[s
 
     kept = Experiment.from_dict(read_experiment(run)).data if (run / "experiment.toml").is_file() else None
     settings = kept.model_copy(update={"windows": None}) if kept and kept.source else DataSettings()
-    tables: dict[str, Table] = settings.read_tables(given, fitted.method.kind)
+    columns = settings.columns or {}
+    if client in columns and isinstance(columns[client], dict):
+        settings = settings.model_copy(update={"columns": columns[client]})
+    try:
+        tables: dict[str, Table] = settings.read_tables(given, fitted.method.kind)
+    except DataError as error:  # new posts may come without the labels that the run's own had
+        if {problem.column for problem in error.problems} != {"event"}:
+            raise
+        tables = settings.without_column("event").read_tables(given, fitted.method.kind)
     if client is not None:
         if len(tables) != 1:
             raise DataError(f"{given} must hold one client's table to use with --client, it holds {len(tables)}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,6 +17,8 @@ from cotempo.errors import CotempoError, RunError
 if TYPE_CHECKING:
     from cotempo.federation.method import Method
 
+LEAST_WORDS = 4  # on average, in a column of texts
+_DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}")
 USUAL = {"events": "FedPP", "series": "FedMoments", "posts": "EventDetector"}
 
 
@@ -40,7 +43,8 @@ def write_experiment(
     if path.exists() and not force:
         raise RunError(f"{path} must be a new file; replace it with --force")
     source = source or _ask("Where are the clients' tables (a file with a column client, or a folder)?", "data")
-    kind = _kind_of(path.parent / source)
+    seems = _text_columns(path.parent / source)
+    kind = "posts" if seems else _kind_of(path.parent / source)
     known = [each for each, cls in _methods().items() if kind is None or cls.kind == kind]
     usual = method or _ask(f"Which method ({', '.join(known)})?", USUAL.get(kind or "series", "FedMean"))
     chosen = find_method(usual)
@@ -50,6 +54,8 @@ def write_experiment(
         "method": chosen.__name__,
         "data": {"source": source, **({"unit": unit} if unit else {}), **({"public": public} if public else {})},
     }
+    if seems and chosen.kind == "posts":
+        content["data"]["columns"] = seems
     if chosen.model_fields.get("common") and chosen.model_fields["common"].is_required():
         columns = [table.schema.columns for table in data.READERS[chosen.kind](path.parent / source).values()]
         common = [name for name in columns[0] if all(name in other for other in columns)]
@@ -58,7 +64,8 @@ def write_experiment(
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(tomli_w.dumps(content) + _comments(chosen), encoding="utf-8")
     run = f"cotempo run {path}"
-    lines = [f"Wrote {path}: {chosen.__name__} on {source}."]
+    guessed = [f"Guessed {name} = {called!r}; correct it in [data] columns." for name, called in seems.items()]
+    lines = [f"Wrote {path}: {chosen.__name__} on {source}.", *guessed]
     if public is None and hasattr(chosen, "example") and chosen.example()[2] is not None:
         lines.append(
             f'{chosen.__name__} needs a public table: first write public = "FILE" below [data], or pass --public.'
@@ -84,6 +91,28 @@ def _kind_of(source: Path) -> str | None:
         return str(data.detect_kind(str(source)))
     except CotempoError:
         return None
+
+
+def _text_columns(source: Path) -> dict[str, str]:
+    """Return which columns seem to hold texts and times, of a table that has texts under another name than `text`."""
+    from cotempo.data.problems import Problems
+    from cotempo.data.read.sheet import Reading
+    from cotempo.data.read.sources import load, split_source
+
+    try:
+        client, part = split_source(str(source), Problems())[0]
+        cells = {
+            name: values.slice(0, 50).to_pylist() for name, values in load(part, client, Reading()).columns.items()
+        }
+    except (CotempoError, IndexError):
+        return {}
+    words = {name: [len(str(one).split()) for one in column if one is not None] for name, column in cells.items()}
+    texts = {name: sum(counts) / len(counts) for name, counts in words.items() if counts}
+    longest = max(texts, key=lambda name: texts[name], default="text")
+    if "text" in cells or texts.get(longest, 0) < LEAST_WORDS:
+        return {}
+    dates = [name for name, column in cells.items() if all(_DATE.match(str(one)) for one in column if one is not None)]
+    return {"text": longest, **({"time": dates[0]} if dates and "time" not in cells else {})}
 
 
 def _comments(method: type[Method]) -> str:

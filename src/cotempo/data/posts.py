@@ -32,7 +32,7 @@ class Posts(Table):
     hashtags, mentions
         Tags and mentioned names of each post, without their leading ``#`` or ``@``.
     event
-        Label of the event a post is about, None where unlabelled.
+        Label of the event a post is about, None where unlabelled; None for all without labels.
     extra
         Further columns, by name; no method uses them.
     unit
@@ -66,7 +66,8 @@ class Posts(Table):
         self._own(time=np.float64)
         object.__setattr__(self, "text", tuple(self.text))
         for name, empty in (("author", None), ("event", None), ("hashtags", ()), ("mentions", ())):
-            object.__setattr__(self, name, tuple(getattr(self, name)) or (empty,) * rows)
+            given = getattr(self, name)
+            object.__setattr__(self, name, tuple(() if given is None else given) or (empty,) * rows)
         for name in ("hashtags", "mentions"):
             object.__setattr__(self, name, tuple(tuple(tags) for tags in getattr(self, name)))
         extra = {str(name): tuple(values) for name, values in self.extra.items()}

@@ -130,8 +130,6 @@ class Fitted:
         harmed = [client for client in benefit if benefit[client].verdict == "harmed"]
         missing = [client for client in self.names if client not in benefit]
         lines = []
-        if len(self.names) == 1:
-            return ["one client: there was nobody to learn with, and nothing to compare"]
         if harmed:
             own = self.method.alone or f"{name}(...).fit({{{harmed[0]!r}: table}})"
             lines.append(

@@ -47,8 +47,9 @@ class DataSettings(Settings):
         default=None, description="How dates are written, where not as in ISO 8601; several where files differ."
     )
     windows: str | None = Field(default=None, description="Of events: a file with the window of each sequence.")
-    columns: dict[str, str] | None = Field(
-        default=None, description="What columns are called in the files, by the name that cotempo knows them by."
+    columns: dict[str, str | dict[str, str]] | None = Field(
+        default=None,
+        description="What columns are called in the files, by the name that cotempo knows them by; or that by client.",
     )
     missing: tuple[str, ...] | None = Field(
         default=None, description="Of series: further signs for a missing value, such as n.d."
@@ -61,6 +62,16 @@ class DataSettings(Settings):
         """Read the tables of a file or folder with what is said about columns and times."""
         said = {name: value for name in self.reading if (value := getattr(self, name)) is not None}
         return _call(READERS[kind], {**said, **self.options, **more}, path)
+
+    def without_column(self, name: str) -> DataSettings:
+        """Return the same settings, without what a column is called."""
+
+        def without(columns: Any) -> Any:
+            return (
+                {key: without(columns[key]) for key in columns if key != name} if isinstance(columns, dict) else columns
+            )
+
+        return self.model_copy(update={"columns": without(self.columns)})
 
     @field_validator("kind")
     @classmethod

@@ -76,12 +76,13 @@ class EventModel(Saved):
         return embed(self.model, self.method.tensor(features), edges, np.arange(table.rows))
 
     def detect(self, posts: Any, events: int | None = None) -> Detection:
-        """Return the event and the confidence of every post of a table or dataframe.
+        """Return the event of every post of a table or dataframe.
 
-        Events are groups of these posts; their number is found by density unless given.
+        Events are groups of these posts; their number is found by density unless given. There are no outliers, and
+        confidences are NaN: nothing outside these posts says how sure their groups are.
         """
         vectors = self.embed(posts)
-        return detect_groups(vectors, group_unknown(vectors) if events is None else group_known(vectors, events))
+        return detect_groups(group_unknown(vectors) if events is None else group_known(vectors, events))
 
     def plot(self, posts: Any, events: int | None = None) -> Figure:
         """Draw the posts of a table or dataframe in the plane of their vectors' main directions, by detected event."""

@@ -132,7 +132,7 @@ def _number_groups(axes: Axes, plane: Floats, groups: Sequence[Any], colours: Se
 
 
 def _event_labels(detector: Detector, records: Sequence[EventRecord]) -> list[str]:
-    """Return number, keywords (the name, where it was given or there are none) and size of each event."""
+    """Return number, name, keywords (of a found event) and size of each event."""
     words = detector.keywords(top=3)
     labels = []
     for place, record in enumerate(records):

@@ -9,7 +9,7 @@ import pytest
 
 import cotempo as ct
 from cotempo.data import Posts, make_posts
-from cotempo.errors import DataError, ParameterError
+from cotempo.errors import DataError, DataWarning, ParameterError
 from cotempo.social import EventDetector, cluster_scores
 from cotempo.social.detector.client import hold_out
 from cotempo.testing import CHECKS
@@ -156,12 +156,13 @@ def test_the_table_of_events_and_the_figure() -> None:
     assert list(table.columns) == [
         "event",
         "size",
+        "labelled",
         "start",
         "end",
         "keywords",
         "posts",
         "languages",
-        "quality",
+        "told_apart",
         "active",
     ]
     assert table["size"].sum() == ONE.rows
@@ -210,7 +211,8 @@ def test_odd_posts_are_handled(posts: Posts) -> None:
     detection = detector.detect(posts)
     assert len(detection.event) == posts.rows
     assert np.isfinite(detection.confidence).all()
-    assert len(detector.partial_fit(posts).events()) >= 1
+    with pytest.warns(DataWarning, match=f"{posts.rows} of .* taken in before"):
+        assert len(detector.partial_fit(posts).events()) >= 1
 
 
 def test_nothing_to_learn_from_is_said() -> None:

@@ -54,6 +54,21 @@ def _open(path: Path, limit: int) -> BinaryIO | CappedGzip:
     return CappedGzip(path, limit) if path.name.lower().endswith(".gz") else path.open("rb")
 
 
+def _native(path: Path, limit: int) -> pa.NativeFile:
+    """Open a file for Arrow without Python's file objects.
+
+    Arrow's threads let go of those a little after reading has ended. If the interpreter is exiting by then, they cannot
+    take its lock, and the process aborts ("terminate called without an active exception").
+    """
+    if not path.name.lower().endswith(".gz"):
+        return pa.OSFile(str(path))
+    expanded = pa.BufferOutputStream()
+    with _open(path, limit) as stream:
+        while block := stream.read(BLOCK):
+            expanded.write(block)
+    return pa.BufferReader(expanded.getvalue())
+
+
 def read_header(path: Path, limit: int) -> tuple[list[str], str]:
     """Return the names in the first row, and what separates them: the sign that gives most names."""
     try:
@@ -79,7 +94,7 @@ def read_csv(path: Path, limit: int, missing: Sequence[str] = ()) -> tuple[pa.Ta
     """
     names, separator = read_header(path, limit)
     try:
-        with _open(path, limit) as stream:
+        with _native(path, limit) as stream:
             table = _parse(stream, names, separator)
     except pa.ArrowInvalid as error:
         if "Empty CSV file" in str(error):  # a header without a line end
@@ -108,7 +123,7 @@ def _decimal_points(texts: pa.ChunkedArray, missing: Sequence[str]) -> pa.Chunke
     return compute.if_else(numbers, plain, texts)
 
 
-def _parse(stream: BinaryIO | CappedGzip, names: list[str], separator: str, handler: object = None) -> pa.Table:
+def _parse(stream: pa.NativeFile, names: list[str], separator: str, handler: object = None) -> pa.Table:
     # Rows are numbered by one thread only; Latin-1 reads any bytes, so that ragged rows are found whatever they hold.
     encoding = "utf-8" if handler is None else "latin-1"
     return arrow_csv.read_csv(
@@ -127,11 +142,12 @@ def _explain(path: Path, limit: int, names: list[str], separator: str) -> list[P
 
     def note(row: arrow_csv.InvalidRow) -> str:
         must = f"every row must have {len(names)} cells like the header, got {row.actual_columns}"
+        must += " (is there a line break in a cell without quotes?)" if row.actual_columns < len(names) else ""
         ragged.append(Problem(must, row=row.number))
         return "skip"
 
     # The parser stops at the same fault as before, but this time the ragged rows it passed are known.
-    with _open(path, limit) as stream, contextlib.suppress(DataError, *STREAM_ERRORS):
+    with contextlib.suppress(DataError, *STREAM_ERRORS), _native(path, limit) as stream:
         _parse(stream, names, separator, note)
     decoder, line = codecs.getincrementaldecoder("utf-8")(), 1
     with _open(path, limit) as stream, contextlib.suppress(DataError, *STREAM_ERRORS):

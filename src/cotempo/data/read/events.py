@@ -13,7 +13,7 @@ from cotempo.data.clock import Clock
 from cotempo.data.events import Events, order_marks, window_text
 from cotempo.data.problems import Problems, list_names, quote
 from cotempo.data.read.reader import Grouped, group_rows, read_sheets
-from cotempo.data.read.sheet import LIMIT, Keys, Reading, Sheet, check_columns
+from cotempo.data.read.sheet import LIMIT, Columns, Keys, Reading, Sheet, check_columns
 from cotempo.data.read.sources import column_names, windows_beside
 from cotempo.data.read.times import kind_of, to_times
 from cotempo.data.tables import READERS
@@ -32,7 +32,7 @@ def read_events(
     *,
     windows: Any = None,
     marks: Sequence[str] | None = None,
-    columns: Mapping[str, str] | None = None,
+    columns: Columns | None = None,
     unit: str = "s",
     zone: str = "",
     date_format: str | Sequence[str] = "",
@@ -138,7 +138,7 @@ class WindowTable:
 
 def read_windows(source: Any, reading: Reading) -> WindowTable:
     """Read ``client, sequence, start, end``; problems say that they are in the windows table."""
-    called = {name: old for name, old in (reading.columns or {}).items() if old in column_names(source)}
+    called = {name: old for name, old in reading.named.items() if old in column_names(source)}
     own = replace(reading, columns=called, problems=Problems(), clocks={})
     bounds = read_sheets(source, own, _read_window_sheet, "start")
     with reading.problems.collect(prefix="windows table: "):

@@ -1,6 +1,6 @@
 """`read_posts`: ``client, time, text, author, hashtags, mentions, event``, and any further columns."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,7 @@ import pyarrow as pa
 from cotempo.data.posts import OPTIONAL, Posts, clean_tags
 from cotempo.data.problems import quote
 from cotempo.data.read.reader import read_sheets
-from cotempo.data.read.sheet import LIMIT, Reading, Sheet
+from cotempo.data.read.sheet import LIMIT, Columns, Reading, Sheet
 from cotempo.data.read.times import Times, to_times
 from cotempo.data.tables import READERS
 
@@ -19,7 +19,7 @@ SIGNS = {"hashtags": "#", "mentions": "@"}
 def read_posts(
     source: Any,
     *,
-    columns: Mapping[str, str] | None = None,
+    columns: Columns | None = None,
     unit: str = "s",
     zone: str = "",
     date_format: str | Sequence[str] = "",
@@ -58,6 +58,8 @@ READERS["posts"] = read_posts
 
 def _read_sheet(sheet: Sheet) -> dict[str, Posts]:
     sheet.require("text")
+    if not any(letter.isalpha() for text in sheet.text("text").to_pylist() for letter in text or ""):
+        sheet.note("must hold words, got none in any row; name the right column with columns={'text': ...}", "text")
     clients, texts = sheet.clients, sheet.text("text").to_pylist()
     empty = np.array([text is None or not text.strip() for text in texts])
     sheet.note_rows(np.flatnonzero(empty), "must hold some text in every row; drop posts without any", "text")

@@ -1,6 +1,6 @@
 """`read_sheets` and `group_rows`, which all readers share; `detect_kind`: which reader a source needs."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cotempo.data.problems import quote
-from cotempo.data.read.sheet import Keys, Reading, Sheet
-from cotempo.data.read.sources import column_names, load, split_source
+from cotempo.data.read.sheet import Columns, Keys, Reading, Sheet
+from cotempo.data.read.sources import SUFFIXES, column_names, left_out, load, source_name, split_source
 from cotempo.data.read.times import Times, kind_of, to_times
 from cotempo.data.tables import KINDS
 from cotempo.errors import DataError, nearest
@@ -28,10 +28,14 @@ def read_sheets(
     that sheets hold times of different kinds.
     """
     found: dict[str, Part] = {}
+    for name in left_out(source):
+        reading.remark(f"left out, a table must end in {', '.join(SUFFIXES)}", name)
+    readings: dict[str, Reading] = {}
     try:
         for client, part in split_source(source, reading.problems):
+            own = readings.setdefault(source_name(part, client), reading.of(source_name(part, client)))
             with reading.problems.collect(client):
-                sheet = load(part, client, reading)
+                sheet = load(part, client, own)
                 parts = read_sheet(sheet)
                 sheet.problems.raise_any()
                 for name in sorted(set(parts) & set(found)):
@@ -46,15 +50,29 @@ def read_sheets(
             must = f"must be of one kind at all clients; {first!r} has {kinds[first]}, this one has {kind}"
             advice = "" if "plain numbers" in (kind, kinds[first]) else "; pass zone= for those without"
             reading.problems.add(must + advice, client=name, column=time)
-    for name, called in (reading.columns or {}).items():
+    for own_name, own in readings.items() if reading.by_client else ():
+        _check_columns(own, own_name)
+    if not reading.by_client:
+        _check_columns(reading, None)
+    # A source less than usual may be missing; one without columns of its own has been misspelt.
+    unnamed = set(readings) - set(reading.by_client)
+    for client in sorted(set(reading.by_client) - set(readings)) if unnamed else ():
+        sources = ", ".join(map(quote, sorted(readings)))
+        reading.problems.add(f"columns= must name sources that are there ({sources}), got {client!r}")
+    return dict(sorted(found.items()))
+
+
+def _check_columns(reading: Reading, client: str | None) -> None:
+    """Note names in ``columns=`` that no source has."""
+    for name, called in reading.named.items():
         told = any(problem.column == name for problem in reading.problems.found)
         if not told and reading.seen and called not in reading.seen and name not in reading.seen:
             must = f"no column is called {called!r}, as columns= says{nearest(called, reading.seen)}"
-            reading.problems.add(f"{must}; the columns are: {', '.join(map(quote, sorted(reading.seen)))}", column=name)
+            given = ", ".join(map(quote, sorted(reading.seen)))
+            reading.problems.add(f"{must}; the columns are: {given}", client=client, column=name)
     for name in reading.without:
         if name not in reading.seen:
             reading.problems.add(f"no column is called {name!r}, as without= says{nearest(name, reading.seen)}")
-    return dict(sorted(found.items()))
 
 
 @dataclass(frozen=True)
@@ -100,7 +118,7 @@ def group_rows(sheet: Sheet) -> Grouped:
     return Grouped(sheet, sequences, times, order, np.flatnonzero(begins), group)
 
 
-def detect_kind(source: Any, columns: Mapping[str, str] | None = None) -> str:
+def detect_kind(source: Any, columns: Columns | None = None) -> str:
     """Return the kind of table a source holds, by its columns; `columns` as in the readers.
 
     Posts have ``text``; events have ``mark``, or nothing but ``client``, ``sequence``, ``time``, ``start`` and ``end``;
@@ -112,6 +130,8 @@ def detect_kind(source: Any, columns: Mapping[str, str] | None = None) -> str:
     >>> detect_kind(pandas.DataFrame({"time": [0.0], "mark": ["a"]}))
     'events'
     """
-    new = {old: name for name, old in (columns or {}).items()}
+    reading = Reading(columns)
+    each = [reading.of(name).named for name in reading.by_client] or [reading.named]
+    new = {old: name for named in each for name, old in named.items()}
     names = {new.get(name, name) for name in column_names(source)} - {"client"}
     return next((kind for kind, table in KINDS.items() if table.recognizes(names)), "series")

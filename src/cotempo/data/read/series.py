@@ -8,7 +8,7 @@ import numpy as np
 
 from cotempo.data.problems import Problems
 from cotempo.data.read.reader import Grouped, group_rows, read_sheets
-from cotempo.data.read.sheet import LIMIT, Reading, Sheet
+from cotempo.data.read.sheet import LIMIT, Columns, Reading, Sheet
 from cotempo.data.series import Series
 from cotempo.data.tables import READERS
 
@@ -16,7 +16,7 @@ from cotempo.data.tables import READERS
 def read_series(
     source: Any,
     *,
-    columns: Mapping[str, str] | None = None,
+    columns: Columns | None = None,
     unit: str = "s",
     zone: str = "",
     date_format: str | Sequence[str] = "",

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -21,11 +21,15 @@ MISSING = ("", "na", "n/a", "nan", "null", "none")
 MOST_SIGNS = 3  # different texts among the numbers of a column that may all mean missing
 
 
+Columns = Mapping[str, str | Mapping[str, str]]
+"""What columns are called in a source, by the name they get; or that by client, where sources differ."""
+
+
 @dataclass(frozen=True)
 class Reading:
     """One call of a reader: its options, and what was found so far."""
 
-    columns: Mapping[str, str] | None = None  # what columns are called in the source, by the name they get
+    columns: Columns | None = None  # what columns are called in the source, by the name they get, or that by client
     unit: str = "s"  # of dates
     zone: str = ""  # of dates that come without one
     date_format: str | Sequence[str] = ""  # of dates that are not ISO 8601
@@ -41,9 +45,11 @@ class Reading:
         check_choice("unit", self.unit, UNITS)
         if not is_zone(self.zone):
             raise ParameterError(f"zone must be a time zone such as 'Europe/Berlin' or '+01:00', got {self.zone!r}")
-        if not all(isinstance(name, str) for pair in (self.columns or {}).items() for name in pair):
+        each: list[Mapping[str, Any]] = [*self.by_client.values()] or [self.columns or {}]
+        if not all(isinstance(name, str) for one in each for pair in one.items() for name in pair):
             raise ParameterError(
-                f"columns must map names to names, such as {{'time': 'Aufnahme'}}, got {self.columns!r}"
+                "columns must map names to names, such as {'time': 'Aufnahme'}, or clients to such mappings, "
+                f"got {self.columns!r}"
             )
         for option in ("missing", "without"):
             given = getattr(self, option)
@@ -55,6 +61,21 @@ class Reading:
         """The formats that dates may have beside ISO 8601."""
         given = self.date_format
         return ((given,) if given else ()) if isinstance(given, str) else tuple(given)
+
+    @property
+    def by_client(self) -> dict[str, Mapping[str, str]]:
+        """What columns are called, by client; empty where all sources name them alike."""
+        given = self.columns or {}
+        return {name: one for name, one in given.items() if isinstance(one, Mapping)} if _all_mappings(given) else {}
+
+    @property
+    def named(self) -> dict[str, str]:
+        """What columns are called in one source."""
+        return {name: called for name, called in (self.columns or {}).items() if isinstance(called, str)}
+
+    def of(self, client: str) -> Self:
+        """Return the reading of one client's source, which adds to the same problems and notes."""
+        return replace(self, columns=self.by_client.get(client, {}), seen=set()) if self.by_client else self
 
     def remark(self, note: str, source: str) -> None:
         """Keep a note for `finish`."""
@@ -71,7 +92,7 @@ class Reading:
         """Return the columns of a source under the names that readers know."""
         self.seen.update(columns)
         columns = {name: values for name, values in columns.items() if name not in self.without}
-        new = {old: name for name, old in (self.columns or {}).items() if old in columns}
+        new = {old: name for name, old in self.named.items() if old in columns}
         renamed = [new.get(name, name) for name in columns]
         problems = Problems()
         for name in duplicates(renamed):
@@ -81,9 +102,11 @@ class Reading:
         return dict(zip(renamed, columns.values(), strict=True))
 
 
-def check_columns(columns: Mapping[str, str] | None, known: Sequence[str]) -> None:
+def check_columns(columns: Columns | None, known: Sequence[str]) -> None:
     """Refuse names in ``columns=`` that a reader gives no column."""
-    for name in columns or {}:
+    for one in (columns or {}).values() if _all_mappings(columns or {}) else ():
+        check_columns(one, known)  # type: ignore[arg-type]
+    for name in () if _all_mappings(columns or {}) else columns or {}:
         if name not in known:
             raise ParameterError(
                 f"columns= must name columns that are known ({', '.join(known)}), got {name!r}{nearest(name, known)}; "
@@ -135,7 +158,7 @@ class Sheet:
     def require(self, *names: str) -> None:
         """Raise all problems noted so far if a column is missing, with the nearest name, or there are no rows."""
         missing = [name for name in names if name not in self.columns]
-        called = self.reading.columns or {}
+        called = self.reading.named
         # As the file has them, not as they were renamed.
         present = [called.get(column, column) for column in self.columns]
         given = ", ".join(map(quote, present[:10]))
@@ -233,6 +256,10 @@ def other_signs(column: str, texts: list[str]) -> str:
     signs = list(dict.fromkeys(texts))
     missing = f"missing={signs} if that means missing, or " if len(signs) <= MOST_SIGNS else ""
     return f"; pass {missing}without={[column]}"
+
+
+def _all_mappings(given: Mapping[str, Any]) -> bool:
+    return bool(given) and all(isinstance(one, Mapping) for one in given.values())
 
 
 def is_text(kind: pa.DataType) -> bool:

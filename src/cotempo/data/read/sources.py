@@ -20,6 +20,7 @@ CSV_FIRST_ROW = 2
 INDEXED = ("client", "sequence", "time")
 WINDOWS = ".windows"
 TRUTH = "truth.csv"
+NOTES, NOTE_SUFFIXES = ("README", "LICENSE"), (".md", ".toml", ".html")
 LINK = "{} must not be a link that leads out of its folder; copy the file"
 
 
@@ -45,6 +46,15 @@ def split_source(source: Any, problems: Problems) -> list[tuple[str | None, Any]
             raise DataError(f"a pattern must match files that end in {', '.join(SUFFIXES)}, got {quote(str(path))}")
         return [(None, file) for file in files]
     return [(None, path)]
+
+
+def left_out(source: Any) -> list[str]:
+    """Return the files of a folder that are no tables and do not look like notes about them."""
+    path = _path(source)
+    if not isinstance(path, Path) or not path.is_dir():
+        return []
+    files = [file for file in sorted(path.iterdir()) if file.is_file() and not file.name.startswith((".", *NOTES))]
+    return [file.name for file in files if not _suffix(file) and file.suffix not in NOTE_SUFFIXES]
 
 
 def windows_beside(source: Any) -> Any:
@@ -87,6 +97,11 @@ def load(source: Any, client: str | None, reading: Reading) -> Sheet:
     return Sheet(reading, columns, first_row, client or _stem(source), one_client=client is not None)
 
 
+def source_name(part: Any, client: str | None) -> str:
+    """Return the client a part belongs to if it names none itself: a file's is its name without the ending."""
+    return client or (_stem(part) if isinstance(part, Path) else "client")
+
+
 def column_names(source: Any) -> list[str]:
     """Return the names of the columns of a source, reading no rows; of several parts, those of the first."""
     problems = Problems()
@@ -112,8 +127,8 @@ def _is_windows(path: Path) -> bool:
 def _client_files(folder: Path, problems: Problems) -> dict[str, Path]:
     """Return the file of each client.
 
-    Hidden files, files of other kinds (a README), tables of windows and the truth beside generated tables are ignored;
-    a link that leads out of the folder is refused.
+    Hidden files, files of other kinds (see `left_out`), tables of windows and the truth beside generated tables are
+    ignored; a link that leads out of the folder is refused.
     """
     found: dict[str, Path] = {}
     home = folder.resolve()
@@ -159,7 +174,7 @@ def _columns_of(source: Any, reading: Reading) -> dict[str, pa.ChunkedArray]:
 
 def _with_index(source: Any, reading: Reading) -> Any:
     """Return a pandas dataframe with its index as columns, if that holds times, clients or sequences."""
-    index, called = getattr(source, "index", None), reading.columns or {}
+    index, called = getattr(source, "index", None), reading.named
     known = {*INDEXED, *(called.get(name, name) for name in INDEXED)}
     names = list(getattr(index, "names", ()))
     if names and all(name in known for name in names):

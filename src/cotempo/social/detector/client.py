@@ -10,10 +10,12 @@ import numpy as np
 
 from cotempo.data import Posts
 from cotempo.federation import NOT_COMPARED
-from cotempo.social.clustering import group_known, group_unknown, mutual_information
+from cotempo.social.clustering import assign_outliers, group_known, mutual_information
 from cotempo.social.detector.detection import softmax
 from cotempo.social.detector.event_sums import EventSums
 from cotempo.social.detector.features import Features, fold
+from cotempo.social.detector.held_out_words import HeldOutWords, distinct_texts, spread
+from cotempo.social.detector.model import Detector
 from cotempo.social.detector.ridge import Ridge, WordPrior, fit_ridge, leave_out, left_out_odds
 from cotempo.social.detector.space import EventTimes, PostSpace, covariance_inside, refine, whitening
 from cotempo.social.detector.store import EventStore, event_name, make_store
@@ -105,6 +107,11 @@ class Discovery:
         points = np.asarray(self.vectors.astype(np.float64) @ white)
         centres = refine(points[rows], codes, points[self.labels == ""])
         store = make_store(self.labels[rows], self.posts.select(rows), points[rows], found=0, centres=centres)
+        if len(rest := np.flatnonzero(self.labels == "")):
+            method, others = self.method, self.posts.select(rest)
+            settings = (method.patience, method.smallest, method.time != "ignore", self.posts.clock)
+            known = Detector(PostSpace(self.encoder, white, duration), store, ridge, *settings)
+            store = store.counting(known.detect(others).event, others, points[rest])
         return DetectorMemory(store, self.encoder.basis, white, duration, ridge)
 
     def learn(self, rows: Indices, total: EventSums) -> tuple[Ridge, float]:
@@ -163,17 +170,26 @@ class Discovery:
         """Group unlabelled posts, then measure distances by the spread inside the groups found."""
         duration = total.duration if self.method.time == "use" else 0.0
         space = PostSpace(self.encoder, np.eye(self.encoder.dimension), duration)
-        points, events = space.with_time(space.whiten(self.vectors), self.posts.time), self.method.events
-        if events is None:
-            codes = group_unknown(points, smallest=self.method.smallest)
-        else:
-            codes = group_known(points, min(events, self.posts.rows))
+        rows, place = distinct_texts(self.posts.text)
+        points = space.with_time(space.whiten(self.vectors[rows]), self.posts.time[rows])
+        codes = self._group(points, [self.posts.text[row] for row in rows])[place]
         # A scalar only: a full matrix from groups that were found, not given, would fit them too well.
         spread = np.trace(covariance_inside(self.vectors.astype(np.float64), codes))
         space = replace(space, whitening=space.whitening / np.sqrt(max(spread / self.encoder.dimension, 1e-12)))
         names = np.array([event_name(code) for code in codes])
         store = make_store(names, self.posts, space.whiten(self.vectors), found=int(codes.max()) + 1)
         return DetectorMemory(store, self.encoder.basis, space.whitening, duration)
+
+    def _group(self, points: Floats, texts: list[str]) -> Indices:
+        """Group distinct posts into so many events as were asked for, or else as held-out words tell."""
+        if self.method.events is not None:
+            return group_known(points, min(self.method.events, len(points)))
+        few = spread(len(texts))
+        judged = HeldOutWords.of(self.encoder, [texts[row] for row in few], self.method.smallest)
+        codes = group_known(points, judged.number(points[few]))
+        small = np.bincount(codes) < self.method.smallest
+        found = np.where(small[codes], -1, np.cumsum(~small)[codes] - 1)
+        return assign_outliers(points, found)
 
 
 def hold_out(posts: Posts, rng: np.random.Generator) -> Indices:

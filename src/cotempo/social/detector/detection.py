@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from os import PathLike
 from typing import Any
 
 import narwhals as nw
@@ -13,7 +14,6 @@ from cotempo.data import Posts, read_posts
 from cotempo.data.html import html_table
 from cotempo.data.tables import Framed, FrameKind, make_frame, pluralize
 from cotempo.errors import DataError
-from cotempo.social.clustering import centres_of, square_distances
 from cotempo.typing import Array, Bools, Floats, Indices
 
 OUTLIER = "outlier"
@@ -30,7 +30,7 @@ class Detection(Framed):
     event
         One id per post, ``(posts,)``; ``"outlier"`` for a post about none of the known events.
     confidence
-        The probability of that id, ``(posts,)``.
+        The probability of that id, ``(posts,)``; NaN for groups made of the posts themselves.
 
     Examples
     --------
@@ -75,9 +75,16 @@ def as_posts(source: Any, unit: str = "s") -> Posts:
         return source
     if isinstance(source, Iterable) and not (isinstance(source, str | Mapping) or hasattr(source, "columns")):
         texts = tuple(source)
+        wrong = [place for place, text in enumerate(texts) if not isinstance(text, str | PathLike)]
+        if wrong:
+            raise DataError(f"posts must be texts, got {texts[wrong[0]]!r} at position {wrong[0]}; drop or fill it")
         if all(isinstance(text, str) for text in texts):
             return Posts(np.full(len(texts), np.nan), texts)
     frame = nw.from_native(source, eager_only=True, pass_through=True)
+    if isinstance(frame, nw.DataFrame) and "text" not in frame.columns:
+        named = ", ".join(map(repr, frame.columns))
+        advice = "rename it, or name it to the reader: cotempo.read_posts(frame, columns={'text': ...})"
+        raise DataError(f"a column 'text' must be there, got {named}; {advice}")
     found = read_posts(frame.with_row_index(ROW).to_native() if isinstance(frame, nw.DataFrame) else source, unit=unit)
     if len(found) != 1:
         raise DataError(f"posts must be those of one client, got {len(found)}: {', '.join(list(found)[:5])}")
@@ -89,15 +96,19 @@ def as_posts(source: Any, unit: str = "s") -> Posts:
     return replace(posts, extra=extra).select(np.argsort(posts.extra[ROW]))
 
 
-def detect_groups(vectors: Array, codes: Indices) -> Detection:
-    """Name groups of vectors; confidences are those of normal densities with one spread in every direction."""
-    events = int(codes.max(initial=-1)) + 1
-    squares = square_distances(vectors, centres_of(vectors, codes, events))
-    own = squares[np.arange(len(codes)), codes]
-    spread = own.sum() / max((len(codes) - events) * vectors.shape[1], 1)
-    sure = softmax(-0.5 * squares / max(spread, 1e-12))
-    names = np.array([f"group-{code}" for code in codes], dtype=np.str_)
-    return Detection(names, sure[np.arange(len(codes)), codes])
+def detect_groups(codes: Indices) -> Detection:
+    """Name groups made of the posts themselves; how sure each is, nothing outside them can tell, so it is NaN."""
+    return Detection(np.array([f"group-{code}" for code in codes], dtype=np.str_), np.full(len(codes), np.nan))
+
+
+def check_labels(posts: Posts) -> Posts:
+    """Return the posts, if none has the label that means none."""
+    if OUTLIER in posts.event:
+        raise DataError(
+            f"an event must not be called {OUTLIER!r}, the name of posts about no known event; "
+            "rename it, or leave those posts without a label"
+        )
+    return posts
 
 
 def softmax(scores: Array) -> Floats:

@@ -26,6 +26,7 @@ from cotempo.federation import (
 )
 from cotempo.federation.method import Method, Metrics, Roster, agree
 from cotempo.social.detector.client import DetectorMemory, Discovery, hold_out
+from cotempo.social.detector.detection import check_labels
 from cotempo.social.detector.event_sums import NAME_CELLS, SKETCH_CELLS, SKETCH_ROWS, EventSums
 from cotempo.social.detector.features import HASH_BUCKETS, Features, fold, in_order
 from cotempo.social.encoders.characters import document_frequencies, inverse_frequencies
@@ -53,9 +54,7 @@ class DetectorState:
 
 
 def _check_encoder(name: str) -> str:
-    if name == "hashed":
-        raise ValueError("encoder must be 'shared' or a pretrained one, got 'hashed': the basis is the client's own")
-    return check_encoder(name)
+    return check_encoder(name, ("shared",))  # not "hashed": the basis is the client's own
 
 
 @register()
@@ -95,7 +94,9 @@ class EventDetector(Method):
         "``sentence:MODEL``: a pretrained model at every client.",
     )
     events: int | None = Field(
-        default=None, ge=1, description="Number of events at a client without labels; found by density unless given."
+        default=None,
+        ge=1,
+        description="Number of events at a client without labels. Give it where it is known; else words held out tell.",
     )
     smallest: int = Field(default=8, ge=2, description="The fewest posts that make an event.")
     time: Literal["auto", "use", "ignore"] = Field(
@@ -134,7 +135,7 @@ class EventDetector(Method):
     def prepare(self, table: Table) -> Corpus:
         """Hash the texts once."""
         assert isinstance(table, Posts)  # `check` sees the schema
-        posts = in_order(table)
+        posts = in_order(check_labels(table))
         return posts, Features.read(self.encoder, posts.text, self.buckets)
 
     def open(self, roster: Roster, public: Table | None, rng: Rng) -> DetectorState:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -13,16 +14,17 @@ from cotempo.data import Posts
 from cotempo.data.clock import Clock
 from cotempo.data.html import html_table
 from cotempo.data.tables import FrameKind, make_frame, pluralize
-from cotempo.errors import DataError, ParameterError, nearest
+from cotempo.errors import DataError, DataWarning, ParameterError, nearest
 from cotempo.social.clustering import group_dense, group_known
-from cotempo.social.detector.detection import OUTLIER, Detection, as_posts, detect_groups, softmax
+from cotempo.social.detector.detection import OUTLIER, Detection, as_posts, check_labels, detect_groups, softmax
 from cotempo.social.detector.familiarity import LEVEL, Familiarity
 from cotempo.social.detector.features import Features
+from cotempo.social.detector.held_out_words import HeldOutWords, distinct_texts, spread
 from cotempo.social.detector.ridge import Ridge
 from cotempo.social.detector.space import PostSpace
 from cotempo.social.detector.store import OUTLIERS_KEPT, EventRecord, EventStore, event_name
 from cotempo.social.detector.words import keywords
-from cotempo.social.encoders.characters import hash_ngrams
+from cotempo.social.encoders.characters import LONGEST, hash_ngrams
 from cotempo.social.encoders.pretrained import CHARACTERS
 from cotempo.storage.saved import Saved
 from cotempo.typing import Floats, Indices
@@ -59,7 +61,7 @@ class Detector(Saved):
         return f"Detector({events}, {active} active, window {self.store.window})"
 
     def _repr_html_(self) -> str:
-        frame = self.events("pyarrow").select(["event", "size", "start", "end", "keywords", "quality"])
+        frame = self.events("pyarrow").select(["event", "size", "start", "end", "keywords", "told_apart"])
         rows = sorted((tuple(row.values()) for row in frame.to_pylist()), key=lambda row: -row[1])
         return html_table(f"{self!r}, quality {self.quality:.2f}", rows, frame.column_names)
 
@@ -101,7 +103,7 @@ class Detector(Saved):
         posts
             A table, a dataframe, a list of texts, or a file, whose posts are sorted by time.
         events
-            Group the posts into so many new events, whatever is known.
+            Group the posts into so many new events, whatever is known; these have no confidence (NaN).
         outliers
             Whether a post may be about none of the active events: then its event is ``"outlier"``. Of posts like
             those learned from, about one in 25 is. Otherwise every post goes to the most probable event.
@@ -109,7 +111,7 @@ class Detector(Saved):
         posts = self._read(posts)
         if events is not None:
             points = self.space.with_time(self._encode_new(posts), posts.time)
-            return detect_groups(points, group_known(points, events))
+            return detect_groups(group_known(points, events))
         if not posts.rows:
             return Detection(np.zeros(0, np.str_), np.zeros(0))
         known = self.active or self.store.events
@@ -178,11 +180,15 @@ class Detector(Saved):
         Known events keep their ids and grow by their posts; events without posts for `patience` windows retire.
         Labelled posts go to the event they name, others to the one `detect` names. Outliers, those of earlier windows
         among them, are grouped by density: a group of at least `smallest` that known posts stay out of is a new event,
-        and takes the posts of this window that fit it better than the event they were given to.
+        and takes the posts of this window that fit it better than the event they were given to. Posts that are among
+        the kept ones already, by time and text, are left out with a warning: the same window may be fed twice.
         """
-        posts = self._read(posts)
+        posts = check_labels(self._read(posts))
         if not posts.rows:
             self.store = replace(self.store, window=self.store.window + 1)
+            return self
+        posts = self._without_known(posts)
+        if not posts.rows:
             return self
         kept = np.array([event != OUTLIER for event in self.store.sample.event], dtype=bool)
         waiting = self.store.sample.select(~kept)
@@ -192,6 +198,19 @@ class Detector(Saved):
         names, found = self._name(posts)
         self.store = self.store.after_window(names, posts, self.space.encode(posts), found)
         return self
+
+    def _without_known(self, posts: Posts) -> Posts:
+        """Return the posts that are not among the kept ones; without times, only all of a window tell that it is."""
+        sample = self.store.sample
+        kept = set(zip(np.nan_to_num(sample.time, nan=np.inf).tolist(), sample.text, strict=True))
+        times, texts = np.nan_to_num(posts.time, nan=np.inf).tolist(), (text[:LONGEST] for text in posts.text)
+        known = np.array([post in kept for post in zip(times, texts, strict=True)], dtype=bool)
+        if not known.all():
+            known &= np.isfinite(posts.time)
+        if known.any():
+            said = f"{int(known.sum()):,} of {pluralize(posts.rows, 'post')} taken in before and left out now"
+            warnings.warn(said, DataWarning, stacklevel=3)
+        return posts.select(~known)
 
     def _name(self, posts: Posts) -> tuple[NDArray[np.str_], int]:
         """Return the event of each post of a window: its label, a known event, a new one or none; and events found."""
@@ -246,15 +265,18 @@ class Detector(Saved):
 
     @property
     def quality(self) -> float:
-        """How well the events are told apart, 0 (no better than chance) to 1.
+        """How much two halves of the words tell alike about the events of kept posts, 0 to 1.
 
-        Every kept post is put into an event by a classifier of all the others. This is the share that goes back where
-        it came from, corrected for chance (Cohen's kappa); one event alone has 0.
+        Small where events are lumped together or torn apart; one event alone has 0. See `HeldOutWords`.
         """
-        own, predicted = self.familiarity.codes, self.familiarity.left_out.argmax(axis=1)
-        size = len(self.familiarity.names)
-        chance = float(np.bincount(own, minlength=size) @ np.bincount(predicted, minlength=size)) / len(own) ** 2
-        return float(max(((own == predicted).mean() - chance) / (1 - chance), 0.0)) if chance < 1 else 0.0
+        names, sample = {record.name for record in self.active}, self.store.sample
+        kept = sample.select(np.array([event in names for event in sample.event], dtype=bool))
+        if not kept.text:
+            return 0.0
+        rows = distinct_texts(kept.text)[0]
+        rows = rows[spread(len(rows))]
+        judged = HeldOutWords.of(self.space.encoder, [kept.text[row] for row in rows], self.smallest)
+        return judged.quality(np.unique(np.array(kept.event)[rows], return_inverse=True)[1])
 
     def merge(self, *events: str, into: str | None = None) -> Detector:
         """Make one event of several, and return this detector; it has the name `into`, or that of the largest."""
@@ -291,7 +313,8 @@ class Detector(Saved):
             share = record.size / len(own.text)
             words = {word: round(count * share) for word, count in made.words.items()}
             timed = made.posts_with_time * share
-            records.append(replace(made, size=made.size * share, posts_with_time=timed, words=words))
+            labelled = record.labelled * made.size / len(own.text)
+            records.append(replace(made, size=made.size * share, labelled=labelled, posts_with_time=timed, words=words))
         self._replace((event,), records, iter(names.tolist()))
         return self
 
@@ -350,25 +373,27 @@ class Detector(Saved):
     def events(self, kind: FrameKind = "pandas") -> Any:
         """Return a table of all events, with times as dates where dates went in.
 
-        Columns: event, size, start and end (of a found event, of the middle nine tenths of its posts), keywords,
-        central posts, languages, quality (the share of its kept posts that a classifier of all the others puts back
-        into it; None if retired) and whether it is active.
+        Columns: event, size (all its posts), labelled (those that came with its name), start and end (of a found
+        event, of the middle nine tenths of its posts), keywords, central posts, languages, told_apart (the share of
+        its kept posts that a classifier of all the others puts back into it; None if retired) and whether it is active.
+        Two events lumped into one are told apart from the others well: see `quality`.
         """
         records, learned = self.store.events, self.familiarity
         active = {record.name for record in self.active}
         back = learned.left_out.argmax(axis=1) == learned.codes
-        quality = {name: float(back[learned.codes == place].mean()) for place, name in enumerate(learned.names)}
+        apart = {name: float(back[learned.codes == place].mean()) for place, name in enumerate(learned.names)}
         words = self.keywords()
         return make_frame(
             {
                 "event": [record.name for record in records],
                 "size": [round(record.size) for record in records],
+                "labelled": [round(record.labelled) for record in records],
                 "start": [self._date(record.start) for record in records],
                 "end": [self._date(record.end) for record in records],
                 "keywords": [", ".join(words[record.name]) for record in records],
                 "posts": [list(record.posts) for record in records],
                 "languages": [", ".join(_main(record.languages)) for record in records],
-                "quality": [quality.get(record.name) for record in records],
+                "told_apart": [apart.get(record.name) for record in records],
                 "active": [record.name in active for record in records],
             },
             kind,

