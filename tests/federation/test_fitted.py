@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -231,3 +232,20 @@ def test_a_dry_run_shows_every_phase() -> None:
     assert first["fields"]["mean"]["description"]
     frame = shown.to_frame()
     assert frame["bytes"].sum() + 8 * len(shown.messages) == sum(shown.sizes.values())  # a weight in each
+
+
+def test_a_coordinator_of_remote_sites_knows_sums_and_a_site_its_own_figures() -> None:
+    fitted = ct.FedMean().fit(CLIENTS)
+    benefit, joining = fitted.benefit, fitted.joining
+    gains = np.array([one.gain for one in benefit.values()])
+    assert joining.compared == len(benefit) == len(CLIENTS)
+    assert joining.helped == sum(one.helped for one in benefit.values())
+    assert joining.harmed == sum(one.verdict == "did not help" for one in benefit.values())
+    assert joining.gain == pytest.approx(gains.mean())
+    assert joining.error == pytest.approx(gains.std(ddof=1) / len(gains) ** 0.5)
+    away = type(fitted)(replace(fitted.outcome, memories={}))
+    assert away.benefit == {}
+    assert away.joining.compared == away.summary()["compared"] == len(CLIENTS)
+    assert away.advice() == [f"{joining}; each site knows its own figures"]
+    (name, memory), *_ = fitted.outcome.memories.items()
+    assert type(fitted)(replace(fitted.outcome, memories={name: memory})).benefit == {name: benefit[name]}

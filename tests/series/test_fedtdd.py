@@ -16,6 +16,7 @@ from cotempo.series.fedtdd import set_apart, warm_started
 from cotempo.series.nn import training
 from cotempo.series.nn.losses import Denoising
 from cotempo.series.nn.parameters import resize
+from cotempo.series.windows import SeriesRows
 from cotempo.testing import CHECKS
 
 QUICK = (
@@ -185,7 +186,8 @@ def test_the_public_data_grow_as_printed(printed):
     """n_r = ceil(r / R alpha L) windows of each client, less those withheld."""
     method, clients, public = printed
     fitted = method.fit(clients, public=public)
-    windows = fitted.state.windows
+    windows = {name: len(SeriesRows.of(table).starts(method.window)) for name, table in clients.items()}
+    assert fitted.state.windows == pytest.approx(np.mean(list(windows.values())))
     asked = sum(int(np.ceil(method.alpha * r / method.rounds * windows[name])) for r in (1, 2) for name in clients)
     assert len(fitted.state.bank) + sum(fitted.withheld.values()) == asked
 

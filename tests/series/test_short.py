@@ -7,6 +7,7 @@ import pytest
 
 from cotempo.data import Series, hide, make_series, mask_cells, mask_rows
 from cotempo.series import FedTDD, SeriesDiffusion, interpolate
+from cotempo.series.windows import SeriesRows
 
 LENGTHS = {"12": [12] * 50, "24": [24] * 30, "ragged": [5, 41, 17, 8, 30, 12, 23, 55, 9, 19] * 4}
 SMALL = {"window": 12, "imputer_width": 16, "imputer_layers": 1, "imputer_steps": 80, "steps": 1, "batch": 32}
@@ -79,7 +80,7 @@ def test_a_client_with_short_sequences_only_takes_part():
     short = cut(table.values, [5, 7, 6, 5, 7, 5, 5])
     fitted = method.fit({**clients, "client-0": short}, public=cut(public.values, [7, 6] * 3))
     assert np.isfinite(fitted["client-0"].impute(short).values).all()
-    assert fitted.state.windows["client-0"] == 0
+    assert not len(SeriesRows.of(short).starts(method.window))
     assert fitted["client-0"].sample(2).rows == 16
 
 
