@@ -270,7 +270,7 @@ def draw() -> None:
         axes.minorticks_off()
         axes.set_xlabel("epsilon (dashed: no noise, dotted: alone)")
         axes.set_ylabel(title)
-        axes.legend(fontsize=8)
+        axes.legend(fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
     figure.savefig(FOLDER / "privacy-curves.png", dpi=110)
 
 
