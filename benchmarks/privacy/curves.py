@@ -1,7 +1,9 @@
 """What differential privacy costs at epsilon 8, 3, 1 and .5, delta 1e-6, beside no noise and learning alone.
 
-    python benchmarks/privacy/curves.py networks personal rankings events learners series social    measure
-    python benchmarks/privacy/curves.py plot                                                        draw all
+    python benchmarks/privacy/curves.py networks    measure; or personal, rankings, events, learners, series, social
+    python benchmarks/privacy/curves.py plot        draw all there are
+
+One family a call: the benchmarks of series and posts both have a module `setting`.
 
 Networks: F1 of edges within and across, 10 variables, 5 clients, all rows together 20,000 or 2,000. Personal: the same
 of PFDBNL's own networks, 6 variables, 10 clients of 300 rows. Rankings: AUROC of EdgeRanking by Granger's statistic, 10
@@ -24,7 +26,7 @@ from typing import Any
 import numpy as np
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE.parent), *(str(HERE.parent / name) for name in ("events", "series", "social"))]
+sys.path[:0] = [str(HERE.parent), *(str(HERE.parent / name) for name in ("events", "social", "series"))]
 from results import FOLDER, write_results  # noqa: E402
 
 import cotempo as ct  # noqa: E402
@@ -270,7 +272,7 @@ def draw() -> None:
         axes.minorticks_off()
         axes.set_xlabel("epsilon (dashed: no noise, dotted: alone)")
         axes.set_ylabel(title)
-        axes.legend(fontsize=8)
+        axes.legend(fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
     figure.savefig(FOLDER / "privacy-curves.png", dpi=110)
 
 
@@ -281,12 +283,12 @@ MEASURES = {
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    for family in sys.argv[1:]:
-        if family == "plot":
-            draw()
-            continue
-        measured: list[Row] = []
-        for seed, rows in groupby(MEASURES[family](), key=lambda row: row["seed"]):
-            measured += rows  # written seed by seed: one that was stopped leaves complete seeds
-            seeds = [one for one in SEEDS if one <= seed]
-            write_results(f"privacy-{family}", measured, seed=seeds, note=(__doc__ or "").split("\n")[0])
+    (family,) = sys.argv[1:]
+    if family == "plot":
+        draw()
+        sys.exit()
+    measured: list[Row] = []
+    for seed, rows in groupby(MEASURES[family](), key=lambda row: row["seed"]):
+        measured += rows  # written seed by seed: one that was stopped leaves complete seeds
+        seeds = [one for one in SEEDS if one <= seed]
+        write_results(f"privacy-{family}", measured, seed=seeds, note=(__doc__ or "").split("\n")[0])
