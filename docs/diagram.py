@@ -14,6 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent / "src" / "cotempo"
 PICTURE = Path(__file__).parent / "architecture.svg"
 WIDTH, HEIGHT, GAP, ROW = 118, 34, 22, 84
+<<<<<<< HEAD
 SMALL = {
     "errors",
     "typing",
@@ -22,6 +23,9 @@ SMALL = {
     "settings",
     "figures",
 }  # imported nearly everywhere: drawn without arrows
+=======
+SMALL = {"errors", "typing", "threads", "devices", "settings", "figures"}  # imported everywhere: drawn without arrows
+>>>>>>> sum17
 
 
 def package_imports() -> dict[str, set[str]]:

@@ -17,6 +17,7 @@ from cotempo.errors import MemoryLost, MessageError
 from cotempo.federation import EMPTY, Failure, Message, Question, Reply
 from cotempo.federation.site import Site
 from cotempo.federation.wire import (
+    identify_question,
     parse_reply,
     question_from_bytes,
     question_to_bytes,
@@ -269,3 +270,22 @@ def test_nobody_answers_in_another_ones_name() -> None:
     failure = parse_reply(question(1), reply_to_bytes(Reply("b", 1, 1, EMPTY))).failure
     assert failure is not None
     assert (failure.client, failure.detail) == ("a", "a client must answer in its own name")
+
+
+def test_what_follows_a_question_crosses_with_it_and_is_no_part_of_its_identity() -> None:
+    asked = question(1)
+    then = replace(asked, phase="shield/next", own=Message({"x": np.arange(3.0)}))
+    data = question_to_bytes(replace(asked, then=then))
+    assert question_from_bytes(data) == replace(asked, then=then)
+    assert identify_question(data) == identify_question(question_to_bytes(asked))
+    assert replace(asked, then=then).nbytes == asked.nbytes + then.nbytes
+    for wrong in (replace(then, then=then), replace(then, step=2), replace(then, client="other")):
+        with pytest.raises(MessageError, match="may be followed by one about the same step"):
+            question_from_bytes(question_to_bytes(replace(asked, then=wrong)))
+
+
+def test_only_a_shields_question_may_follow_another(make_store: MakeStore) -> None:
+    asked = question(1)
+    reply = reply_from_bytes(site(make_store()).answer_bytes(question_to_bytes(replace(asked, then=asked))))
+    assert reply.failure is not None
+    assert "only a shield's question" in reply.failure.detail
