@@ -14,18 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent / "src" / "cotempo"
 PICTURE = Path(__file__).parent / "architecture.svg"
 WIDTH, HEIGHT, GAP, ROW = 118, 34, 22, 84
-<<<<<<< HEAD
-SMALL = {
-    "errors",
-    "typing",
-    "threads",
-    "devices",
-    "settings",
-    "figures",
-}  # imported nearly everywhere: drawn without arrows
-=======
-SMALL = {"errors", "typing", "threads", "devices", "settings", "figures"}  # imported everywhere: drawn without arrows
->>>>>>> sum17
+SMALL = {"errors", "typing", "threads", "devices", "settings"}  # imported nearly everywhere: drawn without arrows
 
 
 def package_imports() -> dict[str, set[str]]:

@@ -131,7 +131,7 @@ class Fitted:
         missing = [client for client in self.names if client not in benefit]
         lines = []
         if harmed:
-            own = self.method.alone or f"{name}(...).fit({{{harmed[0]!r}: table}})"
+            own = self.method.learns_alone or f"{name}(...).fit({{{harmed[0]!r}: table}})"
             lines.append(
                 f"joining harmed {_some(harmed)}; to use a model of its own, learn from its table alone: {own}"
             )

@@ -68,7 +68,7 @@ class Method(Settings, ABC):
     phases: ClassVar[tuple[str, ...]] = ()
     metric: ClassVar[str] = ""  # what `benefit` measures, in words; none where nothing is compared
     higher_is_better: ClassVar[bool] = True  # whether more of it is better
-    alone: ClassVar[str] = ""  # what learns from one client's table, as code; by default this method
+    learns_alone: ClassVar[str] = ""  # what learns from one client's table, as code; by default this method
     compares: ClassVar[str] = ""  # which clients `benefit` compares, in words
     for_other_columns: ClassVar[str] = ""  # which method takes clients whose columns differ, in words
     private_units: ClassVar[tuple[str, ...]] = ()  # what noise can hide: "row", "sequence" or "client"

@@ -143,7 +143,7 @@ class FedMoments(Method):
     phases: ClassVar[tuple[str, ...]] = (*SUMS, "compare")
     State: ClassVar[type] = MomentsState
     private_units: ClassVar[tuple[str, ...]] = ("row",)
-    alone: ClassVar[str] = "SeriesMoments().fit(table)"
+    learns_alone: ClassVar[str] = "SeriesMoments().fit(table)"
     Memory: ClassVar[type | None] = MomentsMemory
     metric: ClassVar[str] = METRIC
     higher_is_better: ClassVar[bool] = False

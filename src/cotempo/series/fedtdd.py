@@ -187,7 +187,7 @@ class FedTDD(SeriesSettings, Method):
         },
     }  # fmt: skip
     State: ClassVar[type] = FedTDDState
-    alone: ClassVar[str] = "SeriesDiffusion().fit(table)"
+    learns_alone: ClassVar[str] = "SeriesDiffusion().fit(table)"
     Memory: ClassVar[type | None] = ClientMemory
     metric: ClassVar[str] = fedmoments.METRIC
     higher_is_better: ClassVar[bool] = False
