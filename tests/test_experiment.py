@@ -233,7 +233,7 @@ def test_generated_data_are_made_once_and_their_truth_is_in_the_report(
         main(["run", str(write(tmp_path, text)), "--run", str(tmp_path / "run"), "--quiet"])
     assert end.value.code == 0
     assert len(calls) == 1
-    assert "All scores" in (tmp_path / "run" / "report.html").read_text()
+    assert "Scores" in (tmp_path / "run" / "report.html").read_text()
     experiment = Experiment.from_file(tmp_path / "experiment.toml")
     ct.run(experiment, run=tmp_path / "again", progress=False)
     assert len(calls) == 2

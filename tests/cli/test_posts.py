@@ -81,7 +81,7 @@ def test_update_learns_the_new_event(cotempo: Command, platforms: pd.DataFrame, 
     again = cotempo("update", "runs/p", "foro.csv")
     assert "taken in before" in again.err
     refused = cotempo("predict", "runs/p", "foro.csv", "--out", "x.csv")
-    assert "EventDetector must be able to predict; it can detect, update" in refused.err
+    assert "must be able to predict, got EventDetector; it can detect, update" in refused.err
 
 
 def test_a_file_of_a_folder_is_not_skipped_silently(cotempo: Command, platforms: pd.DataFrame, tmp_path: Path) -> None:

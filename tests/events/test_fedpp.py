@@ -390,5 +390,5 @@ def test_few_events_and_one_client_are_not_compared():
     times = np.sort(np.random.default_rng(0).uniform(0, 100, 300))
     alone = FedPP(kernel="time").fit({"a": Events.from_arrays([times], (0.0, 100.0))})
     assert not alone.benefit
-    assert alone.advice() == ["one client: there was nobody to learn with, and nothing to compare"]
+    assert "is the only client" in alone.advice()[0]
     assert "kept a curve of time" in repr(alone)

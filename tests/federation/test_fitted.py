@@ -123,7 +123,7 @@ def test_one_client_joins_nobody(tmp_path: Path) -> None:
     fitted = ct.FedMean().fit({name: table})
     assert not fitted.benefit
     assert fitted.advice() == [f"{name} is the only client: nobody joined, so that nothing is compared"]
-    assert "joining" not in fitted.report(tmp_path / "page.html").read_text()
+    assert "was not measured" in fitted.report(tmp_path / "page.html").read_text()
 
 
 def test_fit_leaves_method_and_clients_as_they_were() -> None:

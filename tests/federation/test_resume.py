@@ -44,7 +44,7 @@ FIRST, SECOND, *_ = sorted(NETWORKS)
 def _no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Drawing takes longer than everything else here."""
     monkeypatch.setattr(FittedNetwork, "figures", lambda self, truth=None: {})
-    monkeypatch.setattr("cotempo.report.page.progress_figure", lambda history: {})
+    monkeypatch.setattr("cotempo.report.content.plot_progress", lambda history: None)
 
 
 def cotempo(*arguments: str | Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:

@@ -151,7 +151,7 @@ def test_a_site_knows_by_its_own_code_which_phases_are_sums() -> None:
 
     assert not {"centre", "products", "personal"} & {*(clear("OneRound") or [])}
     assert not {"describe", "count", "base", "learn", "rebase"} & {*(clear("FedPP") or [])}
-    assert {"train", "finish"} <= {*(clear("DAMe") or [])}
+    assert "train" in (clear("DAMe") or [])
     assert clear("FedTDD") is None  # opening it takes the public series
 
 

@@ -21,7 +21,7 @@ import pytest
 
 import cotempo as ct
 from cotempo.data import Series
-from cotempo.federation import Benefit, Fitted
+from cotempo.federation import Benefit, Fitted, Joining
 from cotempo.federation.registry import methods
 from cotempo.report.content import failure_sentences, privacy_sentences
 from cotempo.report.tables import PageTable, number
@@ -242,12 +242,11 @@ def test_a_report_does_without_single_benefits(tmp_path: Path) -> None:
     class Counted(Fitted):
         benefit: Any = {}  # noqa: RUF012
 
-        def joining(self) -> str:
-            return "Joining helped 2 of 3 clients."
+        joining: Any = Joining(np.array([3.0, 2.0, 0.0, 0.6, 0.2]))
 
     plain = ct.FedMean().fit({"north": Series.from_arrays([[1.0], [3.0]])})
     text = read(Counted(plain.outcome).report(tmp_path / "page.html")).text
-    assert "Joining helped 2 of 3 clients." in text
+    assert "Joining helped 2 of 3 clients. Mean gain +0.2" in text
     assert "verdict" not in text
 
 

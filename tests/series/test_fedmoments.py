@@ -125,8 +125,8 @@ def test_joining_helps_clients_with_few_rows():
 def test_a_client_among_itself_gains_nothing(missing: float):
     clients = tables(parts(1, rows=400, missing=missing))
     fitted = ct.FedMoments(window=8).fit(clients, progress=False)
-    benefit = fitted.method.benefit(fitted.state)["client-0"]
-    assert benefit.alone == pytest.approx(benefit.together, rel=1e-12)
+    alone, together, _ = fitted.outcome.memories["client-0"].compared
+    assert alone == pytest.approx(together, rel=1e-12)
 
 
 def test_a_client_that_sets_all_its_rows_apart_is_calibrated_by_what_others_know():

@@ -46,7 +46,7 @@ def dry_run(
     >>> import cotempo as ct
     >>> clients, _ = ct.make_networks(variables=3, clients=2, samples=60)
     >>> print("\\n".join(ct.dry_run(ct.FedMean(), clients).lines()[:4]))
-    client-0, client-1 would each send 2 messages, 64 bytes in all.
+    client-0, client-1 would each send 2 messages, 80 bytes in all.
     <BLANKLINE>
     Phase 'mean': 1 message of 32 bytes a client; only the sum over clients is used.
       mean: 3 numbers: the mean of each variable over your complete rows; your number of rows is its weight

@@ -137,7 +137,7 @@ def _event_labels(detector: Detector, records: Sequence[EventRecord]) -> list[st
     labels = []
     for place, record in enumerate(records):
         found = ", ".join(words[record.name])
-        label = found if found and record.name.startswith(FOUND) else record.name
+        label = f"{record.name}: {found}" if found and record.name.startswith(FOUND) else record.name
         labels.append(f"{place + 1}  {label if len(label) <= 44 else label[:43] + '…'} ({record.size:.0f})")
     return labels
 
