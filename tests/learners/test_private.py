@@ -164,5 +164,6 @@ def test_what_is_no_sum_or_would_sum_more_is_refused_in_words() -> None:
         ct.FedMean().private(privacy)
 
 
+@pytest.mark.slow
 def test_the_private_form_keeps_the_contract() -> None:
     check_method(form(), events())

@@ -141,5 +141,5 @@ def test_advice_names_what_learns_alone():
     """A plant that joining harmed can follow the advice as it is written."""
     for method in (ct.FedMoments(), ct.FedTDD(common=("load",))):
         name = method.learns_alone.partition("(")[0]
-        assert method.alone == f"{name}().fit(table)"
+        assert method.learns_alone == f"{name}().fit(table)"
         assert callable(getattr(ct, name)().fit)

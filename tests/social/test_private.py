@@ -72,6 +72,7 @@ def test_counts_of_words_that_may_be_noise_are_taken_for_none() -> None:
     assert np.count_nonzero(fitted.state.sums["event_words"]) < 0.01 * fitted.state.sums["event_words"].size
 
 
+@pytest.mark.slow
 def test_the_private_form_keeps_the_contract() -> None:
     clients, _ = make_posts(clients=3, posts=40, events=6, seed=0)
     check_method(form(), dict(clients))

@@ -147,7 +147,7 @@ def test_fault_03_an_answer_holds_nan(
 
 
 @repeated
-@pytest.mark.parametrize("step", [1, pytest.param(3, marks=only_slow), pytest.param(4, marks=only_slow)])
+@pytest.mark.parametrize("step", [pytest.param(step, marks=only_slow) for step in (1, 3, 4)])
 def test_fault_04_the_coordinator_is_killed(
     consortium: Consortium, tables: dict[str, ct.Series], begin: Begin, tmp_path: Path, repeat: int, step: int
 ) -> None:
