@@ -1,22 +1,24 @@
-"""An analyst of social media: three platforms, three languages, from files to events, a figure, a report, the next day.
+"""
+Platforms: which posts tell of the same event?
+==============================================
 
-    python examples/platforms.py [FOLDER]
-
-Each platform keeps its posts; what they learn together is sums. The script writes its own files first: two weeks of
-posts about three events, half of them without a label, and the next day, with an event that nobody has seen.
+Three platforms in three languages want to know which of their posts are about the same event, and what is new today.
+Each platform keeps its posts; what they learn from each other are sums of counts.
 """
 
-from __future__ import annotations
+# %%
+# The files
+# ---------
+# Two weeks of posts about three events, half of them without a label; and the next day, with an event nobody has seen.
 
-import sys
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 import cotempo as ct
-from cotempo.social import EventDetector
 
+OUT = Path("platforms")
 FILLERS = {
     "en": "the and was this that now from all with here",
     "es": "los las del una por para con ahora todos aquí",
@@ -47,7 +49,7 @@ TOPICS = {
 ZONES = {"en": "Europe/London", "es": "Europe/Madrid", "it": "Europe/Rome"}
 
 
-def write_posts(path: Path, language: str, counts: dict[str, int], start: str, days: int, seed: int) -> None:
+def write_posts(path, language, counts, start, days, seed):
     """Write posts of some events in one language, with times of its zone, labelled half of the time."""
     rng = np.random.default_rng(seed)
     rows = []
@@ -63,35 +65,58 @@ def write_posts(path: Path, language: str, counts: dict[str, int], start: str, d
     pd.DataFrame(rows).sample(frac=1, random_state=seed).to_csv(path, index=False)
 
 
-def main(folder: Path) -> None:
-    (folder / "posts").mkdir(parents=True, exist_ok=True)
-    for seed, language in enumerate(ZONES):
-        history = {"flood": 60, "strike": 50, "concert": 40}
-        write_posts(folder / "posts" / f"{language}.csv", language, history, "2025-03-01", 14, seed)
-    write_posts(folder / "today.csv", "es", {"flood": 10, "wildfire": 40}, "2025-03-15", 1, 7)
+(OUT / "posts").mkdir(parents=True, exist_ok=True)
+for seed, language in enumerate(ZONES):
+    history = {"flood": 60, "strike": 50, "concert": 40}
+    write_posts(OUT / "posts" / f"{language}.csv", language, history, "2025-03-01", 14, seed)
+write_posts(OUT / "today.csv", "es", {"flood": 10, "wildfire": 40}, "2025-03-15", 1, 7)
 
-    # From files to events: one file a platform; what leaves a platform are sums of counts.
-    platforms = ct.read_posts(folder / "posts")
-    fitted = EventDetector().fit(platforms, progress=False)
-    detector = fitted["es"]
-    print(detector.events()[["event", "size", "start", "end", "keywords", "languages", "told_apart"]].to_string())
-    print(f"quality of the events at es: {detector.quality:.2f}")
+# %%
+# From files to events
+# --------------------
+# One file a platform. What leaves a platform: in how many posts each n-gram occurs, and words by hashed event.
 
-    # The next day: what is new?
-    today = pd.read_csv(folder / "today.csv")[["time", "text"]]
-    detection = detector.detect(today)
-    print(detection)
-    today.assign(event=detection.event, confidence=detection.confidence).to_csv(folder / "detected.csv", index=False)
-    detector.partial_fit(today)
-    print(detector.events()[["event", "size", "start", "end", "keywords", "active"]].to_string())
+platforms = ct.read_posts(OUT / "posts")
+fitted = ct.EventDetector().fit(platforms)
+detector = fitted["es"]
+detector.events()[["event", "size", "start", "end", "keywords", "told_apart"]]
 
-    # Figure, report and table; and the detector, with its stream, for tomorrow.
-    detector.plot().savefig(folder / "events.png")
-    fitted.report(folder / "report.html")
-    detector.events().to_csv(folder / "events.csv", index=False)
-    fitted.save(folder / "fitted")
-    assert ct.load(folder / "fitted")["es"].events().equals(detector.events())
+# %%
+# A map and a timeline of the Spanish platform:
 
+figure = detector.plot()
 
-if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "platforms"))
+# %%
+# Are these the right events? ``quality`` is low for lumps and for pieces; compare it before and after a merge.
+
+print(f"quality of the events at es: {detector.quality:.2f}")
+
+# %%
+# The next day: what is new?
+# --------------------------
+# Posts that fit no known event are outliers, with a confidence that says how sure that is.
+
+today = pd.read_csv(OUT / "today.csv")[["time", "text"]]
+detection = detector.detect(today)
+print(detection)
+today.assign(event=detection.event, confidence=detection.confidence).to_csv(OUT / "detected.csv", index=False)
+
+# %%
+# ``partial_fit`` opens an event for outliers that hang together:
+
+detector.partial_fit(today)
+detector.events()[["event", "size", "start", "end", "keywords", "active"]]
+
+# %%
+# Keep and show
+# -------------
+# The report quotes a central post of each event: keep it where the posts may be seen.
+
+detector.events().to_csv(OUT / "events.csv", index=False)
+figure.savefig(OUT / "events.png")
+print("report:", fitted.report(OUT / "report.html"))
+fitted.save(OUT / "fitted")  # with its stream, for tomorrow
+
+# %%
+# Next: the same event in two languages (``fitted.links()``, with a multilingual encoder), and the same run between the
+# platforms themselves: :doc:`/social`, :doc:`/consortium`.

@@ -28,7 +28,7 @@ def names_in(path: Path) -> set[str]:
 
 @pytest.mark.parametrize("family", ["events", "series", "social", "networks"])
 def test_every_equation_is_where_the_docs_say(family: str) -> None:
-    places = PLACE.findall((DOCS / f"{family}.md").read_text())
+    places = PLACE.findall((DOCS / "evidence" / f"{family}.md").read_text())
     assert len(places) >= 5
     missing = [
         f"{path}:{name}"

@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import cotempo as ct
@@ -135,21 +134,3 @@ def test_gaps_are_filled_at_most_25_times(monkeypatch: pytest.MonkeyPatch, labs)
     with pytest.warns(UserWarning, match="not held by all"):
         fitted = ct.OneRound(compare=False).fit(labs[1])
     assert sum(record["phase"] == "fill" for record in fitted.history) == 25
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_the_example_of_three_labs(tmp_path: Path) -> None:
-    example = load("examples/labs.py")
-    fitted = example.main(tmp_path, hours=120)
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "edges.csv",
-        "forecast.csv",
-        "labs",
-        "network.png",
-        "report.html",
-    ]
-    assert set(pd.read_csv(tmp_path / "edges.csv")["source"]) <= set(example.GENES)
-    forecast = pd.read_csv(tmp_path / "forecast.csv", parse_dates=["time"])
-    assert (forecast["time"] > pd.Timestamp("2025-03-03")).all()
-    assert (forecast["low"] < forecast["value"]).all()
-    assert len(fitted.benefit) == 3
