@@ -225,14 +225,12 @@ def update(run: RunPath, given: Given, client: Client = None) -> Output:
     lines, record = [], {}
     for name, table in tables.items():
         before = {one.name for one in models[name].store.events}
-        fresh = models[name].without_known(models[name].read(table))
-        models[name].partial_fit(fresh)
+        known = table.rows - models[name].without_known(models[name].read(table)).rows
+        models[name].partial_fit(table)
         new = [one.name for one in models[name].store.events if one.name not in before]
-        again = (
-            f", {table.rows - fresh.rows} of them taken in before and left out now" if fresh.rows < table.rows else ""
-        )
+        again = f", {known} of them taken in before and left out now" if known else ""
         lines.append(f"{name}: {count(table.rows, 'post')}{again}; new events: {', '.join(new) or 'none'}")
-        record[name] = {"posts": table.rows, "taken": fresh.rows, "new": new}
+        record[name] = {"posts": table.rows, "known": known, "new": new}
     fitted.save(run)
     return Output([*lines, f"Saved in {run}; see cotempo export and cotempo detect."], record)
 

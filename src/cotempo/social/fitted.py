@@ -18,7 +18,7 @@ from cotempo.social.detector.detection import Detection, as_posts, detect_groups
 from cotempo.social.detector.model import Detector
 from cotempo.social.detector.space import PostSpace
 from cotempo.social.encoders.characters import CharacterEncoder
-from cotempo.social.encoders.pretrained import CHARACTERS, read_texts
+from cotempo.social.encoders.pretrained import CHARACTERS, load_encoder
 from cotempo.social.graph_model.data import embed
 from cotempo.storage.saved import Saved
 from cotempo.typing import Singles
@@ -158,7 +158,7 @@ class FittedDetectors(Fitted):
         several = {"events_by_client": sizes.rename_axis(columns=None).reset_index()} if sizes.shape[1] > 1 else {}
         return {"events": self._events, **several, **super().tables()}
 
-    def links(self, encoder: str | None = None, *, length: int | None = None, least: float = 0.5) -> Any:
+    def links(self, encoder: Any = None, *, least: float = 0.5) -> Any:
         """Return events of different clients that are probably the same one, whatever their language, as a dataframe.
 
         Two events are linked if they have the same name, or if each is the other client's most similar one by the
@@ -167,32 +167,30 @@ class FittedDetectors(Fitted):
         Parameters
         ----------
         encoder
-            A pretrained encoder that reads several languages alike, such as ``"multilingual"``, by default the one
-            events were found with. The n-grams of ``encoder="shared"`` find events better, and compare spellings, so
-            that links need another encoder.
-        length
-            Length of the encoder's vectors: 512 for ``"multilingual"``, by default the `buckets` of the method.
+            A pretrained encoder that reads several languages alike, such as ``"multilingual"``, or one of your own
+            with ``encode(texts)``; by default the one events were found with. N-grams find events better, but compare
+            spellings, so that links need another encoder.
         least
             The least cosine of two events that are linked.
         """
         method: Any = self.method
-        kind: str = encoder or method.encoder
-        if kind in CHARACTERS:
+        chosen = method.encoder if encoder is None else encoder
+        if chosen in CHARACTERS:
             raise ParameterError(
-                "events are linked across languages by a pretrained encoder, such as "
-                f"links('multilingual', length=512), got {kind!r}, which compares spellings"
+                f"events are linked across languages by a pretrained encoder, such as links('multilingual'), "
+                f"got {chosen!r}, which compares spellings"
             )
+        reader = load_encoder(chosen) if isinstance(chosen, str) else chosen
         vectors = {}
         for name in self.outcome.memories:
             records, sample = self[name].store.events, self[name].store.sample
-            read = read_texts(kind, sample.text, length or method.buckets)
+            read, events = np.asarray(reader.encode(sample.text), dtype=np.float64), np.array(sample.event)
             means = []
             for record in records:
-                rows = np.array([event == record.name for event in sample.event], dtype=bool)
-                own = read[rows] if rows.any() else read_texts(kind, record.posts, length or method.buckets)
-                means.append(np.asarray(own.mean(axis=0)).ravel())
-            norms = np.linalg.norm(means, axis=1, keepdims=True)
-            vectors[name] = [record.name for record in records], np.stack(means) / np.maximum(norms, 1e-12)
+                own = read[events == record.name]
+                means.append((own if len(own) else np.asarray(reader.encode(record.posts))).mean(axis=0))
+            lengths = np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-12)
+            vectors[name] = [record.name for record in records], np.stack(means) / lengths
         rows = []
         for first, second in combinations(sorted(vectors), 2):
             (names, own), (others, theirs) = vectors[first], vectors[second]
