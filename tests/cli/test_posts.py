@@ -72,16 +72,23 @@ def test_update_learns_the_new_event(cotempo: Command, platforms: pd.DataFrame, 
     (tmp_path / "foro.csv").write_bytes((tmp_path / "foro2.csv").read_bytes())
     said = cotempo("update", "runs/p", "foro.csv")
     assert said.code == 0, said.err
-    assert "found-0000" in said.out
+    assert "found-foro-0000" in said.out
     assert cotempo("detect", "runs/p", "foro.csv", "--out", "named.csv").code == 0
     named = pd.read_csv(tmp_path / "named.csv").sort_values("text")["event"].to_numpy()
     truth = platforms.sort_values("text")["event"]
     unseen = (truth == truth.value_counts().index[0]).to_numpy()
     assert np.mean([name.startswith("found-") for name in named[unseen]]) > 0.7
     again = cotempo("update", "runs/p", "foro.csv")
-    assert "taken in before" in again.err
+    assert f"foro: {len(platforms)} posts, {len(platforms)} of them taken in before" in again.out
     refused = cotempo("predict", "runs/p", "foro.csv", "--out", "x.csv")
     assert "must be able to predict, got EventDetector; it can detect, update" in refused.err
+
+
+def test_whose_posts_a_file_holds_must_be_said_where_columns_differ(cotempo: Command, platforms: pd.DataFrame) -> None:
+    assert cotempo("run", "e.toml", "--quiet").code == 0
+    said = cotempo("detect", "runs/p", "foro2.csv", "--out", "named.csv")
+    assert said.code != 0
+    assert "say whose it is with --client (foro, piazza)" in said.err
 
 
 def test_a_file_of_a_folder_is_not_skipped_silently(cotempo: Command, platforms: pd.DataFrame, tmp_path: Path) -> None:

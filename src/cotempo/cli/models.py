@@ -225,11 +225,13 @@ def update(run: RunPath, given: Given, client: Client = None) -> Output:
     lines, record = [], {}
     for name, table in tables.items():
         before = {one.name for one in models[name].store.events}
+        known = table.rows - models[name].without_known(models[name].read(table)).rows
         models[name].partial_fit(table)
         new = [one.name for one in models[name].store.events if one.name not in before]
-        lines.append(f"{name}: {count(table.rows, 'post')}; new events: {', '.join(new) or 'none'}")
-        record[name] = {"posts": table.rows, "new": new}
-    fitted.save(run / "result" if (run / "experiment.toml").is_file() else run)
+        again = f", {known} of them taken in before and left out now" if known else ""
+        lines.append(f"{name}: {count(table.rows, 'post')}{again}; new events: {', '.join(new) or 'none'}")
+        record[name] = {"posts": table.rows, "known": known, "new": new}
+    fitted.save(run)
     return Output([*lines, f"Saved in {run}; see cotempo export and cotempo detect."], record)
 
 
@@ -324,9 +326,23 @@ def read_like(run: Path, fitted: Any, given: Path, client: str | None) -> dict[s
 
     kept = Experiment.from_dict(read_experiment(run)).data if (run / "experiment.toml").is_file() else None
     settings = kept.model_copy(update={"windows": None}) if kept and kept.source else DataSettings()
-    columns = settings.columns or {}
-    if client in columns and isinstance(columns[client], dict):
-        settings = settings.model_copy(update={"columns": columns[client]})
+    by_client = {
+        option: each
+        for option in ("columns", "zone")
+        if isinstance(each := getattr(settings, option), dict) and each.keys() & fitted.outcome.schemas.keys()
+    }
+    if client is not None:
+        settings = settings.model_copy(update={option: each.get(client) for option, each in by_client.items()})
+    elif (
+        by_client
+        and given.is_file()
+        and not {name.casefold() for name in fitted.outcome.schemas} & {given.stem.casefold()}
+    ):
+        names = ", ".join(fitted.outcome.schemas)
+        raise ParameterError(
+            f"{given.name} must be a client's table: [data] {' and '.join(by_client)} of this run differ by client; "
+            f"say whose it is with --client ({names})"
+        )
     try:
         tables: dict[str, Table] = settings.read_tables(given, fitted.method.kind)
     except DataError as error:  # new posts may come without the labels that the run's own had

@@ -235,8 +235,12 @@ class Fitted:
         return write_report(self, Path(path), truth, Path(run) if run else None)
 
     def save(self, folder: str | Path) -> Path:
-        """Write the result to a folder that `cotempo.load` reads; replace what an earlier `save` wrote there."""
+        """Write the result to a folder that `cotempo.load` reads; replace what an earlier `save` wrote there.
+
+        The folder of a run keeps it as its result.
+        """
         folder = Path(folder)
+        folder = folder / "result" if (folder / "experiment.toml").is_file() else folder
         folder.mkdir(parents=True, exist_ok=True)
         about = {
             "method": type(self.method).__name__,

@@ -42,7 +42,9 @@ class DataSettings(Settings):
     )
     kind: str | None = Field(default=None, description="events, series or posts; by default what the method needs.")
     unit: str | None = Field(default=None, description="What dates are counted in: s, h or D.")
-    zone: str | None = Field(default=None, description="The time zone of dates that come without one.")
+    zone: str | dict[str, str] | None = Field(
+        default=None, description="The time zone of dates that come without one; or that by client."
+    )
     date_format: str | tuple[str, ...] | None = Field(
         default=None, description="How dates are written, where not as in ISO 8601; several where files differ."
     )

@@ -18,7 +18,7 @@ from cotempo.social.detector.detection import Detection, as_posts, detect_groups
 from cotempo.social.detector.model import Detector
 from cotempo.social.detector.space import PostSpace
 from cotempo.social.encoders.characters import CharacterEncoder
-from cotempo.social.encoders.pretrained import CHARACTERS, read_texts
+from cotempo.social.encoders.pretrained import CHARACTERS, load_encoder
 from cotempo.social.graph_model.data import embed
 from cotempo.storage.saved import Saved
 from cotempo.typing import Singles
@@ -111,7 +111,8 @@ class FittedDetectors(Fitted):
             encoder = CharacterEncoder(weights, memory.basis, method.encoder)
             space = PostSpace(encoder, memory.whitening, memory.duration)
             settings = (method.patience, method.smallest, method.time != "ignore", self.outcome.schemas[client].clock)
-            self.streams[client] = Detector(space, memory.store, memory.ridge, *settings)
+            store = memory.store.owned_by(client) if len(self.outcome.schemas) > 1 else memory.store
+            self.streams[client] = Detector(space, store, memory.ridge, *settings)
         return cast(Detector, self.streams[client])
 
     def answer(self) -> str:
@@ -123,7 +124,8 @@ class FittedDetectors(Fitted):
         times = [f"{time:.3g}" if isinstance(time, float) else str(time)[:10] for time in largest[["start", "end"]]]
         when = "" if largest["start"] is None else f", {' to '.join(times)}"
         of = pluralize(len(self.outcome.memories), "client")
-        first = f"Found {pluralize(len(found), 'event')} in the posts of {of}; the largest, of {largest['client']}"
+        number = pluralize(found["event"].nunique(), "event")
+        first = f"Found {number} in the posts of {of}; the largest, of {largest['client']}"
         told = f"{first}: {largest['keywords'] or largest['event']} ({pluralize(largest['size'], 'post')}{when})."
         scores = [item.together for item in self.benefit.values()]
         return f"{told} {next(iter(self.benefit.values())).metric}: {plus_minus(scores)[1:]}." if scores else told
@@ -146,32 +148,57 @@ class FittedDetectors(Fitted):
         return {f"Events of {name}": self[name].plot() for name in list(self.outcome.memories)[:MOST_CLIENTS]}
 
     def tables(self) -> Mapping[str, Any]:
-        """Return the events of all clients, the largest first, each with a central post; and what every result has."""
-        return super().tables() if self._events is None else {"events": self._events, **super().tables()}
+        """Return the events of all clients, the largest first, each with a central post; and what every result has.
 
-    def links(self, least: float = 0.5) -> Any:
+        Of events with one name at several clients, a table shows how many posts each client has.
+        """
+        if self._events is None:
+            return super().tables()
+        sizes = self._events.pivot_table(index="event", columns="client", values="size", aggfunc="sum", fill_value=0)
+        several = {"events_by_client": sizes.rename_axis(columns=None).reset_index()} if sizes.shape[1] > 1 else {}
+        return {"events": self._events, **several, **super().tables()}
+
+    def links(self, encoder: Any = None, *, least: float = 0.5) -> Any:
         """Return events of different clients that are probably the same one, whatever their language, as a dataframe.
 
-        Two events are linked if each is the other client's most similar one by the mean vectors of their central
-        posts, with a cosine of at least `least`. Only an encoder that reads several languages alike can tell: the
-        n-grams of ``encoder="shared"`` compare spellings.
+        Two events are linked if they have the same name, or if each is the other client's most similar one by the
+        mean vectors of their kept posts, with a cosine of at least `least`.
+
+        Parameters
+        ----------
+        encoder
+            A pretrained encoder that reads several languages alike, such as ``"multilingual"``, or one of your own
+            with ``encode(texts)``; by default the one events were found with. N-grams find events better, but compare
+            spellings, so that links need another encoder.
+        least
+            The least cosine of two events that are linked.
         """
         method: Any = self.method
-        kind: str = method.encoder
-        if kind in CHARACTERS:
+        chosen = method.encoder if encoder is None else encoder
+        if chosen in CHARACTERS:
             raise ParameterError(
-                "events are linked across languages by a pretrained encoder, such as "
-                f"EventDetector(encoder='multilingual', buckets=512), got {kind!r}, which compares spellings"
+                f"events are linked across languages by a pretrained encoder, such as links('multilingual'), "
+                f"got {chosen!r}, which compares spellings"
             )
+        reader = load_encoder(chosen) if isinstance(chosen, str) else chosen
         vectors = {}
         for name in self.outcome.memories:
-            records = self[name].store.events
-            means = np.stack([read_texts(kind, record.posts, method.buckets).mean(axis=0) for record in records])
-            vectors[name] = [record.name for record in records], means / np.linalg.norm(means, axis=1, keepdims=True)
+            records, sample = self[name].store.events, self[name].store.sample
+            read, events = np.asarray(reader.encode(sample.text), dtype=np.float64), np.array(sample.event)
+            means = []
+            for record in records:
+                own = read[events == record.name]
+                means.append((own if len(own) else np.asarray(reader.encode(record.posts))).mean(axis=0))
+            lengths = np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-12)
+            vectors[name] = [record.name for record in records], np.stack(means) / lengths
         rows = []
         for first, second in combinations(sorted(vectors), 2):
             (names, own), (others, theirs) = vectors[first], vectors[second]
             alike = own @ theirs.T
+            for place, event in enumerate(names):
+                if event in others:  # nothing else is like it
+                    alike[place], alike[:, others.index(event)] = -1.0, -1.0
+                    alike[place, others.index(event)] = 1.0
             for place, best in enumerate(alike.argmax(axis=1)):
                 if alike[:, best].argmax() == place and alike[place, best] >= least:
                     rows.append((first, names[place], second, others[best], float(alike[place, best])))

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from cotempo.social.graph_model.data import RoundRecord
 
 EVENTS_SHOWN = 15
+MARKERS = ("o", "s", "^", "D", "v")  # for events beyond the number of colours
 
 
 @styled
@@ -83,12 +84,14 @@ def draw_detector(detector: Detector) -> Figure:
     labels = _event_labels(detector, largest)
     for place, record in enumerate(largest):
         rows = events == record.name
-        left.scatter(*plane[rows].T, s=9, color=colours[place], alpha=0.6, linewidths=0, label=labels[place])
+        look = {"color": colours[place], "marker": MARKERS[place // len(SERIES) % len(MARKERS)]}
+        left.scatter(*plane[rows].T, s=9, alpha=0.6, linewidths=0, label=labels[place], **look)
         if np.isfinite(record.start):
             span = detector.clock.dates_of([record.start, record.end])
             right.plot(span, [place, place], color=colours[place], linewidth=4, marker="|", markersize=8)
     _number_groups(left, plane, [events == record.name for record in largest], colours)
-    left.set(title="posts by event (grey: others)", xticks=[], yticks=[])
+    which = "" if len(sample.text) >= sum(record.size for record in records) else "labelled or latest "
+    left.set(title=f"{which}posts by event (grey: others)", xticks=[], yticks=[])
     left.spines[:].set_visible(False)
     right.set(title="when events were (posts)", ylim=(max(len(largest), 1) - 0.5, -0.9))
     right.set_yticks(range(len(largest)), labels)
@@ -111,7 +114,8 @@ def draw_posts(vectors: Any, found: Detection) -> Figure:
     colours = [SERIES[place % len(SERIES)] for place in range(len(largest))]
     for place, code in enumerate(largest):
         label = f"{names[code]} ({counts[code]})"
-        axes.scatter(*plane[codes == code].T, s=9, color=colours[place], alpha=0.6, linewidths=0, label=label)
+        look = {"color": colours[place], "marker": MARKERS[place // len(SERIES) % len(MARKERS)]}
+        axes.scatter(*plane[codes == code].T, s=9, alpha=0.6, linewidths=0, label=label, **look)
     _number_groups(axes, plane, [codes == code for code in largest], colours)
     axes.set(title="posts by event (grey: others)", xticks=[], yticks=[])
     axes.spines[:].set_visible(False)

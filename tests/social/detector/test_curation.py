@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import cotempo as ct
 from cotempo.data import Posts, make_posts
 from cotempo.errors import DataError, ParameterError
 from cotempo.social import Detection, EventDetector
+from cotempo.social import fitted as fitted_detectors
 from cotempo.social.detector.words import language_of
 from cotempo.social.encoders import pretrained
 
@@ -216,7 +218,8 @@ class Dictionary:
 def test_the_same_event_is_linked_across_languages_by_an_encoder_that_knows_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(pretrained, "load_encoder", lambda name: Dictionary())
+    for module in (pretrained, fitted_detectors):
+        monkeypatch.setattr(module, "load_encoder", lambda name: Dictionary())
     english = Posts([np.nan] * 40, ("the flood", "the fire") * 20, event=("flood", "fire") * 20)
     spanish = Posts([np.nan] * 40, ("los inundación", "los huelga") * 20, event=("inundación", "huelga") * 20)
     method = EventDetector(encoder="sentence:x", buckets=16, dimension=4, compare=False)
@@ -224,3 +227,50 @@ def test_the_same_event_is_linked_across_languages_by_an_encoder_that_knows_them
     assert links[["event", "other event"]].to_numpy().tolist() == [["flood", "inundación"]]
     with pytest.raises(ParameterError, match="compares spellings"):
         SMALL.fit({"en": english, "es": spanish}).links()
+
+
+def test_events_with_one_name_are_linked_and_others_by_all_their_posts() -> None:
+    """Three central posts that mislead, among many that do not."""
+    english = Posts([np.nan] * 60, ("the flood",) * 20 + ("the fire",) * 20 + ("the strike",) * 20,
+                    event=("wet",) * 20 + ("hot",) * 20 + ("huelga",) * 20)  # fmt: skip
+    spanish = Posts([np.nan] * 60, ("los inundación",) * 20 + ("los incendio",) * 20 + ("los huelga",) * 20,
+                    event=("agua",) * 20 + ("huelga",) * 20 + ("paro",) * 20)  # fmt: skip
+    fitted = SMALL.fit({"en": english, "es": spanish})
+    links = fitted.links(Dictionary())
+    found = {tuple(pair) for pair in links[["event", "other event"]].to_numpy().tolist()}
+    assert found == {("wet", "agua"), ("huelga", "huelga")}
+
+
+def test_found_events_of_two_clients_have_different_names() -> None:
+    unlabelled = replace(DATED, event=(None,) * DATED.rows)
+    fitted = SMALL.fit({"es": unlabelled, "en": unlabelled})
+    names = [set(fitted[client].events()["event"]) for client in ("es", "en")]
+    assert not names[0] & names[1]
+    assert all(name.startswith("found-es-") for name in names[0])
+    assert f"Found {len(names[0]) + len(names[1])} events" in fitted.answer()
+    alone = SMALL.fit(unlabelled)
+    assert all(re.fullmatch(r"found-\d{4}", name) for name in alone.events()["event"])
+
+
+def test_events_with_one_name_at_two_clients_count_once() -> None:
+    fitted = SMALL.fit({"es": DATED, "en": DATED})
+    assert f"Found {len(set(DATED.event) - {None})} events in the posts of 2 clients" in fitted.answer()
+    table = fitted.tables()["events_by_client"].set_index("event")
+    assert (table["es"] == table["en"]).all()
+    assert table["es"].sum() == DATED.rows
+
+
+def test_a_result_saved_into_its_run_is_the_runs(tmp_path: Path) -> None:
+    """It was written beside the result, and never read again."""
+    fitted = SMALL.fit({"es": DATED, "en": DATED}, run=tmp_path / "run")
+    first, second = fitted["es"].events()["event"][:2]
+    fitted["es"].merge(first, second, into="both")
+    fitted.save(tmp_path / "run")
+    assert "both" in set(ct.load(tmp_path / "run")["es"].events()["event"])
+    assert not (tmp_path / "run" / "fitted.json").exists()
+
+
+def test_an_event_is_split_into_at_least_two() -> None:
+    detector = SMALL.fit(DATED)
+    with pytest.raises(ParameterError, match="parts must be at least 2, got 1"):
+        detector.split(detector.events()["event"][0], parts=1)

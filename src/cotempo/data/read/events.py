@@ -34,7 +34,7 @@ def read_events(
     marks: Sequence[str] | None = None,
     columns: Columns | None = None,
     unit: str = "s",
-    zone: str = "",
+    zone: str | Mapping[str, str] = "",
     date_format: str | Sequence[str] = "",
     limit: int = LIMIT,
 ) -> dict[str, Events]:
@@ -61,8 +61,9 @@ def read_events(
         kept, and the table's unit is empty.
     zone
         The time zone of dates that come without one, such as ``"Europe/Berlin"`` or ``"+01:00"``, and the one they are
-        shown in. By default dates without a zone stay so, which is allowed if none has one; those with one keep it, and
-        a column of several offsets is shown in UTC.
+        shown in; by client where sources differ, ``{"nord": "Europe/Berlin", ...}``. By default dates without a zone
+        stay so, which is allowed if none has one; those with one keep it, and a column of several offsets is shown in
+        UTC.
     marks
         All marks, in the order of their codes; by default those that occur at any client, sorted.
     columns

@@ -1,6 +1,6 @@
 """`read_posts`: ``client, time, text, author, hashtags, mentions, event``, and any further columns."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ def read_posts(
     *,
     columns: Columns | None = None,
     unit: str = "s",
-    zone: str = "",
+    zone: str | Mapping[str, str] = "",
     date_format: str | Sequence[str] = "",
     limit: int = LIMIT,
 ) -> dict[str, Posts]:

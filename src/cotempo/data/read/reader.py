@@ -1,7 +1,7 @@
 """`read_sheets` and `group_rows`, which all readers share; `detect_kind`: which reader a source needs."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -53,12 +53,14 @@ def read_sheets(
     for own_name, own in readings.items() if reading.by_client else ():
         _check_columns(own, own_name)
     if not reading.by_client:
-        _check_columns(reading, None)
-    # A source less than usual may be missing; one without columns of its own has been misspelt.
-    unnamed = set(readings) - set(reading.by_client)
-    for client in sorted(set(reading.by_client) - set(readings)) if unnamed else ():
-        sources = ", ".join(map(quote, sorted(readings)))
-        reading.problems.add(f"columns= must name sources that are there ({sources}), got {client!r}")
+        seen = set[str]().union(reading.seen, *(own.seen for own in readings.values()))
+        _check_columns(replace(reading, seen=seen), None)
+    # A source less than usual may be missing; one without columns or a zone of its own has been misspelt.
+    for option, named in (("columns", reading.by_client), ("zone", reading.zone)):
+        unknown = sorted(set(named) - set(readings)) if isinstance(named, Mapping) else []
+        if unknown and set(readings) - set(named):
+            sources, listed = (", ".join(map(quote, names)) for names in (sorted(readings), unknown))
+            reading.problems.add(f"{option}= must name sources that are there ({sources}), got {listed}")
     return dict(sorted(found.items()))
 
 

@@ -18,7 +18,7 @@ def read_series(
     *,
     columns: Columns | None = None,
     unit: str = "s",
-    zone: str = "",
+    zone: str | Mapping[str, str] = "",
     date_format: str | Sequence[str] = "",
     limit: int = LIMIT,
     missing: Sequence[str] = (),

@@ -31,7 +31,7 @@ class Reading:
 
     columns: Columns | None = None  # what columns are called in the source, by the name they get, or that by client
     unit: str = "s"  # of dates
-    zone: str = ""  # of dates that come without one
+    zone: str | Mapping[str, str] = ""  # of dates that come without one, or that by client
     date_format: str | Sequence[str] = ""  # of dates that are not ISO 8601
     limit: int = LIMIT  # the most bytes one file may expand to
     missing: Sequence[str] = ()  # further signs for a missing value
@@ -43,8 +43,9 @@ class Reading:
 
     def __post_init__(self) -> None:
         check_choice("unit", self.unit, UNITS)
-        if not is_zone(self.zone):
-            raise ParameterError(f"zone must be a time zone such as 'Europe/Berlin' or '+01:00', got {self.zone!r}")
+        for zone in (self.zone,) if isinstance(self.zone, str) else self.zone.values():
+            if not is_zone(zone):
+                raise ParameterError(f"zone must be a time zone such as 'Europe/Berlin' or '+01:00', got {zone!r}")
         each: list[Mapping[str, Any]] = [*self.by_client.values()] or [self.columns or {}]
         if not all(isinstance(name, str) for one in each for pair in one.items() for name in pair):
             raise ParameterError(
@@ -73,9 +74,18 @@ class Reading:
         """What columns are called in one source."""
         return {name: called for name, called in (self.columns or {}).items() if isinstance(called, str)}
 
+    @property
+    def local_zone(self) -> str:
+        """The zone of dates that come without one, in one source; none where every client has its own."""
+        return self.zone if isinstance(self.zone, str) else ""
+
     def of(self, client: str) -> Self:
         """Return the reading of one client's source, which adds to the same problems and notes."""
-        return replace(self, columns=self.by_client.get(client, {}), seen=set()) if self.by_client else self
+        if not self.by_client and isinstance(self.zone, str):
+            return self
+        columns = self.by_client.get(client, {}) if self.by_client else self.columns
+        zone = self.zone if isinstance(self.zone, str) else self.zone.get(client, "")
+        return replace(self, columns=columns, zone=zone, seen=set())
 
     def remark(self, note: str, source: str) -> None:
         """Keep a note for `finish`."""

@@ -61,7 +61,7 @@ def to_times(sheet: Sheet, column: str, *, needed: bool = True) -> Times:
     except pa.ArrowException:
         sheet.note(f"must hold numbers or dates, got {values.type}", column)
         return Times(np.full(sheet.rows, np.nan))
-    if times.kind == "plain numbers" and sheet.reading.zone:
+    if times.kind == "plain numbers" and sheet.reading.local_zone:
         note = f"times in {column!r} are plain numbers, for which zone= and unit= mean nothing"
         sheet.reading.remark(note, sheet.client)
     if times.kind:
@@ -75,7 +75,7 @@ def to_times(sheet: Sheet, column: str, *, needed: bool = True) -> Times:
 
 def _localize(sheet: Sheet, column: str, values: pa.ChunkedArray, zone: str) -> tuple[pa.ChunkedArray, str]:
     """Return dates in UTC and the zone to show them in; those without a zone become local times of the wanted one."""
-    wanted = sheet.reading.zone
+    wanted = sheet.reading.local_zone
     if pa.types.is_date(values.type):
         values = values.cast(pa.timestamp("s"))
     if not pa.types.is_timestamp(values.type) or not wanted:
@@ -85,7 +85,7 @@ def _localize(sheet: Sheet, column: str, values: pa.ChunkedArray, zone: str) -> 
 
 def _assume(sheet: Sheet, column: str, local: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return local times of the reading's zone as times in UTC; those that it had twice or never are noted."""
-    zone = sheet.reading.zone
+    zone = sheet.reading.local_zone
     first, last = (
         compute.assume_timezone(local, zone, ambiguous=which, nonexistent=which) for which in ("earliest", "latest")
     )
@@ -131,14 +131,14 @@ def _parse_dates(sheet: Sheet, column: str, texts: pa.ChunkedArray) -> tuple[pa.
     dates, bad = sheet.cast(column, stamps, pa.timestamp("ns", tz="UTC"), rule, advise_format)
     rows = np.setdiff1d(np.flatnonzero(naive.to_numpy()), bad)
     offsets = {_offset(text) for text in compute.unique(zones.drop_null()).to_pylist()}
-    if len(offsets) > 1 and not sheet.reading.zone:
+    if len(offsets) > 1 and not sheet.reading.local_zone:
         sheet.reading.remark(f"dates in {column!r} have several offsets and are shown in UTC; pass zone=", sheet.client)
     if len(rows) == 0 and offsets:
         return dates, bad, offsets.pop() if len(offsets) == 1 else "UTC"
     local = dates.cast(pa.timestamp("ns"))
     if not offsets:
         return local, bad, ""
-    if sheet.reading.zone:
+    if sheet.reading.local_zone:
         own = _assume(sheet, column, compute.if_else(naive, local, None))
         return compute.if_else(naive, own, dates), bad, "UTC"
     sheet.note_rows(rows, "must have a time zone, as others in this column have; add it, or pass zone=", column)

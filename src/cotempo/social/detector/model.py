@@ -22,7 +22,7 @@ from cotempo.social.detector.features import Features
 from cotempo.social.detector.held_out_words import HeldOutWords, distinct_texts, spread
 from cotempo.social.detector.ridge import Ridge
 from cotempo.social.detector.space import PostSpace
-from cotempo.social.detector.store import OUTLIERS_KEPT, EventRecord, EventStore, event_name
+from cotempo.social.detector.store import OUTLIERS_KEPT, EventRecord, EventStore
 from cotempo.social.detector.words import keywords
 from cotempo.social.encoders.characters import LONGEST, hash_ngrams
 from cotempo.social.encoders.pretrained import CHARACTERS
@@ -108,7 +108,7 @@ class Detector(Saved):
             Whether a post may be about none of the active events: then its event is ``"outlier"``. Of posts like
             those learned from, about one in 25 is. Otherwise every post goes to the most probable event.
         """
-        posts = self._read(posts)
+        posts = self.read(posts)
         if events is not None:
             points = self.space.with_time(self._encode_new(posts), posts.time)
             return detect_groups(group_known(points, events))
@@ -127,13 +127,14 @@ class Detector(Saved):
             confidence = np.where(new, LEVEL, confidence * p) / (p + LEVEL)
         return Detection(names, confidence)
 
-    def _read(self, source: Any) -> Posts:
+    def read(self, source: Any) -> Posts:
         """Return posts whose times are counted as those this detector learned from."""
         posts = as_posts(source, self.clock.unit or "s")
         same = posts.unit == self.clock.unit and bool(posts.zone) == bool(self.clock.zone)
         if not same and np.isfinite(posts.time).any():
             raise DataError(
-                f"times must be counted as those learned from, {_describe(self.clock)}, got {_describe(posts.clock)}"
+                f"times must be counted as those learned from, {_describe(self.clock)}, got {_describe(posts.clock)}; "
+                "read them with ct.read_posts, which has unit= and zone=, as those were"
             )
         return posts
 
@@ -183,11 +184,14 @@ class Detector(Saved):
         and takes the posts of this window that fit it better than the event they were given to. Posts that are among
         the kept ones already, by time and text, are left out with a warning: the same window may be fed twice.
         """
-        posts = check_labels(self._read(posts))
+        posts = check_labels(self.read(posts))
         if not posts.rows:
             self.store = replace(self.store, window=self.store.window + 1)
             return self
-        posts = self._without_known(posts)
+        given, posts = posts.rows, self.without_known(posts)
+        if posts.rows < given:
+            said = f"{given - posts.rows:,} of {pluralize(given, 'post')} taken in before and left out now"
+            warnings.warn(said, DataWarning, stacklevel=2)
         if not posts.rows:
             return self
         kept = np.array([event != OUTLIER for event in self.store.sample.event], dtype=bool)
@@ -199,7 +203,7 @@ class Detector(Saved):
         self.store = self.store.after_window(names, posts, self.space.encode(posts), found)
         return self
 
-    def _without_known(self, posts: Posts) -> Posts:
+    def without_known(self, posts: Posts) -> Posts:
         """Return the posts that are not among the kept ones; without times, only all of a window tell that it is."""
         sample = self.store.sample
         kept = set(zip(np.nan_to_num(sample.time, nan=np.inf).tolist(), sample.text, strict=True))
@@ -207,9 +211,6 @@ class Detector(Saved):
         known = np.array([post in kept for post in zip(times, texts, strict=True)], dtype=bool)
         if not known.all():
             known &= np.isfinite(posts.time)
-        if known.any():
-            said = f"{int(known.sum()):,} of {pluralize(posts.rows, 'post')} taken in before and left out now"
-            warnings.warn(said, DataWarning, stacklevel=3)
         return posts.select(~known)
 
     def _name(self, posts: Posts) -> tuple[NDArray[np.str_], int]:
@@ -222,7 +223,7 @@ class Detector(Saved):
         named = self.detect(window).event.astype(object) if self.active else np.full(len(rows), OUTLIER, dtype=object)
         new = self._group_outliers(window, np.flatnonzero(named == OUTLIER))
         for group in new:
-            named[group] = event_name(found)
+            named[group] = self.store.next_name(found)
             found += 1
         opened = {name for name in named.tolist() if name not in {OUTLIER, *(one.name for one in self.store.events)}}
         for _ in range(PASSES if opened else 0):
@@ -297,6 +298,8 @@ class Detector(Saved):
 
     def split(self, event: str, parts: int = 2) -> Detector:
         """Split an event into so many by its kept posts, and return this detector; `NAME-1`, `NAME-2`, ... are new."""
+        if parts < 2:
+            raise ParameterError(f"parts must be at least 2, got {parts}")
         record, sample = self._find(event), self.store.sample
         own = sample.select(np.array([name == event for name in sample.event], dtype=bool))
         if len(own.text) < 2 * parts:

@@ -132,13 +132,25 @@ class Sample:
 class EventStore:
     """The events a client knows, and a sample of posts, outliers among them.
 
-    `window` counts windows, `found` events found without a label.
+    `window` counts windows, `found` events found without a label, whose names begin with `prefix`.
     """
 
     events: tuple[EventRecord, ...]
     sample: Sample
     window: int = 0
     found: int = 0
+    prefix: str = FOUND
+
+    def owned_by(self, client: str) -> EventStore:
+        """Return the store with the client in the names of found events: those of two clients are different ones."""
+        prefix = f"{FOUND}{client}-"
+        events = tuple(replace(record, name=_owned(record.name, prefix)) for record in self.events)
+        sample = replace(self.sample, event=tuple(_owned(name, prefix) for name in self.sample.event))
+        return replace(self, events=events, sample=sample, prefix=prefix)
+
+    def next_name(self, found: int) -> str:
+        """Return the id of the event after `found` others that were found without a label."""
+        return event_name(found, self.prefix)
 
     def after_window(self, names: NDArray[np.str_], posts: Posts, points: Floats, found: int) -> EventStore:
         """Return the store after a window of posts about the events `names`, some known, joined with the new posts."""
@@ -148,7 +160,7 @@ class EventStore:
             new = EventRecord.of(name, posts.select(names == name), points[names == name], window)
             events[name] = events[name].joined(new) if name in events else new
         sample = self.sample.extended(points, posts, names)
-        return EventStore(tuple(events.values()), sample, window, found)
+        return replace(self, events=tuple(events.values()), sample=sample, window=window, found=found)
 
     def counting(self, names: NDArray[np.str_], posts: Posts, points: Floats) -> EventStore:
         """Return the store with unlabelled posts counted for the events `names`; what the labelled ones say of each
@@ -164,9 +176,13 @@ class EventStore:
         return replace(self, events=tuple(events))
 
 
-def event_name(number: int) -> str:
+def event_name(number: int, prefix: str = FOUND) -> str:
     """Return the id of the n-th event found without a label."""
-    return f"{FOUND}{number:04d}"
+    return f"{prefix}{number:04d}"
+
+
+def _owned(name: str, prefix: str) -> str:
+    return prefix + name.removeprefix(FOUND) if name.startswith(FOUND) else name
 
 
 def make_store(
