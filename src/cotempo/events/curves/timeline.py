@@ -35,8 +35,8 @@ POWERS = (0.0, 0.5, 1.0)
 COARSE, NEWTON = 84, 30
 # The simplest first: it is taken where nothing speaks for another.
 STRENGTHS = (np.inf, 512.0, 128.0, 32.0, 8.0, 2.0, 0.5)
-# Length, as a share of the span, and variance of deviations.
-DEVIATIONS = ((1.0, 0.0), (0.1, 0.03), (0.1, 0.3), (0.4, 0.03), (0.4, 0.3))
+# Length, as a share of the span, and variance of deviations; the shortest are hours of a week.
+DEVIATIONS = ((1.0, 0.0), (0.025, 0.03), (0.025, 0.3), (0.1, 0.03), (0.1, 0.3), (0.4, 0.03), (0.4, 0.3))
 
 
 @dataclass(frozen=True)
