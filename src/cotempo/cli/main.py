@@ -19,7 +19,7 @@ from typing import Annotated, Any
 import typer
 
 import cotempo
-from cotempo.cli import deploy, models, start, tables
+from cotempo.cli import approve, deploy, models, start, tables
 from cotempo.cli.output import Output, command, describe_messages, describe_result, shows_progress
 from cotempo.errors import (
     AwaitingApproval,
@@ -180,7 +180,7 @@ for verb in (models.predict, models.impute, models.sample, models.release, model
     command(app)(verb)
 command(app, "provision")(deploy.provision_kits)
 app.add_typer(deploy.server, name="server")
-app.add_typer(deploy.client, name="client")
+app.add_typer(approve.client, name="client")
 app.add_typer(deploy.ledger, name="ledger")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hmac
 import socket
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Self
 from urllib.parse import parse_qsl
@@ -25,6 +25,7 @@ from cotempo.report.tables import number, size
 
 NAMES = ("127.0.0.1", "localhost")  # the second for people who forward a port over SSH
 MOST_BODY = 100_000  # bytes of a form
+Errors = Mapping[Any, Any]
 HEADERS = {
     "cache-control": "no-store",
     "cross-origin-opener-policy": "same-origin",
@@ -84,8 +85,13 @@ class Guard:
         return None
 
 
-def make_app(routes: Sequence[BaseRoute], *, secret: str = "", css: str = "", script: str = "") -> ASGIApp:
-    """Return an application: routes, `style.css` (the reports' with rules added) and, if there is one, `script.js`."""
+def make_app(
+    routes: Sequence[BaseRoute], *, secret: str = "", css: str = "", script: str = "", errors: Errors | None = None
+) -> ASGIApp:
+    """Return an application: routes, `style.css` (the reports' with rules added) and, if there is one, `script.js`.
+
+    `errors` says what to answer to exceptions, by their class.
+    """
     files = {"style.css": ("text/css", style_sheet() + css), "script.js": ("text/javascript", script)}
 
     def file_route(name: str, kind: str, content: str) -> Route:
@@ -96,7 +102,7 @@ def make_app(routes: Sequence[BaseRoute], *, secret: str = "", css: str = "", sc
 
     policy = f"{POLICY}; script-src 'self'; connect-src 'self'" if script else POLICY
     own = [file_route(name, kind, content) for name, (kind, content) in files.items() if content]
-    return Guard(Starlette(routes=[*routes, *own]), secret, policy)
+    return Guard(Starlette(routes=[*routes, *own], exception_handlers=errors), secret, policy)
 
 
 def make_templates() -> jinja2.Environment:

@@ -36,6 +36,7 @@ class Request(Settings):
 
     contract: str
     received: str
+    kind: str
     rows: int
     columns: tuple[str, ...]
     unit: str
@@ -46,17 +47,19 @@ class Request(Settings):
         """Return a request that came now."""
         schema, text = table.schema, contract.to_bytes().decode()
         return cls(
-            contract=text, received=_now(), rows=table.rows, columns=schema.columns, unit=schema.unit, zone=schema.zone
-        )
+            contract=text, received=_now(), kind=schema.kind, rows=table.rows, columns=schema.columns,
+            unit=schema.unit, zone=schema.zone,
+        )  # fmt: skip
 
     @property
     def agreed(self) -> Contract:
         """The contract."""
         return Contract.from_bytes(self.contract.encode())
 
-    def table_schema(self, kind: str) -> Schema:
-        """Return what the site's table looks like."""
-        return Schema(kind, self.columns, self.unit, self.zone)
+    @property
+    def table(self) -> Schema:
+        """What the site's table looks like."""
+        return Schema(self.kind, self.columns, self.unit, self.zone)
 
 
 class Decision(Settings):
@@ -84,7 +87,7 @@ class StandingApproval(Settings):
         seen, new = self.request.agreed, request.agreed
         varying = {"run", "seed", "parameters", "privacy"}
         return (
-            self.request.columns == request.columns
+            self.request.table == request.table
             and seen.model_dump(exclude=varying) == new.model_dump(exclude=varying)
             and {*seen.parameters} == {*new.parameters}
             and all(self._accepts(name, value) for name, value in new.parameters.items())
@@ -215,7 +218,7 @@ class RequestInbox:
         if ranges is not None:
             known = request.agreed.parameters
             for name, (low, high) in ranges.items():
-                if not (name in known and _is_number(known[name]) and low <= known[name] <= high):
+                if not (_is_number(known.get(name)) and -math.inf < low <= known[name] <= high < math.inf):
                     raise ParameterError(f"a range must hold the number that was asked for, {name} has {low} to {high}")
             self._write("rules", run, StandingApproval(request=request, ranges=dict(ranges), time=_now()))
         self._decide(request, "approved", "a person")

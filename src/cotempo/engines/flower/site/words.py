@@ -73,7 +73,7 @@ class RequestWords:
     @property
     def title(self) -> str:
         """The method, and on what."""
-        return f"{type(self.method).__name__} on your {self.method.kind}"
+        return f"{self.request.agreed.method} on your {self.request.kind}"
 
     @property
     def about(self) -> str:
@@ -116,7 +116,7 @@ class RequestWords:
     def leaving(self) -> list[Leaving] | None:
         """What would leave, phase by phase; `None` if only the coordinator can tell, who has a public table."""
         method = self.method if self.privacy.epsilon is None else self.method.private(self.privacy)
-        found = expectations(method, self.request.table_schema(self.method.kind))
+        found = expectations(method, self.request.table)
         if found is None:
             return None
         unknown = Expect({"": Spec((0,), description="decided by what was learned before")}, sums=True)
@@ -134,7 +134,7 @@ class RequestWords:
     def earlier(self) -> list[Entry]:
         """The earlier runs on this kind of table, the newest first."""
         runs = [entry for entry in self.ledger.entries if entry["kind"] == "run" and entry["run"] != self.run]
-        return [entry for entry in reversed(runs) if entry["data"] == self.method.kind]
+        return [entry for entry in reversed(runs) if entry["data"] == self.request.kind]
 
     @property
     def companions(self) -> list[Companion]:
@@ -148,7 +148,7 @@ class RequestWords:
         if not self.earlier:
             return "No run has used this table before."
         last, now = {*self.earlier[0]["participants"]}, {*self.request.agreed.participants}
-        when = f"your last run on {self.method.kind}, {self.earlier[0]['method']} of {self.earlier[0]['time'][:10]}"
+        when = f"your last run on {self.request.kind}, {self.earlier[0]['method']} of {self.earlier[0]['time'][:10]}"
         changes = [
             f"{word}: {', '.join(sorted(names))}"
             for word, names in (("new", now - last), ("missing", last - now))
@@ -160,7 +160,7 @@ class RequestWords:
     def noise(self) -> str:
         """What of the budget is asked for, and what would be left."""
         asked, budget = self.privacy.epsilon, self.settings.privacy.budget
-        spent = self.ledger.spent(self.method.kind)
+        spent = self.ledger.spent(self.request.kind)
         if asked is None:
             said = "No noise is added: sums over all sites become known exactly."
         else:
