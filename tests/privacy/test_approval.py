@@ -247,7 +247,7 @@ def test_a_request_in_words(tmp_path: Path) -> None:
     assert words.compared.endswith("missing: dogwood.")
     assert [(one.name, one.met) for one in words.companions] == [("birch", 1), ("cedar", 1)]
     said = [description for part in words.leaving or [] for _, description in part.fields]
-    assert any("how many values you have of each variable" in one for one in said)
+    assert any("how many of your values lie in each of 64 intervals" in one for one in said)
     assert "Sums are not masked: the coordinator can read what you send." in words.attention
     assert "The coordinator says nothing about what it is for. Ask." in words.attention
     assert not any("No noise" in one for one in words.attention)
