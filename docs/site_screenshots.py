@@ -46,6 +46,8 @@ def make_consortium(root: Path) -> tuple[Server, dict[str, SiteDaemon]]:
     for name, table in zip(SITES, clients.values(), strict=True):
         with zipfile.ZipFile(root / "made" / "kits" / f"{name}.zip") as kit:
             kit.extractall(root)
+        for key in (root / name / "keys").iterdir():
+            key.chmod(0o600)
         write_clients({name: Series.from_arrays(table.values, features=COLUMNS)}, root / name / "wards.csv")
         settings = (root / name / "site.toml").read_text().replace('data = ""', 'data = "wards.csv"')
         ask = "ask = true" if name == "north" else "ask = false"
@@ -66,7 +68,7 @@ def photograph(browser: Browser, name: str, url: str) -> None:
     for size, width in WIDTHS.items():
         for scheme in ("light", "dark"):
             context = browser.new_context(
-                viewport={"width": width, "height": 800}, color_scheme=scheme, java_script_enabled=False
+                viewport={"width": width, "height": 480}, color_scheme=scheme, java_script_enabled=False
             )
             tab = context.new_page()
             tab.goto(url)

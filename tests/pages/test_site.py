@@ -45,7 +45,7 @@ def test_the_inbox_lists_what_waits_and_the_request_says_what_would_leave(site: 
     assert "Compare wards." in inbox
     request = visitor.get(f"request/{RUN}").text
     for words in (
-        "FedMean on your series", "80 rows of your series: pulse, pressure", "birch, new to you",
+        "FedMean on your series", "Compare wards.", "80 rows of your series: pulse, pressure", "birch, new to you",
         "the mean of each variable over your complete rows", "No noise is added", "Sums are not masked",
         "No run has used this table before.", "You have set no budget",
     ):  # fmt: skip

@@ -19,6 +19,12 @@ from cotempo.privacy.approval import Request
 from cotempo.privacy.ledger import Entry, Ledger
 from cotempo.privacy.settings import Privacy
 
+QUESTIONS = {
+    "events": "When does it happen, and how often?",
+    "series": "What belongs into the gaps, and what do data like these look like?",
+    "social": "Which posts tell of the same event?",
+    "networks": "What drives what, at once and some steps later?",
+}
 LONGEST = 120  # letters of a value that a coordinator chose
 
 
@@ -79,6 +85,11 @@ class RequestWords:
     def about(self) -> str:
         """What the method does: the first sentence of its description."""
         return inspect.cleandoc(type(self.method).__doc__ or "").partition("\n")[0]
+
+    @property
+    def question(self) -> str:
+        """The question that the method's family answers; empty for a method of the site's own."""
+        return QUESTIONS.get(type(self.method).__module__.removeprefix("cotempo.").partition(".")[0], "")
 
     @property
     def rows(self) -> str:
@@ -166,7 +177,7 @@ class RequestWords:
         else:
             said = f"Noise hides every single {self.privacy.unit}: epsilon {asked:g}, delta {self.privacy.delta:g}."
         if budget is None:
-            return f"{said} You have set no budget; {spent:g} was spent so far."
+            return f"{said} You have set no budget{f', and {spent:g} is spent' if spent else ''}."
         begun = self.ledger.find_run(self.run) is not None
         left = max(budget - spent - (0.0 if begun else asked or 0.0), 0.0)
         return f"{said} Of your budget of {budget:g}, {spent:g} is spent; after this run {left:g} is left."
