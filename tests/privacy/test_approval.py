@@ -200,6 +200,13 @@ def test_what_a_standing_approval_covers(tmp_path: Path, changes: dict[str, Any]
     assert rule.covers(make_request(consortium, **{"privacy": PRIVATE, **changes})) is is_covered
 
 
+def test_a_request_of_another_version_waits_for_nobody(tmp_path: Path) -> None:
+    inbox = RequestInbox(tmp_path)
+    inbox.submit(make_request(PaperConsortium(tmp_path, NAMES), version="0"))
+    assert len(inbox.requests) == 1
+    assert inbox.pending == []
+
+
 def test_ranges_must_be_about_numbers_that_were_asked_for(tmp_path: Path) -> None:
     consortium, inbox = PaperConsortium(tmp_path, NAMES), RequestInbox(tmp_path)
     inbox.submit(make_request(consortium))

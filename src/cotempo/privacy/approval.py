@@ -13,7 +13,7 @@ from pydantic import Field
 from cotempo.data import Schema, Table
 from cotempo.errors import AwaitingApproval, ParameterError
 from cotempo.federation.rounds import sanitize
-from cotempo.privacy.contract import Contract
+from cotempo.privacy.contract import CODE_VERSION, Contract
 from cotempo.privacy.keys import canonical
 from cotempo.privacy.policy import Refused
 from cotempo.settings import Settings
@@ -187,11 +187,9 @@ class RequestInbox:
 
     @property
     def pending(self) -> list[Request]:
-        """The requests that nobody has decided on, the newest first."""
-        decided = {*self._names("decisions")}
-        runs = [run for run in self._names("requests") if run not in decided]
-        found = [self._read("requests", run, Request) for run in runs]
-        return sorted((one for one in found if one is not None), key=lambda one: one.received, reverse=True)
+        """The requests that nobody has decided on, the newest first; one of another version of cotempo is void."""
+        asked = [(one, one.agreed) for one in self.requests]
+        return [one for one, it in asked if it.version == CODE_VERSION and self.decision(it.run) is None]
 
     @property
     def rules(self) -> dict[str, StandingApproval]:

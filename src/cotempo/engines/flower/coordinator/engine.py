@@ -214,8 +214,7 @@ class Flower:
         if time.monotonic() + seconds > until:
             raise AwaitingApproval(
                 f"people must approve the run, at these sites they have not yet:\n{_listed(waiting)}\n"
-                "Nothing was sent. With a run folder, go on once they have: cotempo resume; to wait longer: [engine] "
-                "patience"
+                "With a run folder, go on once they have: cotempo resume; to wait longer: [engine] patience"
             )
         if {*waiting} != self._awaited:
             self._awaited = {*waiting}

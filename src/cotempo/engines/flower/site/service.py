@@ -156,6 +156,7 @@ class SiteService:
         self._require_unspent(joined)
         if self.settings.approval.ask:
             self.inbox.submit(Request.of(contract, joined.site.table))
+            self.log(f"asked to join run {contract.run}: {contract.method}")
         self.inbox.require_allowed(contract, ask=self.settings.approval.ask)
         if joined.site.schema.kind == joined.site.method.kind:
             joined.site.prepared  # noqa: B018 - so that bad data are known before the first round
