@@ -72,7 +72,7 @@ def photograph(browser: Browser, name: str, url: str) -> None:
             )
             tab = context.new_page()
             tab.goto(url)
-            image = Image.open(io.BytesIO(tab.screenshot(full_page=True))).convert("RGB").quantize(64)
+            image = Image.open(io.BytesIO(tab.screenshot(full_page=True))).convert("RGB").quantize(128)
             image.save(FOLDER / f"{name}-{size}-{scheme}.png", optimize=True)
             context.close()
 
