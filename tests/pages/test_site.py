@@ -177,6 +177,23 @@ def test_a_dry_run_shows_what_would_be_sent_and_sends_nothing(site: AskedSite, v
     assert not (site.kit / "home" / "ledger.jsonl").exists()
 
 
+def test_a_small_number_of_rows_is_shown_neither_as_it_is_nor_as_0(site: AskedSite, visitor: TestClient) -> None:
+    site.join()
+    settings = site.kit / "site.toml"
+    settings.write_text(settings.read_text().replace("[privacy]", "[privacy]\nminimum_rows = 100"))
+    page = visitor.get(f"request/{RUN}").text
+    assert "not shown: fewer than 100 rows of your series" in page
+    assert "80 rows" not in page
+    assert "0 rows" not in page.replace("100 rows", "")
+
+
+def test_a_request_is_read_in_three_minutes(site: AskedSite, visitor: TestClient) -> None:
+    """At 200 words a minute, everything that is shown before somebody unfolds more."""
+    site.join(method="OneRound", parameters={"lags": 2})
+    page = re.sub(r"<details>.*?</details>", "", visitor.get(f"request/{RUN}").text, flags=re.DOTALL)
+    assert 100 < len(re.sub(r"<[^>]+>", " ", page).split()) < 600
+
+
 def test_a_kit_that_cannot_be_read_is_explained(site: AskedSite) -> None:
     visitor = TestClient(make_site_app(site.kit, "secret"), f"{HOME}/secret/")
     (site.kit / "site.toml").write_text('name = "ash"\nnonsense = 1\n')
