@@ -104,7 +104,7 @@ def refuse_request(
 
 @command(client, "pause")
 def pause_client(kit: Kit, off: Annotated[bool, typer.Option("--off", help="Answer again.")] = False) -> Output:
-    """Answer nothing until told otherwise; runs wait, and nothing is lost."""
+    """Answer nothing until told otherwise; new runs wait, and one that has begun can be resumed."""
     inbox = _service(kit).inbox
     inbox.pause(not off)
     line = "This site answers again." if off else f"Paused. To answer again: cotempo client pause {kit} --off"
