@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
 from typing import Any
 
 import pytest
@@ -200,6 +205,22 @@ def test_a_kit_that_cannot_be_read_is_explained(site: AskedSite) -> None:
     answer = visitor.get("")
     assert answer.status_code == 500
     assert "no parameter &#39;nonsense&#39;" in answer.text
+
+
+def test_the_command_shows_the_page_until_it_is_interrupted(site: AskedSite) -> None:
+    code = f"from cotempo.cli import main; main(['client', 'page', {str(site.kit)!r}])"
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    url = process.stdout.readline().removeprefix("Open ").strip()
+    assert len(url.split("/")[3]) >= 32  # the secret
+    with urllib.request.urlopen(url) as answer:
+        assert "Nothing waits for you" in answer.read().decode()
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        urllib.request.urlopen(url.replace(url.split("/")[3], "guess"))
+    process.send_signal(signal.SIGINT)
+    rest, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert rest.endswith("The page has ended.\n")
 
 
 def command(*words: str) -> Any:

@@ -9,7 +9,7 @@ import typer
 
 from cotempo.cli import deploy
 from cotempo.cli.deploy import Kit
-from cotempo.cli.output import Output, command, count, shows_progress
+from cotempo.cli.output import Output, command, count
 
 if TYPE_CHECKING:
     from cotempo.engines.flower.site.service import SiteService
@@ -122,9 +122,6 @@ def show_page(
     _service(kit)  # a kit that is not filled in is refused here
     secret = secrets.token_urlsafe(24)
     with PageServer(make_site_app(kit.resolve(), secret), secret=secret, port=port) as server:
-        if shows_progress() is not False:
-            print(
-                f"Open {server.url}\nThe address holds a secret: do not pass it on. Ctrl-C ends the page.", flush=True
-            )
+        print(f"Open {server.url}\nThe address holds a secret: do not pass it on. Ctrl-C ends the page.", flush=True)
         server.wait()
-    return Output([], {})
+    return Output(["The page has ended."], {})
