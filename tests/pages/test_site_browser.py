@@ -89,7 +89,7 @@ def test_a_person_approves_runs_like_this_with_other_numbers(browser: Any, site:
     assert Part.SCHEMA in site.join(run=OTHER, method="OneRound", parameters={"lags": 3})
 
 
-@pytest.mark.parametrize("width", [360, 1200])
+@pytest.mark.parametrize("width", [360, pytest.param(1200, marks=pytest.mark.slow)])
 def test_no_page_is_wider_than_the_window(browser: Any, site: AskedSite, server: PageServer, width: int) -> None:
     site.join(purpose=LONG + "x" * 20)
     site.join(run=OTHER, method="OneRound", parameters={"lags": 2})
@@ -106,7 +106,7 @@ def test_no_page_is_wider_than_the_window(browser: Any, site: AskedSite, server:
 
 
 @pytest.mark.skipif(not AXE.is_file(), reason="needs axe-core: npm install --no-save axe-core")
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 def test_accessibility_has_no_serious_finding(browser: Any, site: AskedSite, server: PageServer, scheme: str) -> None:
     site.join()
     site.service.inbox.approve(site.service.inbox.find(RUN), ranges={})
