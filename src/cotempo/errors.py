@@ -98,6 +98,10 @@ class EngineError(CotempoError):
     """An engine, a server or a site is not there, cannot be reached, or refuses."""
 
 
+class AwaitingApproval(EngineError):  # noqa: N818 - it says what happened
+    """People at a site have not approved a run yet; it can be resumed."""
+
+
 class RunError(CotempoError):
     """A run folder cannot be used as asked."""
 

@@ -213,6 +213,7 @@ def client_status(kit: Kit) -> Output:
             if status["process"]
             else f"{name} is not joined; join with: cotempo client start {kit}",
             f"  runs: {status['runs']}",
+            f"  requests that wait for a person: {status['waiting']}",
             f"  room on its disk: {status['free_bytes'] / 1e9:.1f} GB",
             *(f"  {line}" for line in status["log"]),
         ],
@@ -262,6 +263,7 @@ def show_ledger(kit: Kit) -> Output:
             f"  among {', '.join(run['participants'])}; to the coordinator with the key {run['to'][:8]}",
             f"  left: {masked:,} bytes masked, {clear:,} bytes readable by the coordinator, in {len(sent)} messages",
             f"  epsilon: {'no noise' if epsilon is None else f'{epsilon:g}'}",
+            f"  approved by {run.get('approved', 'site.toml')}",
         ]
         lines += [
             f"  a sum over {', '.join(entry['participants'])} was revealed"

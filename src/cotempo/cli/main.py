@@ -2,7 +2,7 @@
 sample, release, detect, update, export; provision, server, client, ledger.
 
 Exit codes: 0 done; 1 an unexpected error; 2 wrong usage or parameters; 3 something is wrong with the data;
-4 paused below quorum, can be resumed; 5 a run folder cannot be used as asked;
+4 paused, below quorum or until people at sites approve, can be resumed; 5 a run folder cannot be used as asked;
 6 an engine, a server or a site cannot be reached or refuses; 130 interrupted.
 """
 
@@ -19,9 +19,18 @@ from typing import Annotated, Any
 import typer
 
 import cotempo
-from cotempo.cli import deploy, models, start, tables
+from cotempo.cli import approve, deploy, models, start, tables
 from cotempo.cli.output import Output, command, describe_messages, describe_result, shows_progress
-from cotempo.errors import CotempoError, DataError, EngineError, ParameterError, QuorumError, RunError, printable
+from cotempo.errors import (
+    AwaitingApproval,
+    CotempoError,
+    DataError,
+    EngineError,
+    ParameterError,
+    QuorumError,
+    RunError,
+    printable,
+)
 
 app = typer.Typer(
     help="Learn together from time-stamped data that must not leave its owners.",
@@ -33,7 +42,7 @@ app = typer.Typer(
     suggest_commands=False,  # click suggests already
 )
 USAGE_ERROR: Any = typer.BadParameter.__mro__[2]  # click's, which newer versions of typer bring along
-EXIT_CODES = {ParameterError: 2, DataError: 3, QuorumError: 4, RunError: 5, EngineError: 6}
+EXIT_CODES = {ParameterError: 2, DataError: 3, QuorumError: 4, AwaitingApproval: 4, RunError: 5, EngineError: 6}
 EngineName = Annotated[str | None, typer.Option("--engine", help="inprocess, flower-simulation or flower.")]
 ServerPath = Annotated[Path | None, typer.Option("--server", help="The server's folder, for the engine flower.")]
 RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]
@@ -95,10 +104,14 @@ def _replaced(folder: Path) -> Iterator[None]:
     RunFolder.reopen(folder).close()  # it is a run, and nobody is running it
     aside = folder.with_name(f".{folder.name}.{uuid.uuid4().hex[:8]}")
     folder.rename(aside)
+    is_awaited = False
     try:
         yield
+    except AwaitingApproval:
+        is_awaited = True
+        raise
     finally:
-        if any(folder.glob("checkpoints/*")):  # method and tables were accepted
+        if is_awaited or any(folder.glob("checkpoints/*")):  # method and tables were accepted
             shutil.rmtree(aside)
         else:
             shutil.rmtree(folder, ignore_errors=True)
@@ -167,7 +180,7 @@ for verb in (models.predict, models.impute, models.sample, models.release, model
     command(app)(verb)
 command(app, "provision")(deploy.provision_kits)
 app.add_typer(deploy.server, name="server")
-app.add_typer(deploy.client, name="client")
+app.add_typer(approve.client, name="client")
 app.add_typer(deploy.ledger, name="ledger")
 
 

@@ -127,6 +127,16 @@ class FlowerSettings(EngineSettings):
         default=False, description="Send the final state to the sites, so that each can use its own model there."
     )
 
+    purpose: str = Field(
+        default="", max_length=500, description="What the run is for; people at the sites read it before they approve."
+    )
+    patience: float = Field(
+        default=3600.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="Seconds to wait for people at the sites to approve the run; after that it can be resumed.",
+    )
+
     def client_names(self, tables: Tables) -> tuple[str, ...]:
         """Return the sites that are to take part, from the server's folder unless they are named."""
         if self.participants or self.server is None:

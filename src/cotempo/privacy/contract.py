@@ -56,6 +56,8 @@ class Contract(BaseModel):
         The settings of `Privacy`, its defaults decided.
     version
         The version of cotempo that all run.
+    purpose
+        What the coordinator says it is for; people at the sites read it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -68,6 +70,7 @@ class Contract(BaseModel):
     coordinator: str = Field(pattern=KEY)
     privacy: dict[str, Any]
     version: str = Field(max_length=100)
+    purpose: str = Field(default="", max_length=500)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:

@@ -85,13 +85,14 @@ class Ledger:
         """Return the entry with which a run began."""
         return next((entry for entry in self.entries if entry["kind"] == "run" and entry["run"] == run), None)
 
-    def begin(self, contract: Contract, kind: str, table: str) -> None:
-        """Record that a run begins, if it did not yet: its contract, the table it reads, the epsilon it may spend."""
+    def begin(self, contract: Contract, kind: str, table: str, approved: str = "site.toml") -> None:
+        """Record that a run begins, if it did not yet: its contract, its table, its epsilon, and who approved it."""
         if self.find_run(contract.run) is None:
             self.append(
                 "run", contract.run, contract=contract.digest, method=contract.method,
                 parameters=contract.parameters, participants=sorted(contract.participants),
                 to=contract.coordinator, privacy=contract.privacy, table=table, data=kind,
+                approved=approved,
             )  # fmt: skip
 
     def spent(self, kind: str) -> float:

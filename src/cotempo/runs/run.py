@@ -14,7 +14,7 @@ from cotempo.data import READERS, Table
 from cotempo.devices import Device, find_device
 from cotempo.engines.inprocess import InProcess
 from cotempo.engines.settings import OFF, EngineSettings, InProcessSettings
-from cotempo.errors import DataError, ParameterError, Problem, RunError, warn
+from cotempo.errors import AwaitingApproval, DataError, ParameterError, Problem, RunError, warn
 from cotempo.federation.fitted import Outcome
 from cotempo.federation.method import Method
 from cotempo.federation.reducers import PlainReducer, Reducer
@@ -208,6 +208,8 @@ class Run:
         with closing(RunFolder.create(path, kept.to_dict(), self.fingerprints)) as folder:
             try:
                 return self.kept_in(folder).run_from(None, progress)
+            except AwaitingApproval:
+                raise  # people approve the run by the identity that the folder keeps
             except Exception:
                 if not folder.checkpoints:
                     folder.discard()  # so that the same command works once its mistake is fixed

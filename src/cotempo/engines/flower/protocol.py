@@ -36,6 +36,7 @@ class Part(StrEnum):
     REFERENCE = "reference"
     STATE = "state"
     REFUSED = "refused"  # instead of the wanted part: why the site does not take part
+    WAITING = "waiting"  # instead of the wanted part: why the site does not answer yet
     FAILED = "failed"  # instead of the wanted part: the class name of an error at the site
     LOST = "lost"  # instead of the wanted part: why no answer arrived, from the coordinator itself
 
@@ -89,7 +90,7 @@ class ResultReference(_Content):
 
 def failure_in(answer: Parts, wanted: Part | None) -> tuple[str, str] | None:
     """Return the kind and the detail of a failure, `None` if the wanted part, or at least no failure, arrived."""
-    for part, kind in ((Part.LOST, "Lost"), (Part.REFUSED, "Refused"), (Part.FAILED, "")):
+    for part, kind in ((Part.LOST, "Lost"), (Part.REFUSED, "Refused"), (Part.WAITING, "Waiting"), (Part.FAILED, "")):
         if part in answer:
             text = sanitize(answer[part].decode(errors="replace"))
             return (kind, text) if kind else (text, "")

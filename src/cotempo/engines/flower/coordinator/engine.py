@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -25,11 +26,11 @@ from flwr.superlink.grid import HttpGrid
 from cotempo.data import Schema
 from cotempo.engines.flower.coordinator.server import Server
 from cotempo.engines.flower.patches import connect_grid, set_task_identity
-from cotempo.engines.flower.processes import wait_until
+from cotempo.engines.flower.processes import Backoff, wait_until
 from cotempo.engines.flower.protocol import Consents, Part, Parts, ResultReference, Verb, WireSchema, failure_in
 from cotempo.engines.flower.transport import send, translate_http_errors
 from cotempo.engines.settings import OFF, FlowerSettings
-from cotempo.errors import EngineError, ParameterError
+from cotempo.errors import AwaitingApproval, EngineError, ParameterError
 from cotempo.federation.exchange import Question, Reply
 from cotempo.federation.message import EMPTY
 from cotempo.federation.method import Memory, Method, State
@@ -43,6 +44,7 @@ from cotempo.storage.tree import encode
 JOIN_SECONDS = 120.0  # for all sites to be online
 READ_SECONDS = 600.0  # a site may take at least this long to read its table
 ANSWER_SECONDS = 3600.0
+ASK_AGAIN_SECONDS = 1.0, 30.0  # between two questions to a site that asks its people, at first and at most
 RETRY_SECONDS = 60.0  # how long a server may be away before the run is given up, to be resumed
 APP = b"""[project]
 name = "cotempo"
@@ -136,10 +138,11 @@ class Flower:
         self.contract = Contract(
             run=run, seed=seed, method=type(asked).__name__, parameters=asked.model_dump(mode="json"),
             participants=self.server.signing_keys(self.wanted), coordinator=self.server.identity.public.hex(),
-            privacy=privacy.model_dump(mode="json"), version=CODE_VERSION,
+            privacy=privacy.model_dump(mode="json"), version=CODE_VERSION, purpose=settings.purpose,
         )  # fmt: skip
         self._consents: dict[str, Consent] = {}
         self._schemas: dict[str, Schema] = {}
+        self._awaited: set[str] = set()
         self._is_finished = False
         with translate_http_errors(self.server.local_address), self.server.exclusive():
             self.task = ServerTask(self.server, run)
@@ -182,21 +185,41 @@ class Flower:
         return {name: self._schemas[name] for name in names}
 
     def _require_all(self, verb: Verb, sent: Mapping[str, Parts], wanted: Part | None) -> dict[str, Parts]:
-        """Return the answer of every site; raise `EngineError` that names those that refuse or do not answer."""
-        failures, found = dict.fromkeys(sent, "no answer came"), {}
-        for name, parts in self._send(verb, sent):
-            if failure := failure_in(parts, wanted):
-                failures[name] = ": ".join(filter(None, failure))
-            else:
-                found[name] = parts
+        """Return the answer of every site; raise `EngineError` that names those that refuse or do not answer.
+
+        Sites that ask their people are asked again until these have decided, or patience ends.
+        """
+        found, failures, waiting, left = dict[str, Parts](), dict[str, str](), dict[str, str](), dict(sent)
+        until, pauses = time.monotonic() + self.settings.patience, Backoff(*ASK_AGAIN_SECONDS)
+        while left and not failures:
+            waiting, failures = {}, dict.fromkeys(left, "no answer came")
+            for name, parts in self._send(verb, left):
                 del failures[name]
+                if failure := failure_in(parts, wanted):
+                    (waiting if Part.WAITING in parts else failures)[name] = ": ".join(filter(None, failure))
+                else:
+                    found[name] = parts
+            left = {name: sent[name] for name in waiting}
+            if waiting and not failures:
+                self._wait_for_people(waiting, until, pauses.next())
         if failures:
-            listed = "\n".join(f"  {name}: {failure}" for name, failure in failures.items())
             raise EngineError(
-                f"every site that takes part must accept, these do not:\n{listed}\n"
+                f"every site that takes part must accept, these do not:\n{_listed(failures | waiting)}\n"
                 "Their own logs say more. To go on without them, name those that take part: [engine] participants"
             )
         return found
+
+    def _wait_for_people(self, waiting: Mapping[str, str], until: float, seconds: float) -> None:
+        """Say who has not decided yet, and wait; raise `AwaitingApproval` at the end of patience."""
+        if time.monotonic() + seconds > until:
+            raise AwaitingApproval(
+                f"people must approve the run, at these sites they have not yet:\n{_listed(waiting)}\n"
+                "With a run folder, go on once they have: cotempo resume; to wait longer: [engine] patience"
+            )
+        if {*waiting} != self._awaited:
+            self._awaited = {*waiting}
+            warnings.warn(f"waiting for people at {', '.join(sorted(waiting))} to approve the run", stacklevel=2)
+        time.sleep(seconds)
 
     def exchange(self, questions: Sequence[Question]) -> Iterator[Reply]:
         """Ask all, and yield replies as they arrive; what does not arrive by the deadline is lost."""
@@ -242,3 +265,7 @@ class Flower:
     def close(self) -> None:
         """End the Flower run."""
         self.task.close()
+
+
+def _listed(reasons: Mapping[str, str]) -> str:
+    return "\n".join(f"  {name}: {reason}" for name, reason in sorted(reasons.items()))

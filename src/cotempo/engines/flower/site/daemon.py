@@ -24,6 +24,7 @@ from cotempo.engines.flower.site.service import SiteService
 from cotempo.engines.flower.site.settings import SiteSettings
 from cotempo.errors import CotempoError, EngineError
 from cotempo.federation.registry import find_method
+from cotempo.privacy.approval import RequestInbox
 from cotempo.storage.files import write_whole
 
 BEHIND_SECONDS, AHEAD_SECONDS = 290.0, 6.0  # how far a site's clock may be off; Flower refuses other signatures
@@ -112,12 +113,13 @@ class SiteDaemon(Daemon):
         write_whole(path, str(node_id).encode())
 
     def status(self) -> dict[str, Any]:
-        """Return the process, the number of runs, the room on the disk and the last entries of the log."""
+        """Return the process, how many runs there are and wait for a person, the room on the disk, the log's end."""
         log, runs = self.home / "site.log", self.home / "runs"
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.is_file() else []
         return {
             "process": self.pid,
             "runs": len([*runs.iterdir()]) if runs.is_dir() else 0,
+            "waiting": len(RequestInbox(self.home).pending),
             "free_bytes": shutil.disk_usage(self.kit).free,
             "log": lines[-3:],
         }

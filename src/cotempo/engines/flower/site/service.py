@@ -12,20 +12,22 @@ from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
-from cotempo.data import READERS, Schema, Series, Table
+from cotempo.data import READERS, Series, Table
 from cotempo.devices import has_device
 from cotempo.engines.flower.protocol import Consents, Part, Parts, ResultReference, Verb, WireSchema
 from cotempo.engines.flower.site.settings import SiteSettings
-from cotempo.errors import DataError, MessageError, printable
+from cotempo.engines.flower.site.words import clear_phases
+from cotempo.errors import AwaitingApproval, DataError, MessageError, printable
 from cotempo.federation.exchange import Expect, Question
 from cotempo.federation.fitted import Outcome
 from cotempo.federation.message import Message
-from cotempo.federation.method import Method, Roster
+from cotempo.federation.method import Method
 from cotempo.federation.registry import find_method
 from cotempo.federation.rng import Rng
 from cotempo.federation.shields import Shield
 from cotempo.federation.site import Site
 from cotempo.federation.wire import identify_question, question_from_bytes, summarize_message
+from cotempo.privacy.approval import Request, RequestInbox
 from cotempo.privacy.contract import CODE_VERSION, Consent, Contract
 from cotempo.privacy.keys import PeerBook, SiteKeys
 from cotempo.privacy.ledger import Ledger, require_no_difference
@@ -82,6 +84,7 @@ class SiteService:
         self.settings = settings
         self.home = home
         self.ledger = Ledger(home / "ledger.jsonl")
+        self.inbox = RequestInbox(home)
         self._runs: dict[str, JoinedRun] = {}
         for module in settings.imports:
             importlib.import_module(module)
@@ -102,6 +105,7 @@ class SiteService:
     def handle(self, verb: Verb, parts: Parts) -> Parts:
         """Answer a verb; of an error only the class name leaves, the rest stays in the site's log."""
         try:
+            self.inbox.require_running()
             match verb:
                 case Verb.JOIN:
                     schema, consent = self.join(parts[Part.CONTRACT], parts[Part.SIGNATURE].decode())
@@ -118,6 +122,8 @@ class SiteService:
         except Refused as error:
             self.log(f"refused: {error}")
             return {Part.REFUSED: str(error).encode()}
+        except AwaitingApproval as error:
+            return {Part.WAITING: str(error).encode()}
         except Exception as error:
             return self.fail(error)
 
@@ -136,16 +142,22 @@ class SiteService:
                 file.write(f"{datetime.now(UTC).isoformat(timespec='seconds')} {printable(text)}\n")
 
     def join(self, data: bytes, signature: str) -> tuple[WireSchema, Consent]:
-        """Check a contract against keys, policy and ledger; refuse it, or sign it and describe the table."""
+        """Check a contract against keys, policy, ledger and people; refuse it, or sign it and describe the table."""
         contract = Contract.from_bytes(data)
         self._require_signed(contract, signature)
         old = self._accepted(contract.run)
         if old is not None and old.contract.encode() != data:
             raise Refused("the run must go on under the contract it was begun with, it was changed")
+        if self.inbox.is_known(contract):  # a coordinator that waits asks often: the table is not read each time
+            self.inbox.require_allowed(contract, ask=self.settings.approval.ask)
         joined = self._open(contract)
         if old is not None and old.table != joined.table:
             raise Refused("the site's table must be the one the run was begun on, it has changed since")
         self._require_unspent(joined)
+        if self.settings.approval.ask:
+            self.inbox.submit(Request.of(contract, joined.site.table))
+            self.log(f"asked to join run {contract.run}: {contract.method}")
+        self.inbox.require_allowed(contract, ask=self.settings.approval.ask)
         if joined.site.schema.kind == joined.site.method.kind:
             joined.site.prepared  # noqa: B018 - so that bad data are known before the first round
         joined.history = None if old is None else old.history
@@ -251,13 +263,14 @@ class SiteService:
         question = dataclasses.replace(question_from_bytes(question_bytes), common=Message.from_bytes(common))
         joined = self._joined(question.run)
         site, contract = joined.site, joined.contract
+        decision = self.inbox.require_allowed(contract, ask=self.settings.approval.ask)
         if joined.history is None:
             raise Refused("every participant must have signed the contract before anything is asked")
         for asked in filter(None, (question, question.then)):
             joined.questions.admit(asked, is_shields_own=site.is_shields_own(asked))
         if self.ledger.find_run(question.run) is None:
             self._require_unspent(joined)
-            self.ledger.begin(contract, site.schema.kind, joined.table)
+            self.ledger.begin(contract, site.schema.kind, joined.table, decision.by if decision else "site.toml")
         last = question.then or question
         if last.phase in (MASKED, ECHO):  # the site signs over whom a sum will be
             signed = read_names(last.common["members" if last.phase == MASKED else "survivors"])
@@ -323,22 +336,3 @@ class SiteService:
         if not re.fullmatch(r"[0-9a-f]{32}", run):
             raise MessageError("a run's identity must be 32 hexadecimal digits")
         return self.home / "runs" / run
-
-
-def clear_phases(method: Method, schema: Schema) -> list[str] | None:
-    """Return the phases that are no sums by the site's own code, or `None` if a site cannot tell.
-
-    A server that asked another phase singly would read what the contract says is a sum.
-    """
-    try:
-        state = method.open(Roster({"site": schema}), None, Rng(0, "server", 0, "open"))
-    except Exception:  # the method needs a public table, which only the server has
-        return None
-
-    def is_clear(phase: str) -> bool:
-        try:
-            return not method.expects(state, phase).sums
-        except Exception:  # what is expected depends on a later state, of sums only
-            return False
-
-    return [phase for phase in method.phases if is_clear(phase)]

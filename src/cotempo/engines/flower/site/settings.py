@@ -9,6 +9,7 @@ from cotempo.data import READERS
 from cotempo.data.argument_checks import check_choice
 from cotempo.devices import Device
 from cotempo.errors import EngineError, ParameterError
+from cotempo.privacy.approval import ApprovalSettings
 from cotempo.privacy.policy import Allowed, SitePolicy
 from cotempo.settings import Settings, read_toml
 
@@ -31,6 +32,7 @@ class SiteSettings(Settings):
     parameters: dict[str, Allowed] = Field(default_factory=dict)
     privacy: SitePolicy = SitePolicy()
     random: SiteRandomness = SiteRandomness()
+    approval: ApprovalSettings = ApprovalSettings()
 
     @classmethod
     def from_kit(cls, kit: Path) -> Self:

@@ -1,0 +1,256 @@
+"""`RequestWords`: a request to a site in plain words, for the person who decides."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from cotempo.data import Schema
+from cotempo.engines.flower.site.settings import SiteSettings
+from cotempo.federation.exchange import Expect, Spec
+from cotempo.federation.method import Method, Roster
+from cotempo.federation.registry import find_method
+from cotempo.federation.rng import Rng
+from cotempo.privacy.approval import Request
+from cotempo.privacy.ledger import Entry, Ledger
+from cotempo.privacy.settings import Privacy
+
+QUESTIONS = {
+    "events": "When does it happen, and how often?",
+    "series": "What belongs into the gaps, and what do data like these look like?",
+    "social": "Which posts tell of the same event?",
+    "networks": "What drives what, at once and some steps later?",
+}
+LONGEST = 120  # letters of a value that a coordinator chose
+
+
+class AskedSetting(NamedTuple):
+    """A parameter of the method: what is asked for, what is usual, and what it means."""
+
+    name: str
+    asked: str
+    usual: str
+    meaning: str
+
+    @property
+    def is_usual(self) -> bool:
+        """Whether the default is asked for."""
+        return self.asked == self.usual
+
+
+class Leaving(NamedTuple):
+    """What would leave in a phase: how often at most, who could read it, and every field with its size in words."""
+
+    phase: str
+    most: int
+    is_summed: bool
+    fields: Sequence[tuple[str, str]]
+
+
+class Companion(NamedTuple):
+    """Another participant, and in how many earlier runs this site met it."""
+
+    name: str
+    met: int
+
+
+@dataclass(frozen=True)
+class RequestWords:
+    """A request in words: what is asked, what would leave, who takes part, what to look at."""
+
+    request: Request
+    settings: SiteSettings
+    ledger: Ledger
+
+    @cached_property
+    def method(self) -> Method:
+        """The method, as it would run."""
+        return find_method(self.request.agreed.method)(**self.request.agreed.parameters)
+
+    @property
+    def run(self) -> str:
+        """The run's identity."""
+        return self.request.agreed.run
+
+    @property
+    def title(self) -> str:
+        """The method, and on what."""
+        return f"{self.request.agreed.method} on your {self.request.kind}"
+
+    @property
+    def about(self) -> str:
+        """What the method does: the first sentence of its description."""
+        return inspect.cleandoc(type(self.method).__doc__ or "").partition("\n")[0]
+
+    @property
+    def question(self) -> str:
+        """The question that the method's family answers; empty for a method of the site's own."""
+        return QUESTIONS.get(type(self.method).__module__.removeprefix("cotempo.").partition(".")[0], "")
+
+    @property
+    def rows(self) -> str:
+        """The rows of the table; hidden if they are few."""
+        return count_rows(self.request.rows, self.settings.privacy.minimum_rows)
+
+    @cached_property
+    def parameters(self) -> list[AskedSetting]:
+        """Every parameter."""
+        method = self.method
+        fields = type(method).model_fields
+        defaults = {name: field.get_default(call_default_factory=True) for name, field in fields.items()}
+        return [
+            AskedSetting(name, _short(getattr(method, name)), _short(defaults[name]), fields[name].description or "")
+            for name in fields
+        ]
+
+    @property
+    def unusual(self) -> list[AskedSetting]:
+        """The parameters that differ from their defaults."""
+        return [one for one in self.parameters if not one.is_usual]
+
+    @property
+    def numbers(self) -> dict[str, float]:
+        """The parameters that are numbers, for which a standing approval may have a range."""
+        found = self.request.agreed.parameters.items()
+        return {name: value for name, value in found if isinstance(value, int | float) and not isinstance(value, bool)}
+
+    @cached_property
+    def privacy(self) -> Privacy:
+        """What protects the run's messages."""
+        return Privacy.read(self.request.agreed.privacy, "privacy")
+
+    @cached_property
+    def leaving(self) -> list[Leaving] | None:
+        """What would leave, phase by phase; `None` if only the coordinator can tell, who has a public table."""
+        method = self.method if self.privacy.epsilon is None else self.method.private(self.privacy)
+        found = expectations(method, self.request.table)
+        if found is None:
+            return None
+        unknown = Expect({"": Spec((0,), description="decided by what was learned before")}, sums=True)
+        return [
+            Leaving(
+                phase,
+                method.most_questions.get(phase, 1),
+                (expect or unknown).sums,
+                [(_size(spec), spec.description or name) for name, spec in (expect or unknown).fields.items()],
+            )
+            for phase, expect in found.items()
+        ]
+
+    @cached_property
+    def earlier(self) -> list[Entry]:
+        """The earlier runs on this kind of table, the newest first."""
+        runs = [entry for entry in self.ledger.entries if entry["kind"] == "run" and entry["run"] != self.run]
+        return [entry for entry in reversed(runs) if entry["data"] == self.request.kind]
+
+    @property
+    def companions(self) -> list[Companion]:
+        """The other participants."""
+        others = sorted({*self.request.agreed.participants} - {self.settings.name})
+        return [Companion(name, sum(name in entry["participants"] for entry in self.earlier)) for name in others]
+
+    @property
+    def compared(self) -> str:
+        """The participants against those of the last run on this kind of table."""
+        if not self.earlier:
+            return "No run has used this table before."
+        last, now = {*self.earlier[0]["participants"]}, {*self.request.agreed.participants}
+        when = f"your last run on {self.request.kind}, {self.earlier[0]['method']} of {self.earlier[0]['time'][:10]}"
+        changes = [
+            f"{word}: {', '.join(sorted(names))}"
+            for word, names in (("new", now - last), ("missing", last - now))
+            if names
+        ]
+        return f"Compared with {when}: {'; '.join(changes)}." if changes else f"The same sites as in {when}."
+
+    @property
+    def noise(self) -> str:
+        """What of the budget is asked for, and what would be left."""
+        asked, budget = self.privacy.epsilon, self.settings.privacy.budget
+        spent = self.ledger.spent(self.request.kind)
+        if asked is None:
+            said = "No noise is added: sums over all sites become known exactly."
+        else:
+            said = f"Noise hides every single {self.privacy.unit}: epsilon {asked:g}, delta {self.privacy.delta:g}."
+        if budget is None:
+            return f"{said} You have set no budget{f', and {spent:g} is spent' if spent else ''}."
+        begun = self.ledger.find_run(self.run) is not None
+        left = max(budget - spent - (0.0 if begun else asked or 0.0), 0.0)
+        return f"{said} Of your budget of {budget:g}, {spent:g} is spent; after this run {left:g} is left."
+
+    @property
+    def attention(self) -> list[str]:
+        """What a person should look at, each in a sentence."""
+        clear = [one.phase for one in self.leaving or [] if not one.is_summed]
+        new = [one.name for one in self.companions if not one.met] if self.earlier else []
+        masked = self.privacy.secure_sum
+        found = {
+            "Sums are not masked: the coordinator can read what you send.": not masked,
+            f"In {_list(clear)} the coordinator reads your answer by itself, not a sum.": masked and clear,
+            "What would leave cannot be shown here: this method needs a table that only the coordinator has. Ask for a "
+            "dry run.": self.leaving is None,
+            "No noise is added: what is learned can tell a little about single rows.": self.privacy.epsilon is None,
+            f"New to you: {_list(new)}. Do you know them?": new,
+            f"Settings differ from what is usual: {_list([one.name for one in self.unusual])}.": self.unusual,
+            "The coordinator says nothing about what it is for. Ask.": not self.request.agreed.purpose.strip(),
+        }
+        return [words for words, holds in found.items() if holds]
+
+
+def count_rows(rows: int, least: int) -> str:
+    """Return a number of rows, unless it is so small that it would tell about single ones.
+
+    Examples
+    --------
+    >>> count_rows(1234, 50), count_rows(7, 50)
+    ('1,234 rows', 'not shown: fewer than 50 rows')
+    """
+    return f"{rows:,} rows" if rows >= least else f"not shown: fewer than {least} rows"
+
+
+def expectations(method: Method, schema: Schema) -> dict[str, Expect | None] | None:
+    """Return what a method expects in each phase, as a site can tell; `None` if it cannot open the method.
+
+    A phase whose answer depends on a later state, which only sums do, has `None`.
+    """
+    try:
+        state = method.open(Roster({"site": schema}), None, Rng(0, "server", 0, "open"))
+    except Exception:  # the method needs a public table, which only the server has
+        return None
+
+    def expect(phase: str) -> Expect | None:
+        try:
+            return method.expects(state, phase)
+        except Exception:
+            return None
+
+    return {phase: expect(phase) for phase in method.phases}
+
+
+def clear_phases(method: Method, schema: Schema) -> list[str] | None:
+    """Return the phases that are no sums by the site's own code, or `None` if a site cannot tell.
+
+    A server that asked another phase singly would read what the contract says is a sum.
+    """
+    found = expectations(method, schema)
+    return None if found is None else [phase for phase, expect in found.items() if expect and not expect.sums]
+
+
+def _size(spec: Spec) -> str:
+    if not spec.shape:
+        return "one number"
+    known = [length for length in spec.shape if length]
+    return f"{math.prod(known):,} numbers" if len(known) == len(spec.shape) else "numbers, how many is decided later"
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+
+
+def _list(names: Sequence[str]) -> str:
+    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
