@@ -75,15 +75,15 @@ def test_the_reader_of_imports_sees_them() -> None:
 @pytest.mark.parametrize("module", under(*FAMILIES))
 def test_a_family_imports_no_other_family_and_nothing_above_it(module: str) -> None:
     own = module.split(".")[0]
-    forbidden = (FAMILIES - {own}) | {"engines", "cli", "runs", "report"}
+    forbidden = (FAMILIES - {own}) | {"engines", "cli", "runs", "report", "pages"}
     assert not parts(module, top_only=False) & forbidden
 
 
 @pytest.mark.parametrize("module", under("federation", "storage", "settings", "typing"))
 def test_the_core_knows_no_family_engine_or_surface(module: str) -> None:
     """Inside functions, `Method.fit` and `Fitted.report` may reach for the surface; nothing reaches for a family."""
-    assert not parts(module, top_only=True) & (FAMILIES | {"engines", "cli", "report", "runs", ""})
-    assert not parts(module, top_only=False) & (FAMILIES | {"cli"})
+    assert not parts(module, top_only=True) & (FAMILIES | {"engines", "cli", "report", "pages", "runs", ""})
+    assert not parts(module, top_only=False) & (FAMILIES | {"cli", "pages"})
 
 
 @pytest.mark.parametrize("module", under("engines"))
@@ -107,6 +107,13 @@ def test_only_the_flower_engine_imports_flower() -> None:
         if not module.startswith("engines.flower"):
             names = {name.split(".")[0] for name in imports(path, module, top_only=False)}
             assert not names & {"flwr", "ray"}, module
+
+
+def test_only_pages_import_starlette_and_only_the_command_line_imports_pages() -> None:
+    for module, path in MODULES.items():
+        names = {name.split(".")[0] for name in imports(path, module, top_only=False)}
+        assert module.startswith("pages") or "starlette" not in names, module
+        assert module.startswith(("pages", "cli")) or "pages" not in parts(module, top_only=False), module
 
 
 def test_nothing_pickles_but_hosted_clients_and_the_checks() -> None:
