@@ -177,13 +177,21 @@ class RunState:
     @property
     def left(self) -> float | None:
         """How many seconds are left, if that can be known."""
-        return self.seconds * (1 - self.done) / self.done if self.done else None
+        spent = self.seconds + (self.now - self.pulse.get("asked_at", self.now) if self._waiting else 0.0)
+        return spent * (1 - self.done) / self.done if self.done else None
+
+    @property
+    def _waiting(self) -> list[str]:
+        """The clients that are asked and have not answered."""
+        over = {*self.pulse.get("answered", ()), *self.pulse.get("failed", ())}
+        return [name for name in self.pulse.get("asked", ()) if name not in over]
 
     def line(self) -> str:
         """Return in one sentence how the run stands, and how long it will take or how to go on."""
-        status, where = self.status, f"after {pluralize(self.round, 'round')}" if self.steps else "before its first step"
+        status = self.status
+        where = f"after {pluralize(self.round, 'round')}" if self.steps else "before its first step"
         if status == "starting":
-            return "Tables are read, and clients join."
+            return "Tables are read, and sites join."
         if status == "running":
             return self._running()
         if status == "finished":
@@ -200,11 +208,10 @@ class RunState:
         return f"It has no result, {where}. {again}"
 
     def _running(self) -> str:
-        asked, answered = self.pulse.get("asked", ()), {*self.pulse.get("answered", {}), *self.pulse.get("failed", {})}
+        asked, waiting = self.pulse["asked"], self._waiting
         parts = [f"round {self.pulse['round']}, {self.pulse['phase']}"]
-        waiting = [name for name in asked if name not in answered]
-        count = pluralize(len(asked), "client")
-        parts.append(f"{len(asked) - len(waiting)} of {count} answered" if waiting else f"{count} answered")
+        count = pluralize(len(asked), "site")
+        parts.append(f"waiting for {len(waiting)} of {count}" if waiting else f"{count} answered")
         if self.left is not None and self.done is not None:
             parts.append(f"{self.done:.0%} done, about {duration(self.left)} left")
         else:
