@@ -78,7 +78,8 @@ def start(run: Path, gate: Path, names: Sequence[str], verb: str = "fit") -> sub
     gate.mkdir(exist_ok=True)
     words = json.dumps([verb, str(run), str(gate), list(names)])
     code = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import pacing; pacing.main(sys.argv[1])"
-    return subprocess.Popen([sys.executable, "-c", code, words], stderr=subprocess.DEVNULL)
+    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    return subprocess.Popen([sys.executable, "-c", code, words], **silent)
 
 
 def main(words: str) -> None:
