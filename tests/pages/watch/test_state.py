@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import time
 from collections.abc import Callable
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pacing import ROUNDS, Paced, make_clients
+from pacing import ROUNDS, Paced, make_clients, pretend
 
 import cotempo as ct
 from cotempo.errors import QuorumError, RunError
@@ -80,7 +79,7 @@ def test_a_finished_run_is_read_whole(seen: Callable[..., Any], tmp_path: Path) 
     state = read(tmp_path)
     assert (state.status, state.done, state.round, state.steps) == ("finished", 1.0, ROUNDS, ROUNDS)
     assert state.line().startswith(f"{ROUNDS} rounds in ")
-    assert state.sent == {name: 16 * ROUNDS for name in NAMES}  # a loss and a weight
+    assert state.sent == dict.fromkeys(NAMES, 16 * ROUNDS)  # a loss and a weight
     assert state.metrics["loss"] == [(record["step"], record["metrics"]["loss"]) for record in fitted.history]
     assert state.own["loss"]["ash"] == {step: 3 + 1 / step for step in range(1, ROUNDS + 1)}
     assert state.cells == {name: [(1, ROUNDS, "answered")] for name in NAMES}
@@ -159,30 +158,24 @@ def test_failures_quorum_and_interruption_are_told_apart(seen: Callable[..., Any
     assert list(find_runs(tmp_path)) == ["stopped", "all", "one"]
 
 
-def paused_state(run: Path, **pulse: Any) -> RunState:
-    """A finished run whose pulse is replaced by one of a step at work."""
-    now = time.time()
-    at_work = {
-        "began": now - 60, "clients": list(NAMES), "away": {}, "step": 2, "round": 2, "phase": "walk",
-        "asked_at": now - 50, "asked": list(NAMES), "answered": {}, "failed": {}, "work": [1, 6], "beat": now,
-    }  # fmt: skip
-    (run / "now.json").write_text(json.dumps({**at_work, **pulse}))
+def pretended(run: Path, **pulse: Any) -> RunState:
+    pretend(run, **pulse)
     return read(run)
 
 
 def test_late_refused_and_gone_sites_have_lights_of_their_own(seen: Callable[..., Any], tmp_path: Path) -> None:
     seen(lambda question: None, tmp_path)
     now = time.time()
-    late = paused_state(tmp_path, answered={"ash": now - 49})
+    late = pretended(tmp_path, answered={"ash": now - 49})
     assert [light.word for light in lights(late)] == ["answered", "late", "late"]
     assert "others took 1.0 s" in list(lights(late))[1].detail
-    nobody = paused_state(tmp_path)
+    nobody = pretended(tmp_path)
     assert [light.word for light in lights(nobody)] == ["computing"] * 3  # all are equally slow
-    refused = paused_state(tmp_path, failed={"ash": ["Refused", "this site approves FDBNL"], "birch": ["Lost", ""]})
+    refused = pretended(tmp_path, failed={"ash": ["Refused", "this site approves FDBNL"], "birch": ["Lost", ""]})
     found = list(lights(refused))
     assert found[0] == Light("ash", "refused", "this site approves FDBNL")
     assert found[1] == Light("birch", "left out", "no answer came")
-    gone = list(lights(paused_state(tmp_path, away={"birch": now - 20})))
+    gone = list(lights(pretended(tmp_path, away={"birch": now - 20})))
     assert gone[1].word == "gone"
     assert gone[1].detail.startswith(f"since {time.strftime('%H:%M', time.localtime(now - 20))}")
 

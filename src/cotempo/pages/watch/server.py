@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import secrets
+import threading
 from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -27,8 +28,11 @@ REPORT_POLICY = "frame-ancestors 'none'; connect-src 'none'; form-action 'none';
 Fragments = Callable[[], Mapping[str, str]]
 
 
-def make_watch_app(folder: Path, secret: str = "") -> Any:
-    """Return the application: all runs, one run, its report, two compared, and streams of what changes."""
+def make_watch_app(folder: Path, ending: threading.Event, secret: str = "") -> Any:
+    """Return the application: all runs, one run, its report, two compared, and streams of what changes.
+
+    Streams end with `ending`.
+    """
     watched = Watched(folder, f"/{secret}" if secret else "")
 
     async def index(_: Request) -> Response:
@@ -53,7 +57,7 @@ def make_watch_app(folder: Path, secret: str = "") -> Any:
         name = request.query_params.get("run")
         fragments = watched.list_fragments if name is None else lambda: watched.run_fragments(name)
         fragments()  # a run that is not there is refused before the stream begins
-        return StreamingResponse(stream(fragments), media_type="text/event-stream")
+        return StreamingResponse(stream(fragments, ending), media_type="text/event-stream")
 
     pages = {"": index, "run": run, "report": report, "compare": compare, "events": events}
     routes = [Route(f"/{path}", _telling(page)) for path, page in pages.items()]
@@ -77,11 +81,11 @@ def _telling(page: Callable[[Request], Any]) -> Callable[[Request], Any]:
     return answer
 
 
-async def stream(fragments: Fragments) -> AsyncIterator[str]:
+async def stream(fragments: Fragments, ending: threading.Event) -> AsyncIterator[str]:
     """Yield server-sent events: each fragment when it has changed, at most once a second."""
     sent: dict[str, str] = {}
     yield "retry: 1000\n\n"
-    while True:
+    while not ending.is_set():
         try:
             found = await run_in_threadpool(fragments)
         except (CotempoError, OSError):  # its folder is gone
@@ -91,7 +95,7 @@ async def stream(fragments: Fragments) -> AsyncIterator[str]:
                 sent[name] = html
                 yield f"event: fragment\ndata: {json.dumps({'id': name, 'html': html})}\n\n"
         yield ":\n\n"  # so that a browser that has left is noticed
-        await asyncio.sleep(EVERY_SECONDS)
+        await run_in_threadpool(ending.wait, EVERY_SECONDS)
 
 
 class Address(Settings):
@@ -101,7 +105,20 @@ class Address(Settings):
     secret: str
 
 
-def watch_server(folder: Path) -> PageServer:
+class WatchServer(PageServer):
+    """A server that ends its streams before it stops, so that nothing is cut."""
+
+    def __init__(self, folder: Path, address: Address):
+        self.ending = threading.Event()
+        app = make_watch_app(folder, self.ending, address.secret)
+        super().__init__(app, secret=address.secret, port=address.port)
+
+    def __exit__(self, *error: object) -> None:
+        self.ending.set()
+        super().__exit__(*error)
+
+
+def watch_server(folder: Path) -> WatchServer:
     """Return the server of a folder's page, at the address it had before if that is free.
 
     Others on this machine can reach the address, too, so it holds a secret that only the owner of the folder can read.
@@ -112,14 +129,11 @@ def watch_server(folder: Path) -> PageServer:
         known = Address.read(json.loads(path.read_bytes()), str(path))
     except (OSError, ValueError, CotempoError):
         known = Address(secret=secrets.token_urlsafe(16))
-    app = make_watch_app(folder, known.secret)
     try:
-        server = PageServer(app, secret=known.secret, port=known.port)
+        server = WatchServer(folder, known)
     except EngineError:  # somebody else has the port, perhaps another window of this folder
-        return PageServer(app, secret=known.secret)
-    try:
-        kept = Address(port=server.socket.getsockname()[1], secret=known.secret)
+        return WatchServer(folder, Address(secret=known.secret))
+    kept = Address(port=server.socket.getsockname()[1], secret=known.secret)
+    with suppress(OSError):  # a folder that cannot be written to gets another address next time
         write_whole(path, kept.model_dump_json().encode())
-    except OSError:  # the folder cannot be written to: the next page has another address
-        pass
     return server
