@@ -69,4 +69,6 @@ def _join(cause: str, detail: str) -> str:
 
 
 def _span(seconds: float) -> str:
-    return f"{max(seconds, 0.0):.1f} s" if seconds < 10 else duration(seconds)
+    if seconds < 0.1:
+        return "under 0.1 s"
+    return f"{seconds:.1f} s" if seconds < 10 else duration(seconds)

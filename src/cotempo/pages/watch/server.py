@@ -18,7 +18,7 @@ from starlette.routing import Route
 
 from cotempo.errors import CotempoError, EngineError
 from cotempo.pages.serving import PageServer, make_app
-from cotempo.pages.watch.views import Watched
+from cotempo.pages.watch.views import WatchedRuns
 from cotempo.runs.state import find_runs
 from cotempo.settings import Settings
 from cotempo.storage.files import write_whole
@@ -33,7 +33,7 @@ def make_watch_app(folder: Path, ending: threading.Event, secret: str = "") -> A
 
     Streams end with `ending`.
     """
-    watched = Watched(folder, f"/{secret}" if secret else "")
+    watched = WatchedRuns(folder, f"/{secret}" if secret else "")
 
     async def index(_: Request) -> Response:
         names = watched.names()

@@ -1,4 +1,4 @@
-"""`Watched`: the runs of a folder as pages and as fragments of pages, rendered from what the folder says now."""
+"""`WatchedRuns`: the runs of a folder as pages and as fragments of pages, rendered from what the folder says now."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PANELS = {
 }  # fmt: skip
 
 
-class Watched:
+class WatchedRuns:
     """All runs of a folder; one that appears later is found, too."""
 
     def __init__(self, folder: Path, root: str = ""):
