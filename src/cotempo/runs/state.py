@@ -7,6 +7,7 @@ import shlex
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
@@ -38,28 +39,24 @@ class NewLines:
         self.path = path
         self.place = self.number = 0
 
-    def read(self) -> tuple[bool, list[dict[str, Any]]]:
-        """Return whether the file is another one than before, and the records that are new."""
+    def read(self) -> tuple[bool, Iterator[dict[str, Any]]]:
+        """Return whether the file is another one than before, and the records that are new, to be read at once."""
         try:
-            with open(self.path, "rb") as file:
-                about = self.path.stat()
-                is_other = about.st_ino != self.number or about.st_size < self.place
-                self.number = about.st_ino
-                file.seek(0 if is_other else self.place)
-                lines = file.read()
-                whole = lines[: lines.rfind(b"\n") + 1]
-                self.place = file.tell() - len(lines) + len(whole)
+            about = self.path.stat()
         except OSError:
-            return False, []
-        return is_other, list(_records(whole))
+            return False, iter(())
+        is_other = about.st_ino != self.number or about.st_size < self.place
+        self.number, self.place = about.st_ino, 0 if is_other else self.place
+        return is_other, self._records()
 
-
-def _records(lines: bytes) -> Iterator[dict[str, Any]]:
-    for line in lines.splitlines():
-        try:
-            yield json.loads(line)
-        except ValueError:
-            return
+    def _records(self) -> Iterator[dict[str, Any]]:
+        with suppress(OSError, ValueError), open(self.path, "rb") as file:
+            file.seek(self.place)
+            for line in file:
+                if not line.endswith(b"\n"):  # it is being written
+                    return
+                yield json.loads(line)
+                self.place += len(line)
 
 
 class RunState:
@@ -109,7 +106,7 @@ class RunState:
         for message in messages:
             for name, field in message["fields"].items():
                 value = field.get("value")
-                if isinstance(value, float | int) and not isinstance(value, bool):
+                if name in self.metrics and isinstance(value, float | int):
                     of_name = self.own.setdefault(name, {})
                     of_name.setdefault(message["client"], {})[message["step"]] = float(value)
         self.pulse = read_pulse(self.path)

@@ -1,4 +1,4 @@
-"""Which sites the coordinator has lost sight of, seconds after it; Flower takes a killed site for online for a minute."""
+"""Sites that the coordinator has lost sight of; Flower itself takes a killed one for online for a minute."""
 
 from __future__ import annotations
 

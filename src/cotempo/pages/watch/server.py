@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import secrets
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from importlib.resources import files
@@ -45,8 +47,8 @@ def make_watch_app(folder: Path, ending: threading.Event, secret: str = "") -> A
         return HTMLResponse(await run_in_threadpool(watched.run_page, request.query_params.get("run", "")))
 
     async def report(request: Request) -> Response:
-        path = watched.state(request.query_params.get("run", "")).path / "report.html"
-        return _report(await run_in_threadpool(path.read_text, "utf-8"))
+        state = await run_in_threadpool(watched.state, request.query_params.get("run", ""))
+        return _report(await run_in_threadpool((state.path / "report.html").read_text, "utf-8"))
 
     async def compare(request: Request) -> Response:
         first, second = (request.query_params.get(name, "") for name in ("first", "second"))
@@ -56,7 +58,7 @@ def make_watch_app(folder: Path, ending: threading.Event, secret: str = "") -> A
     async def events(request: Request) -> Response:
         name = request.query_params.get("run")
         fragments = watched.list_fragments if name is None else lambda: watched.run_fragments(name)
-        fragments()  # a run that is not there is refused before the stream begins
+        await run_in_threadpool(fragments)  # a run that is not there is refused before the stream begins
         return StreamingResponse(stream(fragments, ending), media_type="text/event-stream")
 
     pages = {"": index, "run": run, "report": report, "compare": compare, "events": events}
@@ -95,7 +97,9 @@ async def stream(fragments: Fragments, ending: threading.Event) -> AsyncIterator
                 sent[name] = html
                 yield f"event: fragment\ndata: {json.dumps({'id': name, 'html': html})}\n\n"
         yield ":\n\n"  # so that a browser that has left is noticed
-        await run_in_threadpool(ending.wait, EVERY_SECONDS)
+        until = time.monotonic() + EVERY_SECONDS
+        while time.monotonic() < until and not ending.is_set():
+            await asyncio.sleep(0.1)
 
 
 class Address(Settings):
