@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
@@ -14,6 +15,7 @@ from pacing import ROUNDS, Paced, make_clients
 
 import cotempo as ct
 from cotempo.pages.watch.server import watch_server
+from cotempo.pages.watch.views import WatchedRuns
 
 NASTY = "<script>alert(1)</script>"
 
@@ -127,6 +129,15 @@ def test_a_stream_sends_the_parts_and_the_familys_picture_once_it_is_drawn(page:
         found = next_fragments(page, "events?run=networks", {"picture"})
     assert "data:image/svg+xml" in found["picture"]
     assert "Of the finished run." in found["picture"]
+
+
+def test_another_run_in_the_same_folder_is_not_mixed_with_the_first(tmp_path: Path) -> None:
+    clients = make_clients(("ash", "birch"))
+    watched = WatchedRuns(tmp_path)
+    for rounds in (5, 2):
+        shutil.rmtree(tmp_path / "run", ignore_errors=True)
+        Paced(rounds=rounds).fit(clients, run=tmp_path / "run", progress=False)
+        assert (watched.state("run").steps, watched.state("run").experiment["Paced"]["rounds"]) == (rounds, rounds)
 
 
 def test_after_a_restart_the_page_has_the_same_address(runs: Path, tmp_path: Path) -> None:

@@ -88,10 +88,9 @@ async def stream(fragments: Fragments, ending: threading.Event) -> AsyncIterator
     sent: dict[str, str] = {}
     yield "retry: 1000\n\n"
     while not ending.is_set():
-        try:
+        found: Mapping[str, str] = {}
+        with suppress(CotempoError, OSError):  # its folder is gone; another run may take its place
             found = await run_in_threadpool(fragments)
-        except (CotempoError, OSError):  # its folder is gone
-            return
         for name, html in found.items():
             if sent.get(name) != html:
                 sent[name] = html

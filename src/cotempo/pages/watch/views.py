@@ -46,7 +46,7 @@ class WatchedRuns:
         self.templates.filters["span"] = duration
         self.templates.globals.update(root=root, states=STATES, words=WORDS, counts=count_words, strip=strip)
         self.pictures = PictureBook()
-        self._states: dict[Path, RunState] = {}
+        self._states: dict[tuple[Path, str], RunState] = {}
         self._lock = threading.RLock()
 
     def names(self) -> list[str]:
@@ -60,8 +60,10 @@ class WatchedRuns:
             raise RunError(f"the run must be one of {', '.join(runs)}, got {name!r}")
         path = runs[name]
         with self._lock:
-            known = self._states.get(path)
-            return (known or self._states.setdefault(path, RunState(path))).refresh()
+            key = path, (path / "id").read_text()  # another run may have taken its place
+            if key not in self._states:
+                self._states[key] = RunState(path)
+            return self._states[key].refresh()
 
     def link(self, page: str, **query: str) -> str:
         """Return the address of a page."""
