@@ -67,13 +67,20 @@ class Progress:
         if total:
             parts.append(f"{min(done / total, 1.0):.0%}")
         parts += [news] if news else []
-        parts.append(f"{_duration(spent)} so far")
+        parts.append(f"{duration(spent)} so far")
         if total and 0 < done < total:
-            parts.append(f"about {_duration(spent * (total - done) / done)} left")
+            parts.append(f"about {duration(spent * (total - done) / done)} left")
         return ", ".join(parts)
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """Return a time span as people say it.
+
+    Examples
+    --------
+    >>> duration(9), duration(75), duration(3700)
+    ('9 s', '1 min 15 s', '1 h 1 min')
+    """
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"

@@ -1,5 +1,5 @@
-"""`cotempo`: init, methods, demo, run, resume, report, messages; check, make-data; predict, next, count, impute,
-sample, release, detect, update, export; provision, server, client, ledger.
+"""`cotempo`: init, methods, doctor, demo, run, resume, watch, report, messages; check, make-data; predict, next, count,
+impute, sample, release, detect, update, export; provision, server, client, ledger.
 
 Exit codes: 0 done; 1 an unexpected error; 2 wrong usage or parameters; 3 something is wrong with the data;
 4 paused, below quorum or until people at sites approve, can be resumed; 5 a run folder cannot be used as asked;
@@ -19,7 +19,8 @@ from typing import Annotated, Any
 import typer
 
 import cotempo
-from cotempo.cli import approve, deploy, models, start, tables
+from cotempo.cli import approve, deploy, doctor, models, start, tables, watch
+from cotempo.cli.examples import add_examples
 from cotempo.cli.output import Output, command, describe_messages, describe_result, shows_progress
 from cotempo.errors import (
     AwaitingApproval,
@@ -36,7 +37,6 @@ app = typer.Typer(
     help="Learn together from time-stamped data that must not leave its owners.",
     epilog=(__doc__ or "").split("\n\n", 1)[1].replace("\n", " "),
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     suggest_commands=False,  # click suggests already
@@ -49,6 +49,7 @@ RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a ru
 
 command(app, "init")(start.write_experiment)
 command(app, "methods")(start.list_methods)
+command(app, "doctor")(doctor.examine)
 
 
 @command(app)
@@ -127,6 +128,9 @@ def resume_run(run: RunPath, engine: EngineName = None, server: ServerPath = Non
     return describe_result(fitted, run, None)
 
 
+command(app)(watch.watch)
+
+
 @command(app)
 def report(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="The folder of a run, or several to compare.")],
@@ -200,6 +204,7 @@ def _options(
 
 
 program = typer.main.get_command(app)
+add_examples(program)
 
 
 def main(arguments: list[str] | None = None) -> None:

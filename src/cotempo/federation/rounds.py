@@ -132,6 +132,9 @@ class RunRecorder:
     def checkpoint(self, checkpoint: Checkpoint) -> None:
         """Store a checkpoint and keep the one before it."""
 
+    def log_questions(self, questions: Sequence[Question]) -> None:
+        """Record that clients are asked; in one step there may be several exchanges."""
+
     def log_message(self, question: Question, message: Message, expect: Expect) -> None:
         """Record a message that a client sent."""
 
@@ -272,6 +275,7 @@ class ReplyCheck:
         unanswered = {question.client: question for question in questions}
         for question in questions:
             self.sent[question.client] += question.nbytes
+        self.recorder.log_questions(questions)
         for reply in self.engine.exchange(questions) if questions else ():
             asked = unanswered.get(reply.client)
             if asked is None or reply.step != asked.step:

@@ -56,7 +56,9 @@ class Guard:
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(self.headers)
+                given = MutableHeaders(scope=message)
+                for name, value in self.headers.items():  # a page may bring a policy of its own
+                    given.setdefault(name, value)
             await send(message)
 
         app: ASGIApp = self.app

@@ -27,7 +27,14 @@ def write_pages(sections: list[dict[str, Any]], path: Path) -> Path:
 
 
 def render(template: str, path: Path, **content: Any) -> Path:
-    """Write a page from a template, with the style sheet and the script it allows, and nothing else."""
+    """Write a page from a template."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, make_page(template, **content).encode())
+    return path
+
+
+def make_page(template: str, **content: Any) -> str:
+    """Return a page from a template, with the style sheet and the script it allows, and nothing else."""
     templates = jinja2.Environment(
         loader=jinja2.PackageLoader("cotempo", "report"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
@@ -37,12 +44,9 @@ def render(template: str, path: Path, **content: Any) -> Path:
         f"default-src 'none'; style-src '{_hash(css)}'; script-src '{_hash(script)}'; img-src data:; "
         "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
     )
-    html = templates.get_template(template).render(
+    return templates.get_template(template).render(
         css=css, script=script, policy=policy, environment=environment(), **content
     )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, html.encode())
-    return path
 
 
 def style_sheet() -> str:

@@ -10,7 +10,7 @@ import tomllib
 import traceback
 import uuid
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -20,12 +20,14 @@ from typing import Any, Self
 import tomli_w
 from filelock import FileLock, Timeout
 
+from cotempo.data import Schema
 from cotempo.errors import RunError
 from cotempo.federation.exchange import Expect, Failure, Question
 from cotempo.federation.message import Message
 from cotempo.federation.method import Method
 from cotempo.federation.rounds import Checkpoint, RunRecorder, Step
 from cotempo.federation.wire import summarize_message
+from cotempo.runs.pulse import Pulse
 from cotempo.storage.files import read_hashed, write_hashed, write_whole
 from cotempo.storage.tree import TreeError, decode, encode, stack, unstack
 
@@ -41,6 +43,8 @@ class RunFolder(RunRecorder):
     ``log.jsonl``             one line a step: time, metrics, bytes up and down per client, failures
     ``messages.jsonl``        what each client sent, field by field
     ``errors.log``            tracebacks of clients' errors
+    ``now.json``              what is asked now and who has answered, for `cotempo watch`
+    ``schemas.json``          the columns of the clients' tables, to draw what is learned before the end
     ``scales.jsonl``          public fixed-point scales, if the run used the secure sum
     ``checkpoints/``          the newest two, hashed
     ``result/``               what `Fitted.save` writes
@@ -58,6 +62,7 @@ class RunFolder(RunRecorder):
         except Timeout:
             raise RunError(f"{path} must be used by one process at a time, another one is running it") from None
         self._records: list[str] = []
+        self.pulse = Pulse(path / "now.json")
 
     @classmethod
     def create(cls, path: str | Path, experiment: Mapping[str, Any], fingerprints: Mapping[str, Any]) -> Self:
@@ -123,6 +128,12 @@ class RunFolder(RunRecorder):
         prints: dict[str, Any] = _read(self.path / "clients.json", lambda text: dict(json.loads(text)))
         return prints
 
+    def write_schemas(self, schemas: Mapping[str, Schema]) -> None:
+        """Store the schemas of the clients' tables."""
+        with run_folder_errors(self.path):
+            content = {name: vars(schema) for name, schema in schemas.items()}
+            write_whole(self.path / "schemas.json", json.dumps(content).encode())
+
     # The recorder of the loop.
 
     def checkpoint(self, checkpoint: Checkpoint) -> None:
@@ -163,12 +174,18 @@ class RunFolder(RunRecorder):
                 ) from error
         return None
 
+    def log_questions(self, questions: Sequence[Question]) -> None:
+        """Say who is asked, in ``now.json``."""
+        self.pulse.ask(questions)
+
     def log_message(self, question: Question, message: Message, expect: Expect) -> None:
         """Record what a client sent, in a form its owner can read."""
+        self.pulse.answer(question.client)
         self._records.append(json.dumps(summarize_message(question, message, expect)))
 
     def log_failure(self, failure: Failure, cause: BaseException | None = None) -> None:
         """Record a failure, with the client's traceback."""
+        self.pulse.fail(failure)
         self._append("errors.log", "".join([f"{failure}\n", *(traceback.format_exception(cause) if cause else ())]))
 
     def _flush(self) -> None:

@@ -223,6 +223,7 @@ class Run:
             find_device(device)  # refused here, not by every client in turn
         with (
             limit_threads(self.engine.threads),
+            folder.pulse.beating(self.engine.client_names(self.tables)) if folder else nullcontext(),
             closing(
                 self.engine.open(
                     method,
@@ -239,7 +240,10 @@ class Run:
             else:
                 start = initial_checkpoint(method, engine, options)
                 if folder:
+                    folder.write_schemas(engine.schemas(start.known))
                     folder.checkpoint(start)
+            if folder and (silence := getattr(engine, "silence", None)):
+                folder.pulse.follow(silence)
             history: list[dict[str, Any]] = []
             state, ledger = start.state, dict(start.ledger)
             steps = rounds(method, engine, options, start=start, recorder=folder or NO_RECORDER)
@@ -250,6 +254,8 @@ class Run:
                         state = step.state
                         ledger |= step.answers.versions
                         history.append(describe_step(step))
+                        if folder:
+                            folder.pulse.work(*work_of(method, step))
                         if say:
                             tell(say, method, step)
                 except KeyboardInterrupt as stop:
@@ -288,8 +294,13 @@ def tell(progress: Progress, method: Method, step: Step) -> None:
     """Show a step: the work done, round, phase and first metrics."""
     numbers = [f"{name} {value:.4g}" for name, value in list(step.metrics.items())[:3]]
     lost = [f"{len(step.answers.failures)} left out"] if step.answers.failures else []
-    done, total = method.work(step.state) or (step.round, None)
+    done, total = work_of(method, step)
     progress(done, total, "  ".join([f"round {step.round}", step.phase, *numbers, *lost]))
+
+
+def work_of(method: Method, step: Step) -> tuple[float, float | None]:
+    """Return how much is done of how much; rounds of nobody knows how many where the method cannot say."""
+    return method.work(step.state) or (step.round, None)
 
 
 def describe_phase(method: Method, state: Any, phase: str) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.superlink.grid import HttpGrid
 
 from cotempo.data import Schema
+from cotempo.engines.flower.coordinator.heard import silent_sites
 from cotempo.engines.flower.coordinator.server import Server
 from cotempo.engines.flower.patches import connect_grid, set_task_identity
 from cotempo.engines.flower.processes import Backoff, wait_until
@@ -169,6 +170,10 @@ class Flower:
         """Return the sites that are online; once the run is finished, also those that were in it."""
         here = {*self._nodes(), *(self._schemas if self._is_finished else ())}
         return tuple(name for name in self.wanted if name in here)
+
+    def silence(self) -> Mapping[str, float]:
+        """Return the sites that the server has not heard of for seconds, and when it last did."""
+        return silent_sites(self.server.folder, self.wanted)
 
     def schemas(self, names: Sequence[str]) -> Mapping[str, Schema]:
         """Have sites sign the contract and describe their tables, or say why they do not take part."""

@@ -22,6 +22,7 @@ from flwr.supercore.control import ControlHttpClient
 from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
 from flwr.supercore.interceptors.http.utils import add_headers
 
+from cotempo.engines.flower.coordinator.heard import HEARD, LastHeard
 from cotempo.engines.flower.patches import superlink_config
 from cotempo.engines.flower.processes import Daemon
 from cotempo.engines.flower.provision import Federation
@@ -61,7 +62,7 @@ class Server(Daemon):
     ``book.toml``       the public keys of all admitted sites, for the sites to pin
     ``sites/*.pub``     the keys by which Flower knows them
     ``revoked``         signing keys that are not admitted again
-    ``state/``          Flower's database and its log, and which of its runs each of ours is
+    ``state/``          Flower's database and its log, which of its runs each of ours is, and when sites were heard of
     ==================  =======================================================================
     """
 
@@ -268,6 +269,7 @@ def main() -> None:
     config = superlink_config()
     app = create_app(config, SuperLinkLifespan)
     app.add_middleware(OperatorAuth, secret=secret)
+    app.add_middleware(LastHeard, path=Path(config.database).parent / HEARD)
     app.add_middleware(BodyLimit)
     os.umask(0o077)
     uvicorn.run(

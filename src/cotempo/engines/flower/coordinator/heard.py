@@ -1,0 +1,72 @@
+"""`LastHeard`: when the server last heard of each site. Flower takes a site that was killed for online for a minute."""
+
+import json
+import os
+import time
+from base64 import b64encode
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from cryptography.hazmat.primitives.serialization import load_ssh_public_key
+from flwr.supercore.constant import FLEET_HTTP_PUBLIC_KEY_HEADER
+from flwr.supercore.primitives.asymmetric import public_key_to_bytes
+
+from cotempo.storage.files import private
+
+HEARD = "heard.json"
+WRITE_SECONDS = 1.0
+SILENT_SECONDS = 7.0  # a site asks for messages at least every three seconds, also while it computes
+
+
+class LastHeard:
+    """ASGI middleware that notes in a file when each site's key last made a request that Flower accepted."""
+
+    def __init__(self, app: Any, path: Path):
+        self.app = app
+        self.path = path
+        self.heard: dict[str, float] = {}
+        self.written = 0.0
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Pass a request on."""
+        key = dict(scope.get("headers", ())).get(FLEET_HTTP_PUBLIC_KEY_HEADER.lower().encode(), b"")
+
+        async def noted(message: Any) -> None:
+            if key and message["type"] == "http.response.start" and message["status"] < 400:
+                self.note(key.decode("ascii", "replace"))
+            await send(message)
+
+        await self.app(scope, receive, noted)
+
+    def note(self, key: str) -> None:
+        """Note that a key was heard of now; the file is written once a second at most."""
+        self.heard[key] = time.time()
+        if time.monotonic() - self.written >= WRITE_SECONDS:
+            self.written = time.monotonic()
+            temporary = self.path.with_name(f".{self.path.name}.part")
+            with suppress(OSError):
+                with open(temporary, "w", opener=private) as file:
+                    json.dump(self.heard, file)
+                os.replace(temporary, self.path)
+
+
+def silent_sites(server: Path, names: Iterable[str]) -> dict[str, float]:
+    """Return the sites that a server has not heard of for seconds, and when it last did, in seconds since 1970.
+
+    Empty while nobody is heard of at all: then it is the server that is not known to run.
+    """
+    try:
+        heard = json.loads((server / "state" / HEARD).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    newest = max(heard.values(), default=0.0)
+    found = {}
+    for name in names:
+        with suppress(OSError, ValueError):
+            key = load_ssh_public_key((server / "sites" / f"{name}.pub").read_bytes())
+            last = heard.get(b64encode(public_key_to_bytes(key)).decode("ascii"), 0.0)  # type: ignore[arg-type]
+            if newest - last > SILENT_SECONDS:
+                found[name] = last
+    return found

@@ -1,0 +1,1 @@
+"""The coordinator's live page: all runs of a folder, each followed to its end."""
