@@ -13,7 +13,7 @@ from cotempo.federation.engine import Engine
 from cotempo.federation.exchange import Answers, Ask, Expect, Failure, Question, Reply
 from cotempo.federation.message import EMPTY, Message
 from cotempo.federation.method import Memory, Method, Metrics, Roster, State
-from cotempo.federation.reducers import PlainReducer, Reducer
+from cotempo.federation.reducers import DEFAULT_REDUCER, Reducer
 from cotempo.federation.rng import Rng
 from cotempo.federation.shields import Shield, Validator
 from cotempo.settings import Settings
@@ -63,7 +63,7 @@ class LoopOptions:
     quorum: float = 0.5
     run_id: str = "run"
     shields: tuple[Shield, ...] = ()
-    reducer: Reducer = field(default_factory=PlainReducer)
+    reducer: Reducer = DEFAULT_REDUCER
 
 
 @dataclass(frozen=True)
@@ -348,7 +348,7 @@ class Absorber:
     def _leave_one_out(
         self, answers: Answers, questions: Sequence[Question], check: ReplyCheck, expect: Expect, kind: str
     ) -> Iterator[Answers]:
-        if answers.total is not None and not isinstance(self.options.reducer, PlainReducer):
+        if answers.total is not None and not getattr(self.options.reducer, "sees_single", False):
             return
         phase = questions[0].phase if questions else ""
         for name in answers.names:
