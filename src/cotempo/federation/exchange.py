@@ -123,7 +123,7 @@ class Spec:
     packed
         Whether the last axis is the upper triangle of a symmetric matrix of moments, row by row.
     reported
-        Whether the field is only reported and decides nothing, so that robust reducers add it up as it is.
+        Whether the field decides no more than what is reported, or when to stop; robust reducers add it up as it is.
     grid
         Values are multiples of two to the power of this; a secure sum then needs to agree on no scale.
     description
@@ -157,6 +157,11 @@ class Expect:
     weight: tuple[float, float] = (0.0, 1e12)
     is_opaque: bool = False
     rows: Callable[[Message], float] | None = None
+
+    def size_of(self, message: Message) -> float:
+        """Return how many rows an answer stands for: its weight, times the rows it sums over where that is known."""
+        rows = 1.0 if self.rows is None else float(self.rows(message))
+        return message.weight * rows if math.isfinite(rows) else 0.0
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,10 @@ from cotempo.settings import Settings
 from cotempo.storage.tree import freeze
 
 
+#: Rows that an answer may stand for, in times those declared: weights of rows, and lags, make it a little more than 1.
+MOST_CLAIMED = 2.0
+
+
 class Participation(Settings):
     """Draw the cohort of a round.
 
@@ -296,6 +300,7 @@ class ReplyCheck:
                 raise MessageError(f"the memory's version must be {question.base} or {question.step}")
             for shield in reversed(self.shields):
                 message = shield.check(message, question, expect)
+            require_declared(message, expect, self.engine.declared_rows().get(question.client))
         except MessageError as error:
             self.cause = self.cause or error
             return self._reject(question, "MessageError", str(error))
@@ -362,6 +367,13 @@ class Absorber:
                 left = [question for question in questions if question.client in counted]
                 fewer = replace(self.options.reducer.gather(check.exchange, left, expect), failures=answers.failures)
             yield replace(fewer, failures=(*answers.failures, failure))
+
+
+def require_declared(message: Message, expect: Expect, declared: int | None) -> None:
+    """Raise `MessageError` for an answer that claims far more rows than its sender said it has when it joined."""
+    if declared is None or not expect.sums or declared * MOST_CLAIMED >= (size := expect.size_of(message)) - 1:
+        return
+    raise MessageError(f"it must stand for at most {MOST_CLAIMED:g} times the {declared} rows declared, got {size:g}")
 
 
 def sanitize(text: str) -> str:

@@ -562,7 +562,7 @@ class OneRound(Method):
         else:
             fields = {"edges": Spec((), "float", low=0, description="how many edges your network has within a step")}
         counted = {"compare": "rows"}.get(phase, "counts")
-        rows = (lambda message: float(np.sum(message[counted]))) if counted in fields else None
+        rows = (lambda message: float(np.atleast_2d(message[counted]).sum(axis=0).max())) if counted in fields else None
         return Expect(fields, sums=True, rows=rows)
 
     def reducer(self) -> Reducer:

@@ -42,7 +42,7 @@ class PerRow:
     @classmethod
     def of(cls, messages: Mapping[str, Message], expect: Expect) -> PerRow:
         """Read checked answers; those of no rows are left out."""
-        sizes = {name: size_of(message, expect) for name, message in messages.items()}
+        sizes = {name: expect.size_of(message) for name, message in messages.items()}
         names = tuple(name for name, size in sizes.items() if size > 0)
         size = np.array([sizes[name] for name in names])
         weights = np.array([messages[name].weight for name in names])
@@ -72,12 +72,6 @@ class PerRow:
             value = rows * value
             found[field.name] = float(value[0]) if field.shape is None else _typed(value.reshape(field.shape), field)
         return found, float((self.weights * sizes / self.sizes).sum())
-
-
-def size_of(message: Message, expect: Expect) -> float:
-    """Return how many rows an answer stands for: its weight, times the rows it sums over where that is known."""
-    rows = 1.0 if expect.rows is None else float(expect.rows(message))
-    return message.weight * rows if math.isfinite(rows) else 0.0
 
 
 def decides(spec: Spec) -> bool:

@@ -11,7 +11,7 @@ from pydantic import Field
 from cotempo.federation.exchange import Answers, Expect, Failure, Question, Reply
 from cotempo.federation.message import Message
 from cotempo.federation.reducers import Exchange, PlainReducer, find_drowning, gather_sum, measure_size
-from cotempo.robust.per_row import PerRow, decides, size_of
+from cotempo.robust.per_row import PerRow, decides
 from cotempo.robust.rules import RULES, mix_neighbours
 from cotempo.robust.screening import find_suspects
 from cotempo.settings import Settings
@@ -88,7 +88,7 @@ class Robust(Settings):
 
     def limit(self, messages: Mapping[str, Message], expect: Expect) -> dict[str, Message]:
         """Return answers whose weights are lowered so that nobody counts more than `cap` times the median client."""
-        sizes = {name: size_of(message, expect) for name, message in messages.items()}
+        sizes = {name: expect.size_of(message) for name, message in messages.items()}
         if self.cap is None or len(sizes) < 3:
             return dict(messages)
         most = self.cap * float(np.median([*sizes.values()]))

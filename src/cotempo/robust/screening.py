@@ -13,6 +13,8 @@ from cotempo.typing import Floats
 
 #: Of fewer clients nobody can say who is the odd one.
 FEWEST = 5
+#: Of one or two numbers, such as counts, clients often have the same, and then any other stands out.
+FEWEST_VALUES = 3
 #: How many times the median client's distance makes a suspect; more where a field has few values, which vary by chance.
 SUSPECT, FEW_VALUES = 5.0, 10.0
 
@@ -27,7 +29,7 @@ def influence(answers: PerRow) -> dict[str, Floats]:
     forgiven = np.minimum(1.0, np.sqrt(answers.sizes / np.median(answers.sizes)))
     for field in answers.fields:
         values = answers.vectors[:, field.place]
-        if not values.shape[1]:
+        if values.shape[1] < FEWEST_VALUES:
             continue
         away = forgiven * np.abs(values - np.median(values, axis=0)).max(axis=1)
         least = 1e-6 * float(np.abs(values).max())

@@ -231,7 +231,6 @@ class SharedFunction(FedPP):
             return Expect(fields, sums=True, rows=lambda message: float(message["events"]))
         count, rows = len(state.inducing), None
         if phase == "features":
-            rows = _features_weight
             moments = Spec((1 + DIMENSIONS + DIMENSIONS**2,), description="moments of your features")
             fields = {"dispersion": base_measure.DISPERSION, "moments": moments}
         elif phase == "curvature":
@@ -253,10 +252,6 @@ class SharedFunction(FedPP):
         from cotempo.events.intensities.fitted import FittedFedPP
 
         return FittedFedPP(outcome)
-
-
-def _features_weight(message: Message) -> float:
-    return float(message["moments"][0])
 
 
 def _learned_events(message: Message) -> float:
