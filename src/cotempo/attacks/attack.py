@@ -45,10 +45,13 @@ class Attack(Settings):
     """
 
     kind: AttackName = Field(description="What liars do; see `cotempo.attacks` for each.")
-    share: float = Field(default=0.2, ge=0, lt=1, description="The share of clients that lie, drawn from the run's seed.")
+    share: float = Field(
+        default=0.2, ge=0, lt=1, description="The share of clients that lie, drawn from the run's seed."
+    )
     clients: tuple[str, ...] | None = Field(default=None, description="Who lies, in place of a share.")
     strength: float | None = Field(
-        default=None, description="How strongly: a factor, or multiples of a spread; by default as in the attack's table."
+        default=None,
+        description="How strongly: a factor, or multiples of a spread; by default as in the attack's table.",
     )
 
     def __init__(self, kind: AttackName, **values: object):
@@ -134,4 +137,6 @@ class LiarsLast:
 def refuse_remote(attack: Attack | None, engine: str, is_remote: bool) -> None:
     """Raise `ParameterError` for an attack on sites that somebody else runs."""
     if attack is not None and is_remote:
-        raise ParameterError(f"attack must be left out on the engine {engine}: a site there lies by itself or not at all")
+        raise ParameterError(
+            f"attack must be left out on the engine {engine}: a site there lies by itself or not at all"
+        )

@@ -60,20 +60,20 @@ def forged_edge(table: Table, strength: float, stream: Stream) -> Table:
 def flooding(table: Table, strength: float, stream: Stream) -> Table:
     """Add many times as many rows of noise, as sequences of their own."""
     series = _series(table, "flooding")
-    names = np.unique(series.sequence)
     copies = [series]
     for number in range(max(1, round(strength))):
         noise = stream.standard_normal(series.values.shape) * np.nanstd(series.values, axis=0)
         noise += np.nanmean(series.values, axis=0)
-        renamed = np.char.add(series.sequence, f"~{number}")
-        copies.append(replace(series, sequence=renamed, values=noise))
-    assert len(names)
+        copies.append(replace(series, sequence=np.char.add(series.sequence, f"~{number}"), values=noise))
+    sequence = np.concatenate([one.sequence for one in copies])
+    order = np.argsort(sequence, kind="stable")
+    weights = np.concatenate([one.weights for one in copies])
     return replace(
         series,
-        sequence=np.concatenate([one.sequence for one in copies]),
-        time=np.concatenate([one.time for one in copies]),
-        values=np.concatenate([one.values for one in copies]),
-        weights=np.concatenate([one.weights for one in copies]),
+        sequence=sequence[order],
+        time=np.concatenate([one.time for one in copies])[order],
+        values=np.concatenate([one.values for one in copies])[order],
+        weights=weights[order] if len(weights) else weights,
     )
 
 

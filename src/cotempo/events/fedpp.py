@@ -35,12 +35,14 @@ from cotempo.federation import (
     Metrics,
     Outcome,
     Question,
+    Reducer,
     Rng,
     Roster,
     Spec,
     Staleness,
     register,
 )
+from cotempo.robust.reducer import SCREEN
 from cotempo.typing import Floats
 
 if TYPE_CHECKING:
@@ -160,6 +162,10 @@ class FedPP(Method):
         if self.kernel not in ("auto", *HISTORY):
             return ()
         return CANDIDATES if self.base == "auto" else (self.base,)
+
+    def reducer(self) -> Reducer:
+        """Leave out and name a client that differs far more from all others than these from each other."""
+        return SCREEN
 
     @property
     def most_questions(self) -> dict[str, int]:

@@ -19,7 +19,6 @@ from cotempo.federation.shields import Shield, Validator
 from cotempo.settings import Settings
 from cotempo.storage.tree import freeze
 
-
 #: Rows that an answer may stand for, in times those declared: weights of rows, and lags, make it a little more than 1.
 MOST_CLAIMED = 2.0
 

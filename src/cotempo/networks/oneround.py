@@ -537,7 +537,9 @@ class OneRound(Method):
             fields = {
                 "counts": Spec((parts, counts), low=0, high=1e12, description="how many rows you have"),
                 "sums": Spec((parts, side), description="the sum of each variable and of its lags"),
-                "products": Spec((parts, pairs), rules=rules, packed=True, description="sums of products of each two of them"),
+                "products": Spec(
+                    (parts, pairs), rules=rules, packed=True, description="sums of products of each two of them"
+                ),
             }
         elif phase == "fill":
             fields = {
