@@ -216,7 +216,7 @@ def summarise(seeds: int) -> list[dict[str, Any]]:
 
 
 def say(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print, per method and setting, the clean cost and on how many attacks at 20 % each rule loses at most 5 points."""
+    """Print by method and setting each rule's clean cost, and on how many attacks at 20 % it loses at most 5 points."""
     for method, setting in product(METHODS, SETTINGS):
         for rule in RULES:
             own = [row for row in rows if (row["method"], row["setting"], row["rule"]) == (method, setting, rule)]

@@ -32,6 +32,7 @@ class Reducer(Protocol):
         """
 
 
+SUSPICION = "Suspect"  # the kind of failure of a client that was left out because it differs from all others
 MOST_WEIGHT = 1e6  # times the median weight: nobody has a million times as many rows as the others
 MOST_SIZE = 2.0**40  # times the median size, or 1: a sum keeps at most a dozen bits of the others
 

@@ -11,8 +11,8 @@ import numpy as np
 from cotempo.errors import ParameterError, QuorumError
 from cotempo.federation.exchange import Answers, Expect, Failure, Question
 from cotempo.federation.message import Message
-from cotempo.federation.reducers import Exchange, PlainReducer
-from cotempo.robust.reducer import SUSPICION, Robust
+from cotempo.federation.reducers import SUSPICION, Exchange, PlainReducer
+from cotempo.robust.reducer import Robust
 
 if TYPE_CHECKING:
     from cotempo.privacy.secure_sum.reducer import SecureSum

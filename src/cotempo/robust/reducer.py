@@ -10,15 +10,20 @@ from pydantic import Field
 
 from cotempo.federation.exchange import Answers, Expect, Failure, Question, Reply
 from cotempo.federation.message import Message
-from cotempo.federation.reducers import Exchange, PlainReducer, find_drowning, gather_sum, measure_size
+from cotempo.federation.reducers import (
+    SUSPICION,
+    Exchange,
+    PlainReducer,
+    find_drowning,
+    gather_sum,
+    measure_size,
+)
 from cotempo.robust.per_row import PerRow, decides
 from cotempo.robust.rules import RULES, mix_neighbours
 from cotempo.robust.screening import find_suspects
 from cotempo.settings import Settings
 from cotempo.typing import Floats
 
-#: The kind of failure that names a suspect.
-SUSPICION = "Suspect"
 RuleName = Literal[
     "screen", "median", "trimmed_mean", "multi_krum", "geometric_median", "centred_clipping", "norm_bound", "mean"
 ]
@@ -28,7 +33,7 @@ class Robust(Settings):
     """Take sums by a rule that a minority of lying clients cannot move far.
 
     Sums are taken row by row: the rule's centre of what a row contributes at each client, times all rows. Phases that
-    need single answers are left to the method. Under the secure sum the rule goes over sums of groups of at least three.
+    need single answers are left to the method. Under the secure sum the rule goes over sums of groups of three or more.
 
     Examples
     --------

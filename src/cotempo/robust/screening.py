@@ -45,7 +45,7 @@ def find_suspects(messages: Mapping[str, Message], expect: Expect) -> dict[str, 
     >>> from cotempo.federation import Spec
     >>> told = {name: Message({"sum": 4 * np.full(50, value)}) for name, value in zip("abcdef", [1, 2, 1, 3, 2, 90])}
     >>> find_suspects(told, Expect({"sum": Spec((50,))}, sums=True, rows=lambda message: 4.0))
-    {'f': "its 'sum' differs from the others' 88 times as much as the median client's"}
+    {'f': "its 'sum' differs over 6 times as much from all others' as the median client's"}
     """
     if expect.rows is None or len(messages) < FEWEST:
         return {}
@@ -58,7 +58,7 @@ def find_suspects(messages: Mapping[str, Message], expect: Expect) -> dict[str, 
         limit = SUSPECT * (1 + FEW_VALUES / length)
         for name, ratio in zip(answers.names, ratios.tolist(), strict=True):
             if ratio > limit and ratio / limit > worst.get(name, (1.0, ""))[0]:
-                worst[name] = ratio / limit, f"its {field!r} differs from the others' {ratio:.0f} times as much as "
+                worst[name] = ratio / limit, f"its {field!r} differs over {limit:.0f} times as much from all others'"
     most = (len(answers.names) - 1) // 2
     chosen = sorted(worst, key=lambda name: worst[name][0], reverse=True)[:most]
-    return {name: worst[name][1] + "the median client's" for name in sorted(chosen)}
+    return {name: f"{worst[name][1]} as the median client's" for name in sorted(chosen)}
