@@ -110,14 +110,14 @@ def test_a_file_says_who_lies_and_a_resumed_run_goes_on_lying(tmp_path: Path) ->
     attack = Attack("scaling", clients=("client-2",))
     direct = ct.FedMean().fit(tables, attack=attack, reducer=ct.Robust("median"), progress=False)
     assert robust.digest == direct.digest
-    for newest in sorted((tmp_path / "run").glob("**/checkpoint*"))[-1:]:
+    for newest in sorted((tmp_path / "run" / "checkpoints").iterdir())[-1:]:
         newest.unlink()
     assert ct.resume(tmp_path / "run", progress=False).digest == direct.digest
 
 
 def test_an_attack_on_a_deployment_is_refused(tmp_path: Path) -> None:
     pytest.importorskip("flwr")
-    with pytest.raises(ParameterError, match="a site there lies by itself"):
+    with pytest.raises(ParameterError, match="a site lies by itself"):
         ct.FedMean().fit(engine="flower", server=tmp_path, attack=Attack("scaling"))
 
 

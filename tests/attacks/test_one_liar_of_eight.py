@@ -39,7 +39,7 @@ FDBNL = ct.FDBNL(compare=False, rounds=25, scaled=False)
         (ONE_ROUND, "forged_edge", 1.0),
         (ONE_ROUND, "inflated_weight", 10.0),
         (ONE_ROUND, "inflated_weight", 1e9),
-        (ONE_ROUND, "label_flip", None),
+        (ONE_ROUND, "backdoor", None),
         (FDBNL, "lying_duals", 2.0),
         (FDBNL, "lying_duals", 1000.0),
         (FDBNL, "inflated_weight", 100.0),

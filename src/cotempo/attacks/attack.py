@@ -12,7 +12,6 @@ from cotempo.attacks.messages import LIES, Situation
 from cotempo.attacks.tables import POISONS
 from cotempo.data import Table
 from cotempo.data.argument_checks import check_choice
-from cotempo.errors import ParameterError
 from cotempo.federation.engine import Engine
 from cotempo.federation.exchange import Ask, Expect, Question, Reply
 from cotempo.federation.message import Message
@@ -132,11 +131,3 @@ class LiarsLast:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.engine, name)
-
-
-def refuse_remote(attack: Attack | None, engine: str, is_remote: bool) -> None:
-    """Raise `ParameterError` for an attack on sites that somebody else runs."""
-    if attack is not None and is_remote:
-        raise ParameterError(
-            f"attack must be left out on the engine {engine}: a site there lies by itself or not at all"
-        )

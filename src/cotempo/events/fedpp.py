@@ -83,6 +83,7 @@ class FedPP(Method):
     True
     """
 
+    reducer: ClassVar[Reducer] = SCREEN  # name a client that differs from all others
     kind: ClassVar[str] = "events"
     private_units: ClassVar[tuple[str, ...]] = ("row", "sequence")
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"cotempo": {}, "paper": {"share": "kernel"}}
@@ -162,10 +163,6 @@ class FedPP(Method):
         if self.kernel not in ("auto", *HISTORY):
             return ()
         return CANDIDATES if self.base == "auto" else (self.base,)
-
-    def reducer(self) -> Reducer:
-        """Leave out and name a client that differs far more from all others than these from each other."""
-        return SCREEN
 
     @property
     def most_questions(self) -> dict[str, int]:

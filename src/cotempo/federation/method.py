@@ -73,6 +73,7 @@ class Method(Settings, ABC):
     compares: ClassVar[str] = ""  # which clients `benefit` compares, in words
     for_other_columns: ClassVar[str] = ""  # which method takes clients whose columns differ, in words
     private_units: ClassVar[tuple[str, ...]] = ()  # what noise can hide: "row", "sequence" or "client"
+    reducer: ClassVar[Reducer] = DEFAULT_REDUCER  # how replies become answers, unless the caller or privacy decides
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"cotempo": {}, "paper": {}}
     State: ClassVar[type]
     Memory: ClassVar[type | None] = None
@@ -240,10 +241,6 @@ class Method(Settings, ABC):
         become stale; the sum is complete once all have come. `absorb` must work with weighted sums in each.
         """
         return {}
-
-    def reducer(self) -> Reducer:
-        """Return how replies become answers where neither the caller nor privacy decides."""
-        return DEFAULT_REDUCER
 
     @property
     def most_questions(self) -> Mapping[str, int]:

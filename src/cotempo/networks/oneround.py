@@ -222,6 +222,7 @@ class OneRound(Method):
 
     kind: ClassVar[str] = "series"
     phases: ClassVar[tuple[str, ...]] = ("centre", "products", "fill", "compare", "borrow", "personal")
+    reducer: ClassVar[Reducer] = SCREEN  # name a client that differs from all others
     private_units: ClassVar[tuple[str, ...]] = ("row",)
     State: ClassVar[type] = OneRoundState
     Memory: ClassVar[type | None] = OneRoundMemory
@@ -566,10 +567,6 @@ class OneRound(Method):
         counted = {"compare": "rows"}.get(phase, "counts")
         rows = (lambda message: float(np.atleast_2d(message[counted]).sum(axis=0).max())) if counted in fields else None
         return Expect(fields, sums=True, rows=rows)
-
-    def reducer(self) -> Reducer:
-        """Leave out and name a client that differs far more from all others than these from each other."""
-        return SCREEN
 
     @property
     def staleness(self) -> Mapping[str, Staleness]:

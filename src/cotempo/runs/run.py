@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from cotempo.attacks.attack import Attack, Lying, refuse_remote
+from cotempo.attacks.attack import Attack, Lying
 from cotempo.data import READERS, Table
 from cotempo.devices import Device, find_device
 from cotempo.engines.inprocess import InProcess
@@ -152,9 +152,12 @@ class Run:
         if engine.is_remote and clients is not None and len(clients):
             raise ParameterError(f"clients must not be given on the engine {engine.name}: sites hold their own tables")
         tables = {} if engine.is_remote else _tables(clients, method.kind)
-        refuse_remote(attack, engine.name, engine.is_remote)
         options = replace(options, run_id=uuid.uuid4().hex)
         if attack is not None:
+            if engine.is_remote:
+                raise ParameterError(
+                    f"attack must be left out on engine {engine.name}: a site lies by itself or not"
+                )
             lying = attack.shield(tables, options.seed)
             options = replace(options, shields=(*options.shields, lying))
         if public is not None:
@@ -185,7 +188,7 @@ class Run:
         if privacy is None or privacy.epsilon is None:
             if masked.options.reducer is not DEFAULT_REDUCER:
                 return masked
-            return replace(masked, options=replace(masked.options, reducer=self.method.reducer()))
+            return replace(masked, options=replace(masked.options, reducer=self.method.reducer))
         if self.options.participation.size is not None:
             raise ParameterError("cohort must be left out with epsilon: the noise is sized for sums over all clients")
         from cotempo.privacy.noise import Noise

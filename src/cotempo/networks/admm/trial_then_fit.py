@@ -155,6 +155,7 @@ class TrialThenFit(Method):
     phases: ClassVar[tuple[str, ...]] = ("centre", "spread", "solve", "compare")
     State: ClassVar[type] = TrialState
     Memory: ClassVar[type[TrialMemory]]
+    reducer: ClassVar[Reducer] = SCREEN  # name a client that differs from all others
     metric: ClassVar[str] = METRIC
     #: Parameters that can be chosen automatically, in the order of the columns of `TrialState.candidates`.
     tuned: ClassVar[tuple[str, ...]] = ("lambda_within", "lambda_across")
@@ -335,10 +336,6 @@ class TrialThenFit(Method):
             roster.names, names, "centre", np.zeros((1, 2)), np.zeros((1, side, count)), np.zeros((2, side)),
             np.ones((2, side)), np.ones(2), np.ones((1, count)), np.zeros((1, 3)),
         )  # fmt: skip
-
-    def reducer(self) -> Reducer:
-        """Leave out and name a client that differs far more from all others than these from each other."""
-        return SCREEN
 
     @property
     def most_questions(self) -> dict[str, int]:
