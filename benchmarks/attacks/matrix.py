@@ -268,7 +268,7 @@ def main() -> None:
         print("no honest run is there to compare with yet")
         return
     say(rows)
-    if not given.only:
+    if not given.only and {*given.methods} == {*METHODS}:
         print(write_results("attacks", rows, seed=list(range(given.seeds)), note="points of 100; see matrix.py"))
         draw(rows)
 

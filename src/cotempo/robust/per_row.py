@@ -13,6 +13,9 @@ from cotempo.federation.exchange import Expect, Spec
 from cotempo.federation.message import Message
 from cotempo.typing import Floats
 
+#: What a row contributes must be smaller.
+LARGEST = 1e100
+
 
 @dataclass(frozen=True)
 class FieldScale:
@@ -41,9 +44,9 @@ class PerRow:
 
     @classmethod
     def of(cls, messages: Mapping[str, Message], expect: Expect) -> PerRow:
-        """Read checked answers; those of no rows are left out."""
+        """Read checked answers; those of no rows, or of too much for so few, are left out."""
         sizes = {name: expect.size_of(message) for name, message in messages.items()}
-        names = tuple(name for name, size in sizes.items() if size > 0)
+        names = tuple(name for name, size in sizes.items() if size > 0 and _is_readable(messages[name], expect, size))
         size = np.array([sizes[name] for name in names])
         weights = np.array([messages[name].weight for name in names])
         fields: list[FieldScale] = []
@@ -92,14 +95,23 @@ def make_packed_semidefinite(packed: Floats) -> Floats:
     rows, columns = np.triu_indices(side)
     found = packed.reshape(-1, packed.shape[-1]).copy()
     for part in found:
-        spread = np.sqrt(np.maximum(part[diagonal], 1e-300))
+        spread = np.sqrt(np.maximum(part[diagonal], 0.0))
+        scale = np.outer(spread, spread)
         matrix = np.zeros((side, side))
         matrix[rows, columns] = matrix[columns, rows] = part
-        values, vectors = np.linalg.eigh(matrix / np.outer(spread, spread))
+        related = np.divide(matrix, scale, out=np.zeros_like(scale), where=scale > 0)
+        values, vectors = np.linalg.eigh(np.clip(related, -1.0, 1.0))
         if values[0] < 0:
-            lifted = (vectors * np.maximum(values, 0.0)) @ vectors.T * np.outer(spread, spread)
+            lifted = (vectors * np.maximum(values, 0.0)) @ vectors.T * scale
             part[:] = lifted[rows, columns]
     return found.reshape(packed.shape)
+
+
+def _is_readable(message: Message, expect: Expect, size: float) -> bool:
+    """Return whether squares of what a row contributes are numbers, too."""
+    values = [np.asarray(message[name], np.float64) for name, spec in expect.fields.items() if decides(spec)]
+    most = max((float(np.abs(value).max(initial=0.0)) for value in values), default=0.0)
+    return most * (message.weight / size) < LARGEST
 
 
 def _scale(values: Floats, spec: Spec) -> Floats:

@@ -155,9 +155,7 @@ class Run:
         options = replace(options, run_id=uuid.uuid4().hex)
         if attack is not None:
             if engine.is_remote:
-                raise ParameterError(
-                    f"attack must be left out on engine {engine.name}: a site lies by itself or not"
-                )
+                raise ParameterError(f"attack must be left out on engine {engine.name}: a site lies by itself or not")
             lying = attack.shield(tables, options.seed)
             options = replace(options, shields=(*options.shields, lying))
         if public is not None:
