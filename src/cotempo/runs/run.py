@@ -377,6 +377,7 @@ def simulate_delays(
 def _experiment(folder: str | Path, run: Run) -> Experiment:
     """Return the content of the experiment file of a run that was not started from one."""
     method = run.method.inner if isinstance(run.method, PrivateForm) else run.method
+    reducer = run.options.reducer.robust if isinstance(run.options.reducer, GroupedSum) else run.options.reducer
     return Experiment(
         name=re.sub(r"[^\w .-]", "-", Path(folder).name).strip(" .-") or "run",
         seed=run.options.seed,
@@ -386,7 +387,7 @@ def _experiment(folder: str | Path, run: Run) -> Experiment:
         quorum=run.options.quorum,
         engine=run.engine,
         attack=run.attack,
-        robust=run.options.reducer if isinstance(run.options.reducer, Robust) else None,
+        robust=reducer if isinstance(reducer, Robust) else None,
     )
 
 
