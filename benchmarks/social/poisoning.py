@@ -17,12 +17,13 @@ from typing import Any
 import numpy as np
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parent)]
-from attacks import Attacked, Backdoor, ParameterNoise, SignFlip  # noqa: E402
 from methods import TRAINED, prepare  # noqa: E402
 from parts import FOLDER, about, do_part, read_parts  # noqa: E402
 from results import write_results  # noqa: E402
 from setting import judge, run_method  # noqa: E402
 from tables import with_error  # noqa: E402
+
+from attacks import Attacked, Backdoor, ParameterNoise, SignFlip  # noqa: E402
 
 ATTACKER = {"bare": "en_americas", "generated": "client-0"}
 UPLOADS = {

@@ -7,6 +7,7 @@ from . import networks as networks
 from . import series as series
 from . import social as social
 from . import testing as testing
+from .attacks.attack import Attack as Attack
 from .data import Events as Events
 from .data import Posts as Posts
 from .data import Series as Series
@@ -42,6 +43,7 @@ from .networks import read_dream4 as read_dream4
 from .networks import read_netsim as read_netsim
 from .networks import score_network as score_network
 from .privacy.settings import Privacy as Privacy
+from .robust.reducer import Robust as Robust
 from .runs.dry_run import dry_run as dry_run
 from .runs.run import resume as resume
 from .runs.run import run as run

@@ -28,6 +28,7 @@ from cotempo.federation import (
     Roster,
     Spec,
 )
+from cotempo.federation.engine import Engine
 from cotempo.federation.rounds import Checkpoint, Step
 
 SECRET = "the patient in bed 7"
@@ -138,7 +139,7 @@ def make_clients(count: int = 3, variables: int = 2) -> dict[str, Series]:
     }
 
 
-class Wrapped:
+class Wrapped(Engine):
     """An engine around another one, whose exchange is `change(questions, replies)`."""
 
     def __init__(self, engine: Any, change: Callable[[Sequence[Question], Iterable[Reply]], Iterable[Reply]]):

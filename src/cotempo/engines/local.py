@@ -62,6 +62,10 @@ class LocalEngine(ABC):
             raise DataError(problems)
         return {name: self.tables[name].schema for name in names}
 
+    def declared_rows(self) -> Mapping[str, int]:
+        """Return how many rows each table has."""
+        return {name: table.rows for name, table in self.tables.items()}
+
     def exchange(self, questions: Sequence[Question]) -> Iterable[Reply]:
         """Ask, and yield one reply per question, in any order; what shields ask is answered in this process."""
         if any(questions[0].phase in shield.phases for shield in self.shields):

@@ -348,7 +348,8 @@ def expect_measure(method: FedPP, state: BaseMeasure, phase: str) -> Expect:
             "spread": Spec((2,), low=0, description="squared misfit and expected events over coarse stretches"),
             "dispersion": DISPERSION,
         }
-    elif phase in ("level", "relevel"):
+        return Expect(fields, sums=True, rows=lambda message: float(message["events"].sum()))
+    if phase in ("level", "relevel"):
         words = "held-out log-likelihood of your events by strength of the common level and size of deviations"
         fields = {"log_likelihood": Spec((2, len(SETTINGS)), description=words)}
     elif phase == "choose":

@@ -35,12 +35,14 @@ from cotempo.federation import (
     Metrics,
     Outcome,
     Question,
+    Reducer,
     Rng,
     Roster,
     Spec,
     Staleness,
     register,
 )
+from cotempo.robust.reducer import SCREEN
 from cotempo.typing import Floats
 
 if TYPE_CHECKING:
@@ -81,6 +83,7 @@ class FedPP(Method):
     True
     """
 
+    reducer: ClassVar[Reducer] = SCREEN  # name a client that differs from all others
     kind: ClassVar[str] = "events"
     private_units: ClassVar[tuple[str, ...]] = ("row", "sequence")
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"cotempo": {}, "paper": {"share": "kernel"}}

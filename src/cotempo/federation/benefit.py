@@ -134,7 +134,7 @@ def tally(compared: Floats, *choices: int, higher_is_better: bool = True) -> Flo
 def expect_tally(*choices: int) -> Spec:
     """Expect what `tally` returns."""
     about = "whether joining helped you, by how much, and the square of it, on data neither model saw"
-    return Spec((*choices, _SUMS), description=about)
+    return Spec((*choices, _SUMS), reported=True, description=about)
 
 
 def standard_error(differences: Any) -> float:

@@ -23,6 +23,10 @@ class Engine(Protocol):
         Raise `DataError` or `EngineError` if one of them cannot take part; the error names every such client.
         """
 
+    def declared_rows(self) -> Mapping[str, int]:
+        """Return how many rows clients said they have when they joined; none where they did not say."""
+        return {}
+
     def exchange(self, questions: Sequence[Question]) -> Iterable[Reply]:
         """Ask, and yield replies as they come, in any order.
 

@@ -120,6 +120,10 @@ class Spec:
         Inclusive bounds.
     rules
         Further rules on the array; each returns an error message if the array violates it, else `None`.
+    packed
+        Whether the last axis is the upper triangle of a symmetric matrix of moments, row by row.
+    reported
+        Whether the field decides no more than what is reported, or when to stop; robust reducers add it up as it is.
     grid
         Values are multiples of two to the power of this; a secure sum then needs to agree on no scale.
     description
@@ -131,6 +135,8 @@ class Spec:
     low: float = -math.inf
     high: float = math.inf
     rules: tuple[Rule, ...] = ()
+    packed: bool = False
+    reported: bool = False
     grid: int | None = None
     description: str = ""
 
@@ -141,12 +147,21 @@ class Expect:
 
     With `sums=True` the server is given nothing but the weighted sum, so a secure sum can stand in for the plain one.
     With `is_opaque=True` the answer is masked or sealed, and records of it hold sizes only.
+
+    `rows` says how many rows an answer sums over, if its fields grow with them. Answers of large and small clients can
+    then be compared row by row: that is how robust reducers find a client that differs from all others.
     """
 
     fields: Mapping[str, Spec]
     sums: bool = False
     weight: tuple[float, float] = (0.0, 1e12)
     is_opaque: bool = False
+    rows: Callable[[Message], float] | None = None
+
+    def size_of(self, message: Message) -> float:
+        """Return how many rows an answer stands for: its weight, times the rows it sums over where that is known."""
+        rows = 1.0 if self.rows is None else float(self.rows(message))
+        return message.weight * rows if math.isfinite(rows) else 0.0
 
 
 @dataclass(frozen=True)

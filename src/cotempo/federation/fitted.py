@@ -17,6 +17,7 @@ from cotempo.devices import Device
 from cotempo.errors import DataError, Problem, RunError, nearest
 from cotempo.federation.benefit import NOT_COMPARED, Benefit, Joining, standard_error
 from cotempo.federation.method import Memory, Method, State
+from cotempo.federation.reducers import SUSPICION
 from cotempo.federation.registry import find_method
 from cotempo.storage.files import write_whole
 from cotempo.storage.saved import pack, read_object, unpack
@@ -172,6 +173,11 @@ class Fitted:
     def failures(self) -> list[Mapping[str, Any]]:
         """Every answer that was not counted, and why."""
         return [failure for record in self.history for failure in record["failures"]]
+
+    @property
+    def suspects(self) -> tuple[str, ...]:
+        """Clients that were left out of a sum because they differ from all others; `failures` say in what."""
+        return tuple(sorted({failure["client"] for failure in self.failures if failure["kind"] == SUSPICION}))
 
     @property
     def benefit(self) -> Mapping[str, Benefit]:

@@ -19,6 +19,7 @@ from cotempo.errors import ParameterError, Problem, SchemaError
 from cotempo.federation.benefit import Joining, tally
 from cotempo.federation.exchange import Answers, Ask, Expect, Question
 from cotempo.federation.message import Message
+from cotempo.federation.reducers import DEFAULT_REDUCER, Reducer
 from cotempo.federation.rng import Rng
 from cotempo.settings import Settings
 from cotempo.typing import Floats
@@ -26,9 +27,9 @@ from cotempo.typing import Floats
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from cotempo.attacks.attack import Attack
     from cotempo.engines.settings import EngineSettings
     from cotempo.federation.fitted import Fitted, Outcome
-    from cotempo.federation.reducers import Reducer
     from cotempo.federation.rounds import Participation
     from cotempo.federation.shields import Shield
     from cotempo.privacy.settings import Privacy
@@ -72,6 +73,7 @@ class Method(Settings, ABC):
     compares: ClassVar[str] = ""  # which clients `benefit` compares, in words
     for_other_columns: ClassVar[str] = ""  # which method takes clients whose columns differ, in words
     private_units: ClassVar[tuple[str, ...]] = ()  # what noise can hide: "row", "sequence" or "client"
+    reducer: ClassVar[Reducer] = DEFAULT_REDUCER  # how replies become answers, unless the caller or privacy decides
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"cotempo": {}, "paper": {}}
     State: ClassVar[type]
     Memory: ClassVar[type | None] = None
@@ -313,6 +315,7 @@ class Method(Settings, ABC):
         privacy: Privacy | None = None,
         shields: Sequence[Shield] = (),
         reducer: Reducer | None = None,
+        attack: Attack | None = None,
         workers: int | None = None,
         batched: bool | None = None,
         deadline: float | None = None,
@@ -348,14 +351,16 @@ class Method(Settings, ABC):
         shields
             Applied to every message between client and server, in this order; the validator always is.
         reducer
-            How replies become answers; by default a list or a weighted sum, as the method expects.
+            How replies become answers; by default a list or a weighted sum, as the method expects. `Robust` withstands
+            lying clients.
+        attack
+            Clients that lie, to see what that does; see `Attack`.
         workers, batched, deadline, threads
             Options of the engines on this machine; see `InProcessSettings` and `SimulationSettings`.
         server, participants, share_result
             Options of the engine `flower`; see `FlowerSettings`.
         """
         from cotempo.engines.settings import engine_settings
-        from cotempo.federation.reducers import PlainReducer
         from cotempo.federation.rounds import EVERYONE, LoopOptions, Participation
         from cotempo.runs.run import Run
 
@@ -368,9 +373,9 @@ class Method(Settings, ABC):
             participation=Participation(cohort) if isinstance(cohort, int) else cohort or EVERYONE,
             quorum=quorum,
             shields=tuple(shields),
-            reducer=reducer or PlainReducer(),
+            reducer=reducer or DEFAULT_REDUCER,
         )
-        started = Run.of(self, clients, settings, options, public=public).guarded(privacy)
+        started = Run.of(self, clients, settings, options, public=public, attack=attack).guarded(privacy)
         return started.start(run, progress=progress)
 
 

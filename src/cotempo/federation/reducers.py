@@ -32,12 +32,15 @@ class Reducer(Protocol):
         """
 
 
+SUSPICION = "Suspect"  # the kind of failure of a client that was left out because it differs from all others
 MOST_WEIGHT = 1e6  # times the median weight: nobody has a million times as many rows as the others
 MOST_SIZE = 2.0**40  # times the median size, or 1: a sum keeps at most a dozen bits of the others
 
 
 class PlainReducer:
     """A list of answers, or their weighted sum."""
+
+    sees_single = True  # so that an answer with which a step fails can be found and left out
 
     def gather(self, exchange: Exchange, questions: Sequence[Question], expect: Expect) -> Answers:
         """Ask once, and list or add up what comes.
@@ -58,6 +61,10 @@ class PlainReducer:
                 if detail := drowning.get(question.client):
                     left_out.append(Failure(question.client, question.step, question.phase, "MessageError", detail))
             questions = [question for question in questions if question.client not in drowning]
+
+
+#: What the loop takes unless it is told otherwise.
+DEFAULT_REDUCER = PlainReducer()
 
 
 def find_drowning(sizes: Mapping[str, tuple[float, float]]) -> dict[str, str]:
@@ -81,13 +88,18 @@ def find_drowning(sizes: Mapping[str, tuple[float, float]]) -> dict[str, str]:
 
 
 def _measure(replies: Iterable[Reply], sizes: dict[str, tuple[float, float]]) -> Iterator[Reply]:
-    """Pass replies on, and note each one's weight and the norm of its largest field times its weight."""
+    """Pass replies on, and note each one's size."""
     for reply in replies:
         if reply.message is not None:
-            values = [np.asarray(value, np.float64) for value in reply.message.values() if not isinstance(value, str)]
-            norm = max((math.sqrt(np.vdot(value, value)) for value in values), default=0.0)
-            sizes[reply.client] = reply.message.weight, norm * reply.message.weight
+            sizes[reply.client] = measure_size(reply.message)
         yield reply
+
+
+def measure_size(message: Message) -> tuple[float, float]:
+    """Return a message's weight, and the norm of its largest field times it."""
+    values = [np.asarray(value, np.float64) for value in message.values() if not isinstance(value, str)]
+    norm = max((math.sqrt(np.vdot(value, value)) for value in values), default=0.0)
+    return message.weight, norm * message.weight
 
 
 def gather_each(replies: Iterable[Reply]) -> Answers:

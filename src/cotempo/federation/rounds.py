@@ -13,11 +13,14 @@ from cotempo.federation.engine import Engine
 from cotempo.federation.exchange import Answers, Ask, Expect, Failure, Question, Reply
 from cotempo.federation.message import EMPTY, Message
 from cotempo.federation.method import Memory, Method, Metrics, Roster, State
-from cotempo.federation.reducers import PlainReducer, Reducer
+from cotempo.federation.reducers import DEFAULT_REDUCER, Reducer
 from cotempo.federation.rng import Rng
 from cotempo.federation.shields import Shield, Validator
 from cotempo.settings import Settings
 from cotempo.storage.tree import freeze
+
+#: Rows that an answer may stand for, in times those declared: weights of rows, and lags, make it a little more than 1.
+MOST_CLAIMED = 2.0
 
 
 class Participation(Settings):
@@ -63,7 +66,7 @@ class LoopOptions:
     quorum: float = 0.5
     run_id: str = "run"
     shields: tuple[Shield, ...] = ()
-    reducer: Reducer = field(default_factory=PlainReducer)
+    reducer: Reducer = DEFAULT_REDUCER
 
 
 @dataclass(frozen=True)
@@ -300,6 +303,7 @@ class ReplyCheck:
                 raise MessageError(f"the memory's version must be {question.base} or {question.step}")
             for shield in reversed(self.shields):
                 message = shield.check(message, question, expect)
+            require_declared(message, expect, self.engine.declared_rows().get(question.client))
         except MessageError as error:
             self.cause = self.cause or error
             return self._reject(question, "MessageError", str(error))
@@ -352,7 +356,7 @@ class Absorber:
     def _leave_one_out(
         self, answers: Answers, questions: Sequence[Question], check: ReplyCheck, expect: Expect, kind: str
     ) -> Iterator[Answers]:
-        if answers.total is not None and not isinstance(self.options.reducer, PlainReducer):
+        if answers.total is not None and not getattr(self.options.reducer, "sees_single", False):
             return
         phase = questions[0].phase if questions else ""
         for name in answers.names:
@@ -366,6 +370,13 @@ class Absorber:
                 left = [question for question in questions if question.client in counted]
                 fewer = replace(self.options.reducer.gather(check.exchange, left, expect), failures=answers.failures)
             yield replace(fewer, failures=(*answers.failures, failure))
+
+
+def require_declared(message: Message, expect: Expect, declared: int | None) -> None:
+    """Raise `MessageError` for an answer that claims far more rows than its sender said it has when it joined."""
+    if declared is None or not expect.sums or declared * MOST_CLAIMED >= (size := expect.size_of(message)) - 1:
+        return
+    raise MessageError(f"it must stand for at most {MOST_CLAIMED:g} times the {declared} rows declared, got {size:g}")
 
 
 def sanitize(text: str) -> str:

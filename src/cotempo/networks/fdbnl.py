@@ -188,7 +188,9 @@ class FDBNL(TrialThenFit):
         variance = "what the shared network leaves unexplained in your rows"
         return {
             "target": Spec((candidates, side, count), description=target),
-            "gap": Spec((candidates,), low=0, description="how far your own fit is from the shared network"),
+            "gap": Spec(
+                (candidates,), low=0, reported=True, description="how far your own fit is from the shared network"
+            ),
             "variance": Spec((candidates, count), low=0, description=variance),
         }
 

@@ -37,6 +37,7 @@ from cotempo.federation import (
     Metrics,
     Outcome,
     Question,
+    Reducer,
     Rng,
     Roster,
     Spec,
@@ -69,6 +70,7 @@ from cotempo.networks.search.orders import SearchOptions, SearchResult, learn_or
 from cotempo.networks.search.personal import SHARES, learn_personal, score_shares
 from cotempo.networks.search.prior_knowledge import PriorKnowledge
 from cotempo.privacy.settings import Privacy
+from cotempo.robust.reducer import SCREEN
 from cotempo.typing import Bools, Floats, Indices
 
 #: A client with fewer rows before the held-out ones is not compared.
@@ -220,6 +222,7 @@ class OneRound(Method):
 
     kind: ClassVar[str] = "series"
     phases: ClassVar[tuple[str, ...]] = ("centre", "products", "fill", "compare", "borrow", "personal")
+    reducer: ClassVar[Reducer] = SCREEN  # name a client that differs from all others
     private_units: ClassVar[tuple[str, ...]] = ("row",)
     State: ClassVar[type] = OneRoundState
     Memory: ClassVar[type | None] = OneRoundMemory
@@ -535,13 +538,17 @@ class OneRound(Method):
             fields = {
                 "counts": Spec((parts, counts), low=0, high=1e12, description="how many rows you have"),
                 "sums": Spec((parts, side), description="the sum of each variable and of its lags"),
-                "products": Spec((parts, pairs), rules=rules, description="sums of products of each two of them"),
+                "products": Spec(
+                    (parts, pairs), rules=rules, packed=True, description="sums of products of each two of them"
+                ),
             }
         elif phase == "fill":
             fields = {
                 "counts": Spec((parts, 1), low=0, high=1e12, description="how many rows you have"),
                 "sums": Spec((parts, side), description="the sum of each variable and of its lags, gaps filled"),
-                "products": Spec((parts, pairs), description="sums of products of each two of them, gaps filled"),
+                "products": Spec(
+                    (parts, pairs), packed=True, description="sums of products of each two of them, gaps filled"
+                ),
             }
         elif phase == "compare":
             fields = {
@@ -557,7 +564,9 @@ class OneRound(Method):
             fields = {"scores": Spec((len(SHARES),), description="how well more or fewer borrowed rows predict yours")}
         else:
             fields = {"edges": Spec((), "float", low=0, description="how many edges your network has within a step")}
-        return Expect(fields, sums=True)
+        counted = {"compare": "rows"}.get(phase, "counts")
+        rows = (lambda message: float(np.atleast_2d(message[counted]).sum(axis=0).max())) if counted in fields else None
+        return Expect(fields, sums=True, rows=rows)
 
     @property
     def staleness(self) -> Mapping[str, Staleness]:

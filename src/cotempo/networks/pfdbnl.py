@@ -199,8 +199,12 @@ class PFDBNL(TrialThenFit):
         return {
             "target": Spec((candidates, side, count), description=target),
             "cycles": Spec((candidates,), low=0, description="how far your own network is from having no cycles"),
-            "gap": Spec((candidates,), low=0, description="how far your copy is from the common network"),
-            "moved": Spec((candidates,), low=0, description="how far your own network moved in this round"),
+            "gap": Spec(
+                (candidates,), low=0, reported=True, description="how far your copy is from the common network"
+            ),
+            "moved": Spec(
+                (candidates,), low=0, reported=True, description="how far your own network moved in this round"
+            ),
         }
 
     # With noise: the common network from noised moments, a client's own at the client.

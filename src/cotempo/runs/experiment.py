@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from pydantic import Field, SerializeAsAny, field_validator
 
 from cotempo import data
+from cotempo.attacks.attack import Attack
 from cotempo.data import READERS
 from cotempo.data.argument_checks import check_choice
 from cotempo.engines.settings import EngineSettings, InProcessSettings, engine_settings, engine_type
@@ -18,6 +19,7 @@ from cotempo.federation.method import Method
 from cotempo.federation.registry import find_method
 from cotempo.federation.rounds import Participation
 from cotempo.privacy.settings import Privacy
+from cotempo.robust.reducer import Robust
 from cotempo.settings import Settings, read_toml
 
 
@@ -94,6 +96,8 @@ class Experiment(Settings):
     quorum: float = Field(default=0.5, ge=0, le=1, allow_inf_nan=False)
     data: DataSettings | None = None
     privacy: Privacy = Privacy()
+    robust: Robust | None = None
+    attack: Attack | None = None
     engine: SerializeAsAny[EngineSettings] = InProcessSettings()
     parameters: dict[str, Any] = Field(default_factory=dict)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from cotempo.attacks.attack import Attack, Lying
 from cotempo.data import READERS, Table
 from cotempo.devices import Device, find_device
 from cotempo.engines.inprocess import InProcess
@@ -17,7 +18,7 @@ from cotempo.engines.settings import OFF, EngineSettings, InProcessSettings
 from cotempo.errors import AwaitingApproval, DataError, ParameterError, Problem, RunError, warn
 from cotempo.federation.fitted import Outcome
 from cotempo.federation.method import Method
-from cotempo.federation.reducers import PlainReducer, Reducer
+from cotempo.federation.reducers import DEFAULT_REDUCER, PlainReducer, Reducer
 from cotempo.federation.rounds import (
     NO_RECORDER,
     Checkpoint,
@@ -32,6 +33,8 @@ from cotempo.federation.simulated_time import Delays, Timed, asynchronous_rounds
 from cotempo.privacy.private_form import PrivateForm
 from cotempo.privacy.settings import Privacy
 from cotempo.progress import Progress
+from cotempo.robust.groups import GroupedSum
+from cotempo.robust.reducer import Robust
 from cotempo.runs.experiment import Experiment, load_clients, load_public, load_truth
 from cotempo.runs.folder import RunFolder, describe_step, read_experiment, read_lines
 from cotempo.threads import limit_threads
@@ -64,8 +67,9 @@ def run(
         clients, truth = load_clients(experiment)
     public = load_public(experiment) if public is None else public
     started = Run.of(
-        experiment.make_method(), clients, experiment.engine, _options(experiment), public=public, truth=truth
-    )
+        experiment.make_method(), clients, experiment.engine, _options(experiment), public=public, truth=truth,
+        attack=experiment.attack,
+    )  # fmt: skip
     return started.guarded(experiment.privacy).start(run, experiment, progress)
 
 
@@ -103,8 +107,12 @@ def resume(
             raise RunError(f"{run} must continue where its clients' memories are, on the engine {before.engine.name}")
         clients, truth = load_clients(experiment) if clients is None else (clients, load_truth(experiment))
         public = load_public(experiment) if public is None else public
-        options = replace(_options(experiment), shields=tuple(shields), reducer=reducer or PlainReducer())
-        stopped = Run.of(experiment.make_method(), clients, experiment.engine, options, public=public, truth=truth)
+        options = replace(_options(experiment), shields=tuple(shields))
+        options = replace(options, reducer=reducer or options.reducer)
+        stopped = Run.of(
+            experiment.make_method(), clients, experiment.engine, options, public=public, truth=truth,
+            attack=experiment.attack,
+        )  # fmt: skip
         stopped = stopped.guarded(experiment.privacy).kept_in(folder)
         _require_same_data(folder.fingerprints, stopped.fingerprints)
         start = folder.latest(stopped.method)
@@ -126,6 +134,7 @@ class Run:
     truth: Any = None
     folder: RunFolder | None = None
     privacy: Privacy = OFF
+    attack: Attack | None = None
 
     @classmethod
     def of(
@@ -137,15 +146,21 @@ class Run:
         *,
         public: Any = None,
         truth: Any = None,
+        attack: Attack | None = None,
     ) -> Run:
         """Return a run on clients' tables or dataframes; if sites hold them, none may be given."""
         if engine.is_remote and clients is not None and len(clients):
             raise ParameterError(f"clients must not be given on the engine {engine.name}: sites hold their own tables")
         tables = {} if engine.is_remote else _tables(clients, method.kind)
         options = replace(options, run_id=uuid.uuid4().hex)
+        if attack is not None:
+            if engine.is_remote:
+                raise ParameterError(f"attack must be left out on engine {engine.name}: a site lies by itself or not")
+            lying = attack.shield(tables, options.seed)
+            options = replace(options, shields=(*options.shields, lying))
         if public is not None:
             options = replace(options, public=_tables({"public": public}, method.kind)["public"])
-        return cls(method, tables, engine, options, truth)
+        return cls(method, tables, engine, options, truth, attack=attack)
 
     @property
     def fingerprints(self) -> dict[str, Any]:
@@ -157,7 +172,9 @@ class Run:
     def kept_in(self, folder: RunFolder) -> Run:
         """Return the run with a folder, and with the identity the folder names."""
         options = replace(self.options, run_id=folder.identity)
-        if self.privacy.secure_sum:
+        if isinstance(options.reducer, GroupedSum):
+            options = replace(options, reducer=GroupedSum(options.reducer.robust, folder.path))
+        elif self.privacy.secure_sum:
             from cotempo.privacy.secure_sum.reducer import SecureSum
 
             options = replace(options, reducer=SecureSum(scales=folder.path / "scales.jsonl"))
@@ -167,7 +184,9 @@ class Run:
         """Return the run with the method, the reducer and the shields that its privacy asks for, defaults decided."""
         masked = self._masked(privacy)
         if privacy is None or privacy.epsilon is None:
-            return masked
+            if masked.options.reducer is not DEFAULT_REDUCER:
+                return masked
+            return replace(masked, options=replace(masked.options, reducer=self.method.reducer))
         if self.options.participation.size is not None:
             raise ParameterError("cohort must be left out with epsilon: the noise is sized for sums over all clients")
         from cotempo.privacy.noise import Noise
@@ -181,11 +200,12 @@ class Run:
     def _masked(self, privacy: Privacy | None) -> Run:
         """Return the run with the secure sum, if it is asked for or the default."""
         wanted, options = privacy.secure_sum if privacy else None, self.options
-        is_plain = isinstance(options.reducer, PlainReducer)
+        robust = options.reducer if isinstance(options.reducer, Robust) else None
+        is_plain = robust is not None or isinstance(options.reducer, PlainReducer)
         if wanted is False or (wanted is None and not (self.engine.is_remote and is_plain)):
             return self
         if not is_plain:
-            raise ParameterError("reducer must be left out with secure_sum, which is one itself")
+            raise ParameterError("reducer must be left out with secure_sum, which is one itself, or be Robust")
         names = self.engine.client_names(self.tables)
         if wanted is None and len(names) < 3:
             return self
@@ -195,7 +215,10 @@ class Run:
         if names:  # else the engine says what is wrong with its server's folder
             require_enough(len(names))
         shield = SecureSumShield.elsewhere() if self.engine.is_remote else SecureSumShield.local(names)
-        options = replace(options, reducer=SecureSum(), shields=(*options.shields, shield))
+        reducer = GroupedSum(robust) if robust else SecureSum()
+        if robust and names:
+            reducer.groups(names)  # refused here, not in the first step
+        options = replace(options, reducer=reducer, shields=(*options.shields, shield))
         return replace(self, options=options, privacy=Privacy(secure_sum=True))
 
     def start(
@@ -219,6 +242,7 @@ class Run:
         """Run from a checkpoint, or from the start if there is none, to the end, and store what was learned."""
         method, options, folder = self.method, self.options, self.folder
         device: Device = getattr(method, "device", "cpu")
+        tables = self.attack.poison(self.tables, options.seed) if self.attack else self.tables
         if device != "cpu" and not self.engine.is_remote:
             find_device(device)  # refused here, not by every client in turn
         with (
@@ -227,7 +251,7 @@ class Run:
             closing(
                 self.engine.open(
                     method,
-                    self.tables,
+                    tables,
                     seed=options.seed,
                     run=options.run_id,
                     shields=options.shields,
@@ -235,6 +259,8 @@ class Run:
                 )
             ) as engine,
         ):
+            for shield in options.shields:
+                engine = shield.among(engine) if isinstance(shield, Lying) else engine
             if start:
                 engine.restore(start.memories, start.ledger)
             else:
@@ -364,6 +390,7 @@ def simulate_delays(
 def _experiment(folder: str | Path, run: Run) -> Experiment:
     """Return the content of the experiment file of a run that was not started from one."""
     method = run.method.inner if isinstance(run.method, PrivateForm) else run.method
+    reducer = run.options.reducer.robust if isinstance(run.options.reducer, GroupedSum) else run.options.reducer
     return Experiment(
         name=re.sub(r"[^\w .-]", "-", Path(folder).name).strip(" .-") or "run",
         seed=run.options.seed,
@@ -372,11 +399,18 @@ def _experiment(folder: str | Path, run: Run) -> Experiment:
         cohort=run.options.participation,
         quorum=run.options.quorum,
         engine=run.engine,
+        attack=run.attack,
+        robust=reducer if isinstance(reducer, Robust) else None,
     )
 
 
 def _options(experiment: Experiment) -> LoopOptions:
-    return LoopOptions(seed=experiment.seed, participation=experiment.cohort, quorum=experiment.quorum)
+    return LoopOptions(
+        seed=experiment.seed,
+        participation=experiment.cohort,
+        quorum=experiment.quorum,
+        reducer=experiment.robust or DEFAULT_REDUCER,
+    )
 
 
 def _tables(clients: Any, kind: str) -> dict[str, Table]:

@@ -96,6 +96,10 @@ class Faulty(Engine):
         """What the clients' tables look like."""
         return self.engine.schemas(names)
 
+    def declared_rows(self) -> Mapping[str, int]:
+        """How many rows they said they have."""
+        return self.engine.declared_rows()
+
     def exchange(self, questions: Sequence[Question]) -> Iterator[Reply]:
         """Exchange, with faults."""
         step = questions[0].step

@@ -73,12 +73,13 @@ class Consents(_Content):
 
 
 class WireSchema(_Content):
-    """What a site's table looks like, as `cotempo.data.Schema`."""
+    """What a site's table looks like, as `cotempo.data.Schema`; its rows only where weights are seen anyway."""
 
     kind: str
     columns: tuple[str, ...] = Field(max_length=100_000)
     unit: str
     zone: str = Field(max_length=64)
+    rows: int | None = Field(default=None, ge=0)
 
 
 class ResultReference(_Content):

@@ -228,14 +228,15 @@ class SharedFunction(FedPP):
                 "events": Spec((), "float", low=0, description="how many events you held out"),
                 "joining": expect_tally(count, count),
             }
-            return Expect(fields, sums=True)
-        count = len(state.inducing)
+            return Expect(fields, sums=True, rows=lambda message: float(message["events"]))
+        count, rows = len(state.inducing), None
         if phase == "features":
             moments = Spec((1 + DIMENSIONS + DIMENSIONS**2,), description="moments of your features")
             fields = {"dispersion": base_measure.DISPERSION, "moments": moments}
         elif phase == "curvature":
             fields = {"curvature": Spec((count, count), description="your information about the shared function")}
         else:
+            rows = _learned_events
             level = "your expected level, its logarithm, and the events and exposure behind it"
             fields = {
                 "quadratic": Spec((count, count), description="precision your events give the shared function"),
@@ -244,13 +245,17 @@ class SharedFunction(FedPP):
                 "fit": Spec((), "float", description="your fit"),
                 "level": Spec((4,), description=level),
             }
-        return Expect(fields, sums=True)
+        return Expect(fields, sums=True, rows=rows)
 
     def result(self, outcome: Outcome) -> Any:
         """Return each client's intensity."""
         from cotempo.events.intensities.fitted import FittedFedPP
 
         return FittedFedPP(outcome)
+
+
+def _learned_events(message: Message) -> float:
+    return float(message["level"][2])
 
 
 def _climb(state: FunctionState, gradient: Floats) -> tuple[Floats, Floats, Floats]:

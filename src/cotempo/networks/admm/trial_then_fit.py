@@ -34,6 +34,7 @@ from cotempo.federation import (
     Method,
     Metrics,
     Question,
+    Reducer,
     Rng,
     Roster,
     Spec,
@@ -51,6 +52,7 @@ from cotempo.networks.moments import (
     varying,
 )
 from cotempo.networks.network import Network
+from cotempo.robust.reducer import SCREEN
 from cotempo.typing import Bools, Floats, Indices
 
 STAGES = ("trial", "final")
@@ -153,6 +155,7 @@ class TrialThenFit(Method):
     phases: ClassVar[tuple[str, ...]] = ("centre", "spread", "solve", "compare")
     State: ClassVar[type] = TrialState
     Memory: ClassVar[type[TrialMemory]]
+    reducer: ClassVar[Reducer] = SCREEN  # name a client that differs from all others
     metric: ClassVar[str] = METRIC
     #: Parameters that can be chosen automatically, in the order of the columns of `TrialState.candidates`.
     tuned: ClassVar[tuple[str, ...]] = ("lambda_within", "lambda_across")
@@ -248,13 +251,13 @@ class TrialThenFit(Method):
         """Send moments, a step of ADMM, or how well networks predict the held-out rows."""
         common, grams = question.common, prepared.grams.values()
         if question.phase == "centre":
-            return Message({"rows": np.array([gram.rows for gram in grams]), "sums": prepared.sums}), None
+            return Message({"rows": grams_rows(prepared), "sums": prepared.sums}), None
         if question.phase == "spread":
             squares = [
                 gram.gram.diagonal() + gram.rows * (gram.mean - self._centre(gram, mean)) ** 2
                 for gram, mean in zip(grams, common["mean"], strict=True)
             ]
-            return Message({"squares": np.stack(squares)}), None
+            return Message({"squares": np.stack(squares), "rows": grams_rows(prepared)}), None
         self._refuse_many(common["shared"])
         if question.phase == "solve":
             return self._solve(common, [prepared], [memory])[0]
@@ -427,19 +430,21 @@ class TrialThenFit(Method):
             about = "how many complete rows you have, for the trial and in all"
             rows = Spec((2,), low=0, high=1e12, description=about)
             sums = Spec((2, side), description="the sum of each column over those rows")
-            return Expect({"rows": rows, "sums": sums}, sums=True)
+            return Expect({"rows": rows, "sums": sums}, sums=True, rows=count_rows)
         if phase == "spread":
             about = "the sum of squares of each column about the common mean"
-            return Expect({"squares": Spec((2, side), low=0, description=about)}, sums=True)
+            rows = Spec((2,), low=0, high=1e12, description="how many rows these are sums of")
+            squares = Spec((2, side), low=0, description=about)
+            return Expect({"squares": squares, "rows": rows}, sums=True, rows=count_rows)
         if phase == "solve":
-            return Expect(self._solve_fields(state), sums=True, weight=(1, 1e12))
+            return Expect(self._solve_fields(state), sums=True, weight=(1, 1e12), rows=lambda message: 1.0)
         fields = {
             "rows": Spec((), "float", low=0, high=1e12, description="how many rows you held out"),
             "densities": Spec((candidates,), description="how well the networks learned together predict them, summed"),
             "products": Spec((candidates, candidates), description="sums of products of these numbers over rows"),
             "joining": expect_tally(candidates),
         }
-        return Expect(fields, sums=True)
+        return Expect(fields, sums=True, rows=count_rows)
 
     def notes(self, state: TrialState) -> list[str]:
         """Return what the directions found are worth."""
@@ -468,6 +473,16 @@ class TrialThenFit(Method):
             units = scale[None, :count] / scale[:, None]
             within, across = within * units[:count], across * units[count:]
         return Network(within, across.reshape(self.lags, count, count), tuple(variables))
+
+
+def grams_rows(prepared: SplitRows) -> Floats:
+    """Return how many rows a client has for the trial and in all."""
+    return np.array([gram.rows for gram in prepared.grams.values()])
+
+
+def count_rows(message: Message) -> float:
+    """Return how many rows an answer sums over."""
+    return float(np.max(message["rows"]))
 
 
 def sum_densities(densities: Floats) -> dict[str, Any]:

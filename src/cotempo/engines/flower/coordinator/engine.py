@@ -144,6 +144,7 @@ class Flower:
         self._consents: dict[str, Consent] = {}
         self._schemas: dict[str, Schema] = {}
         self._awaited: set[str] = set()
+        self._rows: dict[str, int] = {}
         self._is_finished = False
         with translate_http_errors(self.server.local_address), self.server.exclusive():
             self.task = ServerTask(self.server, run)
@@ -182,12 +183,18 @@ class Flower:
         invitation = {Part.CONTRACT: self.contract.to_bytes(), Part.SIGNATURE: signature}
         found = self._require_all(Verb.JOIN, dict.fromkeys(new, invitation), Part.SCHEMA)
         for name, parts in found.items():
-            self._schemas[name] = Schema(**WireSchema.from_bytes(parts[Part.SCHEMA]).model_dump())
+            schema = WireSchema.from_bytes(parts[Part.SCHEMA])
+            self._schemas[name] = Schema(**schema.model_dump(exclude={"rows"}))
+            self._rows |= {} if schema.rows is None else {name: schema.rows}
             self._consents[name] = Consent.model_validate_json(parts[Part.CONSENT])
         if new:
             signed = Consents(run=self.contract.run, sites=self._consents).to_bytes()
             self._require_all(Verb.AGREE, {name: {Part.CONSENTS: signed} for name in new}, None)
         return {name: self._schemas[name] for name in names}
+
+    def declared_rows(self) -> Mapping[str, int]:
+        """Return how many rows sites said they have; under a secure sum they do not."""
+        return self._rows
 
     def _require_all(self, verb: Verb, sent: Mapping[str, Parts], wanted: Part | None) -> dict[str, Parts]:
         """Return the answer of every site; raise `EngineError` that names those that refuse or do not answer.

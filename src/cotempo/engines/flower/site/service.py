@@ -164,7 +164,8 @@ class SiteService:
         self._runs[contract.run] = joined
         self._keep(joined)
         self.log(f"joined run {contract.run}: {contract.method} among {', '.join(sorted(contract.participants))}")
-        schema = WireSchema(**dataclasses.asdict(joined.site.schema))
+        rows = None if contract.privacy.get("secure_sum") else joined.site.table.rows
+        schema = WireSchema(**dataclasses.asdict(joined.site.schema), rows=rows)
         history = self.ledger.history(contract, joined.table)
         return schema, Consent(signature=contract.sign(self.keys.identity, "site", history), history=history)
 

@@ -1,0 +1,1 @@
+"""What lying clients do, to measure how much a few of them can spoil."""
