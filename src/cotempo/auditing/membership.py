@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cotempo.audit.canaries import Canaries
-from cotempo.audit.listening import Heard, Listener
+from cotempo.auditing.canaries import Canaries
+from cotempo.auditing.listening import Heard, Listener
 from cotempo.data import Table
 from cotempo.errors import ParameterError
-from cotempo.federation import Message, Method, Question, Rng
+from cotempo.federation import Message, Method, Rng
 from cotempo.privacy.private_form import PrivateForm
 from cotempo.typing import Array, Floats
 
@@ -164,10 +164,13 @@ def score_canaries(
     left = [seen - base for seen, base in zip(replay.observe(client), known, strict=True)]
     sizes = [float(np.sqrt(np.mean(effect**2))) for effect in effects]
     deviations = [
-        np.hypot(noise, ROUNDING * size) for noise, size in zip(replay.noise(len(tables), masked=masked), sizes, strict=True)
+        np.hypot(noise, ROUNDING * size)
+        for noise, size in zip(replay.noise(len(tables), masked=masked), sizes, strict=True)
     ]
     if weighed:
-        deviations = [np.hypot(*pair) for pair in zip(deviations, blur(replay, rest, known, canaries.stream), strict=True)]
+        deviations = [
+            np.hypot(*pair) for pair in zip(deviations, blur(replay, rest, known, canaries.stream), strict=True)
+        ]
     scaled = np.hstack([effect / max(one, 1e-300) for effect, one in zip(effects, deviations, strict=True)])
     residual = np.concatenate([part / max(one, 1e-300) for part, one in zip(left, deviations, strict=True)])
     return most_likely(scaled, residual)
@@ -176,9 +179,7 @@ def score_canaries(
 def blur(replay: Replay, tables: list[Table], known: list[Floats], stream: np.random.Generator) -> list[float]:
     """Return by how much weights of rows, drawn as clients draw them, change each field."""
     drawn = [replay.add_up([table.weigh_rows(stream) for table in tables]) for _ in range(DRAWS)]  # type: ignore[attr-defined]
-    return [
-        float(np.sqrt(np.mean([(one[place] - base) ** 2 for one in drawn]))) for place, base in enumerate(known)
-    ]
+    return [float(np.sqrt(np.mean([(one[place] - base) ** 2 for one in drawn]))) for place, base in enumerate(known)]
 
 
 def most_likely(effects: Floats, residual: Floats) -> Floats:

@@ -55,8 +55,10 @@ def one_run_p_value(guesses: Guesses, epsilon: float, delta: float) -> float:
     """
     canaries, made, right = guesses
     if not 0 <= right <= made <= canaries:
-        raise ParameterError(f"right guesses must be at most the guesses made, these at most all canaries, got {guesses}")
-    at_least = _binomial_tail(np.arange(right + 1), made, float(expit(epsilon)))
+        raise ParameterError(
+            f"right guesses must be at most the guesses made, these at most all canaries, got {guesses}"
+        )
+    at_least = _binomial_tail(np.arange(right + 1.0), made, float(expit(epsilon)))
     between = at_least[:right][::-1] - at_least[right]
     slope = float(np.max(between / np.arange(1, right + 1), initial=0.0))
     return float(min(1.0, at_least[right] + 2 * canaries * delta * slope))
@@ -105,8 +107,7 @@ def _largest(contradicted: Callable[[float], bool]) -> float:
 
 def _binomial_tail(least: Floats, trials: int, chance: float) -> Floats:
     """Return the chance of at least so many successes."""
-    counts = np.asarray(least, np.float64)
-    return np.where(counts <= 0, 1.0, bdtrc(np.maximum(counts - 1, 0), trials, chance))
+    return np.where(least <= 0, 1.0, bdtrc(np.maximum(least - 1, 0), trials, chance))
 
 
 class MembershipBound(NamedTuple):
@@ -124,10 +125,10 @@ class MembershipBound(NamedTuple):
 
 
 def bound_membership(scores: Floats, included: Bools, delta: float, confidence: float = 0.95) -> MembershipBound:
-    """Return what scores tell about canaries, the higher the likelier they were in the run.
+    """Return what scores tell about canaries: above a half that they were in the run, below it that they were not.
 
-    The highest scores are guessed to be in and the lowest out, equally many; how many is tried at four shares, among
-    which the confidence is divided.
+    Guesses are made about those whose scores are farthest from a half. About how many is tried at four shares of all,
+    among which the confidence is divided.
 
     Examples
     --------
@@ -138,13 +139,13 @@ def bound_membership(scores: Floats, included: Bools, delta: float, confidence: 
     """
     if scores.shape != included.shape or not included.any() or included.all():
         raise ParameterError(f"there must be canaries in the run and others not in it, got {included.sum()} in it")
-    order = np.argsort(scores, kind="stable")
+    order = np.argsort(-np.abs(scores - 0.5), kind="stable")
     each = 1 - (1 - confidence) / len(SHARES)
     tried = []
     for share in SHARES:
-        half = max(1, int(share * len(scores)) // 2)
-        right = int(included[order[-half:]].sum() + (~included[order[:half]]).sum())
-        tried.append(Guesses(len(scores), 2 * half, right))
+        chosen = order[: max(1, int(share * len(scores)))]
+        right = int(((scores[chosen] > 0.5) == included[chosen]).sum())
+        tried.append(Guesses(len(scores), len(chosen), right))
     bounds = [one_run_epsilon(guesses, delta, each) for guesses in tried]
     gaussian = max(one_run_gaussian_epsilon(guesses, delta, each) for guesses in tried)
     best = int(np.argmax(bounds))

@@ -55,25 +55,41 @@ class RowCanaries(Canaries):
         rows = stream.normal(size=shape)
         rows *= np.sqrt(SQUARED_SIZE * shape[2]) / np.linalg.norm(rows, axis=2, keepdims=True)
         self.rows = self.centre + self.spread * rows
-        steps = np.diff(table.time)
-        self.step = float(np.median(steps[steps > 0])) if (steps > 0).any() else 1.0
+        self.step = usual_step(table)
 
     def around(self, place: int, *, present: bool) -> Series:
         """Return the rows around a canary as one sequence with it, or as two without."""
         rows, name = self.rows[place], f"canary-{place:06d}"
-        cuts = [rows] if present else [rows[: self.reach], rows[self.reach + 1 :]]
-        names = np.repeat([f"{name}-{part}" for part in range(len(cuts))], [len(cut) for cut in cuts])
-        time = np.concatenate([self.table.time[0] + self.step * np.arange(len(cut)) for cut in cuts])
-        return replace(self.table, sequence=names, time=time, values=np.concatenate(cuts), weights=np.zeros(0))
+        if present:
+            return sequence_like(self.table, name, rows, self.step)
+        before = sequence_like(self.table, f"{name}-0", rows[: self.reach], self.step)
+        return join(before, [sequence_like(self.table, f"{name}-1", rows[self.reach + 1 :], self.step)])
 
     def insert(self, included: Bools) -> Series:
-        """Return the series and those of all canaries, sorted by name."""
-        few = [self.around(place, present=bool(present)) for place, present in enumerate(included)]
-        parts = [replace(self.table, weights=np.zeros(0)), *few]
-        names = np.concatenate([part.sequence for part in parts])
-        order = np.argsort(names, kind="stable")
-        time, values = (np.concatenate([getattr(part, name) for part in parts])[order] for name in ("time", "values"))
-        return replace(self.table, sequence=names[order], time=time, values=values, weights=np.zeros(0))
+        """Return the series and the rows around all canaries."""
+        return join(self.table, [self.around(place, present=bool(one)) for place, one in enumerate(included)])
+
+
+class WindowCanaries(Canaries):
+    """A window of a series: a sequence of its own, of rows that have nothing to do with each other."""
+
+    unit = "windows"
+    table: Series
+
+    def __init__(self, table: Series, count: int, stream: np.random.Generator, length: int):
+        super().__init__(table, count, stream)
+        drawn = stream.normal(size=(count, length, len(table.features)))
+        self.windows = np.nanmean(table.values, axis=0) + np.nanstd(table.values, axis=0) * drawn
+        self.step = usual_step(table)
+
+    def around(self, place: int, *, present: bool) -> Series | None:
+        """Return the canary alone, or nothing."""
+        return sequence_like(self.table, f"canary-{place:06d}", self.windows[place], self.step) if present else None
+
+    def insert(self, included: Bools) -> Series:
+        """Return the series and the canaries that are in."""
+        added = [self.around(place, present=True) for place in np.flatnonzero(included).tolist()]
+        return join(self.table, [one for one in added if one is not None])
 
 
 class EventCanaries(Canaries):
@@ -126,7 +142,9 @@ class SequenceCanaries(Canaries):
 
     def _sequences(self, places: Sequence[int]) -> Events:
         names = np.array([f"canary-{place:06d}" for place in places], dtype=np.str_)
-        ends = {name: np.repeat(getattr(self.table, name)[:1], len(places)) for name in ("start", "end")}
+        ends: dict[str, Any] = {
+            name: np.repeat(getattr(self.table, name)[:1], len(places)) for name in ("start", "end")
+        }
         time = self.times[list(places)].ravel()
         mark = np.zeros(len(time), np.int64)
         return replace(self.table, sequence=np.repeat(names, EVENTS), time=time, mark=mark, names=names, **ends)
@@ -139,8 +157,9 @@ class SequenceCanaries(Canaries):
             for name in ("sequence", "time", "mark", "names", "start", "end")
         }
         rows, order = np.argsort(joined["sequence"], kind="stable"), np.argsort(joined["names"], kind="stable")
-        picked = {name: joined[name][rows] for name in ("sequence", "time", "mark")}
-        return replace(self.table, **picked, **{name: joined[name][order] for name in ("names", "start", "end")})
+        sorted_by = {"sequence": rows, "time": rows, "mark": rows, "names": order, "start": order, "end": order}
+        columns: dict[str, Any] = {name: joined[name][places] for name, places in sorted_by.items()}
+        return replace(self.table, **columns)
 
 
 class PostCanaries(Canaries):
@@ -166,13 +185,34 @@ class PostCanaries(Canaries):
     def insert(self, included: Bools) -> Posts:
         """Return the posts and the canaries that are in."""
         own, added = self.table, [text for text, present in zip(self.texts, included, strict=True) if present]
-        columns = {
+        columns: dict[str, Any] = {
             name: (*getattr(own, name), *getattr(self._posts(added), name))
             for name in ("author", "hashtags", "mentions", "event")
         }
         extra = {name: (*values, *[None] * len(added)) for name, values in own.extra.items()}
         time, text = np.append(own.time, np.full(len(added), self.time)), (*own.text, *added)
         return replace(own, time=time, text=text, extra=extra, **columns)
+
+
+def usual_step(table: Series) -> float:
+    """Return the median time between two rows."""
+    steps = np.diff(table.time)
+    return float(np.median(steps[steps > 0])) if (steps > 0).any() else 1.0
+
+
+def sequence_like(table: Series, name: str, values: Floats, step: float) -> Series:
+    """Return rows as one sequence with the columns of a table."""
+    time = table.time[0] + step * np.arange(len(values))
+    return replace(table, sequence=np.repeat([name], len(values)), time=time, values=values, weights=np.zeros(0))
+
+
+def join(table: Series, more: Sequence[Series]) -> Series:
+    """Return a series with further sequences, sorted by name."""
+    parts = [table, *more]
+    names = np.concatenate([part.sequence for part in parts])
+    order = np.argsort(names, kind="stable")
+    time, values = (np.concatenate([getattr(part, name) for part in parts])[order] for name in ("time", "values"))
+    return replace(table, sequence=names[order], time=time, values=values, weights=np.zeros(0))
 
 
 def plant(table: Table, count: int, stream: np.random.Generator, *, unit: str, reach: int) -> Canaries:
