@@ -1,19 +1,14 @@
-"""Posts read back from sums: from a wide sketch nearly all of them, from what crosses by default none.
-
-A sketch of co-occurrences is Y = X'X Omega with posts as the sparse rows of X. An n-gram that occurs in one post only,
-as frequencies tell, has the row x (post Omega): rows of such n-grams that point the same way show a post's sketch. If
-there are fewer posts than columns, all other rows are then solved for which posts they are of.
-"""
+"""Posts read back from sums: from a wide sketch nearly all of them, from what crosses by default none."""
 
 import numpy as np
 import pytest
 
 import cotempo as ct
+from cotempo.auditing.reconstruction import read_counts, read_posts, readable_posts
 from cotempo.errors import MessageError
 from cotempo.federation import EMPTY, Answers, Message, Question
 from cotempo.social.encoders.characters import hash_ngrams, inverse_frequencies, sketch, weigh
 from cotempo.social.encoders.shared import SharedEncoder, answer_encoder
-from cotempo.typing import Floats
 
 BUCKETS, COLUMNS = 2**15, 300
 
@@ -32,28 +27,10 @@ def make_counts(clients: int, posts: int):
     return [hash_ngrams(texts, BUCKETS) for texts in make_texts(clients, posts)]
 
 
-def read_posts(total: Floats, frequency: Floats) -> list[set[int]]:
-    """Return the sets of n-grams that a server finds in a sketch."""
-    total = total.astype(np.float64)
-    length = np.linalg.norm(total, axis=1)
-    single, used = np.flatnonzero(frequency == 1), np.flatnonzero(frequency > 0)
-    left = total[single] / np.maximum(length[single, None], 1e-30)
-    posts = []
-    while len(left):
-        posts.append(left[0])
-        left = left[np.abs(left @ left[0]) < 1 - 1e-5]
-    if not posts or len(posts) > total.shape[1]:
-        posts = posts[: total.shape[1]]  # more unknowns than equations: try with some
-    shares = np.linalg.lstsq(np.array(posts).reshape(-1, total.shape[1]).T, total[used].T, rcond=None)[0]
-    large = np.abs(shares) > 0.05 * np.abs(shares).max(axis=1, keepdims=True)
-    return [set(used[row].tolist()) for row in large]
-
-
 def readable(found: list[set[int]], counts) -> float:
-    """Return the share of posts of which a found set has four of five n-grams, and hardly others."""
+    """Return the share of posts that are found."""
     posts = [set(rows.indices.tolist()) for part in counts for rows in part]
-    best = [max((len(post & one) / len(post | one) for one in found), default=0.0) for post in posts]
-    return float(np.mean(np.array(best) >= 0.8))
+    return readable_posts(found, posts) / len(posts)
 
 
 def attack(counts, columns: int) -> float:
@@ -106,6 +83,5 @@ def test_the_detectors_sums_give_no_posts_back():
         question = Question("run", 1, 1, "sums", "a", 0, 0, EMPTY, EMPTY)
         sums, _ = method.answer(question, (posts, features), None, ct.federation.Rng(0))
         counts.append(hash_ngrams(posts.text, method.buckets))
-        found += [set(np.flatnonzero(sums["frequency"] == times).tolist()) for times in range(1, 20)]
-        found.append(set(np.flatnonzero(sums["frequency"]).tolist()))
+        found += read_counts(sums["frequency"])
     assert readable(found, counts) <= 0.02

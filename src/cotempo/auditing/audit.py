@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from cotempo.auditing.bounds import bound_membership
 from cotempo.auditing.canaries import Canaries, WindowCanaries, plant
-from cotempo.auditing.differencing import Difference
+from cotempo.auditing.differencing import difference_ledger
 from cotempo.auditing.listening import Listener
 from cotempo.auditing.membership import Replay, readings, score_canaries
 from cotempo.auditing.reconstruction import reconstruct
@@ -43,6 +44,7 @@ def audit(
     weigh_rows: bool = False,
     canaries: int = 100,
     seed: int = 0,
+    ledger: str | Path | None = None,
 ) -> Audit:
     """Attack a run of a method as a coordinator that only reads could, and return what was found.
 
@@ -62,6 +64,8 @@ def audit(
         can become: 100 that are all guessed right show that epsilon is at least 3.1.
     seed
         Of the run, the canaries and which of them are in.
+    ledger
+        The ledger of a site, ``KIT/home/ledger.jsonl``, whose sums of past runs are combined to isolate a client.
 
     Examples
     --------
@@ -83,6 +87,7 @@ def audit(
     tables = {**setup.tables, client: planted.insert(included)}
     if weigh_rows:
         tables = {name: _weigh(table, stream) for name, table in tables.items()}
+    differences = () if ledger is None else tuple(difference_ledger(ledger))
     began = time.perf_counter()
     fitted, listener = _run(setup, tables)
     ran = time.perf_counter()
@@ -93,7 +98,7 @@ def audit(
     done = time.perf_counter()
     return Audit(
         type(method).__name__, describe_shields(setup.privacy, weigh_rows=weigh_rows), setup.privacy.epsilon,
-        setup.privacy.delta, CONFIDENCE, planted.unit, bound, recovered, (), ran - began, done - ran,
+        setup.privacy.delta, CONFIDENCE, planted.unit, bound, recovered, differences, ran - began, done - ran,
     )  # fmt: skip
 
 
@@ -132,11 +137,6 @@ def audit_shields(
             for name, (guard, weighed) in cases.items()
         }
     )
-
-
-def with_differences(found: Audit, differences: list[Difference]) -> Audit:
-    """Return an audit with what a site's ledger tells."""
-    return replace(found, differences=tuple(differences))
 
 
 def describe_shields(privacy: Privacy, *, weigh_rows: bool) -> str:

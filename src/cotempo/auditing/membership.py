@@ -43,7 +43,7 @@ def last_part(values: Array) -> Array:
     return np.asarray(values[-1])
 
 
-class Reading(NamedTuple):
+class SummedPhase(NamedTuple):
     """A phase of a run whose messages are sums over units, and the fields to read, each with the part that counts."""
 
     phase: str
@@ -51,24 +51,25 @@ class Reading(NamedTuple):
 
 
 #: By class of the method or of its private form. Each phase is read where it was asked last.
-READINGS: Mapping[str, tuple[Reading, ...]] = {
-    "OneRound": (Reading("products", {"sums": all_parts, "products": all_parts}),),
-    "EdgeRanking": (Reading("moments", {"sums": all_parts, "products": all_parts}),),
-    "TrialThenFit": (Reading("centre", {"sums": last_part}), Reading("spread", {"squares": last_part})),
-    "PrivateNetwork": (Reading("moments", {"sums": whole, "squares": whole, "products": whole}),),
-    "FedPP": (Reading("recount", {"events": all_parts}),),
-    "PrivateCurve": (Reading("counts", {"events": whole}),),
-    "EventDetector": (Reading("sums", {"frequency": whole}),),
-    "PrivateDetector": (Reading("sums", {"frequency": whole}),),
-    "FedMoments": (Reading("moments", {"products": last_part}),),
-    "PrivateMoments": (Reading("moments", {"squares": whole, "products": whole}),),
+READINGS: Mapping[str, tuple[SummedPhase, ...]] = {
+    "OneRound": (SummedPhase("products", {"sums": all_parts, "products": all_parts}),),
+    "EdgeRanking": (SummedPhase("moments", {"sums": all_parts, "products": all_parts}),),
+    "TrialThenFit": (SummedPhase("centre", {"sums": last_part}), SummedPhase("spread", {"squares": last_part})),
+    "PrivateNetwork": (SummedPhase("moments", {"sums": whole, "squares": whole, "products": whole}),),
+    "FedPP": (SummedPhase("recount", {"events": all_parts}),),
+    "PrivateCurve": (SummedPhase("counts", {"events": whole}),),
+    "EventDetector": (SummedPhase("sums", {"frequency": whole}),),
+    "PrivateDetector": (SummedPhase("sums", {"frequency": whole}),),
+    "FedMoments": (SummedPhase("moments", {"products": last_part}),),
+    "PrivateMoments": (SummedPhase("moments", {"squares": whole, "products": whole}),),
 }
 
 
-def readings(method: Method) -> tuple[Reading, ...]:
+def readings(method: Method) -> tuple[SummedPhase, ...]:
     """Return which messages of a method are read; raise `ParameterError` if there are no canaries for it."""
     for cls in type(method).__mro__:
-        if found := READINGS.get(cls.__name__):
+        found = READINGS.get(cls.__name__, ())
+        if found and all(reading.phase in method.phases for reading in found):
             return found
     known = "OneRound, FDBNL, PFDBNL, EdgeRanking, FedPP(share='function'), EventDetector, FedMoments, FedTDD"
     name = type(getattr(method, "inner", method)).__name__
@@ -80,12 +81,9 @@ class Replay:
 
     def __init__(self, method: Method, listener: Listener):
         self.method = allow_few_rows(method)
-        self.heard: list[tuple[Reading, Heard]] = []
+        self.heard: list[tuple[SummedPhase, Heard]] = []
         for reading in readings(method):
-            heard = listener.last(reading.phase)
-            if heard is None:
-                raise ParameterError(f"the run must have asked for {reading.phase!r}, it did not")
-            self.heard.append((reading, heard))
+            self.heard.append((reading, listener.phase(reading.phase)[-1]))
 
     def add_up(self, tables: Iterable[Table | None]) -> list[Floats]:
         """Return the sum of what tables add to each field read; None adds nothing."""
@@ -125,7 +123,7 @@ class Replay:
         return found
 
 
-def pick(reading: Reading, message: Message) -> list[Floats]:
+def pick(reading: SummedPhase, message: Message) -> list[Floats]:
     """Return the fields that are read, each as a vector."""
     return [np.asarray(part(message[name]), np.float64).ravel() for name, part in reading.fields.items()]
 

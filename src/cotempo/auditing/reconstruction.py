@@ -115,7 +115,8 @@ def _rows_of_oneround(listener: Listener) -> Iterator[Floats]:
                 yield row + heard.question.common["centre"]
 
 
-def _rows_of_fdbnl(listener: Listener) -> Iterator[Floats]:
+def rows_from_rounds(listener: Listener) -> Iterator[Floats]:
+    """Yield rows at the ends that follow from the Grams of FDBNL's clients and the sums they sent before."""
     centre = listener.phase("centre")[-1].singles
     final = _final(listener)
     if not final or "target" not in final[0].singles.get(next(iter(centre), ""), ()):
@@ -289,7 +290,7 @@ def _none(listener: Listener) -> Iterator[Floats]:
 
 ATTACKS: Mapping[str, Callable[[Any, Listener, Mapping[str, Table]], Recovered]] = {
     "OneRound": _rows(_rows_of_oneround),
-    "FDBNL": _rows(_rows_of_fdbnl),
+    "FDBNL": _rows(rows_from_rounds),
     "TrialThenFit": _rows(_none),
     "EdgeRanking": _rows(_none),
     "PrivateNetwork": _rows(_none),

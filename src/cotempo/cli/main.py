@@ -1,4 +1,4 @@
-"""`cotempo`: init, methods, demo, run, resume, report, messages; check, make-data; predict, next, count, impute,
+"""`cotempo`: init, methods, demo, run, resume, report, messages, audit; check, make-data; predict, next, count, impute,
 sample, release, detect, update, export; provision, server, client, ledger.
 
 Exit codes: 0 done; 1 an unexpected error; 2 wrong usage or parameters; 3 something is wrong with the data;
@@ -19,7 +19,7 @@ from typing import Annotated, Any
 import typer
 
 import cotempo
-from cotempo.cli import deploy, models, start, tables
+from cotempo.cli import audit, deploy, models, start, tables
 from cotempo.cli.output import Output, command, describe_messages, describe_result, shows_progress
 from cotempo.errors import CotempoError, DataError, EngineError, ParameterError, QuorumError, RunError, printable
 
@@ -159,6 +159,7 @@ def messages(run: RunPath, client: Annotated[str, typer.Option(help="Whose messa
     return Output(describe_messages(client, records), {"client": client, "messages": records})
 
 
+command(app, "audit")(audit.audit_run)
 command(app, "check")(tables.check)
 command(app, "make-data")(tables.make_data)
 command(app, "next")(models.next_event)
