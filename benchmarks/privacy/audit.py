@@ -1,7 +1,7 @@
 """What the audit finds: attack by shield in each family, bounds against promises in 20 runs, and what it costs.
 
-Run: python benchmarks/privacy/audit.py [shields | promises | cost | windows] ...; parts are kept in runs/parts/audit and
-written to results once all of a kind are there.
+Run: python benchmarks/privacy/audit.py [shields | promises | cost | windows] ...; parts are kept in runs/parts/audit,
+and what there is of them is written to results.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def events(seed: int) -> Tables:
 
 
 def posts(seed: int) -> Tables:
-    return ct.make_posts(clients=5, posts=60, events=5, seed=seed)[0]
+    return ct.make_posts(clients=5, posts=60, events=10, seed=seed)[0]
 
 
 def series(seed: int) -> Tables:

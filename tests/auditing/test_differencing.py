@@ -50,7 +50,7 @@ def test_messages_in_the_clear_are_counted(tmp_path):
     Ledger(path).append("message", "run-0", bytes=10, is_masked=False)
     (found,) = difference_ledger(path)
     assert found.in_the_clear == 1
-    assert "1 messages left in the clear" in found.sentence()
+    assert "1 message left in the clear" in found.sentence()
 
 
 def test_a_ledger_that_is_not_there_or_was_changed_is_refused(tmp_path):

@@ -203,7 +203,8 @@ def _run(setup: Run, tables: Mapping[str, Table]) -> tuple[Any, Listener]:
 def _score(setup: Run, fitted: Any, listener: Listener, planted: Canaries, *, weighed: bool) -> Floats:
     client = min(setup.tables)
     if isinstance(planted, WindowCanaries):
-        nobody = planted.insert(np.zeros(planted.count, np.bool_))
-        reference, _ = _run(setup, {**setup.tables, client: nobody})
+        nobody = {**setup.tables, client: planted.insert(np.zeros(planted.count, np.bool_))}
+        plain = LoopOptions(public=setup.options.public, seed=setup.options.seed)
+        reference = Run(setup.method, nobody, setup.engine, plain).start(progress=False)
         return score_windows(fitted, reference, planted, client)
     return score_canaries(Replay(setup.method, listener), planted, client, setup.tables, weighed=weighed)

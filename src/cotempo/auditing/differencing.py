@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from cotempo.data.tables import pluralize
 from cotempo.errors import RunError
 from cotempo.privacy.ledger import Entry, Ledger, find_isolated
 
@@ -20,8 +21,8 @@ class Difference(NamedTuple):
 
     def sentence(self) -> str:
         """Return what was found, in words."""
-        what = f"{self.sums} sums over table {self.table[:8]}"
-        clear = f"; {self.in_the_clear} messages left in the clear" if self.in_the_clear else ""
+        what = f"{pluralize(self.sums, 'sum')} over table {self.table[:8]}"
+        clear = f"; {pluralize(self.in_the_clear, 'message')} left in the clear" if self.in_the_clear else ""
         if not self.isolated:
             return f"{what}: no combination tells about one client or two{clear}"
         who = ", ".join(" and ".join(names) for names in self.isolated)
