@@ -10,9 +10,12 @@ import pytest
 import cotempo as ct
 from cotempo.auditing import Audit
 from cotempo.auditing.canaries import EventCanaries, PostCanaries, RowCanaries, SequenceCanaries, WindowCanaries
+from cotempo.auditing.listening import Heard, Listener
 from cotempo.auditing.membership import most_likely
-from cotempo.auditing.reconstruction import event_times, match_times
+from cotempo.auditing.reconstruction import event_times, match_times, reconstruct
 from cotempo.errors import DataError, ParameterError
+from cotempo.federation import EMPTY, Message, Question
+from cotempo.federation.reducers import PlainReducer
 from cotempo.networks.moments import Sums, transitions
 from cotempo.report.content import privacy_sentences
 
@@ -24,7 +27,7 @@ def networks(samples: int = 450, seed: int = 0) -> Any:
 
 
 def events(seed: int = 0) -> Any:
-    return ct.make_events(clients=3, sequences=3, length=40.0, seed=seed)[0]
+    return ct.make_events(clients=3, sequences=2, length=20.0, seed=seed)[0]
 
 
 def posts(seed: int = 0) -> Any:
@@ -36,7 +39,7 @@ def series(seed: int = 0) -> Any:
 
 
 ONEROUND, DETECTOR = ct.OneRound(compare=False), ct.EventDetector(compare=False, buckets=2**13)
-COUNTS, MOMENTS = ct.FedPP(kernel="time", compare=False, window=(0.0, 40.0), cells=80), ct.FedMoments(window=4)
+COUNTS, MOMENTS = ct.FedPP(kernel="time", compare=False, window=(0.0, 20.0), cells=60), ct.FedMoments(window=4)
 Case = tuple[Any, Callable[..., Any]]
 FAMILIES: dict[str, Case] = {
     "networks": (ONEROUND, networks),
@@ -80,12 +83,17 @@ def test_rows_come_back_from_rounds_of_fdbnl_and_from_window_moments():
 
 
 def test_event_times_come_back_from_fine_cells_of_single_clients_only():
-    clients = ct.make_events(clients=3, sequences=1, length=10.0, seed=0)[0]
-    method = COUNTS.set_params(cells=100, window=(0.0, 10.0))
-    alone = ct.audit(method, clients, canaries=20).recovered
-    together = ct.audit(method, clients, canaries=20, privacy=ct.Privacy(secure_sum=True)).recovered
-    assert alone.share > 0.8
-    assert together.share < 0.5
+    clients = ct.make_events(clients=3, sequences=1, length=40.0, seed=0)[0]
+    common = Message({"summary": np.array([0.0, 0.0, 0.0, 40.0])})
+    question = Question("run", 1, 1, "recount", "client-0", 0, 0, common, EMPTY)
+    counts = {name: np.histogram(table.time, 800, (0.0, 40.0))[0][None] for name, table in clients.items()}
+    singles = {name: Message({"events": events.astype(float)}) for name, events in counts.items()}
+    listener = Listener(PlainReducer())
+    listener.steps[1] = Heard(question, singles)
+    alone = reconstruct(COUNTS, listener, clients)
+    assert alone.found == alone.of == sum(table.rows for table in clients.values())
+    listener.steps[1] = Heard(question, {}, Message({"events": sum(counts.values()).astype(float)}))
+    assert reconstruct(COUNTS, listener, clients).share < 0.5
 
 
 def test_a_short_promise_is_kept_and_found_to_be():

@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 
 import cotempo as ct
-from cotempo.auditing.reconstruction import read_counts, read_posts, readable_posts
+from cotempo.auditing.reconstruction import read_counts, readable_posts
 from cotempo.errors import MessageError
 from cotempo.federation import EMPTY, Answers, Message, Question
 from cotempo.social.encoders.characters import hash_ngrams, inverse_frequencies, sketch, weigh
 from cotempo.social.encoders.shared import SharedEncoder, answer_encoder
+from cotempo.typing import Floats
 
 BUCKETS, COLUMNS = 2**15, 300
 
@@ -25,6 +26,28 @@ def make_texts(clients: int, posts: int) -> list[list[str]]:
 
 def make_counts(clients: int, posts: int):
     return [hash_ngrams(texts, BUCKETS) for texts in make_texts(clients, posts)]
+
+
+def read_posts(total: Floats, frequency: Floats) -> list[set[int]]:
+    """Return the sets of n-grams that a server finds in a sketch of co-occurrences.
+
+    A sketch is Y = X'X Omega with posts as the sparse rows of X. An n-gram that occurs in one post only, as
+    frequencies tell, has the row x (post Omega): rows of such n-grams that point the same way show a post's sketch. If
+    there are fewer posts than columns, all other rows are then solved for which posts they are of.
+    """
+    total = total.astype(np.float64)
+    length = np.linalg.norm(total, axis=1)
+    single, used = np.flatnonzero(frequency == 1), np.flatnonzero(frequency > 0)
+    left = total[single] / np.maximum(length[single, None], 1e-30)
+    posts = []
+    while len(left):
+        posts.append(left[0])
+        left = left[np.abs(left @ left[0]) < 1 - 1e-5]
+    if not posts or len(posts) > total.shape[1]:
+        posts = posts[: total.shape[1]]  # more unknowns than equations: try with some
+    shares = np.linalg.lstsq(np.array(posts).reshape(-1, total.shape[1]).T, total[used].T, rcond=None)[0]
+    large = np.abs(shares) > 0.05 * np.abs(shares).max(axis=1, keepdims=True)
+    return [set(used[row].tolist()) for row in large]
 
 
 def readable(found: list[set[int]], counts) -> float:

@@ -32,7 +32,7 @@ CONFIDENCE = 0.95
 #: Fewer cannot contradict any epsilon worth the name.
 FEWEST = 8
 #: Canaries as a share of the numbers that a message has: more could not be told apart.
-SHARE = 0.7
+SHARE = 0.5
 
 
 def audit(

@@ -101,8 +101,8 @@ class EventCanaries(Canaries):
     def __init__(self, table: Events, count: int, stream: np.random.Generator):
         super().__init__(table, count, stream)
         start, end = float(table.start[0]), float(table.end[0])
-        # One in each of equal stretches, so that they do not fall into the same cells.
-        self.times = start + (end - start) * (np.arange(count) + stream.uniform(size=count)) / count
+        # In the middle half of equal stretches: those two cells long or longer, no two are in the same cell.
+        self.times = start + (end - start) * (np.arange(count) + stream.uniform(0.25, 0.75, size=count)) / count
 
     def around(self, place: int, *, present: bool) -> Events:
         """Return one sequence with the canary as its only event, or without any."""

@@ -8,6 +8,8 @@ about, and knows more than a coordinator does.
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -16,7 +18,7 @@ import numpy as np
 from cotempo.auditing.canaries import Canaries
 from cotempo.auditing.listening import Heard, Listener
 from cotempo.data import Table
-from cotempo.errors import ParameterError
+from cotempo.errors import DataWarning, ParameterError
 from cotempo.federation import Message, Method, Rng
 from cotempo.privacy.private_form import PrivateForm
 from cotempo.typing import Array, Floats
@@ -94,7 +96,9 @@ class Replay:
         return [np.asarray(one) for one in total]
 
     def _answer(self, table: Table) -> list[Floats]:
-        prepared = self.method.prepare(table)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DataWarning)  # of few rows, which say nothing about the client's table
+            prepared = self.method.prepare(table)
         memory, found = self.method.begin(prepared, Rng(0)), []
         for reading, heard in self.heard:
             message, _ = self.method.answer(heard.question, prepared, memory, Rng(0))
@@ -151,27 +155,26 @@ def score_canaries(
     own = canaries.insert(np.zeros(canaries.count, np.bool_))
     rest = [own, *(table for name, table in tables.items() if name != client and masked)]
     known = replay.add_up(rest)
-    each = [
-        [one - other for one, other in zip(*(replay.add_up([table]) for table in pair), strict=True)]
-        for pair in (
-            (canaries.around(place, present=True), canaries.around(place, present=False))
-            for place in range(canaries.count)
-        )
-    ]
-    effects = [np.stack(fields) for fields in zip(*each, strict=True)]
+    effects = effects_of(replay, canaries)
     left = [seen - base for seen, base in zip(replay.observe(client), known, strict=True)]
-    sizes = [float(np.sqrt(np.mean(effect**2))) for effect in effects]
+    blurs = blur(replay, rest, known, canaries.stream) if weighed else [0.0] * len(known)
+    noises = replay.noise(len(tables), masked=masked)
     deviations = [
-        np.hypot(noise, ROUNDING * size)
-        for noise, size in zip(replay.noise(len(tables), masked=masked), sizes, strict=True)
+        math.hypot(noise, by_weights, ROUNDING * math.sqrt(np.mean(effect**2)), 1e-300)
+        for noise, by_weights, effect in zip(noises, blurs, effects, strict=True)
     ]
-    if weighed:
-        deviations = [
-            np.hypot(*pair) for pair in zip(deviations, blur(replay, rest, known, canaries.stream), strict=True)
-        ]
-    scaled = np.hstack([effect / max(one, 1e-300) for effect, one in zip(effects, deviations, strict=True)])
-    residual = np.concatenate([part / max(one, 1e-300) for part, one in zip(left, deviations, strict=True)])
+    scaled = np.hstack([effect / one for effect, one in zip(effects, deviations, strict=True)])
+    residual = np.concatenate([part / one for part, one in zip(left, deviations, strict=True)])
     return most_likely(scaled, residual)
+
+
+def effects_of(replay: Replay, canaries: Canaries) -> list[Floats]:
+    """Return what each canary adds to each field, ``(canaries, numbers)``."""
+    each = []
+    for place in range(canaries.count):
+        present, absent = (replay.add_up([canaries.around(place, present=one)]) for one in (True, False))
+        each.append([one - other for one, other in zip(present, absent, strict=True)])
+    return [np.stack(fields) for fields in zip(*each, strict=True)]
 
 
 def blur(replay: Replay, tables: list[Table], known: list[Floats], stream: np.random.Generator) -> list[float]:

@@ -200,29 +200,7 @@ def _events(method: Any, listener: Listener, tables: Mapping[str, Table]) -> Rec
     return Recovered("event times", int(found), of, f"{EVENTS_WITHIN:g} of the mean gap")
 
 
-# Posts, from counts of n-grams and from sketches of co-occurrences.
-
-
-def read_posts(total: Floats, frequency: Floats) -> list[set[int]]:
-    """Return the sets of n-grams that a server finds in a sketch of co-occurrences.
-
-    A sketch is Y = X'X Omega with posts as the sparse rows of X. An n-gram that occurs in one post only, as
-    frequencies tell, has the row x (post Omega): rows of such n-grams that point the same way show a post's sketch. If
-    there are fewer posts than columns, all other rows are then solved for which posts they are of.
-    """
-    total = total.astype(np.float64)
-    length = np.linalg.norm(total, axis=1)
-    single, used = np.flatnonzero(frequency == 1), np.flatnonzero(frequency > 0)
-    left = total[single] / np.maximum(length[single, None], 1e-30)
-    posts = []
-    while len(left):
-        posts.append(left[0])
-        left = left[np.abs(left @ left[0]) < 1 - 1e-5]
-    if not posts or len(posts) > total.shape[1]:
-        posts = posts[: total.shape[1]]  # more unknowns than equations: try with some
-    shares = np.linalg.lstsq(np.array(posts).reshape(-1, total.shape[1]).T, total[used].T, rcond=None)[0]
-    large = np.abs(shares) > 0.05 * np.abs(shares).max(axis=1, keepdims=True)
-    return [set(used[row].tolist()) for row in large]
+# Posts, from counts of n-grams.
 
 
 def read_counts(frequency: Floats, most: int = 20) -> list[set[int]]:
