@@ -144,7 +144,7 @@ def test_an_audit_can_be_read_everywhere():
     assert repr(found).startswith("<Audit of OneRound, no shield: epsilon at least")
     assert "lower bound of epsilon" in found._repr_html_()
     assert found.to_frame()["figure"].iloc[0] == "lower bound of epsilon"
-    assert found.to_dict()["guesses"]["canaries"] == 20
+    assert found.to_dict()["guesses"]["canaries"] == 18  # half as many as a matrix of 8 x 8 has different cells
     fitted = ONEROUND.fit(networks())
     fitted.privacy["audit"] = found.sentence()
     assert "no epsilon was promised: the run tells who is in it" in " ".join(privacy_sentences(fitted.privacy))
