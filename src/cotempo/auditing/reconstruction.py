@@ -134,8 +134,10 @@ def _rows_of_moments(listener: Listener) -> Iterator[Floats]:
     heard = listener.phase("moments")[-1]
     units = heard.question.common
     for message in _readable(heard):
-        for row in last_rows(message["products"][-1], message["counts"][-1]):
-            yield row * units["step"] + units["centre"]
+        (first, whole), (before, counted) = message["products"], message["counts"]
+        for part, counts in ((first, before), (whole, counted), (whole - first, counted - before)):
+            for row in last_rows(part, counts):
+                yield row * units["step"] + units["centre"]
 
 
 def _rows(claims: Callable[[Listener], Iterator[Floats]]) -> Callable[..., Recovered]:
