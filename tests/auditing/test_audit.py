@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -9,12 +10,14 @@ import pytest
 
 import cotempo as ct
 from cotempo.auditing import Audit
+from cotempo.auditing.bounds import area
 from cotempo.auditing.canaries import EventCanaries, PostCanaries, RowCanaries, SequenceCanaries, WindowCanaries
 from cotempo.auditing.listening import Heard, Listener
 from cotempo.auditing.membership import most_likely
 from cotempo.auditing.reconstruction import event_times, match_times, reconstruct
+from cotempo.auditing.reference import score_windows
 from cotempo.errors import DataError, ParameterError
-from cotempo.federation import EMPTY, Message, Question
+from cotempo.federation import EMPTY, Message, Question, Rng
 from cotempo.federation.reducers import PlainReducer
 from cotempo.networks.moments import Sums, transitions
 from cotempo.report.content import privacy_sentences
@@ -231,14 +234,27 @@ def test_bounds_with_noise_do_not_exceed_what_was_promised(family):
 
 
 @pytest.mark.slow
-def test_a_network_that_learned_windows_by_heart_is_told_by_a_reference():
-    clients = ct.make_series(clients=3, length=80, features=2, seed=0)[0]
-    public = clients.pop("client-2")
+def test_windows_that_a_generator_learned_by_heart_are_told_by_a_reference():
+    """Two generators from the same start: one learned some of the canaries, the other learned other windows."""
+    from cotempo.series.nn.parameters import NetworkState
+    from cotempo.series.nn.training import TrainingWindows, train_one
+    from cotempo.series.windows import Scale
+
+    table, stream = series()["client-0"], np.random.default_rng(0)
     method = ct.FedTDD(
-        common=("x0", "x1"), rounds=1, window=6, context=8, width=16, heads=2, encoders=1, decoders=1, imputer_width=4,
-        imputer_layers=1, diffusion_steps=10, sampler_steps=2, batch=16, pretrain_steps=5, token_steps=2, start_steps=5,
-        corrector_steps=2, first_steps=1500, last_steps=0, rate=3e-3, chunk=1500,
-    )  # fmt: skip
-    found = ct.audit(method, clients, public=public, canaries=40)
-    assert found.unit == "windows"
-    assert found.membership.auc > 0.7
+        common=table.features, window=4, width=16, heads=2, encoders=1, decoders=1, diffusion_steps=10, batch=16
+    )
+    canaries = WindowCanaries(table, 16, stream, length=4)
+    scale, included = Scale.of(canaries.windows.reshape(-1, 3)), np.arange(16) % 2 == 0
+    start = NetworkState.fresh(method.backbone().specs(3), stream, "float32")
+    others = WindowCanaries(table, 8, stream, length=4).windows
+
+    def learn(windows):
+        data, schedule = TrainingWindows.plain(scale.apply(windows)), method.schedule(600, 3e-3)
+        network, _ = train_one(method.denoising(), start, data, 600, schedule, Rng(0))
+        memory = SimpleNamespace(generator_scale=scale, local_imputer=network)
+        outcome = SimpleNamespace(memories={"a": memory}, schemas={"a": table.schema})
+        return SimpleNamespace(method=method, outcome=outcome)
+
+    scores = score_windows(learn(canaries.windows[included]), learn(others), canaries, "a")
+    assert area(scores, included) > 0.8
