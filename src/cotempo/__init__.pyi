@@ -1,3 +1,4 @@
+from . import auditing as auditing
 from . import data as data
 from . import errors as errors
 from . import events as events
@@ -8,6 +9,8 @@ from . import series as series
 from . import social as social
 from . import testing as testing
 from .attacks.attack import Attack as Attack
+from .auditing import audit as audit
+from .auditing import audit_shields as audit_shields
 from .data import Events as Events
 from .data import Posts as Posts
 from .data import Series as Series

@@ -1,5 +1,5 @@
-"""`cotempo`: init, methods, doctor, demo, run, resume, watch, report, messages; check, make-data; predict, next, count,
-impute, sample, release, detect, update, export; provision, server, client, ledger.
+"""`cotempo`: init, methods, doctor, demo, run, resume, watch, report, messages, audit; check, make-data; predict, next,
+count, impute, sample, release, detect, update, export; provision, server, client, ledger.
 
 Exit codes: 0 done; 1 an unexpected error; 2 wrong usage or parameters; 3 something is wrong with the data;
 4 paused, below quorum or until people at sites approve, can be resumed; 5 a run folder cannot be used as asked;
@@ -19,7 +19,7 @@ from typing import Annotated, Any
 import typer
 
 import cotempo
-from cotempo.cli import approve, deploy, doctor, models, start, tables, watch
+from cotempo.cli import approve, audit, deploy, doctor, models, start, tables, watch
 from cotempo.cli.examples import add_examples
 from cotempo.cli.output import Output, command, describe_messages, describe_result, shows_progress
 from cotempo.errors import (
@@ -176,6 +176,7 @@ def messages(run: RunPath, client: Annotated[str, typer.Option(help="Whose messa
     return Output(describe_messages(client, records), {"client": client, "messages": records})
 
 
+command(app, "audit")(audit.audit_run)
 command(app, "check")(tables.check)
 command(app, "make-data")(tables.make_data)
 command(app, "next")(models.next_event)

@@ -162,6 +162,24 @@ def isolated(before: Sequence[frozenset[str]], new: frozenset[str]) -> tuple[str
     return tuple(names[column] for column in dict.fromkeys(found[0].tolist())) if len(found) else ()
 
 
+def find_isolated(sums: Sequence[frozenset[str]]) -> list[tuple[str, ...]]:
+    """Return every client, and every two, about whom some combination of sums tells; two only where neither is alone.
+
+    Examples
+    --------
+    >>> find_isolated([frozenset("abcd"), frozenset("abc"), frozenset("abcdef")])
+    [('d',), ('e', 'f')]
+    """
+    names = sorted(frozenset().union(*sums))
+    if not names:
+        return []
+    told = _told(np.array([[name in members for name in names] for members in sums], float))
+    alone = told.diagonal() > 0
+    first, second = np.nonzero(np.triu((told > 0) & ~alone[:, None] & ~alone, 1))
+    pairs = [(names[one], names[other]) for one, other in zip(first, second, strict=True)]
+    return [*((name,) for name, is_told in zip(names, alone, strict=True) if is_told), *pairs]
+
+
 def _told(rows: Array) -> Array:
     """Return, for every pair of columns, or single one on the diagonal, how many combinations of rows hold no other.
 
