@@ -52,5 +52,6 @@ from .series import SeriesDiffusion as SeriesDiffusion
 from .series import SeriesMoments as SeriesMoments
 from .social import DAMe as DAMe
 from .social import EventDetector as EventDetector
+from .surveys import survey as survey
 
 __version__: str
