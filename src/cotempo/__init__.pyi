@@ -28,6 +28,7 @@ from .events import read_event_archive as read_event_archive
 from .federation.fitted import load as load
 from .federation.mean import FedMean as FedMean
 from .federation.method import fit as fit
+from .federation.reducers import TreeReducer as TreeReducer
 from .federation.rounds import Participation as Participation
 from .federation.simulated_time import Delays as Delays
 from .networks import FDBNL as FDBNL

@@ -11,7 +11,7 @@ from cotempo.surveys.others import Figures
 from cotempo.surveys.units import conversions, times
 from cotempo.typing import Floats
 
-FEWEST = 20
+FEWEST = 30
 FEW_CODES = 12
 SHAPE = ("size", "spread", "sign", "skew", "rough", "rise")
 NAMES = (*SHAPE, "missing", "whole", "tenth", "edge", "tail", "varies", "same")

@@ -30,10 +30,13 @@ PRIOR = 2.0
 GRID = 8
 LARGEST = 127.0
 LEAST_OTHERS = 2
+#: Corrected figures fit if their mean log-likelihood is at least this; an honest client's has about -0.6.
+MISFIT = -1.5
+INDEPENDENT = 4
 #: How much honest clients' figures usually differ, by the last part of a figure's key.
 TYPICAL = {
     "size": 0.1, "spread": 0.15, "sign": 0.1, "skew": 0.1, "rough": 0.15, "rise": 0.05, "missing": 0.05,
-    "whole": 0.05, "tenth": 0.05, "edge": 0.01, "tail": 0.3, "varies": 0.05, "same": 0.03, "levels": 0.1, "steps": 0.1,
+    "whole": 0.05, "tenth": 0.05, "edge": 0.01, "tail": 0.3, "varies": 0.05, "same": 0.03, "levels": 0.15, "steps": 0.1,
     "step": 0.1, "phase": 0.03, "repeats": 0.01, "span": 0.2, "middle": 0.2, "late": 0.05, "daily": 0.06, "gap": 0.2,
     "window": 0.1, "share": 0.1, "length": 0.15, "garbled": 0.005, "escaped": 0.03, "foreign": 0.05, "capitals": 0.05,
     "language": 0.015, "has": 0.1, "gaps": 0.05,
@@ -75,12 +78,17 @@ class Others:
         return -(freedom + 1) / 2 * math.log1p(distance**2 / freedom)
 
     def evidence(self, own: Figures, changed: Figures) -> float:
-        """Return by how much the log-likelihood grows if figures are changed; those not comparable count nothing."""
-        gains = [
-            self.log_likelihood(key, value) - self.log_likelihood(key, own.get(key, math.nan))
-            for key, value in changed.items()
-        ]
-        return math.fsum(gain for gain in gains if not math.isnan(gain))
+        """Return by how much changed figures are more likely than the own; minus infinity if they do not fit either.
+
+        Figures that are not comparable count nothing. Many figures of the same rows repeat each other: beyond
+        `INDEPENDENT` of them, evidence grows as the square root of their number.
+        """
+        before = [self.log_likelihood(key, own.get(key, math.nan)) for key in changed]
+        after = [self.log_likelihood(key, value) for key, value in changed.items()]
+        both = [(new, old) for new, old in zip(after, before, strict=True) if not math.isnan(new - old)]
+        if not both or math.fsum(new for new, _ in both) < MISFIT * len(both):
+            return -math.inf
+        return math.fsum(new - old for new, old in both) / math.sqrt(max(1.0, len(both) / INDEPENDENT))
 
     def chance(self, key: Key, value: float) -> float:
         """Return how likely an honest client's figure is as far from the others'; 1 where it cannot be compared."""

@@ -25,6 +25,8 @@ NEIGHBOURS = 8
 LAGS = (1, 2, 3, 4, 6, 12, 24)
 PAIRS = ("levels", "steps")
 MOST_SWAPPED = 40
+#: Rows below which a correlation says little.
+FEWEST_PAIRS = 150
 
 
 class SurveyedSeries(Surveyed):
@@ -226,7 +228,7 @@ def ranked(values: Floats) -> Floats:
 def agreement(one: Floats, two: Floats) -> float:
     """Return Fisher's transform of the rank correlation; NaN where a column never changes."""
     both = (one != 0) & (two != 0)
-    if both.sum() < 20:
+    if both.sum() < FEWEST_PAIRS:
         return math.nan
     size = math.sqrt(float((one[both] ** 2).sum() * (two[both] ** 2).sum()))
     return math.atanh(min(max(float(one[both] @ two[both]) / size, -0.97), 0.97))
