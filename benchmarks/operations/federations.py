@@ -181,7 +181,9 @@ def archive(name: str) -> Callable[[int], Clients | None]:
             return None
         whole = ct.read_event_archive(path)
         chosen = np.random.default_rng(seed).permutation(len(whole.times))[:200]
-        return {f"client-{number}": whole.select(np.sort(part)) for number, part in enumerate(np.array_split(chosen, 5))}
+        return {
+            f"client-{number}": whole.select(np.sort(part)) for number, part in enumerate(np.array_split(chosen, 5))
+        }
 
     return deal
 

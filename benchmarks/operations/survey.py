@@ -1,7 +1,7 @@
 """How many planted faults a survey finds, and how many alarms it raises on clean federations.
 
-python benchmarks/operations/survey.py                        clean federations and planted faults, seeds 100 to 104
-python benchmarks/operations/survey.py --seeds 0 1 2 --show   the seeds on which thresholds were chosen, with words
+python benchmarks/operations/survey.py                        clean federations and planted faults, seeds 100 to 102
+python benchmarks/operations/survey.py --seeds 0 1 --show   the seeds on which thresholds were chosen, with words
 """
 
 from __future__ import annotations
@@ -59,9 +59,7 @@ def at_times(change: Callable[[np.ndarray], np.ndarray]) -> Change:
 def _sorted(table: Series, time: np.ndarray, order: np.ndarray) -> Series:
     time = time[order]
     kept = np.concatenate([[True], (np.diff(time) > 0) | (table.sequence[order][1:] != table.sequence[order][:-1])])
-    return replace(
-        table, time=time[kept], values=table.values[order][kept], sequence=table.sequence[order][kept]
-    )
+    return replace(table, time=time[kept], values=table.values[order][kept], sequence=table.sequence[order][kept])
 
 
 def swap(one: str, two: str) -> Change:
@@ -110,7 +108,12 @@ def texts(change: Callable[[str], str]) -> Change:
 
 def in_german(table: Posts, rng: Generator) -> Posts:
     """Posts of a town where another language is spoken."""
-    return replace(table, text=tuple(posts_of_towns(int(rng.integers(1 << 30)), clients=1, language="German")["town-0"].text[: table.rows]))
+    return replace(
+        table,
+        text=tuple(
+            posts_of_towns(int(rng.integers(1 << 30)), clients=1, language="German")["town-0"].text[: table.rows]
+        ),
+    )
 
 
 def utc(seconds: np.ndarray) -> np.ndarray:
@@ -188,12 +191,20 @@ def watch(name: str, seed: int, show: bool) -> dict[str, Any] | None:
     if show and alarms:
         print(f"{name}, seed {seed}:", *fitted.lines(), sep="\n    ")
     kind = next(iter(clients.values())).kind
-    return {"federation": name, "kind": kind, "seed": seed, "planted": 0, "found": 0, "also_told": alarms, "others_told": 0}
+    return {
+        "federation": name,
+        "kind": kind,
+        "seed": seed,
+        "planted": 0,
+        "found": 0,
+        "also_told": alarms,
+        "others_told": 0,
+    }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[100, 101, 102, 103, 104])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[100, 101, 102])
     parser.add_argument("--show", action="store_true")
     parser.add_argument("--only", choices=("clean", "faults"))
     given = parser.parse_args()
@@ -211,7 +222,7 @@ def main() -> None:
             flush=True,
         )
     if not given.show:
-        write_results("operations-survey", rows, seed=given.seeds, note="thresholds were chosen on seeds 0 to 2")
+        write_results("operations-survey", rows, seed=given.seeds, note="thresholds were chosen on seeds 0 and 1")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`cotempo`: init, methods, demo, run, resume, report, messages; check, make-data; predict, next, count, impute,
+"""`cotempo`: init, methods, demo, run, resume, report, messages; check, survey, make-data; predict, next, count, impute,
 sample, release, detect, update, export; provision, server, client, ledger.
 
 Exit codes: 0 done; 1 an unexpected error; 2 wrong usage or parameters; 3 something is wrong with the data;
@@ -160,6 +160,7 @@ def messages(run: RunPath, client: Annotated[str, typer.Option(help="Whose messa
 
 
 command(app, "check")(tables.check)
+command(app, "survey")(tables.survey_tables)
 command(app, "make-data")(tables.make_data)
 command(app, "next")(models.next_event)
 command(app, "count")(models.count_events)

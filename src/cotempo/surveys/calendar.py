@@ -103,7 +103,7 @@ def clock_trials(own: Figures, subjects: list[str], others: Others) -> Iterator[
     for winter in range(-12, 13):
         for more in (0, -1, 1):
             summer = winter + more
-            if (winter, summer) == (0, 0) or {season for _, season, _, _ in told} != {*SEASONS} and more:
+            if (winter, summer) == (0, 0) or ({season for _, season, _, _ in told} != {*SEASONS} and more):
                 continue
             shifts = {"winter": winter, "summer": summer}
             moved = _rotate(own, told, shifts)
@@ -116,7 +116,11 @@ def _rotate(own: Figures, told: list[Key], hours: Mapping[str, int]) -> dict[Key
         order = int(wave[3:])
         cos, sin = (own[subject, season, f"{name}{order}", "daily"] for name in ("cos", "sin"))
         turn = 2 * math.pi * order * hours[season] / 24
-        new = cos * math.cos(turn) - sin * math.sin(turn) if wave[:3] == "cos" else sin * math.cos(turn) + cos * math.sin(turn)
+        new = (
+            cos * math.cos(turn) - sin * math.sin(turn)
+            if wave[:3] == "cos"
+            else sin * math.cos(turn) + cos * math.sin(turn)
+        )
         moved[subject, season, wave, "daily"] = new
     return moved
 

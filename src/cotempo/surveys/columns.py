@@ -11,10 +11,11 @@ from cotempo.surveys.others import Figures
 from cotempo.surveys.units import conversions, times
 from cotempo.typing import Floats
 
-FEWEST = 30
+#: Rows below which a column's figures say little.
+FEWEST = 50
 FEW_CODES = 12
 SHAPE = ("size", "spread", "sign", "skew", "rough", "rise")
-NAMES = (*SHAPE, "missing", "whole", "tenth", "edge", "tail", "varies", "same")
+NAMES = (*SHAPE, "missing", "whole", "tenth", "edge", "tail", "varies", "same", "lowest")
 #: Values that stand for a missing one, and the smallest share of rows that makes one of them suspicious.
 SIGNS_OF_MISSING, FEWEST_MISSING = (0.0, -1.0, -9.0, -99.0, -999.0, -9999.0, 99.0, 999.0, 9999.0, 99999.0), 0.02
 
@@ -40,13 +41,16 @@ def column_figures(values: Floats, first: np.ndarray) -> dict[str, float]:
         "spread": math.log(spread) if spread > 1e-12 * size else math.nan,
     }
     if deviation > 1e-12 * size:
-        found["skew"] = float(known.mean() - middle) / float(deviation)
+        # Not the median, which jumps from one code to the other where half of the rows have each.
+        found["skew"] = float(known.mean() - (low + high) / 2) / float(deviation)
         found["tail"] = math.log(away.max() / max(away.mean(), 1e-300))
         if len(steps) >= FEWEST:
             found["rough"] = math.log(max(float(np.abs(steps).mean() / away.mean()), 1e-6))
             found["rise"] = float(np.mean(np.sign(steps)))
             found["same"] = float(np.mean(steps == 0))
-        if not is_coded(known):
+        if is_coded(known):
+            found["lowest"] = float(known.min())
+        else:
             found["edge"] = max(float(np.mean(known == known.max())), float(np.mean(known == known.min())))
     return found
 
@@ -75,7 +79,9 @@ def corrected(values: Floats, first: np.ndarray, own: Figures) -> Iterator[tuple
         yield "coding", reverse, "is coded the other way round than the others', such as 1/0 against 0/1"
     for code in SIGNS_OF_MISSING:
         if FEWEST_MISSING <= np.mean(known == code) <= 0.9:
-            words = f"has the value {code:g} where the others' have none: a sign of a missing value? Read it with missing="
+            words = (
+                f"has the value {code:g} where the others' have none: a sign of a missing value? Read it with missing="
+            )
             yield "missing", np.where(values == code, np.nan, values), words
     steps = np.where(first, np.nan, np.diff(values, prepend=np.nan))
     yield "cumulated", steps, "is cumulated where the others' is not: take differences"

@@ -10,8 +10,16 @@ from itertools import combinations
 import numpy as np
 
 from cotempo.data import Events
+from cotempo.data.clock import UNITS
 from cotempo.surveys.calendar import (
-    clock_trials, daily_keys, date_oddities, date_trials, harmonics, time_figures, time_keys, wall_clock,
+    clock_trials,
+    daily_keys,
+    date_oddities,
+    date_trials,
+    harmonics,
+    time_figures,
+    time_keys,
+    wall_clock,
 )  # fmt: skip
 from cotempo.surveys.others import Key, Others
 from cotempo.surveys.surveyed import Surveyed, vocabulary_keys
@@ -50,8 +58,8 @@ class SurveyedEvents(Surveyed):
         if table.rows < FEWEST:
             return found
         same = table.sequence[1:] == table.sequence[:-1]
-        gaps = np.diff(table.time)[same]
-        lengths = table.end - table.start
+        scale = UNITS.get(table.unit, 1.0)  # clients may count dates in different units
+        gaps, lengths = scale * np.diff(table.time)[same], scale * (table.end - table.start)
         found |= {
             ("", "window"): _log(float(lengths.mean())),
             ("", "whole"): float(np.mean(table.time == np.round(table.time))),
@@ -80,7 +88,10 @@ class SurveyedEvents(Surveyed):
                 words = f"your times are about {times(factor)} the others': {units}? Read them with unit="
                 yield Trial("unit", ("times",), changed, words)
         for one, two in combinations(self.table.marks, 2):
-            shares = {(one, "share"): self.own.get((two, "share"), math.nan), (two, "share"): self.own.get((one, "share"), math.nan)}
+            shares = {
+                (one, "share"): self.own.get((two, "share"), math.nan),
+                (two, "share"): self.own.get((one, "share"), math.nan),
+            }
             words = f"your {one} are as frequent as the others' {two}, and the other way round: exchanged codes?"
             yield Trial("coding", (one, two), shares, words)
         yield from clock_trials(self.own, [""], others)

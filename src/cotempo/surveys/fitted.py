@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from cotempo.data.tables import make_frame, pluralize
 from cotempo.federation import Fitted
+from cotempo.storage.files import write_whole
 from cotempo.surveys.trials import KINDS, Finding
 from cotempo.typing import Floats
 
@@ -74,6 +76,12 @@ class FittedSurvey(Fitted):
         known = sum(map(len, self.findings.values()))
         elsewhere = ["each site has the words of its own findings"] if known < sum(self.counts.values()) else []
         return [self.answer(), *self.advice(), *elsewhere]
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the result, and the findings known here as ``findings.txt``: at a site, what the site is told."""
+        folder = super().save(folder)
+        write_whole(folder / "findings.txt", "".join(f"{line}\n" for line in self.lines()).encode())
+        return folder
 
     def tables(self) -> Mapping[str, Any]:
         """Return the findings as a dataframe."""

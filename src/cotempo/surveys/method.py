@@ -1,15 +1,15 @@
 """`Survey`: compare clients' tables by sums of figures, and let each client find out what is wrong with its own.
 
-    figures   clients send some figures of their tables, and the squares of them, of which only the sums are used
-    find      clients are told the sums; each subtracts its own part, tries out corrections of its table, and keeps
-              what it found; it sends how many findings of each kind it has
+figures   clients send some figures of their tables, and the squares of them, of which only the sums are used
+find      clients are told the sums; each subtracts its own part, tries out corrections of its table, and keeps
+          what it found; it sends how many findings of each kind it has
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,7 +17,20 @@ import numpy as np
 from cotempo.data import Table, detect_kind
 from cotempo.data.argument_checks import check_choice
 from cotempo.errors import ParameterError, Problem, SchemaError
-from cotempo.federation import Answers, Ask, Expect, Message, Method, Metrics, Outcome, Question, Rng, Roster, Spec, register
+from cotempo.federation import (
+    Answers,
+    Ask,
+    Expect,
+    Message,
+    Method,
+    Metrics,
+    Outcome,
+    Question,
+    Rng,
+    Roster,
+    Spec,
+    register,
+)
 from cotempo.surveys.events import SurveyedEvents
 from cotempo.surveys.fitted import FittedSurvey, SurveyMemory, SurveyState
 from cotempo.surveys.others import GRID, LARGEST, Others, pack

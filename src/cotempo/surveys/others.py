@@ -31,12 +31,12 @@ GRID = 8
 LARGEST = 127.0
 LEAST_OTHERS = 2
 #: Corrected figures fit if their mean log-likelihood is at least this; an honest client's has about -0.6.
-MISFIT = -1.5
+MISFIT = -2.0
 INDEPENDENT = 4
 #: How much honest clients' figures usually differ, by the last part of a figure's key.
 TYPICAL = {
     "size": 0.1, "spread": 0.15, "sign": 0.1, "skew": 0.1, "rough": 0.15, "rise": 0.05, "missing": 0.05,
-    "whole": 0.05, "tenth": 0.05, "edge": 0.01, "tail": 0.3, "varies": 0.05, "same": 0.03, "levels": 0.15, "steps": 0.1,
+    "whole": 0.05, "lowest": 0.1, "tenth": 0.05, "edge": 0.02, "tail": 0.3, "varies": 0.05, "same": 0.03, "levels": 0.15, "steps": 0.1,
     "step": 0.1, "phase": 0.03, "repeats": 0.01, "span": 0.2, "middle": 0.2, "late": 0.05, "daily": 0.06, "gap": 0.2,
     "window": 0.1, "share": 0.1, "length": 0.15, "garbled": 0.005, "escaped": 0.03, "foreign": 0.05, "capitals": 0.05,
     "language": 0.015, "has": 0.1, "gaps": 0.05,
@@ -52,7 +52,9 @@ class Others:
     @classmethod
     def of_sums(cls, sums: Mapping[str, Floats], layout: Sequence[Key], own: Message | None) -> Others:
         """Return what the others' figures look like; `own` is this client's part of the sums, if it has one."""
-        known, total, squares = (sums[name] - (0 if own is None else own[name]) for name in ("known", "total", "squares"))
+        known, total, squares = (
+            sums[name] - (0 if own is None else own[name]) for name in ("known", "total", "squares")
+        )
         many = known >= LEAST_OTHERS - 0.5
         mean = total / np.maximum(known, 1)
         variance = np.maximum(squares - known * mean**2, 0.0) / np.maximum(known - 1, 1)
@@ -80,15 +82,17 @@ class Others:
     def evidence(self, own: Figures, changed: Figures) -> float:
         """Return by how much changed figures are more likely than the own; minus infinity if they do not fit either.
 
-        Figures that are not comparable count nothing. Many figures of the same rows repeat each other: beyond
-        `INDEPENDENT` of them, evidence grows as the square root of their number.
+        Figures that are not comparable count nothing. Figures of the same rows repeat each other: if more than
+        `INDEPENDENT` of them speak for the change, evidence grows as the square root of their number.
         """
         before = [self.log_likelihood(key, own.get(key, math.nan)) for key in changed]
         after = [self.log_likelihood(key, value) for key, value in changed.items()]
         both = [(new, old) for new, old in zip(after, before, strict=True) if not math.isnan(new - old)]
         if not both or math.fsum(new for new, _ in both) < MISFIT * len(both):
             return -math.inf
-        return math.fsum(new - old for new, old in both) / math.sqrt(max(1.0, len(both) / INDEPENDENT))
+        gains = np.array([new - old for new, old in both])
+        speaking = float(np.abs(gains).sum() ** 2 / max(float((gains**2).sum()), 1e-300))
+        return float(gains.sum()) / math.sqrt(max(1.0, speaking / INDEPENDENT))
 
     def chance(self, key: Key, value: float) -> float:
         """Return how likely an honest client's figure is as far from the others'; 1 where it cannot be compared."""

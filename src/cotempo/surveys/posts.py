@@ -11,7 +11,14 @@ import numpy as np
 
 from cotempo.data import Posts
 from cotempo.surveys.calendar import (
-    clock_trials, daily_keys, date_oddities, date_trials, harmonics, time_figures, time_keys, wall_clock,
+    clock_trials,
+    daily_keys,
+    date_oddities,
+    date_trials,
+    harmonics,
+    time_figures,
+    time_keys,
+    wall_clock,
 )  # fmt: skip
 from cotempo.surveys.others import Key, Others
 from cotempo.surveys.surveyed import Surveyed

@@ -12,7 +12,15 @@ from scipy.stats import rankdata
 
 from cotempo.data import Series
 from cotempo.surveys.calendar import (
-    HOUR, TIMES, clock_trials, daily_keys, date_oddities, date_trials, harmonics, time_figures, time_keys, wall_clock,
+    HOUR,
+    clock_trials,
+    daily_keys,
+    date_oddities,
+    date_trials,
+    harmonics,
+    time_figures,
+    time_keys,
+    wall_clock,
 )  # fmt: skip
 from cotempo.surveys.columns import NAMES, SHAPE, column_figures, corrected, ratios
 from cotempo.surveys.others import Key, Others
@@ -24,6 +32,8 @@ from cotempo.typing import Floats
 NEIGHBOURS = 8
 LAGS = (1, 2, 3, 4, 6, 12, 24)
 PAIRS = ("levels", "steps")
+#: Figures that a kind of correction changes besides the shape of a column.
+ALSO = {"missing": ("missing", "tail", "edge"), "cumulated": ("tail",), "coding": ("lowest",)}
 MOST_SWAPPED = 40
 #: Rows below which a correlation says little.
 FEWEST_PAIRS = 150
@@ -97,7 +107,10 @@ class SurveyedSeries(Surveyed):
         }
         if self.table.clock.dates:
             angle = 2 * np.pi * self.seconds / HOUR
-            found |= {("", "cos", "phase"): float(np.cos(angle).mean()), ("", "sin", "phase"): float(np.sin(angle).mean())}
+            found |= {
+                ("", "cos", "phase"): float(np.cos(angle).mean()),
+                ("", "sin", "phase"): float(np.sin(angle).mean()),
+            }
         return found
 
     # What could be wrong.
@@ -118,10 +131,14 @@ class SurveyedSeries(Surveyed):
     def _column_trials(self, column: str) -> Iterator[Trial]:
         own = self.own
         for factor, words in ratios():
-            changed = {(column, name): own[column, name] + math.log(factor) for name in ("size", "spread") if (column, name) in own}
+            changed = {
+                (column, name): own[column, name] + math.log(factor)
+                for name in ("size", "spread")
+                if (column, name) in own
+            }
             yield Trial("unit", (column,), changed, f"your {column} {words}")
         for kind, values, words in corrected(self.column(column), self.first, own):
-            names = (*SHAPE, "missing", "tail") if kind == "missing" else (*SHAPE, "tail") if kind == "cumulated" else SHAPE
+            names = (*SHAPE, *ALSO.get(kind, ()))
             figures = column_figures(values, self.first)
             changed = {(column, name): figures[name] for name in names if name in figures}
             if kind == "sign" or "other way round" in words:
@@ -133,7 +150,7 @@ class SurveyedSeries(Surveyed):
         pairs = [pair for pair in neighbours(self.columns) if column in pair and {*pair} <= {*self.ranks}]
         for lag in LAGS if pairs else ():
             for shift in (lag, -lag):
-                moved = self._ranks(self._shifted(self.column(column), shift))
+                moved = [self._shifted(ranks, shift) for ranks in self.ranks[column]]
                 changed = {}
                 for pair in pairs:
                     other = self.ranks[pair[1] if pair[0] == column else pair[0]]
@@ -143,11 +160,11 @@ class SurveyedSeries(Surveyed):
                 yield Trial("lag", (column,), changed, words)
 
     def _shifted(self, values: Floats, shift: int) -> Floats:
-        """Return values `shift` rows earlier, missing where another sequence begins."""
+        """Return ranks `shift` rows earlier, 0 where another sequence begins."""
         moved, names = np.roll(values, -shift), self.table.sequence
         same = np.roll(names, -shift) == names
         same[-shift if shift > 0 else 0 : None if shift > 0 else -shift] = False
-        return np.where(same, moved, np.nan)
+        return np.where(same, moved, 0.0)
 
     def _swapped(self, one: str, two: str) -> dict[Key, float]:
         def exchange(key: Key) -> Key:
@@ -190,7 +207,7 @@ class SurveyedSeries(Surveyed):
                 "constant", column, (column, "varies"), -0.5, f"your {column} never changes, where the others' does"
             )
             yield Oddity(
-                "limits", column, (column, "edge"), 0.03,
+                "limits", column, (column, "edge"), 0.05,
                 f"many values of your {column} are exactly its largest or smallest: cut off at a limit?",
             )  # fmt: skip
             for name, digits in (("whole", "whole numbers"), ("tenth", "one decimal")):
@@ -226,9 +243,8 @@ def ranked(values: Floats) -> Floats:
 
 
 def agreement(one: Floats, two: Floats) -> float:
-    """Return Fisher's transform of the rank correlation; NaN where a column never changes."""
-    both = (one != 0) & (two != 0)
-    if both.sum() < FEWEST_PAIRS:
+    """Return Fisher's transform of the correlation of standardised ranks; NaN where few rows have both."""
+    if min(np.count_nonzero(one), np.count_nonzero(two)) < FEWEST_PAIRS:
         return math.nan
-    size = math.sqrt(float((one[both] ** 2).sum() * (two[both] ** 2).sum()))
-    return math.atanh(min(max(float(one[both] @ two[both]) / size, -0.97), 0.97))
+    size = math.sqrt(float(one @ one) * float(two @ two))
+    return math.atanh(min(max(float(one @ two) / size, -0.97), 0.97))

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from cotempo.surveys.others import Figures, Key, Others
 
-#: A correction is advised if it makes the figures more likely by a factor of exp(EVIDENCE).
-EVIDENCE = 12.0
+#: A correction is advised if it makes the figures more likely by a factor of exp(EVIDENCE), of a table with up to
+#: `USUAL` parts; where there are more to be wrong by chance, by as many times more.
+EVIDENCE, USUAL = 12.0, 10
 #: An oddity is told if fewer than this share of honest clients' figures would be as far off.
 CHANCE = 1e-4
 #: What findings are about; a survey's server is told how many there are of each.
@@ -59,16 +60,27 @@ class Finding:
 def decide(own: Figures, others: Others, trials: Iterable[Trial], oddities: Iterable[Oddity]) -> list[Finding]:
     """Return the findings: the best correction of every part of the table, then what is odd about the other parts."""
     weighed = sorted(((others.evidence(own, trial.changed), trial) for trial in trials), key=lambda pair: -pair[0])
+    parts = max(1.0, len({subject for _, trial in weighed for subject in trial.subjects}) / USUAL)
+    enough = EVIDENCE + math.log(parts)
     findings: list[Finding] = []
     explained: set[str] = set()
+    settled: set[Key] = set()  # figures that a correction accepted before explains
     for evidence, trial in weighed:
-        if evidence >= EVIDENCE and not explained & {*trial.subjects}:
+        if evidence < enough or explained & {*trial.subjects}:
+            continue
+        left = {key: value for key, value in trial.changed.items() if key not in settled}
+        if others.evidence(own, left) >= enough:
             findings.append(Finding(trial.kind, " and ".join(trial.subjects), trial.words))
             explained |= {*trial.subjects}
+            settled |= trial.changed.keys()
     for oddity in oddities:
         value, mean = own.get(oddity.key, math.nan), others.mean(oddity.key)
         gap = (value - mean) * math.copysign(1.0, oddity.effect)
-        if oddity.subject not in explained and gap >= abs(oddity.effect) and others.chance(oddity.key, value) < CHANCE:
+        if (
+            oddity.subject not in explained
+            and gap >= abs(oddity.effect)
+            and others.chance(oddity.key, value) < CHANCE / parts
+        ):
             findings.append(Finding(oddity.kind, oddity.subject, oddity.words))
             explained.add(oddity.subject)
     return findings
