@@ -133,7 +133,9 @@ FAULTS: dict[str, tuple[str, Change, set[str]]] = {
     "other sampling rate": ("series", thin, {"sampling"}),
     "duplicated rows": ("series", repeat_rows, {"repeats"}),
     "constant column": ("series", column("pulse", lambda x, rng: np.full(len(x), 80.0)), {"constant"}),
-    "saturated values": ("series", column("glucose", lambda x, rng: np.minimum(x, np.nanquantile(x, 0.85))), {"limits"}),
+    "saturated values": (
+        "series", column("glucose", lambda x, rng: np.minimum(x, np.nanquantile(x, 0.85))), {"limits"},
+    ),
     "rounded to integers": ("series", column("temperature", lambda x, rng: np.round(x)), {"rounding"}),
     "missing coded as -999": ("series", column("pulse", mark_missing(-999.0)), {"missing"}),
     "missing coded as 0": ("series", column("systolic", mark_missing(0.0)), {"missing"}),

@@ -92,7 +92,10 @@ def main() -> None:
             for name in FITTED:
                 factor, slope, error = exponent([row["clients"] for row in own], [max(row[name], 1e-6) for row in own])
                 fits.append(
-                    {"load": load, "way": way, "quantity": name, "factor": factor, "exponent": slope, "standard_error": error}
+                    {
+                        "load": load, "way": way, "quantity": name, "factor": factor, "exponent": slope,
+                        "standard_error": error,
+                    }
                 )  # fmt: skip
     note = f"least squares on logarithms, over the sizes of {SIZES}"
     write_results("scale/tree-exponents", fits, seed=0, note=note)

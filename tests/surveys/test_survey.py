@@ -72,7 +72,8 @@ def test_a_fault_is_told_to_the_client_that_has_it_and_to_nobody_else(fault: str
     clients["plant-2"] = spoil(clients["plant-2"])
     fitted = ct.survey(clients, progress=False)
     told = [finding.words for finding in fitted["plant-2"] if finding.kind == kind]
-    assert len(told) == 1 and words in told[0], fitted.lines()
+    assert len(told) == 1, fitted.lines()
+    assert words in told[0]
     assert not any(own for client, own in fitted.findings.items() if client != "plant-2")
     assert fitted.counts[kind] == 1
     assert fitted.state.found[-1] == 1

@@ -1,5 +1,5 @@
-"""`cotempo`: init, methods, demo, run, resume, report, messages; check, survey, make-data; predict, next, count, impute,
-sample, release, detect, update, export; provision, server, client, ledger.
+"""`cotempo`: init, methods, demo, run, resume, report, messages; check, survey, make-data; predict, next, count,
+impute, sample, release, detect, update, export; provision, server, client, ledger.
 
 Exit codes: 0 done; 1 an unexpected error; 2 wrong usage or parameters; 3 something is wrong with the data;
 4 paused below quorum, can be resumed; 5 a run folder cannot be used as asked;

@@ -66,7 +66,7 @@ class TreeReducer(PlainReducer):
     Clients are dealt to regions in the order of their names, and a region is asked once the one before it is done: the
     server holds the sum of one region beside that of all, and an engine that answers for a cohort at once holds one
     region's rows. Additions are made in another order than without regions, always the same one: results agree within
-    rounding, and repeat bit for bit. Phases that gather single answers have no sums, and are gathered as without regions.
+    rounding, and repeat bit for bit. Phases that gather single answers have no sums, and are gathered as ever.
 
     Parameters
     ----------

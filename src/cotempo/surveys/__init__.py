@@ -1,4 +1,4 @@
-"""Survey: before learning, compare the sites' tables by sums, and tell each site in words what is wrong with its own."""
+"""Survey: before learning, compare the sites' tables by sums, and tell each site what is wrong with its own."""
 
 from cotempo.surveys.fitted import FittedSurvey
 from cotempo.surveys.method import EventsSurvey, PostsSurvey, SeriesSurvey, survey

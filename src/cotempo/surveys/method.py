@@ -51,6 +51,7 @@ class Survey(Method):
     State: ClassVar[type] = SurveyState
     Memory: ClassVar[type | None] = SurveyMemory
     surveyed: ClassVar[type[Surveyed]]
+    figures_are: ClassVar[str]
 
     def check(self, roster: Roster) -> None:
         """Require three clients of one kind of table; everything else is what the survey is about."""
@@ -113,24 +114,13 @@ class Survey(Method):
         if phase == "find":
             about = "how many findings of each kind you have, and whether you have any"
             return Expect({"found": Spec((len(KINDS) + 1,), low=0, high=1e5, grid=0, description=about)}, True, (1, 1))
-        size, about = (len(state.known),), f"{self._words()}; rounded"
+        size, about = (len(state.known),), f"{self.figures_are}; rounded"
         fields = {
             "known": Spec(size, low=0, high=1, grid=0, description="which of these figures you have"),
             "total": Spec(size, low=-LARGEST, high=LARGEST, grid=-GRID, description=about),
             "squares": Spec(size, low=0, high=LARGEST**2, grid=-2 * GRID, description="the squares of these figures"),
         }
         return Expect(fields, sums=True, weight=(1, 1))
-
-    def _words(self) -> str:
-        return {
-            "series": "of each column: logarithms of its usual size and spread, its sign, skewness and roughness, shares "
-            "of missing, whole, repeated and largest values, waves by the hour of the day; rank correlations of columns; "
-            "the usual step, span and middle of your times, and the share of repeated rows",
-            "events": "logarithms of your mean gap and window, shares of marks, of repeated events and of whole times, "
-            "waves of your events by the hour of the day, span and middle of your times",
-            "posts": "the mean length of your texts, shares of common words of seven languages, of garbled and repeated "
-            "texts and of capitals, waves of your posts by the hour of the day, span and middle of your times",
-        }[self.kind]
 
     def result(self, outcome: Outcome) -> FittedSurvey:
         """Return what was found."""
@@ -152,6 +142,11 @@ class SeriesSurvey(Survey):
 
     kind: ClassVar[str] = "series"
     surveyed: ClassVar[type[Surveyed]] = SurveyedSeries
+    figures_are: ClassVar[str] = (
+        "of each column: logarithms of its usual size and spread, its sign, skewness and roughness, shares of missing, "
+        "whole, repeated and largest values, waves by the hour of the day; rank correlations of columns; the usual "
+        "step, span and middle of your times, and the share of repeated rows"
+    )
 
 
 @register()
@@ -160,6 +155,10 @@ class EventsSurvey(Survey):
 
     kind: ClassVar[str] = "events"
     surveyed: ClassVar[type[Surveyed]] = SurveyedEvents
+    figures_are: ClassVar[str] = (
+        "logarithms of your mean gap and window, shares of marks, of repeated events and of whole times, waves of your "
+        "events by the hour of the day, span and middle of your times"
+    )
 
 
 @register()
@@ -168,6 +167,10 @@ class PostsSurvey(Survey):
 
     kind: ClassVar[str] = "posts"
     surveyed: ClassVar[type[Surveyed]] = SurveyedPosts
+    figures_are: ClassVar[str] = (
+        "the mean length of your texts, shares of common words of seven languages, of garbled and repeated texts and "
+        "of capitals, waves of your posts by the hour of the day, span and middle of your times"
+    )
 
 
 SURVEYS: dict[str, type[Survey]] = {"series": SeriesSurvey, "events": EventsSurvey, "posts": PostsSurvey}

@@ -95,7 +95,7 @@ class SurveyedPosts(Surveyed):
             words = f"your texts are {language}, the others' are not: only methods whose encoder knows both fit"
             yield Oddity("texts", "texts", (language, "language"), 0.06, words)
         told = {
-            "garbled": (0.02, "letters of your texts are garbled, as of UTF-8 read as Latin-1: read them with their encoding"),
+            "garbled": (0.02, "letters of your texts are garbled, as of UTF-8 read as Latin-1: give their encoding"),
             "escaped": (0.1, "your texts hold escapes such as &amp; that the others' do not: unescape them"),
             "foreign": (0.3, "your texts are in another script than the others'"),
             "capitals": (0.4, "your texts are in capitals, the others' are not"),
