@@ -71,6 +71,12 @@ def test_a_run_of_many_rounds_agrees_and_repeats_bit_for_bit() -> None:
     np.testing.assert_allclose(once.network.within, flat.network.within, atol=1e-9)
 
 
+def test_a_secure_sum_takes_no_tree() -> None:
+    clients, _ = ct.make_networks(variables=3, clients=4, samples=80, seed=0)
+    with pytest.raises(ParameterError, match="reducer must be left out with secure_sum"):
+        ct.FedMean().fit(clients, reducer=TreeReducer(2), privacy=ct.Privacy(secure_sum=True))
+
+
 def test_no_region_is_refused() -> None:
     with pytest.raises(ParameterError, match="regions must be at least 1, got 0"):
         TreeReducer(0)

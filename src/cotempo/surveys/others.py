@@ -38,8 +38,8 @@ TYPICAL = {
     "size": 0.1, "spread": 0.15, "sign": 0.1, "skew": 0.1, "rough": 0.15, "rise": 0.05, "missing": 0.05,
     "whole": 0.05, "lowest": 0.1, "tenth": 0.05, "edge": 0.02, "tail": 0.3, "varies": 0.05, "same": 0.03,
     "levels": 0.15, "steps": 0.1, "step": 0.1, "phase": 0.03, "repeats": 0.01, "span": 0.2, "middle": 0.2,
-    "late": 0.05, "daily": 0.06, "gap": 0.2, "window": 0.1, "share": 0.1, "length": 0.15, "garbled": 0.005,
-    "escaped": 0.03, "foreign": 0.05, "capitals": 0.05, "language": 0.015, "has": 0.1, "gaps": 0.05,
+    "late": 0.05, "daily": 0.06, "gap": 0.2, "window": 0.1, "share": 0.1, "garbled": 0.005,
+    "escaped": 0.03, "foreign": 0.05, "capitals": 0.05, "language": 0.015, "has": 0.1,
 }  # fmt: skip
 
 

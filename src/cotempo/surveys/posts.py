@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -49,7 +48,7 @@ class SurveyedPosts(Surveyed):
     @staticmethod
     def layout(columns: Sequence[str]) -> list[Key]:
         """Return the keys of all figures."""
-        names = ("length", "edge", "repeats", "garbled", "escaped", "foreign", "capitals")
+        names = ("edge", "repeats", "garbled", "escaped", "foreign", "capitals")
         languages = [(language, "language") for language in WORDS]
         return [*(("", name) for name in names), *languages, *time_keys(), *daily_keys("")]
 
@@ -69,7 +68,6 @@ class SurveyedPosts(Surveyed):
         letters = [letter for text in table.text for letter in text if letter.isalpha()]
         rows = {*zip(table.text, np.nan_to_num(table.time).tolist(), table.author, strict=True)}
         found: dict[Key, float] = {
-            ("", "length"): math.log(max(float(lengths.mean()), 1.0)),
             ("", "edge"): float(np.mean(lengths == lengths.max())),
             ("", "repeats"): 1 - len(rows) / table.rows,
             ("", "garbled"): float(np.mean([bool(GARBLED.search(text)) for text in table.text])),

@@ -47,7 +47,7 @@ class SurveyedSeries(Surveyed):
     @staticmethod
     def layout(columns: Sequence[str]) -> list[Key]:
         """Return the keys of all figures, for the columns that any client has."""
-        table = [("", "step"), ("", "repeats"), ("", "gaps"), ("", "cos", "phase"), ("", "sin", "phase"), *time_keys()]
+        table = [("", "step"), ("", "repeats"), ("", "cos", "phase"), ("", "sin", "phase"), *time_keys()]
         each = [(column, name) for column in columns for name in NAMES]
         daily = [key for column in columns for key in daily_keys(column)]
         pairs = [(*pair, kind) for pair in neighbours(columns) for kind in PAIRS]
@@ -102,7 +102,6 @@ class SurveyedSeries(Surveyed):
         cells = np.nan_to_num(self.table.values, nan=np.inf)
         found = {
             ("", "step"): math.log(usual) if usual > 0 else math.nan,
-            ("", "gaps"): float(np.mean(steps > 1.5 * usual)),
             ("", "repeats"): 1 - len(np.unique(cells, axis=0)) / len(cells),
         }
         if self.table.clock.dates:

@@ -56,8 +56,5 @@ def times(ratio: float) -> str:
     ('18 times smaller than', '1,000 times larger than')
     """
     size = max(ratio, 1 / ratio)
-    return (
-        f"{size:,.3g} times {'smaller' if ratio > 1 else 'larger'} than"
-        if size < 1000
-        else (f"{size:,.0f} times {'smaller' if ratio > 1 else 'larger'} than")
-    )
+    number = f"{size:,.0f}" if size >= 1000 else f"{size:.3g}"
+    return f"{number} times {'smaller' if ratio > 1 else 'larger'} than"
