@@ -10,7 +10,7 @@ import numpy as np
 from cotempo.data import Table
 from cotempo.surveys.others import Figures, Key, Others
 from cotempo.surveys.trials import Oddity, Trial
-from cotempo.typing import Floats
+from cotempo.typing import Array, Floats
 
 DAY, HOUR, YEAR = 86400.0, 3600.0, 365.25 * 86400.0
 SEASONS = ("winter", "summer")
@@ -32,7 +32,7 @@ def wall_clock(table: Table) -> Floats:
     return np.where(np.isfinite(table.time), ticks / 1e6, np.nan)
 
 
-def in_summer(seconds: Floats) -> np.ndarray:
+def in_summer(seconds: Floats) -> Array:
     """Return which times are in the months April to October."""
     share = np.mod(seconds / YEAR, 1.0)
     return (share > 0.247) & (share < 0.822)

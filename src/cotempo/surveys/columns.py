@@ -9,7 +9,7 @@ import numpy as np
 
 from cotempo.surveys.others import Figures
 from cotempo.surveys.units import conversions, times
-from cotempo.typing import Floats
+from cotempo.typing import Array, Floats
 
 #: Rows below which a column's figures say little.
 FEWEST = 50
@@ -20,7 +20,7 @@ NAMES = (*SHAPE, "missing", "whole", "tenth", "edge", "tail", "varies", "same", 
 SIGNS_OF_MISSING, FEWEST_MISSING = (0.0, -1.0, -9.0, -99.0, -999.0, -9999.0, 99.0, 999.0, 9999.0, 99999.0), 0.02
 
 
-def column_figures(values: Floats, first: np.ndarray) -> dict[str, float]:
+def column_figures(values: Floats, first: Array) -> dict[str, float]:
     """Return the figures of a column by name; `first` marks the first row of each sequence."""
     known = values[np.isfinite(values)]
     if len(known) < FEWEST:
@@ -61,7 +61,7 @@ def is_coded(known: Floats) -> bool:
     return len(distinct) <= FEW_CODES and bool((distinct == np.round(distinct)).all())
 
 
-def corrected(values: Floats, first: np.ndarray, own: Figures) -> Iterator[tuple[str, Floats, str]]:
+def corrected(values: Floats, first: Array, own: Figures) -> Iterator[tuple[str, Floats, str]]:
     """Yield a kind, the corrected values and words for everything that may have to be done to a column.
 
     Pure ratios of units are left to `ratios`, which needs no values.

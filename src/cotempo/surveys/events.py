@@ -31,7 +31,7 @@ FEWEST = 20
 #: Units of time that are mixed up, in the smaller of two.
 TIME_RATIOS = {60.0: "seconds, minutes or hours", 24.0: "hours or days", 1000.0: "seconds or milliseconds",
                3600.0: "seconds or hours", 86400.0: "seconds or days"}  # fmt: skip
-NAMES = ("gap", "window", "rough", "whole", "repeats")
+NAMES = ("gap", "window", "whole", "repeats")
 
 
 class SurveyedEvents(Surveyed):
@@ -68,7 +68,6 @@ class SurveyedEvents(Surveyed):
             twice = (np.diff(table.time) == 0) & same & (np.diff(table.mark) == 0)
             found |= {
                 ("", "gap"): _log(float(gaps.mean())),
-                ("", "rough"): _log(float(gaps.std()) / max(float(gaps.mean()), 1e-300)),
                 ("", "repeats"): float(twice.sum()) / table.rows,
             }
         counts = np.bincount(table.mark, minlength=len(table.marks)) / table.rows

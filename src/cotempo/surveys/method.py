@@ -168,7 +168,8 @@ class PostsSurvey(Survey):
     kind: ClassVar[str] = "posts"
     surveyed: ClassVar[type[Surveyed]] = SurveyedPosts
     figures_are: ClassVar[str] = (
-        "shares of common words of seven languages, of garbled, repeated and longest texts and of capitals, waves of your posts by the hour of the day, span and middle of your times"
+        "shares of common words of seven languages, of garbled, repeated and longest texts and of capitals, "
+        "waves of your posts by the hour of the day, span and middle of your times"
     )
 
 

@@ -26,7 +26,7 @@ from cotempo.surveys.columns import NAMES, SHAPE, column_figures, corrected, rat
 from cotempo.surveys.others import Key, Others
 from cotempo.surveys.surveyed import Surveyed, vocabulary_keys
 from cotempo.surveys.trials import Oddity, Trial
-from cotempo.typing import Floats
+from cotempo.typing import Array, Floats
 
 #: Each column is correlated with so many that follow it in the order of names.
 NEIGHBOURS = 8
@@ -54,7 +54,7 @@ class SurveyedSeries(Surveyed):
         return [*table, *vocabulary_keys(columns), *each, *daily, *pairs]
 
     @cached_property
-    def first(self) -> np.ndarray:
+    def first(self) -> Array:
         """Which rows begin a sequence."""
         names = self.table.sequence
         return np.concatenate([[True], names[1:] != names[:-1]]) if len(names) else np.zeros(0, bool)
