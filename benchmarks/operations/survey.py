@@ -108,12 +108,8 @@ def texts(change: Callable[[str], str]) -> Change:
 
 def in_german(table: Posts, rng: Generator) -> Posts:
     """Posts of a town where another language is spoken."""
-    return replace(
-        table,
-        text=tuple(
-            posts_of_towns(int(rng.integers(1 << 30)), clients=1, language="German")["town-0"].text[: table.rows]
-        ),
-    )
+    other = posts_of_towns(int(rng.integers(1 << 30)), clients=1, language="German")["town-0"].text
+    return replace(table, text=tuple(other[row % len(other)] for row in range(table.rows)))
 
 
 def utc(seconds: np.ndarray) -> np.ndarray:
@@ -209,11 +205,13 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[100, 101, 102])
     parser.add_argument("--show", action="store_true")
     parser.add_argument("--only", choices=("clean", "faults"))
+    parser.add_argument("--part", type=int, nargs=2, default=(0, 1), help="K N: every Nth federation from the Kth")
     given = parser.parse_args()
+    first, every = given.part
     rows = []
     for seed in given.seeds:
-        clean = [watch(name, seed, given.show) for name in CLEAN] if given.only != "faults" else []
-        faults = [plant(fault, seed, given.show) for fault in FAULTS] if given.only != "clean" else []
+        clean = [watch(name, seed, given.show) for name in [*CLEAN][first::every]] if given.only != "faults" else []
+        faults = [plant(fault, seed, given.show) for fault in [*FAULTS][first::every]] if given.only != "clean" else []
         rows += [row for row in (*clean, *faults) if row is not None]
         own = [row for row in rows if row["seed"] == seed]
         print(
