@@ -19,4 +19,5 @@ def __getattr__(name: str) -> Any:
     return _load(name)
 
 
-announce("cotempo.federation.mean", *(f"cotempo.{family}" for family in ("events", "series", "social", "networks")))
+FAMILIES = ("events", "series", "social", "networks")
+announce("cotempo.federation.mean", "cotempo.surveys.method", *(f"cotempo.{family}" for family in FAMILIES))

@@ -32,6 +32,7 @@ from .events import read_event_archive as read_event_archive
 from .federation.fitted import load as load
 from .federation.mean import FedMean as FedMean
 from .federation.method import fit as fit
+from .federation.reducers import TreeReducer as TreeReducer
 from .federation.rounds import Participation as Participation
 from .federation.simulated_time import Delays as Delays
 from .networks import FDBNL as FDBNL
@@ -57,5 +58,6 @@ from .series import SeriesDiffusion as SeriesDiffusion
 from .series import SeriesMoments as SeriesMoments
 from .social import DAMe as DAMe
 from .social import EventDetector as EventDetector
+from .surveys import survey as survey
 
 __version__: str

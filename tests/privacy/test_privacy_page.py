@@ -12,6 +12,7 @@ from cotempo.testing import example
 
 PAGE = Path(__file__).parents[2] / "docs" / "privacy.md"
 QUICK = ["OneRound", "FDBNL", "PFDBNL", "EdgeRanking", "FedPP", "FedPointProcess", "FedMoments", "EventDetector"]
+QUICK += ["SeriesSurvey", "EventsSurvey", "PostsSurvey"]
 LONG = ["FedTDD", "DAMe", "FedAvg", "Ditto", "FedNeural", "APPLE", "SFL"]
 
 

@@ -119,7 +119,9 @@ Parts = Iterator[tuple[str, NDArray[np.float64]]]
 
 
 def _read(fitted: Any, name: str, own: Any, table: Any, view: View) -> Parts:
-    if isinstance(own, Events):
+    if hasattr(fitted, "findings"):
+        yield "findings", np.array([float(len(fitted[name])), 1.0])
+    elif isinstance(own, Events):
         yield from _read_events(fitted[name], own)
     elif isinstance(own, Posts):
         model = fitted[name]

@@ -1,5 +1,5 @@
-"""`cotempo`: init, methods, doctor, demo, run, resume, watch, report, messages, audit; check, make-data; predict, next,
-count, impute, sample, release, detect, update, export; provision, server, client, ledger.
+"""`cotempo`: init, methods, doctor, demo, run, resume, watch, report, messages, audit; check, survey,
+make-data; predict, next, count, impute, sample, release, detect, update, export; provision, server, client, ledger.
 
 Exit codes: 0 done; 1 an unexpected error; 2 wrong usage or parameters; 3 something is wrong with the data;
 4 paused, below quorum or until people at sites approve, can be resumed; 5 a run folder cannot be used as asked;
@@ -178,6 +178,7 @@ def messages(run: RunPath, client: Annotated[str, typer.Option(help="Whose messa
 
 command(app, "audit")(audit.audit_run)
 command(app, "check")(tables.check)
+command(app, "survey")(tables.survey_tables)
 command(app, "make-data")(tables.make_data)
 command(app, "next")(models.next_event)
 command(app, "count")(models.count_events)

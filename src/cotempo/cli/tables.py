@@ -1,4 +1,4 @@
-"""`cotempo check` and `cotempo make-data`: what a table holds, and tables with a known truth."""
+"""`cotempo check`, `survey` and `make-data`: what tables hold, whether they fit together, and some with a truth."""
 
 import inspect
 import json
@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cotempo.cli.output import Output, count
+from cotempo.cli.output import Output, count, shows_progress
 from cotempo.errors import ParameterError, RunError
 
 GENERATORS = "networks, lorenz96, events, posts or series"  # a test holds it to `generators()`
@@ -35,6 +35,40 @@ def check(
     check_choice("kind", kind, data.READERS)
     description = data.describe(data.READERS[kind](source))
     return Output(list(description.lines()), description.to_dict())
+
+
+def survey_tables(
+    source: Annotated[
+        str,
+        typer.Argument(metavar="DATA", help="A CSV or Parquet file, a folder of them, or an experiment file (.toml)."),
+    ],
+    kind: Annotated[str | None, typer.Option(help="events, series or posts; by default by the columns.")] = None,
+) -> Output:
+    """Compare clients' tables by sums before learning, and tell what is probably wrong with each."""
+    from cotempo import data
+    from cotempo.data.argument_checks import check_choice
+    from cotempo.surveys import survey
+
+    if source.endswith(".toml"):
+        from cotempo.federation.registry import find_method
+        from cotempo.runs.experiment import Experiment, load_clients
+
+        if kind is not None:
+            raise ParameterError(f"--kind must be left out with an experiment, whose method needs one, got {kind!r}")
+        experiment = Experiment.from_file(source)
+        engine = experiment.engine
+        if engine.is_remote:  # a site finds the words of its own findings in the result it is sent
+            engine = engine.model_copy(update={"share_result": True})
+        fitted = survey(
+            load_clients(experiment)[0] or None, kind=find_method(experiment.method).kind, engine=engine,
+            seed=experiment.seed, privacy=experiment.privacy, progress=shows_progress(),
+        )  # fmt: skip
+    else:
+        kind = kind or data.detect_kind(source)
+        check_choice("kind", kind, data.READERS)
+        fitted = survey(data.READERS[kind](source), kind=kind, progress=shows_progress())
+    findings = {client: [vars(finding) for finding in own] for client, own in fitted.findings.items()}
+    return Output(fitted.lines(), {"counts": fitted.counts, "findings": findings}, 3 if fitted.counts else 0)
 
 
 def make_data(

@@ -1,0 +1,229 @@
+"""How many planted faults a survey finds, and how many alarms it raises on clean federations.
+
+python benchmarks/operations/survey.py                        clean federations and planted faults, seeds 100 to 102
+python benchmarks/operations/survey.py --seeds 0 1 --show   the seeds on which thresholds were chosen, with words
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from federations import CLEAN, events_of_wards, posts_of_towns, series_of_wards
+from numpy.random import Generator
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from results import write_results
+
+import cotempo as ct
+from cotempo.data import Events, Posts, Series
+from cotempo.surveys.calendar import DAY, HOUR, in_summer, swap_days_and_months
+
+Change = Callable[[Any, Generator], Any]
+
+
+def column(name: str, change: Callable[[np.ndarray, Generator], np.ndarray]) -> Change:
+    """A fault of one column."""
+
+    def spoil(table: Series, rng: Generator) -> Series:
+        values, place = table.values.copy(), table.features.index(name)
+        values[:, place] = change(values[:, place], rng)
+        return replace(table, values=values)
+
+    return spoil
+
+
+def at_times(change: Callable[[np.ndarray], np.ndarray]) -> Change:
+    """A fault of all times of a table; rows are then sorted again."""
+
+    def spoil(table: Any, rng: Generator) -> Any:
+        if isinstance(table, Events):
+            time = change(table.time)
+            start, end = np.full(len(table.names), time.min()), np.full(len(table.names), time.max())
+            order = np.lexsort((time, table.sequence))
+            return replace(
+                table, time=time[order], sequence=table.sequence[order], mark=table.mark[order], start=start, end=end
+            )
+        time = change(table.time)
+        order = np.lexsort((time, table.sequence)) if isinstance(table, Series) else np.argsort(time, kind="stable")
+        return replace(table, time=time).select(order) if isinstance(table, Posts) else _sorted(table, time, order)
+
+    return spoil
+
+
+def _sorted(table: Series, time: np.ndarray, order: np.ndarray) -> Series:
+    time = time[order]
+    kept = np.concatenate([[True], (np.diff(time) > 0) | (table.sequence[order][1:] != table.sequence[order][:-1])])
+    return replace(table, time=time[kept], values=table.values[order][kept], sequence=table.sequence[order][kept])
+
+
+def swap(one: str, two: str) -> Change:
+    """Two columns exchanged."""
+
+    def spoil(table: Series, rng: Generator) -> Series:
+        values, places = table.values.copy(), [table.features.index(name) for name in (one, two)]
+        values[:, places] = values[:, places[::-1]]
+        return replace(table, values=values)
+
+    return spoil
+
+
+def repeat_rows(table: Any, rng: Generator) -> Any:
+    """A third of the rows twice; of a series, a second time as a further sequence."""
+    twice = np.sort(rng.choice(table.rows, table.rows // 3, replace=False))
+    if isinstance(table, Series):
+        part = table.select(twice)
+        names = np.concatenate([table.sequence, np.char.add(part.sequence, "-again")])
+        order = np.argsort(names, kind="stable")
+        return replace(
+            table,
+            sequence=names[order],
+            time=np.concatenate([table.time, part.time])[order],
+            values=np.concatenate([table.values, part.values])[order],
+        )
+    return table.select(np.sort(np.concatenate([np.arange(table.rows), twice])))
+
+
+def thin(table: Series, rng: Generator) -> Series:
+    """Every fourth row only."""
+    return table.select(np.arange(table.rows) % 4 == 0)
+
+
+def delay(values: np.ndarray, rng: Generator) -> np.ndarray:
+    return np.concatenate([np.full(3, np.nan), values[:-3]])
+
+
+def mark_missing(code: float) -> Callable[[np.ndarray, Generator], np.ndarray]:
+    return lambda values, rng: np.where(rng.random(len(values)) < 0.08, code, values)
+
+
+def texts(change: Callable[[str], str]) -> Change:
+    return lambda table, rng: replace(table, text=tuple(map(change, table.text)))
+
+
+def in_german(table: Posts, rng: Generator) -> Posts:
+    """Posts of a town where another language is spoken."""
+    other = posts_of_towns(int(rng.integers(1 << 30)), clients=1, language="German")["town-0"].text
+    return replace(table, text=tuple(other[row % len(other)] for row in range(table.rows)))
+
+
+def utc(seconds: np.ndarray) -> np.ndarray:
+    """Local times of Berlin as UTC."""
+    return seconds - HOUR - HOUR * in_summer(seconds)
+
+
+# By fault: the kind of table, what happens to one client, and the kinds of findings that name it.
+FAULTS: dict[str, tuple[str, Change, set[str]]] = {
+    "mg/dL against mmol/L": ("series", column("glucose", lambda x, rng: x / 18.016), {"unit"}),
+    "Celsius against Fahrenheit": ("series", column("temperature", lambda x, rng: 1.8 * x + 32), {"unit"}),
+    "scale of 1000": ("series", column("glucose", lambda x, rng: x * 1000), {"unit"}),
+    "percent against fraction": ("series", column("saturation", lambda x, rng: x / 100), {"unit"}),
+    "flipped sign": ("series", column("balance", lambda x, rng: -x), {"sign"}),
+    "swapped columns": ("series", swap("systolic", "diastolic"), {"columns"}),
+    "other coding of a category": ("series", column("sex", lambda x, rng: x + 1), {"coding"}),
+    "other sampling rate": ("series", thin, {"sampling"}),
+    "duplicated rows": ("series", repeat_rows, {"repeats"}),
+    "constant column": ("series", column("pulse", lambda x, rng: np.full(len(x), 80.0)), {"constant"}),
+    "saturated values": (
+        "series", column("glucose", lambda x, rng: np.minimum(x, np.nanquantile(x, 0.85))), {"limits"},
+    ),
+    "rounded to integers": ("series", column("temperature", lambda x, rng: np.round(x)), {"rounding"}),
+    "missing coded as -999": ("series", column("pulse", mark_missing(-999.0)), {"missing"}),
+    "missing coded as 0": ("series", column("systolic", mark_missing(0.0)), {"missing"}),
+    "cumulated": ("series", column("intake", lambda x, rng: np.nancumsum(x)), {"cumulated"}),
+    "delayed column": ("series", column("diastolic", delay), {"lag"}),
+    "shifted time zone": ("series", at_times(lambda t: t + 6 * HOUR), {"zone"}),
+    "UTC against local with summer time": ("series", at_times(utc), {"zone"}),
+    "shifted clock": ("series", at_times(lambda t: t + 420.0), {"clock"}),
+    "day and month swapped": ("events", at_times(swap_days_and_months), {"dates"}),
+    "other names of marks": (
+        "events", lambda table, rng: replace(table, marks=("fall", "fever", "Schmerz")), {"coding"},
+    ),
+    "exchanged codes of marks": (
+        "events", lambda table, rng: replace(table, mark=np.array([1, 0, 2])[table.mark]), {"coding"},
+    ),
+    "shifted time zone, events": ("events", at_times(lambda t: t - 5 * HOUR), {"zone"}),
+    "duplicated events": ("events", repeat_rows, {"repeats"}),
+    "clock years off": ("events", at_times(lambda t: t - 30 * 365 * DAY), {"clock"}),
+    "shifted time zone, posts": ("posts", at_times(lambda t: t + 8 * HOUR), {"zone"}),
+    "other language": ("posts", in_german, {"texts"}),
+    "other encoding": ("posts", texts(lambda text: text.encode().decode("latin-1")), {"texts"}),
+    "duplicated posts": ("posts", repeat_rows, {"repeats"}),
+    "texts cut off": ("posts", texts(lambda text: text[:40]), {"texts"}),
+}  # fmt: skip
+MAKERS = {"series": series_of_wards, "events": events_of_wards, "posts": posts_of_towns}
+
+
+def plant(fault: str, seed: int, show: bool) -> dict[str, Any]:
+    """Spoil one client of a federation, survey it, and say whether this client was told, and anybody else."""
+    kind, change, kinds = FAULTS[fault]
+    clients = MAKERS[kind](seed)
+    rng = np.random.default_rng([seed, len(fault)])
+    victim = sorted(clients)[int(rng.integers(len(clients)))]
+    clients[victim] = change(clients[victim], rng)
+    fitted = ct.survey(clients, progress=False)
+    told = fitted.findings[victim]
+    row = {
+        "federation": fault, "kind": kind, "seed": seed, "planted": 1,
+        "found": int(any(finding.kind in kinds for finding in told)),
+        "also_told": sum(finding.kind not in kinds for finding in told),
+        "others_told": sum(len(own) for client, own in fitted.findings.items() if client != victim),
+    }  # fmt: skip
+    if show and (not row["found"] or row["also_told"] or row["others_told"]):
+        print(f"{fault}, seed {seed}, at {victim}:", *fitted.lines(), sep="\n    ")
+    return row
+
+
+def watch(name: str, seed: int, show: bool) -> dict[str, Any] | None:
+    """Survey a clean federation and count its alarms; None where its data are not there."""
+    clients = CLEAN[name](seed)
+    if clients is None:
+        return None
+    fitted = ct.survey(clients, progress=False)
+    alarms = sum(map(len, fitted.findings.values()))
+    if show and alarms:
+        print(f"{name}, seed {seed}:", *fitted.lines(), sep="\n    ")
+    kind = next(iter(clients.values())).kind
+    return {
+        "federation": name,
+        "kind": kind,
+        "seed": seed,
+        "planted": 0,
+        "found": 0,
+        "also_told": alarms,
+        "others_told": 0,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[100, 101, 102])
+    parser.add_argument("--show", action="store_true")
+    parser.add_argument("--only", choices=("clean", "faults"))
+    parser.add_argument("--part", type=int, nargs=2, default=(0, 1), help="K N: every Nth federation from the Kth")
+    given = parser.parse_args()
+    first, every = given.part
+    rows = []
+    for seed in given.seeds:
+        clean = [watch(name, seed, given.show) for name in [*CLEAN][first::every]] if given.only != "faults" else []
+        faults = [plant(fault, seed, given.show) for fault in [*FAULTS][first::every]] if given.only != "clean" else []
+        rows += [row for row in (*clean, *faults) if row is not None]
+        own = [row for row in rows if row["seed"] == seed]
+        print(
+            f"seed {seed}: found {sum(r['found'] for r in own)} of {sum(r['planted'] for r in own)} faults;",
+            f"{sum(not r['planted'] for r in own)} clean federations,",
+            f"alarms {sum(r['also_told'] for r in own if not r['planted'])};",
+            f"beside faults {sum(r['also_told'] + r['others_told'] for r in own if r['planted'])}",
+            flush=True,
+        )
+    if not given.show:
+        write_results("operations-survey", rows, seed=given.seeds, note="thresholds were chosen on seeds 0 and 1")
+
+
+if __name__ == "__main__":
+    main()
