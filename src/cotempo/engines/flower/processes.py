@@ -112,6 +112,25 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+class Heartbeat:
+    """Call a function every so many seconds, in a thread, until stopped."""
+
+    def __init__(self, beat: Callable[[], None], seconds: float):
+        self._stopped = threading.Event()
+        self._beat, self._seconds = beat, seconds
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stopped.wait(self._seconds):
+            self._beat()
+
+    def stop(self) -> None:
+        """Stop; a call that is going on ends first."""
+        self._stopped.set()
+        self._thread.join()
+
+
 class Backoff:
     """Pauses that grow by a tenth each time, from the shortest to the longest."""
 

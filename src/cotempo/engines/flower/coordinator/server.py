@@ -9,23 +9,20 @@ import hmac
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_ssh_public_key
 from filelock import FileLock
-from flwr.proto.control_pb2 import ListNodesRequest, RegisterNodeRequest, UnregisterNodeRequest
-from flwr.supercore.control import ControlHttpClient
-from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
-from flwr.supercore.interceptors.http.utils import add_headers
 
-from cotempo.engines.flower.patches import superlink_config
+from cotempo.engines.flower.patches import run_superlink
 from cotempo.engines.flower.processes import Daemon
 from cotempo.engines.flower.provision import Federation
-from cotempo.engines.flower.transport import translate_http_errors
+from cotempo.engines.flower.wire import Wire, translate_http_errors
 from cotempo.errors import EngineError, ParameterError
 from cotempo.privacy.keys import Enrolment, PeerBook, coordinator_identity
 from cotempo.privacy.secure_sum.identity import Identity
@@ -35,18 +32,6 @@ START_SECONDS = 60.0
 SITE_PATHS = "/v1/fleet/"
 MOST_BODY = 2**25  # bytes of one request; Flower sends large arrays in chunks of 5 MB
 HEADER = "x-cotempo-operator"
-
-
-@dataclass(frozen=True)
-class OperatorSecret:
-    """An interceptor that sends the operator's secret with every request."""
-
-    secret: str
-
-    def intercept(self, context: Any, call_next: Any) -> Any:
-        """Add the header."""
-        add_headers(context.request, {HEADER: self.secret})
-        return call_next(context)
 
 
 class Server(Daemon):
@@ -145,7 +130,8 @@ class Server(Daemon):
         until = time.monotonic() + START_SECONDS
         while True:
             try:
-                return self.sync_sites()
+                self.sync_sites()
+                return self._require_secret()
             except EngineError as error:
                 if process.poll() is not None or time.monotonic() > until:
                     self.stop()
@@ -154,17 +140,31 @@ class Server(Daemon):
                     ) from error
             time.sleep(0.1)
 
-    def connect(self, kind: Any, *interceptors: Any, **options: Any) -> Any:
-        """Return a Flower client of a kind, with the operator's secret."""
-        secret = OperatorSecret((self.folder / "operator").read_text())
-        shown = [RuntimeVersionHttpInterceptor(component_name="flwr CLI"), secret, *interceptors]
-        return kind.from_server_address(self.local_address, False, self.authority, shown, **options)
+    def _require_secret(self) -> None:
+        """Stop a server that lets operators in without their secret: a version of Flower that serves in another way."""
+        wire = Wire(self.local_address, self.authority, dict)
+        try:
+            wire.call("control/list-nodes")
+        except httpx.HTTPStatusError as error:
+            if error.response.status_code == 403:
+                return
+        self.stop()
+        raise EngineError("the server must ask operators for their secret, with this version of flwr it does not")
+
+    def wire(self, headers: Mapping[str, str], *, patience: float = 0.0) -> Wire:
+        """Return a connection that shows the operator's secret."""
+        shown = {HEADER: (self.folder / "operator").read_text(), **headers}
+        return Wire(self.local_address, self.authority, lambda: shown, patience=patience)
 
     @contextmanager
-    def control(self) -> Iterator[ControlHttpClient]:
+    def control(self) -> Iterator[Wire]:
         """Open Flower's control interface."""
-        with translate_http_errors(self.local_address), self.connect(ControlHttpClient) as client:
-            yield client
+        wire = self.wire({})
+        with translate_http_errors(self.local_address):
+            try:
+                yield wire
+            finally:
+                wire.close()
 
     def sync_sites(self) -> None:
         """Admit exactly the sites whose keys are in the folder."""
@@ -176,10 +176,10 @@ class Server(Daemon):
             nodes = _list_nodes(client)
             for name, node in nodes.items():
                 if node.public_key != keys.get(name):  # excluded, or its keys were replaced
-                    client.UnregisterNode(UnregisterNodeRequest(node_id=node.node_id))
+                    client.call("control/unregister-node", node_id=node.node_id)
             for name, pem in keys.items():
                 if name not in nodes or nodes[name].public_key != pem:
-                    client.RegisterNode(RegisterNodeRequest(public_key=pem, name=name))
+                    client.call("control/register-node", public_key=pem, name=name)
 
     def sites(self) -> dict[str, str]:
         """Return every site that may join, with Flower's word for its state: `online`, `offline` or `registered`."""
@@ -192,8 +192,8 @@ class Server(Daemon):
         return FileLock(self.state / "lock")
 
 
-def _list_nodes(client: ControlHttpClient) -> dict[str, Any]:
-    nodes = client.ListNodes(ListNodesRequest()).nodes_info
+def _list_nodes(client: Wire) -> dict[str, Any]:
+    nodes = client.call("control/list-nodes").nodes_info
     return {node.name: node for node in nodes if not node.unregistered_at}
 
 
@@ -259,21 +259,9 @@ class OperatorAuth:
 
 def main() -> None:
     """Serve until stopped."""
-    import uvicorn
-    from flwr.supercore.http_logging import get_uvicorn_log_config
-    from flwr.superlink.cli.flower_superlink import SuperLinkLifespan
-    from flwr.superlink.main import create_app
-
     secret = Path(sys.argv.pop(1)).read_bytes().strip()
-    config = superlink_config()
-    app = create_app(config, SuperLinkLifespan)
-    app.add_middleware(OperatorAuth, secret=secret)
-    app.add_middleware(BodyLimit)
     os.umask(0o077)
-    uvicorn.run(
-        app, host=config.host, port=config.port, workers=1, log_config=get_uvicorn_log_config(30),
-        ssl_keyfile=config.ssl_keyfile, ssl_certfile=config.ssl_certfile,
-    )  # fmt: skip
+    run_superlink(lambda app: BodyLimit(OperatorAuth(app, secret)))
 
 
 if __name__ == "__main__":
