@@ -81,7 +81,8 @@ def run_superlink(wrap: Callable[[Any], Any]) -> None:
     serve = uvicorn.run
 
     def run(app: Any, **options: Any) -> None:
-        serve(wrap(app), **{**options, "log_level": "warning", "access_log": False})
+        ours = {"log_level": "warning", "access_log": False, "timeout_graceful_shutdown": 1}  # polls may be held
+        serve(wrap(app), **{**options, **ours})
 
     vars(uvicorn)["run"] = run
     LOGGER.setLevel(logging.WARNING)  # else a line for every request, on a disk that may be small

@@ -142,6 +142,10 @@ class Backoff:
         pause, self.pause = self.pause, min(1.1 * self.pause, self.longest)
         return pause
 
+    def sleep(self, began: float, least: float = 0.0) -> None:
+        """Sleep for what is left of the next pause, which began at a time of the monotonic clock."""
+        time.sleep(max(began + self.next() - time.monotonic(), least))
+
     def reset(self) -> None:
         """Start again with the shortest pause."""
         self.pause = self.shortest

@@ -76,7 +76,7 @@ def send(
         if arrived:
             polls.reset()
         if due or waiting:
-            time.sleep(max(polls.next(), POLL_SECONDS_EACH * len(waiting)))
+            polls.sleep(now, POLL_SECONDS_EACH * len(waiting))
 
 
 def lost(error: MessageError) -> Envelope:

@@ -56,6 +56,8 @@ SMALL, CHUNK = 2**16, 2**22  # bytes of the largest part that travels inside the
 CALL_SECONDS = 30.0
 BUSY = (502, 503, 504)
 RECORD = "cotempo"
+CONTENT = {"content-type": "application/protobuf", "accept": "application/protobuf"}
+WAIT = "x-cotempo-wait"  # the seconds a poll may be held
 
 
 class Wire:
@@ -73,13 +75,16 @@ class Wire:
         self._headers = headers
         self._client = httpx.Client(base_url=f"https://{address}", verify=context, timeout=CALL_SECONDS)
 
-    def call(self, path: str, /, **fields: Any) -> Any:
-        """Make a request; raise `httpx.HTTPError` if it is refused or does not get through."""
+    def call(self, path: str, /, wait: float = 0.0, **fields: Any) -> Any:
+        """Make a request; raise `httpx.HTTPError` if it is refused or does not get through.
+
+        Polls may be held by the server for `wait` seconds if there is nothing yet.
+        """
         asked, answered = CALLS[path]
         content = wire_type(asked)(**fields).SerializeToString()
         until, pauses = time.monotonic() + self.patience, Backoff(0.2, 5.0)
         while True:
-            headers = {"content-type": "application/protobuf", "accept": "application/protobuf", **self._headers()}
+            headers = {**CONTENT, WAIT: f"{wait:.0f}", **self._headers()} if wait else {**CONTENT, **self._headers()}
             try:
                 response = self._client.post(f"/v1/{path}", content=content, headers=headers)
                 if response.status_code not in BUSY or time.monotonic() > until:

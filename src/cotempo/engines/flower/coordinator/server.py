@@ -5,13 +5,11 @@ serves sites and operators on one port and authenticates sites only, so operator
 anybody who can reach the port could start a run or admit a site.
 """
 
-import hmac
 import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,7 @@ import httpx
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_ssh_public_key
 from filelock import FileLock
 
+from cotempo.engines.flower.coordinator.middleware import OPERATOR, BodyLimit, LongPoll, OperatorAuth
 from cotempo.engines.flower.patches import run_superlink
 from cotempo.engines.flower.processes import Daemon
 from cotempo.engines.flower.provision import Federation
@@ -29,9 +28,6 @@ from cotempo.privacy.secure_sum.identity import Identity
 from cotempo.storage.files import write_whole
 
 START_SECONDS = 60.0
-SITE_PATHS = "/v1/fleet/"
-MOST_BODY = 2**25  # bytes of one request; Flower sends large arrays in chunks of 5 MB
-HEADER = "x-cotempo-operator"
 
 
 class Server(Daemon):
@@ -153,7 +149,7 @@ class Server(Daemon):
 
     def wire(self, headers: Mapping[str, str], *, patience: float = 0.0) -> Wire:
         """Return a connection that shows the operator's secret."""
-        shown = {HEADER: (self.folder / "operator").read_text(), **headers}
+        shown = {OPERATOR: (self.folder / "operator").read_text(), **headers}
         return Wire(self.local_address, self.authority, lambda: shown, patience=patience)
 
     @contextmanager
@@ -197,71 +193,11 @@ def _list_nodes(client: Wire) -> dict[str, Any]:
     return {node.name: node for node in nodes if not node.unregistered_at}
 
 
-class BodyTooLarge(Exception):  # noqa: N818 - it says what happened
-    """A request sent more than it announced or may."""
-
-
-@dataclass(frozen=True)
-class BodyLimit:
-    """ASGI middleware that refuses large requests before anybody is authenticated or anything is stored."""
-
-    app: Any
-    most: int = MOST_BODY
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Pass a request on, or refuse it."""
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        received, has_answered = 0, False
-
-        async def counted() -> Any:
-            nonlocal received
-            message = await receive()
-            received += len(message.get("body", b""))
-            if received > self.most:
-                raise BodyTooLarge
-            return message
-
-        async def noted(message: Any) -> None:
-            nonlocal has_answered
-            has_answered = True
-            await send(message)
-
-        announced = dict(scope["headers"]).get(b"content-length", b"0")
-        try:
-            if not announced.isdigit() or int(announced) > self.most:
-                raise BodyTooLarge
-            await self.app(scope, counted, noted)
-        except BodyTooLarge:
-            if not has_answered:
-                await send({"type": "http.response.start", "status": 413, "headers": []})
-                await send({"type": "http.response.body", "body": b"too large"})
-
-
-@dataclass(frozen=True)
-class OperatorAuth:
-    """ASGI middleware that demands the operator's secret on every path that is not for sites."""
-
-    app: Any
-    secret: bytes
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Pass a request on, or refuse it."""
-        if scope["type"] == "http" and not scope["path"].startswith(SITE_PATHS):
-            given = dict(scope["headers"]).get(HEADER.encode(), b"")
-            if not hmac.compare_digest(given, self.secret):
-                await send({"type": "http.response.start", "status": 403, "headers": []})
-                await send({"type": "http.response.body", "body": b"operators only"})
-                return
-        await self.app(scope, receive, send)
-
-
 def main() -> None:
     """Serve until stopped."""
     secret = Path(sys.argv.pop(1)).read_bytes().strip()
     os.umask(0o077)
-    run_superlink(lambda app: BodyLimit(OperatorAuth(app, secret)))
+    run_superlink(lambda app: BodyLimit(OperatorAuth(LongPoll(app), secret)))
 
 
 if __name__ == "__main__":

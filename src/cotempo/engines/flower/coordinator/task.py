@@ -32,6 +32,7 @@ from cotempo.storage.files import write_whole
 
 HEARTBEAT_SECONDS = 20.0  # Flower gives up a task that is silent for a minute
 RETRY_SECONDS = 60.0  # how long a server may be away before the run is given up, to be resumed
+POLL_SECONDS = 1.0  # how long the server holds a poll for answers: as long as it takes to notice that a site is away
 APP = b"""[project]
 name = "cotempo"
 version = "1.0.0"
@@ -114,7 +115,8 @@ class ServerTask:
     def pull(self, ids: Iterable[str]) -> Iterator[tuple[str, Answer]]:
         """Return the answers that have arrived whole, with the id of what they answer."""
         if missing := [key for key in ids if key not in self._arriving]:
-            found = self.wire.call("runtime/pull-messages", message_ids=missing)
+            wait = 0.0 if self._arriving else POLL_SECONDS
+            found = self.wire.call("runtime/pull-messages", wait, message_ids=missing)
             for message, tree in zip(found.messages_list, found.message_object_trees, strict=True):
                 self._arriving[message.metadata.reply_to_message_id] = (message, tree, {})
         for key, (message, tree, objects) in [*self._arriving.items()]:

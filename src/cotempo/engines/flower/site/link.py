@@ -35,6 +35,7 @@ HEARTBEAT_SECONDS = 20.0
 PROMISED_SECONDS = 30.0  # the server takes a site that is silent for twice as long for offline
 LEAVE_SECONDS = 2.0  # longer than a coordinator waits between two polls: it must see that the site is away
 AGAIN_SECONDS = 0.5, 20.0  # until a server that is away is tried again
+POLL_SECONDS = 10.0  # how long the server holds a poll for messages
 CONTENT_SECONDS = 0.02, 0.5  # between two looks for the content of a message, at first and at most
 
 
@@ -73,8 +74,10 @@ class SiteLink:
     def join(self) -> int:
         """Sign on, and return the number of this site's node."""
         with self._lock:
-            request = {"public_key": self._public, "heartbeat_interval": PROMISED_SECONDS}
-            self._node_id = int(self.wire.call("fleet/activate-node", **request).node_id)
+            joined = self.wire.call(
+                "fleet/activate-node", public_key=self._public, heartbeat_interval=PROMISED_SECONDS
+            )
+            self._node_id = int(joined.node_id)
             self._is_joined = True
             return self._node_id
 
@@ -112,7 +115,7 @@ class SiteLink:
 
     def pull(self) -> Asked | None:
         """Return the next message, if there is one; a message is announced once."""
-        found = self.wire.call("fleet/pull-messages", node=self._node)
+        found = self.wire.call("fleet/pull-messages", POLL_SECONDS, node=self._node)
         return Asked(found.messages_list[0], found.message_object_trees[0]) if found.messages_list else None
 
     def read(self, asked: Asked) -> Envelope:

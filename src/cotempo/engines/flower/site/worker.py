@@ -1,7 +1,7 @@
 """The worker, which answers what the site is asked: python -m cotempo.engines.flower.site.worker KIT.
 
-It lives as long as the site is joined, so the table, its preprocessing and the methods stay in memory. It polls fast
-while a run goes on, and ever more slowly, up to three seconds, while nothing happens.
+It lives as long as the site is joined, so the table, its preprocessing and the methods stay in memory. Our
+server holds its polls until there is a message; another is polled fast while a run goes on, then ever more slowly.
 """
 
 import sys
@@ -51,9 +51,9 @@ def serve(service: SiteService, link: SiteLink) -> None:
     """Answer until the connection breaks."""
     idle = Backoff(*POLL_SECONDS)
     while True:
-        asked = link.pull()
+        began, asked = time.monotonic(), link.pull()
         if asked is None:
-            time.sleep(idle.next())
+            idle.sleep(began)
         else:
             answer_message(service, link, asked)
             idle.reset()
