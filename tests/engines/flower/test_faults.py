@@ -237,11 +237,8 @@ def test_fault_08_an_answer_comes_late(
 
 SKEW = """
 import time
-import flwr.supercore.date as date
-from datetime import timedelta
-clock, now, offset = time.time, date.now, float(OFFSET)
+clock, offset = time.time, float(OFFSET)
 time.time = lambda: clock() + offset
-date.now = lambda: now() + timedelta(seconds=offset)
 """
 
 

@@ -74,9 +74,7 @@ class SiteLink:
     def join(self) -> int:
         """Sign on, and return the number of this site's node."""
         with self._lock:
-            joined = self.wire.call(
-                "fleet/activate-node", public_key=self._public, heartbeat_interval=PROMISED_SECONDS
-            )
+            joined = self.wire.call("fleet/activate-node", public_key=self._public, heartbeat_interval=PROMISED_SECONDS)
             self._node_id = int(joined.node_id)
             self._is_joined = True
             return self._node_id
