@@ -19,7 +19,14 @@ from consortium import Consortium
 import cotempo as ct
 
 # For other processes, or imported by tests.
-collect_ignore = ["walking.py", "counting.py", "coordinate.py", "consortium.py", "paper_consortium.py"]
+collect_ignore = [
+    "walking.py",
+    "counting.py",
+    "coordinate.py",
+    "consortium.py",
+    "paper_consortium.py",
+    "paper_channel.py",
+]
 SITES = ("ash", "birch", "cedar")
 
 

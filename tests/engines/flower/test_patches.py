@@ -100,7 +100,7 @@ def test_a_message_that_is_gone_from_the_wire_is_named() -> None:
 def test_a_version_without_the_definitions_of_the_wire_is_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "flwr.proto.fleet_pb2", None)
     monkeypatch.delattr("flwr.proto.fleet_pb2")
-    with pytest.raises(EngineError, match="install flwr 1.41 or 1.42"):
+    with pytest.raises(EngineError, match=r"install flwr 1.41 or 1.42"):
         patches.wire_type.__wrapped__("Message")
 
 
@@ -135,7 +135,7 @@ def test_the_command_serves_the_wrapped_application(monkeypatch: pytest.MonkeyPa
 
 def test_without_the_command_no_server_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patches.importlib.metadata, "entry_points", lambda **_: [])
-    with pytest.raises(EngineError, match="the command flower-superlink.*no server can be run"):
+    with pytest.raises(EngineError, match=r"the command flower-superlink.*no server can be run"):
         patches.run_superlink(lambda app: app)
 
 
