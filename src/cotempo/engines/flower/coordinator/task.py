@@ -6,7 +6,7 @@ import hashlib
 import io
 import time
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -112,18 +112,18 @@ class ServerTask:
         push_objects(self.wire, "runtime", SERVER_NODE, self.run_id, announced, sealer.objects)
         return {node: key for node, key in zip(sealed, announced.message_ids, strict=True) if key}
 
-    def pull(self, ids: Iterable[str]) -> Iterator[tuple[str, Answer]]:
+    def pull(self, ids: Iterable[str]) -> list[tuple[str, Answer]]:
         """Return the answers that have arrived whole, with the id of what they answer."""
         if missing := [key for key in ids if key not in self._arriving]:
             wait = 0.0 if self._arriving else POLL_SECONDS
             found = self.wire.call("runtime/pull-messages", wait, message_ids=missing)
             for message, tree in zip(found.messages_list, found.message_object_trees, strict=True):
                 self._arriving[message.metadata.reply_to_message_id] = (message, tree, {})
-        for key, (message, tree, objects) in [*self._arriving.items()]:
-            answer = self._read(message, tree, objects)
-            if answer is not None:
-                del self._arriving[key]
-                yield key, answer
+        read = [(key, self._read(*arriving)) for key, arriving in self._arriving.items()]
+        arrived = [(key, answer) for key, answer in read if answer is not None]
+        for key, _ in arrived:
+            del self._arriving[key]
+        return arrived
 
     def _read(self, message: Any, tree: Any, objects: dict[str, bytes]) -> Answer | None:
         """Return an answer, or `None` while its content is being uploaded."""
