@@ -68,7 +68,7 @@ def test_a_site_whose_disk_is_full_waits_and_comes_back(tmp_path: Path, monkeypa
     site, tries = SiteDaemon(tmp_path), iter([full, full, lambda: sys.exit("joined")])
     monkeypatch.setattr(site, "write_pid", lambda pid: None)
     monkeypatch.setattr(site, "_verify_key", lambda: None)
-    monkeypatch.setattr(site, "_run_processes", lambda: next(tries)())
+    monkeypatch.setattr(site, "_run_worker", lambda: next(tries)())
     for name in ("signal.signal", "os.umask", "time.sleep"):
         monkeypatch.setattr(name, lambda *_: None)
     monkeypatch.setattr("cotempo.engines.flower.site.service.private", full)

@@ -28,6 +28,8 @@ from cotempo.storage.files import write_whole
 BEHIND_SECONDS, AHEAD_SECONDS = 290.0, 6.0  # how far a site's clock may be off; Flower refuses other signatures
 RESTART_SECONDS = 0.25  # pause before a site whose worker ended joins again, doubled each time, up to a minute
 
+LEAVE_SECONDS = 5.0  # for a worker to sign off
+
 
 class HealthCheck(NamedTuple):
     """One thing that was checked, whether it is well, and what was found."""
@@ -155,8 +157,12 @@ class SiteDaemon(Daemon):
         try:
             worker.wait()
         finally:
-            worker.kill()
-            worker.wait()
+            worker.terminate()
+            try:
+                worker.wait(LEAVE_SECONDS)
+            except subprocess.TimeoutExpired:
+                worker.kill()
+                worker.wait()
 
 
 if __name__ == "__main__":

@@ -4,8 +4,10 @@ It lives as long as the site is joined, so the table, its preprocessing and the 
 server holds its polls until there is a message; another is polled fast while a run goes on, then ever more slowly.
 """
 
+import signal
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -71,16 +73,21 @@ def main() -> None:
     settings = SiteSettings.from_kit(kit)
     service, link = SiteService(settings, kit / "home"), SiteLink(settings.server, kit)
     Heartbeat(link.beat, HEARTBEAT_SECONDS)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     link.join()
-    while True:
-        try:
-            serve(service, link)
-        except httpx.HTTPError as error:
-            if not is_passing(error):
-                raise  # the site is not known any more; its daemon finds out why
-        service.log(f"the connection to {settings.server} broke; this site comes back as soon as it can")
-        link.rejoin()
-        service.log(f"joined {settings.server} again")
+    try:
+        while True:
+            try:
+                serve(service, link)
+            except httpx.HTTPError as error:
+                if not is_passing(error):
+                    raise  # the site is not known any more; its daemon finds out why
+            service.log(f"the connection to {settings.server} broke; this site comes back as soon as it can")
+            link.rejoin()
+            service.log(f"joined {settings.server} again")
+    finally:
+        with suppress(httpx.HTTPError):  # the server is away, or does not know this site
+            link.leave()
 
 
 if __name__ == "__main__":
