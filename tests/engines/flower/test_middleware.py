@@ -23,7 +23,7 @@ class Mailbox:
         found = b""
         if scope["path"] == PUSH:
             self.messages.append(body)
-        elif self.messages:
+        elif self.messages and scope["path"] == PULL:
             found = self.messages.pop(0)
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": found})
@@ -98,3 +98,16 @@ def test_no_message_is_fetched_for_who_hung_up_or_has_come_again() -> None:
         return [await asyncio.wait_for(poll, 10) for poll in polls]
 
     assert asyncio.run(run()) == [b"", b"", b"question"]
+
+
+def test_no_message_is_fetched_for_who_has_signed_off_by_another_connection() -> None:
+    async def run() -> tuple[bytes, list[bytes]]:
+        box = Mailbox()
+        app = LongPoll(box)
+        poll = asyncio.ensure_future(Caller(app).call(PULL, wait=20))
+        await box.polls.acquire()
+        await Caller(app).call("/v1/fleet/deactivate-node")
+        await Caller(app, b"coordinator").call(PUSH, b"question")
+        return await asyncio.wait_for(poll, 10), box.messages
+
+    assert asyncio.run(run()) == (b"", [b"question"])

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import sys
+import threading
 from pathlib import Path
 from typing import NoReturn
 
 import psutil
 import pytest
 
-from cotempo.engines.flower.processes import Backoff, Daemon, process_start_time, wait_until
+from cotempo.engines.flower.processes import Backoff, Daemon, Heartbeat, process_start_time, wait_until
 from cotempo.engines.flower.site.daemon import SiteDaemon
 from cotempo.engines.flower.site.settings import SiteSettings
 from cotempo.errors import EngineError
@@ -74,3 +76,16 @@ def test_a_site_whose_disk_is_full_waits_and_comes_back(tmp_path: Path, monkeypa
     monkeypatch.setattr("cotempo.engines.flower.site.service.private", full)
     with pytest.raises(SystemExit, match="joined"):
         site.run_forever()
+
+
+def test_a_heart_beats_on_after_a_beat_that_failed() -> None:
+    beats, is_enough = itertools.count(), threading.Event()
+
+    def beat() -> None:
+        if next(beats) < 2:
+            raise OSError("the server is away")
+        is_enough.set()
+
+    heartbeat = Heartbeat(beat, 0.001)
+    assert is_enough.wait(30.0)
+    heartbeat.stop()

@@ -7,6 +7,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -113,9 +114,12 @@ def free_port() -> int:
 
 
 class Heartbeat:
-    """Call a function every so many seconds, in a thread, until stopped."""
+    """Call a function every so many seconds, in a thread, until stopped.
 
-    def __init__(self, beat: Callable[[], None], seconds: float):
+    Its errors are passed over: the next beat comes soon, and the requests of the main thread say what is wrong.
+    """
+
+    def __init__(self, beat: Callable[[], object], seconds: float):
         self._stopped = threading.Event()
         self._beat, self._seconds = beat, seconds
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -123,7 +127,8 @@ class Heartbeat:
 
     def _run(self) -> None:
         while not self._stopped.wait(self._seconds):
-            self._beat()
+            with suppress(Exception):
+                self._beat()
 
     def stop(self) -> None:
         """Stop; a call that is going on ends first."""

@@ -21,7 +21,8 @@ CHANGES = {  # what is polled for, and the requests that may bring it
     "/v1/fleet/pull-messages": ("/v1/runtime/push-messages",),
     "/v1/runtime/pull-messages": ("/v1/fleet/push-object", "/v1/fleet/deactivate-node"),
 }
-LONGEST_WAIT = 20.0
+COMES_OR_GOES = ("/v1/fleet/activate-node", "/v1/fleet/deactivate-node")
+LONGEST_WAIT = 20
 
 
 class BodyTooLarge(Exception):  # noqa: N818 - it says what happened
@@ -98,42 +99,48 @@ class LongPoll:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Pass a request on, and tell those who wait for it."""
-        headers = dict(scope.get("headers", ()))
-        poller = headers.get(b"flwr-public-key") or headers.get(b"flwr-task-token") or b""
-        request = object()
-        if scope["type"] == "http" and not scope["path"].endswith(("heartbeat", "object")):
-            self.latest[poller] = request
-        if scope["type"] == "http" and scope["path"] in CHANGES and WAIT.encode() in headers:
-            await self._poll(scope, receive, send, lambda: self.latest.get(poller) is request)
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
             return
-        await self.app(scope, receive, send)
-        for path, changes in CHANGES.items():
-            if scope["type"] == "http" and scope["path"] in changes:
-                event, self.changed[path] = self.changed[path], asyncio.Event()
+        headers, path = dict(scope["headers"]), scope["path"]
+        poller = headers.get(b"flwr-public-key") or headers.get(b"flwr-task-token") or b""
+        if path in CHANGES and WAIT.encode() in headers:
+            wait = headers[WAIT.encode()]
+            await self._poll(scope, receive, send, poller, min(int(wait) if wait.isdigit() else 0, LONGEST_WAIT))
+            return
+
+        async def noted(message: Any) -> None:
+            if message.get("status") == 200 and path in COMES_OR_GOES:  # so it is known who it is
+                self.latest[poller] = message
+            await send(message)
+
+        await self.app(scope, receive, noted)
+        for polled, changes in CHANGES.items():
+            if path in changes:
+                event, self.changed[polled] = self.changed[polled], asyncio.Event()
                 event.set()
 
-    async def _poll(self, scope: Any, receive: Any, send: Any, is_latest: Any) -> None:
+    async def _poll(self, scope: Any, receive: Any, send: Any, poller: bytes, seconds: float) -> None:
         """Ask until the answer is not empty, the time is over or the poller is gone."""
-        body = b""
-        while (message := await receive())["type"] == "http.request":
+        body, is_whole = b"", False
+        while not is_whole:
+            message = await receive()
             body += message.get("body", b"")
-            if not message.get("more_body", False):
-                break
+            is_whole = not message.get("more_body", False)
         gone = asyncio.ensure_future(receive())
-        clock, wait = asyncio.get_running_loop().time, dict(scope["headers"])[WAIT.encode()]
-        until = clock() + min(float(wait) if wait.isdigit() else 0.0, LONGEST_WAIT)
+        clock, request = asyncio.get_running_loop().time, object()
+        until = clock() + seconds
         try:
             while True:
                 event, answer = self.changed[scope["path"]], list[Any]()
                 await self.app(scope, _replay(body), _collect(answer))
                 if any(part.get("body") for part in answer) or answer[0]["status"] != 200:
                     break
+                self.latest[poller] = request
                 change = asyncio.ensure_future(event.wait())
                 await asyncio.wait({change, gone}, timeout=until - clock(), return_when=asyncio.FIRST_COMPLETED)
-                if not change.done():
-                    change.cancel()
-                    break
-                if gone.done() or not is_latest():
+                change.cancel()
+                if not event.is_set() or gone.done() or self.latest[poller] is not request:
                     break
             for part in answer:
                 await send(part)

@@ -138,12 +138,13 @@ class Server(Daemon):
 
     def _require_secret(self) -> None:
         """Stop a server that lets operators in without their secret: a version of Flower that serves in another way."""
-        wire = Wire(self.local_address, self.authority, dict)
-        try:
-            wire.call("control/list-nodes")
-        except httpx.HTTPStatusError as error:
-            if error.response.status_code == 403:
-                return
+        with translate_http_errors(self.local_address):
+            try:
+                Wire(self.local_address, self.authority, dict).call("control/list-nodes")
+            except httpx.HTTPStatusError as error:
+                if error.response.status_code == 403:
+                    return
+                raise
         self.stop()
         raise EngineError("the server must ask operators for their secret, with this version of flwr it does not")
 

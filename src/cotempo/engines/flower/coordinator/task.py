@@ -67,16 +67,12 @@ class ServerTask:
                 if taken.task.run_id == self.run_id:
                     break
                 self._end("failed", "left over")  # by an operator that was killed
-        self.heartbeat = Heartbeat(self._beat, HEARTBEAT_SECONDS)
+        self.heartbeat = Heartbeat(lambda: self.wire.call("runtime/send-task-heartbeat"), HEARTBEAT_SECONDS)
 
     def _begin(self, server: Server, token: str) -> None:
         """Begin the task that this process holds the token of."""
         self.wire = server.wire({"flwr-task-token": token}, patience=RETRY_SECONDS)
         self.task_id = self.wire.call("runtime/pull-task-input").task_id
-
-    def _beat(self) -> None:
-        with suppress(httpx.HTTPError):  # the next request says so, if it matters
-            self.wire.call("runtime/send-task-heartbeat")
 
     def _end(self, status: str, details: str = "") -> None:
         """Report how the task ended."""
@@ -109,7 +105,8 @@ class ServerTask:
         }  # fmt: skip
         messages, trees = [one.message for one in sealed.values()], [one.tree for one in sealed.values()]
         announced = self.wire.call("runtime/push-messages", messages_list=messages, message_object_trees=trees)
-        push_objects(self.wire, "runtime", SERVER_NODE, self.run_id, announced, sealer.objects)
+        if not push_objects(self.wire, "runtime", SERVER_NODE, self.run_id, announced, sealer.objects):
+            return {}  # it took so long that the server has forgotten the announcement
         return {node: key for node, key in zip(sealed, announced.message_ids, strict=True) if key}
 
     def pull(self, ids: Iterable[str]) -> list[tuple[str, Answer]]:

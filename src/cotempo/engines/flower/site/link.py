@@ -103,7 +103,7 @@ class SiteLink:
 
     def beat(self) -> None:
         """Tell the server that this site is there."""
-        with self._lock, suppress(httpx.HTTPError):  # the next poll says so, if it matters
+        with self._lock:
             if self._is_joined:
                 self.wire.call("fleet/send-node-heartbeat", node=self._node, heartbeat_interval=PROMISED_SECONDS)
 
