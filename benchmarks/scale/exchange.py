@@ -41,19 +41,16 @@ def next_of(marks: Sequence[Mark], kind: str, since: float) -> tuple[float, floa
     return next((began, ended) for what, began, ended in marks if what == kind and ended > since)
 
 
-def split(ours: Sequence[Mark], sites: Sequence[tuple[list[Mark], list[Mark]]]) -> Iterator[dict[str, float]]:
+def split(ours: Sequence[Mark], sites: Sequence[list[Mark]]) -> Iterator[dict[str, float]]:
     """Whose the seconds between two pushes are; an invitation and the first question, which prepares, do not count."""
     pushes = [(began, ended) for what, began, ended in ours if what == "pushed"]
     for (began, pushed), (follows, _) in list(pairwise(pushes))[2:]:
         ways = []
-        for node, worker in sites:
-            fetched = next_of(node, "fetched", began)
-            taken = next_of(worker, "taken", fetched[1])
-            handled = next_of(worker, "handled", taken[1])
-            replied = next_of(worker, "replied", handled[1])
-            brought = next_of(node, "brought", replied[1])
-            looking = asleep(node, pushed, fetched[0]) + asleep(worker, fetched[1], taken[0])
-            ways.append((brought[1], looking + asleep(node, replied[1], brought[1]), handled[1] - handled[0]))
+        for worker in sites:
+            fetched = next_of(worker, "fetched", began)
+            handled = next_of(worker, "handled", fetched[1])
+            brought = next_of(worker, "brought", handled[1])
+            ways.append((brought[1], asleep(worker, pushed, fetched[0]), handled[1] - handled[0]))
         last, looking, site = max(ways)
         pulled = max(ended for what, _, ended in ours if what == "pulled" and ended <= follows)
         looking += asleep(ours, last, pulled)
@@ -69,19 +66,16 @@ def measure(width: int, exchanges: int) -> list[dict[str, float]]:
         (Path(folder) / "sitecustomize.py").write_text("import marks\n\nmarks.mark()\n")
         path = os.pathsep.join([folder, str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])
         os.environ |= {FOLDER: folder, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
-        from flwr.superlink.grid import HttpGrid
+        from cotempo.engines.flower.coordinator.task import ServerTask
 
         marks = Marks("server")
-        marks.watch("pushed", HttpGrid, "push_messages")
-        marks.watch("pulled", HttpGrid, "pull_messages")
+        marks.watch("pushed", ServerTask, "push")
+        marks.watch("pulled", ServerTask, "pull")
         with deployment(method, tables, imports=("loads",)) as server:
             fitted = ct.fit(method, engine="flower", server=server.folder, progress=False)
         assert fitted.digest == ct.fit(method, tables, progress=False).digest
         made = Path(folder)
-        sites = [
-            (read_marks(made / f"{name}-node.jsonl"), read_marks(made / f"{name}-worker.jsonl")) for name in tables
-        ]
-        return list(split(read_marks(marks.path), sites))
+        return list(split(read_marks(marks.path), [read_marks(made / f"{name}.jsonl") for name in tables]))
 
 
 def main() -> None:

@@ -44,32 +44,19 @@ class Marks:
 
 
 def mark() -> None:
-    """Watch this process if it is one of a site's two; both name the site's folder on their command lines."""
-    words = sys.orig_argv
-    if "cotempo.engines.flower.site.node" in words:
-        site = Path(words[words.index("--auth-supernode-private-key") + 1]).parent.name
-        watch_node(Marks(f"{site}-node"))
-    elif "cotempo.engines.flower.site.worker" in words:
-        watch_worker(Marks(f"{Path(words[-2]).name}-worker"))
-
-
-def watch_node(marks: Marks) -> None:
-    """A message's content is fetched from the server; its answer is waited for and brought there."""
-    from flwr.supernode import start_client_internal as place
-
-    marks.watch("fetched", place, "pull_objects")
-    marks.watch("brought", place, "_push_messages")
+    """Watch this process if it is a site's worker, which names the site's folder on its command line."""
+    if "cotempo.engines.flower.site.worker" in sys.orig_argv:
+        watch_worker(Marks(Path(sys.orig_argv[-1]).name))
 
 
 def watch_worker(marks: Marks) -> None:
-    """A task is taken and read, the question answered, and the answer handed over."""
-    from flwr.supernode.runtime import run_clientapp
-
+    """A message's content is fetched from the server, the question answered, and the answer brought there."""
+    from cotempo.engines.flower.site.link import SiteLink
     from cotempo.engines.flower.site.service import SiteService
 
-    marks.watch("taken", run_clientapp, "pull_task_input")
+    marks.watch("fetched", SiteLink, "read")
     marks.watch("handled", SiteService, "handle")
-    marks.watch("replied", run_clientapp, "push_message")
+    marks.watch("brought", SiteLink, "reply")
 
 
 def read_marks(path: Path) -> list[Mark]:

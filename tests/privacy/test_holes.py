@@ -15,7 +15,7 @@ import safetensors.numpy
 from paper_consortium import RUN, PaperConsortium
 
 import cotempo as ct
-from cotempo.engines.flower.coordinator.server import BodyLimit
+from cotempo.engines.flower.coordinator.middleware import BodyLimit
 from cotempo.engines.flower.protocol import Part, Verb
 from cotempo.errors import DataError, MessageError, RunError
 from cotempo.federation import EMPTY, Message, Question

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
@@ -55,7 +56,7 @@ class Contract(BaseModel):
     privacy
         The settings of `Privacy`, its defaults decided.
     version
-        The version of cotempo that all run.
+        The coordinator's version of cotempo; sites run the same release or a neighbouring one.
     purpose
         What the coordinator says it is for; people at the sites read it.
     """
@@ -94,6 +95,10 @@ class Contract(BaseModel):
         """The SHA-256 of the canonical text."""
         return hashlib.sha256(self.to_bytes()).hexdigest()
 
+    def continues(self, other: Self) -> bool:
+        """Return whether this is another contract, or differs by the coordinator's version, which may be upgraded."""
+        return self == other.model_copy(update={"version": self.version})
+
     def statement(self, role: str, history: History = ()) -> bytes:
         """Return what is signed by the `coordinator`, or by a `site` with its history."""
         return join("cotempo contract 1", role, self.digest, canonical(history))
@@ -118,6 +123,22 @@ class Contract(BaseModel):
         """Return whether the coordinator signed."""
         key = {"coordinator": _from_hex(self.coordinator)}
         return is_signed(key, "coordinator", self.statement("coordinator"), _from_hex(signature))
+
+
+def are_neighbours(one: str, other: str) -> bool:
+    """Return whether two versions of cotempo may take part in one run: of the same release, or of consecutive ones.
+
+    A release is named by the first two numbers. One that changes what a method computes raises the first.
+
+    Examples
+    --------
+    >>> [are_neighbours("1.4.0", other) for other in ("1.4.7", "1.5.0", "1.6.0", "2.4.0")]
+    [True, True, False, False]
+    """
+    first, second = (re.match(r"(\d+)\.(\d+)", version) for version in (one, other))
+    if first is None or second is None:
+        return one == other
+    return first[1] == second[1] and abs(int(first[2]) - int(second[2])) <= 1
 
 
 def _from_hex(text: Any) -> bytes:

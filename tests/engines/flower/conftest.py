@@ -19,7 +19,10 @@ from consortium import Consortium
 import cotempo as ct
 
 # For other processes, or imported by tests.
-collect_ignore = ["walking.py", "counting.py", "coordinate.py", "consortium.py", "paper_consortium.py"]
+collect_ignore = [
+    "walking.py", "counting.py", "coordinate.py", "consortium.py", "replaying.py", "paper_consortium.py",
+    "paper_channel.py",
+]  # fmt: skip
 SITES = ("ash", "birch", "cedar")
 
 

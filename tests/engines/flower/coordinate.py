@@ -12,6 +12,7 @@ from pathlib import Path
 import walking
 
 import cotempo as ct
+from cotempo.engines.flower.coordinator import task
 from cotempo.engines.flower.coordinator.engine import Flower
 from cotempo.federation import Question, Reply
 from cotempo.runs import folder as run
@@ -42,13 +43,11 @@ def ask_twice() -> None:
 
 def die_after_announcing(step: int) -> None:
     """At a step, announce the questions and die before their contents are uploaded."""
-    from flwr.superlink.grid import http_grid
-
-    exchange, push_objects = Flower.exchange, http_grid.push_objects
+    exchange, push_objects = Flower.exchange, task.push_objects
 
     def announced(self: Flower, questions: Sequence[Question]) -> Iterator[Reply]:
         dies = questions[0].step == step
-        vars(http_grid)["push_objects"] = (lambda *_, **__: os._exit(1)) if dies else push_objects
+        vars(task)["push_objects"] = (lambda *_: os._exit(1)) if dies else push_objects
         yield from exchange(self, questions)
 
     Flower.exchange = announced  # type: ignore[method-assign]

@@ -1,7 +1,8 @@
 """Faults 1 to 14 on a real deployment: each is survived, nothing is lost, and the run says what happened.
 
 After a fault that costs answers, the result must be the one of a run in process from which just those answers are
-missing, bit for bit: what was not counted never happened.
+missing, bit for bit: what was not counted never happened. Faults that need no network are also in
+`test_paper_faults.py`, which takes seconds.
 """
 
 from __future__ import annotations
@@ -16,23 +17,18 @@ from typing import Any
 
 import pytest
 from consortium import PATIENCE, Consortium, outcome
+from replaying import ROUNDS, failures, replay, whole
 from walking import Walking
 
 import cotempo as ct
 from cotempo.engines.flower.processes import wait_until
-from cotempo.engines.inprocess import InProcess
-from cotempo.engines.settings import InProcessSettings
 from cotempo.runs.folder import read_lines
-from cotempo.storage.tree import digest
-from cotempo.testing import drive
-from cotempo.testing.engines import Faulty
 
 pytestmark = pytest.mark.xdist_group("deployment")
 REPEATS = [0, *(pytest.param(number, marks=pytest.mark.slow) for number in range(1, 5))]
 repeated = pytest.mark.parametrize("repeat", REPEATS)
 only_slow = pytest.mark.slow
 five = pytest.mark.parametrize("repeat", [pytest.param(number, marks=only_slow) for number in range(5)])
-ROUNDS = 4
 DEADLINE = 20
 
 Begin = Callable[..., subprocess.Popen[str]]
@@ -60,31 +56,6 @@ def begin(consortium: Consortium, tmp_path: Path) -> Iterator[Begin]:
 def kill(process: subprocess.Popen[str]) -> None:
     process.send_signal(signal.SIGKILL)
     process.wait()
-
-
-def whole(tables: dict[str, ct.Series], seed: int) -> str:
-    """The digest of the run to which nothing happened."""
-    digest: str = ct.fit(Walking(rounds=ROUNDS), tables, seed=seed, progress=False).digest
-    return digest
-
-
-def replay(tables: dict[str, ct.Series], seed: int, run: Path) -> str:
-    """The digest of a run in process that misses the answers this run missed."""
-    received = {record["step"]: set(record["received"]) for record in read_lines(run / "log.jsonl")}
-    failed = {(f["client"], f["step"]) for record in read_lines(run / "log.jsonl") for f in record["failures"]}
-    method = Walking(rounds=ROUNDS)
-    engine = Faulty(
-        InProcess(method, tables, InProcessSettings(batched=False), seed=seed),
-        deliver=lambda question: (
-            question.client in received[question.step] and (question.client, question.step) not in failed
-        ),
-    )
-    *_, last = drive(method, engine, seed=seed, quorum=0.0)
-    return digest(last.state)
-
-
-def failures(run: Path) -> list[tuple[str, int, str]]:
-    return [(f["client"], f["step"], f["kind"]) for record in read_lines(run / "log.jsonl") for f in record["failures"]]
 
 
 def wait_for_step(run: Path, step: int) -> None:
@@ -136,7 +107,7 @@ def test_fault_02_a_client_hangs_past_its_deadline(
     assert ended["digest"] == replay(tables, repeat, tmp_path / "run")
 
 
-@repeated
+@five
 def test_fault_03_an_answer_holds_nan(
     consortium: Consortium, tables: dict[str, ct.Series], begin: Begin, tmp_path: Path, repeat: int
 ) -> None:
@@ -159,7 +130,7 @@ def test_fault_04_the_coordinator_is_killed(
     assert outcome(consortium.coordinate("resume", tmp_path / "run"))["digest"] == whole(tables, repeat)
 
 
-@repeated
+@five
 def test_fault_04_the_coordinator_dies_between_a_questions_announcement_and_its_contents(
     consortium: Consortium, tables: dict[str, ct.Series], begin: Begin, tmp_path: Path, repeat: int
 ) -> None:
@@ -237,11 +208,8 @@ def test_fault_08_an_answer_comes_late(
 
 SKEW = """
 import time
-import flwr.supercore.date as date
-from datetime import timedelta
-clock, now, offset = time.time, date.now, float(OFFSET)
+clock, offset = time.time, float(OFFSET)
 time.time = lambda: clock() + offset
-date.now = lambda: now() + timedelta(seconds=offset)
 """
 
 
@@ -268,7 +236,7 @@ def test_fault_09_a_clock_is_wrong(
     consortium.wait_for("cedar")
 
 
-@repeated
+@five
 def test_fault_10_a_client_comes_back_without_its_memory(
     consortium: Consortium, tables: dict[str, ct.Series], begin: Begin, tmp_path: Path, repeat: int
 ) -> None:
@@ -308,7 +276,7 @@ def test_fault_12_the_network_is_cut_and_mended(
     assert outcome(process)["digest"] == whole(tables, repeat)
 
 
-@repeated
+@five
 def test_fault_13_below_quorum_the_run_pauses(
     consortium: Consortium, tables: dict[str, ct.Series], begin: Begin, tmp_path: Path, repeat: int
 ) -> None:
@@ -319,7 +287,7 @@ def test_fault_13_below_quorum_the_run_pauses(
     assert outcome(consortium.coordinate("resume", tmp_path / "run"))["digest"] == whole(tables, repeat)
 
 
-@repeated
+@five
 def test_fault_14_a_client_runs_out_of_memory(
     consortium: Consortium, tables: dict[str, ct.Series], begin: Begin, tmp_path: Path, repeat: int
 ) -> None:

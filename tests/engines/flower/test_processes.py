@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import sys
+import threading
 from pathlib import Path
 from typing import NoReturn
 
 import psutil
 import pytest
 
-from cotempo.engines.flower.processes import Backoff, Daemon, process_start_time, wait_until
+from cotempo.engines.flower.processes import Backoff, Daemon, Heartbeat, process_start_time, wait_until
 from cotempo.engines.flower.site.daemon import SiteDaemon
 from cotempo.engines.flower.site.settings import SiteSettings
 from cotempo.errors import EngineError
@@ -68,9 +70,22 @@ def test_a_site_whose_disk_is_full_waits_and_comes_back(tmp_path: Path, monkeypa
     site, tries = SiteDaemon(tmp_path), iter([full, full, lambda: sys.exit("joined")])
     monkeypatch.setattr(site, "write_pid", lambda pid: None)
     monkeypatch.setattr(site, "_verify_key", lambda: None)
-    monkeypatch.setattr(site, "_run_processes", lambda: next(tries)())
+    monkeypatch.setattr(site, "_run_worker", lambda: next(tries)())
     for name in ("signal.signal", "os.umask", "time.sleep"):
         monkeypatch.setattr(name, lambda *_: None)
     monkeypatch.setattr("cotempo.engines.flower.site.service.private", full)
     with pytest.raises(SystemExit, match="joined"):
         site.run_forever()
+
+
+def test_a_heart_beats_on_after_a_beat_that_failed() -> None:
+    beats, is_enough = itertools.count(), threading.Event()
+
+    def beat() -> None:
+        if next(beats) < 2:
+            raise OSError("the server is away")
+        is_enough.set()
+
+    heartbeat = Heartbeat(beat, 0.001)
+    assert is_enough.wait(30.0)
+    heartbeat.stop()

@@ -1,15 +1,15 @@
 """Clients at their own sites, on Flower: the extra ``cotempo[flower]``, the only package that imports flwr.
 
-Flower carries the bytes: TLS, node keys, queues, retries. What is said stays cotempo's: the one loop runs in the
-process that a person started (Flower calls it a ServerApp), and one worker per site answers (Flower's ClientApp). Both
-take their tasks from Flower's runtime interface themselves, so no process is started per message, and no code that
-came over the wire is ever run.
+Flower's server carries the bytes: TLS, node keys, queues, a database. What is said stays cotempo's: the one loop runs
+in the process that a person started, and one worker per site answers. Both speak Flower's wire themselves, so no
+process is started per message, no code that came over the wire is ever run, and what Flower does not document is hardly
+touched.
 
 ===============  ==================================================================================
 `coordinator/`   the process that a person started, with the loop, and the server, Flower's SuperLink
-`site/`          a site's processes: daemon, SuperNode, worker
+`site/`          a site's processes: daemon and worker
 `simulation`     virtual clients under Ray instead of sites
-`protocol`       what crosses, verbs and parts; `transport` sends them as Flower's messages
+`protocol`       what crosses: verbs, parts, versions; `wire` sends them, `transport` is one exchange
 `patches`        every use of a name that Flower does not document
 `provision`      certificates, keys and startup kits, from the templates in `kit/`
 ===============  ==================================================================================

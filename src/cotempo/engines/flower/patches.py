@@ -1,125 +1,139 @@
-"""Every use of a name that Flower does not document, each with its reason; a test asserts that each still exists.
+"""Every use of a name that Flower does not document, each with its reason and what is lost without it.
 
-Flower's own processes poll slowly, hide broken connections, and leave no place for an operator's secret. Import flwr
-inside the functions: each process loads only the part that it patches.
+Coordinator and sites speak Flower's wire themselves (`wire`). What is left are the types of the messages on that wire,
+what the SuperLink's command serves with, and one function of the simulation. Flower is imported inside the functions: a
+process loads only what it uses, and a version without a name fails where the name is needed, in words.
 """
 
 from __future__ import annotations
 
-import os
+import importlib.metadata
+import logging
 import threading
-import traceback
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import cache
 from queue import Queue
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
+
+from cotempo.errors import EngineError
 
 if TYPE_CHECKING:
     from flwr.app import Message
     from flwr.clientapp import ClientApp
-    from flwr.server.superlink.linkstate import InMemoryLinkState
     from flwr.serverapp import ServerApp
-    from flwr.supercore.runtime import RuntimeHttpClient
-    from flwr.superlink.grid import HttpGrid
+
+TESTED = ("1.41", "1.42")
+COMMAND = "flower-superlink"
+LOGGER = logging.getLogger("flwr")
 
 
-def poll_contents_faster() -> None:
-    """Poll for the content of a message every 20 to 500 ms, for up to Flower's two hours.
+@cache
+def check_version() -> str:
+    """Return the version of flwr; warn, once in a process, if it was not tested."""
+    version = importlib.metadata.version("flwr")
+    if ".".join(version.split(".")[:2]) not in TESTED:
+        warnings.warn(
+            f"cotempo was tested with flwr {' and '.join(TESTED)}, got {version}; it goes on, and says so where a part "
+            "of Flower it needs is gone",
+            stacklevel=3,
+        )
+    return version
 
-    Flower announces a message before its content has been uploaded, then polls with exponential backoff (1 s up to
-    10 s) at each of three hops and gives up after 500 polls. We poll faster and limit by time only.
+
+def _gone(name: str, lost: str) -> EngineError:
+    return EngineError(
+        f"flwr must have {name}, version {check_version()} does not: {lost}; install flwr {' or '.join(TESTED)}"
+    )
+
+
+@cache
+def wire_type(name: str) -> Any:
+    """Return the type of a message on Flower's wire, whose definitions come with the installed version.
+
+    The wire is what Flower's own processes of different machines agree on, and its most stable part; but the package of
+    its definitions is not documented. Without them nothing can be said to a server: an `EngineError` says so.
     """
-    from flwr.supercore.inflatable.inflatable_utils import pull_and_inflate_object_from_tree, pull_objects
+    check_version()
+    try:
+        from flwr.proto import control_pb2, fleet_pb2, runtime_pb2
+        from google.protobuf.message_factory import GetMessageClass
 
-    faster = {"initial_backoff": 0.02, "backoff_cap": 0.5, "max_tries_per_object": None}
-    for function in (pull_objects, pull_and_inflate_object_from_tree):
-        function.__kwdefaults__ = {**(function.__kwdefaults__ or {}), **faster}
-
-
-def poll_messages_with(sleep: Callable[[float], None]) -> None:
-    """Let the SuperNode sleep our way between two polls: its fixed 3 s and 0.5 s would be most of a run's time."""
-    from flwr.supernode import start_client_internal
-
-    vars(start_client_internal)["time"] = SimpleNamespace(sleep=sleep)  # it uses nothing else of `time`
+        pools = {module.DESCRIPTOR.pool for module in (control_pb2, fleet_pb2, runtime_pb2)}
+        return GetMessageClass(pools.pop().FindMessageTypeByName(f"flwr.proto.{name}"))
+    except (ImportError, KeyError) as error:
+        raise _gone(f"the message {name} on its wire", "neither a server nor a site can be run with it") from error
 
 
-def exit_on_broken_message() -> None:
-    """End the SuperNode when a message cannot be received or sent whole, so that the site's daemon restarts it.
+def run_superlink(wrap: Callable[[Any], Any]) -> None:
+    """Run the command `flower-superlink` in this process, with its web application wrapped.
 
-    Flower would go on: a reply that could not be sent is dropped, and the server waits for it until the deadline. A
-    question whose receipt could not be confirmed is answered, but Flower takes that for the answer to the next
-    question, and every answer from then on comes one question late. And if the run ends before a question's content
-    has arrived, the worker that has taken the question waits for it for two hours.
+    The command leaves no place for middleware, and serves with `uvicorn.run`. A command that served otherwise would not
+    ask operators for their secret: `Server.start` checks that it does, and stops it if not.
     """
-    import httpx
-    from flwr.supercore.run import RunNotRunningException
-    from flwr.supernode import start_client_internal
+    import uvicorn
 
-    fatal = {
-        "_pull_and_store_message": (httpx.TransportError, RunNotRunningException),
-        "_push_messages": (httpx.TransportError,),  # if the run has ended, nobody wants the reply
-    }
+    commands = [*importlib.metadata.entry_points(group="console_scripts", name=COMMAND)]
+    if not commands:
+        raise _gone(f"the command {COMMAND}", "no server can be run with it")
+    serve = uvicorn.run
 
-    def exiting(call: Callable[..., Any], errors: tuple[type[BaseException], ...]) -> Callable[..., Any]:
-        def guarded(*given: Any) -> Any:
-            try:
-                return call(*given)
-            except errors:
-                traceback.print_exc()
-                os._exit(1)
+    def run(app: Any, **options: Any) -> None:
+        ours = {"log_level": "warning", "access_log": False, "timeout_graceful_shutdown": 1}  # polls may be held
+        serve(wrap(app), **{**options, **ours})
 
-        return guarded
-
-    def guard(name: str, *calls: str) -> None:
-        inner = vars(start_client_internal)[name]
-
-        def outer(**given: Any) -> Any:
-            return inner(**{**given, **{call: exiting(given[call], fatal[name]) for call in calls}})
-
-        vars(start_client_internal)[name] = outer
-
-    guard("_pull_and_store_message", "pull_object", "confirm_message_received")
-    guard("_push_messages", "send", "push_object")
-
-
-def superlink_config() -> Any:
-    """Parse the SuperLink's flags as its command does; the command itself leaves no place for middleware."""
-    from flwr.superlink.cli.flower_superlink import _parse_superlink_lifespan_config
-
-    return _parse_superlink_lifespan_config()
-
-
-def connect_grid(grid: HttpGrid, client: RuntimeHttpClient) -> None:
-    """Let a grid use our client: its own would not send the operator's secret."""
-    grid._client = client
-
-
-def set_task_identity(task_id: int, run_id: int, node_id: int) -> None:
-    """Say which task this process runs: Flower's messages read it from this class, which its launcher would fill."""
-    from flwr.supercore.task_identity import TaskIdentity
-
-    TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = task_id, run_id, node_id
+    vars(uvicorn)["run"] = run
+    LOGGER.setLevel(logging.WARNING)  # else a line for every request, on a disk that may be small
+    commands[0].load()()
 
 
 def run_simulation(client_app: ClientApp, server_app: ServerApp, nodes: int, backend: dict[str, Any]) -> None:
-    """Run Flower's simulation with messages dispatched in linear time; the public function is deprecated."""
-    from flwr.server.superlink.fleet.vce import vce_api
-    from flwr.simulation.run_simulation import _run_simulation
-    from flwr.supercore.telemetry import EventType
+    """Run Flower's simulation with messages dispatched in linear time.
 
-    vars(vce_api)["add_messages_to_queue"] = dispatch_messages
-    leave = EventType.PYTHON_API_RUN_SIMULATION_LEAVE
-    _run_simulation(nodes, leave, client_app, server_app, backend_config=backend)
+    Without the name of the dispatching function, simulations of more than some thousand clients are slow.
+    """
+    check_version()
+    try:
+        from flwr.simulation import run_simulation
+    except ImportError as error:
+        raise _gone("flwr.simulation.run_simulation", "use the engine pool") from error
+    try:
+        from flwr.server.superlink.fleet.vce import vce_api
+    except ImportError:
+        vce_api = None  # type: ignore[assignment]
+    if hasattr(vce_api, "add_messages_to_queue"):
+        vars(vce_api)["add_messages_to_queue"] = dispatch_messages
+    else:
+        warnings.warn(
+            f"flwr {check_version()} dispatches messages its own way: simulations of thousands of clients are slow",
+            stacklevel=2,
+        )
+    with _without_deprecations():
+        run_simulation(server_app, client_app, nodes, backend_config=backend)
 
 
-def dispatch_messages(state: InMemoryLinkState, queue: Queue[Message], nodes: object, stop: threading.Event) -> None:
+@contextmanager
+def _without_deprecations() -> Iterator[None]:
+    """Keep from users that Flower would rather have them call its command, which cannot be called from Python."""
+
+    def is_news(record: logging.LogRecord) -> bool:
+        return "DEPRECATED FEATURE" not in record.getMessage()
+
+    LOGGER.addFilter(is_news)
+    try:
+        yield
+    finally:
+        LOGGER.removeFilter(is_news)
+
+
+def dispatch_messages(state: Any, queue: Queue[Message], nodes: object, stop: threading.Event) -> None:
     """Hand new messages to Ray; Flower's version goes through all messages once per node, O(clients^2)."""
-    from flwr.supercore.date import now
-
     while not stop.wait(0.02):
         with state.lock:
             waiting = [message for message in state.message_ins_store.values() if message.metadata.delivered_at == ""]
             for message in waiting:
-                message.metadata.delivered_at = now().isoformat()
+                message.metadata.delivered_at = datetime.now(UTC).isoformat()
         for message in waiting:
             queue.put(message)

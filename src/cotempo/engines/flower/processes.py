@@ -7,6 +7,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -112,6 +113,29 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+class Heartbeat:
+    """Call a function every so many seconds, in a thread, until stopped.
+
+    Its errors are passed over: the next beat comes soon, and the requests of the main thread say what is wrong.
+    """
+
+    def __init__(self, beat: Callable[[], object], seconds: float):
+        self._stopped = threading.Event()
+        self._beat, self._seconds = beat, seconds
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stopped.wait(self._seconds):
+            with suppress(Exception):
+                self._beat()
+
+    def stop(self) -> None:
+        """Stop; a call that is going on ends first."""
+        self._stopped.set()
+        self._thread.join()
+
+
 class Backoff:
     """Pauses that grow by a tenth each time, from the shortest to the longest."""
 
@@ -122,6 +146,10 @@ class Backoff:
         """Return the pause to make now."""
         pause, self.pause = self.pause, min(1.1 * self.pause, self.longest)
         return pause
+
+    def sleep(self, began: float, least: float = 0.0) -> None:
+        """Sleep for what is left of the next pause, which began at a time of the monotonic clock."""
+        time.sleep(max(began + self.next() - time.monotonic(), least))
 
     def reset(self) -> None:
         """Start again with the shortest pause."""

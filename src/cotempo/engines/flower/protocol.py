@@ -1,6 +1,12 @@
-"""The wire protocol between coordinator and sites: a message is a `Verb` and bytes by `Part`."""
+"""The protocol between coordinator and sites: an `Envelope` holds a `Verb` and bytes by `Part`, and says its version.
+
+Every envelope says in which version its parts are, and which versions its sender speaks. The two ends agree on the
+newest that both speak when a site joins, and refuse each other there, in words, if there is none. So four things must
+be the same in all versions, for ever: the envelope, `JOIN`, `REFUSED` and `FAILED`.
+"""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Self
 
@@ -9,6 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from cotempo.errors import MessageError
 from cotempo.federation.rounds import sanitize
 from cotempo.privacy.contract import Consent
+
+SPEAKS = (4, 4)  # the oldest and the newest version that this code speaks: a release keeps those of the one before it
 
 
 class Verb(StrEnum):
@@ -42,6 +50,56 @@ class Part(StrEnum):
 
 
 Parts = Mapping[Part, bytes]
+
+
+@dataclass(frozen=True)
+class Envelope:
+    """What crosses: parts in a version, from a sender who speaks the versions of a range."""
+
+    verb: Verb
+    parts: Parts
+    version: int
+    speaks: tuple[int, int]
+
+    @classmethod
+    def write(cls, verb: Verb, parts: Parts, version: int | None = None) -> Self:
+        """Return an envelope of ours; without a version, in the oldest we speak."""
+        return cls(verb, parts, SPEAKS[0] if version is None else version, SPEAKS)
+
+    @classmethod
+    def read(cls, verb: Verb, parts: Parts, numbers: Mapping[str, int]) -> Self:
+        """Return an envelope of another, from its `numbers`."""
+        return cls(verb, parts, numbers["version"], (numbers["oldest"], numbers["newest"]))
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """Its version and the sender's range, for the wire."""
+        return {"version": self.version, "oldest": self.speaks[0], "newest": self.speaks[1]}
+
+    @property
+    def common_version(self) -> int | None:
+        """The newest version that the sender and we speak, `None` if there is none."""
+        newest = min(SPEAKS[1], self.speaks[1])
+        return newest if newest >= max(SPEAKS[0], self.speaks[0]) else None
+
+    def refusal(self) -> str | None:
+        """Return why a site cannot answer this, `None` if it can."""
+        if self.common_version is None:
+            side = "here" if self.speaks[0] > SPEAKS[1] else "at the coordinator"
+            return (
+                f"site and coordinator must speak a common version of the protocol, this site speaks {_range(SPEAKS)} "
+                f"and the coordinator {_range(self.speaks)}; upgrade cotempo {side}, release by release"
+            )
+        if self.verb != Verb.JOIN and not SPEAKS[0] <= self.version <= SPEAKS[1]:
+            return (
+                f"the run goes on in version {self.version} of the protocol, this site now speaks {_range(SPEAKS)}; "
+                "resume the run, so that the site joins again"
+            )
+        return None
+
+
+def _range(versions: tuple[int, int]) -> str:
+    return f"{versions[0]}" if versions[0] == versions[1] else f"{versions[0]} to {versions[1]}"
 
 
 class _Content(BaseModel):

@@ -7,21 +7,21 @@ tables are written to a file once, which every Ray actor reads and keeps in memo
 import logging
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from flwr.app import Context
+from flwr.app import ConfigRecord, Context, RecordDict
 from flwr.app import Message as FlowerMessage
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
 from cotempo.engines.flower.patches import run_simulation
 from cotempo.engines.flower.processes import wait_until
-from cotempo.engines.flower.protocol import Part, Verb
-from cotempo.engines.flower.transport import pack, send, unpack
+from cotempo.engines.flower.protocol import Envelope, Part, Parts, Verb
+from cotempo.engines.flower.transport import Answer, failure_of, send
 from cotempo.engines.local import HostedClients, LocalEngine
 from cotempo.engines.settings import SimulationSettings
 from cotempo.errors import EngineError
@@ -81,13 +81,15 @@ class FlowerSimulation(LocalEngine):
     def compute(self, questions: Sequence[Question]) -> Iterator[Reply]:
         """Ask all, and yield replies as they arrive; a worker that dies ends the run, which can be resumed."""
         asked = {self._nodes[question.client]: question for question in questions}
-        parts = {
-            node: {Part.QUESTION: question_to_bytes(question), Part.MEMORY: self.memory_bytes(question)}
+        envelopes = {
+            node: Envelope.write(
+                Verb.ASK, {Part.QUESTION: question_to_bytes(question), Part.MEMORY: self.memory_bytes(question)}
+            )
             for node, question in asked.items()
         }
         deadline = (self.settings.deadline or ANSWER_SECONDS) + self._start_seconds
-        for node, answer in send(self.grid, Verb.ASK, parts, deadline, self._require_alive):
-            self._start_seconds = 0.0
+        for node, envelope in send(GridChannel(self.grid), envelopes, deadline, self._require_alive):
+            self._start_seconds, answer = 0.0, envelope.parts
             if Part.LOST in answer:
                 raise EngineError(
                     f"every worker of Flower's simulation must live, one died ({answer[Part.LOST].decode()}); is there "
@@ -100,6 +102,35 @@ class FlowerSimulation(LocalEngine):
         self._done.set()
         self._thread.join()
         self.folder.cleanup()
+
+
+class GridChannel:
+    """Flower's own grid, whose nodes are of this machine and this version."""
+
+    def __init__(self, grid: Grid):
+        self.grid = grid
+
+    def push(self, envelopes: Mapping[int, Envelope], seconds: float) -> dict[int, str]:
+        """Send."""
+        messages = [FlowerMessage(pack(sent.parts), node, "query", ttl=seconds) for node, sent in envelopes.items()]
+        return dict(zip(envelopes, self.grid.push_messages(messages), strict=True))
+
+    def pull(self, ids: Iterable[str]) -> Iterator[tuple[str, Answer]]:
+        """Return what has arrived."""
+        for message in self.grid.pull_messages(ids):
+            is_lost = message.has_error()
+            answer = failure_of(message.error.code) if is_lost else Envelope.write(Verb.ANSWER, unpack(message))
+            yield message.metadata.reply_to_message_id, answer
+
+
+def pack(parts: Parts) -> RecordDict:
+    """Return the content of a Flower message."""
+    return RecordDict({"parts": ConfigRecord({str(name): data for name, data in parts.items()})})
+
+
+def unpack(message: FlowerMessage) -> Parts:
+    """Return what `pack` was given."""
+    return {Part(name): data for name, data in message.content["parts"].items() if isinstance(data, bytes)}
 
 
 @cache
@@ -117,8 +148,8 @@ def virtual_clients(packed: str, threads: int) -> ClientApp:
     def answer(message: FlowerMessage, context: Context) -> FlowerMessage:
         from cotempo.engines.flower.simulation import hosted_clients
 
-        _, parts = unpack(message)
+        parts = unpack(message)
         reply, memory, _ = hosted_clients(packed, threads).answer(parts[Part.QUESTION], parts[Part.MEMORY])
-        return FlowerMessage(pack(Verb.ANSWER, {Part.REPLY: reply, Part.MEMORY: memory}), reply_to=message)
+        return FlowerMessage(pack({Part.REPLY: reply, Part.MEMORY: memory}), reply_to=message)
 
     return app

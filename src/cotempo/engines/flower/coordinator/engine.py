@@ -1,35 +1,27 @@
 """`Flower`, the engine: clients are sites, and this process is the ServerApp of a Flower run."""
 
 import dataclasses
-import hashlib
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from pathlib import Path
-
-import httpx
-from flwr.cli.build import build_fab_from_files
-from flwr.common.constant import SubStatus
-from flwr.common.serde import fab_to_proto, run_from_proto
-from flwr.proto.control_pb2 import StartRunRequest, StopRunRequest
-from flwr.proto.runtime_pb2 import AcquireTaskRequest, PullTaskInputRequest, PushTaskOutputRequest
-from flwr.supercore.constant import TaskType
-from flwr.supercore.control import ControlHttpClient
-from flwr.supercore.fab import Fab
-from flwr.supercore.heartbeat import HeartbeatSender, make_task_heartbeat_fn_http
-from flwr.supercore.interceptors import RuntimeTokenHttpInterceptor
-from flwr.supercore.retry import make_simple_http_retry_invoker
-from flwr.supercore.runtime import RuntimeHttpClient
-from flwr.superlink.grid import HttpGrid
 
 from cotempo.data import Schema
 from cotempo.engines.flower.coordinator.heard import silent_sites
 from cotempo.engines.flower.coordinator.server import Server
-from cotempo.engines.flower.patches import connect_grid, set_task_identity
+from cotempo.engines.flower.coordinator.task import ServerTask
 from cotempo.engines.flower.processes import Backoff, wait_until
-from cotempo.engines.flower.protocol import Consents, Part, Parts, ResultReference, Verb, WireSchema, failure_in
-from cotempo.engines.flower.transport import send, translate_http_errors
+from cotempo.engines.flower.protocol import (
+    Consents,
+    Envelope,
+    Part,
+    Parts,
+    ResultReference,
+    Verb,
+    WireSchema,
+    failure_in,
+)
+from cotempo.engines.flower.transport import send
+from cotempo.engines.flower.wire import translate_http_errors
 from cotempo.engines.settings import OFF, FlowerSettings
 from cotempo.errors import AwaitingApproval, EngineError, ParameterError
 from cotempo.federation.exchange import Question, Reply
@@ -39,87 +31,12 @@ from cotempo.federation.wire import parse_reply, question_to_bytes
 from cotempo.privacy.contract import CODE_VERSION, Consent, Contract
 from cotempo.privacy.private_form import PrivateForm
 from cotempo.privacy.settings import Privacy
-from cotempo.storage.files import write_whole
 from cotempo.storage.tree import encode
 
 JOIN_SECONDS = 120.0  # for all sites to be online
 READ_SECONDS = 600.0  # a site may take at least this long to read its table
 ANSWER_SECONDS = 3600.0
 ASK_AGAIN_SECONDS = 1.0, 30.0  # between two questions to a site that asks its people, at first and at most
-RETRY_SECONDS = 60.0  # how long a server may be away before the run is given up, to be resumed
-APP = b"""[project]
-name = "cotempo"
-version = "1.0.0"
-license = "Apache-2.0"
-
-[tool.flwr.app]
-publisher = "cotempo"
-components = {serverapp = "app:none", clientapp = "app:none"}
-"""
-
-
-class ServerTask:
-    """A Flower run whose ServerApp is this process.
-
-    Flower would install the app it was sent and start a process for it. In its isolation mode `process` it leaves that
-    to others, and here the running process takes the task. Flower insists on an app, so we send an empty one.
-    """
-
-    def __init__(self, server: Server, run: str):
-        fab, _ = build_fab_from_files({"pyproject.toml": APP, "app.py": b"none = None\n"})
-        app = fab_to_proto(Fab(hashlib.sha256(fab).hexdigest(), fab, {}))
-        record = server.state / "runs" / run
-        record.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with server.control() as client:
-            self._stop_predecessor(client, record)
-            run_id = client.StartRun(StartRunRequest(fab=app)).run_id
-        write_whole(record, str(run_id).encode())
-        with server.connect(RuntimeHttpClient) as client:
-            while True:
-                taken = client.AcquireTask(AcquireTaskRequest(supported_task_types=[TaskType.SERVER_APP]))
-                if not taken.token:
-                    raise EngineError(f"the server at {server.local_address} began no task for this run; see its log")
-                self._begin(server, taken.token)
-                if taken.task.run_id == run_id:
-                    break
-                self._end(SubStatus.FAILED, "left over")  # by an operator that was killed
-        self.heartbeat = HeartbeatSender(make_task_heartbeat_fn_http(self.client))
-        self.heartbeat.start()
-        set_task_identity(self.input.task_id, self.input.run.run_id, self.input.context.node_id)
-        self.grid = HttpGrid(server.local_address, False, server.authority, token=taken.token)
-        connect_grid(self.grid, self.client)
-        self.grid.set_run(run_from_proto(self.input.run))
-
-    @staticmethod
-    def _stop_predecessor(client: ControlHttpClient, record: Path) -> None:
-        """Stop the Flower run under which a killed coordinator began this run.
-
-        Sites may still be waiting for questions it had announced and not yet uploaded; Flower would let them wait for
-        two hours.
-        """
-        if record.is_file():
-            with suppress(httpx.HTTPStatusError):  # it has ended
-                client.StopRun(StopRunRequest(run_id=int(record.read_text())))
-
-    def _begin(self, server: Server, token: str) -> None:
-        """Begin the task that this process holds the token of."""
-        self.retries = make_simple_http_retry_invoker()
-        self.retries.max_time = RETRY_SECONDS
-        interceptor = RuntimeTokenHttpInterceptor(token=token)
-        self.client = server.connect(RuntimeHttpClient, interceptor, retry_invoker=self.retries)
-        self.input = self.client.PullTaskInput(PullTaskInputRequest())
-
-    def _end(self, status: str, details: str = "") -> None:
-        """Report how the task ended."""
-        self.retries.max_tries = 1
-        with suppress(httpx.HTTPError):  # the server is gone, and the run with it
-            self.client.PushTaskOutput(PushTaskOutputRequest(sub_status=status, details=details))
-        self.client.close()
-
-    def close(self, *, failed: bool = False) -> None:
-        """End the Flower run."""
-        self.heartbeat.stop()
-        self._end(SubStatus.FAILED if failed else SubStatus.COMPLETED)
 
 
 class Flower:
@@ -145,6 +62,7 @@ class Flower:
         self._schemas: dict[str, Schema] = {}
         self._awaited: set[str] = set()
         self._rows: dict[str, int] = {}
+        self._spoken: dict[str, int] = {}  # the version of the protocol that was agreed with each site
         self._is_finished = False
         with translate_http_errors(self.server.local_address), self.server.exclusive():
             self.task = ServerTask(self.server, run)
@@ -162,7 +80,7 @@ class Flower:
     def _nodes(self) -> dict[str, int]:
         """Return the sites that are online, by the names the server gave their keys."""
         with translate_http_errors(self.server.local_address):
-            return {node.name: node.node_id for node in self.task.grid.get_nodes()}
+            return self.task.nodes()
 
     def _missing(self) -> str:
         return ", ".join(sorted({*self.wanted} - {*self.names()}))
@@ -252,9 +170,12 @@ class Flower:
         here = self._nodes()
         names = {here[name]: name for name in sorted(parts) if name in here}
         deadline = max(self.settings.deadline or ANSWER_SECONDS, READ_SECONDS if verb == Verb.JOIN else 0.0)
+        envelopes = {node: Envelope.write(verb, parts[name], self._spoken.get(name)) for node, name in names.items()}
         with translate_http_errors(self.server.local_address):
-            for node, answer in send(self.task.grid, verb, {node: parts[names[node]] for node in names}, deadline):
-                yield names[node], answer
+            for node, answer in send(self.task, envelopes, deadline):
+                if answer.common_version is not None:
+                    self._spoken[names[node]] = answer.common_version
+                yield names[node], answer.parts
 
     def memories(self, ledger: Mapping[str, int]) -> Mapping[str, Memory]:
         """Return nothing: sites keep their memories."""

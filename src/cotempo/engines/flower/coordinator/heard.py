@@ -1,5 +1,6 @@
 """`LastHeard`: when the server last heard of each site. Flower takes a site that was killed for online for a minute."""
 
+import asyncio
 import json
 import os
 import time
@@ -9,15 +10,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from cryptography.hazmat.primitives.serialization import load_ssh_public_key
-from flwr.supercore.constant import FLEET_HTTP_PUBLIC_KEY_HEADER
-from flwr.supercore.primitives.asymmetric import public_key_to_bytes
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_ssh_public_key
 
 from cotempo.storage.files import private
 
 HEARD = "heard.json"
+KEY = b"flwr-public-key"  # the header in which a site shows its key
 WRITE_SECONDS = 1.0
-SILENT_SECONDS = 7.0  # a site asks for messages at least every three seconds, also while it computes
+SILENT_SECONDS = 7.0  # a site's poll is held open or repeated, also while it computes
 
 
 class LastHeard:
@@ -30,15 +30,25 @@ class LastHeard:
         self.written = 0.0
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Pass a request on."""
-        key = dict(scope.get("headers", ())).get(FLEET_HTTP_PUBLIC_KEY_HEADER.lower().encode(), b"")
+        """Pass a request on; while one of a key that was accepted before is held, its site is there."""
+        key = dict(scope.get("headers", ())).get(KEY, b"").decode("ascii", "replace")
 
         async def noted(message: Any) -> None:
             if key and message["type"] == "http.response.start" and message["status"] < 400:
-                self.note(key.decode("ascii", "replace"))
+                self.note(key)
             await send(message)
 
-        await self.app(scope, receive, noted)
+        held = asyncio.ensure_future(self._hold(key)) if key in self.heard else None
+        try:
+            await self.app(scope, receive, noted)
+        finally:
+            if held:
+                held.cancel()
+
+    async def _hold(self, key: str) -> None:
+        while True:
+            self.note(key)
+            await asyncio.sleep(WRITE_SECONDS)
 
     def note(self, key: str) -> None:
         """Note that a key was heard of now; the file is written once a second at most."""
@@ -66,7 +76,8 @@ def silent_sites(server: Path, names: Iterable[str]) -> dict[str, float]:
     for name in names:
         with suppress(OSError, ValueError):
             key = load_ssh_public_key((server / "sites" / f"{name}.pub").read_bytes())
-            last = heard.get(b64encode(public_key_to_bytes(key)).decode("ascii"), 0.0)  # type: ignore[arg-type]
+            shown = key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+            last = heard.get(b64encode(shown).decode("ascii"), 0.0)
             if newest - last > SILENT_SECONDS:
                 found[name] = last
     return found

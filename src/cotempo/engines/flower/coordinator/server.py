@@ -5,49 +5,30 @@ serves sites and operators on one port and authenticates sites only, so operator
 anybody who can reach the port could start a run or admit a site.
 """
 
-import hmac
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_ssh_public_key
 from filelock import FileLock
-from flwr.proto.control_pb2 import ListNodesRequest, RegisterNodeRequest, UnregisterNodeRequest
-from flwr.supercore.control import ControlHttpClient
-from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
-from flwr.supercore.interceptors.http.utils import add_headers
 
 from cotempo.engines.flower.coordinator.heard import HEARD, LastHeard
-from cotempo.engines.flower.patches import superlink_config
+from cotempo.engines.flower.coordinator.middleware import OPERATOR, BodyLimit, LongPoll, OperatorAuth
+from cotempo.engines.flower.patches import run_superlink
 from cotempo.engines.flower.processes import Daemon
 from cotempo.engines.flower.provision import Federation
-from cotempo.engines.flower.transport import translate_http_errors
+from cotempo.engines.flower.wire import Wire, translate_http_errors
 from cotempo.errors import EngineError, ParameterError
 from cotempo.privacy.keys import Enrolment, PeerBook, coordinator_identity
 from cotempo.privacy.secure_sum.identity import Identity
 from cotempo.storage.files import write_whole
 
 START_SECONDS = 60.0
-SITE_PATHS = "/v1/fleet/"
-MOST_BODY = 2**25  # bytes of one request; Flower sends large arrays in chunks of 5 MB
-HEADER = "x-cotempo-operator"
-
-
-@dataclass(frozen=True)
-class OperatorSecret:
-    """An interceptor that sends the operator's secret with every request."""
-
-    secret: str
-
-    def intercept(self, context: Any, call_next: Any) -> Any:
-        """Add the header."""
-        add_headers(context.request, {HEADER: self.secret})
-        return call_next(context)
 
 
 class Server(Daemon):
@@ -146,7 +127,8 @@ class Server(Daemon):
         until = time.monotonic() + START_SECONDS
         while True:
             try:
-                return self.sync_sites()
+                self.sync_sites()
+                return self._require_secret()
             except EngineError as error:
                 if process.poll() is not None or time.monotonic() > until:
                     self.stop()
@@ -155,17 +137,32 @@ class Server(Daemon):
                     ) from error
             time.sleep(0.1)
 
-    def connect(self, kind: Any, *interceptors: Any, **options: Any) -> Any:
-        """Return a Flower client of a kind, with the operator's secret."""
-        secret = OperatorSecret((self.folder / "operator").read_text())
-        shown = [RuntimeVersionHttpInterceptor(component_name="flwr CLI"), secret, *interceptors]
-        return kind.from_server_address(self.local_address, False, self.authority, shown, **options)
+    def _require_secret(self) -> None:
+        """Stop a server that lets operators in without their secret: a version of Flower that serves in another way."""
+        with translate_http_errors(self.local_address):
+            try:
+                Wire(self.local_address, self.authority, dict).call("control/list-nodes")
+            except httpx.HTTPStatusError as error:
+                if error.response.status_code == 403:
+                    return
+                raise
+        self.stop()
+        raise EngineError("the server must ask operators for their secret, with this version of flwr it does not")
+
+    def wire(self, headers: Mapping[str, str], *, patience: float = 0.0) -> Wire:
+        """Return a connection that shows the operator's secret."""
+        shown = {OPERATOR: (self.folder / "operator").read_text(), **headers}
+        return Wire(self.local_address, self.authority, lambda: shown, patience=patience)
 
     @contextmanager
-    def control(self) -> Iterator[ControlHttpClient]:
+    def control(self) -> Iterator[Wire]:
         """Open Flower's control interface."""
-        with translate_http_errors(self.local_address), self.connect(ControlHttpClient) as client:
-            yield client
+        wire = self.wire({})
+        with translate_http_errors(self.local_address):
+            try:
+                yield wire
+            finally:
+                wire.close()
 
     def sync_sites(self) -> None:
         """Admit exactly the sites whose keys are in the folder."""
@@ -177,10 +174,10 @@ class Server(Daemon):
             nodes = _list_nodes(client)
             for name, node in nodes.items():
                 if node.public_key != keys.get(name):  # excluded, or its keys were replaced
-                    client.UnregisterNode(UnregisterNodeRequest(node_id=node.node_id))
+                    client.call("control/unregister-node", node_id=node.node_id)
             for name, pem in keys.items():
                 if name not in nodes or nodes[name].public_key != pem:
-                    client.RegisterNode(RegisterNodeRequest(public_key=pem, name=name))
+                    client.call("control/register-node", public_key=pem, name=name)
 
     def sites(self) -> dict[str, str]:
         """Return every site that may join, with Flower's word for its state: `online`, `offline` or `registered`."""
@@ -193,89 +190,17 @@ class Server(Daemon):
         return FileLock(self.state / "lock")
 
 
-def _list_nodes(client: ControlHttpClient) -> dict[str, Any]:
-    nodes = client.ListNodes(ListNodesRequest()).nodes_info
+def _list_nodes(client: Wire) -> dict[str, Any]:
+    nodes = client.call("control/list-nodes").nodes_info
     return {node.name: node for node in nodes if not node.unregistered_at}
-
-
-class BodyTooLarge(Exception):  # noqa: N818 - it says what happened
-    """A request sent more than it announced or may."""
-
-
-@dataclass(frozen=True)
-class BodyLimit:
-    """ASGI middleware that refuses large requests before anybody is authenticated or anything is stored."""
-
-    app: Any
-    most: int = MOST_BODY
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Pass a request on, or refuse it."""
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        received, has_answered = 0, False
-
-        async def counted() -> Any:
-            nonlocal received
-            message = await receive()
-            received += len(message.get("body", b""))
-            if received > self.most:
-                raise BodyTooLarge
-            return message
-
-        async def noted(message: Any) -> None:
-            nonlocal has_answered
-            has_answered = True
-            await send(message)
-
-        announced = dict(scope["headers"]).get(b"content-length", b"0")
-        try:
-            if not announced.isdigit() or int(announced) > self.most:
-                raise BodyTooLarge
-            await self.app(scope, counted, noted)
-        except BodyTooLarge:
-            if not has_answered:
-                await send({"type": "http.response.start", "status": 413, "headers": []})
-                await send({"type": "http.response.body", "body": b"too large"})
-
-
-@dataclass(frozen=True)
-class OperatorAuth:
-    """ASGI middleware that demands the operator's secret on every path that is not for sites."""
-
-    app: Any
-    secret: bytes
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Pass a request on, or refuse it."""
-        if scope["type"] == "http" and not scope["path"].startswith(SITE_PATHS):
-            given = dict(scope["headers"]).get(HEADER.encode(), b"")
-            if not hmac.compare_digest(given, self.secret):
-                await send({"type": "http.response.start", "status": 403, "headers": []})
-                await send({"type": "http.response.body", "body": b"operators only"})
-                return
-        await self.app(scope, receive, send)
 
 
 def main() -> None:
     """Serve until stopped."""
-    import uvicorn
-    from flwr.supercore.http_logging import get_uvicorn_log_config
-    from flwr.superlink.cli.flower_superlink import SuperLinkLifespan
-    from flwr.superlink.main import create_app
-
     secret = Path(sys.argv.pop(1)).read_bytes().strip()
-    config = superlink_config()
-    app = create_app(config, SuperLinkLifespan)
-    app.add_middleware(OperatorAuth, secret=secret)
-    app.add_middleware(LastHeard, path=Path(config.database).parent / HEARD)
-    app.add_middleware(BodyLimit)
+    heard = Path(sys.argv[sys.argv.index("--database") + 1]).with_name(HEARD)
     os.umask(0o077)
-    uvicorn.run(
-        app, host=config.host, port=config.port, workers=1, log_config=get_uvicorn_log_config(30),
-        ssl_keyfile=config.ssl_keyfile, ssl_certfile=config.ssl_certfile,
-    )  # fmt: skip
+    run_superlink(lambda app: BodyLimit(LastHeard(OperatorAuth(LongPoll(app), secret), heard)))
 
 
 if __name__ == "__main__":

@@ -1,13 +1,12 @@
 """`SiteDaemon`, a site's first process: python -m cotempo.engines.flower.site.daemon KIT.
 
-It checks the site, joins, and watches over two processes: `node`, Flower's SuperNode, which talks to the server, and
-`worker`, which answers. When one of them dies it restarts both; the server notices the lost answer and asks again.
+It checks the site and watches over the `worker`, which joins and answers. When that dies, it is signed off and started
+again; the server notices the lost answer and asks again.
 """
 
 import email.utils
 import http.client
 import os
-import secrets
 import shutil
 import signal
 import ssl
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from cotempo.data import describe, detect_kind
-from cotempo.engines.flower.processes import Daemon, free_port
+from cotempo.engines.flower.processes import Daemon
 from cotempo.engines.flower.site.service import SiteService
 from cotempo.engines.flower.site.settings import SiteSettings
 from cotempo.errors import CotempoError, EngineError
@@ -28,7 +27,9 @@ from cotempo.privacy.approval import RequestInbox
 from cotempo.storage.files import write_whole
 
 BEHIND_SECONDS, AHEAD_SECONDS = 290.0, 6.0  # how far a site's clock may be off; Flower refuses other signatures
-RESTART_SECONDS = 0.25  # pause before a site whose processes ended joins again, doubled each time, up to a minute
+RESTART_SECONDS = 0.25  # pause before a site whose worker ended joins again, doubled each time, up to a minute
+
+LEAVE_SECONDS = 5.0  # for a worker to sign off
 
 
 class HealthCheck(NamedTuple):
@@ -104,11 +105,10 @@ class SiteDaemon(Daemon):
 
     def _verify_key(self) -> None:
         """Authenticate once; keep the node's id, with which a site that was killed can be signed off."""
-        from cotempo.engines.flower.site.node import verify_key
+        from cotempo.engines.flower.site.link import verify_key
 
         path = self.home / "node_id"
-        previous = int(path.read_text()) if path.is_file() else None
-        node_id = verify_key(self.settings.server, self.kit, previous)
+        node_id = verify_key(self.settings.server, self.kit, int(path.read_text()) if path.is_file() else 0)
         self.home.mkdir(exist_ok=True, mode=0o700)
         write_whole(path, str(node_id).encode())
 
@@ -146,36 +146,25 @@ class SiteDaemon(Daemon):
                 if not is_verified:
                     self._verify_key()
                 is_verified = False
-                self._run_processes()
+                self._run_worker()
             except (CotempoError, OSError) as error:
                 service.log(str(error))
             # A site that comes and goes must not flood the server.
             pause = RESTART_SECONDS if time.monotonic() - began > 60 else min(2 * pause, 60.0)
             time.sleep(pause)
 
-    def _run_processes(self) -> None:
-        """Start SuperNode and worker; when one of them has ended, end the other and return."""
-        secret = self.home / "secret"
-        secret.touch(mode=0o600)
-        secret.write_bytes(secrets.token_bytes(32))
-        port = free_port()
-        node = [
-            sys.executable, "-m", "cotempo.engines.flower.site.node",
-            "--superlink", self.settings.server, "--root-certificates", str(self.kit / "ca.crt"),
-            "--auth-supernode-private-key", str(self.kit / "keys" / "node.key"),
-            "--isolation", "process", "--host", "127.0.0.1", "--port", str(port),
-            "--superexec-auth-secret-file", str(secret),
-        ]  # fmt: skip
-        worker = [sys.executable, "-m", "cotempo.engines.flower.site.worker", str(self.kit), f"127.0.0.1:{port}"]
-        environment = {**os.environ, "FLWR_HOME": str(self.home / "flower")}
-        processes = [subprocess.Popen(command, env=environment) for command in (node, worker)]
+    def _run_worker(self) -> None:
+        """Start the worker, and return when it has ended."""
+        worker = subprocess.Popen([sys.executable, "-m", "cotempo.engines.flower.site.worker", str(self.kit)])
         try:
-            while all(process.poll() is None for process in processes):
-                time.sleep(0.05)
+            worker.wait()
         finally:
-            for process in processes:
-                process.kill()
-                process.wait()
+            worker.terminate()
+            try:
+                worker.wait(LEAVE_SECONDS)
+            except subprocess.TimeoutExpired:
+                worker.kill()
+                worker.wait()
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from cotempo.devices import has_device
 from cotempo.engines.flower.protocol import Consents, Part, Parts, ResultReference, Verb, WireSchema
 from cotempo.engines.flower.site.settings import SiteSettings
 from cotempo.engines.flower.site.words import clear_phases
-from cotempo.errors import AwaitingApproval, DataError, MessageError, printable
+from cotempo.errors import AwaitingApproval, DataError, MessageError, ParameterError, printable
 from cotempo.federation.exchange import Expect, Question
 from cotempo.federation.fitted import Outcome
 from cotempo.federation.message import Message
@@ -28,7 +28,7 @@ from cotempo.federation.shields import Shield
 from cotempo.federation.site import Site
 from cotempo.federation.wire import identify_question, question_from_bytes, summarize_message
 from cotempo.privacy.approval import Request, RequestInbox
-from cotempo.privacy.contract import CODE_VERSION, Consent, Contract
+from cotempo.privacy.contract import CODE_VERSION, Consent, Contract, are_neighbours
 from cotempo.privacy.keys import PeerBook, SiteKeys
 from cotempo.privacy.ledger import Ledger, require_no_difference
 from cotempo.privacy.noise import Noise
@@ -146,7 +146,7 @@ class SiteService:
         contract = Contract.from_bytes(data)
         self._require_signed(contract, signature)
         old = self._accepted(contract.run)
-        if old is not None and old.contract.encode() != data:
+        if old is not None and not contract.continues(Contract.from_bytes(old.contract.encode())):
             raise Refused("the run must go on under the contract it was begun with, it was changed")
         if self.inbox.is_known(contract):  # a coordinator that waits asks often: the table is not read each time
             self.inbox.require_allowed(contract, ask=self.settings.approval.ask)
@@ -193,8 +193,11 @@ class SiteService:
                 "the contract must name every participant with the key this site has pinned, "
                 f"{', '.join(strangers)[:200]} has another; compare fingerprints, then: cotempo client pin"
             )
-        if contract.version != CODE_VERSION:
-            raise Refused(f"all must run the same code, cotempo {CODE_VERSION} here, got {contract.version}")
+        if not are_neighbours(contract.version, CODE_VERSION):
+            raise Refused(
+                "site and coordinator must run the same release of cotempo or consecutive ones, "
+                f"{CODE_VERSION} here, got {contract.version}; upgrade release by release"
+            )
 
     def _require_unspent(self, joined: JoinedRun) -> None:
         """Refuse a run that the ledger forbids."""
@@ -208,7 +211,10 @@ class SiteService:
         allowed = {find_method(method).__name__ for method in self.settings.methods}
         if find_method(contract.method).__name__ not in allowed:
             raise Refused(f"this site approves {', '.join(sorted(allowed)) or 'no method'}, not {contract.method}")
-        method = find_method(contract.method)(**contract.parameters)
+        try:
+            method = find_method(contract.method)(**contract.parameters)
+        except ParameterError as error:
+            raise Refused(f"cotempo {CODE_VERSION} at this site must know the method's parameters: {error}") from error
         self.settings.privacy.require_parameters(method, self.settings.parameters)
         device = getattr(method, "device", "cpu")
         if device not in devices:

@@ -1,81 +1,93 @@
-"""The worker, which answers the SuperNode's tasks: python -m cotempo.engines.flower.site.worker KIT ADDRESS.
+"""The worker, which answers what the site is asked: python -m cotempo.engines.flower.site.worker KIT.
 
-Flower would start a process for each message; in its isolation mode `process` it leaves that to others, and here the
-running worker takes the task. It lives as long as the site is joined, so the table, its preprocessing and the methods
-stay in memory.
+It lives as long as the site is joined, so the table, its preprocessing and the methods stay in memory. Our
+server holds its polls until there is a message; another is polled fast while a run goes on, then ever more slowly.
 """
 
+import signal
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import httpx
-from flwr.app import Message
-from flwr.common.constant import SubStatus
-from flwr.proto.runtime_pb2 import AcquireTaskRequest
-from flwr.supercore.constant import TaskType
-from flwr.supercore.heartbeat import HeartbeatSender, make_task_heartbeat_fn_http
-from flwr.supercore.interceptors import (
-    RuntimeTokenHttpInterceptor,
-    RuntimeVersionHttpInterceptor,
-    SuperExecAuthHttpInterceptor,
-)
-from flwr.supercore.retry import make_simple_http_retry_invoker
-from flwr.supercore.runtime import RuntimeHttpClient
-from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, push_task_output
 
-from cotempo.engines.flower.processes import Backoff, exit_with_parent
-from cotempo.engines.flower.protocol import Verb
+from cotempo.engines.flower.processes import Backoff, Heartbeat, exit_with_parent
+from cotempo.engines.flower.protocol import Envelope, Part, Verb
+from cotempo.engines.flower.site.link import HEARTBEAT_SECONDS, Asked, SiteLink, is_passing
 from cotempo.engines.flower.site.service import SiteService
 from cotempo.engines.flower.site.settings import SiteSettings
-from cotempo.engines.flower.transport import pack, unpack
+from cotempo.engines.flower.wire import ContentLost
 from cotempo.errors import MessageError
 from cotempo.threads import set_threads
 
-
-def _connect(address: str, component: str, interceptor: Any, **options: Any) -> RuntimeHttpClient:
-    interceptors = [RuntimeVersionHttpInterceptor(component_name=component), interceptor]
-    return RuntimeHttpClient.from_server_address(address, True, None, interceptors, **options)
+POLL_SECONDS = 0.02, 3.0
+RUN_OVER = 403
 
 
-def answer_task(service: SiteService, address: str, token: str) -> None:
-    """Answer the one message that the SuperNode holds under a token."""
-    retries = make_simple_http_retry_invoker()
-    client = _connect(address, "flwr-clientapp", RuntimeTokenHttpInterceptor(token), retry_invoker=retries)
-    heartbeat = HeartbeatSender(make_task_heartbeat_fn_http(client))
-    heartbeat.start()
-    message, context, _, _ = pull_task_input(client)
+def answer(service: SiteService, asked: Envelope) -> Envelope:
+    """Answer in the version of the question; a coordinator that is too old or too new is told so."""
+    if refusal := asked.refusal():
+        service.log(f"refused: {refusal}")
+        return Envelope.write(Verb.ANSWER, {Part.REFUSED: refusal.encode()})
+    return Envelope.write(Verb.ANSWER, service.handle(asked.verb, asked.parts), asked.version)
+
+
+def answer_message(service: SiteService, link: SiteLink, asked: Asked) -> None:
+    """Read, answer and reply, unless the run is over."""
     try:
-        answer = service.handle(*unpack(message))
-    except MessageError as error:
-        answer = service.fail(error)
-    push_message(client, Message(pack(Verb.ANSWER, answer), reply_to=message), context)
-    push_task_output(client, context, SubStatus.COMPLETED, "")
-    heartbeat.stop()
-    client.close()
+        try:
+            answered = answer(service, link.read(asked))
+        except MessageError as error:
+            service.log(str(error))
+            answered = Envelope.write(Verb.ANSWER, {Part.REFUSED: str(error).encode()})
+        link.reply(asked, answered)
+    except ContentLost:
+        service.log("a question was announced and never arrived: its coordinator was killed")
+    except httpx.HTTPStatusError as error:
+        if error.response.status_code != RUN_OVER:
+            raise
+
+
+def serve(service: SiteService, link: SiteLink) -> None:
+    """Answer until the connection breaks."""
+    idle = Backoff(*POLL_SECONDS)
+    while True:
+        began, asked = time.monotonic(), link.pull()
+        if asked is None:
+            idle.sleep(began)
+        else:
+            answer_message(service, link, asked)
+            idle.reset()
 
 
 def main() -> None:
-    """Take one task after the other until the parent is gone."""
-    kit, address = Path(sys.argv[1]), sys.argv[2]
+    """Stay joined until the parent is gone.
+
+    A message is announced once: where a connection breaks, one may be lost. So the site signs off and, once the server
+    has noticed, on again, and is asked again what it did not answer.
+    """
+    kit = Path(sys.argv[1])
     set_threads(1)
     exit_with_parent()
-    service = SiteService(SiteSettings.from_kit(kit), kit / "home")
-    secret, protected = (kit / "home" / "secret").read_bytes(), frozenset({"/flwr.proto.Runtime/AcquireTask"})
-    authentication = SuperExecAuthHttpInterceptor(master_secret=secret, protected_methods=protected)
-    client = _connect(address, "SuperExec", authentication)
-    idle = Backoff(0.02, 0.5)
-    while True:
-        try:
-            token = client.AcquireTask(AcquireTaskRequest(supported_task_types=[TaskType.CLIENT_APP])).token
-        except httpx.TransportError:
-            token = ""  # the SuperNode is starting
-        if token:
-            idle.reset()
-            answer_task(service, address, token)
-        else:
-            time.sleep(idle.next())
+    settings = SiteSettings.from_kit(kit)
+    service, link = SiteService(settings, kit / "home"), SiteLink(settings.server, kit)
+    Heartbeat(link.beat, HEARTBEAT_SECONDS)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    link.join()
+    try:
+        while True:
+            try:
+                serve(service, link)
+            except httpx.HTTPError as error:
+                if not is_passing(error):
+                    raise  # the site is not known any more; its daemon finds out why
+            service.log(f"the connection to {settings.server} broke; this site comes back as soon as it can")
+            link.rejoin()
+            service.log(f"joined {settings.server} again")
+    finally:
+        with suppress(httpx.HTTPError):  # the server is away, or does not know this site
+            link.leave()
 
 
 if __name__ == "__main__":
