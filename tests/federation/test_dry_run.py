@@ -48,3 +48,16 @@ def test_what_depends_on_the_data_is_said() -> None:
     text = str(ct.dry_run(method.set_params(alpha=0.5), clients, public=public))
     assert "(depends on the data): synthetic windows" in text
     assert "only the sum over clients is used" in text
+
+
+@pytest.mark.parametrize("name", ["OneRound", "FDBNL", "FedMoments", "FedPP"])
+def test_a_dry_run_with_epsilon_shows_the_private_form(name: str, tmp_path: Path) -> None:
+    method, clients, _ = find_method(name).example()  # type: ignore[attr-defined]
+    privacy = ct.Privacy(epsilon=3, ranges=(-15, 15))
+    if name == "FedPP":
+        method, privacy = ct.FedPP(kernel="time", window=(0, 100)), ct.Privacy(epsilon=3)
+    shown = ct.dry_run(method, clients, privacy=privacy)
+    phases = {record["phase"] for record in shown.messages}
+    assert phases == {line.phase for line in method.private(privacy).plan() if line.phase in phases}
+    assert phases
+    assert shown.sizes.keys() == clients.keys()

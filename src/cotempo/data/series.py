@@ -17,6 +17,7 @@ from cotempo.typing import Floats, Indices
 
 GAP = 1.5
 SPREAD = 0.5
+FAR_OFF = 3  # times the range of all other values
 OFF_GRID = 0.25
 MOST_ROWS_PER_ROW = 1000
 
@@ -234,6 +235,8 @@ class Series(Table):
                 warnings.append(f"column {feature!r} is missing in all rows")
             elif self.rows > 1 and known.min() == known.max():
                 warnings.append(f"column {feature!r} is constant")
+            else:
+                warnings += [f"column {feature!r} is {sign}" for sign in _far_off(known)]
         start, end = self.span(self.time.min(), self.time.max()) if self.rows else (None, None)
         missing = float(np.isnan(self.values).mean()) if self.rows else None
         breaks = sum(len(gaps(time)) for _, time, _ in parts)
@@ -251,6 +254,15 @@ class Series(Table):
         unit = f", unit {self.unit}" if self.unit else ""
         size = f"{pluralize(self.rows, 'row')}, {pluralize(len(self.sequence_names()), 'sequence')}"
         return f"Series({size}, features {', '.join(self.features)}{unit})"
+
+
+def _far_off(values: Floats) -> Iterator[str]:
+    """Yield the least and the greatest value, in words, if it repeats far from all others, as -999 for missing does."""
+    for value in (values.min(), values.max()):
+        others, times = values[values != value], int((values == value).sum())
+        if times >= 3 and np.ptp(others) > 0 and np.abs(others - value).min() > FAR_OFF * np.ptp(others):
+            pass_it = f"pass missing=[{value:g}] if that means missing"
+            yield f"{value:g} in {times:,} rows, far from all others: {pass_it}"
 
 
 def gaps(time: Floats) -> Indices:

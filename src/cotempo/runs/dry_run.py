@@ -51,9 +51,9 @@ def dry_run(
     Phase 'mean': 1 message of 32 bytes a client; only the sum over clients is used.
       mean: 3 numbers: the mean of each variable over your complete rows; your number of rows is its weight
     """
-    method, seen = method.rehearsal(), MessageList()
-    options = LoopOptions(seed=seed, participation=cohort)
-    setup = Run.of(method, clients, InProcessSettings(), options, public=public).guarded(privacy)
+    options, seen = LoopOptions(seed=seed, participation=cohort), MessageList()
+    setup = Run.of(method.rehearsal(), clients, InProcessSettings(), options, public=public).guarded(privacy)
+    method = setup.method  # with epsilon, its private form
     with limit_threads(1), Progress(f"{type(method).__name__}, dry run", progress) as say:
         engine = InProcess(method, setup.tables, seed=seed, shields=setup.options.shields)
         start = initial_checkpoint(method, engine, setup.options)

@@ -52,9 +52,12 @@ def read_sheets(
             reading.problems.add(must + advice, client=name, column=time)
     for own_name, own in readings.items() if reading.by_client else ():
         _check_columns(own, own_name)
-    if not reading.by_client:
-        seen = set[str]().union(reading.seen, *(own.seen for own in readings.values()))
-        _check_columns(replace(reading, seen=seen), None)
+    everywhere = replace(reading, seen=set[str]().union(reading.seen, *(own.seen for own in readings.values())))
+    _check_columns(everywhere, None)
+    for name in everywhere.without:
+        if name not in everywhere.seen:
+            must = f"no column is called {name!r}, as without= says{nearest(name, everywhere.seen)}"
+            reading.problems.add(f"{must}; the columns are: {', '.join(map(quote, sorted(everywhere.seen)))}")
     # A source less than usual may be missing; one without columns or a zone of its own has been misspelt.
     for option, named in (("columns", reading.by_client), ("zone", reading.zone)):
         unknown = sorted(set(named) - set(readings)) if isinstance(named, Mapping) else []
@@ -72,9 +75,6 @@ def _check_columns(reading: Reading, client: str | None) -> None:
             must = f"no column is called {called!r}, as columns= says{nearest(called, reading.seen)}"
             given = ", ".join(map(quote, sorted(reading.seen)))
             reading.problems.add(f"{must}; the columns are: {given}", client=client, column=name)
-    for name in reading.without:
-        if name not in reading.seen:
-            reading.problems.add(f"no column is called {name!r}, as without= says{nearest(name, reading.seen)}")
 
 
 @dataclass(frozen=True)

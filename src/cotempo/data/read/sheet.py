@@ -12,14 +12,13 @@ import pyarrow.compute as compute
 from cotempo.data.argument_checks import check_choice
 from cotempo.data.clock import UNITS, Clock, is_zone
 from cotempo.data.problems import Problems, client_name_error, duplicates, list_names, quote
+from cotempo.data.read.signs import other_signs, signs_among, trimmed, without_signs
 from cotempo.errors import ParameterError, nearest, warn
 from cotempo.typing import Floats, Indices
 
 LIMIT = 8 * 1024**3
 MOST_ROWS_PER_RULE = 1000
-MISSING = ("", "na", "n/a", "nan", "null", "none")
-MOST_SIGNS = 3  # different texts among the numbers of a column that may all mean missing
-
+DECIMALS = (",", ".")
 
 Columns = Mapping[str, str | Mapping[str, str]]
 """What columns are called in a source, by the name they get; or that by client, where sources differ."""
@@ -34,11 +33,13 @@ class Reading:
     zone: str | Mapping[str, str] = ""  # of dates that come without one, or that by client
     date_format: str | Sequence[str] = ""  # of dates that are not ISO 8601
     limit: int = LIMIT  # the most bytes one file may expand to
-    missing: Sequence[str] = ()  # further signs for a missing value
+    missing: Sequence[str | float] = ()  # further signs for a missing value
     without: Sequence[str] = ()  # columns to leave out, by their names in the source
+    decimal: str = ""  # the sign before decimals; guessed if empty
     problems: Problems = field(default_factory=Problems)
     clocks: dict[str, Clock] = field(default_factory=dict)  # of the times of each sheet, by its client
     seen: set[str] = field(default_factory=set)  # names of columns in any source
+    signs: set[str | float] = field(default_factory=set)  # of `missing`, those found in any source
     notes: dict[str, list[str]] = field(default_factory=dict)  # what was guessed or left out, and in which sources
 
     def __post_init__(self) -> None:
@@ -52,10 +53,16 @@ class Reading:
                 "columns must map names to names, such as {'time': 'Aufnahme'}, or clients to such mappings, "
                 f"got {self.columns!r}"
             )
-        for option in ("missing", "without"):
+        if self.decimal:
+            check_choice("decimal", self.decimal, DECIMALS)
+        kinds: tuple[tuple[str, Any, str], ...] = (
+            ("missing", str | int | float, "texts or numbers, such as ['n.d.', -999]"),
+            ("without", str, "texts, such as ['operator']"),
+        )
+        for option, kind, what in kinds:
             given = getattr(self, option)
-            if isinstance(given, str) or not all(isinstance(name, str) for name in given):
-                raise ParameterError(f"{option} must be a list of texts, such as ['n.d.'], got {given!r}")
+            if isinstance(given, str) or not all(isinstance(name, kind) for name in given):
+                raise ParameterError(f"{option} must be a list of {what}, got {given!r}")
 
     @property
     def date_formats(self) -> tuple[str, ...]:
@@ -95,6 +102,9 @@ class Reading:
     def finish(self) -> None:
         """Raise all problems, or else warn of what was guessed or left out, one warning per note."""
         self.problems.raise_any()
+        for sign in self.missing:
+            if sign not in self.signs:
+                self.remark("no cell holds this sign, which missing= names", repr(sign))
         for note, sources in self.notes.items():
             warn(f"{list_names(sources)}: {note}")
 
@@ -226,6 +236,7 @@ class Sheet:
         """Return a column as float64, NaN where missing; text that is not a number and infinite values are noted."""
         values = self.columns[column]
         if is_text(values.type):
+            self.reading.signs.update(signs_among(values, self.reading.missing))
             texts, advise = trimmed(values, self.reading.missing), lambda texts: other_signs(column, texts)
             values, _ = self.cast(column, texts, pa.float64(), "must be a number or empty", advise)
         try:
@@ -233,6 +244,8 @@ class Sheet:
         except pa.ArrowException:
             self.note(f"must hold numbers, got {values.type}", column)
             return np.full(self.rows, np.nan)
+        numbers, signs = without_signs(numbers, self.reading.missing)
+        self.reading.signs.update(signs)
         self.note_rows(np.flatnonzero(np.isinf(numbers)), "must be finite; leave missing values empty", column)
         return numbers
 
@@ -261,13 +274,6 @@ class Sheet:
         return compute.if_else(found, None, texts).cast(kind), rows
 
 
-def other_signs(column: str, texts: list[str]) -> str:
-    """Return what to do about texts in a column of numbers: a few signs may all mean missing."""
-    signs = list(dict.fromkeys(texts))
-    missing = f"missing={signs} if that means missing, or " if len(signs) <= MOST_SIGNS else ""
-    return f"; pass {missing}without={[column]}"
-
-
 def _all_mappings(given: Mapping[str, Any]) -> bool:
     return bool(given) and all(isinstance(one, Mapping) for one in given.values())
 
@@ -293,13 +299,6 @@ def to_floats(values: pa.ChunkedArray) -> Floats:
     # Whole numbers beyond 2**53 are rounded to the nearest float, as everywhere in numerical work.
     floats = values.cast(pa.float64(), safe=False)
     return np.array(floats.fill_null(np.nan).to_numpy(), dtype=np.float64)
-
-
-def trimmed(values: pa.ChunkedArray, missing: Sequence[str] = ()) -> pa.ChunkedArray:
-    """Return text without white space around it, null where it is one of the usual or given signs for a missing one."""
-    texts = compute.utf8_trim_whitespace(values.cast(pa.large_string()))
-    signs = pa.array([*MISSING, *(sign.strip().lower() for sign in missing)], pa.large_string())
-    return compute.if_else(compute.is_in(compute.utf8_lower(texts), value_set=signs), None, texts)
 
 
 def _cast(values: Any, kind: pa.DataType) -> Any:

@@ -11,7 +11,8 @@ import pyarrow.compute as compute
 
 from cotempo.data.clock import UNITS, Clock, is_zone
 from cotempo.data.problems import quote
-from cotempo.data.read.sheet import Sheet, is_text, to_floats, trimmed
+from cotempo.data.read.sheet import Sheet, is_text, to_floats
+from cotempo.data.read.signs import trimmed
 from cotempo.errors import ParameterError
 from cotempo.typing import Floats, Indices
 
