@@ -54,10 +54,11 @@ def test_what_depends_on_the_data_is_said() -> None:
 def test_a_dry_run_with_epsilon_shows_the_private_form(name: str, tmp_path: Path) -> None:
     method, clients, _ = find_method(name).example()  # type: ignore[attr-defined]
     privacy = ct.Privacy(epsilon=3, ranges=(-15, 15))
+    method = ct.OneRound() if name == "OneRound" else method  # the example is personal, which epsilon excludes
     if name == "FedPP":
-        method, privacy = ct.FedPP(kernel="time", window=(0, 100)), ct.Privacy(epsilon=3)
+        method, privacy = ct.FedPP(kernel="time", cells=48, window=(0, 10), compare=False), ct.Privacy(epsilon=3)
     shown = ct.dry_run(method, clients, privacy=privacy)
-    phases = {record["phase"] for record in shown.messages}
-    assert phases == {line.phase for line in method.private(privacy).plan() if line.phase in phases}
-    assert phases
-    assert shown.sizes.keys() == clients.keys()
+    method.fit(clients, privacy=privacy, run=tmp_path / "run")
+    records = [json.loads(line) for line in (tmp_path / "run" / "messages.jsonl").read_text().splitlines()]
+    sent = {(record["client"], record["phase"]): record["bytes"] for record in records}
+    assert {(record["client"], record["phase"]): record["bytes"] for record in shown.messages} == sent

@@ -323,14 +323,14 @@ def capable(model: Any, verbs: tuple[str, ...], fitted: Any) -> Any:
 
 def read_like(run: Path, fitted: Any, given: Path, client: str | None) -> dict[str, Table]:
     """Read tables as the run's own were read: with its units, zones and names of columns."""
-    from cotempo.runs.experiment import DataSettings, Experiment
+    from cotempo.runs.experiment import BY_CLIENT, DataSettings, Experiment
     from cotempo.runs.folder import read_experiment
 
     kept = Experiment.from_dict(read_experiment(run)).data if (run / "experiment.toml").is_file() else None
-    settings = kept.model_copy(update={"windows": None}) if kept and kept.source else DataSettings()
+    settings = kept.model_copy(update={"windows": None}).for_source(given) if kept and kept.source else DataSettings()
     by_client = {
         option: each
-        for option in ("columns", "zone")
+        for option in BY_CLIENT
         if isinstance(each := getattr(settings, option), dict) and each.keys() & fitted.outcome.schemas.keys()
     }
     if client is not None:

@@ -12,7 +12,8 @@ from pydantic import Field, SerializeAsAny, field_validator
 from cotempo import data
 from cotempo.data import READERS
 from cotempo.data.argument_checks import check_choice
-from cotempo.data.read.sources import column_names
+from cotempo.data.problems import Problems
+from cotempo.data.read.sources import column_names, split_source
 from cotempo.engines.settings import EngineSettings, InProcessSettings, engine_settings, engine_type
 from cotempo.errors import CotempoError, ParameterError, nearest
 from cotempo.federation.method import Method
@@ -29,7 +30,7 @@ def generators() -> dict[str, Callable[..., tuple[Any, Any]]]:
     return {"networks": make_networks, "lorenz96": make_lorenz96, **data.GENERATORS}
 
 
-PUBLIC = "public"
+PUBLIC, BY_CLIENT = "public", ("columns", "zone", "date_format")
 
 
 class DataSettings(Settings):
@@ -51,8 +52,9 @@ class DataSettings(Settings):
     zone: str | dict[str, str] | None = Field(
         default=None, description="The time zone of dates that come without one; or that by client."
     )
-    date_format: str | tuple[str, ...] | None = Field(
-        default=None, description="How dates are written, where not as in ISO 8601; several where files differ."
+    date_format: str | tuple[str, ...] | dict[str, str] | None = Field(
+        default=None,
+        description="How dates are written, where not as in ISO 8601; several where files differ, or that by client.",
     )
     windows: str | None = Field(default=None, description="Of events: a file with the window of each sequence.")
     columns: dict[str, str | dict[str, str]] | None = Field(
@@ -79,7 +81,7 @@ class DataSettings(Settings):
         """Return the same settings, without what is said of the public table."""
         clients = {
             option: {name: one for name, one in given.items() if name != PUBLIC}
-            for option in ("columns", "zone")
+            for option in BY_CLIENT
             if self.public is not None and isinstance(given := getattr(self, option), dict)
         }
         return self.model_copy(update=clients)
@@ -87,13 +89,17 @@ class DataSettings(Settings):
     def of_public(self) -> DataSettings:
         """Return the settings of the public table: what is said by client holds for it under the name `public`."""
         own: dict[str, Any] = {"windows": None}
-        for option in ("columns", "zone"):
+        for option in BY_CLIENT:
             given = getattr(self, option)
-            if isinstance(given, dict) and (option == "zone" or any(isinstance(one, dict) for one in given.values())):
+            is_one = option == "columns" and not any(isinstance(each, dict) for each in (given or {}).values())
+            if isinstance(given, dict) and not is_one:
                 own[option] = given.get(PUBLIC)
-        there = column_names(self.public)
-        own["without"] = tuple(name for name in self.without or () if name in there) or None
-        return self.model_copy(update=own)
+        return self.model_copy(update=own).for_source(self.public)
+
+    def for_source(self, source: Any) -> DataSettings:
+        """Return the settings for another source, which need not have the columns that are left out."""
+        there = {name for _, part in split_source(source, Problems()) for name in column_names(part)}
+        return self.model_copy(update={"without": tuple(name for name in self.without or () if name in there) or None})
 
     def without_column(self, name: str) -> DataSettings:
         """Return the same settings, without what a column is called."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from cotempo.data.problems import Problems
 from cotempo.data.read.reader import Grouped, group_rows, read_sheets
-from cotempo.data.read.sheet import LIMIT, Columns, Reading, Sheet
+from cotempo.data.read.sheet import LIMIT, Columns, DateFormat, Reading, Sheet
 from cotempo.data.series import Series
 from cotempo.data.tables import READERS
 
@@ -19,7 +19,7 @@ def read_series(
     columns: Columns | None = None,
     unit: str = "s",
     zone: str | Mapping[str, str] = "",
-    date_format: str | Sequence[str] = "",
+    date_format: DateFormat = "",
     limit: int = LIMIT,
     missing: Sequence[str | float] = (),
     without: Sequence[str] = (),
@@ -93,7 +93,7 @@ def _refuse_repeated_times(grouped: Grouped) -> None:
     repeated = (np.diff(grouped.group[order]) == 0) & (np.diff(grouped.times.values[order]) == 0)
     twin = dict(zip(order[1:][repeated].tolist(), order[:-1][repeated].tolist(), strict=True))
     must = "must differ inside a sequence, got the time of row {} again"
-    sheet.note_rows(np.array(sorted(twin), np.intp), lambda row: must.format(twin[row] + sheet.first_row), "time")
+    sheet.note_rows(np.array(sorted(twin), np.intp), lambda row: must.format(sheet.row_number(twin[row])), "time")
 
 
 def _refuse_empty_features(found: Mapping[str, Series], problems: Problems) -> None:

@@ -23,6 +23,9 @@ DECIMALS = (",", ".")
 Columns = Mapping[str, str | Mapping[str, str]]
 """What columns are called in a source, by the name they get; or that by client, where sources differ."""
 
+DateFormat = str | Sequence[str] | Mapping[str, str]
+"""How dates are written; several ways, of which one fits all dates of a column; or one by client."""
+
 
 @dataclass(frozen=True)
 class Reading:
@@ -31,7 +34,7 @@ class Reading:
     columns: Columns | None = None  # what columns are called in the source, by the name they get, or that by client
     unit: str = "s"  # of dates
     zone: str | Mapping[str, str] = ""  # of dates that come without one, or that by client
-    date_format: str | Sequence[str] = ""  # of dates that are not ISO 8601
+    date_format: DateFormat = ""  # of dates that are not ISO 8601
     limit: int = LIMIT  # the most bytes one file may expand to
     missing: Sequence[str | float] = ()  # further signs for a missing value
     without: Sequence[str] = ()  # columns to leave out, by their names in the source
@@ -68,7 +71,14 @@ class Reading:
     def date_formats(self) -> tuple[str, ...]:
         """The formats that dates may have beside ISO 8601."""
         given = self.date_format
+        if isinstance(given, Mapping):
+            return ()
         return ((given,) if given else ()) if isinstance(given, str) else tuple(given)
+
+    @property
+    def dates_by_client(self) -> bool:
+        """Whether zones or formats of dates are given by client."""
+        return isinstance(self.zone, Mapping) or isinstance(self.date_format, Mapping)
 
     @property
     def by_client(self) -> dict[str, Mapping[str, str]]:
@@ -88,11 +98,13 @@ class Reading:
 
     def of(self, client: str) -> Self:
         """Return the reading of one client's source, which adds to the same problems and notes."""
-        if not self.by_client and isinstance(self.zone, str):
+        if not self.by_client and not self.dates_by_client:
             return self
         columns = self.by_client.get(client, {}) if self.by_client else self.columns
-        zone = self.zone if isinstance(self.zone, str) else self.zone.get(client, "")
-        return replace(self, columns=columns, zone=zone, seen=set())
+        zone, written = (
+            given.get(client, "") if isinstance(given, Mapping) else given for given in (self.zone, self.date_format)
+        )
+        return replace(self, columns=columns, zone=zone, date_format=written, seen=set())
 
     def remark(self, note: str, source: str) -> None:
         """Keep a note for `finish`."""
@@ -152,11 +164,37 @@ class Sheet:
     client: str  # whose rows these are, if no column says so
     one_client: bool = False  # a file in a folder: all rows belong to the client it is named after
     problems: Problems = field(default_factory=Problems)
+    places: Indices | None = None  # of rows in the source, where these are some of its rows
+
+    def row_number(self, row: int) -> int:
+        """Return the number of a row in the source, as people count."""
+        return self.first_row + (row if self.places is None else int(self.places[row]))
+
+    def by_client(self, everyone: Reading) -> list[Self]:
+        """Return a sheet for each client that rows name, if everyone's reading has zones or formats by client."""
+        if self.one_client or "client" not in self.columns or not everyone.dates_by_client:
+            return [self]
+        options = {"zone": everyone.zone, "date_format": everyone.date_format}
+        given = {option: each for option, each in options.items() if isinstance(each, Mapping)}
+        found = []
+        for code, name in enumerate(self.clients.names):
+            places = np.flatnonzero(self.clients.codes == code)
+            own = {column: values.take(pa.array(places)) for column, values in self.columns.items()}
+            dates = {option: each.get(name, getattr(self.reading, option)) for option, each in given.items()}
+            reading = replace(self.reading, **dates)
+            found.append(replace(self, reading=reading, columns=own, client=name, problems=Problems(), places=places))
+        self.problems.raise_any()
+        return found
 
     @property
     def rows(self) -> int:
         """The number of rows."""
         return len(next(iter(self.columns.values()), ()))
+
+    def repeated(self) -> int:
+        """Return how many rows are equal to one before in every column."""
+        texts = [values.combine_chunks().dictionary_encode().indices for values in self.columns.values()]
+        return self.rows - len(np.unique(np.column_stack([codes.fill_null(-1) for codes in texts]), axis=0))
 
     def note(self, must: str, column: str | None = None, row: int | None = None) -> None:
         """Note a problem of the sheet."""
@@ -170,7 +208,7 @@ class Sheet:
             code = self.clients.codes[row] if column != "client" else -1
             client = self.clients.names[code] if code >= 0 else None
             text = must if isinstance(must, str) else must(row)
-            self.problems.add(text, client=client, column=column, row=row + self.first_row)
+            self.problems.add(text, client=client, column=column, row=self.row_number(row))
         if len(rows) > MOST_ROWS_PER_RULE:
             last = self.problems.found.pop()
             self.problems.found.append(replace(last, more=len(rows) - MOST_ROWS_PER_RULE))
@@ -200,7 +238,7 @@ class Sheet:
             if self.one_client and name.casefold() != self.client.casefold():
                 wrong = f"every row here must belong to client {self.client!r}, got {quote(name)}"
             if wrong:
-                row = int(np.argmax(keys.codes == code)) + self.first_row if "client" in self.columns else None
+                row = self.row_number(int(np.argmax(keys.codes == code))) if "client" in self.columns else None
                 # The text holds the name escaped: raw, it could write on a terminal.
                 self.note(wrong, "client", row)
         return keys
