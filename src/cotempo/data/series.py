@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cotempo.data.clock import Clock
+from cotempo.data.clock import UNITS, Clock
 from cotempo.data.description import ClientDescription
 from cotempo.data.problems import Problems, duplicates
 from cotempo.data.tables import Schema, Table, numbered, part_bounds, pluralize, runs_of
@@ -157,6 +157,12 @@ class Series(Table):
             found += list(zip(np.split(time, cuts), np.split(values, cuts), strict=True))
         return found
 
+    @property
+    def step(self) -> float:
+        """The usual seconds between two rows of a sequence, the lower median; 0 where time is a plain number."""
+        steps = np.concatenate([np.zeros(0), *(np.diff(time) for _, time, _ in self.sequences())])
+        return float(np.quantile(steps, 0.5, method="lower")) * UNITS.get(self.unit, 0.0) if len(steps) else 0.0
+
     def regular(self, step: Any = None) -> Self:
         """Return the series on a regular grid: rows that are missing inside a sequence are added, without values.
 
@@ -240,7 +246,9 @@ class Series(Table):
         start, end = self.span(self.time.min(), self.time.max()) if self.rows else (None, None)
         missing = float(np.isnan(self.values).mean()) if self.rows else None
         breaks = sum(len(gaps(time)) for _, time, _ in parts)
-        return ClientDescription(client, self.rows, len(parts), start, end, breaks, missing, warnings=tuple(warnings))
+        return ClientDescription(
+            client, self.rows, len(parts), start, end, breaks, missing, warnings=tuple(warnings), step=self.step or None
+        )
 
     def with_markers(self, number: int) -> tuple[Self, list[float | str]]:
         """Return the table with one row of many-digit numbers inside the range of each feature, and these numbers."""

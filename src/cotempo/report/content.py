@@ -109,6 +109,7 @@ class Traffic:
             if asked["summed"]:
                 used = "the sum only, masked" if self.fitted.privacy.get("secure_sum") else "the sum only"
             words = "; ".join(f"{name}: {text}" if text else name for name, text in asked["fields"].items())
+            words = words or "nothing but that it is done: it keeps what it learned"
             sizes = [count for record in records for count in record["received"].values()] or [0]
             rows.append((phase, words, used, len(sizes), round(median(sizes)), sum(sizes)))
         header = ("phase", "what a client sends", "what the server uses", "messages", "bytes of one", "bytes in all")

@@ -169,7 +169,7 @@ class Experiment(Settings):
         """
         path, content = Path(path), read_toml(path)
         if isinstance(content.get("data"), dict):
-            content["data"] = _beside(path.parent, content["data"])
+            content["data"] = beside(path.parent, content["data"])
         settings = content.get("engine", {})
         if isinstance(settings, dict):
             if isinstance(settings.get("server"), str):
@@ -254,7 +254,7 @@ def _redirect(
     return settings
 
 
-def _beside(folder: Path, data: Mapping[str, Any]) -> dict[str, Any]:
+def beside(folder: Path, data: Mapping[str, Any]) -> dict[str, Any]:
     """Return a ``[data]`` table whose paths do not depend on the working directory."""
     found = dict(data)
     for name in DataSettings.paths if "generate" not in data else ():

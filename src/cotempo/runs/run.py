@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cotempo.data import READERS, Table
+from cotempo.data.description import unequal_steps
 from cotempo.devices import Device, find_device
 from cotempo.engines.inprocess import InProcess
 from cotempo.engines.settings import OFF, EngineSettings, InProcessSettings
@@ -142,6 +143,9 @@ class Run:
         if engine.is_remote and clients is not None and len(clients):
             raise ParameterError(f"clients must not be given on the engine {engine.name}: sites hold their own tables")
         tables = {} if engine.is_remote else _tables(clients, method.kind)
+        steps = {name: getattr(table, "step", 0.0) for name, table in tables.items() if method.needs_equal_steps}
+        if apart := unequal_steps(steps):
+            warn(f"{apart}; what is learned together mixes them")
         options = replace(options, run_id=uuid.uuid4().hex)
         if public is not None:
             options = replace(options, public=_tables({"public": public}, method.kind)["public"])

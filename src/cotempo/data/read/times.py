@@ -132,10 +132,8 @@ def _style_of(sheet: Sheet, column: str, texts: list[str]) -> str:
         place = int((read[other] != read[best]).argmax())
         meant = " or ".join(str(read[style][place])[:10] for style in (best, other))
         must = f"must be written in one way only; {best!r} and {other!r} fit all dates"
-        sheet.note(
-            f"{must}, {quote(texts[place])} is {meant}; pass the one that is meant as date_format, by client where they differ",
-            column,
-        )
+        advice = "pass the one that is meant as date_format, by client where they differ"
+        sheet.note(f"{must}, {quote(texts[place])} is {meant}; {advice}", column)
         break
     return best
 
