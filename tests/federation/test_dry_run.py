@@ -10,6 +10,7 @@ import pytest
 import cotempo as ct
 from cotempo.federation import Method
 from cotempo.federation.registry import find_method
+from cotempo.federation.wire import EMPTY
 
 
 @pytest.mark.parametrize("name", ["FDBNL", "OneRound", "FedPointProcess", "FedTDD", "FedMoments", "EventDetector"])
@@ -58,7 +59,10 @@ def test_a_dry_run_with_epsilon_shows_the_private_form(name: str, tmp_path: Path
     if name == "FedPP":
         method, privacy = ct.FedPP(kernel="time", cells=48, window=(0, 10), compare=False), ct.Privacy(epsilon=3)
     shown = ct.dry_run(method, clients, privacy=privacy)
-    method.fit(clients, privacy=privacy, run=tmp_path / "run")
+    fitted = method.fit(clients, privacy=privacy, run=tmp_path / "run")
     records = [json.loads(line) for line in (tmp_path / "run" / "messages.jsonl").read_text().splitlines()]
     sent = {(record["client"], record["phase"]): record["bytes"] for record in records}
     assert {(record["client"], record["phase"]): record["bytes"] for record in shown.messages} == sent
+    if name == "FedMoments":  # whose phase 'keep' sends no field
+        assert str(shown).endswith(f"  {EMPTY}")
+        assert EMPTY in fitted.report(tmp_path / "page.html").read_text()

@@ -242,6 +242,9 @@ def test_the_report_of_moments_shows_a_filled_gap_and_says_where_nothing_was_joi
     assert {"Gaps of berlin, filled", "Gaps of houston, filled"} <= fitted.figures().keys()
     excerpt = fitted.outcome.memories["berlin"].excerpt
     assert excerpt[0, 0] == HOUR * 3600
+    lines = [memory.lines for memory in fitted.outcome.memories.values()]
+    assert lines[0] > fitted.benefit["berlin"].together
+    assert f", by linear interpolation {np.mean(lines):.3g}" in fitted.answer()
     own = replace(fitted.outcome.memories["berlin"], compared=np.array([0.2, 0.2, 0.0]))
     same = replace(fitted.outcome, memories=dict.fromkeys(fitted.names, own))
     assert "joining changed nothing, each client follows its own rows" in type(fitted)(same).answer()

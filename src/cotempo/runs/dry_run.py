@@ -13,7 +13,7 @@ from cotempo.federation.exchange import Expect, Question
 from cotempo.federation.message import Message
 from cotempo.federation.method import Method
 from cotempo.federation.rounds import EVERYONE, LoopOptions, Participation, RunRecorder, initial_checkpoint, rounds
-from cotempo.federation.wire import summarize_message
+from cotempo.federation.wire import EMPTY, summarize_message
 from cotempo.privacy.settings import Privacy
 from cotempo.progress import Progress
 from cotempo.runs.run import Run, tell
@@ -116,6 +116,8 @@ class DryRun(Framed):
         times = [len(self._of(phase=phase, client=name)) for name in {record["client"] for record in records}]
         count = pluralize(times[0], "message") if len({*times}) == 1 else f"{min(times)} to {max(times)} messages"
         yield f"Phase {phase!r}: {count} of {span(record['bytes'] for record in records)} bytes a client; {fate}."
+        if not records[0]["fields"]:
+            yield f"  {EMPTY}"
         for name, field in records[0]["fields"].items():
             numbers = [_count(record["fields"][name]) for record in records if name in record["fields"]]
             what = "one number" if {*numbers} == {1} and "shape" not in field else f"{span(numbers)} numbers"

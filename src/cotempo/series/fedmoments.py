@@ -113,7 +113,8 @@ class MomentsMemory:
     """A client's memory: intervals, errors alone and together, what it added to the sums, and its own process.
 
     `marginals` are for synthetic windows, `step` is the usual number of seconds between two of its rows, and `excerpt`
-    some rows with gaps, as `excerpt` returns them, for figures.
+    some rows with gaps, as `excerpt` returns them, for figures. `lines` is the error of linear interpolation on the
+    cells that were hidden to compare, NaN where none were.
     """
 
     calibration: Calibration
@@ -123,6 +124,7 @@ class MomentsMemory:
     marginals: Marginals = field(default_factory=Marginals.none)
     step: float = 0.0
     excerpt: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+    lines: float = float("nan")
 
 
 @register()
@@ -400,7 +402,9 @@ def _compare(sent: Message, prepared: NamedRows, memory: MomentsMemory) -> Momen
     marginals = Marginals.of(prepared.rows.values, Units(sent["centre"], sent["step"]).take(every))
     clock = prepared.rows.clock
     pieces = [clock[first:end] for first, end in prepared.rows.bounds] if len(clock) else []
-    return MomentsMemory(calibration, compared, None, process, marginals, usual_step(pieces), excerpt(prepared.rows))
+    lines = choice.lines / choice.cells if choice.cells else float("nan")
+    shown = excerpt(prepared.rows)
+    return MomentsMemory(calibration, compared, None, process, marginals, usual_step(pieces), shown, lines)
 
 
 def _centre(rows: SeriesRows, own: NDArray[np.intp], count: int) -> dict[str, Any]:

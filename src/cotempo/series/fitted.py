@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -361,11 +362,14 @@ class FittedOwners(Fitted):
             return super().answer()
         together, alone = (np.mean([getattr(item, name) for item in benefit]) for name in ("together", "alone"))
         gain = plus_minus([item.gain for item in benefit])
+        lines = [getattr(self.outcome.memories[name], "lines", math.nan) for name in self.benefit]
+        beside = "" if np.isnan(lines).any() else f", by linear interpolation {np.mean(lines):.3g}"
         over = f"{benefit[0].metric}, mean over {pluralize(len(benefit), 'client')}"
         if all(item.gain == 0 for item in benefit):
             same = "joining changed nothing, each client follows its own rows"
-            return f"Hidden cells are filled with an error of {together:.3g}: {same} ({over})."
-        return f"Hidden cells are filled with an error of {together:.3g}, alone {alone:.3g}: a gain of {gain} ({over})."
+            return f"Hidden cells are filled with an error of {together:.3g}{beside}: {same} ({over})."
+        errors = f"{together:.3g}, alone {alone:.3g}{beside}"
+        return f"Hidden cells are filled with an error of {errors}: a gain of {gain} ({over})."
 
     def shown_features(self, client: str) -> tuple[str, ...]:
         """Return the features of a client's excerpt, in its order."""
