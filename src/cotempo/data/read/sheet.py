@@ -193,7 +193,10 @@ class Sheet:
 
     def repeated(self) -> int:
         """Return how many rows are equal to one before in every column."""
-        texts = [values.combine_chunks().dictionary_encode().indices for values in self.columns.values()]
+        try:
+            texts = [values.combine_chunks().dictionary_encode().indices for values in self.columns.values()]
+        except pa.ArrowException:  # lists cannot be told apart
+            return 0
         return self.rows - len(np.unique(np.column_stack([codes.fill_null(-1) for codes in texts]), axis=0))
 
     def note(self, must: str, column: str | None = None, row: int | None = None) -> None:

@@ -28,8 +28,9 @@ def signs_among(texts: pa.ChunkedArray, missing: Sequence[str | float]) -> set[s
 
 def without_signs(numbers: Floats, missing: Sequence[str | float]) -> tuple[Floats, set[str | float]]:
     """Return numbers with NaN where they are a sign, however that is written (-999, -999,00), and the signs found."""
-    found = {sign for sign in missing if (number := _number(sign)) is not None and (numbers == number).any()}
-    return np.where(np.isin(numbers, [_number(sign) for sign in found]), np.nan, numbers), found
+    wanted = {sign: number for sign in missing if (number := _number(sign)) is not None}
+    found = {sign for sign, number in wanted.items() if (numbers == number).any()}
+    return np.where(np.isin(numbers, [wanted[sign] for sign in found]), np.nan, numbers), found
 
 
 def other_signs(column: str, texts: list[str]) -> str:
