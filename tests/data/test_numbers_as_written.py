@@ -68,6 +68,8 @@ def test_three_decimals_everywhere_are_decimal_commas_in_a_file_with_semicolons(
 def test_a_column_that_is_sure_decides_for_the_others(tmp_path: Path) -> None:
     path = write(tmp_path / "berlin.csv", "time;T;p\n0;54,804;4,5\n1;1.054,804;4,6\n2;1;1\n")
     assert ct.read_series(path)["berlin"].values.tolist() == [[54.804, 4.5], [1054.804, 4.6], [1, 1]]
+    with pytest.raises(DataError, match="column names must differ"):
+        ct.read_series(write(path, "time;T;T\n0;54,8;4,5\n1;1,5;4,6\n"))
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,8 @@ def read_csv(path: Path, limit: int, missing: Sequence[str | float] = (), decima
         raise DataError(_reason(path, error)) from error
     if separator == "," or decimal:
         return table, "" if separator == "," else f"cells are separated by {separator!r}"
-    columns, guessed = guess_commas(dict(zip(names, table.columns, strict=True)), separator, missing)
+    places = {str(place): column for place, column in enumerate(table.columns)}  # names may not differ yet
+    columns, guessed = guess_commas(places, separator, missing)
     return pa.table([*columns.values()], names=names), f"cells are separated by {separator!r}{guessed}"
 
 
