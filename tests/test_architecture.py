@@ -125,7 +125,7 @@ def test_nothing_pickles_but_hosted_clients_and_the_checks() -> None:
 
 
 # Public functions whose options are named one by one, so that editors complete them.
-LONG = {"fit", "make_networks", "predict"}
+LONG = {"fit", "make_networks", "predict", "read_series"}
 
 
 def definitions(kind: type[ast.AST]) -> Iterator[tuple[str, ast.AST]]:

@@ -36,7 +36,7 @@ class Outer(Settings):
     [
         ({"sise": 1.0, "size": 1.0}, "Outer has no parameter 'sise' (did you mean 'size'?)"),
         ({"zzz": 1, "size": 1.0}, "Outer has no parameter 'zzz'; known are inner, maybe, size"),
-        ({}, "Outer: size: Field required, got {}"),
+        ({}, "Outer must be given 'size': how large."),
         ({"size": "x"}, "Outer: size: Input should be a valid number, unable to parse string as a number, got 'x'"),
         ({"size": 1.0, "inner": {"dept": 2}}, "Outer [inner] has no parameter 'dept' (did you mean 'depth'?)"),
         (

@@ -23,6 +23,7 @@ from .data import read_events as read_events
 from .data import read_posts as read_posts
 from .data import read_series as read_series
 from .data import split_by_time as split_by_time
+from .data import write_clients as write_clients
 from .errors import CotempoError as CotempoError
 from .errors import DataWarning as DataWarning
 from .events import FedPointProcess as FedPointProcess

@@ -86,6 +86,9 @@ def explain(error: ValidationError, model: type[BaseModel], subject: str | None 
             lines.append(f"{where} has no parameter {name!r}{hint}")
         elif item["type"] == "value_error":  # from a validator of ours, in complete sentences
             lines.append(f"{where}: {item['ctx']['error']}")
+        elif item["type"] == "missing":
+            about = getattr(inner.model_fields.get(name), "description", None) or ""
+            lines.append(f"{where} must be given {name!r}" + (f": {about[0].lower()}{about[1:]}" if about else ""))
         else:
             lines.append(f"{where}: {name}: {item['msg']}, got {item['input']!r}")
     return "\n".join(lines)

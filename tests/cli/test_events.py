@@ -61,6 +61,20 @@ def test_check_takes_an_experiment(cotempo: Command, wards: Path) -> None:
     assert "cannot be read yet" in bare.out
     assert "cotempo check bare.toml" in bare.out
     assert "# period =" in (wards / "bare.toml").read_text()
+    unread = cotempo("init", "unread.toml", "--data", "raw")
+    assert unread.code == 5
+    assert "tables must be readable to choose a method for them" in unread.err
+    assert not (wards / "unread.toml").exists()
+
+
+def test_init_counts_dates_in_hours_or_days(cotempo: Command, tmp_path: Path) -> None:
+    for name, step, unit in (("wards", "90min", "h"), ("floods", "3D", "D"), ("clicks", "7s", "s")):
+        times = pd.date_range("2025-03-03", periods=30, freq=step)
+        pd.DataFrame({"time": times.delete(5)}).to_csv(tmp_path / f"{name}.csv", index=False)
+        said = cotempo("init", f"{name}.toml", "--data", f"{name}.csv")
+        assert said.code == 0, said.err
+        assert f'unit = "{unit}"' in (tmp_path / f"{name}.toml").read_text()
+    assert 'method = "FedPP"' in (tmp_path / "wards.toml").read_text()
 
 
 def test_the_next_event_and_counts(cotempo: Command, wards: Path) -> None:
@@ -71,7 +85,7 @@ def test_the_next_event_and_counts(cotempo: Command, wards: Path) -> None:
     assert ahead.code == 0, ahead.err
     mary, nord = ahead.record["next"]
     model = ct.load(wards / "runs/wards")["Nord"]
-    wanted = model.predict_next("2025-03-25 00:00+01:00").quantile([0.05, 0.5, 0.95]).round("s")
+    wanted = model.predict_next("2025-03-25 00:00+01:00").quantile([0.025, 0.5, 0.975]).round("s")
     assert [nord[end] for end in ("lower", "median", "upper")] == [str(end) for end in wanted]
     assert nord["median"] < mary["median"]  # one of many sequences has its next event later
     assert cotempo("next", "runs/wards").code == 2
@@ -91,7 +105,13 @@ def test_the_next_event_and_counts(cotempo: Command, wards: Path) -> None:
     assert one.code == 0, one.err
     rates = pd.read_csv(wards / "rates.csv", parse_dates=["time"])
     assert (rates["time"].diff().dropna() == pd.Timedelta(minutes=30)).all()
-    assert set(rates["level"]) == {0.9}
+    assert set(rates["level"]) == {0.95}  # as in Python
+    exported = cotempo("export", "runs/wards", "--out", "exported")
+    assert exported.code == 0, exported.err
+    curve = pd.read_csv(wards / "exported" / "rates.csv")
+    assert list(curve) == ["client", "time", "mean", "lower", "upper"]
+    assert set(curve["client"]) == {"Mary", "Nord"}
+    assert (curve["lower"] < curve["mean"]).all()
 
 
 def test_a_model_that_looks_back_needs_the_events(cotempo: Command, wards: Path) -> None:

@@ -341,7 +341,9 @@ def test_naive_dates_after_aware_ones_are_refused(cotempo: Command, plants: str,
 def test_synthetic_series_to_share_pass_the_gate(cotempo: Command, plants: str, tmp_path: Path) -> None:
     said = cotempo("release", plants, "plants", "--count", 20, "--out", "share.csv")
     assert said.code == 0, said.err
-    assert "withheld, nearness" in said.out
+    assert "client-0: " in said.out
+    assert said.out.count("withheld, nearness") == 2
+    assert "Time counts hours from the beginning of each window." in said.out
     assert 0 < len(pd.read_csv(tmp_path / "share.csv")) <= 2 * 20 * 8
     told = " ".join(cotempo("sample", "--help").out.split())
     assert "for their owners; nothing checks how near they are to real ones (see release)" in told

@@ -25,7 +25,8 @@ def test_series_in_plain_words() -> None:
     assert found.lines() == [
         "series: 1 client, 5 rows, dates without a time zone, counted in hours",
         "features: x, y, z",
-        "north: 5 rows, 2 sequences, time 1970-01-01 00:00:00 to 1970-01-01 08:00:00, 1 gap, 40.0 % missing",
+        "north: 5 rows, 2 sequences, time 1970-01-01 00:00:00 to 1970-01-01 08:00:00, 1 gap, 40.0 % missing, "
+        "a row every 1 h",
         "warning: north: 1 sequence of one row",
         "warning: north: column 'y' is constant",
         "warning: north: column 'z' is missing in all rows",

@@ -136,7 +136,7 @@ def test_separators_and_decimal_commas_are_guessed_and_said(tmp_path: Path, sepa
 
 
 def test_what_could_be_thousands_is_not_guessed(tmp_path: Path) -> None:
-    (tmp_path / "d.csv").write_text("time;x\n0;1,234\n1;5,678\n")
+    (tmp_path / "d.csv").write_text("time\tx\n0\t1,234\n1\t5,678\n")
     with pytest.raises(DataError, match="must be a number or empty, got '1,234'"):
         read_series(tmp_path / "d.csv")
     (tmp_path / "d.csv").write_text('time,x\n0,"1,5"\n')

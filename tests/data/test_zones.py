@@ -13,7 +13,7 @@ import pytest
 
 from cotempo.data import Events, Posts, Series, read_events, read_posts, read_series, split_by_time, write_clients
 from cotempo.data.clock import Clock
-from cotempo.errors import DataError, SchemaError
+from cotempo.errors import DataError, DataWarning, SchemaError
 from cotempo.federation.mean import FedMean
 
 BERLIN = pd.date_range("2025-03-29 22:00", periods=6, freq="h", tz="Europe/Berlin")  # over the change of hours
@@ -135,7 +135,11 @@ def test_dates_come_out_as_they_went_in(zone: str, kind: Any) -> None:
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_files_of_clients_in_several_zones(tmp_path: Any, suffix: str) -> None:
     clients = {"a": as_series(BERLIN), "b": as_series(BERLIN.tz_convert("Asia/Tokyo"))}
-    (path,) = write_clients(clients, tmp_path / f"plants.{suffix}")
+    with pytest.warns(DataWarning, match="written in UTC, as clients live in several zones; .* read with zone={'a': "):
+        (path,) = write_clients(clients, tmp_path / f"plants.{suffix}")
+    kept = read_series(path, zone={name: table.zone for name, table in clients.items()})
+    assert {name: table.zone for name, table in kept.items()} == {"a": "Europe/Berlin", "b": "Asia/Tokyo"}
+    assert kept["b"].fingerprint() == clients["b"].fingerprint()
     again = read_series(path)
     assert [table.fingerprint() for table in again.values()] == [table.fingerprint() for table in clients.values()]
     assert again["b"].zone == "UTC"

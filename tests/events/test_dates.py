@@ -255,3 +255,11 @@ def test_reprs_are_short(fitted, alone):
         assert len(repr(model)) < 150
         assert "per hour and sequence; 2025-03-0" in repr(model)
         assert "learned from" in model._repr_html_()
+
+
+def test_a_period_in_the_wrong_unit_is_doubted() -> None:
+    times = pd.date_range("2025-03-03", periods=60, freq="80min")
+    table = ct.read_events(pd.DataFrame({"time": times}))["client"]
+    method = FedPP(kernel="time", cells=48, period=24.0, compare=False)
+    with pytest.warns(ct.DataWarning, match=r"period 24 s is far shorter than the usual gap between events, 4\.8e\+03"):
+        method.prepare(table)

@@ -10,6 +10,7 @@ import pytest
 import cotempo as ct
 from cotempo.federation import Method
 from cotempo.federation.registry import find_method
+from cotempo.federation.wire import EMPTY
 
 
 @pytest.mark.parametrize("name", ["FDBNL", "OneRound", "FedPointProcess", "FedTDD", "FedMoments", "EventDetector"])
@@ -48,3 +49,20 @@ def test_what_depends_on_the_data_is_said() -> None:
     text = str(ct.dry_run(method.set_params(alpha=0.5), clients, public=public))
     assert "(depends on the data): synthetic windows" in text
     assert "only the sum over clients is used" in text
+
+
+@pytest.mark.parametrize("name", ["OneRound", "FDBNL", "FedMoments", "FedPP"])
+def test_a_dry_run_with_epsilon_shows_the_private_form(name: str, tmp_path: Path) -> None:
+    method, clients, _ = find_method(name).example()  # type: ignore[attr-defined]
+    privacy = ct.Privacy(epsilon=3, ranges=(-15, 15))
+    method = ct.OneRound() if name == "OneRound" else method  # the example is personal, which epsilon excludes
+    if name == "FedPP":
+        method, privacy = ct.FedPP(kernel="time", cells=48, window=(0, 10), compare=False), ct.Privacy(epsilon=3)
+    shown = ct.dry_run(method, clients, privacy=privacy)
+    fitted = method.fit(clients, privacy=privacy, run=tmp_path / "run")
+    records = [json.loads(line) for line in (tmp_path / "run" / "messages.jsonl").read_text().splitlines()]
+    sent = {(record["client"], record["phase"]): record["bytes"] for record in records}
+    assert {(record["client"], record["phase"]): record["bytes"] for record in shown.messages} == sent
+    if name == "FedMoments":  # whose phase 'keep' sends no field
+        assert str(shown).endswith(f"  {EMPTY}")
+        assert EMPTY in fitted.report(tmp_path / "page.html").read_text()

@@ -207,3 +207,49 @@ def test_series_diffusion_forecasts_and_compares(model, table):
     assert np.isfinite(ahead.draws).all()
     assert (ahead.low < ahead.high).all()
     assert len(model.compare(table, gap=2).to_frame()) == 3
+
+
+def test_clients_whose_rows_are_not_equally_far_apart_are_told():
+    hourly, slow = sensors(120), sensors(120, 1)
+    half = replace(slow, time=HOUR + np.arange(120) / 2)
+    words = r"rows are 1 h apart at berlin, 0\.5 h apart at chennai: .*; take means over 1 h first"
+    with pytest.warns(ct.DataWarning, match=words):
+        ct.FedMoments(window=4).fit({"berlin": hourly, "chennai": half})
+    told = ct.describe({"berlin": hourly, "chennai": half})
+    assert "a row every 0.5 h" in told.lines()[3]
+    assert any(warning.startswith("rows are 1 h apart at berlin") for warning in told.warnings)
+    assert not any("apart" in warning for warning in ct.describe({"berlin": hourly, "other": slow}).warnings)
+
+
+def test_synthetic_windows_count_the_time_of_the_owner(moments, plant):
+    assert moments.sample(2).time.tolist() == [*range(24)] * 2
+    half = replace(plant.select(np.arange(200)), time=HOUR + np.arange(200) / 2)
+    model = ct.SeriesMoments(window=4).fit(half)
+    assert model.sample(1).time.tolist() == [0, 0.5, 1, 1.5]
+    released = model.release(half, 30)
+    assert released.to_frame().equals(released.windows.to_frame())
+    with pytest.raises(DataError, match="all 3 were withheld"):
+        replace(released, windows=None, withheld=3).to_frame()
+
+
+def test_the_report_of_moments_shows_a_filled_gap_and_says_where_nothing_was_joined(tmp_path):
+    whole = {name: sensors(160, seed) for seed, name in enumerate(("berlin", "houston"))}
+    holes = {
+        name: replace(table, values=np.where(np.arange(160)[:, None] % 40 < 3, np.nan, table.values))
+        for name, table in whole.items()
+    }
+    fitted = ct.FedMoments(window=6).fit(holes)
+    assert {"Gaps of berlin, filled", "Gaps of houston, filled"} <= fitted.figures().keys()
+    excerpt = fitted.outcome.memories["berlin"].excerpt
+    assert excerpt[0, 0] == HOUR * 3600
+    lines = [memory.lines for memory in fitted.outcome.memories.values()]
+    assert lines[0] > fitted.benefit["berlin"].together
+    assert f", by linear interpolation {np.mean(lines):.3g}" in fitted.answer()
+    own = replace(fitted.outcome.memories["berlin"], compared=np.array([0.2, 0.2, 0.0]))
+    same = replace(fitted.outcome, memories=dict.fromkeys(fitted.names, own))
+    assert "joining changed nothing, each client follows its own rows" in type(fitted)(same).answer()
+
+
+def test_a_missing_parameter_is_named_in_words():
+    with pytest.raises(ParameterError, match="FedTDD must be given 'common': features that all clients"):
+        FedTDD(window=24)

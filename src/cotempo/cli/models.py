@@ -39,11 +39,15 @@ Given = Annotated[Path, typer.Argument(metavar="INPUT", help="A table like those
 OutPath = Annotated[Path, typer.Option("--out", help="The file to write, .csv or .parquet.")]
 Client = Annotated[str | None, typer.Option(help="Whose model to use, where INPUT does not name clients.")]
 Draws = Annotated[int, typer.Option(help="Draws behind the intervals.")]
-Level = Annotated[float, typer.Option(help="Share of the truth that an interval is to hold.")]
+Level = Annotated[
+    float | None,
+    typer.Option(help="Share of the truth that an interval is to hold; by default .95 for events, .9 for series."),
+]
 Levels = Annotated[
     list[float], typer.Option("--level", help="Share of the truth that an interval is to hold; repeat it for several.")
 ]
-DEFAULT_LEVELS = [0.9]
+DEFAULT_LEVELS = [0.9]  # as in Python
+EVENTS_LEVEL = 0.95
 Seed = Annotated[int, typer.Option(help="Seed of all random numbers.")]
 
 
@@ -53,23 +57,25 @@ def predict(
     out: OutPath,
     horizon: Annotated[float, typer.Option(help="How far ahead: rows of a series, or time for events.")] = 0.0,
     draws: Draws = 100,
-    level: Level = 0.9,
+    level: Level = None,
     client: Client = None,
     seed: Seed = 0,
     step: Annotated[str | None, typer.Option(help="For events: time between rows, a number or such as 30min.")] = None,
 ) -> Output:
     """Continue series by --horizon rows, or give the intensity of events over their windows and --horizon beyond."""
 
+    chosen = {} if level is None else {"level": level}
+
     def continued(model: Any, table: Any) -> Any:
         if hasattr(model, "intensity"):
-            return intensity_frame(model, table, horizon, level, step)
+            return intensity_frame(model, table, horizon, EVENTS_LEVEL if level is None else level, step)
         if step is not None:
             raise ParameterError(f"--step must be left out where the method learns from series, got {step}")
         if horizon < 1 or horizon != int(horizon):
             raise ParameterError(f"--horizon must be a whole number of rows, at least 1, got {horizon:g}")
         if hasattr(model, "network"):
-            return model.network.forecast(table, int(horizon), level=level).to_frame()
-        return model.forecast(table, int(horizon), draws, level=level, seed=seed).to_frame()
+            return model.network.forecast(table, int(horizon), **chosen).to_frame()
+        return model.forecast(table, int(horizon), draws, **chosen, seed=seed).to_frame()
 
     return apply(run, given, out, client, ("intensity", "forecast", "network"), continued)
 
@@ -82,10 +88,10 @@ def next_event(
     after: Annotated[str | None, typer.Option(help="The next event after when, a number or a date.")] = None,
     until: Annotated[str | None, typer.Option(help="How far to look; by default until it comes almost surely.")] = None,
     client: Annotated[str | None, typer.Option(help="One client; all by default.")] = None,
-    level: Level = 0.9,
+    level: Level = None,
 ) -> Output:
     """Say when the next event of a sequence comes, by clients' models: its median, and an interval."""
-    fitted, rows = load_result(run), []
+    fitted, rows, level = load_result(run), [], EVENTS_LEVEL if level is None else level
     tables: dict[str, Any] = dict.fromkeys([client] if client else fitted.names)
     tables = dict(read_like(run, fitted, given, client)) if given else tables
     for name, table in tables.items():
@@ -118,10 +124,10 @@ def count_events(
     start: Annotated[str, typer.Option(help="From when, a number or a date.")],
     end: Annotated[str, typer.Option(help="Until when.")],
     client: Annotated[str | None, typer.Option(help="One client; all by default.")] = None,
-    level: Level = 0.9,
+    level: Level = None,
 ) -> Output:
     """Say how many events a sequence will have, by clients' models: the mean, and an interval for chance and doubt."""
-    fitted, rows = load_result(run), []
+    fitted, rows, level = load_result(run), [], EVENTS_LEVEL if level is None else level
     for name in [client] if client else fitted.names:
         model = fitted[name]
         if hasattr(model, "given"):
@@ -165,7 +171,7 @@ def sample(
 ) -> Output:
     """Draw synthetic series or events for their owners; nothing checks how near they are to real ones (see release)."""
     fitted = load_result(run)
-    frames = {}
+    frames, clock = {}, list[str]()
     for name in [client] if client else fitted.names:
         model = capable(fitted[name], ("sample",), fitted)
         if hasattr(model, "intensity"):
@@ -173,9 +179,10 @@ def sample(
                 raise ParameterError("--start and --end must say when sequences of events begin and end")
             drawn = model.sample(as_time(start, model.clock), as_time(end, model.clock), seed, number)
         else:
-            drawn = model.sample(number, seed=seed)
+            drawn, clock = model.sample(number, seed=seed), window_time(model)
         frames[name] = drawn.to_frame()
-    return write_frames(frames, out)
+    written = write_frames(frames, out)
+    return written._replace(lines=[*written.lines, *clock])
 
 
 def release(
@@ -187,17 +194,19 @@ def release(
     seed: Seed = 0,
 ) -> Output:
     """Draw synthetic series to share, without those too near to the real ones in INPUT, that the run learned from."""
-    lines = []
+    lines: list[str] = []
+    clock: list[str] = []
 
     def released(model: Any, table: Any) -> Any:
+        clock[:] = window_time(model)
         found = model.release(table, number, seed=seed)
-        if found.windows is None:
-            raise DataError(f"some of {number} windows must be far enough from real ones to share, got none")
+        frame = found.to_frame()
         lines.append(f"{count(found.withheld, 'window')} withheld, nearness {found.nearness:.2f} (1 as real ones)")
-        return found.windows.to_frame()
+        return frame
 
     written = apply(run, given, out, client, ("release",), released)
-    return Output([*written.lines, *lines], written.record)
+    named = [f"{name}: {line}" for name, line in zip(written.record["names"], lines, strict=True)]
+    return Output([*written.lines, *named, *clock], written.record, written.code)
 
 
 def detect(
@@ -321,14 +330,14 @@ def capable(model: Any, verbs: tuple[str, ...], fitted: Any) -> Any:
 
 def read_like(run: Path, fitted: Any, given: Path, client: str | None) -> dict[str, Table]:
     """Read tables as the run's own were read: with its units, zones and names of columns."""
-    from cotempo.runs.experiment import DataSettings, Experiment
+    from cotempo.runs.experiment import BY_CLIENT, DataSettings, Experiment
     from cotempo.runs.folder import read_experiment
 
     kept = Experiment.from_dict(read_experiment(run)).data if (run / "experiment.toml").is_file() else None
-    settings = kept.model_copy(update={"windows": None}) if kept and kept.source else DataSettings()
+    settings = kept.model_copy(update={"windows": None}).for_source(given) if kept and kept.source else DataSettings()
     by_client = {
         option: each
-        for option in ("columns", "zone")
+        for option in BY_CLIENT
         if isinstance(each := getattr(settings, option), dict) and each.keys() & fitted.outcome.schemas.keys()
     }
     if client is not None:
@@ -373,8 +382,22 @@ def write_frames(frames: Mapping[str, pd.DataFrame], out: Path) -> Output:
         joined.to_csv(out, index=False)
     else:
         joined.to_parquet(out, index=False)
-    record = {"file": str(out), "rows": len(joined), "clients": len(frames), "columns": list(map(str, joined))}
+    record = {
+        "file": str(out),
+        "rows": len(joined),
+        "clients": len(frames),
+        "names": list(frames),
+        "columns": list(map(str, joined)),
+    }
     return Output([f"{count(len(joined), 'row')} of {count(len(frames), 'client')} in {out}"], record)
+
+
+def window_time(model: Any) -> list[str]:
+    """Return what the times of synthetic windows are, in words."""
+    from cotempo.data.clock import LABELS
+
+    clock = model.timing.clock
+    return [f"Time counts {LABELS[clock.unit] if clock.dates else 'rows'} from the beginning of each window."]
 
 
 def intensity_frame(model: Any, table: Any, horizon: float, level: float, step: str | None) -> pd.DataFrame:

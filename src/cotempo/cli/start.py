@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cotempo.cli.output import Output
+from cotempo.data.clock import LABELS, UNITS
 from cotempo.errors import CotempoError, RunError
 
 if TYPE_CHECKING:
     from cotempo.federation.method import Method
 
+LEAST_GAPS = {"D": 86400, "h": 300}  # seconds between rows from which dates are counted in this unit
 LEAST_WORDS = 4  # on average, in a column of texts
 _DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}")
 USUAL = {"events": "FedPP", "series": "FedMoments", "posts": "EventDetector"}
@@ -38,7 +40,7 @@ def write_experiment(
 
     from cotempo import data
     from cotempo.federation.registry import find_method
-    from cotempo.runs.experiment import Experiment, load_clients
+    from cotempo.runs.experiment import Experiment, beside, load_clients
 
     if path.exists() and not force:
         raise RunError(f"{path} must be a new file; replace it with --force")
@@ -61,22 +63,40 @@ def write_experiment(
         common = [name for name in columns[0] if all(name in other for other in columns)]
         content[chosen.__name__] = {"common": common}
     Experiment.from_dict(content).make_method()  # raises where a required parameter is missing
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(tomli_w.dumps(content) + _comments(chosen), encoding="utf-8")
-    run = f"cotempo run {path}"
     guessed = [f"Guessed {name} = {called!r}; correct it in [data] columns." for name, called in seems.items()]
-    lines = [f"Wrote {path}: {chosen.__name__} on {source}.", *guessed]
+    lines, run = [f"Wrote {path}: {chosen.__name__} on {source}.", *guessed], f"cotempo run {path}"
     if public is None and hasattr(chosen, "example") and chosen.example()[2] is not None:
         lines.append(
             f'{chosen.__name__} needs a public table: first write public = "FILE" below [data], or pass --public.'
         )
     try:
-        load_clients(Experiment.from_file(path))
+        clients, _ = load_clients(Experiment.from_dict({**content, "data": beside(path.parent, content["data"])}))
+        if unit is None and (counted := _usual_unit(clients)):
+            content["data"]["unit"] = counted
+            lines.append(f"Dates are counted in {LABELS[counted]}, and so is a period; see unit below [data].")
         lines += [f"What would leave: {run} --dry-run", f"Run it: {run}"]
     except CotempoError as error:
-        lines.append(f"These tables cannot be read yet: {str(error).splitlines()[0]}")
+        reason = str(error).splitlines()[0]
+        if method is None and kind not in ("events", "posts") and not sys.stdin.isatty():
+            must = f"tables must be readable to choose a method for them, got: {reason}"
+            raise RunError(f"{must}; choose one with --method ({', '.join(_methods())})") from error
+        lines.append(f"These tables cannot be read yet: {reason}")
         lines.append(f"Say below [data] how to (columns, date_format, zone, windows), then: cotempo check {path}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(tomli_w.dumps(content) + _comments(chosen), encoding="utf-8")
     return Output(lines, {"file": str(path), "method": chosen.__name__, "source": source})
+
+
+def _usual_unit(clients: Any) -> str:
+    """Return what dates are best counted in, by the usual gap between two rows; nothing for plain numbers."""
+    import numpy as np
+
+    tables = [table for table in clients.values() if table.unit]
+    gaps = np.concatenate([np.zeros(0), *(np.diff(np.sort(table.time[np.isfinite(table.time)])) for table in tables)])
+    if not (gaps > 0).any():
+        return ""
+    usual = float(np.median(gaps[gaps > 0])) * UNITS[tables[0].unit]
+    return next((unit for unit, least in LEAST_GAPS.items() if usual >= least), "s")
 
 
 def _ask(question: str, default: str) -> str:

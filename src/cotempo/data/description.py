@@ -5,12 +5,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from cotempo.data.clock import LABELS
+from cotempo.data.clock import LABELS, UNITS
 from cotempo.data.html import html_table
 from cotempo.data.problems import list_names
 from cotempo.data.tables import KINDS, Framed, FrameKind, Schema, Table, make_frame, pluralize
 from cotempo.errors import DataError
 
+UNEQUAL = 1.5  # times as long: another step
 COUNTED = {"rows": "row", "sequences": "sequence", "gaps": "gap", "labels": "labelled event"}
 
 
@@ -28,6 +29,7 @@ class ClientDescription:
     marks: dict[str, int] | None = None
     labels: int | None = None
     warnings: tuple[str, ...] = ()
+    step: float | None = None  # the usual seconds between two rows, where times are dates
 
     def facts(self) -> dict[str, Any]:
         """Return the entries that are not None, without the client and the warnings."""
@@ -43,6 +45,8 @@ class ClientDescription:
             elif name == "end":
                 first, last = (v if isinstance(v, str) else f"{v:.12g}" for v in (self.start, value))
                 parts.append(f"time {first} to {last}")
+            elif name == "step":
+                parts.append(f"a row every {step_text(value)}")
             elif name == "missing":
                 parts.append(f"{100 * value:.1f} % missing")
             elif name == "marks":
@@ -139,9 +143,36 @@ def describe(clients: Mapping[str, Table]) -> Description:
     if schema.kind == "events" and several and single:
         both = f"{list_names(several)} with several sequences beside {list_names(single)} with one"
         warnings.append(f"{both}: rates and counts are those of one sequence, and clients' are no longer comparable")
+    if apart := unequal_steps({client.client: client.step or 0.0 for client in found}):
+        warnings.append(apart)
     rows = sum(client.rows for client in found)
     partial = tuple(column for column in everything if column not in common)
     return Description(schema.kind, common, schema.unit, zones, rows, found, tuple(warnings), partial)
+
+
+def unequal_steps(steps: Mapping[str, float]) -> str:
+    """Return in words that rows of clients are not equally far apart, by their usual steps in seconds; 0 is unknown.
+
+    Examples
+    --------
+    >>> unequal_steps({"berlin": 3600.0, "chennai": 1800.0})
+    "rows are 1 h apart at berlin, 0.5 h apart at chennai: a row is no common step; take means over 1 h first"
+    """
+    known = {name: step for name, step in steps.items() if step}
+    if not known or max(known.values()) < UNEQUAL * min(known.values()):
+        return ""
+    alike: dict[str, list[str]] = {}
+    for name, step in known.items():
+        alike.setdefault(step_text(step), []).append(name)
+    each = ", ".join(f"{text} apart at {list_names(names)}" for text, names in alike.items())
+    mend = f"take means over {step_text(max(known.values()))} first"
+    return f"rows are {each}: a row is no common step; {mend}"
+
+
+def step_text(seconds: float) -> str:
+    """Return a step of time in seconds, hours or days."""
+    unit = next((unit for unit in ("D", "h") if seconds >= UNITS[unit] / 2), "s")
+    return f"{seconds / UNITS[unit]:.4g} {unit}"
 
 
 def case_twins(names: Iterable[str]) -> list[list[str]]:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cotempo.data.clock import Clock
+from cotempo.data.clock import UNITS, Clock
 from cotempo.data.description import ClientDescription
 from cotempo.data.problems import Problems, duplicates
 from cotempo.data.tables import Schema, Table, numbered, part_bounds, pluralize, runs_of
@@ -17,6 +17,7 @@ from cotempo.typing import Floats, Indices
 
 GAP = 1.5
 SPREAD = 0.5
+FAR_OFF = 3  # times the range of all other values
 OFF_GRID = 0.25
 MOST_ROWS_PER_ROW = 1000
 
@@ -156,6 +157,12 @@ class Series(Table):
             found += list(zip(np.split(time, cuts), np.split(values, cuts), strict=True))
         return found
 
+    @property
+    def step(self) -> float:
+        """The usual seconds between two rows of a sequence, the lower median; 0 where time is a plain number."""
+        steps = np.concatenate([np.zeros(0), *(np.diff(time) for _, time, _ in self.sequences())])
+        return float(np.quantile(steps, 0.5, method="lower")) * UNITS.get(self.unit, 0.0) if len(steps) else 0.0
+
     def regular(self, step: Any = None) -> Self:
         """Return the series on a regular grid: rows that are missing inside a sequence are added, without values.
 
@@ -234,10 +241,14 @@ class Series(Table):
                 warnings.append(f"column {feature!r} is missing in all rows")
             elif self.rows > 1 and known.min() == known.max():
                 warnings.append(f"column {feature!r} is constant")
+            else:
+                warnings += [f"column {feature!r} is {sign}" for sign in _far_off(known)]
         start, end = self.span(self.time.min(), self.time.max()) if self.rows else (None, None)
         missing = float(np.isnan(self.values).mean()) if self.rows else None
         breaks = sum(len(gaps(time)) for _, time, _ in parts)
-        return ClientDescription(client, self.rows, len(parts), start, end, breaks, missing, warnings=tuple(warnings))
+        return ClientDescription(
+            client, self.rows, len(parts), start, end, breaks, missing, warnings=tuple(warnings), step=self.step or None
+        )
 
     def with_markers(self, number: int) -> tuple[Self, list[float | str]]:
         """Return the table with one row of many-digit numbers inside the range of each feature, and these numbers."""
@@ -251,6 +262,15 @@ class Series(Table):
         unit = f", unit {self.unit}" if self.unit else ""
         size = f"{pluralize(self.rows, 'row')}, {pluralize(len(self.sequence_names()), 'sequence')}"
         return f"Series({size}, features {', '.join(self.features)}{unit})"
+
+
+def _far_off(values: Floats) -> Iterator[str]:
+    """Yield the least and the greatest value, in words, if it repeats far from all others, as -999 for missing does."""
+    for value in (values.min(), values.max()):
+        others, times = values[values != value], int((values == value).sum())
+        if times >= 3 and np.ptp(others) > 0 and np.abs(others - value).min() > FAR_OFF * np.ptp(others):
+            pass_it = f"pass missing=[{value:g}] if that means missing"
+            yield f"{value:g} in {times:,} rows, far from all others: {pass_it}"
 
 
 def gaps(time: Floats) -> Indices:

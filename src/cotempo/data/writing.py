@@ -11,7 +11,7 @@ import pyarrow.parquet as parquet
 
 from cotempo.data.clock import Clock
 from cotempo.data.tables import FrameKind, Table, make_frame
-from cotempo.errors import DataError, ParameterError
+from cotempo.errors import DataError, ParameterError, warn
 
 
 def clients_to_frame(clients: Mapping[str, Table], kind: FrameKind = "pandas") -> Any:
@@ -30,7 +30,8 @@ def clients_to_frame(clients: Mapping[str, Table], kind: FrameKind = "pandas") -
 def write_clients(clients: Mapping[str, Table], path: str | os.PathLike[str]) -> list[Path]:
     """Write the tables of all clients into one CSV or Parquet file with a column ``client``.
 
-    The tables are of one kind, and `path` ends in ``.csv`` or ``.parquet``.
+    The tables are of one kind, and `path` ends in ``.csv`` or ``.parquet``. Dates of clients in several time zones are
+    written in UTC, with a `DataWarning` that says how to read them back into their zones.
 
     Returns
     -------
@@ -53,6 +54,9 @@ def write_clients(clients: Mapping[str, Table], path: str | os.PathLike[str]) ->
     if target.suffix not in (".csv", ".parquet"):
         raise ParameterError(f"path must end in .csv or .parquet, got {target.name!r}")
     written = [_write(clients_to_frame(clients, "pyarrow"), target)]
+    zones = {name: table.clock.zone for name, table in sorted(clients.items()) if table.clock.zone}
+    if len(set(zones.values())) > 1:
+        warn(f"dates are written in UTC, as clients live in several zones; to keep them, read with zone={zones}")
     side_tables = {name: table.side_tables() for name, table in sorted(clients.items())}
     for side in next(iter(side_tables.values())):
         joined = _join({name: tables[side] for name, tables in side_tables.items()})

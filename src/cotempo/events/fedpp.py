@@ -18,7 +18,7 @@ from pydantic import Field, model_validator
 
 from cotempo.data import Events, Table, make_events
 from cotempo.devices import Device, find_device
-from cotempo.errors import DataError, ParameterError, Problem
+from cotempo.errors import DataError, ParameterError, Problem, warn
 from cotempo.events import base_measure
 from cotempo.events.base_measure import CANDIDATES, STAGES, BaseMeasure, design_fields, read_design, refuse_unused
 from cotempo.events.cox.aggregation import SUMMANDS, Normal, aggregate, divergence, from_sums
@@ -56,6 +56,8 @@ if TYPE_CHECKING:
 
 # Closed-form sweeps per local epoch, and the standard deviation of the first prior.
 SWEEPS, FIRST_DEVIATION = 3, 0.1
+# A period so many times shorter than the usual gap between events is doubtful.
+SHORT_PERIOD = 10
 # Weights of an encoder are point estimates: they take smaller steps, and their deviation means nothing.
 ENCODER_STEP, ENCODER_DEVIATION = 0.05, 1e-3
 
@@ -193,6 +195,8 @@ class FedPP(Method):
         record = read_record(table, marks=getattr(self, "marks", False))
         if self.window is not None and not (self.window[0] <= record.start.min() <= record.end.max() <= self.window[1]):
             raise DataError([Problem(f"all windows must lie in {self.window}, the window all clients agreed on")])
+        if self.period and isinstance(table, Events):
+            _doubt_short_period(self.period, table)
         # A period of what is shared is one of the local clock.
         return read_record(table, local=True) if self.period and self.share == "function" else record
 
@@ -491,3 +495,11 @@ def _ways() -> dict[str, type[FedPP]]:
     from cotempo.events.shared_function.method import SharedFunction
 
     return {"function": SharedFunction, "kernel": SharedPrior}
+
+
+def _doubt_short_period(period: float, table: Events) -> None:
+    """Warn of a period in which hardly any event falls: most often it is meant in another unit."""
+    gaps = np.concatenate([np.zeros(0), *(np.diff(times) for _, times, *_ in table.sequences())])
+    if (gaps > 0).any() and SHORT_PERIOD * period < (usual := float(np.median(gaps[gaps > 0]))):
+        short = f"period {period:g} {table.unit}".rstrip() + " is far shorter than the usual gap between events"
+        warn(f"{short}, {usual:.3g}: is it in the unit of the times? read dates with unit='h' for a period in hours")

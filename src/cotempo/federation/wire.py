@@ -12,6 +12,7 @@ from cotempo.federation.exchange import Expect, Failure, Question, Reply
 from cotempo.federation.message import Message
 from cotempo.storage.tree import TreeError, decode, encode
 
+EMPTY = "nothing but that it is done"  # in words, what a message without fields says
 LONGEST_TEXT = 1000  # of names, phases and errors, which are repeated in logs
 
 

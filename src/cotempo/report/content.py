@@ -14,6 +14,7 @@ from typing import Any
 from cotempo.data.tables import pluralize
 from cotempo.federation.fitted import Fitted
 from cotempo.federation.method import Method
+from cotempo.federation.wire import EMPTY
 from cotempo.report.figures import plot_benefit, plot_progress
 from cotempo.report.tables import PageTable, Picture, number, size
 from cotempo.runs.folder import environment, read_experiment
@@ -109,6 +110,7 @@ class Traffic:
             if asked["summed"]:
                 used = "the sum only, masked" if self.fitted.privacy.get("secure_sum") else "the sum only"
             words = "; ".join(f"{name}: {text}" if text else name for name, text in asked["fields"].items())
+            words = words or EMPTY
             sizes = [count for record in records for count in record["received"].values()] or [0]
             rows.append((phase, words, used, len(sizes), round(median(sizes)), sum(sizes)))
         header = ("phase", "what a client sends", "what the server uses", "messages", "bytes of one", "bytes in all")

@@ -13,7 +13,7 @@ from cotempo.federation.exchange import Expect, Question
 from cotempo.federation.message import Message
 from cotempo.federation.method import Method
 from cotempo.federation.rounds import EVERYONE, LoopOptions, Participation, RunRecorder, initial_checkpoint, rounds
-from cotempo.federation.wire import summarize_message
+from cotempo.federation.wire import EMPTY, summarize_message
 from cotempo.privacy.settings import Privacy
 from cotempo.progress import Progress
 from cotempo.runs.run import Run, tell
@@ -51,9 +51,9 @@ def dry_run(
     Phase 'mean': 1 message of 32 bytes a client; only the sum over clients is used.
       mean: 3 numbers: the mean of each variable over your complete rows; your number of rows is its weight
     """
-    method, seen = method.rehearsal(), MessageList()
-    options = LoopOptions(seed=seed, participation=cohort)
-    setup = Run.of(method, clients, InProcessSettings(), options, public=public).guarded(privacy)
+    options, seen = LoopOptions(seed=seed, participation=cohort), MessageList()
+    setup = Run.of(method.rehearsal(), clients, InProcessSettings(), options, public=public).guarded(privacy)
+    method = setup.method  # with epsilon, its private form
     with limit_threads(1), Progress(f"{type(method).__name__}, dry run", progress) as say:
         engine = InProcess(method, setup.tables, seed=seed, shields=setup.options.shields)
         start = initial_checkpoint(method, engine, setup.options)
@@ -116,6 +116,8 @@ class DryRun(Framed):
         times = [len(self._of(phase=phase, client=name)) for name in {record["client"] for record in records}]
         count = pluralize(times[0], "message") if len({*times}) == 1 else f"{min(times)} to {max(times)} messages"
         yield f"Phase {phase!r}: {count} of {span(record['bytes'] for record in records)} bytes a client; {fate}."
+        if not records[0]["fields"]:
+            yield f"  {EMPTY}"
         for name, field in records[0]["fields"].items():
             numbers = [_count(record["fields"][name]) for record in records if name in record["fields"]]
             what = "one number" if {*numbers} == {1} and "shape" not in field else f"{span(numbers)} numbers"

@@ -13,6 +13,8 @@ from cotempo import data
 from cotempo.attacks.attack import Attack
 from cotempo.data import READERS
 from cotempo.data.argument_checks import check_choice
+from cotempo.data.problems import Problems
+from cotempo.data.read.sources import column_names, split_source
 from cotempo.engines.settings import EngineSettings, InProcessSettings, engine_settings, engine_type
 from cotempo.errors import CotempoError, ParameterError, nearest
 from cotempo.federation.method import Method
@@ -30,11 +32,16 @@ def generators() -> dict[str, Callable[..., tuple[Any, Any]]]:
     return {"networks": make_networks, "lorenz96": make_lorenz96, **data.GENERATORS}
 
 
+PUBLIC, BY_CLIENT = "public", ("columns", "zone", "date_format")
+
+
 class DataSettings(Settings):
     """Where the clients' tables come from: files (`source`), or a generator (`generate`)."""
 
     paths: ClassVar[tuple[str, ...]] = ("source", "public", "windows")
-    reading: ClassVar[tuple[str, ...]] = ("unit", "zone", "date_format", "columns", "windows", "missing", "without")
+    reading: ClassVar[tuple[str, ...]] = (
+        "unit", "zone", "date_format", "columns", "windows", "missing", "without", "decimal"
+    )  # fmt: skip
 
     source: str | tuple[str, ...] | None = Field(
         default=None, description="A file with a column `client`, several files, or a folder with one per client."
@@ -47,25 +54,54 @@ class DataSettings(Settings):
     zone: str | dict[str, str] | None = Field(
         default=None, description="The time zone of dates that come without one; or that by client."
     )
-    date_format: str | tuple[str, ...] | None = Field(
-        default=None, description="How dates are written, where not as in ISO 8601; several where files differ."
+    date_format: str | tuple[str, ...] | dict[str, str] | None = Field(
+        default=None,
+        description="How dates are written, where not as in ISO 8601; several where files differ, or that by client.",
     )
     windows: str | None = Field(default=None, description="Of events: a file with the window of each sequence.")
     columns: dict[str, str | dict[str, str]] | None = Field(
         default=None,
-        description="What columns are called in the files, by the name that cotempo knows them by; or that by client.",
+        description="What columns are called in the files, by the name that cotempo knows them by; or that by client "
+        "(and `public`).",
     )
-    missing: tuple[str, ...] | None = Field(
-        default=None, description="Of series: further signs for a missing value, such as n.d."
+    missing: tuple[str | float, ...] | None = Field(
+        default=None, description="Of series: further signs for a missing value, such as n.d. or -999."
+    )
+    decimal: str | None = Field(
+        default=None, description="Of series: the sign before decimals, where it cannot be guessed."
     )
     without: tuple[str, ...] | None = Field(default=None, description="Of series: columns to leave out.")
     generate: str | None = Field(default=None, description="A generator's name, in place of `source`.")
     options: dict[str, Any] = Field(default_factory=dict, description="Options of the generator or the reader.")
 
-    def read_tables(self, path: Any, kind: str, **more: Any) -> Any:
+    def read_tables(self, path: Any, kind: str) -> Any:
         """Read the tables of a file or folder with what is said about columns and times."""
         said = {name: value for name in self.reading if (value := getattr(self, name)) is not None}
-        return _call(READERS[kind], {**said, **self.options, **more}, path)
+        return _call(READERS[kind], {**said, **self.options}, path)
+
+    def of_clients(self) -> DataSettings:
+        """Return the same settings, without what is said of the public table."""
+        clients = {
+            option: {name: one for name, one in given.items() if name != PUBLIC}
+            for option in BY_CLIENT
+            if self.public is not None and isinstance(given := getattr(self, option), dict)
+        }
+        return self.model_copy(update=clients)
+
+    def of_public(self) -> DataSettings:
+        """Return the settings of the public table: what is said by client holds for it under the name `public`."""
+        own: dict[str, Any] = {"windows": None}
+        for option in BY_CLIENT:
+            given = getattr(self, option)
+            is_one = option == "columns" and not any(isinstance(each, dict) for each in (given or {}).values())
+            if isinstance(given, dict) and not is_one:
+                own[option] = given.get(PUBLIC)
+        return self.model_copy(update=own).for_source(self.public)
+
+    def for_source(self, source: Any) -> DataSettings:
+        """Return the settings for another source, which need not have the columns that are left out."""
+        there = {name for _, part in split_source(source, Problems()) for name in column_names(part)}
+        return self.model_copy(update={"without": tuple(name for name in self.without or () if name in there) or None})
 
     def without_column(self, name: str) -> DataSettings:
         """Return the same settings, without what a column is called."""
@@ -137,7 +173,7 @@ class Experiment(Settings):
         """
         path, content = Path(path), read_toml(path)
         if isinstance(content.get("data"), dict):
-            content["data"] = _beside(path.parent, content["data"])
+            content["data"] = beside(path.parent, content["data"])
         settings = content.get("engine", {})
         if isinstance(settings, dict):
             if isinstance(settings.get("server"), str):
@@ -184,7 +220,7 @@ def load_clients(experiment: Experiment) -> tuple[Any, Any]:
         clients, truth = _call(known[where.generate], where.options)
         return {name: table for name, table in clients.items() if name != where.public}, truth
     source = list(where.source) if isinstance(where.source, tuple) else where.source
-    return where.read_tables(source, where.kind or find_method(experiment.method).kind), None
+    return where.of_clients().read_tables(source, where.kind or find_method(experiment.method).kind), None
 
 
 def load_public(experiment: Experiment) -> Any:
@@ -196,9 +232,7 @@ def load_public(experiment: Experiment) -> Any:
         clients, _ = _call(generators()[where.generate], where.options)
         check_choice("[data] public", where.public, clients)
         return clients[where.public]
-    tables = where.read_tables(
-        where.public, find_method(experiment.method).kind, **({"windows": None} if where.windows else {})
-    )
+    tables = where.of_public().read_tables(where.public, find_method(experiment.method).kind)
     if len(tables) != 1:
         raise ParameterError(f"[data] public must be one table, {where.public} holds {len(tables)} clients")
     return next(iter(tables.values()))
@@ -224,7 +258,7 @@ def _redirect(
     return settings
 
 
-def _beside(folder: Path, data: Mapping[str, Any]) -> dict[str, Any]:
+def beside(folder: Path, data: Mapping[str, Any]) -> dict[str, Any]:
     """Return a ``[data]`` table whose paths do not depend on the working directory."""
     found = dict(data)
     for name in DataSettings.paths if "generate" not in data else ():

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from cotempo.attacks.attack import Attack, Lying
 from cotempo.data import READERS, Table
+from cotempo.data.description import unequal_steps
 from cotempo.devices import Device, find_device
 from cotempo.engines.inprocess import InProcess
 from cotempo.engines.settings import OFF, EngineSettings, InProcessSettings
@@ -152,6 +153,9 @@ class Run:
         if engine.is_remote and clients is not None and len(clients):
             raise ParameterError(f"clients must not be given on the engine {engine.name}: sites hold their own tables")
         tables = {} if engine.is_remote else _tables(clients, method.kind)
+        steps = {name: getattr(table, "step", 0.0) for name, table in tables.items() if method.needs_equal_steps}
+        if apart := unequal_steps(steps):
+            warn(f"{apart}; what is learned together mixes them")
         options = replace(options, run_id=uuid.uuid4().hex)
         if attack is not None:
             if engine.is_remote:

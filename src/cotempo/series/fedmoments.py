@@ -49,7 +49,7 @@ from cotempo.series.moments.model_choice import PRIORS, USUAL, split
 from cotempo.series.moments.moments import Units, WindowMoments, find_units, sum_units
 from cotempo.series.moments.personal import SHARES, PooledSums, follow
 from cotempo.series.seriesmoments import WINDOW, Marginals, MomentsModel, own_sums, usual_window, windows_of_sweeps
-from cotempo.series.windows import SeriesRows, Timing, need_many, usual_step
+from cotempo.series.windows import SeriesRows, Timing, excerpt, need_many, usual_step
 from cotempo.typing import Floats
 
 if TYPE_CHECKING:
@@ -112,7 +112,9 @@ class NamedRows:
 class MomentsMemory:
     """A client's memory: intervals, errors alone and together, what it added to the sums, and its own process.
 
-    `marginals` are for synthetic windows, and `step` is the usual number of seconds between two of its rows.
+    `marginals` are for synthetic windows, `step` is the usual number of seconds between two of its rows, and `excerpt`
+    some rows with gaps, as `excerpt` returns them, for figures. `lines` is the error of linear interpolation on the
+    cells that were hidden to compare, NaN where none were.
     """
 
     calibration: Calibration
@@ -121,6 +123,8 @@ class MomentsMemory:
     process: Gaussian | None = None
     marginals: Marginals = field(default_factory=Marginals.none)
     step: float = 0.0
+    excerpt: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+    lines: float = float("nan")
 
 
 @register()
@@ -146,6 +150,7 @@ class FedMoments(Method):
     learns_alone: ClassVar[str] = "SeriesMoments().fit(table)"
     Memory: ClassVar[type | None] = MomentsMemory
     metric: ClassVar[str] = METRIC
+    needs_equal_steps: ClassVar[bool] = True
     higher_is_better: ClassVar[bool] = False
 
     window: int | None = WINDOW
@@ -397,7 +402,9 @@ def _compare(sent: Message, prepared: NamedRows, memory: MomentsMemory) -> Momen
     marginals = Marginals.of(prepared.rows.values, Units(sent["centre"], sent["step"]).take(every))
     clock = prepared.rows.clock
     pieces = [clock[first:end] for first, end in prepared.rows.bounds] if len(clock) else []
-    return MomentsMemory(calibration, compared, None, process, marginals, usual_step(pieces))
+    lines = choice.lines / choice.cells if choice.cells else float("nan")
+    shown = excerpt(prepared.rows)
+    return MomentsMemory(calibration, compared, None, process, marginals, usual_step(pieces), shown, lines)
 
 
 def _centre(rows: SeriesRows, own: NDArray[np.intp], count: int) -> dict[str, Any]:

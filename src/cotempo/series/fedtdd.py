@@ -50,7 +50,7 @@ from cotempo.series.nn.parameters import NetworkState, ParameterSpecs, Schedule,
 from cotempo.series.release import release
 from cotempo.series.seriesmoments import MomentsStage, usual_window
 from cotempo.series.settings import SeriesSettings
-from cotempo.series.windows import Cover, Scale, SeriesRows, need_many, need_rows, refuse_unseen, windows_of
+from cotempo.series.windows import Cover, Scale, SeriesRows, excerpt, need_many, need_rows, refuse_unseen, windows_of
 from cotempo.typing import Floats
 
 if TYPE_CHECKING:
@@ -61,7 +61,6 @@ Reply = tuple[Message, "ClientMemory | None"]
 Absorbed = tuple["FedTDDState", Metrics]
 Calibrated = Sequence[tuple[Fills, SeriesRows]]
 HELD_OUT, EVERY = 0.2, 3
-EXCERPT = 300
 # Of a training step, and of a phase at one client, relative; measured on one CPU thread with 2,000 rows a client.
 COSTS = {"distil": 1, "tokens": 4, "start": 1.5, "correct": 6.5, "train": 1.5, "sums": 30, "impute": 100, "score": 150}
 
@@ -191,6 +190,7 @@ class FedTDD(SeriesSettings, Method):
     Memory: ClassVar[type | None] = ClientMemory
     metric: ClassVar[str] = fedmoments.METRIC
     higher_is_better: ClassVar[bool] = False
+    needs_equal_steps: ClassVar[bool] = True
 
     common: tuple[str, ...] = Field(min_length=1, description="Features that all clients and the public series have.")
     distiller: Literal["diffusion", "conditional"] = Field(
@@ -719,19 +719,8 @@ def impute(method: FedTDD, question: Question, data: ClientData, memory: ClientM
     memory = method.strategy.choose(data, memory, rng)
     filler = method.strategy.filler(memory, rng)
     errors = imputation_errors(filler, data.rows, method, rng("errors")) if method.rough else memory.errors
-    memory = replace(memory, filled=filler.rows(data.rows, method), errors=errors, excerpt=_excerpt(data.rows))
+    memory = replace(memory, filled=filler.rows(data.rows, method), errors=errors, excerpt=excerpt(data.rows))
     return Message({"missing": float(np.isnan(data.rows.values).mean())}), memory
-
-
-def _excerpt(rows: SeriesRows) -> Floats:
-    """Return times and values of the part of the longest piece with most missing cells, ``(rows, 1 + features)``."""
-    first, end = max(rows.bounds, key=lambda bound: bound[1] - bound[0])
-    missing = np.isnan(rows.values[first:end]).sum(axis=1)
-    counts = np.convolve(missing, np.ones(min(EXCERPT, end - first)), mode="valid")
-    first += int(counts.argmax())
-    part = slice(first, min(first + EXCERPT, end))
-    clock = rows.clock[part] if len(rows.clock) else np.arange(part.stop - part.start, dtype=np.float64)
-    return np.column_stack([clock, rows.values[part]])
 
 
 def _filled(method: FedTDD, data: ClientData, memory: ClientMemory, rng: Rng) -> SeriesRows:

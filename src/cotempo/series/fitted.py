@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -96,10 +97,13 @@ class FittedSeries(Saved, ABC):
         """Fill rows in the model's own order of features; draws are None unless more than one is asked for."""
 
     def sample(self, count: int, *, seed: int = 0) -> Series:
-        """Draw `count` synthetic windows, each a sequence of its own, for the owner: `release` draws some to share."""
+        """Draw `count` synthetic windows, each a sequence of its own, for the owner: `release` draws some to share.
+
+        Time begins with 0 in each: where the owner's times are dates it counts in their unit, else rows.
+        """
         need_count("count", count)
         values = put_back(self._sample(count, seed), self.order)
-        time = np.tile(np.arange(self.window, dtype=np.float64), count)
+        time = np.tile(self.timing.rows(self.window), count)
         return Series(self.features, np.repeat(numbered(count), self.window), time, values)
 
     def release(self, series: Any, count: int, *, others: Any = None, seed: int = 0) -> Released:
@@ -358,8 +362,34 @@ class FittedOwners(Fitted):
             return super().answer()
         together, alone = (np.mean([getattr(item, name) for item in benefit]) for name in ("together", "alone"))
         gain = plus_minus([item.gain for item in benefit])
+        lines = [getattr(self.outcome.memories[name], "lines", math.nan) for name in self.benefit]
+        beside = "" if np.isnan(lines).any() else f", by linear interpolation {np.mean(lines):.3g}"
         over = f"{benefit[0].metric}, mean over {pluralize(len(benefit), 'client')}"
-        return f"Hidden cells are filled with an error of {together:.3g}, alone {alone:.3g}: a gain of {gain} ({over})."
+        if all(item.gain == 0 for item in benefit):
+            same = "joining changed nothing, each client follows its own rows"
+            return f"Hidden cells are filled with an error of {together:.3g}{beside}: {same} ({over})."
+        errors = f"{together:.3g}, alone {alone:.3g}{beside}"
+        return f"Hidden cells are filled with an error of {errors}: a gain of {gain} ({over})."
+
+    def shown_features(self, client: str) -> tuple[str, ...]:
+        """Return the features of a client's excerpt, in its order."""
+        return self.outcome.schemas[client].columns
+
+    def figures(self, truth: Any = None) -> Mapping[str, Figure]:
+        """Draw filled gaps and synthetic windows of the first clients."""
+        from cotempo.series.plots import plot_samples
+
+        found, known = {}, [name for name in self.names if name in self.outcome.memories][:3]
+        for name in known:
+            model, excerpt = self[name], self.outcome.memories[name].excerpt
+            if np.isnan(excerpt).any():
+                schema, rows = self.outcome.schemas[name], np.full(len(excerpt), "0")
+                dates = ("s" if schema.unit else "", schema.zone)
+                series = Series(self.shown_features(name), rows, excerpt[:, 0], excerpt[:, 1:], *dates)
+                found[f"Gaps of {name}, filled"] = model.plot(series)
+        for name in known[:1]:
+            found[f"Synthetic windows of {name}"] = plot_samples(self[name].sample(20))
+        return found
 
 
 class FittedFedTDD(FittedOwners):
@@ -399,20 +429,7 @@ class FittedFedTDD(FittedOwners):
             found["scores"] |= {**told, "membership score, highest": max(self.membership.values())}
         return found
 
-    def figures(self, truth: Any = None) -> Mapping[str, Figure]:
-        """Draw filled gaps and synthetic windows of the first clients."""
-        from cotempo.series.plots import plot_samples
-
-        found, known = {}, [name for name in self.names if name in self.outcome.memories][:3]
-        for name in known:
-            model, excerpt = self[name], self.outcome.memories[name].excerpt
-            if np.isnan(excerpt).any():
-                schema, method = self.outcome.schemas[name], self.method
-                features = tuple(method.inner_order(schema.columns))  # type: ignore[attr-defined]
-                rows = np.full(len(excerpt), "0")
-                dates = ("s" if schema.unit else "", schema.zone)
-                series = Series(features, rows, excerpt[:, 0], excerpt[:, 1:], *dates)
-                found[f"Gaps of {name}, filled"] = model.plot(series)
-        for name in known[:1]:
-            found[f"Synthetic windows of {name}"] = plot_samples(self[name].sample(20))
-        return found
+    def shown_features(self, client: str) -> tuple[str, ...]:
+        """Return the features of a client's excerpt, the common ones first."""
+        method: Any = self.method
+        return tuple(method.inner_order(self.outcome.schemas[client].columns))

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cotempo.data import Series
+from cotempo.data.tables import FrameKind
+from cotempo.errors import DataError
 from cotempo.typing import Floats
 
 QUANTILES = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75)
@@ -55,6 +58,14 @@ class Released:
     withheld: int
     nearness: float
     membership: float | None
+
+    def to_frame(self, kind: FrameKind = "pandas") -> Any:
+        """Return the windows as a dataframe; raise `DataError` where all were withheld."""
+        if self.windows is None:
+            raise DataError(
+                f"some windows must be far enough from real ones to share, all {self.withheld} were withheld"
+            )
+        return self.windows.to_frame(kind)
 
     @classmethod
     def of(cls, drawn: Series, synthetic: Floats, trained: Floats, others: Floats) -> Released:

@@ -21,6 +21,8 @@ FEWEST_PIECES = 5
 PLACES = 8
 MEASURED = "at least one cell must be measured, all are missing; leave the column out"
 
+EXCERPT = 300  # rows of a series that figures show at most
+
 
 @dataclass(frozen=True)
 class SeriesRows:
@@ -113,6 +115,10 @@ class Timing:
         """Measure a series."""
         return cls(series.clock, usual_step([time * UNITS.get(series.unit, 0.0) for _, time, _ in series.sequences()]))
 
+    def rows(self, count: int) -> Floats:
+        """Return times of rows from 0 on: in the unit of dates, as far apart as those learned from; else numbers."""
+        return np.arange(count) * (self.step / UNITS[self.clock.unit] if self.step and self.clock.dates else 1.0)
+
     def match(self, series: Series) -> None:
         """Raise `DataError` where a series has dates with a zone and this has none, or the reverse, or other steps."""
         self.clock.match(series.clock)
@@ -128,6 +134,19 @@ def usual_step(times: Sequence[Floats]) -> float:
     """Return the lower median of the steps between times of one sequence, 0 where there are none."""
     steps = np.concatenate([np.zeros(0), *(np.diff(part) for part in times)])
     return float(np.quantile(steps, 0.5, method="lower")) if len(steps) else 0.0
+
+
+def excerpt(rows: SeriesRows) -> Floats:
+    """Return times and values of the part of the longest piece with most missing cells, ``(rows, 1 + features)``."""
+    if not rows.lengths:
+        return np.zeros((0, 0))
+    first, end = max(rows.bounds, key=lambda bound: bound[1] - bound[0])
+    missing = np.isnan(rows.values[first:end]).sum(axis=1)
+    counts = np.convolve(missing, np.ones(min(EXCERPT, end - first)), mode="valid")
+    first += int(counts.argmax())
+    part = slice(first, min(first + EXCERPT, end))
+    clock = rows.clock[part] if len(rows.clock) else np.arange(part.stop - part.start, dtype=np.float64)
+    return np.column_stack([clock, rows.values[part]])
 
 
 def as_series(value: Any) -> Series:

@@ -11,16 +11,14 @@ from pathlib import Path
 from typing import BinaryIO
 
 import pyarrow as pa
-import pyarrow.compute as compute
 import pyarrow.csv as arrow_csv
 
 from cotempo.data.problems import quote
-from cotempo.data.read.sheet import trimmed
+from cotempo.data.read.decimals import guess_commas
 from cotempo.errors import DataError, Problem
 
 BLOCK = 1 << 24
 SEPARATORS = (",", ";", "\t", "|")
-COMMA_NUMBER = r"^\s*[+-]?(\d+|\d{1,3}(\.\d{3})+)(,\d+)?([eE][+-]?\d+)?\s*$"
 LONGEST_HEADER = 1 << 20
 NOT_UTF8 = "a CSV file must be UTF-8 text; save it again as UTF-8"
 STREAM_ERRORS = (OSError, EOFError, zlib.error, pa.ArrowException)
@@ -87,10 +85,10 @@ def read_header(path: Path, limit: int) -> tuple[list[str], str]:
     return names, separator
 
 
-def read_csv(path: Path, limit: int, missing: Sequence[str] = ()) -> tuple[pa.Table, str]:
+def read_csv(path: Path, limit: int, missing: Sequence[str | float] = (), decimal: str = "") -> tuple[pa.Table, str]:
     """Return a CSV as a table of text, and what was guessed of its signs, or raise with every problem of its rows.
 
-    `missing` are further signs for a missing value.
+    `missing` are further signs for a missing value; without `decimal`, the sign before decimals is guessed.
     """
     names, separator = read_header(path, limit)
     try:
@@ -102,25 +100,11 @@ def read_csv(path: Path, limit: int, missing: Sequence[str] = ()) -> tuple[pa.Ta
         raise DataError(_explain(path, limit, names, separator) or _reason(path, error)) from error
     except STREAM_ERRORS as error:
         raise DataError(_reason(path, error)) from error
-    if separator == ",":
-        return table, ""
-    points = [_decimal_points(column, missing) for column in table.columns]
-    columns = [old if new is None else new for new, old in zip(points, table.columns, strict=True)]
-    decimals = "" if points.count(None) == len(points) else ", decimals by ','"
-    return pa.table(columns, names=table.column_names), f"cells are separated by {separator!r}{decimals}"
-
-
-def _decimal_points(texts: pa.ChunkedArray, missing: Sequence[str]) -> pa.ChunkedArray | None:
-    """Return a column with points for decimal commas, if most of its cells are such numbers; else None."""
-    numbers = compute.match_substring_regex(texts, COMMA_NUMBER)
-    shares = compute.sum(numbers).as_py() or 0, compute.count(trimmed(texts, missing)).as_py()
-    commas = compute.match_substring_regex(texts.filter(numbers), ",")
-    thousands = compute.match_substring_regex(texts.filter(numbers), r"^\s*[+-]?\d{1,3}(,\d{3})+\s*$")
-    # 1,234 alone could be thousands as well.
-    if 2 * shares[0] <= shares[1] or not compute.any(compute.and_not(commas, thousands)).as_py():
-        return None
-    plain = compute.replace_substring(compute.replace_substring(texts, ".", ""), ",", ".")
-    return compute.if_else(numbers, plain, texts)
+    if separator == "," or decimal:
+        return table, "" if separator == "," else f"cells are separated by {separator!r}"
+    places = {str(place): column for place, column in enumerate(table.columns)}  # names may not differ yet
+    columns, guessed = guess_commas(places, separator, missing)
+    return pa.table([*columns.values()], names=names), f"cells are separated by {separator!r}{guessed}"
 
 
 def _parse(stream: pa.NativeFile, names: list[str], separator: str, handler: object = None) -> pa.Table:

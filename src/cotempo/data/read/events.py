@@ -13,10 +13,10 @@ from cotempo.data.clock import Clock
 from cotempo.data.events import Events, order_marks, window_text
 from cotempo.data.problems import Problems, list_names, quote
 from cotempo.data.read.reader import Grouped, group_rows, read_sheets
-from cotempo.data.read.sheet import LIMIT, Columns, Keys, Reading, Sheet, check_columns
+from cotempo.data.read.sheet import LIMIT, Columns, DateFormat, Keys, Reading, Sheet, check_columns
 from cotempo.data.read.sources import column_names, windows_beside
 from cotempo.data.read.times import kind_of, to_times
-from cotempo.data.tables import READERS
+from cotempo.data.tables import READERS, pluralize
 from cotempo.errors import DataError, nearest
 from cotempo.typing import Floats
 
@@ -35,7 +35,7 @@ def read_events(
     columns: Columns | None = None,
     unit: str = "s",
     zone: str | Mapping[str, str] = "",
-    date_format: str | Sequence[str] = "",
+    date_format: DateFormat = "",
     limit: int = LIMIT,
 ) -> dict[str, Events]:
     """Read events and return one table per client, sorted by the client's name.
@@ -71,7 +71,7 @@ def read_events(
         of events are left out, with a `DataWarning`.
     date_format
         How dates are written that are not ISO 8601, such as ``"%d.%m.%Y %H:%M"`` (`datetime.strptime`); several where
-        files or columns differ.
+        files or columns differ, of which one must fit all dates of a column; or one by client.
     limit
         The most bytes one file may expand to.
 
@@ -102,7 +102,10 @@ def read_events(
     found = read_sheets(source, reading, lambda sheet: _read_sheet(sheet, table, used))
     if table is not None:
         known = {"", *(name.casefold() for name in found)}
-        for name in [name for name in table.bounds if name.casefold() not in known]:
+        # Who is refused is not silent.
+        known |= {(problem.client or "").casefold() for problem in reading.problems.found}
+        lost = any(problem.client is None for problem in reading.problems.found)
+        for name in [name for name in table.bounds if name.casefold() not in known and not lost]:
             with reading.problems.collect(name):
                 found[name] = table.silent(name)
             near = nearest(name, [other for other in found if other not in table.bounds], cutoff=0.75)
@@ -159,7 +162,7 @@ def _read_window_sheet(sheet: Sheet) -> dict[str, dict[str, Bounds]]:
     for row, bounds in enumerate(zip(start.values.tolist(), end.values.tolist(), strict=True)):
         client, sequence = clients.names[clients.codes[row]], sequences.names[sequences.codes[row]]
         known = found.setdefault("" if shared else client, {})
-        place = {"client": client, "row": row + sheet.first_row}
+        place = {"client": client, "row": sheet.row_number(row)}
         if sequence in known:
             whose = f"sequence {sequence!r}" if sequence else "a client without a column 'sequence'"
             sheet.problems.add(f"{whose} must have one window", **place)
@@ -175,6 +178,9 @@ def _read_sheet(sheet: Sheet, table: WindowTable | None, used: dict[str, set[str
         free = [known for known in KNOWN if known not in sheet.columns]
         names = ", ".join(quote(name) + nearest(name, free, cutoff=0.75) for name in extra)
         sheet.reading.remark(f"left out what is no column of events: {names}", sheet.client)
+        if twice := sheet.repeated():
+            what = f"{pluralize(twice, 'row')} equal to another in every column"
+            sheet.reading.remark(f"{what}: the same event twice? drop one of each before", sheet.client)
     if table is not None and sheet.rows == 0:
         return {sheet.client: table.silent(sheet.client)} if table.of(sheet.client, ["0"]) else {}
     sheet.require("time")

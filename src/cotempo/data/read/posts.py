@@ -1,6 +1,6 @@
 """`read_posts`: ``client, time, text, author, hashtags, mentions, event``, and any further columns."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,7 @@ import pyarrow as pa
 from cotempo.data.posts import OPTIONAL, Posts, clean_tags
 from cotempo.data.problems import quote
 from cotempo.data.read.reader import read_sheets
-from cotempo.data.read.sheet import LIMIT, Columns, Reading, Sheet
+from cotempo.data.read.sheet import LIMIT, Columns, DateFormat, Reading, Sheet
 from cotempo.data.read.times import Times, to_times
 from cotempo.data.tables import READERS
 
@@ -22,7 +22,7 @@ def read_posts(
     columns: Columns | None = None,
     unit: str = "s",
     zone: str | Mapping[str, str] = "",
-    date_format: str | Sequence[str] = "",
+    date_format: DateFormat = "",
     limit: int = LIMIT,
 ) -> dict[str, Posts]:
     """Read posts and return one table per client, sorted by the client's name.

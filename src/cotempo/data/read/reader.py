@@ -31,16 +31,20 @@ def read_sheets(
     for name in left_out(source):
         reading.remark(f"left out, a table must end in {', '.join(SUFFIXES)}", name)
     readings: dict[str, Reading] = {}
+    named: list[set[str]] = []  # what each sheet may be called in options by client
     try:
         for client, part in split_source(source, reading.problems):
             own = readings.setdefault(source_name(part, client), reading.of(source_name(part, client)))
             with reading.problems.collect(client):
-                sheet = load(part, client, own)
-                parts = read_sheet(sheet)
-                sheet.problems.raise_any()
-                for name in sorted(set(parts) & set(found)):
-                    reading.problems.add("must come from one part of the source only; join them first", client=name)
-                found |= parts
+                for sheet in load(part, client, own).by_client(reading):
+                    named.append({source_name(part, client), sheet.client})
+                    with reading.problems.collect(client):
+                        parts = read_sheet(sheet)
+                        sheet.problems.raise_any()
+                        for name in sorted(set(parts) & set(found)):
+                            must = "must come from one part of the source only; join them first"
+                            reading.problems.add(must, client=name)
+                        found |= parts
     except OSError as error:
         raise DataError(f"a source must be readable, {quote(str(source))} is not: {error.strerror}") from error
     kinds = {name: kind_of(clock) for name, clock in reading.clocks.items()}
@@ -52,16 +56,29 @@ def read_sheets(
             reading.problems.add(must + advice, client=name, column=time)
     for own_name, own in readings.items() if reading.by_client else ():
         _check_columns(own, own_name)
-    if not reading.by_client:
-        seen = set[str]().union(reading.seen, *(own.seen for own in readings.values()))
-        _check_columns(replace(reading, seen=seen), None)
-    # A source less than usual may be missing; one without columns or a zone of its own has been misspelt.
-    for option, named in (("columns", reading.by_client), ("zone", reading.zone)):
-        unknown = sorted(set(named) - set(readings)) if isinstance(named, Mapping) else []
-        if unknown and set(readings) - set(named):
-            sources, listed = (", ".join(map(quote, names)) for names in (sorted(readings), unknown))
-            reading.problems.add(f"{option}= must name sources that are there ({sources}), got {listed}")
+    everywhere = replace(reading, seen=set[str]().union(reading.seen, *(own.seen for own in readings.values())))
+    _check_columns(everywhere, None)
+    for name in everywhere.without:
+        if name not in everywhere.seen:
+            must = f"no column is called {name!r}, as without= says{nearest(name, everywhere.seen)}"
+            reading.problems.add(f"{must}; the columns are: {', '.join(map(quote, sorted(everywhere.seen)))}")
+    if time == "time":  # windows are of some clients, or of all together
+        _check_named(reading, named)
     return dict(sorted(found.items()))
+
+
+def _check_named(reading: Reading, sheets: list[set[str]]) -> None:
+    """Note clients in options by client that are not there, if others are there that the option does not name.
+
+    A source less than usual may be missing; one without columns or a zone of its own has been misspelt.
+    """
+    by_client = {"columns": reading.by_client, "zone": reading.zone, "date_format": reading.date_format}
+    for option, given in by_client.items():
+        if isinstance(given, Mapping) and any(not names & given.keys() for names in sheets):
+            known = sorted(set[str]().union(*sheets))
+            if unknown := [name for name in given if name not in known]:
+                sources, listed = (", ".join(map(quote, names)) for names in (known, unknown))
+                reading.problems.add(f"{option}= must name sources that are there ({sources}), got {listed}")
 
 
 def _check_columns(reading: Reading, client: str | None) -> None:
@@ -72,9 +89,6 @@ def _check_columns(reading: Reading, client: str | None) -> None:
             must = f"no column is called {called!r}, as columns= says{nearest(called, reading.seen)}"
             given = ", ".join(map(quote, sorted(reading.seen)))
             reading.problems.add(f"{must}; the columns are: {given}", client=client, column=name)
-    for name in reading.without:
-        if name not in reading.seen:
-            reading.problems.add(f"no column is called {name!r}, as without= says{nearest(name, reading.seen)}")
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 
 from cotempo.data.problems import Problems
 from cotempo.data.read.reader import Grouped, group_rows, read_sheets
-from cotempo.data.read.sheet import LIMIT, Columns, Reading, Sheet
+from cotempo.data.read.sheet import LIMIT, Columns, DateFormat, Reading, Sheet
 from cotempo.data.series import Series
 from cotempo.data.tables import READERS
 
@@ -19,10 +19,11 @@ def read_series(
     columns: Columns | None = None,
     unit: str = "s",
     zone: str | Mapping[str, str] = "",
-    date_format: str | Sequence[str] = "",
+    date_format: DateFormat = "",
     limit: int = LIMIT,
-    missing: Sequence[str] = (),
+    missing: Sequence[str | float] = (),
     without: Sequence[str] = (),
+    decimal: str = "",
 ) -> dict[str, Series]:
     """Read series and return one table per client, sorted by the client's name.
 
@@ -32,9 +33,12 @@ def read_series(
         As in `read_events`: files, folders, patterns, dataframes or a mapping of them; what columns are called; unit,
         time zone and format of dates; the most bytes one file may expand to. Errors are as there.
     missing
-        Further signs for a missing value, such as ``["n.d.", "-"]``; empty cells, NA, NaN and null are known.
+        Further signs for a missing value, such as ``["n.d.", -999]``; empty cells, NA, NaN and null are known. A sign
+        that is a number stands for that number, however it is written (-999,00). One that no cell holds is warned of.
     without
-        Columns to leave out, by their names in the source, such as ``["operator"]``.
+        Columns to leave out, by their names in the source, such as ``["operator"]``; each must be in some source.
+    decimal
+        The sign before decimals, ``","`` or ``"."``, by default guessed for files; the other one marks thousands.
 
     Returns
     -------
@@ -49,7 +53,7 @@ def read_series(
     >>> read_series(frame)["a"]
     Series(2 rows, 1 sequence, features pulse)
     """
-    reading = Reading(columns, unit, zone, date_format, limit, missing, without)
+    reading = Reading(columns, unit, zone, date_format, limit, missing, without, decimal)
     found = read_sheets(source, reading, _read_sheet)
     reading.problems.raise_any()
     _refuse_empty_features(found, reading.problems)
@@ -89,7 +93,7 @@ def _refuse_repeated_times(grouped: Grouped) -> None:
     repeated = (np.diff(grouped.group[order]) == 0) & (np.diff(grouped.times.values[order]) == 0)
     twin = dict(zip(order[1:][repeated].tolist(), order[:-1][repeated].tolist(), strict=True))
     must = "must differ inside a sequence, got the time of row {} again"
-    sheet.note_rows(np.array(sorted(twin), np.intp), lambda row: must.format(twin[row] + sheet.first_row), "time")
+    sheet.note_rows(np.array(sorted(twin), np.intp), lambda row: must.format(sheet.row_number(twin[row])), "time")
 
 
 def _refuse_empty_features(found: Mapping[str, Series], problems: Problems) -> None:

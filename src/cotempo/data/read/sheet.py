@@ -12,17 +12,19 @@ import pyarrow.compute as compute
 from cotempo.data.argument_checks import check_choice
 from cotempo.data.clock import UNITS, Clock, is_zone
 from cotempo.data.problems import Problems, client_name_error, duplicates, list_names, quote
+from cotempo.data.read.signs import other_signs, signs_among, trimmed, without_signs
 from cotempo.errors import ParameterError, nearest, warn
 from cotempo.typing import Floats, Indices
 
 LIMIT = 8 * 1024**3
 MOST_ROWS_PER_RULE = 1000
-MISSING = ("", "na", "n/a", "nan", "null", "none")
-MOST_SIGNS = 3  # different texts among the numbers of a column that may all mean missing
-
+DECIMALS = (",", ".")
 
 Columns = Mapping[str, str | Mapping[str, str]]
 """What columns are called in a source, by the name they get; or that by client, where sources differ."""
+
+DateFormat = str | Sequence[str] | Mapping[str, str]
+"""How dates are written; several ways, of which one fits all dates of a column; or one by client."""
 
 
 @dataclass(frozen=True)
@@ -32,13 +34,15 @@ class Reading:
     columns: Columns | None = None  # what columns are called in the source, by the name they get, or that by client
     unit: str = "s"  # of dates
     zone: str | Mapping[str, str] = ""  # of dates that come without one, or that by client
-    date_format: str | Sequence[str] = ""  # of dates that are not ISO 8601
+    date_format: DateFormat = ""  # of dates that are not ISO 8601
     limit: int = LIMIT  # the most bytes one file may expand to
-    missing: Sequence[str] = ()  # further signs for a missing value
+    missing: Sequence[str | float] = ()  # further signs for a missing value
     without: Sequence[str] = ()  # columns to leave out, by their names in the source
+    decimal: str = ""  # the sign before decimals; guessed if empty
     problems: Problems = field(default_factory=Problems)
     clocks: dict[str, Clock] = field(default_factory=dict)  # of the times of each sheet, by its client
     seen: set[str] = field(default_factory=set)  # names of columns in any source
+    signs: set[str | float] = field(default_factory=set)  # of `missing`, those found in any source
     notes: dict[str, list[str]] = field(default_factory=dict)  # what was guessed or left out, and in which sources
 
     def __post_init__(self) -> None:
@@ -52,16 +56,29 @@ class Reading:
                 "columns must map names to names, such as {'time': 'Aufnahme'}, or clients to such mappings, "
                 f"got {self.columns!r}"
             )
-        for option in ("missing", "without"):
+        if self.decimal:
+            check_choice("decimal", self.decimal, DECIMALS)
+        kinds: tuple[tuple[str, Any, str], ...] = (
+            ("missing", str | int | float, "texts or numbers, such as ['n.d.', -999]"),
+            ("without", str, "texts, such as ['operator']"),
+        )
+        for option, kind, what in kinds:
             given = getattr(self, option)
-            if isinstance(given, str) or not all(isinstance(name, str) for name in given):
-                raise ParameterError(f"{option} must be a list of texts, such as ['n.d.'], got {given!r}")
+            if isinstance(given, str) or not all(isinstance(name, kind) for name in given):
+                raise ParameterError(f"{option} must be a list of {what}, got {given!r}")
 
     @property
     def date_formats(self) -> tuple[str, ...]:
         """The formats that dates may have beside ISO 8601."""
         given = self.date_format
+        if isinstance(given, Mapping):
+            return ()
         return ((given,) if given else ()) if isinstance(given, str) else tuple(given)
+
+    @property
+    def dates_by_client(self) -> bool:
+        """Whether zones or formats of dates are given by client."""
+        return isinstance(self.zone, Mapping) or isinstance(self.date_format, Mapping)
 
     @property
     def by_client(self) -> dict[str, Mapping[str, str]]:
@@ -81,11 +98,13 @@ class Reading:
 
     def of(self, client: str) -> Self:
         """Return the reading of one client's source, which adds to the same problems and notes."""
-        if not self.by_client and isinstance(self.zone, str):
+        if not self.by_client and not self.dates_by_client:
             return self
         columns = self.by_client.get(client, {}) if self.by_client else self.columns
-        zone = self.zone if isinstance(self.zone, str) else self.zone.get(client, "")
-        return replace(self, columns=columns, zone=zone, seen=set())
+        zone, written = (
+            given.get(client, "") if isinstance(given, Mapping) else given for given in (self.zone, self.date_format)
+        )
+        return replace(self, columns=columns, zone=zone, date_format=written, seen=set())
 
     def remark(self, note: str, source: str) -> None:
         """Keep a note for `finish`."""
@@ -95,6 +114,9 @@ class Reading:
     def finish(self) -> None:
         """Raise all problems, or else warn of what was guessed or left out, one warning per note."""
         self.problems.raise_any()
+        for sign in self.missing:
+            if sign not in self.signs:
+                self.remark("no cell holds this sign, which missing= names", repr(sign))
         for note, sources in self.notes.items():
             warn(f"{list_names(sources)}: {note}")
 
@@ -142,11 +164,40 @@ class Sheet:
     client: str  # whose rows these are, if no column says so
     one_client: bool = False  # a file in a folder: all rows belong to the client it is named after
     problems: Problems = field(default_factory=Problems)
+    places: Indices | None = None  # of rows in the source, where these are some of its rows
+
+    def row_number(self, row: int) -> int:
+        """Return the number of a row in the source, as people count."""
+        return self.first_row + (row if self.places is None else int(self.places[row]))
+
+    def by_client(self, everyone: Reading) -> list[Self]:
+        """Return a sheet for each client that rows name, if everyone's reading has zones or formats by client."""
+        if self.one_client or "client" not in self.columns or not everyone.dates_by_client:
+            return [self]
+        options = {"zone": everyone.zone, "date_format": everyone.date_format}
+        given = {option: each for option, each in options.items() if isinstance(each, Mapping)}
+        found = []
+        for code, name in enumerate(self.clients.names):
+            places = np.flatnonzero(self.clients.codes == code)
+            own = {column: values.take(pa.array(places)) for column, values in self.columns.items()}
+            dates = {option: each.get(name, getattr(self.reading, option)) for option, each in given.items()}
+            reading = replace(self.reading, **dates)
+            found.append(replace(self, reading=reading, columns=own, client=name, problems=Problems(), places=places))
+        self.problems.raise_any()
+        return found
 
     @property
     def rows(self) -> int:
         """The number of rows."""
         return len(next(iter(self.columns.values()), ()))
+
+    def repeated(self) -> int:
+        """Return how many rows are equal to one before in every column."""
+        try:
+            texts = [values.combine_chunks().dictionary_encode().indices for values in self.columns.values()]
+        except pa.ArrowException:  # lists cannot be told apart
+            return 0
+        return self.rows - len(np.unique(np.column_stack([codes.fill_null(-1) for codes in texts]), axis=0))
 
     def note(self, must: str, column: str | None = None, row: int | None = None) -> None:
         """Note a problem of the sheet."""
@@ -160,7 +211,7 @@ class Sheet:
             code = self.clients.codes[row] if column != "client" else -1
             client = self.clients.names[code] if code >= 0 else None
             text = must if isinstance(must, str) else must(row)
-            self.problems.add(text, client=client, column=column, row=row + self.first_row)
+            self.problems.add(text, client=client, column=column, row=self.row_number(row))
         if len(rows) > MOST_ROWS_PER_RULE:
             last = self.problems.found.pop()
             self.problems.found.append(replace(last, more=len(rows) - MOST_ROWS_PER_RULE))
@@ -190,7 +241,7 @@ class Sheet:
             if self.one_client and name.casefold() != self.client.casefold():
                 wrong = f"every row here must belong to client {self.client!r}, got {quote(name)}"
             if wrong:
-                row = int(np.argmax(keys.codes == code)) + self.first_row if "client" in self.columns else None
+                row = self.row_number(int(np.argmax(keys.codes == code))) if "client" in self.columns else None
                 # The text holds the name escaped: raw, it could write on a terminal.
                 self.note(wrong, "client", row)
         return keys
@@ -226,6 +277,7 @@ class Sheet:
         """Return a column as float64, NaN where missing; text that is not a number and infinite values are noted."""
         values = self.columns[column]
         if is_text(values.type):
+            self.reading.signs.update(signs_among(values, self.reading.missing))
             texts, advise = trimmed(values, self.reading.missing), lambda texts: other_signs(column, texts)
             values, _ = self.cast(column, texts, pa.float64(), "must be a number or empty", advise)
         try:
@@ -233,6 +285,8 @@ class Sheet:
         except pa.ArrowException:
             self.note(f"must hold numbers, got {values.type}", column)
             return np.full(self.rows, np.nan)
+        numbers, signs = without_signs(numbers, self.reading.missing)
+        self.reading.signs.update(signs)
         self.note_rows(np.flatnonzero(np.isinf(numbers)), "must be finite; leave missing values empty", column)
         return numbers
 
@@ -261,13 +315,6 @@ class Sheet:
         return compute.if_else(found, None, texts).cast(kind), rows
 
 
-def other_signs(column: str, texts: list[str]) -> str:
-    """Return what to do about texts in a column of numbers: a few signs may all mean missing."""
-    signs = list(dict.fromkeys(texts))
-    missing = f"missing={signs} if that means missing, or " if len(signs) <= MOST_SIGNS else ""
-    return f"; pass {missing}without={[column]}"
-
-
 def _all_mappings(given: Mapping[str, Any]) -> bool:
     return bool(given) and all(isinstance(one, Mapping) for one in given.values())
 
@@ -293,13 +340,6 @@ def to_floats(values: pa.ChunkedArray) -> Floats:
     # Whole numbers beyond 2**53 are rounded to the nearest float, as everywhere in numerical work.
     floats = values.cast(pa.float64(), safe=False)
     return np.array(floats.fill_null(np.nan).to_numpy(), dtype=np.float64)
-
-
-def trimmed(values: pa.ChunkedArray, missing: Sequence[str] = ()) -> pa.ChunkedArray:
-    """Return text without white space around it, null where it is one of the usual or given signs for a missing one."""
-    texts = compute.utf8_trim_whitespace(values.cast(pa.large_string()))
-    signs = pa.array([*MISSING, *(sign.strip().lower() for sign in missing)], pa.large_string())
-    return compute.if_else(compute.is_in(compute.utf8_lower(texts), value_set=signs), None, texts)
 
 
 def _cast(values: Any, kind: pa.DataType) -> Any:

@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from cotempo.data.problems import Problems, client_name_error, duplicates, quote
 from cotempo.data.read.csv import read_csv, read_header
+from cotempo.data.read.decimals import with_points
 from cotempo.data.read.parquet import parquet_names, read_parquet
-from cotempo.data.read.sheet import LIMIT, Reading, Sheet, decoded
+from cotempo.data.read.sheet import LIMIT, Reading, Sheet, decoded, is_text
 from cotempo.errors import DataError, Problem
 
 SUFFIXES = (".csv", ".csv.gz", ".parquet")
@@ -76,7 +77,7 @@ def windows_beside(source: Any) -> Any:
 def load(source: Any, client: str | None, reading: Reading) -> Sheet:
     """Return a file or a dataframe as a sheet; all its rows belong to `client`, unless that is None."""
     if not isinstance(source, Path):
-        columns = reading.rename(_columns_of(source, reading))
+        columns = reading.rename(_as_numbers(_columns_of(source, reading), reading))
         return Sheet(reading, columns, 0, client or "client", one_client=client is not None)
     suffix, limit = _suffix(source), reading.limit
     if not source.is_file():
@@ -87,12 +88,14 @@ def load(source: Any, client: str | None, reading: Reading) -> Sheet:
     if source.stat().st_size > limit:
         raise DataError(f"{quote(source.name)} must have at most {limit:,} bytes; split it, or raise limit=")
     table, guessed = (
-        (read_parquet(source, limit), "") if suffix == ".parquet" else read_csv(source, limit, reading.missing)
+        (read_parquet(source, limit), "")
+        if suffix == ".parquet"
+        else read_csv(source, limit, reading.missing, reading.decimal)
     )
     if guessed:
         reading.remark(guessed, source.name)
     _check_names(table.column_names)
-    columns = reading.rename(dict(zip(table.column_names, table.columns, strict=True)))
+    columns = reading.rename(_as_numbers(dict(zip(table.column_names, table.columns, strict=True)), reading))
     first_row = 0 if suffix == ".parquet" else CSV_FIRST_ROW
     return Sheet(reading, columns, first_row, client or _stem(source), one_client=client is not None)
 
@@ -170,6 +173,12 @@ def _columns_of(source: Any, reading: Reading) -> dict[str, pa.ChunkedArray]:
             problems.add(f"a column must hold one kind of value: {str(error)[:100]}", column=name)
     problems.raise_any()
     return columns
+
+
+def _as_numbers(columns: dict[str, pa.ChunkedArray], reading: Reading) -> dict[str, pa.ChunkedArray]:
+    """Return columns with points before decimals, where the reading says which sign they have."""
+    texts = {name: values for name, values in columns.items() if reading.decimal and is_text(values.type)}
+    return {**columns, **with_points(texts, reading.decimal, reading.missing)}
 
 
 def _with_index(source: Any, reading: Reading) -> Any:

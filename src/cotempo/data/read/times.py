@@ -11,7 +11,8 @@ import pyarrow.compute as compute
 
 from cotempo.data.clock import UNITS, Clock, is_zone
 from cotempo.data.problems import quote
-from cotempo.data.read.sheet import Sheet, is_text, to_floats, trimmed
+from cotempo.data.read.sheet import Sheet, is_text, to_floats
+from cotempo.data.read.signs import trimmed
 from cotempo.errors import ParameterError
 from cotempo.typing import Floats, Indices
 
@@ -108,15 +109,33 @@ def _convert(values: pa.ChunkedArray, unit: str, zone: str) -> Times:
 def _parse(sheet: Sheet, column: str) -> tuple[pa.ChunkedArray, Indices, str]:
     """Return text as numbers or dates, as the first one says, the positions of invalid texts, and the zone of dates."""
     texts = trimmed(sheet.columns[column])
-    first = texts.drop_null().slice(0, 1).to_pylist()
-    for style in sheet.reading.date_formats:
-        if fits(first, style):
-            return _parse_styled(sheet, column, texts, style)
+    if style := _style_of(sheet, column, compute.unique(texts.drop_null()).to_pylist()):
+        return _parse_styled(sheet, column, texts, style)
     try:
         texts.drop_null().slice(0, 1).cast(pa.float64())
     except pa.ArrowException:
         return _parse_dates(sheet, column, texts)
     return *sheet.cast(column, texts, pa.float64(), "must be a number, as the first time in this column"), ""
+
+
+def _style_of(sheet: Sheet, column: str, texts: list[str]) -> str:
+    """Return the format that fits all dates of a column, or else most; none where no format fits any.
+
+    Two that fit all and give different dates are noted: nobody would see which was taken.
+    """
+    read = {style: _try(texts, style) for style in sheet.reading.date_formats}
+    count = {style: int((~dates.isna()).sum()) for style, dates in read.items()}
+    best = max(count, key=lambda style: count[style], default="")
+    if not best or not count[best]:
+        return ""
+    for other in (style for style in read if count[style] == len(texts) and not read[style].equals(read[best])):
+        place = int((read[other] != read[best]).argmax())
+        meant = " or ".join(str(read[style][place])[:10] for style in (best, other))
+        must = f"must be written in one way only; {best!r} and {other!r} fit all dates"
+        advice = "pass the one that is meant as date_format, by client where they differ"
+        sheet.note(f"{must}, {quote(texts[place])} is {meant}; {advice}", column)
+        break
+    return best
 
 
 def _parse_dates(sheet: Sheet, column: str, texts: pa.ChunkedArray) -> tuple[pa.ChunkedArray, Indices, str]:
@@ -163,8 +182,13 @@ def _styled(texts: list[str | None], style: str) -> Any:
 
 def fits(texts: list[str], style: str) -> bool:
     """Return whether texts are dates of a style, such as ``"%d.%m.%Y"``."""
+    return bool(texts) and not _try(texts, style).isna().any()
+
+
+def _try(texts: list[str], style: str) -> Any:
+    """Return texts as dates of a style, missing where they are none."""
     try:
-        return bool(texts) and not _styled(list(texts), style).isna().any()
+        return _styled(list(texts), style)
     except ValueError as error:
         raise ParameterError(f"date_format must be a format such as '%d.%m.%Y %H:%M', got {style!r}: {error}") from None
 
@@ -176,7 +200,11 @@ def advise_format(texts: list[str]) -> str:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # pandas says which order it took; here both are tried
         orders = (True,) if re.match(r"\d+\.\d", texts[0]) else (True, False)  # with points the day is always first
-        guesses = [guess_datetime_format(texts[0], dayfirst=first) for first in orders]
+        half = re.search(r"(\s*)[AaPp][Mm]$", texts[0])  # pandas guesses no format with AM or PM
+        plain = texts[0][: half.start()] if half else texts[0]
+        guesses = [guess_datetime_format(plain, dayfirst=first) for first in orders]
+        if half:
+            guesses = [guess and guess.replace("%H", "%I") + half[1] + "%p" for guess in guesses]
     found = [guess for guess in dict.fromkeys(guesses) if guess and fits(texts, guess)]
     if not found and not re.match(r"\d+[./-]\d+[./-]\d", texts[0]):
         return ""

@@ -113,6 +113,19 @@ class FittedFedPP(Fitted):
             peaks.append(f"for {name} at {when}: {band.mean[peak]:.3g} {clock.rate_label} ({within})")
         return f"Events are most frequent {'; '.join(peaks)}."
 
+    def tables(self) -> Mapping[str, Any]:
+        """Return the benefit, and the rates over time with their 95 % bands where a curve was kept."""
+        import pandas as pd
+
+        known = [name for name in self.names if name in self.outcome.memories]
+        rates = [
+            model.to_frame().assign(client=name) for name in known if isinstance(model := self[name], IntensityOverTime)
+        ]
+        if not rates:
+            return super().tables()
+        joined = pd.concat(rates, ignore_index=True)
+        return {**super().tables(), "rates": joined[["client", *joined.columns.drop("client")]]}
+
     def figures(self, truth: Any = None) -> Mapping[str, Figure]:
         """Draw intensities of the first clients, and how well they fit what was held out."""
         from cotempo.events.plots import plot_intensities, plot_quantiles

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cotempo.series.filling.gaps import interpolate_rows
 from cotempo.series.moments.gaussian import CONSTANT_VARIANCE, Gaussian
 from cotempo.series.moments.model_choice import PRIORS, hidings, piece_stream
 from cotempo.series.moments.moments import Units, WindowMoments
@@ -38,7 +39,7 @@ class Choice:
 
     are the moments it fills with, `share` is :math:`s` and `prior` one of `PRIORS`. `alone` and `together` are sums of
     absolute errors on hidden cells in each block of rows, in the owner's deviations, ``(blocks,)``; `cells` says how
-    many were hidden.
+    many were hidden. `lines` is the sum of errors of linear interpolation there.
     """
 
     share: float
@@ -46,6 +47,7 @@ class Choice:
     alone: Floats
     together: Floats
     cells: int
+    lines: float = 0.0
 
     def process(self, own: WindowMoments, total: WindowMoments) -> Gaussian:
         """Return the process for an owner's moments and those of all."""
@@ -66,23 +68,27 @@ def follow(rows: SeriesRows, units: Units, sums: PooledSums) -> Choice:
     own, others = own_sums(hidden, units, len(sums.total.products)), sums.total + sums.sent * -1.0
     spread = np.sqrt(_variances(inner))
 
-    def judge(share: float, prior: int) -> Floats:
-        process = Gaussian.of(own + others * share, PRIORS[prior])
-        left = SeriesRows(np.where(target, np.nan, inner.values), rows.lengths)
-        errors = np.abs(process.fill(left) - inner.values) / spread
+    left = SeriesRows(np.where(target, np.nan, inner.values), rows.lengths)
+
+    def errors_of(filled: Floats) -> Floats:
+        errors = np.abs(filled - inner.values) / spread
         return np.asarray(np.bincount(blocks, np.where(target, errors, 0.0).sum(axis=1)), dtype=np.float64)
 
+    def judge(share: float, prior: int) -> Floats:
+        return errors_of(Gaussian.of(own + others * share, PRIORS[prior]).fill(left))
+
+    cells, lines = int(target.sum()), float(errors_of(interpolate_rows(left, np.zeros(left.values.shape[1]))).sum())
     alone = [judge(0.0, prior) for prior in range(len(PRIORS))]
     prior = int(np.argmin([each.sum() for each in alone]))
     if not others.counts.any():
-        return Choice(0.0, prior, alone[prior], alone[prior], int(target.sum()))
+        return Choice(0.0, prior, alone[prior], alone[prior], cells, lines)
     tried = [(0.0, prior), *((share, prior) for share in SHARES[1:-1]), (1.0, sums.prior)]
     errors = np.array([alone[prior], *(judge(*each) for each in tried[1:])])
     best, odd = int(errors.sum(axis=1).argmin()), np.arange(errors.shape[1]) % 2 == 1
     # Blocks in turn: what is chosen on one half is judged on the other; an owner that follows nobody gains nothing.
     halves = (errors[errors[:, other].sum(axis=1).argmin()] for other in (~odd, odd))
     together = np.where(odd, *halves) if best else errors[0]
-    return Choice(*tried[best], errors[0], together, int(target.sum()))
+    return Choice(*tried[best], errors[0], together, cells, lines)
 
 
 def hide_alike(rows: SeriesRows) -> NDArray[np.bool_]:
