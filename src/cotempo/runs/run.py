@@ -220,8 +220,8 @@ class Run:
         if names:  # else the engine says what is wrong with its server's folder
             require_enough(len(names))
         shield = SecureSumShield.elsewhere() if self.engine.is_remote else SecureSumShield.local(names)
-        reducer = GroupedSum(robust) if robust else SecureSum()
-        if robust and names:
+        reducer: Reducer = GroupedSum(robust) if robust else SecureSum()
+        if isinstance(reducer, GroupedSum) and names:
             reducer.groups(names)  # refused here, not in the first step
         options = replace(options, reducer=reducer, shields=(*options.shields, shield))
         return replace(self, options=options, privacy=Privacy(secure_sum=True))
