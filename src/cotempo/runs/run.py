@@ -153,9 +153,10 @@ class Run:
         if engine.is_remote and clients is not None and len(clients):
             raise ParameterError(f"clients must not be given on the engine {engine.name}: sites hold their own tables")
         tables = {} if engine.is_remote else _tables(clients, method.kind)
-        steps = {name: getattr(table, "step", 0.0) for name, table in tables.items() if method.needs_equal_steps}
-        if apart := unequal_steps(steps):
-            warn(f"{apart}; what is learned together mixes them")
+        if method.needs_equal_steps:
+            steps = {name: getattr(table, "step", 0.0) for name, table in tables.items()}
+            if apart := unequal_steps(steps):
+                warn(f"{apart}; what is learned together mixes them")
         options = replace(options, run_id=uuid.uuid4().hex)
         if attack is not None:
             if engine.is_remote:

@@ -117,7 +117,8 @@ class Timing:
 
     def rows(self, count: int) -> Floats:
         """Return times of rows from 0 on: in the unit of dates, as far apart as those learned from; else numbers."""
-        return np.arange(count) * (self.step / UNITS[self.clock.unit] if self.step and self.clock.dates else 1.0)
+        step = self.step / UNITS[self.clock.unit] if self.step and self.clock.dates else 1.0
+        return np.asarray(np.arange(count) * step, dtype=np.float64)
 
     def match(self, series: Series) -> None:
         """Raise `DataError` where a series has dates with a zone and this has none, or the reverse, or other steps."""

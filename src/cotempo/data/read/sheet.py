@@ -101,9 +101,8 @@ class Reading:
         if not self.by_client and not self.dates_by_client:
             return self
         columns = self.by_client.get(client, {}) if self.by_client else self.columns
-        zone, written = (
-            given.get(client, "") if isinstance(given, Mapping) else given for given in (self.zone, self.date_format)
-        )
+        zone = self.zone if isinstance(self.zone, str) else self.zone.get(client, "")
+        written = self.date_format.get(client, "") if isinstance(self.date_format, Mapping) else self.date_format
         return replace(self, columns=columns, zone=zone, date_format=written, seen=set())
 
     def remark(self, note: str, source: str) -> None:
