@@ -9,7 +9,7 @@ import numpy as np
 
 from cotempo.data import Table
 from cotempo.surveys.others import Figures, Key, Others
-from cotempo.surveys.trials import Oddity, Correction
+from cotempo.surveys.trials import Correction, Oddity
 from cotempo.typing import Array, Floats
 
 DAY, HOUR, YEAR = 86400.0, 3600.0, 365.25 * 86400.0

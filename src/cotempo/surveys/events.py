@@ -23,7 +23,7 @@ from cotempo.surveys.calendar import (
 )  # fmt: skip
 from cotempo.surveys.others import Key, Others
 from cotempo.surveys.surveyed import Surveyed, vocabulary_keys
-from cotempo.surveys.trials import Oddity, Correction
+from cotempo.surveys.trials import Correction, Oddity
 from cotempo.surveys.units import times
 from cotempo.typing import Floats
 

@@ -21,7 +21,7 @@ from cotempo.surveys.calendar import (
 )  # fmt: skip
 from cotempo.surveys.others import Key, Others
 from cotempo.surveys.surveyed import Surveyed
-from cotempo.surveys.trials import Oddity, Correction
+from cotempo.surveys.trials import Correction, Oddity
 from cotempo.typing import Floats
 
 FEWEST = 20

@@ -25,7 +25,7 @@ from cotempo.surveys.calendar import (
 from cotempo.surveys.columns import NAMES, SHAPE, column_figures, corrected, ratios
 from cotempo.surveys.others import Key, Others
 from cotempo.surveys.surveyed import Surveyed, vocabulary_keys
-from cotempo.surveys.trials import Oddity, Correction
+from cotempo.surveys.trials import Correction, Oddity
 from cotempo.typing import Array, Floats
 
 #: Each column is correlated with so many that follow it in the order of names.

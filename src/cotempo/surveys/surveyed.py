@@ -9,7 +9,7 @@ from functools import cached_property
 
 from cotempo.data import Table
 from cotempo.surveys.others import Key, Others
-from cotempo.surveys.trials import Finding, Oddity, Correction, decide
+from cotempo.surveys.trials import Correction, Finding, Oddity, decide
 
 #: A name is one that nearly all others have, or nearly none.
 ALL_BUT_FEW = 0.9
