@@ -9,7 +9,7 @@ import numpy as np
 
 from cotempo.data import Table
 from cotempo.surveys.others import Figures, Key, Others
-from cotempo.surveys.trials import Oddity, Trial
+from cotempo.surveys.trials import Correction, Oddity
 from cotempo.typing import Array, Floats
 
 DAY, HOUR, YEAR = 86400.0, 3600.0, 365.25 * 86400.0
@@ -94,7 +94,7 @@ def swap_days_and_months(seconds: Floats) -> Floats:
     return np.where(known, whole * DAY + np.mod(seconds, DAY), np.nan)
 
 
-def clock_trials(own: Figures, subjects: list[str], others: Others) -> Iterator[Trial]:
+def clock_trials(own: Figures, subjects: list[str], others: Others) -> Iterator[Correction]:
     """Yield shifts of the clock by whole hours, the same all year or an hour more in one season."""
     told = [key for subject in subjects for key in daily_keys(subject) if key in own and key in others.found]
     strength = math.sqrt(max((sum(others.mean(key) ** 2 for key in told if key[0] == s) for s in subjects), default=0))
@@ -107,7 +107,7 @@ def clock_trials(own: Figures, subjects: list[str], others: Others) -> Iterator[
                 continue
             shifts = {"winter": winter, "summer": summer}
             moved = _rotate(own, told, shifts)
-            yield Trial("zone", (TIMES,), moved, _zone_words(winter, summer))
+            yield Correction("zone", (TIMES,), moved, _zone_words(winter, summer))
 
 
 def _rotate(own: Figures, told: list[Key], hours: Mapping[str, int]) -> dict[Key, float]:
@@ -137,10 +137,10 @@ def _zone_words(winter: int, summer: int) -> str:
     )
 
 
-def date_trials(seconds: Floats, figures: Figures) -> Iterator[Trial]:
+def date_trials(seconds: Floats, figures: Figures) -> Iterator[Correction]:
     """Yield the exchange of days and months."""
     if any(key in figures for key in time_keys()):
-        yield Trial(
+        yield Correction(
             "dates", (TIMES,), time_figures(swap_days_and_months(seconds)),
             "with day and month exchanged your dates would fit the others': read them with date_format=",
         )  # fmt: skip

@@ -23,7 +23,7 @@ from cotempo.surveys.calendar import (
 )  # fmt: skip
 from cotempo.surveys.others import Key, Others
 from cotempo.surveys.surveyed import Surveyed, vocabulary_keys
-from cotempo.surveys.trials import Oddity, Trial
+from cotempo.surveys.trials import Correction, Oddity
 from cotempo.surveys.units import times
 from cotempo.typing import Floats
 
@@ -78,21 +78,21 @@ class SurveyedEvents(Surveyed):
         waves = harmonics(self.seconds, np.ones(table.rows))
         return found | {("", *wave, "daily"): value for wave, value in waves.items()}
 
-    def trials(self, others: Others) -> Iterator[Trial]:
+    def trials(self, others: Others) -> Iterator[Correction]:
         """Yield units of time, exchanged marks, and corrections of dates."""
         for ratio, units in TIME_RATIOS.items():
             for factor in (ratio, 1 / ratio):
                 known = [key for key in (("", "gap"), ("", "window")) if key in self.own]
                 changed = {key: self.own[key] + math.log(factor) for key in known}
                 words = f"your times are about {times(factor)} the others': {units}? Read them with unit="
-                yield Trial("unit", ("times",), changed, words)
+                yield Correction("unit", ("times",), changed, words)
         for one, two in combinations(self.table.marks, 2):
             shares = {
                 (one, "share"): self.own.get((two, "share"), math.nan),
                 (two, "share"): self.own.get((one, "share"), math.nan),
             }
             words = f"your {one} are as frequent as the others' {two}, and the other way round: exchanged codes?"
-            yield Trial("coding", (one, two), shares, words)
+            yield Correction("coding", (one, two), shares, words)
         yield from clock_trials(self.own, [""], others)
         yield from date_trials(self.seconds, self.own)
 

@@ -21,7 +21,7 @@ from cotempo.surveys.calendar import (
 )  # fmt: skip
 from cotempo.surveys.others import Key, Others
 from cotempo.surveys.surveyed import Surveyed
-from cotempo.surveys.trials import Oddity, Trial
+from cotempo.surveys.trials import Correction, Oddity
 from cotempo.typing import Floats
 
 FEWEST = 20
@@ -81,7 +81,7 @@ class SurveyedPosts(Surveyed):
         found |= time_figures(self.seconds)
         return found | {("", *wave, "daily"): value for wave, value in waves.items()}
 
-    def trials(self, others: Others) -> Iterator[Trial]:
+    def trials(self, others: Others) -> Iterator[Correction]:
         """Yield corrections of dates."""
         yield from clock_trials(self.own, [""], others)
         yield from date_trials(self.seconds, self.own)

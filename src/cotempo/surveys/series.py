@@ -25,7 +25,7 @@ from cotempo.surveys.calendar import (
 from cotempo.surveys.columns import NAMES, SHAPE, column_figures, corrected, ratios
 from cotempo.surveys.others import Key, Others
 from cotempo.surveys.surveyed import Surveyed, vocabulary_keys
-from cotempo.surveys.trials import Oddity, Trial
+from cotempo.surveys.trials import Correction, Oddity
 from cotempo.typing import Array, Floats
 
 #: Each column is correlated with so many that follow it in the order of names.
@@ -114,7 +114,7 @@ class SurveyedSeries(Surveyed):
 
     # What could be wrong.
 
-    def trials(self, others: Others) -> Iterator[Trial]:
+    def trials(self, others: Others) -> Iterator[Correction]:
         """Yield corrections of columns, of pairs of columns, and of times."""
         for column in self.table.features:
             if (column, "sign") in self.own:
@@ -122,12 +122,12 @@ class SurveyedSeries(Surveyed):
                 yield from self._lag_trials(column)
         for one, two in combinations(self.table.features[:MOST_SWAPPED], 2):
             words = f"your {one} looks like the others' {two}, and the other way round: exchanged columns?"
-            yield Trial("columns", (one, two), self._swapped(one, two), words)
+            yield Correction("columns", (one, two), self._swapped(one, two), words)
         yield from clock_trials(self.own, list(self.table.features), others)
         yield from date_trials(self.seconds, self.own)
         yield from self._phase_trials(others)
 
-    def _column_trials(self, column: str) -> Iterator[Trial]:
+    def _column_trials(self, column: str) -> Iterator[Correction]:
         own = self.own
         for factor, words in ratios():
             changed = {
@@ -135,7 +135,7 @@ class SurveyedSeries(Surveyed):
                 for name in ("size", "spread")
                 if (column, name) in own
             }
-            yield Trial("unit", (column,), changed, f"your {column} {words}")
+            yield Correction("unit", (column,), changed, f"your {column} {words}")
         for kind, values, words in corrected(self.column(column), self.first, own):
             names = (*SHAPE, *ALSO.get(kind, ()))
             figures = column_figures(values, self.first)
@@ -143,9 +143,9 @@ class SurveyedSeries(Surveyed):
             if kind == "sign" or "other way round" in words:
                 turned = [key for key in own if column in key[:-1] and key[-1] in ("daily", *PAIRS)]
                 changed |= {key: -own[key] for key in turned}
-            yield Trial(kind, (column,), changed, f"your {column} {words}")
+            yield Correction(kind, (column,), changed, f"your {column} {words}")
 
-    def _lag_trials(self, column: str) -> Iterator[Trial]:
+    def _lag_trials(self, column: str) -> Iterator[Correction]:
         pairs = [pair for pair in neighbours(self.columns) if column in pair and {*pair} <= {*self.ranks}]
         for lag in LAGS if pairs else ():
             for shift in (lag, -lag):
@@ -156,7 +156,7 @@ class SurveyedSeries(Surveyed):
                     changed |= {(*pair, kind): agreement(moved[k], other[k]) for k, kind in enumerate(PAIRS)}
                 late = "late" if shift > 0 else "early"
                 words = f"your {column} comes {lag} rows too {late} beside your other columns: a delayed column?"
-                yield Trial("lag", (column,), changed, words)
+                yield Correction("lag", (column,), changed, words)
 
     def _shifted(self, values: Floats, shift: int) -> Floats:
         """Return ranks `shift` rows earlier, 0 where another sequence begins."""
@@ -180,7 +180,7 @@ class SurveyedSeries(Surveyed):
         """The pairs of columns that are correlated."""
         return {*neighbours(self.columns)}
 
-    def _phase_trials(self, others: Others) -> Iterator[Trial]:
+    def _phase_trials(self, others: Others) -> Iterator[Correction]:
         keys = [("", "cos", "phase"), ("", "sin", "phase")]
         if not all(key in self.own and key in others.found for key in keys):
             return
@@ -192,7 +192,7 @@ class SurveyedSeries(Surveyed):
             moved = x * math.cos(turn) - y * math.sin(turn), y * math.cos(turn) + x * math.sin(turn)
             side = "behind" if minutes > 0 else "ahead of"
             words = f"your times are {abs(minutes)} minutes {side} the others' within the hour: a clock that is off?"
-            yield Trial("clock", ("minutes",), dict(zip(keys, moved, strict=True)), words)
+            yield Correction("clock", ("minutes",), dict(zip(keys, moved, strict=True)), words)
 
     def oddities(self) -> Iterator[Oddity]:
         """Yield figures of the table and of its columns that should not stand out."""

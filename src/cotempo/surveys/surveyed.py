@@ -9,7 +9,7 @@ from functools import cached_property
 
 from cotempo.data import Table
 from cotempo.surveys.others import Key, Others
-from cotempo.surveys.trials import Finding, Oddity, Trial, decide
+from cotempo.surveys.trials import Correction, Finding, Oddity, decide
 
 #: A name is one that nearly all others have, or nearly none.
 ALL_BUT_FEW = 0.9
@@ -33,7 +33,7 @@ class Surveyed(ABC):
         """The figures of this table; what it has not is left out."""
 
     @abstractmethod
-    def trials(self, others: Others) -> Iterator[Trial]:
+    def trials(self, others: Others) -> Iterator[Correction]:
         """Yield corrections to be tried."""
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""`Trial` and `Oddity`: what could be wrong with a table, and `decide`, which of it is.
+"""`Correction` and `Oddity`: what could be wrong with a table, and `decide`, which of it is.
 
 A trial is a correction: if the corrected table's figures fit the others' much better, the correction is advised. An
 oddity is a figure that no honest client would have, where nothing can be corrected.
@@ -25,7 +25,7 @@ KINDS = (
 
 
 @dataclass(frozen=True)
-class Trial:
+class Correction:
     """A correction: what it is about, the figures it changes, and what its owner is told."""
 
     kind: str
@@ -57,7 +57,7 @@ class Finding:
         return self.words
 
 
-def decide(own: Figures, others: Others, trials: Iterable[Trial], oddities: Iterable[Oddity]) -> list[Finding]:
+def decide(own: Figures, others: Others, trials: Iterable[Correction], oddities: Iterable[Oddity]) -> list[Finding]:
     """Return the findings: the best correction of every part of the table, then what is odd about the other parts."""
     weighed = sorted(((others.evidence(own, trial.changed), trial) for trial in trials), key=lambda pair: -pair[0])
     parts = max(1.0, len({subject for _, trial in weighed for subject in trial.subjects}) / USUAL)
