@@ -235,11 +235,14 @@ class OneRound(Method):
     )
     forbidden: tuple[tuple[Any, ...], ...] = Field(
         default=(),
-        description="Edges that must not exist: (source, target) within a time step, (source, target, lag) across.",
+        description="Edges that must not exist: (source, target) at every lag, (source, target, lag) at one; lag 0 is "
+        "within a time step.",
     )
-    required: tuple[tuple[Any, ...], ...] = Field(default=(), description="Edges that must exist, likewise.")
+    required: tuple[tuple[Any, ...], ...] = Field(
+        default=(), description="Edges that must exist: (source, target, lag)."
+    )
     tiers: tuple[tuple[str, ...], ...] = Field(
-        default=(), description="Groups of variables; within a time step no edge leads to an earlier group."
+        default=(), description="Groups of variables; no edge, at whatever lag, leads to an earlier group."
     )
     evidence: Literal["auto", "penalty", "bayes"] = Field(
         default="auto", description="``auto`` takes the Bayesian evidence where rows are few, else the penalised one."
