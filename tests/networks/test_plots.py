@@ -39,7 +39,7 @@ def test_slices_draw_one_arrow_per_edge_in_the_colour_of_its_status() -> None:
     status = edge_status(FOUND, TRUTH)
     assert len(colours) == np.count_nonzero(status != "")
     assert len(set(colours)) == len(STATUSES)
-    assert len(TRUTH.plot().patches) == len(TRUTH.edges())
+    assert len(TRUTH.plot().patches) == len(TRUTH.edge_list())
 
 
 @pytest.mark.parametrize(("variables", "lags"), [(2, 0), (5, 1), (20, 3), (50, 1)])
@@ -64,7 +64,7 @@ def test_the_marks_of_a_matrix_are_its_edges() -> None:
             lag = int("back" in drawn["panel"])
             marks |= {(sign, drawn[sign], drawn["x"], lag) for sign in ("positive", "negative") if drawn[sign]}
     assert marks == {
-        ("positive" if weight > 0 else "negative", source, target, lag) for source, target, lag, weight in found.edges()
+        ("positive" if weight > 0 else "negative", source, target, lag) for source, target, lag, weight in found.edge_list()
     }
 
 
