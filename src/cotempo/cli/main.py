@@ -21,7 +21,7 @@ import typer
 import cotempo
 from cotempo.cli import deploy, models, start, tables
 from cotempo.cli.output import Output, command, describe_messages, describe_result, shows_progress
-from cotempo.errors import CotempoError, DataError, EngineError, ParameterError, QuorumError, RunError, printable
+from cotempo.errors import AdviceWarning, CotempoError, DataError, EngineError, ParameterError, QuorumError, RunError, printable
 
 app = typer.Typer(
     help="Learn together from time-stamped data that must not leave its owners.",
@@ -195,7 +195,7 @@ def main(arguments: list[str] | None = None) -> None:
     quiet = {"--quiet", "-q"} & {*arguments}
 
     def say(message: Warning | str, *_: Any, **__: Any) -> None:
-        if not quiet:
+        if not quiet and not isinstance(message, AdviceWarning):
             print(printable(f"warning: {message}"), file=sys.stderr)
 
     try:

@@ -85,11 +85,12 @@ class FittedNetwork(Fitted):
         between = [edge for edge in self.network.edge_list() if edge[0] != edge[1]]
         count = f"{pluralize(len(between), 'edge')} between {pluralize(len(self.network.variables), 'variable')}"
         if not between:
-            return f"Found no {count[2:]}."
+            return f"Found no {count[2:]}.{self._drowned()}"
         strength = {edge[:3]: abs(edge[3]) for edge in self.network.standardised().edge_list()}
         source, target, lag, weight = max(between, key=lambda edge: strength[edge[:3]])
         strongest = f"the strongest: {source} → {target}, {when(lag)}, weight {weight:.3g}"
-        return f"Found {count}; {strongest}. {type(self.method).__name__} gives edges no probability; OneRound does."
+        told = f"{type(self.method).__name__} gives edges no probability; OneRound does."
+        return f"Found {count}; {strongest}. {told}{self._drowned()}"
 
     def figures(self, truth: Any = None) -> Mapping[str, Figure]:
         """Return the picture of the learned network, marked against the true one where it is known."""
@@ -110,7 +111,25 @@ class FittedNetwork(Fitted):
 
     def advice(self) -> list[str]:
         """Return what to know of the result, such as what directions are worth, or variables that some clients lack."""
-        return [*super().advice(), *self.method.notes(self.state)]
+        return [*super().advice(), *self.method.notes(self.state), *self._noise()]
+
+    def _noise(self) -> list[str]:
+        """Return how much the noise of epsilon takes away, where it is more than half of what the rows tell."""
+        noised = [record["metrics"] for record in self.history if "summed" in record["metrics"]]
+        if not noised:
+            return []
+        rows, summed = noised[-1]["rows"], max(noised[-1]["summed"], 1.0)
+        if rows > summed / 2:
+            return []
+        needed = float(f"{(1 / rows - 1 / summed) * summed**2:.1g}")  # the noise of a mean falls as 1 / rows
+        return [
+            f"the noise of epsilon {self.privacy['epsilon']:g} leaves of about {summed:,.0f} rows what {rows:.0f} would "
+            f"tell without it: an edge that is missing here says nothing; at this epsilon some {needed:,.0f} rows are "
+            "needed"
+        ]
+
+    def _drowned(self) -> str:
+        return " Noise drowned most of what the rows tell, so that a missing edge says nothing." if self._noise() else ""
 
     def scores(self, truth: Any) -> Mapping[str, float]:
         """Return distances and rates of `score_network`; means over clients that each have a truth of their own."""

@@ -14,7 +14,6 @@ The search itself is `cotempo.networks.search.orders`.
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -25,7 +24,7 @@ from pydantic import Field
 
 from cotempo.data import Schema, Series, Table
 from cotempo.data.description import case_twins
-from cotempo.errors import DataError, ParameterError, Problem, SchemaError
+from cotempo.errors import AdviceWarning, DataError, ParameterError, Problem, SchemaError, warn
 from cotempo.federation import (
     NOT_COMPARED,
     Answers,
@@ -639,7 +638,7 @@ class OneRound(Method):
         """Return the network; warn of columns and pairs of columns that could not be used as they are."""
         state: OneRoundState = outcome.state
         for line in self.notes(state):
-            warnings.warn(line, stacklevel=4)
+            warn(line, AdviceWarning)
         own = {
             name: ClientNetwork(state.network(memory), state.as_shown(memory.undirected), state.as_shown(memory.sure))
             for name, memory in outcome.memories.items()
