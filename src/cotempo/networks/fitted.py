@@ -6,7 +6,7 @@ That of OneRound is in `fitted_oneround`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from cotempo.data.html import html_table
 from cotempo.data.tables import Framed, FrameKind, pluralize
-from cotempo.errors import DataError
+from cotempo.errors import DataError, ParameterError
 from cotempo.federation import Fitted, Outcome
 from cotempo.networks.metrics import areas, score_network
 from cotempo.networks.network import Network, edge_frame, read_edges
@@ -50,11 +50,17 @@ class ClientNetwork(Saved):
         """Return the edges as a dataframe: weight, probability where there is one, and whether it is `directed`."""
         return edge_table(self.network, self.undirected, self.probability, kind)
 
-    def plot(self, truth: Network | None = None) -> Figure:
-        """Draw the network, beside the true one where it is known."""
+    def plot(self, truth: Network | None = None, least: float = 0.0) -> Figure:
+        """Draw the network, or its edges with at least so high a probability, against the true one where it is known."""
         from cotempo.networks.plots import plot_networks
 
-        return plot_networks(self.network, truth)
+        network = self.network
+        if least > 0:
+            if not self.probability.size:
+                raise ParameterError("least needs probabilities of edges; OneRound of at most 30 variables has them")
+            weights = np.where(self.probability >= least, network.stacked, 0.0)
+            network = replace(network, within=weights[0], across=weights[1:])
+        return plot_networks(network, truth)
 
     def _repr_html_(self) -> str:
         return self.network._repr_html_()
@@ -69,9 +75,9 @@ class FittedNetwork(Fitted):
         super().__init__(outcome)
         self.network = network
 
-    def plot(self, truth: Network | None = None) -> Figure:
-        """Draw the network, beside the true one where it is known."""
-        return self._common().plot(truth)
+    def plot(self, truth: Network | None = None, least: float = 0.0) -> Figure:
+        """Draw the network, or its edges with at least so high a probability, against the true one where it is known."""
+        return self._common().plot(truth, least)
 
     def edges(self, *, kind: FrameKind = "pandas") -> Any:
         """Return the edges as a dataframe: source, target, lag, weight and whether the edge is `directed`."""

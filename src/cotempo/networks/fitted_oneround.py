@@ -14,11 +14,14 @@ from cotempo.data import Series, read_series
 from cotempo.data.tables import FrameKind, pluralize
 from cotempo.errors import DataError, Problem
 from cotempo.federation import Rng
-from cotempo.networks.fitted import FittedPersonal, edge_table, when
+from cotempo.networks.fitted import ClientNetwork, FittedPersonal, when
+from cotempo.networks.network import Network
 from cotempo.networks.search.edge_confidence import Confidence, edge_confidence
 from cotempo.typing import Bools
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from cotempo.networks.oneround import OneRound, OneRoundState
 
 #: Of more variables probabilities take long; reports leave them out, and so do clients' own networks.
@@ -57,9 +60,15 @@ class FittedOneRound(FittedPersonal):
         the data tell the direction and it is at least nine times as probable as the reverse. Report and export take the
         same draws.
         """
+        return self._with_probabilities(draws, seed).edges(kind)
+
+    def plot(self, truth: Network | None = None, least: float = 0.0) -> Figure:
+        """Draw the network, or its edges with at least so high a probability, against the true one where it is known."""
+        return (self._with_probabilities() if least > 0 else self._common()).plot(truth, least)
+
+    def _with_probabilities(self, draws: int = 100, seed: int = 0) -> ClientNetwork:
         found = self.confidence(draws, seed=seed)
-        stacked = np.concatenate([found.within[None], found.across])
-        return edge_table(self.network, self._open_ends(), stacked, kind)
+        return ClientNetwork(self.network, self._open_ends(), np.concatenate([found.within[None], found.across]))
 
     def advice(self) -> list[str]:
         """Return what to know of the result; also how far the rows are from the model, which makes edges less sure."""
