@@ -64,7 +64,8 @@ def test_the_marks_of_a_matrix_are_its_edges() -> None:
             lag = int("back" in drawn["panel"])
             marks |= {(sign, drawn[sign], drawn["x"], lag) for sign in ("positive", "negative") if drawn[sign]}
     assert marks == {
-        ("positive" if weight > 0 else "negative", source, target, lag) for source, target, lag, weight in found.edge_list()
+        ("positive" if weight > 0 else "negative", source, target, lag)
+        for source, target, lag, weight in found.edge_list()
     }
 
 

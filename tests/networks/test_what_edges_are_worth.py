@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pandas as pd
 import pytest
 
 import cotempo as ct
-from cotempo.errors import DataError
+from cotempo.errors import AdviceWarning, DataError
 from cotempo.networks.search.edge_confidence import Confidence
 
 
@@ -151,3 +152,32 @@ def test_late_clients_may_be_dataframes(clients: dict[str, ct.Series]) -> None:
 def test_a_client_alone_joins_nobody(clients: dict[str, ct.Series]) -> None:
     fitted = ct.OneRound().fit({"client-0": clients["client-0"]})
     assert fitted.advice() == ["client-0 is the only client: nobody joined, so that nothing is compared"]
+
+
+def test_rows_that_lean_away_from_the_model_make_edges_less_sure() -> None:
+    """On short, curved series .9 meant .57, and neither result nor report said a word."""
+    clients, _ = ct.make_networks(variables=4, clients=3, samples=300, seed=5)
+    plain = ct.OneRound(restarts=0).fit(clients)
+    assert plain.state.design == pytest.approx(1.0, abs=0.2)
+    assert not any("lean" in line for line in plain.advice())
+    levels = np.array([[3.0, 0.0, 0.0, 0.0]])  # each client's own: errors lean one way there
+    moved = {
+        name: ct.Series.from_arrays(table.values + (place - 1) * levels, features=table.features)
+        for place, (name, table) in enumerate(clients.items())
+    }
+    leaning = ct.OneRound(restarts=0).fit(moved)
+    assert leaning.state.design > 2.0
+    assert any("times as far as chance lets them" in line for line in leaning.advice())
+    lower = replace(plain.state, design=8.0)
+    for_less = type(plain)(replace(plain.outcome, state=lower), plain.network, {})
+    assert for_less.edges()["probability"].mean() < plain.edges()["probability"].mean()
+
+
+def test_warnings_point_at_the_line_of_the_caller(clients: dict[str, ct.Series]) -> None:
+    lacking = {**clients, "client-2": clients["client-2"].select(features=["x0", "x1", "x2"])}
+    with pytest.warns(AdviceWarning, match="not held by all") as caught:
+        fitted = ct.OneRound(compare=False, restarts=0).fit(lacking)
+    assert {one.filename for one in caught} == {__file__}
+    ahead = fitted.network.forecast(lacking["client-2"], steps=2).to_frame()
+    assert ahead.groupby("variable")["measured"].all().to_dict() == {"x0": True, "x1": True, "x2": True, "x3": False}
+    assert "measured" not in fitted.network.forecast(lacking["client-0"], steps=2).to_frame()

@@ -21,7 +21,16 @@ import typer
 import cotempo
 from cotempo.cli import deploy, models, start, tables
 from cotempo.cli.output import Output, command, describe_messages, describe_result, shows_progress
-from cotempo.errors import AdviceWarning, CotempoError, DataError, EngineError, ParameterError, QuorumError, RunError, printable
+from cotempo.errors import (
+    AdviceWarning,
+    CotempoError,
+    DataError,
+    EngineError,
+    ParameterError,
+    QuorumError,
+    RunError,
+    printable,
+)
 
 app = typer.Typer(
     help="Learn together from time-stamped data that must not leave its owners.",

@@ -135,7 +135,9 @@ class FittedNetwork(Fitted):
         ]
 
     def _drowned(self) -> str:
-        return " Noise drowned most of what the rows tell, so that a missing edge says nothing." if self._noise() else ""
+        return (
+            " Noise drowned most of what the rows tell, so that a missing edge says nothing." if self._noise() else ""
+        )
 
     def scores(self, truth: Any) -> Mapping[str, float]:
         """Return distances and rates of `score_network`; means over clients that each have a truth of their own."""
