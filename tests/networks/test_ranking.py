@@ -254,7 +254,7 @@ def test_a_ranking_compares_as_sklearn_does_and_becomes_a_table() -> None:
 
 
 def test_a_truth_is_compared_by_the_names_of_its_variables() -> None:
-    """A gold standard in another order of genes scored .32 instead of .71, one with other names as if they were right."""
+    """A gold standard in another order of genes scored .32 instead of .71, and other names as if right."""
     pandas = pytest.importorskip("pandas")
     rng = np.random.default_rng(0)
     ranking = Ranking(rng.normal(size=(4, 4)), ("a", "b", "c", "d"), "any")
@@ -266,7 +266,7 @@ def test_a_truth_is_compared_by_the_names_of_its_variables() -> None:
     for truth in (square, turned, square.loc[names], network, network.edges(), network.edges("polars")):
         assert ranking.compare(truth) == wanted
     for other in (square.rename(index={"a": "e"}, columns={"a": "e"}), network.edges().replace("b", "e")):
-        with pytest.raises(DataError, match="only one of the two has .*e"):
+        with pytest.raises(DataError, match=r"only one of the two has .*e"):
             ranking.compare(other)
     with pytest.raises(DataError, match="only one of the two has d"):
         ranking.compare(square.loc[list("abc"), list("abc")])

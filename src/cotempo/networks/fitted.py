@@ -51,7 +51,7 @@ class ClientNetwork(Saved):
         return edge_table(self.network, self.undirected, self.probability, kind)
 
     def plot(self, truth: Network | None = None, least: float = 0.0) -> Figure:
-        """Draw the network, or its edges with at least so high a probability, against the true one where it is known."""
+        """Draw the network, or its edges of at least so high a probability, against the true one where known."""
         from cotempo.networks.plots import plot_networks
 
         network = self.network
@@ -76,7 +76,7 @@ class FittedNetwork(Fitted):
         self.network = network
 
     def plot(self, truth: Network | None = None, least: float = 0.0) -> Figure:
-        """Draw the network, or its edges with at least so high a probability, against the true one where it is known."""
+        """Draw the network, or its edges of at least so high a probability, against the true one where known."""
         return self._common().plot(truth, least)
 
     def edges(self, *, kind: FrameKind = "pandas") -> Any:
@@ -299,6 +299,7 @@ class FittedRanking(Fitted):
 
 
 def when(lag: int) -> str:
+    """Return a lag in words."""
     return f"{pluralize(lag, 'step')} later" if lag else "within a step"
 
 

@@ -63,7 +63,7 @@ class FittedOneRound(FittedPersonal):
         return self._with_probabilities(draws, seed).edges(kind)
 
     def plot(self, truth: Network | None = None, least: float = 0.0) -> Figure:
-        """Draw the network, or its edges with at least so high a probability, against the true one where it is known."""
+        """Draw the network, or its edges of at least so high a probability, against the true one where known."""
         return (self._with_probabilities() if least > 0 else self._common()).plot(truth, least)
 
     def _with_probabilities(self, draws: int = 100, seed: int = 0) -> ClientNetwork:

@@ -86,7 +86,8 @@ class OneRoundState:
     single row where nothing is held out. With `gaps`, they are of rows filled by the Gaussians of `means` and
     `covariances` (one for what was seen before, one for all rows), and `pairs` are how often pairs of columns were
     seen. `lost` is by how much a network of the `shared` variables, which all clients hold, predicts them better than
-    that of all variables, and its standard error. Probabilities count `design` rows as one. `shown` are the variables in the order in which clients hold them.
+    that of all variables, and its standard error. Probabilities count `design` rows as one. `shown` are the variables
+    in the order in which clients hold them.
     """
 
     variables: tuple[str, ...]
