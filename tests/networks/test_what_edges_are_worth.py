@@ -160,12 +160,12 @@ def test_rows_that_lean_away_from_the_model_make_edges_less_sure() -> None:
     plain = ct.OneRound(restarts=0).fit(clients)
     assert plain.state.design == pytest.approx(1.0, abs=0.2)
     assert not any("lean" in line for line in plain.advice())
-    levels = np.array([[3.0, 0.0, 0.0, 0.0]])  # each client's own: errors lean one way there
-    moved = {
-        name: ct.Series.from_arrays(table.values + (place - 1) * levels, features=table.features)
-        for place, (name, table) in enumerate(clients.items())
-    }
-    leaning = ct.OneRound(restarts=0).fit(moved)
+    rng, differing = np.random.default_rng(0), {}
+    for name, effect in (("a", 1.0), ("b", 0.5), ("c", -0.5)):
+        values = rng.normal(size=(120, 3))
+        values[1:, 1] += effect * values[:-1, 0]
+        differing[name] = ct.Series.from_arrays(values)
+    leaning = ct.OneRound(restarts=0).fit(differing)
     assert leaning.state.design > 2.0
     assert any("times as far as chance lets them" in line for line in leaning.advice())
     lower = replace(plain.state, design=8.0)

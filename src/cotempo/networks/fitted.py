@@ -129,7 +129,7 @@ class FittedNetwork(Fitted):
             return []
         needed = float(f"{(1 / rows - 1 / summed) * summed**2:.1g}")  # the noise of a mean falls as 1 / rows
         return [
-            f"the noise of epsilon {self.privacy['epsilon']:g} leaves of about {summed:,.0f} rows what {rows:.0f} would "
+            f"the noise of epsilon {self.privacy['epsilon']:g} leaves of about {summed:,.0f} rows what {rows:.0f} "
             f"tell without it: an edge that is missing here says nothing; at this epsilon some {needed:,.0f} rows are "
             "needed"
         ]
