@@ -72,14 +72,18 @@ class DataWarning(UserWarning):
     """Something about data or times that people may want to know: a guess, a column left out, a time never seen."""
 
 
-def warn(words: str) -> None:
+class AdviceWarning(DataWarning):
+    """A warning that the result's `advice()` repeats; the command line and reports show the advice only."""
+
+
+def warn(words: str, category: type[DataWarning] = DataWarning) -> None:
     """Warn of something about data or times; the warning bears the line outside this package that led to it."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] == __package__:
         frame = frame.f_back
     # Without a registry every call is told, where `warnings.warn` shows the same words of a line once.
     place = (frame.f_code.co_filename, frame.f_lineno, frame.f_globals.get("__name__", ""))
-    warnings.warn_explicit(words, DataWarning, *place)
+    warnings.warn_explicit(words, category, *place)
 
 
 class SchemaError(DataError):

@@ -49,7 +49,7 @@ def sure(fitted, truth: ct.Network) -> tuple[int, int]:
     """Return how many edges are stated at .9 or more, loops aside, and how many of them are true."""
     edges = fitted.edges(draws=30)
     edges = edges[(edges["probability"] >= 0.9) & (edges["source"] != edges["target"])]
-    true = {edge[:3] for edge in truth.edges()}
+    true = {edge[:3] for edge in truth.edge_list()}
     return len(edges), sum(tuple(edge) in true for edge in edges[["source", "target", "lag"]].itertuples(index=False))
 
 

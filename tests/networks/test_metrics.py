@@ -101,3 +101,27 @@ def test_what_cannot_be_compared_is_refused() -> None:
         score_network({"a": random_dag(0)}, {"b": random_dag(0)})
     with pytest.raises(DataError, match="at least one"):
         score_network({}, random_dag(0))
+
+
+def test_a_truth_of_ones_own_becomes_a_network_and_else_the_error_says_how() -> None:
+    """A dataframe gave `'Series' object has no attribute 'variables'`, an array `unhashable type`."""
+    pandas = pytest.importorskip("pandas")
+    truth = Network([[0, 0, 0]] * 3, [[[0, 1, 0], [0, 0, 1], [0, 0, 0]]], ("a", "b", "c"))
+    square = pandas.DataFrame(truth.across[0], ["a", "b", "c"], ["a", "b", "c"])
+    for frame in (square, square.iloc[::-1], truth.edges(), truth.edges()[["source", "target"]]):
+        made = Network.from_frame(frame, variables=truth.variables)
+        assert score_network(truth, made)["shd"] == 0.0
+    assert Network.from_frame(truth.edges("polars"), lags=2).lags == 2
+    for wrong in (square, truth.across[0]):
+        with pytest.raises(DataError, match=r"truth must be a Network.*Network\.from_frame"):
+            score_network(truth, wrong)
+        with pytest.raises(DataError, match="found must be a Network"):
+            score_network({"lab": wrong}, truth)
+    with pytest.raises(DataError, match="with 1 lag and"):
+        score_network(truth, Network.from_frame(square, lags=2))
+    with pytest.raises(DataError, match="none called 'c'"):
+        Network.from_frame(square, variables=("a", "b"))
+    with pytest.raises(DataError, match="between 0 and lags=0, got 1"):
+        Network.from_frame(truth.edges(), lags=0)
+    with pytest.raises(DataError, match="must have the columns source and target"):
+        Network.from_frame(square.reset_index())

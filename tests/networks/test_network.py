@@ -46,7 +46,7 @@ def test_wrong_shapes_and_names_are_refused(within: np.ndarray, across: np.ndarr
 
 def test_edges_as_frames(network: Network) -> None:
     expected = [("a", "b", 0, 0.5), ("b", "c", 0, -0.4), ("a", "a", 1, 0.5), ("c", "a", 2, 0.3)]
-    assert network.edges() == expected
+    assert network.edge_list() == expected
     assert list(network.to_frame().itertuples(index=False, name=None)) == expected
     assert network.to_frame("polars").rows() == expected
     assert network.to_frame("pyarrow").num_rows == 4

@@ -126,20 +126,39 @@ def test_prior_knowledge_is_kept() -> None:
     there = QUICK.model_copy(update={"forbidden": ((source, target), (target, source))}).fit(clients).network
     i, j = there.variables.index(source), there.variables.index(target)
     assert there.within[i, j] == there.within[j, i] == 0
-    backwards = ct.OneRound(required=((target, source),), compare=False).fit(clients).network
+    backwards = ct.OneRound(required=((target, source, 0),), compare=False).fit(clients).network
     assert backwards.within[j, i] != 0
     assert backwards.within[i, j] == 0
     tiered = ct.OneRound(tiers=(("x3", "x4"), ("x0", "x1", "x2")), compare=False).fit(clients).network
     assert not tiered.within[:3, 3:].any()
 
 
+def test_without_a_lag_edges_are_forbidden_at_every_lag_and_so_do_tiers() -> None:
+    """A forbidden pair came back one step later with probability 1, and so did edges to an earlier tier."""
+    clients, truth = ct.make_networks(variables=5, clients=2, samples=500, lags=2, seed=9)
+    across = np.argwhere(truth.across * ~np.eye(5, dtype=bool))
+    method = ct.OneRound(lags=2, restarts=0, compare=False)
+    assert all(method.fit(clients).network.across[tuple(edge)] != 0 for edge in across)
+    pairs = tuple((f"x{source}", f"x{target}") for _, source, target in across)
+    without = method.model_copy(update={"forbidden": pairs}).fit(clients).network
+    assert not any(without.stacked[:, source, target].any() for _, source, target in across)
+    last = int(across[0, 2])
+    tiers = ((f"x{last}",), tuple(f"x{place}" for place in range(5) if place != last))
+    tiered = method.model_copy(update={"tiers": tiers}).fit(clients).network
+    assert not np.delete(tiered.stacked[:, :, last], last, axis=1).any()
+    one = PriorKnowledge.read(("a", "b"), 2, [("a", "b", 1)], (), ()).forbidden
+    assert np.argwhere(one).tolist() == [[1, 0, 1]]
+
+
 @pytest.mark.parametrize(
     ("parameters", "text"),
     [
-        ({"required": (("x0", "x1"), ("x1", "x0"))}, "cycle; those among x0, x1 do"),
+        ({"required": (("x0", "x1", 0), ("x1", "x0", 0))}, "cycle; those among x0, x1 do"),
+        ({"required": (("x0", "x1"),)}, r"must say its lag, 0 .* to 1, got \('x0', 'x1'\).*\('x0', 'x1', 1\)"),
+        ({"required": (("x0", "x1"), ("x1", "x0")), "lags": 0}, "cycle; those among x0, x1 do"),
         ({"forbidden": (("x0", "x9"),)}, "no variable 'x9'"),
         ({"required": (("x0", "x1", 7),)}, "from 0 to 1"),
-        ({"required": (("x0", "x1"),), "forbidden": (("x0", "x1"),)}, "x0 -> x1 is forbidden"),
+        ({"required": (("x0", "x1", 0),), "forbidden": (("x0", "x1"),)}, "x0 -> x1 is forbidden"),
         ({"tiers": (("x0",), ("x1",))}, "every variable"),
         ({"evidence": "magic"}, "evidence"),
         ({"lags": -1}, "lags"),

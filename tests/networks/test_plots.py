@@ -9,7 +9,7 @@ import pytest
 
 import cotempo as ct
 from cotempo.drawing.svg import read_data
-from cotempo.errors import DataError
+from cotempo.errors import DataError, ParameterError
 from cotempo.networks.data.generate import Recipe, draw_network
 from cotempo.networks.network import Network
 from cotempo.networks.plots import STATUSES, edge_status, plot_networks, plot_slices
@@ -39,7 +39,7 @@ def test_slices_draw_one_arrow_per_edge_in_the_colour_of_its_status() -> None:
     status = edge_status(FOUND, TRUTH)
     assert len(colours) == np.count_nonzero(status != "")
     assert len(set(colours)) == len(STATUSES)
-    assert len(TRUTH.plot().patches) == len(TRUTH.edges())
+    assert len(TRUTH.plot().patches) == len(TRUTH.edge_list())
 
 
 @pytest.mark.parametrize(("variables", "lags"), [(2, 0), (5, 1), (20, 3), (50, 1)])
@@ -51,7 +51,7 @@ def test_pages_render_at_every_size(variables: int, lags: int) -> None:
     assert target.getbuffer().nbytes > 5000
     titles = [ax.get_title(loc="left") for ax in figure.axes]
     assert "within a step" in titles
-    assert len(titles) == lags + 1 + (variables <= 15)
+    assert len(titles) == lags + 2
     assert len(figure.legends) == 1
 
 
@@ -64,7 +64,8 @@ def test_the_marks_of_a_matrix_are_its_edges() -> None:
             lag = int("back" in drawn["panel"])
             marks |= {(sign, drawn[sign], drawn["x"], lag) for sign in ("positive", "negative") if drawn[sign]}
     assert marks == {
-        ("positive" if weight > 0 else "negative", source, target, lag) for source, target, lag, weight in found.edges()
+        ("positive" if weight > 0 else "negative", source, target, lag)
+        for source, target, lag, weight in found.edge_list()
     }
 
 
@@ -72,11 +73,26 @@ def test_of_many_variables_those_with_the_strongest_edges_are_drawn() -> None:
     across = np.diag(np.full(40, 5.0))  # of itself a variable is no reason to be drawn
     across[30, 35] = 2.0
     figure = plot_networks(Network(np.zeros((40, 40)), across[None]))
-    assert len(figure.axes) == 2
-    names = [label.get_text() for label in figure.axes[1].get_yticklabels()]
+    assert len(figure.axes) == 3
+    assert len(figure.axes[0].patches) == 15 + 1  # there were no arrows of more than 15 variables
+    assert {"x30", "x35"} <= {text.get_text() for text in figure.axes[0].texts}
+    names = [label.get_text() for label in figure.axes[2].get_yticklabels()]
     assert len(names) == 24
     assert {"x30", "x35"} <= {*names}
     assert figure.get_suptitle() == "the 24 of 40 variables with the strongest edges"
+
+
+def test_edges_below_a_probability_can_be_left_out() -> None:
+    """Edges of 100 % and of 17 % were drawn alike, and only one's own drawing could leave some out."""
+    clients, _ = ct.make_networks(variables=4, clients=2, samples=60, seed=1)
+    fitted = ct.OneRound(compare=False).fit(clients)
+    edges = fitted.edges()
+    least = float(edges["probability"].median())
+    arrows = fitted.plot(least=least).axes[0].patches
+    assert len(arrows) == (edges["probability"] >= least).sum() < len(edges)
+    assert len(fitted.plot().axes[0].patches) == len(edges)
+    with pytest.raises(ParameterError, match="least needs probabilities"):
+        ct.FDBNL(compare=False, lambda_within=0.1, lambda_across=0.1).fit(clients).plot(least=0.9)
 
 
 def test_a_cyclic_network_can_be_drawn() -> None:

@@ -215,3 +215,14 @@ def test_a_private_result_says_why_nobody_was_compared() -> None:
     fitted = ct.OneRound().fit(clients, privacy=Privacy(epsilon=5, ranges=(-9, 9), seeded=True))
     (line,) = [line for line in fitted.advice() if "not compared" in line]
     assert "OneRound with epsilon compares nobody" in line
+
+
+def test_noise_that_drowns_the_edges_is_named(tmp_path: Path) -> None:
+    """ "Found 0 edges" was all that the result, its advice and its report said."""
+    clients, _ = ct.make_networks(variables=6, clients=3, samples=210, seed=0)
+    ranges = Privacy(epsilon=1, ranges=(-9, 9), seeded=True)
+    fitted = ct.OneRound().fit(clients, privacy=ranges)
+    (line,) = [line for line in fitted.advice() if "noise of epsilon 1" in line]
+    assert "a missing edge says nothing" in fitted.answer()
+    assert line.split(":")[0][1:] in fitted.report(tmp_path / "page.html").read_text()
+    assert ct.OneRound().fit(clients).answer().count("oise") == 0

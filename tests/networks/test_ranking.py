@@ -253,6 +253,25 @@ def test_a_ranking_compares_as_sklearn_does_and_becomes_a_table() -> None:
         ranking.compare(np.eye(3))
 
 
+def test_a_truth_is_compared_by_the_names_of_its_variables() -> None:
+    """A gold standard in another order of genes scored .32 instead of .71, and other names as if right."""
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    ranking = Ranking(rng.normal(size=(4, 4)), ("a", "b", "c", "d"), "any")
+    known = np.where(OFF & (rng.random((4, 4)) < 0.4), 1.0, 0.0)
+    wanted, names = ranking.compare(known), list("dbac")
+    square = pandas.DataFrame(known, list("abcd"), list("abcd"))
+    turned = square.loc[names, names]
+    network = ct.Network(np.zeros((4, 4)), turned.to_numpy()[None], names)
+    for truth in (square, turned, square.loc[names], network, network.edges(), network.edges("polars")):
+        assert ranking.compare(truth) == wanted
+    for other in (square.rename(index={"a": "e"}, columns={"a": "e"}), network.edges().replace("b", "e")):
+        with pytest.raises(DataError, match=r"only one of the two has .*e"):
+            ranking.compare(other)
+    with pytest.raises(DataError, match="only one of the two has d"):
+        ranking.compare(square.loc[list("abc"), list("abc")])
+
+
 def test_a_fit_is_saved_and_read_again(tmp_path: Path) -> None:
     clients, truth = small()
     fitted = EdgeRanking().fit(clients)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +11,7 @@ import pandas as pd
 import pytest
 
 import cotempo as ct
-from cotempo.errors import DataError
+from cotempo.errors import AdviceWarning, DataError
 from cotempo.networks.search.edge_confidence import Confidence
 
 
@@ -46,7 +48,7 @@ def test_a_direction_is_told_only_where_the_reverse_is_improbable(monkeypatch: p
     """All were `directed`, also those that a third of the draws turned round."""
     clients, _ = ct.make_networks(variables=4, clients=2, samples=400, noise="unequal", seed=1)
     fitted = ct.OneRound(compare=False).fit(clients)
-    edges = [edge for edge in fitted.network.edges() if edge[2] == 0]
+    edges = [edge for edge in fitted.network.edge_list() if edge[2] == 0]
     source, target = (fitted.network.variables.index(name) for name in edges[0][:2])
     for reverse, told in ((0.4, False), (0.01, True)):
         within = np.where(fitted.network.within != 0, 0.6, 0.0)
@@ -64,10 +66,68 @@ def test_every_client_finds_its_own_network_in_tables_and_report(personal, tmp_p
     table = personal.tables()["client_networks"]
     assert list(table)[:2] == ["client", "source"]
     for name in personal.names:
-        mine = table[table["client"] == name].drop(columns="client")
-        assert [tuple(row) for row in mine.itertuples(index=False)] == personal[name].network.edges()
+        mine = table[table["client"] == name].drop(columns="client").reset_index(drop=True)
+        pd.testing.assert_frame_equal(mine, personal[name].edges())
+        assert (mine["directed"] == (mine["lag"] > 0)).all()
     page = personal.report(tmp_path / "page.html").read_text()
     assert all(f"The own network of {name}" in page for name in personal.names)
+
+
+@pytest.fixture(scope="module")
+def own_networks():
+    """Four genes at three labs, the third of which measures three, with a network of its own for each."""
+    clients, truth = ct.make_networks(variables=4, clients=3, samples=600, shared=0.8, seed=2)
+    clients["client-2"] = ct.Series.from_arrays(clients["client-2"].values[:, :3], features=["x0", "x1", "x2"])
+    with warnings.catch_warnings(action="ignore"):
+        return ct.OneRound(personal=True, compare=False, restarts=0).fit(clients), truth
+
+
+def test_own_networks_say_how_sure_their_edges_are(own_networks, tmp_path: Path) -> None:
+    """They had neither `probability` nor `directed`, and no `edges()`."""
+    fitted, truth = own_networks
+    table = fitted.tables()["client_networks"]
+    assert list(table) == ["client", "source", "target", "lag", "weight", "probability", "directed"]
+    assert table["probability"].between(0.0, 1.0).all()
+    edges = fitted["client-0"].edges()
+    assert edges["probability"].is_monotonic_decreasing
+    true = {edge[:2] for edge in truth["client-0"].edge_list()}
+    sure = edges[edges["probability"] >= 0.9]
+    right = [(row.source, row.target) in true or (row.target, row.source) in true for row in sure.itertuples()]
+    assert len(right) >= 4
+    assert np.mean(right) >= 0.8
+    fitted["client-0"].save(tmp_path / "own.model")
+    pd.testing.assert_frame_equal(ct.load(tmp_path / "own.model").edges(), edges)
+
+
+def test_an_own_network_has_no_edge_of_what_the_client_never_measured(own_networks) -> None:
+    """A third of a lab's edges touched genes that it does not measure."""
+    fitted, _ = own_networks
+    edges = fitted["client-2"].edges()
+    assert len(edges)
+    assert "x3" not in {*edges["source"], *edges["target"]}
+    assert "x3" in {*fitted.edges()["source"], *fitted.edges()["target"]}
+    assert (fitted["client-2"].network.noise > 0).all()
+
+
+def test_report_and_edges_state_the_same_probabilities(tmp_path: Path) -> None:
+    """The report drew 30 times and `edges()` 100 times: 100 % in one was 90 % in the other."""
+    clients, _ = ct.make_networks(variables=4, clients=2, samples=120, seed=1)
+    fitted = ct.OneRound(compare=False).fit(clients)
+    pd.testing.assert_frame_equal(fitted.tables()["network"], fitted.edges())
+    first = fitted.edges().query("source != target").iloc[0]
+    said = f"{first['probability']:.0%}" if first["probability"] <= 0.99 else "more than 99 %"
+    assert fitted.answer().endswith(f"{said}.")
+    assert said in fitted.report(tmp_path / "page.html").read_text()
+
+
+def test_edges_is_a_dataframe_of_every_result(clients: dict[str, ct.Series], personal) -> None:
+    """Of OneRound a dataframe, of a network a list, of FDBNL and PFDBNL an AttributeError."""
+    pd.testing.assert_frame_equal(personal.edges(), personal.tables()["network"])
+    assert list(personal.edges()) == ["source", "target", "lag", "weight", "directed"]
+    assert list(personal.network.edges()) == ["source", "target", "lag", "weight"]
+    assert personal.network.edges("polars").rows() == personal.network.edge_list()
+    common = ct.OneRound(compare=False).fit(clients)
+    pd.testing.assert_frame_equal(common["client-0"].edges().drop(columns="directed"), common.network.edges())
 
 
 def test_a_common_network_is_for_newcomers_and_own_ones_are_not(clients, personal) -> None:
@@ -92,3 +152,32 @@ def test_late_clients_may_be_dataframes(clients: dict[str, ct.Series]) -> None:
 def test_a_client_alone_joins_nobody(clients: dict[str, ct.Series]) -> None:
     fitted = ct.OneRound().fit({"client-0": clients["client-0"]})
     assert fitted.advice() == ["client-0 is the only client: nobody joined, so that nothing is compared"]
+
+
+def test_rows_that_lean_away_from_the_model_make_edges_less_sure() -> None:
+    """On short, curved series .9 meant .57, and neither result nor report said a word."""
+    clients, _ = ct.make_networks(variables=4, clients=3, samples=300, seed=5)
+    plain = ct.OneRound(restarts=0).fit(clients)
+    assert plain.state.design == pytest.approx(1.0, abs=0.2)
+    assert not any("lean" in line for line in plain.advice())
+    rng, differing = np.random.default_rng(0), {}
+    for name, effect in (("a", 1.0), ("b", 0.5), ("c", -0.5)):
+        values = rng.normal(size=(120, 3))
+        values[1:, 1] += effect * values[:-1, 0]
+        differing[name] = ct.Series.from_arrays(values)
+    leaning = ct.OneRound(restarts=0).fit(differing)
+    assert leaning.state.design > 2.0
+    assert any("times as far as chance lets them" in line for line in leaning.advice())
+    lower = replace(plain.state, design=8.0)
+    for_less = type(plain)(replace(plain.outcome, state=lower), plain.network, {})
+    assert for_less.edges()["probability"].mean() < plain.edges()["probability"].mean()
+
+
+def test_warnings_point_at_the_line_of_the_caller(clients: dict[str, ct.Series]) -> None:
+    lacking = {**clients, "client-2": clients["client-2"].select(features=["x0", "x1", "x2"])}
+    with pytest.warns(AdviceWarning, match="not held by all") as caught:
+        fitted = ct.OneRound(compare=False, restarts=0).fit(lacking)
+    assert {one.filename for one in caught} == {__file__}
+    ahead = fitted.network.forecast(lacking["client-2"], steps=2).to_frame()
+    assert ahead.groupby("variable")["measured"].all().to_dict() == {"x0": True, "x1": True, "x2": True, "x3": False}
+    assert "measured" not in fitted.network.forecast(lacking["client-0"], steps=2).to_frame()

@@ -23,6 +23,7 @@ from cotempo.cli import approve, audit, deploy, doctor, models, start, tables, w
 from cotempo.cli.examples import add_examples
 from cotempo.cli.output import Output, command, describe_messages, describe_result, shows_progress
 from cotempo.errors import (
+    AdviceWarning,
     AwaitingApproval,
     CotempoError,
     DataError,
@@ -215,7 +216,7 @@ def main(arguments: list[str] | None = None) -> None:
     quiet = {"--quiet", "-q"} & {*arguments}
 
     def say(message: Warning | str, *_: Any, **__: Any) -> None:
-        if not quiet:
+        if not quiet and not isinstance(message, AdviceWarning):
             print(printable(f"warning: {message}"), file=sys.stderr)
 
     try:

@@ -65,6 +65,8 @@ def write_experiment(
     Experiment.from_dict(content).make_method()  # raises where a required parameter is missing
     guessed = [f"Guessed {name} = {called!r}; correct it in [data] columns." for name, called in seems.items()]
     lines, run = [f"Wrote {path}: {chosen.__name__} on {source}.", *guessed], f"cotempo run {path}"
+    if kind == "series" and method is None:
+        lines.append("For a network of the columns, what drives what: --method OneRound.")
     if public is None and hasattr(chosen, "example") and chosen.example()[2] is not None:
         lines.append(
             f'{chosen.__name__} needs a public table: first write public = "FILE" below [data], or pass --public.'
@@ -142,6 +144,8 @@ def _comments(method: type[Method]) -> str:
         value = None if field.is_required() else field.get_default(call_default_factory=True)
         if key != "preset" and isinstance(value, bool | int | float | str):
             lines.append(f"# {key} = {json.dumps(value)}")
+        elif value == () and not field.is_required():
+            lines.append(f"# {key} = []")
         elif value is None and not field.is_required():
             lines.append(f"# {key} =")
     return "\n".join(lines) + "\n"

@@ -1,25 +1,24 @@
-"""Results of this family: `FittedNetwork` for all clients, `FittedPersonal` for each, and a `Ranking` of edges."""
+"""Results of this family: `FittedNetwork` for all clients, `FittedPersonal` for each, and a `Ranking` of edges.
+
+That of OneRound is in `fitted_oneround`.
+"""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from cotempo.data import Series, read_series
 from cotempo.data.html import html_table
 from cotempo.data.tables import Framed, FrameKind, pluralize
-from cotempo.errors import DataError, Problem
-from cotempo.federation import Fitted, Outcome, Rng
+from cotempo.errors import DataError, ParameterError
+from cotempo.federation import Fitted, Outcome
 from cotempo.networks.metrics import areas, score_network
-from cotempo.networks.network import Network, edge_frame
-from cotempo.networks.search.edge_confidence import Confidence, edge_confidence
+from cotempo.networks.network import Network, edge_frame, read_edges
 from cotempo.storage.saved import Saved
 from cotempo.typing import Bools, Floats
 
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from cotempo.networks.admm.trial_then_fit import TrialThenFit
-    from cotempo.networks.oneround import OneRound, OneRoundState
+    from cotempo.networks.oneround import OneRound
 
 #: A direction is told if it is at least so many times as probable as the reverse.
 TOLD = 9.0
@@ -37,15 +36,31 @@ MOST_PICTURES = 4
 
 @dataclass(frozen=True)
 class ClientNetwork(Saved):
-    """One client's own network."""
+    """One client's own network.
+
+    `undirected`, `(variables, variables)`, says where the direction within a time step is not known, `probability`,
+    ``[lag, source, target]``, that of every edge; it is empty where the method has none.
+    """
 
     network: Network
+    undirected: Bools
+    probability: Floats = field(default_factory=lambda: np.zeros((0, 0, 0)))
 
-    def plot(self, truth: Network | None = None) -> Figure:
-        """Draw the network, beside the true one where it is known."""
+    def edges(self, kind: FrameKind = "pandas") -> Any:
+        """Return the edges as a dataframe: weight, probability where there is one, and whether it is `directed`."""
+        return edge_table(self.network, self.undirected, self.probability, kind)
+
+    def plot(self, truth: Network | None = None, least: float = 0.0) -> Figure:
+        """Draw the network, or its edges of at least so high a probability, against the true one where known."""
         from cotempo.networks.plots import plot_networks
 
-        return plot_networks(self.network, truth)
+        network = self.network
+        if least > 0:
+            if not self.probability.size:
+                raise ParameterError("least needs probabilities of edges; OneRound of at most 30 variables has them")
+            weights = np.where(self.probability >= least, network.stacked, 0.0)
+            network = replace(network, within=weights[0], across=weights[1:])
+        return plot_networks(network, truth)
 
     def _repr_html_(self) -> str:
         return self.network._repr_html_()
@@ -60,37 +75,40 @@ class FittedNetwork(Fitted):
         super().__init__(outcome)
         self.network = network
 
-    def plot(self, truth: Network | None = None) -> Figure:
-        """Draw the network, beside the true one where it is known."""
-        return ClientNetwork(self.network).plot(truth)
+    def plot(self, truth: Network | None = None, least: float = 0.0) -> Figure:
+        """Draw the network, or its edges of at least so high a probability, against the true one where known."""
+        return self._common().plot(truth, least)
+
+    def edges(self, *, kind: FrameKind = "pandas") -> Any:
+        """Return the edges as a dataframe: source, target, lag, weight and whether the edge is `directed`."""
+        return self._common().edges(kind)
+
+    def _common(self) -> ClientNetwork:
+        return ClientNetwork(self.network, self._open_ends())
 
     def answer(self) -> str:
         """Return how many edges were found, and the strongest."""
-        between = [edge for edge in self.network.edges() if edge[0] != edge[1]]
+        between = [edge for edge in self.network.edge_list() if edge[0] != edge[1]]
         count = f"{pluralize(len(between), 'edge')} between {pluralize(len(self.network.variables), 'variable')}"
         if not between:
-            return f"Found no {count[2:]}."
-        strength = {edge[:3]: abs(edge[3]) for edge in self.network.standardised().edges()}
+            return f"Found no {count[2:]}.{self._drowned()}"
+        strength = {edge[:3]: abs(edge[3]) for edge in self.network.standardised().edge_list()}
         source, target, lag, weight = max(between, key=lambda edge: strength[edge[:3]])
-        strongest = f"the strongest: {source} → {target}, {_when(lag)}, weight {weight:.3g}"
-        return f"Found {count}; {strongest}. {type(self.method).__name__} gives edges no probability; OneRound does."
+        strongest = f"the strongest: {source} → {target}, {when(lag)}, weight {weight:.3g}"
+        told = f"{type(self.method).__name__} gives edges no probability; OneRound does."
+        return f"Found {count}; {strongest}. {told}{self._drowned()}"
 
     def figures(self, truth: Any = None) -> Mapping[str, Figure]:
         """Return the picture of the learned network, marked against the true one where it is known."""
         known = truth if isinstance(truth, Network) else None
-        if known is None and not self.network.edges():
+        if known is None and not self.network.edge_list():
             return {}
         title = "The learned network against the true one" if known else "The learned network"
         return {title: self.plot(known)}
 
     def tables(self) -> Mapping[str, Any]:
         """Return the edges beside what every result has."""
-        open_ends, place = self._open_ends(), {name: index for index, name in enumerate(self.network.variables)}
-        rows = [
-            (*edge, bool(edge[2] or not open_ends[place[edge[0]], place[edge[1]]])) for edge in self.network.edges()
-        ]
-        columns = {"lag": nw.Int64(), "weight": nw.Float64(), "directed": nw.Boolean()}
-        return {"network": edge_frame(rows, columns, "pandas"), **super().tables()}
+        return {"network": self.edges(), **super().tables()}
 
     def _open_ends(self) -> Bools:
         """Return between which variables the direction within a time step is not known."""
@@ -99,7 +117,27 @@ class FittedNetwork(Fitted):
 
     def advice(self) -> list[str]:
         """Return what to know of the result, such as what directions are worth, or variables that some clients lack."""
-        return [*super().advice(), *self.method.notes(self.state)]
+        return [*super().advice(), *self.method.notes(self.state), *self._noise()]
+
+    def _noise(self) -> list[str]:
+        """Return how much the noise of epsilon takes away, where it is more than half of what the rows tell."""
+        noised = [record["metrics"] for record in self.history if "summed" in record["metrics"]]
+        if not noised:
+            return []
+        rows, summed = noised[-1]["rows"], max(noised[-1]["summed"], 1.0)
+        if rows > summed / 2:
+            return []
+        needed = float(f"{(1 / rows - 1 / summed) * summed**2:.1g}")  # the noise of a mean falls as 1 / rows
+        return [
+            f"the noise of epsilon {self.privacy['epsilon']:g} leaves of about {summed:,.0f} rows what {rows:.0f} "
+            f"tell without it: an edge that is missing here says nothing; at this epsilon some {needed:,.0f} rows are "
+            "needed"
+        ]
+
+    def _drowned(self) -> str:
+        return (
+            " Noise drowned most of what the rows tell, so that a missing edge says nothing." if self._noise() else ""
+        )
 
     def scores(self, truth: Any) -> Mapping[str, float]:
         """Return distances and rates of `score_network`; means over clients that each have a truth of their own."""
@@ -114,18 +152,18 @@ class FittedPersonal(FittedNetwork):
     Clients' own networks come from their memories and never crossed.
     """
 
-    def __init__(self, outcome: Outcome, network: Network, own: Mapping[str, Network]):
+    def __init__(self, outcome: Outcome, network: Network, own: Mapping[str, ClientNetwork]):
         super().__init__(outcome, network)
         self.own = own
 
     def __getitem__(self, client: str) -> Any:
         """Return the client's own network; the common one for a client that never took part."""
         super().__getitem__(client)
-        return ClientNetwork(self.own.get(client, self.network))
+        return self.own.get(client, self._common())
 
     def for_newcomer(self) -> ClientNetwork | None:
         """Return the common network, unless clients have their own."""
-        return None if self.own else ClientNetwork(self.network)
+        return None if self.own else self._common()
 
     def figures(self, truth: Any = None) -> Mapping[str, Figure]:
         """Return pictures of the common network and of the first clients' own, beside the true ones where known."""
@@ -136,120 +174,13 @@ class FittedPersonal(FittedNetwork):
 
     def tables(self) -> Mapping[str, Any]:
         """Return the edges of clients' own networks beside those of the common one."""
-        rows = [(*edge, name) for name, network in self.own.items() for edge in network.edges()]
-        columns = {"lag": nw.Int64(), "weight": nw.Float64(), "client": nw.String()}
         if not self.own:
             return super().tables()
-        frame = edge_frame(rows, columns, "pandas")
-        return {**super().tables(), "client_networks": frame[["client", *(c for c in frame if c != "client")]]}
+        import pandas
 
-
-class FittedOneRound(FittedPersonal):
-    """The result of OneRound: clients join or leave by one addition, and every edge has a probability."""
-
-    method: OneRound
-    state: OneRoundState
-
-    @property
-    def undirected(self) -> list[tuple[str, str]]:
-        """Pairs of variables joined within a time step whose direction the data leave open."""
-        names = self.network.variables
-        pairs = np.argwhere(np.triu(self.state.as_shown(self.state.undirected))).tolist()
-        return [(names[first], names[second]) for first, second in pairs]
-
-    def _open_ends(self) -> Bools:
-        return np.asarray(self.state.as_shown(self.state.undirected), dtype=np.bool_)
-
-    def confidence(self, draws: int = 100, *, seed: int = 0) -> Confidence:
-        """Return the probability of every edge, from parametric-bootstrap draws of the summed Gram matrix."""
-        rng = Rng(seed, "server", "confidence")
-        search = self.method.search(self.state, rng)
-        found = edge_confidence(search, rng("draws"), draws, filled=self.state.gaps)
-        return Confidence(self.state.as_shown(found.within), self.state.as_shown(found.across))
-
-    def edges(self, draws: int = 100, *, seed: int = 0, kind: FrameKind = "pandas") -> Any:
-        """Return the edges as a dataframe, the surest first.
-
-        Each has its weight, its probability, and whether it is `directed`: across time steps always, within one where
-        the data tell the direction and it is at least nine times as probable as the reverse.
-        """
-        probability = self.confidence(draws, seed=seed)
-        stacked = np.concatenate([probability.within[None], probability.across])
-        place = {name: index for index, name in enumerate(self.network.variables)}
-        told = ~self._open_ends() & (probability.within >= TOLD * probability.within.T)
-        rows = []
-        for source, target, lag, weight in self.network.edges():
-            i, j = place[source], place[target]
-            rows.append((source, target, lag, weight, float(stacked[lag, i, j]), bool(lag or told[i, j])))
-        rows.sort(key=lambda row: -row[4])
-        numbers = {"lag": nw.Int64(), "weight": nw.Float64(), "probability": nw.Float64(), "directed": nw.Boolean()}
-        return edge_frame(rows, numbers, kind)
-
-    def answer(self) -> str:
-        """Return how many edges are sure, and the surest."""
-        if self._sure_edges is None:
-            return super().answer().partition(" OneRound gives")[0]
-        edges = self._sure_edges[self._sure_edges["source"] != self._sure_edges["target"]]
-        names = pluralize(len(self.network.variables), "variable")
-        found = f"Found {pluralize(len(edges), 'edge')} between {names}"
-        if not len(edges):
-            return f"{found}."
-        sure, first = int((edges["probability"] >= 0.9).sum()), edges.iloc[0]
-        arrow = "→" if first["directed"] else "–"
-        surest = f"{first['source']} {arrow} {first['target']}, {_when(first['lag'])}, {first['probability']:.0%}"
-        return f"{found}, {sure} of them with a probability of at least 90 %; the surest: {surest}."
-
-    @cached_property
-    def _sure_edges(self) -> Any:
-        """Edges with their probabilities; `None` for a large network, where they take long."""
-        return None if len(self.network.variables) > 30 else self.edges(draws=30)
-
-    def tables(self) -> Mapping[str, Any]:
-        """Return the edges, in networks that are not large with their probabilities, beside what every result has."""
-        found = dict(super().tables())
-        return found if self._sure_edges is None else {**found, "network": self._sure_edges}
-
-    def add(self, clients: Mapping[str, Any], *, seed: int = 0) -> FittedOneRound:
-        """Return the result with late clients added: their sums join the others', and the search runs again.
-
-        `clients` maps names to tables or dataframes, as in `fit`.
-        """
-        present = [Problem("is part of the result already", client=name) for name in clients if name in self.names]
-        if present:
-            raise DataError(present)
-        return self._change(clients, 1.0, seed)
-
-    def remove(self, clients: Mapping[str, Any], *, seed: int = 0) -> FittedOneRound:
-        """Return the result without clients that leave; they send their sums again, to be subtracted."""
-        absent = [Problem("is not part of the result", client=name) for name in clients if name not in self.names]
-        if absent:
-            raise DataError(absent)
-        warnings.warn(
-            "whoever holds the sums before and after knows, by their difference, the sums of the client that left",
-            stacklevel=2,
-        )
-        return self._change(clients, -1.0, seed)
-
-    def _change(self, given: Mapping[str, Any], sign: float, seed: int) -> FittedOneRound:
-        if self.privacy.get("epsilon") is not None:
-            raise DataError("a private result must stay as it is: sums of a late client have no noise; run again")
-        read = {name: table for name, table in given.items() if not isinstance(table, Series)}
-        clients: dict[str, Series] = {**given, **(read_series(read) if read else {})}
-        state = self.state
-        for client, table in sorted(clients.items()):
-            own = self.method.late_sums(state, client, table)
-            sums = {name: getattr(state, name) + sign * getattr(own, name) for name in ("counts", "sums", "products")}
-            if own.gaps:
-                before = state.pairs if state.gaps else np.broadcast_to(state.counts, state.products.shape)
-                sums["pairs"] = before + sign * own.pairs
-            state = replace(own, **sums)
-        state, _ = self.method.learn(state, Rng(seed, "server", "change"))
-        schemas = {name: schema for name, schema in self.outcome.schemas.items() if name not in clients}
-        if sign > 0:
-            schemas |= {name: table.schema for name, table in clients.items()}
-        kept: dict[str, Any] = {name: memory for name, memory in self.outcome.memories.items() if name in schemas}
-        result: FittedOneRound = self.method.result(replace(self.outcome, state=state, schemas=schemas, memories=kept))
-        return result
+        frames = {name: own.edges() for name, own in self.own.items()}
+        frame = pandas.concat(frames, names=["client"]).reset_index("client").reset_index(drop=True)
+        return {**super().tables(), "client_networks": frame}
 
 
 @dataclass(frozen=True, eq=False)
@@ -302,12 +233,35 @@ class Ranking(Framed, Saved):
         """Return a dataframe of the library `kind`, with the columns source, target and score, surest edge first."""
         return edge_frame(self.top(len(self.variables) ** 2), {"score": nw.Float64()}, kind)
 
-    def compare(self, truth: Network | NDArray[Any]) -> dict[str, float]:
-        """Return the areas under the ROC and the precision-recall curve, off the diagonal; edges of any lag count."""
-        edges, off = edges_of(truth), self._off_diagonal
+    def compare(self, truth: Any) -> dict[str, float]:
+        """Return the areas under the ROC and the precision-recall curve, off the diagonal; edges of any lag count.
+
+        The truth is a `Network` or a dataframe, as of `Network.from_frame`, with these variables in whatever order; or
+        an array, ``[source, target]``, whose rows and columns stand in the order of `ranking.variables`.
+        """
+        edges, off = self._edges_of(truth), self._off_diagonal
         if edges.shape != self.scores.shape:
             raise DataError(f"truth must be {self.scores.shape}, one row and column per variable, got {edges.shape}")
         return areas(self.scores[off], edges[off])
+
+    def _edges_of(self, truth: Any) -> Bools:
+        """Return which variable drives which in truth, in this order; refuse other variables."""
+        if isinstance(truth, Network):
+            names, edges = list(truth.variables), truth.edge_list()
+        elif hasattr(truth, "columns"):
+            names, edges = read_edges(truth, 1)
+        else:
+            return edges_of(truth)
+        told = set(names or (name for edge in edges for name in edge[:2]))
+        others = sorted(told ^ set(self.variables) if names else told - set(self.variables))
+        if others:
+            raise DataError(
+                f"truth must have the variables of the ranking; only one of the two has {', '.join(others[:5])}"
+            )
+        found = np.zeros(self.scores.shape, dtype=np.bool_)
+        for source, target, _, weight in edges:
+            found[self.variables.index(source), self.variables.index(target)] |= weight != 0
+        return found
 
     @property
     def _off_diagonal(self) -> Bools:
@@ -344,8 +298,31 @@ class FittedRanking(Fitted):
         return {"Edges by rank": self.ranking.plot()}
 
 
-def _when(lag: int) -> str:
+def when(lag: int) -> str:
+    """Return a lag in words."""
     return f"{pluralize(lag, 'step')} later" if lag else "within a step"
+
+
+def edge_table(network: Network, undirected: Bools, probability: Floats, kind: FrameKind = "pandas") -> Any:
+    """Return edges as a dataframe with weight, `directed` and, unless it is empty, their probability, surest first.
+
+    Across time steps all are directed; within one where the direction is known and, with probabilities, at least nine
+    times as probable as the reverse.
+    """
+    place = {name: index for index, name in enumerate(network.variables)}
+    told = ~undirected
+    if probability.size:
+        told &= probability[0] >= TOLD * probability[0].T
+    rows: list[tuple[Any, ...]] = []
+    for source, target, lag, weight in network.edge_list():
+        i, j = place[source], place[target]
+        sure = (float(probability[lag, i, j]),) if probability.size else ()
+        rows.append((source, target, lag, weight, *sure, bool(lag or told[i, j])))
+    numbers: dict[str, Any] = {"lag": nw.Int64(), "weight": nw.Float64()}
+    if probability.size:
+        rows.sort(key=lambda row: -row[4])
+        numbers["probability"] = nw.Float64()
+    return edge_frame(rows, {**numbers, "directed": nw.Boolean()}, kind)
 
 
 def edges_of(truth: Network | NDArray[Any]) -> Bools:

@@ -38,7 +38,7 @@ class NetworkForecast(Framed):
     """The next steps of each sequence as a network expects them, `(sequences * steps, variables)`.
 
     `sequence` and `time` are those of the rows; time continues that of the history. `low` and `high` are where the
-    noise is known.
+    noise is known. `lacking` are variables of which the history has no value.
     """
 
     values: Floats
@@ -48,9 +48,13 @@ class NetworkForecast(Framed):
     low: Floats | None = None
     high: Floats | None = None
     clock: Clock = field(default_factory=Clock)
+    lacking: tuple[str, ...] = ()
 
     def to_frame(self, kind: FrameKind = "pandas") -> Any:
-        """Return a row per sequence, step and variable: sequence, time, variable, value; low and high where known."""
+        """Return a row per sequence, step and variable: sequence, time, variable, value; low and high where known.
+
+        Where the history lacks variables, `measured` says of which it has values.
+        """
         rows, count = self.values.shape
         columns = {
             "sequence": np.repeat(self.sequence, count).tolist(),
@@ -59,6 +63,8 @@ class NetworkForecast(Framed):
         }
         bounds = {"value": self.values, "low": self.low, "high": self.high}
         columns |= {name: each.ravel() for name, each in bounds.items() if each is not None}
+        if self.lacking:
+            columns["measured"] = [name not in self.lacking for name in self.variables] * rows
         return make_frame(columns, kind, {"time": self.clock})
 
     def plot(self) -> Figure:
@@ -94,7 +100,9 @@ def forecast(network: Network, history: Any, steps: int, level: float) -> Networ
     names = np.repeat([name for name, _, _ in sequences], steps)
     found, around = np.concatenate(values), np.concatenate(spread)
     low, high = (None, None) if network.noise is None else (found - around, found + around)
-    return NetworkForecast(found, np.concatenate(times), network.variables, names, low, high, clock)
+    empty = np.isnan(np.concatenate([rows for _, _, rows in sequences])).all(axis=0)
+    lacking = tuple(name for name, none in zip(network.variables, empty.tolist(), strict=True) if none)
+    return NetworkForecast(found, np.concatenate(times), network.variables, names, low, high, clock, lacking)
 
 
 def _sequences(network: Network, history: Any) -> tuple[list[tuple[str, Floats, Floats]], Clock]:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 from scipy.stats import rankdata
 
+from cotempo.data.tables import pluralize
 from cotempo.errors import DataError
 from cotempo.networks.network import Network
 from cotempo.typing import Bools, Floats
@@ -40,6 +41,14 @@ def score_network(found: Network | Mapping[str, Network], truth: Network | Mappi
     >>> scores["within_shd"], scores["within_shd_double"], scores["across_shd"], scores["f1"]
     (1.0, 2.0, 0.0, 0.5)
     """
+    for word, given in (("found", found), ("truth", truth)):
+        each = list(given.values()) if isinstance(given, Mapping) else [given]
+        wrong = [one for one in each if not isinstance(one, Network)]
+        if wrong:
+            raise DataError(
+                f"{word} must be a Network, or a mapping from client to Network, got {type(wrong[0]).__name__}; of a "
+                "dataframe make one with Network.from_frame(frame, variables), of an array with Network(within, across)"
+            )
     if isinstance(found, Network):
         if isinstance(truth, Network):
             return _score_one(found, truth)
@@ -72,7 +81,8 @@ def check_comparable(found: Network, truth: Network) -> None:
     if found.variables != truth.variables or found.lags != truth.lags:
         raise DataError(
             "found and true network must have the same variables, in the same order, and lags, got "
-            f"{found.variables} with {found.lags} lags and {truth.variables} with {truth.lags}"
+            f"{found.variables} with {pluralize(found.lags, 'lag')} and {truth.variables} with {truth.lags}; "
+            "Network.from_frame(truth.to_frame(), variables, lags) brings them in order"
         )
 
 

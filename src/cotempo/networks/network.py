@@ -48,7 +48,9 @@ class Network(Framed, Saved):
     --------
     >>> network = Network([[0.0, 0.5], [0.0, 0.0]], [[[0.9, 0.0], [0.0, 0.0]]], ("rain", "river"))
     >>> network.edges()
-    [('rain', 'river', 0, 0.5), ('rain', 'rain', 1, 0.9)]
+      source target  lag  weight
+    0   rain  river    0     0.5
+    1   rain   rain    1     0.9
     >>> network.is_acyclic
     True
     """
@@ -84,10 +86,10 @@ class Network(Framed, Saved):
 
     def __repr__(self) -> str:
         sizes = (pluralize(len(self.variables), "variable"), pluralize(self.lags, "lag"))
-        return f"Network({', '.join(sizes)}, {pluralize(len(self.edges()), 'edge')})"
+        return f"Network({', '.join(sizes)}, {pluralize(len(self.edge_list()), 'edge')})"
 
     def _repr_html_(self) -> str:
-        edges = sorted(self.edges(), key=lambda edge: -abs(edge[3]))
+        edges = sorted(self.edge_list(), key=lambda edge: -abs(edge[3]))
         return html_table(repr(self), edges, ("source", "target", "lag", "weight"))
 
     @property
@@ -126,7 +128,7 @@ class Network(Framed, Saved):
         """Return how strong each edge is, ``(1 + lags, variables, variables)``, in standard deviations if known."""
         return np.abs(self.standardised().stacked)
 
-    def edges(self) -> list[tuple[str, str, int, float]]:
+    def edge_list(self) -> list[tuple[str, str, int, float]]:
         """List the edges as (source, target, lag, weight), lag 0 first."""
         stacked, names = self.stacked, self.variables
         return [
@@ -134,9 +136,46 @@ class Network(Framed, Saved):
             for lag, source, target in np.argwhere(stacked != 0)
         ]
 
-    def to_frame(self, kind: FrameKind = "pandas") -> Any:
+    def edges(self, kind: FrameKind = "pandas") -> Any:
         """Return the edges as a dataframe of the library `kind`, with the columns source, target, lag and weight."""
-        return edge_frame(self.edges(), {"lag": nw.Int64(), "weight": nw.Float64()}, kind)
+        return edge_frame(self.edge_list(), {"lag": nw.Int64(), "weight": nw.Float64()}, kind)
+
+    def to_frame(self, kind: FrameKind = "pandas") -> Any:
+        """Return the same as `edges`."""
+        return self.edges(kind)
+
+    @classmethod
+    def from_frame(cls, frame: Any, variables: Sequence[str] = (), lags: int = 1) -> Network:
+        """Return the network of a dataframe, such as a truth of your own to compare with.
+
+        Parameters
+        ----------
+        frame : dataframe
+            Either a row per edge, with the columns source and target, and lag and weight where they are known; or a
+            square one, sources as its index and targets as its columns, not 0 where there is an edge. An edge without
+            a lag acts one step later, or within the step if `lags` is 0; without a weight it has weight 1.
+        variables : sequence of str, optional
+            Names in the order wanted, such as ``fitted.network.variables``; by default as they appear.
+        lags : int
+            How many lags the network has.
+
+        Examples
+        --------
+        >>> import pandas
+        >>> Network.from_frame(pandas.DataFrame({"source": ["rain"], "target": ["river"]}))
+        Network(2 variables, 1 lag, 1 edge)
+        """
+        square, edges = read_edges(frame, 1 if lags else 0)
+        names = tuple(variables) or tuple(square) or tuple(dict.fromkeys(name for edge in edges for name in edge[:2]))
+        unknown = [name for edge in edges for name in edge[:2] if name not in names]
+        if unknown:
+            raise DataError(f"edges must be between the variables, there is none called {unknown[0]!r}")
+        stacked = np.zeros((lags + 1, len(names), len(names)))
+        for source, target, lag, weight in edges:
+            if not 0 <= lag <= lags:
+                raise DataError(f"the lag of an edge must lie between 0 and lags={lags}, got {lag}")
+            stacked[lag, names.index(source), names.index(target)] = weight
+        return cls(stacked[0], stacked[1:], names)
 
     def plot(self, ax: Axes | None = None, truth: Network | None = None) -> Axes:
         """Draw the network as time slices, edges marked against the truth when it is given.
@@ -169,6 +208,28 @@ class Network(Framed, Saved):
                [0.64, 0.32]])
         """
         return forecast(self, history, steps, level)
+
+
+def read_edges(frame: Any, lag: int) -> tuple[list[str], list[tuple[str, str, int, float]]]:
+    """Return the names of a square dataframe, none for one with a row per edge, and the edges of either.
+
+    See `Network.from_frame`; `lag` is that of edges that name none.
+    """
+    columns = [str(name) for name in frame.columns]
+    index = [str(name) for name in getattr(frame, "index", ())]
+    if {"source", "target"} <= set(columns):
+        table = nw.from_native(frame, eager_only=True)
+        given = {name: table[name].to_list() for name in ("source", "target", "lag", "weight") if name in columns}
+        filled = {"lag": [lag] * len(table), "weight": [1.0] * len(table)} | given
+        rows = zip(*(filled[name] for name in ("source", "target", "lag", "weight")), strict=True)
+        return [], [(str(source), str(target), int(at), float(weight)) for source, target, at, weight in rows]
+    if sorted(index) != sorted(columns):
+        raise DataError(
+            "a dataframe of edges must have the columns source and target, or the same names as index and as columns, "
+            f"got the columns {', '.join(columns[:5])} and the index {', '.join(index[:5])}"
+        )
+    values = np.asarray(frame, dtype=np.float64)
+    return index, [(index[i], columns[j], lag, float(values[i, j])) for i, j in np.argwhere(values != 0)]
 
 
 def edge_frame(edges: Sequence[tuple[Any, ...]], further: Mapping[str, Any], kind: FrameKind) -> Any:

@@ -14,7 +14,6 @@ The search itself is `cotempo.networks.search.orders`.
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -25,7 +24,7 @@ from pydantic import Field
 
 from cotempo.data import Schema, Series, Table
 from cotempo.data.description import case_twins
-from cotempo.errors import DataError, ParameterError, Problem, SchemaError
+from cotempo.errors import AdviceWarning, DataError, ParameterError, Problem, SchemaError, warn
 from cotempo.federation import (
     NOT_COMPARED,
     Answers,
@@ -48,7 +47,8 @@ from cotempo.federation import (
 )
 from cotempo.networks.completion import MOST_STEPS, TOLERANCE, ColumnGaussian, complete_gram, gram_with_gaps, worth
 from cotempo.networks.data.generate import make_networks
-from cotempo.networks.fitted import FittedOneRound
+from cotempo.networks.fitted import ClientNetwork
+from cotempo.networks.fitted_oneround import MOST_VARIABLES, FittedOneRound
 from cotempo.networks.moments import (
     METRIC,
     Gram,
@@ -66,6 +66,7 @@ from cotempo.networks.moments import (
 )
 from cotempo.networks.network import Network
 from cotempo.networks.private import PrivateNetwork
+from cotempo.networks.search.edge_confidence import edge_confidence
 from cotempo.networks.search.orders import SearchOptions, SearchResult, learn_order
 from cotempo.networks.search.personal import SHARES, learn_personal, score_shares
 from cotempo.networks.search.prior_knowledge import PriorKnowledge
@@ -75,6 +76,8 @@ from cotempo.typing import Bools, Floats, Indices
 
 #: A client with fewer rows before the held-out ones is not compared.
 LEAST_SEEN = 3
+#: Draws for the probabilities of the edges of clients' own networks.
+OWN_DRAWS = 50
 
 
 @dataclass(frozen=True)
@@ -85,7 +88,8 @@ class OneRoundState:
     single row where nothing is held out. With `gaps`, they are of rows filled by the Gaussians of `means` and
     `covariances` (one for what was seen before, one for all rows), and `pairs` are how often pairs of columns were
     seen. `lost` is by how much a network of the `shared` variables, which all clients hold, predicts them better than
-    that of all variables, and its standard error. `shown` are the variables in the order in which clients hold them.
+    that of all variables, and its standard error. Probabilities count `design` rows as one. `shown` are the variables
+    in the order in which clients hold them.
     """
 
     variables: tuple[str, ...]
@@ -98,6 +102,7 @@ class OneRoundState:
     covariances: Floats = field(default_factory=lambda: np.zeros((2, 0, 0)))
     shared: tuple[str, ...] = ()
     lost: tuple[float, float] = (0.0, 0.0)
+    design: float = 1.0
     counts: Floats = field(default_factory=lambda: np.zeros((2, 1)))
     sums: Floats = field(default_factory=lambda: np.zeros((2, 0)))
     products: Floats = field(default_factory=lambda: np.zeros((2, 0)))
@@ -112,6 +117,8 @@ class OneRoundState:
 
     def as_shown(self, matrices: NDArray[Any]) -> NDArray[Any]:
         """Bring `(..., variables, variables)` from the order of the search to that in which clients hold them."""
+        if not matrices.size:
+            return matrices
         places = [self.variables.index(name) for name in self.shown]
         return matrices[..., places, :][..., places]
 
@@ -148,6 +155,7 @@ class OneRoundState:
 class OneRoundMemory:
     """A client's own network, its noise variances and its mean about the centre of the sums, empty unless asked for.
 
+    `sure`, ``[lag, source, target]``, are the probabilities of its edges, `undirected` those without a direction, and
     `compared` is what joining was worth. Nothing of it ever leaves the client.
     """
 
@@ -155,6 +163,8 @@ class OneRoundMemory:
     across: Floats = field(default_factory=lambda: np.zeros((0, 0, 0)))
     variance: Floats = field(default_factory=lambda: np.zeros(0))
     mean: Floats = field(default_factory=lambda: np.zeros(0))
+    sure: Floats = field(default_factory=lambda: np.zeros((0, 0, 0)))
+    undirected: Bools = field(default_factory=lambda: np.zeros((0, 0), np.bool_))
     compared: Floats = field(default_factory=lambda: NOT_COMPARED)
 
 
@@ -238,11 +248,14 @@ class OneRound(Method):
     )
     forbidden: tuple[tuple[Any, ...], ...] = Field(
         default=(),
-        description="Edges that must not exist: (source, target) within a time step, (source, target, lag) across.",
+        description="Edges that must not exist: (source, target) at every lag, (source, target, lag) at one; lag 0 is "
+        "within a time step.",
     )
-    required: tuple[tuple[Any, ...], ...] = Field(default=(), description="Edges that must exist, likewise.")
+    required: tuple[tuple[Any, ...], ...] = Field(
+        default=(), description="Edges that must exist: (source, target, lag)."
+    )
     tiers: tuple[tuple[str, ...], ...] = Field(
-        default=(), description="Groups of variables; within a time step no edge leads to an earlier group."
+        default=(), description="Groups of variables; no edge, at whatever lag, leads to an earlier group."
     )
     evidence: Literal["auto", "penalty", "bayes"] = Field(
         default="auto", description="``auto`` takes the Bayesian evidence where rows are few, else the penalised one."
@@ -294,7 +307,7 @@ class OneRound(Method):
         if question.phase == "compare":
             compared, shared = self._compare(common, own, knowledge)
             judged = float(len(own.judged)) if compared.size else 0.0
-            sent = {"rows": judged, "shared": shared, "joining": self.tally(compared)}
+            sent = {"rows": judged, "shared": shared, "joining": self.tally(compared), "lean": self._lean(common, own)}
             return Message(sent), replace(memory, compared=compared)
         if question.phase == "products":
             sums = own.sum_products(common["centre"], split=self.compare, pairwise=common["gaps"])
@@ -312,11 +325,39 @@ class OneRound(Method):
             theirs = others.only(lagged_columns(own.held, len(names), self.lags))
             scores = score_shares(rows, theirs, knowledge.only(own.held), stream("borrow"), scaled=self.scaled)
             return Message({"scores": scores}, weight=max(len(rows), 1)), None
-        options = SearchOptions("bayes", restarts=self.restarts, scaled=self.scaled)
-        gram = Gram.of_sums(total)
-        found = learn_personal(gram, others, common["share"], knowledge, stream("personal"), options)
-        kept = replace(memory, within=found.within, across=found.across, variance=found.variance, mean=gram.mean)
-        return Message({"edges": float(np.count_nonzero(found.within))}), kept
+        kept = self._learn_own(memory, own, Gram.of_sums(total), others, common, knowledge)
+        return Message({"edges": float(np.count_nonzero(kept.within))}), kept
+
+    def _learn_own(
+        self,
+        memory: OneRoundMemory,
+        own: OwnRows,
+        gram: Gram,
+        others: Gram,
+        common: Message,
+        knowledge: PriorKnowledge,
+    ) -> OneRoundMemory:
+        """Learn the client's own network, of the variables it holds, and how sure its edges are.
+
+        Variables that it lacks have no edge, and the variance of all clients.
+        """
+        count, columns = knowledge.variables, lagged_columns(own.held, knowledge.variables, self.lags)
+        stream, options = Rng(common["stream"]), SearchOptions("bayes", restarts=self.restarts, scaled=self.scaled)
+        share, known = common["share"], knowledge.only(own.held)
+        found = learn_personal(gram.only(columns), others.only(columns), share, known, stream("personal"), options)
+        stacked = np.concatenate([found.within[None], found.across])
+        sure = np.zeros((0, 0, 0))
+        if len(own.held) <= MOST_VARIABLES:
+            draws = edge_confidence(found, stream("sure"), OWN_DRAWS, filled=common["gaps"], design=common["design"])
+            sure = embed(np.concatenate([draws.within[None], draws.across]), own.held, count)
+        weights = embed(stacked, own.held, count)
+        variance = (gram.gram.diagonal() + others.gram.diagonal())[:count] / max(gram.rows + others.rows, 1.0)
+        variance[own.held] = found.variance
+        undirected = embed(found.undirected, own.held, count)
+        return replace(
+            memory, within=weights[0], across=weights[1:], variance=variance, mean=gram.mean, sure=sure,
+            undirected=undirected,
+        )  # fmt: skip
 
     def own_rows(self, prepared: ClientTable, names: Sequence[str], *, gaps: bool) -> OwnRows:
         """Return the client's transitions: complete ones, with `gaps` also those with missing cells."""
@@ -372,6 +413,24 @@ class OneRound(Method):
         alone = log_densities(own.judged[:, columns], network, mine.mean + about[columns], found.variance).sum(axis=1)
         compared = np.array([alone.mean(), together.mean(), standard_error(together - alone)])
         return compared, self._judge_shared(common, own, knowledge, stream)
+
+    def _lean(self, common: Message, own: OwnRows) -> Floats:
+        """Return how far errors of the common network lean one way here, and how far chance lets them, `(2, side)`.
+
+        By the model, a variable's errors have nothing to do with the other errors nor with the past: the square of the
+        sum of their products is, on average, the sum of squares. More means that the client differs from the others,
+        or that its errors follow each other, as where effects are not linear. Zeros for a client that lacks variables.
+        """
+        count, rows = len(common["centre"]), complete(own.rows.values[: own.seen])
+        if len(own.held) < count:
+            return np.zeros((2, count * (self.lags + 1)))
+        centred = rows - common["mean"]
+        effects = np.concatenate([common["within"], common["across"].reshape(-1, count)])
+        errors = (centred[:, :count] - centred @ effects) / np.sqrt(np.maximum(common["variance"], 1e-300))
+        columns = np.hstack([errors, centred[:, count:]])
+        sums = np.square(errors.T @ columns)
+        sums[:, :count] *= ~np.eye(count, dtype=np.bool_)
+        return np.stack([sums.sum(axis=0), np.square(columns).sum(axis=0)])
 
     def _marginal(self, own: OwnRows, some: Indices, common: Message, network: Network) -> Floats:
         """Return the log-density of the judged rows in some variables, the others integrated out."""
@@ -449,7 +508,7 @@ class OneRound(Method):
             common["shared_rows"] = float(state.pairs[0].max(initial=0.0))
         if state.phase in ("borrow", "personal"):
             common |= {name: getattr(state, name).sum(axis=0) for name in Sums._fields}
-            common["share"] = state.share
+            common |= {"share": state.share, "design": state.design}
         last = "personal" if self.personal else "compare" if self.compare else "products"
         return Ask(state.phase, cohort, Message(common), ends_round=state.phase == last)
 
@@ -479,7 +538,9 @@ class OneRound(Method):
             rows, joining = max(answers.sum["rows"], 1.0), Joining(answers.sum["joining"])
             alone, whole, square = answers.sum["shared"] / rows
             error = np.sqrt(max(square - (alone - whole) ** 2, 0.0) / rows)
-            state = replace(state, phase=after, joining=joining, lost=(float(alone - whole), float(error)))
+            design = design_effect(answers.sum["lean"], len(state.variables))
+            lost = (float(alone - whole), float(error))
+            state = replace(state, phase=after, joining=joining, lost=lost, design=design)
             return self.learn(state, rng)
         if state.phase == "borrow":
             share = float(SHARES[int(np.argmax(answers.mean("scores")))])
@@ -554,6 +615,12 @@ class OneRound(Method):
             fields = {
                 "rows": Spec((), "float", low=0, high=1e12, description="how many rows you held out"),
                 "joining": expect_tally(),
+                "lean": Spec(
+                    (2, side),
+                    low=0,
+                    description="how far the errors of the common network lean one way in your rows, by column, and "
+                    "how far chance lets them",
+                ),
                 "shared": Spec(
                     (3,),
                     description="how well the variables that all clients hold are predicted, without "
@@ -581,9 +648,33 @@ class OneRound(Method):
         """Return the network; warn of columns and pairs of columns that could not be used as they are."""
         state: OneRoundState = outcome.state
         for line in self.notes(state):
-            warnings.warn(line, stacklevel=4)
-        own = {name: state.network(memory) for name, memory in outcome.memories.items() if memory.within.size}
+            warn(line, AdviceWarning)
+        own = {
+            name: ClientNetwork(state.network(memory), state.as_shown(memory.undirected), state.as_shown(memory.sure))
+            for name, memory in outcome.memories.items()
+            if memory.within.size
+        }
         return FittedOneRound(outcome, state.network(state), own)
+
+
+def design_effect(lean: Floats, variables: int) -> float:
+    """Return how many rows count as one for the probabilities of edges, at least 1, from the clients' `_lean`.
+
+    It is the square of how much further errors lean than chance lets them, on average over columns. The sums tell of
+    what differs between clients only, not of what is wrong everywhere; squared, they made edges of DREAM4's networks 4
+    and 5 as sure as they are.
+    """
+    further, chance = lean
+    cells = np.where(np.arange(len(chance)) < variables, variables - 1, variables)
+    seen = (chance > 0) & (cells > 0)
+    return max(1.0, float(np.mean(further[seen] / (cells[seen] * chance[seen])))) ** 2 if seen.any() else 1.0
+
+
+def embed(matrices: NDArray[Any], held: Indices, count: int) -> NDArray[Any]:
+    """Return `(..., held, held)` as `(..., count, count)`, zero where a variable is not held."""
+    found = np.zeros((*matrices.shape[:-2], count, count), matrices.dtype)
+    found[..., held[:, None], held] = matrices
+    return found
 
 
 def column_sums(prepared: ClientTable, names: Sequence[str]) -> Message:

@@ -32,7 +32,7 @@ from cotempo.networks.admm.trial_then_fit import (
 )
 from cotempo.networks.data.generate import make_networks
 from cotempo.networks.fdbnl import FDBNL, Penalties, dual_step, penalty_step
-from cotempo.networks.fitted import FittedPersonal
+from cotempo.networks.fitted import ClientNetwork, FittedPersonal
 from cotempo.networks.moments import Gram
 from cotempo.networks.network import Network
 from cotempo.networks.private import PrivatePersonalNetworks
@@ -257,8 +257,11 @@ class PFDBNL(TrialThenFit):
     def result(self, outcome: Outcome) -> FittedPersonal:
         """Return every client's own network, from its memory, beside the common one."""
         state: TrialState = outcome.state
+        open_ends = np.full((len(state.mean[1]),) * 2, self.scaled, dtype=np.bool_)
         own = {
-            name: self._in_units(state, memory.own[0], memory.mean, memory.squares, memory.rows)
+            name: ClientNetwork(
+                self._in_units(state, memory.own[0], memory.mean, memory.squares, memory.rows), open_ends
+            )
             for name, memory in outcome.memories.items()
             if memory.stage == "final"
         }

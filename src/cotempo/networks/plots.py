@@ -33,23 +33,22 @@ def plot_networks(found: Network, truth: Network | None = None) -> Figure:
     """Draw a network, its edges marked correct, reversed, extra or missing where the true one is known.
 
     Matrices have sources as rows and targets as columns, one matrix per lag (0 is inside the time step); the larger a
-    mark, the stronger the edge. Up to 15 variables the time slices with their arrows come first; beyond that arrows
-    cross too often to be read. Of more than 24 variables those with the strongest edges are drawn.
+    mark, the stronger the edge. The time slices with their arrows come first; of more than 15 variables arrows cross
+    too often to be read, and those with the strongest edges are drawn. Matrices have at most 24.
     """
     found, truth = found.standardised(), truth and truth.standardised(found.scale)
     status = None if truth is None else edge_status(found, truth)
     strength = np.maximum(found.strength(), 0 if truth is None else truth.strength())
-    shown = _strongest(strength)
-    count, slices = len(shown), len(found.variables) <= _MOST_VARIABLES_AS_SLICES
+    shown, few = _strongest(strength, _MOST_VARIABLES), _strongest(strength, _MOST_VARIABLES_AS_SLICES)
+    count = len(shown)
     side = max(3.3, 0.19 * count + 1.2)
-    total = found.lags + 1 + slices
-    figure, panels = make_panels(total, columns=max(1, int(10.5 // side)), size=(side, side))
-    if slices:
-        plot_slices(found, ax=panels[0], truth=truth)
-        panels[0].set_title("arrows from source to target")
+    figure, panels = make_panels(found.lags + 2, columns=max(1, int(10.5 // side)), size=(side, side))
+    plot_slices(_only(found, few), ax=panels[0], truth=truth and _only(truth, few))
+    strongest = "" if len(few) == len(found.variables) else f" ({len(few)} with the strongest)"
+    panels[0].set_title(f"arrows from source to target{strongest}")
     names = [found.variables[place] for place in shown]
     kinds = status if status is not None else np.select([found.stacked > 0, found.stacked < 0], [*SIGNS], "")
-    for lag, axes in enumerate(panels[slices:]):
+    for lag, axes in enumerate(panels[1:]):
         at = np.ix_([lag], shown, shown)
         _draw_matrix(axes, kinds[at][0], strength[at][0] / (strength.max() or 1.0), names)
         axes.set_title("within a step" if lag == 0 else f"{lag} step{'s' * (lag > 1)} back")
@@ -59,11 +58,17 @@ def plot_networks(found: Network, truth: Network | None = None) -> Figure:
     return figure
 
 
-def _strongest(strength: NDArray[Any]) -> list[int]:
+def _only(network: Network, places: list[int]) -> Network:
+    """Return the part of a network among some variables."""
+    weights = network.stacked[:, places][:, :, places]
+    return Network(weights[0], weights[1:], tuple(network.variables[place] for place in places))
+
+
+def _strongest(strength: NDArray[Any], most: int) -> list[int]:
     """Return the variables to draw, in their order: those that share the strongest edges with others."""
     between = strength.max(axis=0) * ~np.eye(strength.shape[1], dtype=bool)
     order = np.argsort(-np.maximum(between.max(axis=0), between.max(axis=1)), kind="stable")
-    return sorted(order[:_MOST_VARIABLES].tolist())
+    return sorted(order[:most].tolist())
 
 
 @styled

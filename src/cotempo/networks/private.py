@@ -13,7 +13,6 @@ Unlike a sum over transitions it has no first and last rows that could be read f
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple
@@ -21,7 +20,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from cotempo.data import Series, Table
-from cotempo.errors import DataWarning
+from cotempo.errors import warn
 from cotempo.federation import Answers, Ask, Expect, Fitted, Message, Metrics, Outcome, Question, Rng, Roster, Spec
 from cotempo.federation.method import agree
 from cotempo.networks.moments import Gram, check_table, make_semidefinite, pack, unpack
@@ -101,7 +100,7 @@ class PrivateNetwork(PrivateForm):
         check_table(table)
         self.inner.prepare(table)
         for line in unsuitable_ranges(table, self.privacy.ranges):
-            warnings.warn(line, DataWarning, stacklevel=2)
+            warn(line)
         return table
 
     def answer(self, question: Question, prepared: Series, memory: None, rng: Rng) -> tuple[Message, None]:
@@ -147,7 +146,10 @@ class PrivateNetwork(PrivateForm):
         # From here on in the data's units.
         scale = np.tile(state.scale, len(found.gram) // len(state.scale))
         gram, centre = found.gram * np.outer(scale, scale), state.centre + state.scale * found.mean
-        return replace(state, phase="finished", centre=centre, gram=gram, rows=found.rows), {"rows": found.rows}
+        return replace(state, phase="finished", centre=centre, gram=gram, rows=found.rows), {
+            "rows": found.rows,
+            "summed": float(answers.sum["counts"][-1]),
+        }
 
     def expects(self, state: PrivateNetworkState, phase: str) -> Expect:
         """Expect noised sums."""

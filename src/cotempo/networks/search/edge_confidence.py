@@ -29,20 +29,20 @@ class Confidence(NamedTuple):
 
 
 def edge_confidence(
-    found: SearchResult, rng: np.random.Generator, draws: int = 100, *, filled: bool = False
+    found: SearchResult, rng: np.random.Generator, draws: int = 100, *, filled: bool = False, design: float = 1.0
 ) -> Confidence:
     """Return the share of Wishart draws in which each edge is found again.
 
     Every draw is searched from the graph found, under the hyperparameters found. Where a draw leaves the direction of
     an edge open, each direction gets half of it. A Gram that is `filled` says nothing of which noise is as large as
     which, and what the search began with must not decide: then noise variances are free, and draws are searched from
-    random orders.
+    random orders. `design` rows, the design effect, count as one.
     """
     if draws < 1:
         raise ParameterError(f"draws must be at least 1, got {draws}")
     count, side = found.evidence.variables, len(found.evidence.gram)
     seen = np.zeros((side, count))
-    base = found.evidence
+    base = replace(found.evidence, gram=found.evidence.gram / design, rows=found.evidence.rows / design)
     if filled:
         base = replace(base, shape=FREE, scale=FREE * base.scale / base.shape)
     for stream in rng.spawn(draws):

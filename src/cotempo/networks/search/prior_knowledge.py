@@ -48,7 +48,8 @@ class PriorKnowledge:
     ) -> PriorKnowledge:
         """Read `(source, target)` or `(source, target, lag)` and groups of names; refuse what cannot hold.
 
-        Inside the slice, no edge leads from a later one of the groups, `tiers`, to an earlier one.
+        A pair without a lag is forbidden at every lag; a required one must say its lag, unless there are no lags. At no
+        lag does an edge lead from a later one of the groups, `tiers`, to an earlier one.
         """
         knowledge = cls(_marks(names, lags, forbidden, "forbidden"), _marks(names, lags, required, "required"), names)
         if tiers:
@@ -57,7 +58,7 @@ class PriorKnowledge:
             if missing:
                 raise ParameterError(f"tiers must name every variable, {missing[0]!r} is in none")
             levels = np.array([level[index] for index in range(len(names))])
-            knowledge.forbidden[0] |= levels[:, None] > levels
+            knowledge.forbidden[:] |= levels[:, None] > levels
         knowledge.constraints()
         return knowledge
 
@@ -123,10 +124,15 @@ def _marks(names: tuple[str, ...], lags: int, edges: Sequence[tuple[Any, ...]], 
     for edge in edges:
         if len(edge) not in (2, 3):
             raise ParameterError(f"{word}: an edge must be (source, target) or (source, target, lag), got {edge!r}")
-        source, target, lag = (*edge, 0)[:3]
-        if not isinstance(lag, int) or not 0 <= lag <= lags:
+        if len(edge) == 2 and lags and word == "required":
+            raise ParameterError(
+                f"required: an edge must say its lag, 0 (within a time step) to {lags}, got {edge!r}; "
+                f"for one step later write {(*edge, 1)!r}"
+            )
+        if len(edge) == 3 and (not isinstance(edge[2], int) or not 0 <= edge[2] <= lags):
             raise ParameterError(f"{word}: the lag must be a whole number from 0 to {lags}, got {edge!r}")
-        marks[lag, _place(names, source, word), _place(names, target, word)] = True
+        at = edge[2] if len(edge) == 3 else slice(None)
+        marks[at, _place(names, edge[0], word), _place(names, edge[1], word)] = True
     return marks
 
 

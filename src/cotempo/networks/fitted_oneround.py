@@ -1,0 +1,154 @@
+"""`FittedOneRound`: the result of OneRound."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cotempo.data import Series, read_series
+from cotempo.data.tables import FrameKind, pluralize
+from cotempo.errors import DataError, Problem
+from cotempo.federation import Rng
+from cotempo.networks.fitted import ClientNetwork, FittedPersonal, when
+from cotempo.networks.network import Network
+from cotempo.networks.search.edge_confidence import Confidence, edge_confidence
+from cotempo.typing import Bools
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from cotempo.networks.oneround import OneRound, OneRoundState
+
+#: Of more variables probabilities take long; reports leave them out, and so do clients' own networks.
+MOST_VARIABLES = 30
+#: So large a design effect is told; with generated rows, which follow the model, it is 1.
+TELLING_DESIGN = 1.2
+
+
+class FittedOneRound(FittedPersonal):
+    """The result of OneRound: clients join or leave by one addition, and every edge has a probability."""
+
+    method: OneRound
+    state: OneRoundState
+
+    @property
+    def undirected(self) -> list[tuple[str, str]]:
+        """Pairs of variables joined within a time step whose direction the data leave open."""
+        names = self.network.variables
+        pairs = np.argwhere(np.triu(self.state.as_shown(self.state.undirected))).tolist()
+        return [(names[first], names[second]) for first, second in pairs]
+
+    def _open_ends(self) -> Bools:
+        return np.asarray(self.state.as_shown(self.state.undirected), dtype=np.bool_)
+
+    def confidence(self, draws: int = 100, *, seed: int = 0) -> Confidence:
+        """Return the probability of every edge, from parametric-bootstrap draws of the summed Gram matrix."""
+        rng = Rng(seed, "server", "confidence")
+        search = self.method.search(self.state, rng)
+        found = edge_confidence(search, rng("draws"), draws, filled=self.state.gaps, design=self.state.design)
+        return Confidence(self.state.as_shown(found.within), self.state.as_shown(found.across))
+
+    def edges(self, draws: int = 100, *, seed: int = 0, kind: FrameKind = "pandas") -> Any:
+        """Return the edges as a dataframe, the surest first.
+
+        Each has its weight, its probability, and whether it is `directed`: across time steps always, within one where
+        the data tell the direction and it is at least nine times as probable as the reverse. Report and export take the
+        same draws.
+        """
+        return self._with_probabilities(draws, seed).edges(kind)
+
+    def plot(self, truth: Network | None = None, least: float = 0.0) -> Figure:
+        """Draw the network, or its edges of at least so high a probability, against the true one where known."""
+        return (self._with_probabilities() if least > 0 else self._common()).plot(truth, least)
+
+    def _with_probabilities(self, draws: int = 100, seed: int = 0) -> ClientNetwork:
+        found = self.confidence(draws, seed=seed)
+        return ClientNetwork(self.network, self._open_ends(), np.concatenate([found.within[None], found.across]))
+
+    def advice(self) -> list[str]:
+        """Return what to know of the result; also how far the rows are from the model, which makes edges less sure."""
+        rows, design = self.state.pooled().rows, self.state.design
+        if design < TELLING_DESIGN:
+            return super().advice()
+        return [
+            *super().advice(),
+            f"errors lean one way at single clients, {np.sqrt(design):.1f} times as far as chance lets them (clients "
+            "differ, effects are not linear, or something that acts was not measured): probabilities of edges count "
+            f"{rows:.0f} rows as {rows / design:.0f}, and an edge may still stand for a detour",
+        ]
+
+    def answer(self) -> str:
+        """Return how many edges are sure, and the surest."""
+        if self._sure_edges is None:
+            return super().answer().partition(" OneRound gives")[0] + self._drowned()
+        edges = self._sure_edges[self._sure_edges["source"] != self._sure_edges["target"]]
+        names = pluralize(len(self.network.variables), "variable")
+        found = f"Found {pluralize(len(edges), 'edge')} between {names}"
+        if not len(edges):
+            return f"{found}.{self._drowned()}"
+        sure, first = int((edges["probability"] >= 0.9).sum()), edges.iloc[0]
+        arrow = "→" if first["directed"] else "–"
+        surest = f"{first['source']} {arrow} {first['target']}, {when(first['lag'])}, {_percent(first['probability'])}"
+        return f"{found}, {sure} of them with a probability of at least 90 %; the surest: {surest}.{self._drowned()}"
+
+    @cached_property
+    def _sure_edges(self) -> Any:
+        """Edges with their probabilities; `None` for a large network, where they take long."""
+        return None if len(self.network.variables) > MOST_VARIABLES else self.edges()
+
+    def tables(self) -> Mapping[str, Any]:
+        """Return the edges, in networks that are not large with their probabilities, beside what every result has."""
+        found = dict(super().tables())
+        return found if self._sure_edges is None else {**found, "network": self._sure_edges}
+
+    def add(self, clients: Mapping[str, Any], *, seed: int = 0) -> FittedOneRound:
+        """Return the result with late clients added: their sums join the others', and the search runs again.
+
+        `clients` maps names to tables or dataframes, as in `fit`.
+        """
+        present = [Problem("is part of the result already", client=name) for name in clients if name in self.names]
+        if present:
+            raise DataError(present)
+        return self._change(clients, 1.0, seed)
+
+    def remove(self, clients: Mapping[str, Any], *, seed: int = 0) -> FittedOneRound:
+        """Return the result without clients that leave; they send their sums again, to be subtracted."""
+        absent = [Problem("is not part of the result", client=name) for name in clients if name not in self.names]
+        if absent:
+            raise DataError(absent)
+        warnings.warn(
+            "whoever holds the sums before and after knows, by their difference, the sums of the client that left",
+            stacklevel=2,
+        )
+        return self._change(clients, -1.0, seed)
+
+    def _change(self, given: Mapping[str, Any], sign: float, seed: int) -> FittedOneRound:
+        if self.privacy.get("epsilon") is not None:
+            raise DataError("a private result must stay as it is: sums of a late client have no noise; run again")
+        read = {name: table for name, table in given.items() if not isinstance(table, Series)}
+        clients: dict[str, Series] = {**given, **(read_series(read) if read else {})}
+        state = self.state
+        for client, table in sorted(clients.items()):
+            own = self.method.late_sums(state, client, table)
+            sums = {name: getattr(state, name) + sign * getattr(own, name) for name in ("counts", "sums", "products")}
+            if own.gaps:
+                before = state.pairs if state.gaps else np.broadcast_to(state.counts, state.products.shape)
+                sums["pairs"] = before + sign * own.pairs
+            state = replace(own, **sums)
+        state, _ = self.method.learn(state, Rng(seed, "server", "change"))
+        schemas = {name: schema for name, schema in self.outcome.schemas.items() if name not in clients}
+        if sign > 0:
+            schemas |= {name: table.schema for name, table in clients.items()}
+        kept: dict[str, Any] = {name: memory for name, memory in self.outcome.memories.items() if name in schemas}
+        result: FittedOneRound = self.method.result(replace(self.outcome, state=state, schemas=schemas, memories=kept))
+        return result
+
+
+def _percent(probability: float) -> str:
+    """Return a probability in words; that it was so in every draw does not make it certain."""
+    return "more than 99 %" if probability > 0.99 else f"{probability:.0%}"
