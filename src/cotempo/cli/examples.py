@@ -26,6 +26,8 @@ EXAMPLES = {
         "cotempo report runs/first runs/second --out comparison.html",
     ),
     "messages": ("cotempo messages runs/experiment --client plant-a",),
+    "audit": ("cotempo audit runs/experiment", "cotempo audit runs/experiment --canaries 50"),
+    "survey": ("cotempo survey tables/", "cotempo survey experiment.toml"),
     "check": ("cotempo check tables/", "cotempo check experiment.toml"),
     "make-data": ("cotempo make-data networks", "cotempo make-data networks --out tables --set clients=5"),
     "predict": ("cotempo predict runs/experiment tables/ --out ahead.csv --horizon 24",),
@@ -44,6 +46,7 @@ EXAMPLES = {
     "client pin": ("cotempo client pin plant-a book.toml",),
     "client check": ("cotempo client check plant-a",),
     "client start": ("cotempo client start plant-a",),
+    "client page": ("cotempo client page plant-a",),
     "ledger show": ("cotempo ledger show plant-a",),
     "ledger verify": ("cotempo ledger verify plant-a",),
 }

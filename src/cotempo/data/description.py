@@ -156,7 +156,7 @@ def unequal_steps(steps: Mapping[str, float]) -> str:
     Examples
     --------
     >>> unequal_steps({"berlin": 3600.0, "chennai": 1800.0})
-    "rows are 1 h apart at berlin, 0.5 h apart at chennai: a row is no common step; take means over 1 h first"
+    'rows are 1 h apart at berlin, 0.5 h apart at chennai: a row is no common step; take means over 1 h first'
     """
     known = {name: step for name, step in steps.items() if step}
     if not known or max(known.values()) < UNEQUAL * min(known.values()):

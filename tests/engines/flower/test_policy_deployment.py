@@ -29,7 +29,7 @@ def test_what_was_not_agreed_is_refused_at_every_site(consortium: Consortium) ->
                 "participants": {name: honest.participants[name] for name in ("ash", "birch")}
             },
             "settings that this version of cotempo can keep": {"privacy": {"epsilon": "NaN"}},
-            "the same code": {"version": "0"},
+            "the same release of cotempo or consecutive ones": {"version": "0"},
         }
         for words, change in forgeries.items():
             engine.contract = honest.model_copy(update=change)
