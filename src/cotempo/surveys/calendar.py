@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -26,8 +27,8 @@ def wall_clock(table: Table) -> Floats:
     """Return the rows' times in seconds as clocks on the wall show them; NaN where there is no date."""
     if not table.clock.dates:
         return np.full(table.rows, np.nan)
-    dates = table.clock.dates_of(table.time)
-    naive = dates.tz_localize(None) if dates.tz is not None else dates  # type: ignore[union-attr]
+    dates: Any = table.clock.dates_of(table.time)
+    naive = dates.tz_localize(None) if dates.tz is not None else dates
     ticks = naive.as_unit("us").asi8.astype(np.float64)
     return np.where(np.isfinite(table.time), ticks / 1e6, np.nan)
 
@@ -111,7 +112,7 @@ def clock_trials(own: Figures, subjects: list[str], others: Others) -> Iterator[
 
 
 def _rotate(own: Figures, told: list[Key], hours: Mapping[str, int]) -> dict[Key, float]:
-    moved = {}
+    moved: dict[Key, float] = {}
     for subject, season, wave, _ in told:
         order = int(wave[3:])
         cos, sin = (own[subject, season, f"{name}{order}", "daily"] for name in ("cos", "sin"))

@@ -54,7 +54,7 @@ class SurveyedEvents(Surveyed):
     def own(self) -> dict[Key, float]:
         """The figures of this table."""
         table = self.table
-        found = {(mark, "has"): float(mark in table.marks) for mark in self.columns}
+        found: dict[Key, float] = {(mark, "has"): float(mark in table.marks) for mark in self.columns}
         if table.rows < FEWEST:
             return found
         same = table.sequence[1:] == table.sequence[:-1]
@@ -82,12 +82,12 @@ class SurveyedEvents(Surveyed):
         """Yield units of time, exchanged marks, and corrections of dates."""
         for ratio, units in TIME_RATIOS.items():
             for factor in (ratio, 1 / ratio):
-                known = [key for key in (("", "gap"), ("", "window")) if key in self.own]
+                known: list[Key] = [key for key in (("", "gap"), ("", "window")) if key in self.own]
                 changed = {key: self.own[key] + math.log(factor) for key in known}
                 words = f"your times are about {times(factor)} the others': {units}? Read them with unit="
                 yield Correction("unit", ("times",), changed, words)
         for one, two in combinations(self.table.marks, 2):
-            shares = {
+            shares: dict[Key, float] = {
                 (one, "share"): self.own.get((two, "share"), math.nan),
                 (two, "share"): self.own.get((one, "share"), math.nan),
             }

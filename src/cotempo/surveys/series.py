@@ -66,7 +66,7 @@ class SurveyedSeries(Surveyed):
     @cached_property
     def own(self) -> dict[Key, float]:
         """The figures of this table."""
-        found = {(column, "has"): float(column in self.table.features) for column in self.columns}
+        found: dict[Key, float] = {(column, "has"): float(column in self.table.features) for column in self.columns}
         if not self.table.rows:
             return found
         found |= time_figures(self.seconds) | self._sampling()
@@ -100,7 +100,7 @@ class SurveyedSeries(Surveyed):
             return {}
         usual = float(np.median(steps))
         cells = np.nan_to_num(self.table.values, nan=np.inf)
-        found = {
+        found: dict[Key, float] = {
             ("", "step"): math.log(usual) if usual > 0 else math.nan,
             ("", "repeats"): 1 - len(np.unique(cells, axis=0)) / len(cells),
         }
@@ -130,7 +130,7 @@ class SurveyedSeries(Surveyed):
     def _column_trials(self, column: str) -> Iterator[Correction]:
         own = self.own
         for factor, words in ratios():
-            changed = {
+            changed: dict[Key, float] = {
                 (column, name): own[column, name] + math.log(factor)
                 for name in ("size", "spread")
                 if (column, name) in own
@@ -150,7 +150,7 @@ class SurveyedSeries(Surveyed):
         for lag in LAGS if pairs else ():
             for shift in (lag, -lag):
                 moved = [self._shifted(ranks, shift) for ranks in self.ranks[column]]
-                changed = {}
+                changed: dict[Key, float] = {}
                 for pair in pairs:
                     other = self.ranks[pair[1] if pair[0] == column else pair[0]]
                     changed |= {(*pair, kind): agreement(moved[k], other[k]) for k, kind in enumerate(PAIRS)}
