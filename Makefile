@@ -12,10 +12,10 @@ demo: $(READY)  ## Run the families on generated data and write an HTML report.
 	$(BIN)/cotempo demo
 
 test: lint  ## Everything that must hold; about seven minutes on two cores.
-	$(BIN)/pytest -n 2 --dist loadgroup -m "not slow"
+	$(BIN)/pytest -n 3 --dist loadgroup -m "not slow"
 
 test-all: lint  ## The same, and the slow tests.
-	$(BIN)/pytest -n 2 --dist loadgroup
+	$(BIN)/pytest -n 3 --dist loadgroup
 
 lint: $(READY)
 	$(BIN)/ruff check .

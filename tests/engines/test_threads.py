@@ -106,6 +106,7 @@ def test_direct_calls_and_workers_compute_on_as_many_threads_as_asked() -> None:
     assert counts == here == [[1, 1], [min(2, CORES)] * 2]
 
 
+@pytest.mark.slow
 @pytest.mark.xdist_group("deployment")
 def test_the_simulation_computes_on_as_many_threads_as_asked() -> None:
     pytest.importorskip("flwr", reason="needs cotempo[flower]")
