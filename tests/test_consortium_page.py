@@ -32,6 +32,7 @@ def plain(lines: list[str], folder: Path) -> list[str]:
     return [re.sub(r"[+-]?\d[\d,.]*", "#", line.replace(f"{folder}/", "")) for line in lines]
 
 
+@pytest.mark.slow
 def test_the_page_is_true(tmp_path: Path) -> None:
     page = PAGE.read_text().replace("9443", str(free_port()))
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}

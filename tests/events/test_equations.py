@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-PAGE = Path(__file__).parents[2] / "docs" / "events.md"
+PAGE = Path(__file__).parents[2] / "docs" / "evidence" / "events.md"
 
 
 def test_the_table_has_every_equation():

@@ -29,7 +29,7 @@ from cotempo.federation import (
     Spec,
 )
 from cotempo.federation.engine import Engine
-from cotempo.federation.rounds import Checkpoint, Step
+from cotempo.federation.rounds import Checkpoint, RunRecorder, Step
 
 SECRET = "the patient in bed 7"
 
@@ -170,7 +170,7 @@ class Wrapped(Engine):
         self.engine.close()
 
 
-class Notes:
+class Notes(RunRecorder):
     """A keeper in memory."""
 
     def __init__(self) -> None:

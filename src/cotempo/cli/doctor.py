@@ -21,7 +21,7 @@ LEAST_FREE = 1e9  # bytes, for a run's folder and its checkpoints
 OK, NOTE, FAILED = "ok", "note", "FAILED"
 
 
-class Finding(NamedTuple):
+class Diagnosis(NamedTuple):
     """One thing that was looked at: whether it is fine, could be better or is wrong, and what was found."""
 
     name: str
@@ -40,24 +40,24 @@ def examine() -> Output:
     return Output([*lines, verdict], record, code=1 if wrong else 0)
 
 
-def attempt(check: Callable[[], Iterator[Finding]]) -> list[Finding]:
+def attempt(check: Callable[[], Iterator[Diagnosis]]) -> list[Diagnosis]:
     """Return what a check found; one that breaks is a finding of its own."""
     try:
         return list(check())
     except Exception as error:
-        return [Finding(check.__name__.removeprefix("check_"), FAILED, f"{type(error).__name__}: {error}")]
+        return [Diagnosis(check.__name__.removeprefix("check_"), FAILED, f"{type(error).__name__}: {error}")]
 
 
-def check_python() -> Iterator[Finding]:
+def check_python() -> Iterator[Diagnosis]:
     """Look at Python, the system and cotempo."""
     import cotempo
 
     fits = sys.version_info >= (3, 11)
-    yield Finding("cotempo", OK, f"{cotempo.__version__} in {Path(cotempo.__file__).parent}")
+    yield Diagnosis("cotempo", OK, f"{cotempo.__version__} in {Path(cotempo.__file__).parent}")
     advice = "" if fits else "; install Python 3.11 or newer"
-    yield Finding("python", OK if fits else FAILED, f"{platform.python_version()} in {sys.prefix}{advice}")
+    yield Diagnosis("python", OK if fits else FAILED, f"{platform.python_version()} in {sys.prefix}{advice}")
     is_posix = os.name == "posix"
-    yield Finding("system", OK if is_posix else NOTE, platform.platform() + ("" if is_posix else "; tested on POSIX"))
+    yield Diagnosis("system", OK if is_posix else NOTE, platform.platform() + ("" if is_posix else "; tested on POSIX"))
 
 
 def requirements() -> dict[str, dict[str, str]]:
@@ -83,35 +83,35 @@ def problem_with(package: str, least: str) -> str:
     return "" if numbers[0] >= numbers[1] else f"{package} is {version}, older than {least}"
 
 
-def check_packages() -> Iterator[Finding]:
+def check_packages() -> Iterator[Diagnosis]:
     """Look at the packages that are always needed."""
     needed = requirements().get("", {})
     problems = [problem for problem in (problem_with(*item) for item in needed.items()) if problem]
     advice = f"{', '.join(problems)}; mend with: pip install --upgrade cotempo"
-    yield Finding("packages", FAILED if problems else OK, advice if problems else f"all {len(needed)} are there")
+    yield Diagnosis("packages", FAILED if problems else OK, advice if problems else f"all {len(needed)} are there")
 
 
-def check_extras() -> Iterator[Finding]:
+def check_extras() -> Iterator[Diagnosis]:
     """Look at the extras."""
     for extra, needed in requirements().items():
         if extra not in ("", "dev"):
             lacks = [problem for problem in (problem_with(*item) for item in needed.items()) if problem]
             advice = f"not installed ({', '.join(lacks)}); if you need it: pip install 'cotempo[{extra}]'"
-            yield Finding(f"extra {extra}", NOTE if lacks else OK, advice if lacks else "installed")
+            yield Diagnosis(f"extra {extra}", NOTE if lacks else OK, advice if lacks else "installed")
 
 
-def check_gpu() -> Iterator[Finding]:
+def check_gpu() -> Iterator[Diagnosis]:
     """Look for a GPU that torch can use."""
     import torch
 
     if torch.cuda.is_available():
         names = ", ".join(torch.cuda.get_device_name(place) for place in range(torch.cuda.device_count()))
-        yield Finding("gpu", OK, f"{names}; methods use it with device='cuda'")
+        yield Diagnosis("gpu", OK, f"{names}; methods use it with device='cuda'")
     else:
-        yield Finding("gpu", NOTE, f"torch {torch.__version__} finds none; everything runs on the CPU")
+        yield Diagnosis("gpu", NOTE, f"torch {torch.__version__} finds none; everything runs on the CPU")
 
 
-def check_threads() -> Iterator[Finding]:
+def check_threads() -> Iterator[Diagnosis]:
     """Look at cores and at variables that change how many threads libraries use."""
     from cotempo.threads import VARIABLES
 
@@ -119,33 +119,33 @@ def check_threads() -> Iterator[Finding]:
     wrong = [f"{name}={os.environ[name]}" for name in VARIABLES if not os.environ.get(name, "1").isdigit()]
     detail = f"{cores} cores; a run uses one thread a process unless [engine] threads says more"
     cure = f"{', '.join(wrong)} must be a number; correct or unset it"
-    yield Finding("threads", FAILED if wrong else OK, cure if wrong else detail)
+    yield Diagnosis("threads", FAILED if wrong else OK, cure if wrong else detail)
 
 
-def check_disk() -> Iterator[Finding]:
+def check_disk() -> Iterator[Diagnosis]:
     """Look whether runs can be kept in this folder."""
     here, free = Path.cwd(), shutil.disk_usage(Path.cwd()).free
     if not os.access(here, os.W_OK):
-        yield Finding("disk", FAILED, f"{here} cannot be written to; runs need a folder that can: --run FOLDER")
+        yield Diagnosis("disk", FAILED, f"{here} cannot be written to; runs need a folder that can: --run FOLDER")
     elif free < LEAST_FREE:
-        yield Finding("disk", NOTE, f"{free / 1e9:.2f} GB free in {here}; long runs may need more")
+        yield Diagnosis("disk", NOTE, f"{free / 1e9:.2f} GB free in {here}; long runs may need more")
     else:
-        yield Finding("disk", OK, f"{free / 1e9:.0f} GB free in {here}")
+        yield Diagnosis("disk", OK, f"{free / 1e9:.0f} GB free in {here}")
 
 
-def check_zones() -> Iterator[Finding]:
+def check_zones() -> Iterator[Diagnosis]:
     """Look whether names of time zones are known, and what the clock shows."""
     now = datetime.now().astimezone()
-    yield Finding("clock", OK, f"{now:%Y-%m-%d %H:%M:%S %Z}; sites and server must agree within 5 minutes")
+    yield Diagnosis("clock", OK, f"{now:%Y-%m-%d %H:%M:%S %Z}; sites and server must agree within 5 minutes")
     try:
         zoneinfo.ZoneInfo("Europe/Berlin")
     except zoneinfo.ZoneInfoNotFoundError:
-        yield Finding("time zones", FAILED, "dates of a named zone cannot be read; mend with: pip install tzdata")
+        yield Diagnosis("time zones", FAILED, "dates of a named zone cannot be read; mend with: pip install tzdata")
     else:
-        yield Finding("time zones", OK, f"{len(zoneinfo.available_timezones())} known")
+        yield Diagnosis("time zones", OK, f"{len(zoneinfo.available_timezones())} known")
 
 
-def check_ports() -> Iterator[Finding]:
+def check_ports() -> Iterator[Diagnosis]:
     """Look whether processes of this machine can talk to each other, as pages and servers do."""
     try:
         with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -153,9 +153,9 @@ def check_ports() -> Iterator[Finding]:
             socket.create_connection(("127.0.0.1", port), timeout=5).close()
     except OSError as error:
         cure = "a firewall or a container forbids it"
-        yield Finding("network", FAILED, f"no connection to a port of this machine ({error}); {cure}")
+        yield Diagnosis("network", FAILED, f"no connection to a port of this machine ({error}); {cure}")
     else:
-        yield Finding("network", OK, f"ports of this machine can be used, tried {port}")
+        yield Diagnosis("network", OK, f"ports of this machine can be used, tried {port}")
 
 
 CHECKS = (check_python, check_packages, check_extras, check_gpu, check_threads, check_disk, check_zones, check_ports)

@@ -63,7 +63,7 @@ def why(parts: Parts) -> str:
 
 def test_it_says_what_its_table_looks_like(tmp_path: Path) -> None:
     schema = WireSchema.from_bytes(join(make_service(tmp_path))[Part.SCHEMA])
-    assert Schema(**schema.model_dump()) == ct.Series.from_arrays(np.zeros((2, 2))).schema
+    assert Schema(**schema.model_dump(exclude={"rows"})) == ct.Series.from_arrays(np.zeros((2, 2))).schema
 
 
 def test_a_method_that_is_not_approved_is_refused(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ def mixed(clients: dict[str, ct.Series]) -> dict[str, ct.Series]:
         values = series.values.copy()
         values[:, 0::3] = values[:, 0::3] > 0.8
         values[:, 1::3] = np.exp(2.0 * values[:, 1::3])
-        tables[name] = ct.Series.from_arrays(values)
+        tables[name] = ct.Series.from_arrays(values, features=series.features)
     return tables
 
 
