@@ -2,8 +2,8 @@
 
 import pytest
 
-# These differ from FedAvg in how answers are weighted, or from SeriesSurvey in the figures; FedAvg, DAMe and SeriesSurvey
-# start processes and are killed in every run.
+# These differ from FedAvg in how answers are weighted, or from SeriesSurvey in the figures; FedAvg, DAMe and
+# SeriesSurvey start processes and are killed in every run.
 RULES = ("APPLE", "Ditto", "FedALA", "FedProx", "Local", "PerFedAvg", "SFL", "EventsSurvey", "PostsSurvey")
 COSTLY = ("every_engine_gives_the_same_bits", "killed_anywhere_equals_never_killed")
 
