@@ -256,9 +256,11 @@ def test_failures_are_sentences() -> None:
         {"client": "nord", "step": step, "phase": "train", "kind": "TimeoutError", "detail": ""} for step in (3, 4, 9)
     ]
     odd = [{"client": "süd", "step": 2, "phase": "mean", "kind": "MessageError", "detail": "mean must be finite"}]
-    assert list(failure_sentences(odd + late)) == [
+    disk = [{"client": "west", "step": 2, "phase": "mean", "kind": "OSError", "detail": ""}]
+    assert list(failure_sentences(odd + late + disk)) == [
         "nord was left out of 3 steps from 3 to 9 (train): timeout error.",
         "süd was left out of step 2 (mean): message error: mean must be finite.",
+        "west was left out of step 2 (mean): OS error.",
     ]
     many = [{**odd[0], "client": f"c{place}"} for place in range(30)]
     assert list(failure_sentences(many))[-1] == "10 more reasons are in the log of the run."

@@ -152,7 +152,8 @@ def failure_sentences(failures: list[Mapping[str, Any]]) -> Iterator[str]:
     order = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
     for (client, phase, kind, detail), steps in order[:MOST_FAILURES]:
         when = f"step {steps[0]}" if len(steps) == 1 else f"{len(steps)} steps from {min(steps)} to {max(steps)}"
-        why = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", kind).lower() + (f": {detail}" if detail else "")
+        words = re.split(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", kind)
+        why = " ".join(word if word.isupper() else word.lower() for word in words) + (f": {detail}" if detail else "")
         yield f"{client} was left out of {when} ({phase}): {why}."
     if len(order) > MOST_FAILURES:
         yield f"{len(order) - MOST_FAILURES:,} more reasons are in the log of the run."

@@ -36,6 +36,9 @@ PANELS = {
     "gauges": "What leaves",
 }  # fmt: skip
 
+#: What people call the engines.
+WHERE = {"inprocess": "on this machine", "simulation": "in Flower's simulation", "flower": "over Flower"}
+
 
 class WatchedRuns:
     """All runs of a folder; one that appears later is found, too."""
@@ -95,9 +98,10 @@ class WatchedRuns:
         with self._lock:
             fragments, state = self.run_fragments(name), self.state(name)
             engine = state.experiment.get("engine", {}).get("name", "inprocess")
+            where = WHERE.get(engine, f"on {engine}")
             return self.templates.get_template("watch/run.html.jinja").render(
                 title=state.name,
-                about=f"{state.experiment['method']} on the engine {engine}, in {state.path}",
+                about=f"{state.experiment['method']} {where}, folder {state.path}",
                 several=len(self.names()) > 1,
                 panels=PANELS,
                 fragments=fragments,
