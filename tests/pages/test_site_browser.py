@@ -5,7 +5,6 @@ The check of accessibility needs axe-core, which runs in the browser: npm instal
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,23 +17,9 @@ from cotempo.engines.flower.protocol import Part
 from cotempo.pages.serving import PageServer
 from cotempo.pages.site import make_site_app
 
-sync_api = pytest.importorskip("playwright.sync_api")
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 AXE = Path(__file__).parents[2] / "node_modules" / "axe-core" / "axe.min.js"
 OTHER = "f" * 32
 LONG = "a very long purpose without end " * 15
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with sync_api.sync_playwright() as playwright:
-        try:
-            running = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        except sync_api.Error as error:
-            pytest.skip(f"no browser: {error.message.splitlines()[0]}")
-        yield running
-        running.close()
 
 
 @pytest.fixture

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,21 +14,7 @@ import cotempo as ct
 from cotempo.data import Series
 from cotempo.report import write_comparison
 
-sync_api = pytest.importorskip("playwright.sync_api")
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 NAMES = ("a|b", 'say "hi", you', "=1+1", "50 % & more_{x}", "<img src=x onerror=alert(1)>", "very" * 30)
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with sync_api.sync_playwright() as playwright:
-        try:
-            running = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        except sync_api.Error as error:
-            pytest.skip(f"no browser: {error.message.splitlines()[0]}")
-        yield running
-        running.close()
 
 
 @pytest.fixture(scope="module")
