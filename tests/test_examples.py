@@ -107,3 +107,15 @@ def test_the_labs() -> None:
     assert (forecast["low"] < forecast["value"]).all()
     assert len(names["fitted"].benefit) == 3
     assert sum(names["true"]) >= 0.8 * len(names["true"])
+
+
+def test_what_privacy_costs() -> None:
+    names = run("privacy", SEEDS=1)
+    assert np.abs(names["plain"].network.within - names["summed"].network.within).max() < 1e-9
+    curve = names["curve"].loc[0]
+    assert curve[0.3] < curve[8.0]
+    assert curve[8.0] >= names["without"] - 0.1
+    bounds = names["table"].to_frame().set_index("figure").loc["lower bound of epsilon"]
+    assert bounds["noise"] < 1.0 < bounds["none"]
+    assert Path("privacy/epsilon.png").stat().st_size > 10_000
+    assert "epsilon" in Path("privacy/report.html").read_text()

@@ -120,7 +120,7 @@ class DryRun(Framed):
             yield f"  {EMPTY}"
         for name, field in records[0]["fields"].items():
             numbers = [_count(record["fields"][name]) for record in records if name in record["fields"]]
-            what = "one number" if {*numbers} == {1} and "shape" not in field else f"{span(numbers)} numbers"
+            what = "one number" if {*numbers} == {1} else f"{span(numbers)} numbers"
             varies = " (depends on the data)" if field["varies"] else ""
             yield f"  {name}: {what}{varies}{field['description'] and ': ' + field['description']}"
 
