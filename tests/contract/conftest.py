@@ -2,15 +2,19 @@
 
 import pytest
 
-# These differ from FedAvg in how answers are weighted, or from SeriesSurvey in the figures; FedAvg, DAMe and
-# SeriesSurvey start processes and are killed in every run.
-RULES = ("APPLE", "Ditto", "FedALA", "FedProx", "Local", "PerFedAvg", "SFL", "EventsSurvey", "PostsSurvey")
+# Processes are started, and runs killed everywhere, for at least one method of every kind; the others differ from it
+# in how answers are weighted or in what clients compute. FedTDD's and FedPP's runs take seconds: ten of them are many.
+RULES = (
+    "APPLE", "DAMe", "Ditto", "EdgeRanking", "EventsSurvey", "FedALA", "FedNeural", "FedPointProcess", "FedProx",
+    "FedTDD", "Local", "PFDBNL", "PerFedAvg", "PostsSurvey", "SFL",
+)  # fmt: skip
 COSTLY = ("every_engine_gives_the_same_bits", "killed_anywhere_equals_never_killed")
+FEDTDD = ("a_lost_answer_is_a_lost_question", "churn_costs_only_the_affected", "order_of_clients_is_irrelevant")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     costly = {f"test_contract[{rule}-{check}]" for rule in RULES for check in COSTLY}
-    costly.add(f"test_contract[FedTDD-{COSTLY[1]}]")  # ten runs of its many phases; FedPP has as many kinds of phases
+    costly |= {f"test_contract[FedTDD-{check}]" for check in FEDTDD} | {f"test_contract[FedPP-{COSTLY[1]}]"}
     for item in items:
         if item.name in costly:
             item.add_marker(pytest.mark.slow)
