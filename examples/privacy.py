@@ -2,8 +2,9 @@
 Privacy: what leaves, and what each shield costs
 ================================================
 
-Five clinics want to know which vital sign drives which. Before anything leaves, their security officers ask: what leaves,
-what could it tell, and what does it cost to tell less? Here all clinics are on this machine, so everything can be tried.
+Five clinics want to know which vital sign drives which. Before anything leaves, their security officers ask: what
+leaves, what could it tell, and what does it cost to tell less? Here all clinics are on this machine, so everything can
+be tried.
 """
 
 # %%
@@ -40,8 +41,8 @@ print("largest difference:", np.abs(plain.network.within - summed.network.within
 # %%
 # Shield 2: noise
 # ---------------
-# Also a sum tells a little about single rows. Noise bounds that, for good: epsilon says how sure an attacker who knows all
-# other rows could become about one. Values must be clipped to ranges that everybody may know.
+# Also a sum tells a little about single rows. Noise bounds that, for good: epsilon says how sure an attacker who knows
+# all other rows could become about one. Values must be clipped to ranges that everybody may know.
 
 
 def agreement(epsilon: float | None, seed: int) -> float:
@@ -54,13 +55,15 @@ def agreement(epsilon: float | None, seed: int) -> float:
 levels = [0.3, 1.0, 3.0, 8.0]
 curve = pd.DataFrame({level: [agreement(level, 10 + seed) for seed in range(SEEDS)] for level in levels})
 without = np.mean([agreement(None, 10 + seed) for seed in range(SEEDS)])
-curve
+print(curve.T.round(2))
 
 # %%
 # More rows make the same noise cheaper: try ``ROWS = 2_000``.
 
 figure, axes = plt.subplots(figsize=(6, 3.2), layout="constrained")
-axes.errorbar(levels, curve.mean(), yerr=curve.sem(), marker="o", capsize=3, label="with noise, mean and standard error")
+axes.errorbar(
+    levels, curve.mean(), yerr=curve.sem(), marker="o", capsize=3, label="with noise, mean and standard error"
+)
 axes.axhline(without, color="0.4", linestyle="--", label="without noise")
 axes.set(xscale="log", xlabel="epsilon (less is more private)", ylabel="F1 of edges", ylim=(0, 1.05))
 axes.set_xticks(levels, [f"{level:g}" for level in levels], minor=False)

@@ -83,6 +83,7 @@ def lines(program: str, *words: str) -> list[Any]:
     return [json.loads(line) for line in ended.stdout.splitlines()]
 
 
+@pytest.mark.slow
 def test_methods_compute_on_one_thread_from_the_first_fit_of_a_process_on() -> None:
     assert lines(METHODS, *FIRST) == [[name, [1]] for name in (*FIRST, "FedPP, paper")]
 

@@ -196,7 +196,7 @@ def test_forged_products_are_left_out() -> None:
     honest = QUICK.fit(clients)
     state = honest.state
     expect = QUICK.expects(state, "products")
-    good = {"counts": state.counts, "sums": state.sums, "products": state.products}
+    good = {"counts": state.counts, "sums": state.sums, "products": state.products, "offsets": np.zeros((2, 3))}
     validate(Message(good), expect)
     with pytest.raises(ct.CotempoError, match="'products' must be positive semidefinite"):
         validate(Message({**good, "products": -state.products}), expect)

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 #: Of more variables probabilities take long; reports leave them out, and so do clients' own networks.
 MOST_VARIABLES = 30
+#: Fewer rows than this times columns are told: on 60 genes of DREAM4 with 84 rows 3 of 14 edges at .9 were true.
+FEW_ROWS = 2.0
 #: So large a design effect is told; with generated rows, which follow the model, it is 1.
 TELLING_DESIGN = 1.2
 
@@ -73,10 +75,16 @@ class FittedOneRound(FittedPersonal):
     def advice(self) -> list[str]:
         """Return what to know of the result; also how far the rows are from the model, which makes edges less sure."""
         rows, design = self.state.pooled().rows, self.state.design
+        lines, columns = super().advice(), len(self.state.variables) * (self.method.lags + 1)
+        if rows < FEW_ROWS * columns:
+            lines.append(
+                f"{rows:.0f} rows are few for {columns} columns (variables and their lags): also edges of high "
+                "probability are often wrong then; take fewer variables or more rows"
+            )
         if design < TELLING_DESIGN:
-            return super().advice()
+            return lines
         return [
-            *super().advice(),
+            *lines,
             f"errors lean one way at single clients, {np.sqrt(design):.1f} times as far as chance lets them (clients "
             "differ, effects are not linear, or something that acts was not measured): probabilities of edges count "
             f"{rows:.0f} rows as {rows / design:.0f}, and an edge may still stand for a detour",

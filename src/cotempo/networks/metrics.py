@@ -23,6 +23,9 @@ def score_network(found: Network | Mapping[str, Network], truth: Network | Mappi
     ``tpr``, ``fdr``, ``f1``
         True edges found; found edges that are false (a reversed one is false); their harmonic summary
         ``2 TP / (2 TP + FP + FN)``. Nothing to find is tpr 1, nothing found is fdr 0.
+    ``pair_shd``, ``pair_tpr``, ``pair_fdr``, ``pair_f1``
+        The same for edges between different variables, at whatever lag: for a truth without lags and without effects of
+        variables on themselves, as most known networks are.
     ``within_auroc``, ``within_aupr``, ``across_auroc``, ``across_aupr``
         Areas under the ROC and the precision-recall curve (average precision) when edges are ranked by |weight|,
         within a time step off the diagonal. ``across_auroc_off_diagonal`` and ``across_aupr_off_diagonal`` leave
@@ -99,6 +102,7 @@ def _score_one(found: Network, truth: Network) -> dict[str, float]:
         **_areas("across_", "", found.across, want[1:], np.ones_like(lagged)),
         **_areas("across_", "_off_diagonal", found.across, want[1:], lagged),
         **_counts("", have, want, turned),
+        **_counts("pair_", have.any(axis=0) & off_diagonal, want.any(axis=0) & off_diagonal, 0),
     }
 
 

@@ -2,6 +2,7 @@
 
     centre     clients send counts and sums of their columns; only totals are used        (a common centre, for digits)
     products   clients send sums of products about it; only totals are used               (everything the search needs)
+               and again about their own means, where those differ by more than one network may explain  (`offsets`)
     fill       where cells or variables are missing: clients fill them with what is expected, and sum again; only totals
     compare    clients send whether the network of all first four fifths predicts their last better than one of their
                own; only totals are used, every client keeps its own figures
@@ -65,6 +66,7 @@ from cotempo.networks.moments import (
     varying,
 )
 from cotempo.networks.network import Network
+from cotempo.networks.offsets import SUSPICIOUS, compare_offsets, measure_offsets, per_unit, price
 from cotempo.networks.private import PrivateNetwork
 from cotempo.networks.search.edge_confidence import edge_confidence
 from cotempo.networks.search.orders import SearchOptions, SearchResult, learn_order
@@ -76,6 +78,8 @@ from cotempo.typing import Bools, Floats, Indices
 
 #: A client with fewer rows before the held-out ones is not compared.
 LEAST_SEEN = 3
+#: Variables whose correlation is closer to one are copies of each other.
+COPY = 1e-6
 #: Draws for the probabilities of the edges of clients' own networks.
 OWN_DRAWS = 50
 
@@ -88,13 +92,16 @@ class OneRoundState:
     single row where nothing is held out. With `gaps`, they are of rows filled by the Gaussians of `means` and
     `covariances` (one for what was seen before, one for all rows), and `pairs` are how often pairs of columns were
     seen. `lost` is by how much a network of the `shared` variables, which all clients hold, predicts them better than
-    that of all variables, and its standard error. Probabilities count `design` rows as one. `shown` are the variables
-    in the order in which clients hold them.
+    that of all variables, and its standard error. Probabilities count `design` rows as one. `levels` says whether every
+    client's rows are moved so that its mean is the centre ("own"), or asked for so ("tried"), and `offsets` how far the
+    means differ. `shown` are the variables in the order in which clients hold them.
     """
 
     variables: tuple[str, ...]
     phase: str
     centre: Floats
+    levels: Literal["common", "tried", "own"] = "common"
+    offsets: Floats = field(default_factory=lambda: np.zeros((2, 0)))
     gaps: bool = False
     filled: int = 0
     pairs: Floats = field(default_factory=lambda: np.zeros((2, 0)))
@@ -203,6 +210,22 @@ class OwnRows(NamedTuple):
         before = models.part(0).expect(values[: self.seen], weights[: self.seen])
         return Sums.stack([before, Sums(*(all_of - some for all_of, some in zip(total, before, strict=True)))])
 
+    def move_to(self, centre: Floats, *, seen: bool) -> tuple[OwnRows, Floats]:
+        """Return rows moved so that their mean, or that of those before the held-out ones, is the centre; and how far.
+
+        How far is by all clients' variables, zero for those not held.
+        """
+        until = self.seen if seen else len(self.rows.values)
+        now, weights = self.rows.values[:until, : len(self.held)], self.rows.weights[:until]
+        there = ~np.isnan(now)
+        mean = weights @ np.where(there, now, 0.0) / np.maximum(weights @ there, 1e-300)
+        move = np.where(there.any(axis=0), centre[self.held] - mean, 0.0)
+        each = np.tile(move, self.rows.values.shape[1] // len(self.held))
+        shift = np.zeros(len(centre))
+        shift[self.held] = move
+        moved = self._replace(rows=self.rows._replace(values=self.rows.values + each), judged=self.judged + each)
+        return moved, shift
+
     def among(self, centre: Floats) -> Floats:
         """Return the rows about the centre among the columns of all clients, NaN where the client holds nothing."""
         lags = self.rows.values.shape[1] // len(self.held) - 1
@@ -303,6 +326,9 @@ class OneRound(Method):
         if question.phase == "centre":
             return column_sums(prepared, names), None
         own = self.own_rows(prepared, names, gaps=common["gaps"])
+        shift = np.zeros(0)
+        if common["levels"] != "common":
+            own, shift = own.move_to(common["centre"], seen=question.phase == "compare")
         knowledge = self._knowledge(names)
         if question.phase == "compare":
             compared, shared = self._compare(common, own, knowledge)
@@ -311,7 +337,8 @@ class OneRound(Method):
             return Message(sent), replace(memory, compared=compared)
         if question.phase == "products":
             sums = own.sum_products(common["centre"], split=self.compare, pairwise=common["gaps"])
-            return Message(sums._asdict()), None
+            offsets = measure_offsets(own.among(common["centre"])[:, : len(names)], own.rows.weights)
+            return Message({**sums._asdict(), "offsets": offsets}), None
         if common["gaps"]:
             mine = own.sum_filled(common["centre"], ColumnGaussian(common["means"], common["covariances"]))
         else:
@@ -326,6 +353,8 @@ class OneRound(Method):
             scores = score_shares(rows, theirs, knowledge.only(own.held), stream("borrow"), scaled=self.scaled)
             return Message({"scores": scores}, weight=max(len(rows), 1)), None
         kept = self._learn_own(memory, own, Gram.of_sums(total), others, common, knowledge)
+        if shift.size:
+            kept = replace(kept, mean=kept.mean - np.tile(shift, self.lags + 1))
         return Message({"edges": float(np.count_nonzero(kept.within))}), kept
 
     def _learn_own(
@@ -383,6 +412,8 @@ class OneRound(Method):
             raise DataError([Problem(p.must, client, p.column, p.row) for p in error.problems]) from error
         gaps = state.gaps or prepared.incomplete or len(table.features) < len(state.variables)
         own = self.own_rows(prepared, state.variables, gaps=gaps)
+        if state.levels == "own":
+            own = own.move_to(state.centre, seen=False)[0]
         sums = own.sum_products(state.centre, split=self.compare, pairwise=gaps)
         if not gaps:
             return replace(state, **sums._asdict())
@@ -495,7 +526,7 @@ class OneRound(Method):
             return None
         common: dict[str, Any] = {"variables": json.dumps(state.variables)}
         if state.phase != "centre":
-            common |= {"centre": state.centre, "gaps": state.gaps}
+            common |= {"centre": state.centre, "gaps": state.gaps, "levels": state.levels}
         if state.gaps and state.phase != "products":
             common |= {"means": state.means, "covariances": state.covariances}
         if state.phase in ("compare", "borrow", "personal"):
@@ -521,13 +552,20 @@ class OneRound(Method):
             total = answers.sum
             centre = total["sums"] / np.maximum(total["counts"], 1.0)
             return replace(state, phase="products", centre=centre, gaps=total["incomplete"] > 0), {}
-        if state.phase == "products" and state.gaps:
+        if state.phase == "products":
             sums = Sums(*(answers.sum[name] for name in Sums._fields))
+            if state.levels == "common" and self._differ(sums, answers.sum["offsets"]):
+                return replace(state, levels="tried", offsets=answers.sum["offsets"], **sums._asdict()), {}
+            if state.levels == "tried":
+                state, sums = self._choose_levels(state, sums, rng)
+        if state.phase == "products" and state.gaps:
             first = [sums.part(0), sums.total()][-len(sums.sums) :]
             model = ColumnGaussian.stack([ColumnGaussian.of_pairs(part) for part in first])
             return replace(state, phase="fill", pairs=sums.counts).fill_by(model), {}
         if state.phase in ("products", "fill"):
-            state = replace(state, **{name: answers.sum[name] for name in Sums._fields})
+            if state.phase == "fill":
+                sums = Sums(*(answers.sum[name] for name in Sums._fields))
+            state = replace(state, **sums._asdict())
             if state.phase == "fill":
                 model, change = state.next_filling()
                 if change > TOLERANCE and state.filled + 1 < MOST_STEPS:
@@ -546,6 +584,28 @@ class OneRound(Method):
             share = float(SHARES[int(np.argmax(answers.mean("scores")))])
             return replace(state, phase="personal", share=share), {"share": share}
         return replace(state, phase="finished"), {}
+
+    def _differ(self, sums: Sums, offsets: Floats) -> bool:
+        """Say whether clients' means differ so much that it is worth asking for rows about their own."""
+        counts, products = sums.total().matrices()
+        count = offsets.shape[1]
+        far = compare_offsets(offsets, products.diagonal()[:count], counts.diagonal()[:count])
+        return bool((far > SUSPICIOUS).any())
+
+    def _choose_levels(self, state: OneRoundState, own: Sums, rng: Rng) -> tuple[OneRoundState, Sums]:
+        """Return the state and the sums, about own means or about the common one, whose network has more evidence."""
+        common, knowledge = Sums(state.counts, state.sums, state.products), self._knowledge(state.variables)
+        found = []
+        for sums in (common, own):
+            total = sums.total()
+            gram = Gram.of_sums(total)
+            if state.gaps:
+                model, rows = ColumnGaussian.of_pairs(total), worth(total.counts)
+                gram = Gram(rows * model.covariance, rows, model.mean)
+            score = self._find(gram, knowledge, rng("levels"), quick=True).score
+            found.append(per_unit(score, gram, len(state.variables), scaled=self.scaled))
+        gain = found[1] - price(state.offsets, gram.rows) - found[0]
+        return (replace(state, levels="own"), own) if gain > 0 else (replace(state, levels="common"), common)
 
     def private(self, privacy: Privacy) -> PrivateNetwork:
         """Return the form that learns from noised moments."""
@@ -602,6 +662,7 @@ class OneRound(Method):
                 "products": Spec(
                     (parts, pairs), rules=rules, packed=True, description="sums of products of each two of them"
                 ),
+                "offsets": Spec((2, count), low=0, description="how far your mean of each variable is from all's"),
             }
         elif phase == "fill":
             fields = {
@@ -688,6 +749,14 @@ def column_sums(prepared: ClientTable, names: Sequence[str]) -> Message:
     return Message({"counts": counts, "sums": sums, "incomplete": incomplete})
 
 
+def copies(gram: Gram, variables: Sequence[str]) -> list[tuple[str, str]]:
+    """Return pairs of variables that are the same but for their units and rounding."""
+    now = gram.gram[: len(variables), : len(variables)]
+    spread = np.sqrt(np.where(now.diagonal() > 0, now.diagonal(), np.inf))
+    same = np.argwhere(np.triu(np.abs(now / np.outer(spread, spread)) > 1.0 - COPY, k=1)).tolist()
+    return [(variables[first], variables[second]) for first, second in same]
+
+
 def what_was_done(state: OneRoundState, gram: Gram) -> list[str]:
     """Return what was done about constant columns and about what clients lack, in words."""
     count = len(state.variables)
@@ -705,6 +774,15 @@ def what_was_done(state: OneRoundState, gram: Gram) -> list[str]:
     lines += [
         f"{' and '.join(twins)} differ in case only and are taken for different variables; rename one of them"
         for twins in case_twins(state.shown)
+    ]
+    if state.levels == "own":
+        lines.append(
+            "clients have levels of their own (baselines, equipment, populations), by more than one network explains: "
+            "edges are learned from what is left when each client's own mean is subtracted"
+        )
+    lines += [
+        f"{first} and {second} are copies of each other: an edge of one may be the other's; leave one of them out"
+        for first, second in copies(gram, state.variables)
     ]
     lacking = len(state.variables) - len(state.shared)
     if lacking:

@@ -52,6 +52,7 @@ from cotempo.networks.moments import (
     varying,
 )
 from cotempo.networks.network import Network
+from cotempo.networks.offsets import compare_offsets
 from cotempo.robust.reducer import SCREEN
 from cotempo.typing import Bools, Floats, Indices
 
@@ -59,6 +60,7 @@ STAGES = ("trial", "final")
 MINIMUM_TRANSITIONS = 2
 CYCLE_TOLERANCE = 1e-5  # of h(W), when a stage ends
 SPARSITIES = (0.2, 0.28, 0.4, 0.56, 0.7)
+TELLING_OFFSETS = 50.0  # of an F; rows that follow each other make it 20 without any offset
 TIE = 1e-7  # nats a row: candidates that lead to the same network differ by rounding only
 Sparsity = Annotated[float, Field(ge=0)] | Literal["auto"]
 #: What both methods' preset `paper` sets, as in the papers' text.
@@ -113,7 +115,8 @@ class TrialState:
 
     `candidates` are `(candidates, 2 or 3)`, lambda_W, lambda_A and PFDBNL's coupling; `shared` is their Z = [W; A],
     `(candidates, side, variables)`; `variance` the pooled residual variance, `(candidates, variables)`; `penalties` is
-    `(candidates, 3)`. `mean` and `scale` are `(2, side)` and `rows` is `(2,)`, one row a stage.
+    `(candidates, 3)`. `mean` and `scale` are `(2, side)` and `rows` is `(2,)`, one row a stage. `apart` is how far the
+    clients' means differ at most, in times of what chance lets independent rows (an F).
     """
 
     clients: tuple[str, ...]
@@ -129,6 +132,7 @@ class TrialState:
     refitting: bool = False
     round: float = 0.0
     joining: Joining = field(default_factory=Joining)
+    apart: float = 0.0
 
     def begin(self, stage: str, candidates: Floats) -> TrialState:
         """Return the state at the beginning of a stage: Z and the multiplier at zero, for each candidate."""
@@ -257,7 +261,8 @@ class TrialThenFit(Method):
                 gram.gram.diagonal() + gram.rows * (gram.mean - self._centre(gram, mean)) ** 2
                 for gram, mean in zip(grams, common["mean"], strict=True)
             ]
-            return Message({"squares": np.stack(squares), "rows": grams_rows(prepared)}), None
+            own = prepared.grams["final"].gram.diagonal()[: prepared.variables]
+            return Message({"squares": np.stack(squares), "own": own, "rows": grams_rows(prepared)}), None
         self._refuse_many(common["shared"])
         if question.phase == "solve":
             return self._solve(common, [prepared], [memory])[0]
@@ -371,7 +376,10 @@ class TrialThenFit(Method):
             mean = sums / rows[:, None] if self.centred else np.zeros_like(sums)
             return replace(state, stage="spread", rows=rows, mean=mean), {}
         if state.stage == "spread":
-            return self._pool(state, answers.sum["squares"], len(answers.names)), {}
+            squares, own, clients = answers.sum["squares"], answers.sum["own"], len(answers.names)
+            between = np.stack([squares[1, : len(own)] - own, np.full(len(own), float(clients))])
+            apart = compare_offsets(between, squares[1, : len(own)], np.full(len(own), state.rows[1]))
+            return self._pool(replace(state, apart=float(apart.max())), squares, clients), {}
         if state.stage == "compare":
             return self._choose(state, answers)
         share = min(1.0, len(answers.names) / len(state.clients)) if self.partial_rounds else 1.0
@@ -435,7 +443,8 @@ class TrialThenFit(Method):
             about = "the sum of squares of each column about the common mean"
             rows = Spec((2,), low=0, high=1e12, description="how many rows these are sums of")
             squares = Spec((2, side), low=0, description=about)
-            return Expect({"squares": squares, "rows": rows}, sums=True, rows=count_rows)
+            own = Spec((len(state.variables),), low=0, description="the same of each variable about your own mean")
+            return Expect({"squares": squares, "own": own, "rows": rows}, sums=True, rows=count_rows)
         if phase == "solve":
             return Expect(self._solve_fields(state), sums=True, weight=(1, 1e12), rows=lambda message: 1.0)
         fields = {
@@ -447,12 +456,18 @@ class TrialThenFit(Method):
         return Expect(fields, sums=True, rows=count_rows)
 
     def notes(self, state: TrialState) -> list[str]:
-        """Return what the directions found are worth."""
+        """Return whether clients' levels differ, and what the directions found are worth."""
+        levels = [
+            "clients' means differ far more than chance lets them: where that is a matter of baselines or equipment, "
+            "false edges come of it; subtract each client's mean first, or take OneRound, which finds out"
+        ]
+        levels = levels if self.centred and state.apart > TELLING_OFFSETS else []
         if not self.scaled or not self._network(state.shared[0]).within.any():
-            return []
+            return levels
         return [
+            *levels,
             f"directions within a time step (lag 0) may be wrong, however many rows there are: {type(self).__name__} "
-            "cannot tell them in standardised columns; OneRound says which are known, and how probable every edge is"
+            "cannot tell them in standardised columns; OneRound says which are known, and how probable every edge is",
         ]
 
     def _in_units(

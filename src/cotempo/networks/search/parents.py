@@ -44,15 +44,21 @@ def neighbourhood(evidence: Evidence, node: int, parents: Parents, required: Par
 
 
 def climb(look: Callable[[Parents], Neighbourhood], candidates: Bools, parents: Parents) -> Neighbourhood:
-    """Add or drop the parent that gains most, until none gains."""
+    """Add or drop the parent that gains most, until none gains.
+
+    Among copies of a column a step can promise a gain that rounding eats: one that does not raise the score is the end.
+    """
+    now = look(parents)
     while True:
-        now = look(parents)
         adding = np.where(candidates, now.adding, -np.inf)
         add = int(adding.argmax())
         gain = float(adding[add])
         if max(gain, now.drop_gain) <= LEAST_GAIN:
             return now
-        parents = now.dropped if now.drop_gain > gain else tuple(sorted((*parents, add)))
+        after = look(now.dropped if now.drop_gain > gain else tuple(sorted((*now.parents, add))))
+        if after.score <= now.score:
+            return now
+        now = after
 
 
 def drop(parents: Parents, column: int) -> Parents:

@@ -1,0 +1,137 @@
+"""Levels of their own: baselines of clients make no edge, copies of a column end a search, known networks score."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cotempo as ct
+from cotempo.data import Series
+from cotempo.errors import AdviceWarning
+from cotempo.networks.offsets import compare_offsets, measure_offsets
+
+QUICK = ct.OneRound(restarts=0)
+
+
+def labs(
+    seed: int, spread: float = 0.0, variables: int = 6, samples: int = 450
+) -> tuple[dict[str, Series], ct.Network]:
+    """Return three labs and the truth, with baselines that differ by so many standard deviations."""
+    clients, truth = ct.make_networks(variables=variables, clients=3, samples=samples, noise="unequal", seed=seed)
+    rng = np.random.default_rng(seed)
+    moved = {
+        name: replace(table, values=table.values + rng.normal(0, spread * table.values.std(axis=0)))
+        for name, table in clients.items()
+    }
+    return moved, truth
+
+
+def stated(fitted: Any, truth: ct.Network) -> tuple[int, int]:
+    """Return how many edges stated at .9 or more are true, and how many there are."""
+    edges, names = fitted.edges(draws=40), list(truth.variables)
+    edges = edges[edges["probability"] >= 0.9]
+    right = [
+        truth.stacked[lag, names.index(source), names.index(target)] != 0
+        for source, target, lag in zip(edges["source"], edges["target"], edges["lag"], strict=True)
+    ]
+    return sum(right), len(right)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_baselines_of_labs_make_no_wrong_edge_sure(seed: int) -> None:
+    clients, truth = labs(seed, spread=2.0)
+    with pytest.warns(AdviceWarning, match="levels of their own"):
+        fitted = QUICK.fit(clients)
+    assert fitted.state.levels == "own"
+    right, count = stated(fitted, truth)
+    assert right == count > 5
+
+
+def test_fdbnl_tells_of_baselines() -> None:
+    method = ct.FDBNL(rounds=3, compare=False, lambda_within=0.1, lambda_across=0.1)
+    told = [
+        any("clients' means differ" in line for line in method.fit(labs(0, spread)[0]).advice()) for spread in (0, 2)
+    ]
+    assert told == [False, True]
+
+
+def test_labs_with_one_level_are_learned_about_it() -> None:
+    assert QUICK.fit(labs(0)[0]).state.levels == "common"
+
+
+def test_a_network_of_own_levels_is_that_of_data_without_baselines() -> None:
+    moved, plain = QUICK.fit(labs(2, spread=3.0)[0]), QUICK.fit(labs(2)[0])
+    assert ((moved.network.stacked != 0) == (plain.network.stacked != 0)).all()
+    np.testing.assert_allclose(moved.network.stacked, plain.network.stacked, atol=0.05)
+
+
+def test_own_networks_have_own_means_also_where_variables_are_lacking() -> None:
+    clients, _ = labs(1, spread=2.0, variables=4)
+    clients["client-0"] = clients["client-0"].select(features=["x0", "x1", "x2"])
+    with pytest.warns(AdviceWarning, match="levels of their own"):
+        fitted = ct.OneRound(restarts=0, personal=True).fit(clients)
+    for name, table in clients.items():
+        network = fitted[name].network
+        means = dict(zip(network.variables, network.mean, strict=True))
+        for feature, values in zip(table.features, table.values.T, strict=True):
+            assert means[feature] == pytest.approx(values.mean(), abs=0.1 * values.std())
+
+
+def test_a_late_client_comes_about_its_own_mean() -> None:
+    clients, _ = labs(3, spread=2.0)
+    late = {"client-2": clients.pop("client-2")}
+    with pytest.warns(AdviceWarning, match="levels of their own"):
+        fitted = ct.OneRound(restarts=0, compare=False).fit(clients)
+    added = fitted.add(late)
+    before, after = fitted.state.pooled(), added.state.pooled()
+    own = late["client-2"].values
+    grown = after.gram.diagonal()[: own.shape[1]] - before.gram.diagonal()[: own.shape[1]]
+    places = [late["client-2"].features.index(name) for name in added.state.variables]
+    np.testing.assert_allclose(grown, own.var(axis=0)[places] * (len(own) - 1), rtol=0.05)
+
+
+def test_means_are_compared_as_an_analysis_of_variance() -> None:
+    from scipy.stats import f_oneway
+
+    rng = np.random.default_rng(0)
+    groups = [rng.normal(size=(40, 3)) + rng.normal(size=3) for _ in range(4)]
+    every = np.concatenate(groups)
+    offsets = sum(measure_offsets(group - every.mean(axis=0), np.ones(len(group))) for group in groups)
+    squares = np.square(every - every.mean(axis=0)).sum(axis=0)
+    found = compare_offsets(offsets, squares, np.full(3, 160.0))
+    np.testing.assert_allclose(found, f_oneway(*groups).statistic)
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("noise", [0.0, 1e-8])
+def test_a_copied_column_ends_and_is_named(noise: float) -> None:
+    clients, _ = labs(1, samples=300)
+    rng = np.random.default_rng(0)
+    doubled = {
+        name: Series.from_arrays(
+            np.column_stack([table.values, table.values[:, 1] + noise * rng.normal(size=table.rows)]),
+            features=(*table.features, "copy"),
+        )
+        for name, table in clients.items()
+    }
+    with pytest.warns(AdviceWarning, match="x1 and copy are copies of each other"):
+        QUICK.fit(doubled)
+
+
+def test_a_known_network_without_lags_scores_pairs() -> None:
+    within, across = np.zeros((3, 3)), np.zeros((1, 3, 3))
+    within[0, 1] = across[0, 1, 2] = 0.7
+    across[0] += 0.5 * np.eye(3)
+    known = np.zeros((1, 3, 3))
+    known[0, 0, 1] = known[0, 1, 2] = 1.0
+    scores = ct.score_network(ct.Network(within, across), ct.Network(np.zeros((3, 3)), known))
+    assert (scores["pair_f1"], scores["pair_fdr"], scores["pair_shd"]) == (1.0, 0.0, 0.0)
+    assert scores["f1"] < 0.5
+
+
+def test_few_rows_for_many_variables_are_told() -> None:
+    clients, _ = ct.make_networks(variables=12, clients=3, samples=45, seed=0)
+    assert any("rows are few for 24 columns" in line for line in QUICK.fit(clients).advice())
