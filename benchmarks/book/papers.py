@@ -39,7 +39,7 @@ def render() -> str:
 
 
 def fill(text: str) -> tuple[str, str]:
-    """Return a text with every reference to a result file replaced by its value, and the numbers of seeds behind them."""
+    """Return a text with every reference to a result file replaced by its value, and how many seeds are behind them."""
     seeds: dict[str, None] = {}
 
     def replace(found: re.Match[str]) -> str:
@@ -51,7 +51,7 @@ def fill(text: str) -> tuple[str, str]:
 
 
 def look_up(name: str, where: str, column: str, form: str) -> tuple[str, str]:
-    """Return the mean of a column over the rows meant, with its standard error if they are of seeds, and their number."""
+    """Return the mean of a column over the rows meant, with its standard error if they are of seeds, and how many."""
     wanted = dict(pair.split("=", 1) for pair in where.split(" & "))
     rows = [row for row in result_file(name).rows if all(row[key] == value for key, value in wanted.items())]
     values = [value for row in rows if (value := number(row[column])) is not None]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from book.files import ROOT, ResultFile, all_names, number, result_file
 
 HERE = Path(__file__).parent

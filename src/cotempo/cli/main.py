@@ -1,5 +1,6 @@
 """`cotempo`: init, methods, doctor, demo, run, resume, watch, report, messages, audit; check, survey,
-make-data; predict, next, count, impute, sample, release, detect, update, export; provision, server, client, ledger; bench.
+make-data; predict, next, count, impute, sample, release, detect, update, export; provision, server, client, ledger;
+bench.
 
 Exit codes: 0 done; 1 an unexpected error; 2 wrong usage or parameters; 3 something is wrong with the data;
 4 paused, below quorum or until people at sites approve, can be resumed; 5 a run folder cannot be used as asked;
