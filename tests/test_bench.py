@@ -13,7 +13,7 @@ from cotempo.cli import main
 
 ROOT = Path(__file__).parent.parent
 # What was typed by hand or measured with uncommitted changes when this was written: it may only become less.
-TYPED, DIRTY = 1226, 67
+TYPED, DIRTY = 741, 67
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,7 @@ def findings() -> check.Findings:
 
 def test_no_page_differs_from_its_files(findings: check.Findings) -> None:
     assert not findings.wrong
-    assert findings.tied > 2000
+    assert findings.tied > 2400
 
 
 def test_nothing_more_is_typed_by_hand_or_measured_with_uncommitted_changes(findings: check.Findings) -> None:

@@ -18,6 +18,7 @@ FOLDER = ROOT / "benchmarks" / "results"
 Row = dict[str, str]
 SETTINGS = {
     "share",
+    "epsilon",
     "level",
     "learning_rate",
     "lambda_within",
