@@ -26,7 +26,8 @@ bench: $(READY)  ## Measure; figures go to benchmarks/results/.
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/networks/fdbnl.py
 
-docs: $(READY)  ## Build the documentation into docs/_build/html.
+docs: $(READY)  ## Build the documentation into docs/_build/html; a number that differs from its file stops it.
+	$(BIN)/cotempo bench check
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
 
 sbom: $(READY)  ## Write what cotempo[flower] is made of, as installed here, to dist/cotempo.cdx.json.

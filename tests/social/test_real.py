@@ -17,7 +17,7 @@ FILE = ROOT / "social" / "crisis_clients.parquet"
 
 
 @pytest.mark.skipif(not FILE.exists(), reason="the real posts are not here")
-def test_the_detector_beats_the_timestamp_on_real_posts() -> None:
+def test_the_detector_is_right_on_real_posts_and_not_far_below_the_timestamp() -> None:
     rng = np.random.default_rng(0)
     chosen = {
         name: posts.select(np.sort(rng.permutation(posts.rows)[:250])) for name, posts in read_posts(FILE).items()

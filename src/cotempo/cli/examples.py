@@ -48,6 +48,8 @@ EXAMPLES = {
     "client start": ("cotempo client start plant-a",),
     "client page": ("cotempo client page plant-a",),
     "ledger show": ("cotempo ledger show plant-a",),
+    "bench table": ("cotempo bench table events-table1",),
+    "bench run": ("cotempo bench run networks-fdbnl",),
     "ledger verify": ("cotempo ledger verify plant-a",),
 }
 

@@ -1,5 +1,6 @@
 """`cotempo`: init, methods, doctor, demo, run, resume, watch, report, messages, audit; check, survey,
-make-data; predict, next, count, impute, sample, release, detect, update, export; provision, server, client, ledger.
+make-data; predict, next, count, impute, sample, release, detect, update, export; provision, server, client, ledger;
+bench.
 
 Exit codes: 0 done; 1 an unexpected error; 2 wrong usage or parameters; 3 something is wrong with the data;
 4 paused, below quorum or until people at sites approve, can be resumed; 5 a run folder cannot be used as asked;
@@ -19,7 +20,7 @@ from typing import Annotated, Any
 import typer
 
 import cotempo
-from cotempo.cli import approve, audit, deploy, doctor, models, start, tables, watch
+from cotempo.cli import approve, audit, bench, deploy, doctor, models, start, tables, watch
 from cotempo.cli.examples import add_examples
 from cotempo.cli.output import Output, command, describe_messages, describe_result, shows_progress
 from cotempo.errors import (
@@ -189,6 +190,7 @@ command(app, "provision")(deploy.provision_kits)
 app.add_typer(deploy.server, name="server")
 app.add_typer(approve.client, name="client")
 app.add_typer(deploy.ledger, name="ledger")
+app.add_typer(bench.bench, name="bench")
 
 
 def _show_version(wanted: bool) -> None:

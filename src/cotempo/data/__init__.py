@@ -7,6 +7,7 @@ from cotempo.data.generate.posts import LatentEvent, PostsTruth, make_posts
 from cotempo.data.generate.series import SeriesTruth, make_series
 from cotempo.data.masks import hide, mask_cells, mask_rows
 from cotempo.data.posts import Posts
+from cotempo.data.public import read_crisislex, read_event_sequences, read_forecasting_csv, read_tsf
 from cotempo.data.read.events import read_events
 from cotempo.data.read.posts import read_posts
 from cotempo.data.read.reader import detect_kind
@@ -43,9 +44,13 @@ __all__ = [
     "mask_rows",
     "numbered",
     "partition",
+    "read_crisislex",
+    "read_event_sequences",
     "read_events",
+    "read_forecasting_csv",
     "read_posts",
     "read_series",
+    "read_tsf",
     "split_by_sequence",
     "split_by_time",
     "write_clients",

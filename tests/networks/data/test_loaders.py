@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.io import savemat
 
 import cotempo as ct
 from cotempo.errors import DataError, ParameterError
@@ -96,3 +97,66 @@ def test_partial_correlation_and_skewness_rank_netsim(nodes: int, least: float) 
         assert isinstance(truth, Network)
         areas.append(ct.rank_edges(clients, score="within_skewness").compare(truth)["auroc"])
     assert np.mean(areas) >= least
+
+
+def write_tsv(folder: Path, number: int, series: np.ndarray, gold: np.ndarray, name: str) -> None:
+    """Write a network as DREAM4 does: a block of lines per series, and every pair of genes with 0 or 1."""
+    genes = [f"G{i + 1}" for i in range(series.shape[2])]
+    blocks = ["\n".join("\t".join(f"{x:.7f}" for x in (50 * i, *row)) for i, row in enumerate(one)) for one in series]
+    head = "\t".join(f'"{word}"' for word in ("Time", *genes))
+    (folder / f"insilico_size3_{number}_timeseries.tsv").write_text(head + "\n\n" + "\n\n".join(blocks) + "\n")
+    pairs = [(a, b) for a in range(len(genes)) for b in range(len(genes)) if a != b]
+    (folder / name).write_text("".join(f"{genes[a]}\t{genes[b]}\t{int(gold[a, b])}\n" for a, b in pairs))
+
+
+def test_dream4_from_tables_of_tabs_is_what_the_arrays_say(dream4: Path, tmp_path: Path) -> None:
+    with np.load(dream4) as arrays:
+        for number, (ts, gold) in enumerate(zip(arrays["ts"], arrays["gold"], strict=True), start=1):
+            folder = tmp_path / "tsv" / f"insilico_size3_{number}"
+            folder.mkdir(parents=True)
+            names = {1: "insilico_size3_1_goldstandard.tsv", 2: "DREAM4_GoldStandard_InSilico_Size3_2.tsv"}
+            write_tsv(folder, number, ts, gold, names[number])
+    for options in ({}, {"network": 2, "clients": 2}):
+        (tables, truth), (expected, true) = (ct.read_dream4(path, **options) for path in (tmp_path / "tsv", dream4))
+        assert list(tables) == list(expected)
+        for name, table in tables.items():
+            np.testing.assert_allclose(table.values, expected[name].values, atol=1e-6)
+            np.testing.assert_array_equal(table.time, expected[name].time)
+        pairs = [(truth, true)] if isinstance(truth, Network) else [(truth[name], true[name]) for name in truth]
+        assert all(np.array_equal(edges_of(one), edges_of(other)) for one, other in pairs)
+
+
+def test_a_bad_folder_of_dream4_says_what_must_hold(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="got series of none"):
+        ct.read_dream4(tmp_path)
+    write_tsv(tmp_path, 1, np.zeros((2, 3, 3)), np.zeros((3, 3)), "insilico_size3_1_goldstandard.tsv")
+    (tmp_path / "insilico_size3_1_goldstandard.tsv").write_text("G1\tG9\t1\n")
+    with pytest.raises(DataError, match="line 1: must be two genes and 0 or 1"):
+        ct.read_dream4(tmp_path)
+    (tmp_path / "insilico_size3_1_timeseries.tsv").write_text('"Time"\t"G1"\n0\t1\n50\t1\n0\t1\n')
+    with pytest.raises(DataError, match="series with the same times"):
+        ct.read_dream4(tmp_path)
+
+
+def test_netsim_from_a_matlab_file(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    ts, net = rng.normal(size=(4 * 10, 5)), rng.normal(size=(4, 5, 5))
+    savemat(tmp_path / "sim1.mat", {"ts": ts, "net": net, "Nsubjects": 4, "Nnodes": 5, "Ntimepoints": 10})
+    for path in (tmp_path, tmp_path / "sim1.mat"):
+        clients, truth = ct.read_netsim(path, nodes=5, subject=2, clients=2)
+        assert isinstance(truth, Network)
+        np.testing.assert_array_equal(clients["client-0"].values, ts[10:15])
+        assert truth.within[0, 1] == net[1, 0, 1]
+        assert truth.within[2, 2] == 0
+
+
+def test_a_bad_matlab_file_says_what_must_hold(tmp_path: Path) -> None:
+    savemat(tmp_path / "sim1.mat", {"ts": np.zeros((10, 5))})
+    with pytest.raises(DataError, match="'net' is not there"):
+        ct.read_netsim(tmp_path / "sim1.mat")
+    savemat(tmp_path / "sim1.mat", {"ts": np.zeros((10, 4)), "net": np.zeros((1, 4, 4))})
+    with pytest.raises(DataError, match="must hold 5 nodes"):
+        ct.read_netsim(tmp_path / "sim1.mat")
+    (tmp_path / "sim1.mat").write_text("no matrix")
+    with pytest.raises(DataError, match=r"must be a \.mat file"):
+        ct.read_netsim(tmp_path / "sim1.mat")

@@ -1,8 +1,9 @@
 """`read_dream4` and `read_netsim`: the two data sets of the papers, cut into clients as the papers cut them.
 
-Both are read from ``.npz`` files of plain arrays. `read_dream4` wants ``ts (networks, series, times, genes)``,
-``gold (networks, genes, genes)`` and ``time (times,)``; `read_netsim` wants ``sim{1,2,3}_ts (subjects, times, nodes)``
-and ``sim{1,2,3}_net (subjects, nodes, nodes)``. Adjacency is ``[source, target]``.
+Both are read as published, DREAM4's ``.tsv`` and NetSim's ``.mat`` (`published.py`), or from ``.npz`` files of plain
+arrays. `read_dream4` wants ``ts (networks, series, times, genes)``, ``gold (networks, genes, genes)`` and ``time
+(times,)``; `read_netsim` wants ``sim{1,2,3}_ts (subjects, times, nodes)`` and ``sim{1,2,3}_net (subjects, nodes,
+nodes)``. Adjacency is ``[source, target]``.
 """
 
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from cotempo.data import Series, client_names
 from cotempo.errors import DataError, ParameterError
+from cotempo.networks.data.published import dream4_arrays, netsim_arrays
 from cotempo.networks.network import Network, variable_names
 
 #: DREAM4's perturbations are taken away at this time, half way through each series.
@@ -30,7 +32,10 @@ _SIMULATIONS = {5: "sim1", 10: "sim2", 15: "sim3"}
 def read_dream4(
     path: str | Path, network: int | None = None, clients: int = 5
 ) -> tuple[dict[str, Series], Network | dict[str, Network]]:
-    """Read DREAM4's InSilico_Size100 time series from an ``.npz`` file.
+    """Read DREAM4's InSilico time series from the folder of its ``.tsv`` files, or from an ``.npz`` file.
+
+    The folder, at any depth, holds ``insilico_size100_1_timeseries.tsv`` and its gold standard,
+    ``insilico_size100_1_goldstandard.tsv`` or ``DREAM4_GoldStandard_InSilico_Size100_1.tsv``, for every network.
 
     One `network`, from 1 to 5: its ten series are dealt to `clients`, as for FDBNL in the papers. Without it every
     network is one client with all its series, as for PFDBNL.
@@ -41,7 +46,7 @@ def read_dream4(
     truth : Network, or dict from str to Network where every network is a client
         Edges of lag 1 with weight 1.
     """
-    arrays = _arrays(path, ("ts", "gold", "time"))
+    arrays = dream4_arrays(Path(path)) if Path(path).is_dir() else _arrays(path, ("ts", "gold", "time"))
     series, gold, time = arrays["ts"].astype(np.float64), arrays["gold"], arrays["time"].astype(np.float64)
     genes = tuple(f"G{number}" for number in range(1, series.shape[3] + 1))
     truths = [Network(np.zeros(edges.shape), edges[None].astype(np.float64), genes) for edges in gold]
@@ -60,7 +65,10 @@ def read_dream4(
 def read_netsim(
     path: str | Path, nodes: int = 5, subject: int | None = None, clients: int = 5, *, subjects: Sequence[int] = ()
 ) -> tuple[dict[str, Series], Network | dict[str, Network]]:
-    """Read the NetSim simulations of fMRI with 5, 10 or 15 nodes (simulations 1, 2 and 3) from an ``.npz`` file.
+    """Read the NetSim simulations of fMRI with 5, 10 or 15 nodes (simulations 1, 2 and 3).
+
+    They lie in ``sim1.mat``, ``sim2.mat`` and ``sim3.mat``: give one of them, or the folder of all, or an ``.npz``
+    file.
 
     One `subject`, from 1: its time steps are cut into `clients` consecutive parts, as for FDBNL in the papers. Without
     it each of `subjects`, by default the papers' five, is one client, as for PFDBNL.
@@ -78,8 +86,11 @@ def read_netsim(
     if nodes not in _SIMULATIONS:
         raise ParameterError(f"nodes must be one of {tuple(_SIMULATIONS)}, got {nodes}")
     simulation = _SIMULATIONS[nodes]
-    arrays = _arrays(path, (f"{simulation}_ts", f"{simulation}_net"))
-    series, weights = (arrays[f"{simulation}_{part}"].astype(np.float64) for part in ("ts", "net"))
+    if Path(path).is_dir() or Path(path).suffix == ".mat":
+        series, weights = netsim_arrays(Path(path), simulation, nodes)
+    else:
+        arrays = _arrays(path, (f"{simulation}_ts", f"{simulation}_net"))
+        series, weights = (arrays[f"{simulation}_{part}"].astype(np.float64) for part in ("ts", "net"))
     names = variable_names(nodes)
     within = weights * ~np.eye(nodes, dtype=np.bool_)
     if subject is not None:
