@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,12 @@ import pytest
 
 import cotempo as ct
 from cotempo.data import Series
+from cotempo.engines.inprocess import InProcess
 from cotempo.errors import AdviceWarning
+from cotempo.federation import EMPTY, Question
 from cotempo.networks.offsets import compare_offsets, measure_offsets
+from cotempo.privacy.questions import QuestionLog
+from cotempo.testing.contract import drive
 
 QUICK = ct.OneRound(restarts=0)
 
@@ -78,6 +83,19 @@ def test_own_networks_have_own_means_also_where_variables_are_lacking() -> None:
         means = dict(zip(network.variables, network.mean, strict=True))
         for feature, values in zip(table.features, table.values.T, strict=True):
             assert means[feature] == pytest.approx(values.mean(), abs=0.1 * values.std())
+
+
+def test_a_site_answers_all_that_is_asked_where_levels_differ_and_variables_are_lacking(tmp_path: Path) -> None:
+    clients, _ = labs(1, spread=2.0, variables=4)
+    clients["client-0"] = clients["client-0"].select(features=["x0", "x1", "x2"])
+    steps = [step for step in drive(QUICK, InProcess(QUICK, clients, seed=0), seed=0) if step.sent]
+    phases = [step.phase for step in steps]
+    assert phases.count("products") == 2
+    assert phases.count("fill") > 1
+    log = QuestionLog(tmp_path / "questions.jsonl", QUICK)
+    for step in steps:
+        question = Question("run", step.step, step.round, step.phase, "client-1", 0, 0, EMPTY, EMPTY)
+        log.admit(question, is_shields_own=False)
 
 
 def test_a_late_client_comes_about_its_own_mean() -> None:

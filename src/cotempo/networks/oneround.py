@@ -697,6 +697,11 @@ class OneRound(Method):
         return Expect(fields, sums=True, rows=rows)
 
     @property
+    def most_questions(self) -> dict[str, int]:
+        """Products are asked twice where clients' levels differ, and filled rows until they settle."""
+        return {**super().most_questions, "products": 2, "fill": MOST_STEPS}
+
+    @property
     def staleness(self) -> Mapping[str, Staleness]:
         """Sums about the agreed centre are added whenever they come."""
         return {"products": "accumulate"}
