@@ -13,7 +13,8 @@ import warnings
 from dataclasses import replace
 
 import numpy as np
-from measuring import finish, options, show
+from measuring import options, show
+from results import write_results
 
 import cotempo as ct
 
@@ -28,7 +29,9 @@ def main() -> None:
         total = {name: int(sum(one[name] for one in found)) for name in found[0]}
         rows.append({"offsets": spread, **total})
         show(rows[-1])
-    finish("levels", rows, chosen.seeds, f"three clients of 150 rows, 8 variables, edges stated at {SURE} or more")
+    note = f"three clients of 150 rows, 8 variables, edges stated at {SURE} or more"
+    seeds = f"{chosen.first_seed} to {chosen.first_seed + chosen.seeds - 1}"
+    write_results("networks/levels", rows, seed=seeds, note=note)
 
 
 def measure(seed: int, spread: float) -> dict[str, int]:
