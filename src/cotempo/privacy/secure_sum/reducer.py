@@ -114,9 +114,10 @@ class _SecureStep:
         self.versions: dict[str, int] = {}
         self.keys: dict[str, tuple[Array, Array]] = {}
         self.needed = threshold(len(questions))
+        self.has_revealed = False  # a sum of data, in this step
 
     def run(self) -> Answers:
-        """Agree on scales if they are not known, then sum; repeat once if somebody's values exceed their scale.
+        """Sum on the scales that are known or usual, or agree on some first; agree and repeat if values do not fit.
 
         Of its two exchanges, one lets the method answer and mask, the other reveals shares and opens the next session.
         The first step exchanges keys and shares before; one in which somebody left, signatures of who survived.
@@ -124,30 +125,39 @@ class _SecureStep:
         names = self._announce()
         step, phase, book = self.first.step, self.first.phase, self.reducer.scales
         empty = Layout.of("range", len(names), self.expect)
-        for is_first in (True, False):
+        coarse: Answers | None = None
+        for _ in range(2):
             scales = self._public_scales() or book.find(step, phase, empty)
-            if scales is None:
-                scales = self._agree(names, empty, may_leave_out=is_first)
-                book.store(step, phase, empty, scales)
-            layout = empty.with_scales(scales)
+            usual = None if scales or book.has_agreed(step, phase, empty) else empty.with_usual_scales()
             try:
-                vector, survivors = self._sum(names, layout)
+                if scales is None and usual is None:
+                    scales = self._agree(names, empty)
+                    book.store(step, phase, empty, scales)
+                layout = usual or empty.with_scales(scales or {})
+                vector, survivors = self._sum(names, layout, is_agreed=usual is None)
                 total_message, has_shrunk = decode(vector, layout)
             except ScaleExceeded:
                 book.store(step, phase, empty, None)
                 continue
+            except SumAborted:
+                if coarse is None:
+                    raise
+                return coarse  # somebody left: what was revealed can be repeated among the same only
+            found = self._answers(survivors, total_message)
             if has_shrunk:
-                book.store(step + 1, phase, empty, None)
-            return self._answers(survivors, total_message)
+                book.store(step if usual else step + 1, phase, empty, None)
+            if usual is None or not has_shrunk:
+                return found
+            coarse = found
         raise SumAborted("values must fit the scale that was just agreed on, those of some clients do not")
 
-    def _agree(self, names: Sequence[str], empty: Layout, *, may_leave_out: bool) -> dict[str, tuple[int, int]]:
+    def _agree(self, names: Sequence[str], empty: Layout) -> dict[str, tuple[int, int]]:
         """Agree on scales; leave out those whose values would drown all others, unless there are many of them.
 
         After a first sum of data nobody may be left out: clients reveal a second one only among the same.
         """
         scales = decode_sizes(self._sum(names, empty)[0], empty)
-        limited = empty.with_limits(scales) if may_leave_out else None
+        limited = None if self.has_revealed else empty.with_limits(scales)
         if limited is None:
             return scales
         failures = dict(self.failures)
@@ -185,21 +195,25 @@ class _SecureStep:
         self._require(list(self.keys), "announced a key")
         return list(self.keys)
 
-    def _sum(self, names: Sequence[str], layout: Layout) -> tuple[Array, list[str]]:
-        """Return the sum of the vectors of all that stayed to the masked message, and who they are."""
+    def _sum(self, names: Sequence[str], layout: Layout, *, is_agreed: bool = True) -> tuple[Array, list[str]]:
+        """Return the sum of the vectors of all that stayed to the masked message, and who they are.
+
+        Raise `ScaleExceeded`, before anything is revealed, if clients refuse a scale that was not agreed on now.
+        """
         opened = self._take_prepared(names) or self._share(names)
         members = sorted(opened.replies)
         self._require(members, "shared")
         total, signed = self._mask(opened, members, layout)
         survivors = sorted(signed)
-        if len(survivors) < self.needed and layout.kind == "data":
+        if layout.kind == "data" and (len(survivors) < self.needed or not is_agreed):
             refused = {name for name in members if name in self.failures and self.failures[name].kind == "MessageError"}
-            if refused:  # all have grown out of an old scale
+            if refused:  # all have grown out of an old scale, or somebody does not fit the usual one
                 self.failures = {name: failure for name, failure in self.failures.items() if name not in refused}
                 raise ScaleExceeded
         self._require(survivors, "sent a masked message")
         if survivors != members or not all(signature.any() for signature in signed.values()):
             signed = self._echo(opened, survivors)
+        self.has_revealed |= layout.kind == "data"
         revealed = self._reveal(opened, members, signed, self.first.step + (layout.kind == "data"))
         openings = {
             name: (opened.replies[name]["mask_key"].tobytes(), opened.replies[name]["commitment"].tobytes())
@@ -258,7 +272,7 @@ class _SecureStep:
         common = Message({"session": opened.id, "members": json.dumps(members), "layout": layout.to_text()})
         expect = replace(_opaque(masked=((layout.length,), "uint64"), signature=((64,), "uint8")), sums=True)
         questions = self._questions(MASKED, members, common, inboxes)
-        if is_first := not self.versions:
+        if is_first := not present <= {*self.versions}:
             questions = [replace(self.questions[question.client], then=question) for question in questions]
         total, signed = np.zeros(layout.length, "<u8"), {}
         for reply in self._replies(questions, expect):
