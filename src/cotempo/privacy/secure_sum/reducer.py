@@ -59,10 +59,16 @@ class SecureSum:
         What to do in phases that need single answers: ``"allow"`` them in the clear, or ``"refuse"`` them.
     scales
         A file for the public scales, so that a resumed run rounds as the first one did.
+    announces
+        Whether clients are told the next session when they mask, so that those who hear each other's signatures can
+        reveal before they are asked; worth its bytes where an exchange takes long.
     """
 
-    def __init__(self, *, singles: Literal["allow", "refuse"] = "allow", scales: Path | None = None):
+    def __init__(
+        self, *, singles: Literal["allow", "refuse"] = "allow", scales: Path | None = None, announces: bool = False
+    ):
         self.singles = singles
+        self.announces = announces
         self.scales = ScaleBook(scales)
         self.keys: dict[tuple[str, str], tuple[Array, Array]] = {}
         self.prepared: _Opened | None = None
@@ -203,7 +209,10 @@ class _SecureStep:
         opened = self._take_prepared(names) or self._share(names)
         members = sorted(opened.replies)
         self._require(members, "shared")
-        total, signed = self._mask(opened, members, layout)
+        following = None
+        if members == list(opened.names):
+            following = self._new_session(opened.names, self.first.step + (layout.kind == "data"))
+        total, signed = self._mask(opened, members, layout, following)
         survivors = sorted(signed)
         if layout.kind == "data" and (len(survivors) < self.needed or not is_agreed):
             refused = {name for name in members if name in self.failures and self.failures[name].kind == "MessageError"}
@@ -214,7 +223,7 @@ class _SecureStep:
         if survivors != members or not all(signature.any() for signature in signed.values()):
             signed = self._echo(opened, survivors)
         self.has_revealed |= layout.kind == "data"
-        revealed = self._reveal(opened, members, signed, self.first.step + (layout.kind == "data"))
+        revealed = self._reveal(opened, members, signed, following)
         openings = {
             name: (opened.replies[name]["mask_key"].tobytes(), opened.replies[name]["commitment"].tobytes())
             for name in members
@@ -257,18 +266,21 @@ class _SecureStep:
         self.failures.setdefault(name, Failure(name, self.first.step, stage, "MessageError", detail))
         self.reducer.keys.pop((self.first.run, name), None)
 
-    def _mask(self, opened: _Opened, members: Sequence[str], layout: Layout) -> tuple[Array, dict[str, Array]]:
+    def _mask(
+        self, opened: _Opened, members: Sequence[str], layout: Layout, following: _Opened | None
+    ) -> tuple[Array, dict[str, Array]]:
         """Hand every client its envelopes and what the method asks, unless it was; add up masked messages as they come.
 
         Return their sum, and the signatures of those who sent one.
         """
         graph, present = opened.neighbours, {*members}
         places = {name: {other: row for row, other in enumerate(graph.others(name))} for name in members}
-        inboxes = {}
+        inboxes, announced = {}, following.question if following and self.reducer.announces else EMPTY
         for name in members:
             senders = [other for other in graph.others(name) if other in present]
             rows = [opened.replies[sender]["envelopes"][places[sender][name]] for sender in senders]
-            inboxes[name] = Message({"envelopes": np.stack(rows) if rows else np.zeros((0, ENVELOPE_BYTES), np.uint8)})
+            envelopes = np.stack(rows) if rows else np.zeros((0, ENVELOPE_BYTES), np.uint8)
+            inboxes[name] = Message({"envelopes": envelopes, **announced})
         common = Message({"session": opened.id, "members": json.dumps(members), "layout": layout.to_text()})
         expect = replace(_opaque(masked=((layout.length,), "uint64"), signature=((64,), "uint8")), sums=True)
         questions = self._questions(MASKED, members, common, inboxes)
@@ -293,7 +305,7 @@ class _SecureStep:
         return {name: message["signature"] for name, message in signed.items()}
 
     def _reveal(
-        self, opened: _Opened, members: Sequence[str], signed: Mapping[str, Array], following_step: int
+        self, opened: _Opened, members: Sequence[str], signed: Mapping[str, Array], following: _Opened | None
     ) -> dict[str, dict[str, bytes]]:
         """Ask for shares, which are returned by owner and holder; open the next session if all are there."""
         signers = sorted(signed)
@@ -304,9 +316,9 @@ class _SecureStep:
                 "signatures": np.stack([signed[name] for name in signers]),
             }
         )
-        following, expect = None, REVEALED
-        if signers == list(opened.names):
-            following, expect = self._new_session(opened.names, following_step), REVEALED_AND_SHARED
+        if signers != list(opened.names):
+            following = None
+        expect = REVEALED_AND_SHARED if following else REVEALED
         own = dict.fromkeys(signers, following.question if following else EMPTY)
         revealed: dict[str, dict[str, bytes]] = {name: {} for name in members}
         replies = {

@@ -15,10 +15,11 @@ from pathlib import Path
 from cotempo.data import READERS, Series, Table
 from cotempo.devices import has_device
 from cotempo.engines.flower.protocol import Consents, Part, Parts, ResultReference, Verb, WireSchema
+from cotempo.engines.flower.site.meeting import Meeting
 from cotempo.engines.flower.site.settings import SiteSettings
 from cotempo.engines.flower.site.words import clear_phases
 from cotempo.errors import AwaitingApproval, DataError, MessageError, ParameterError, printable
-from cotempo.federation.exchange import Expect, Question
+from cotempo.federation.exchange import Expect, Question, Reply
 from cotempo.federation.fitted import Outcome
 from cotempo.federation.message import Message
 from cotempo.federation.method import Method
@@ -85,6 +86,7 @@ class SiteService:
         self.home = home
         self.ledger = Ledger(home / "ledger.jsonl")
         self.inbox = RequestInbox(home)
+        self.meeting: Meeting | None = None  # to which the last answer leads
         self._runs: dict[str, JoinedRun] = {}
         for module in settings.imports:
             importlib.import_module(module)
@@ -104,6 +106,7 @@ class SiteService:
 
     def handle(self, verb: Verb, parts: Parts) -> Parts:
         """Answer a verb; of an error only the class name leaves, the rest stays in the site's log."""
+        self.meeting = None
         try:
             self.inbox.require_running()
             match verb:
@@ -268,6 +271,23 @@ class SiteService:
     def answer(self, question_bytes: bytes, common: bytes) -> bytes:
         """Answer a question of a run that all have signed; the same question gets the same answer."""
         question = dataclasses.replace(question_from_bytes(question_bytes), common=Message.from_bytes(common))
+        reply, data = self._answer(question, identify_question(question_bytes, common))
+        self.meeting = Meeting.after(question, reply)
+        return data
+
+    def answer_met(self, words: Sequence[str]) -> bytes | None:
+        """Answer, unasked, what the words of all others in a meeting allow; `None` if they do not."""
+        meeting, self.meeting = self.meeting, None
+        if meeting is None:
+            return None
+        try:
+            reply, data = self._answer(meeting.question(words), "")
+        except Exception as error:
+            self.fail(error)
+            return None
+        return None if reply.message is None else data
+
+    def _answer(self, question: Question, identity: str) -> tuple[Reply, bytes]:
         joined = self._joined(question.run)
         site, contract = joined.site, joined.contract
         decision = self.inbox.require_allowed(contract, ask=self.settings.approval.ask)
@@ -282,12 +302,12 @@ class SiteService:
         if last.phase in (MASKED, ECHO):  # the site signs over whom a sum will be
             signed = read_names(last.common["members" if last.phase == MASKED else "survivors"])
             require_no_difference([*joined.history, *self.ledger.history(contract, joined.table)], signed)
-        reply, data = site.answer_idempotent(question, identify_question(question_bytes, common))
+        reply, data = site.answer_idempotent(question, identity)
         if reply.message is not None:
             self._enter_message(joined, question, reply.message)
         if reply.failure is not None:
             self.log(f"run {question.run}, step {question.step}: {reply.failure.kind}")
-        return data
+        return reply, data
 
     def _enter_message(self, joined: JoinedRun, question: Question, message: Message) -> None:
         """Record a message that leaves: field by field for the owner of the data, and its size in the ledger."""
