@@ -216,7 +216,8 @@ class Run:
         names = self.engine.client_names(self.tables)
         if wanted is None and len(names) < 3:
             return self
-        from cotempo.privacy.secure_sum.reducer import SecureSum, require_enough
+        from cotempo.privacy.secure_sum.expected import require_enough
+        from cotempo.privacy.secure_sum.reducer import SecureSum
         from cotempo.privacy.secure_sum.shield import SecureSumShield
 
         if names:  # else the engine says what is wrong with its server's folder

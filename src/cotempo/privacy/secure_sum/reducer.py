@@ -12,11 +12,20 @@ from typing import Literal
 import numpy as np
 
 from cotempo.errors import MessageError, ParameterError, QuorumError
-from cotempo.federation.exchange import Answers, Expect, Failure, Question, Reply, Spec
+from cotempo.federation.exchange import Answers, Expect, Failure, Question, Reply
 from cotempo.federation.message import EMPTY, Message
 from cotempo.federation.reducers import Exchange, PlainReducer
-from cotempo.privacy.secure_sum.client import FEWEST
-from cotempo.privacy.secure_sum.envelopes import ENVELOPE_BYTES, KEY_BYTES
+from cotempo.privacy.secure_sum.envelopes import ENVELOPE_BYTES
+from cotempo.privacy.secure_sum.expected import (
+    ANNOUNCED,
+    ECHOED,
+    REVEALED,
+    REVEALED_AND_SHARED,
+    SHARED,
+    check_total,
+    opaque,
+    require_enough,
+)
 from cotempo.privacy.secure_sum.fixed_point import (
     WEIGHT,
     Layout,
@@ -27,23 +36,10 @@ from cotempo.privacy.secure_sum.fixed_point import (
 from cotempo.privacy.secure_sum.masks import digest
 from cotempo.privacy.secure_sum.neighbours import Neighbours
 from cotempo.privacy.secure_sum.scales import ScaleBook
-from cotempo.privacy.secure_sum.shamir import SHARE_BYTES, threshold
+from cotempo.privacy.secure_sum.shamir import threshold
 from cotempo.privacy.secure_sum.shield import ECHO, KEYS, MASKED, SHARES, UNMASK
 from cotempo.privacy.secure_sum.unmasking import remove_masks
 from cotempo.typing import Array
-
-
-def _opaque(**fields: tuple[tuple[int | None, ...], str]) -> Expect:
-    return Expect({name: Spec(shape, kind) for name, (shape, kind) in fields.items()}, is_opaque=True)
-
-
-ANNOUNCED = _opaque(key=((KEY_BYTES,), "uint8"), signature=((64,), "uint8"))
-SHARED = _opaque(
-    mask_key=((KEY_BYTES,), "uint8"), commitment=((32,), "uint8"), envelopes=((None, ENVELOPE_BYTES), "uint8")
-)
-ECHOED = _opaque(signature=((64,), "uint8"))
-REVEALED = _opaque(shares=((None, SHARE_BYTES), "uint8"))
-REVEALED_AND_SHARED = replace(REVEALED, fields={**REVEALED.fields, **SHARED.fields})
 
 
 class SumAborted(QuorumError):  # noqa: N818 - it says what happened
@@ -282,7 +278,7 @@ class _SecureStep:
             envelopes = np.stack(rows) if rows else np.zeros((0, ENVELOPE_BYTES), np.uint8)
             inboxes[name] = Message({"envelopes": envelopes, **announced})
         common = Message({"session": opened.id, "members": json.dumps(members), "layout": layout.to_text()})
-        expect = replace(_opaque(masked=((layout.length,), "uint64"), signature=((64,), "uint8")), sums=True)
+        expect = replace(opaque(masked=((layout.length,), "uint64"), signature=((64,), "uint8")), sums=True)
         questions = self._questions(MASKED, members, common, inboxes)
         if is_first := not present <= {*self.versions}:
             questions = [replace(self.questions[question.client], then=question) for question in questions]
@@ -365,35 +361,6 @@ class _SecureStep:
                 f"sum, {len(names)} {did}; nothing was revealed:{listed}\nThe state is as it was before this step; "
                 "with a run folder, resume the run once the clients are back."
             )
-
-
-def require_enough(clients: int) -> None:
-    """Raise `ParameterError` if there are too few clients to hide among."""
-    if clients < FEWEST:
-        raise ParameterError(
-            f"a secure sum needs at least {FEWEST} clients in every step: of two, each could subtract its own part, "
-            f"got {clients}"
-        )
-
-
-def check_total(total: Message, expect: Expect) -> None:
-    """Raise `MessageError` if a total lies outside of what valid answers can add up to.
-
-    With weights of at least zero, a weighted sum of values in [low, high] lies in [low, high] times the sum of weights.
-    Rules of summed fields, such as to be positive semidefinite, hold for weighted sums as well.
-    """
-    slack = 1e-6
-    for name, spec in expect.fields.items():
-        for rule in spec.rules:
-            if broken := rule(total[name]):
-                raise MessageError(f"field {name!r} {broken}")
-        for bound, sign in ((spec.low, 1), (spec.high, -1)):
-            if np.isfinite(bound):
-                least = sign * (np.asarray(total[name], np.float64) - bound * total.weight)
-                if (least < -slack * max(1.0, abs(bound) * total.weight)).any():
-                    raise MessageError(f"field {name!r} must lie in [{spec.low:g}, {spec.high:g}] on average")
-    if not total.weight >= 0:
-        raise MessageError(f"weights must add up to at least zero, got {total.weight:g}")
 
 
 def _failure(reply: Reply) -> Failure:

@@ -15,6 +15,7 @@ from pathlib import Path
 from cotempo.data import READERS, Series, Table
 from cotempo.devices import has_device
 from cotempo.engines.flower.protocol import Consents, Part, Parts, ResultReference, Verb, WireSchema
+from cotempo.engines.flower.site.joined import Accepted, JoinedRun
 from cotempo.engines.flower.site.meeting import Meeting
 from cotempo.engines.flower.site.settings import SiteSettings
 from cotempo.engines.flower.site.words import clear_phases
@@ -39,39 +40,11 @@ from cotempo.privacy.questions import QuestionLog
 from cotempo.privacy.secure_sum.client import SumClient, read_names
 from cotempo.privacy.secure_sum.shield import ECHO, MASKED, UNMASK, SecureSumShield
 from cotempo.privacy.secure_sum.vault import DiskVault
-from cotempo.settings import Settings
 from cotempo.storage.files import private, write_whole
 from cotempo.storage.store import DiskStore
 from cotempo.storage.tree import decode
 
 LONGEST_ENTRY = 8000  # letters of one entry of the log
-
-
-class Accepted(Settings):
-    """A run as the site keeps it: its contract, and the fingerprint of the table it was accepted for."""
-
-    contract: str
-    table: str
-    history: list[list[str]] | None = None  # of all participants, once their signatures came
-
-
-@dataclasses.dataclass
-class JoinedRun:
-    """A run the site takes part in."""
-
-    contract: Contract
-    site: Site
-    table: str
-    questions: QuestionLog
-    history: list[list[str]] | None = None
-    sums: list[list[str]] = dataclasses.field(default_factory=list)  # entered since the site started
-
-    @property
-    def survivors(self) -> list[str]:
-        """Over whom the present secure sum is."""
-        (shield,) = [shield for shield in self.site.shields if isinstance(shield, SecureSumShield)]
-        session = shield.client(self.site.client, self.contract.run).session
-        return session.survivors if session else []
 
 
 class SiteService:
