@@ -30,7 +30,7 @@ show each other their signatures through the server as they send what they maske
 being asked, for these reasons:
 
 - What a client reveals, and when, does not depend on who brings it the signatures: t valid ones, of one set, of one
-  layout, in this session. The server was never trusted with them; it can withhold them or pass on false ones, as before.
+  layout, in this session. The server was never trusted with them; it can withhold or forge them, as before.
 - Signatures say who masked and nothing else; that peers and the server see them is what they are for.
 - A client that has revealed for all signs no smaller set any more (4), so it is still either the seed or the key. A
   word counts once the server has stored what its sender masked, so that whoever leaves after that is in the sum, and
