@@ -135,10 +135,10 @@ def test_a_site_says_its_word_with_its_answer_and_answers_those_it_hears(
         return Envelope.write(Verb.ANSWER, {})
 
     monkeypatch.setattr(worker, "answer", answer)
-    monkeypatch.setattr(service, "answer_met", lambda words: " and ".join(words).encode())
+    monkeypatch.setattr(service, "answer_met", lambda meeting, words: f"{meeting.header}: {words}".encode())
     assert ask(service, server, join(service, server, monkeypatch)) is not None
     assert server.shown == {MEETING: "m 2 A"}
-    assert server.left == ([("here", b"A and B")] if has_met else [])
+    assert server.left == ([("here", b"m 2 A: ['A', 'B']")] if has_met else [])
 
 
 @pytest.mark.parametrize("path", ["fleet/pull-object", "fleet/confirm-message-received", "fleet/push-messages"])

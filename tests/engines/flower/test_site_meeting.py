@@ -48,9 +48,12 @@ class MeetingChannel(PaperChannel):
         questions = [question_from_bytes(e.parts[Part.QUESTION]) for e in envelopes.values() if e.verb == Verb.ASK]
         self.asked += {(question.then or question).phase for question in questions}
         here = {name: self.services[name] for name, node in self.nodes().items() if node in envelopes}
-        words = [service.meeting.word for service in here.values() if service.meeting]
-        if len(words) == len(SITES):
-            answers = {name: service.answer_met(self.words(words)) for name, service in here.items()}
+        meetings = {name: service.meeting for name, service in here.items() if service.meeting}
+        for service in here.values():
+            service.meeting = None
+        if len(meetings) == len(SITES):
+            words = self.words([meeting.word for meeting in meetings.values()])
+            answers = {name: self.services[name].answer_met(meeting, words) for name, meeting in meetings.items()}
             self.met = {
                 shown_key(self.server, name): answer
                 for name, answer in answers.items()

@@ -53,7 +53,8 @@ finer scale than the others would read it out of the sum.
 
 What it does not hide: the sum itself (see the ledger and differential privacy for sums that differ by one client), who
 took part, when, sizes of messages, the largest power of four of fields whose scale is agreed on (`fixed_point`), and
-what colluding peers subtract: of n clients, those outside of a collusion are hidden among themselves. A client that lies can spoil the sum.
+what colluding peers subtract: of n clients, those outside of a collusion are hidden among themselves. A client that
+lies can spoil the sum.
 
 `client` is the part of a client, `reducer` that of the server, `shield` connects the first to a site.
 """

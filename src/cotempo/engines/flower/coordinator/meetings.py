@@ -107,16 +107,16 @@ class Meetings:
 
     async def _follow_up(self, seat: str, receive: Any) -> bool:
         """Keep what a site answers after a meeting; return whether its seat is known and the answer not too large."""
-        content, is_whole = b"", False
-        while not is_whole:
+        meeting = next((meeting for meeting in self._meetings.values() if seat in meeting.seats), None)
+        content, is_whole = b"", meeting is None  # of a stranger nothing is read
+        while not is_whole and len(content) <= MOST_ANSWER:
             message = await receive()
             content += message.get("body", b"")
             is_whole = not message.get("more_body", False)
-        for meeting in self._meetings.values():
-            if seat in meeting.seats and len(content) <= MOST_ANSWER:
-                meeting.answer(seat, content)
-                return True
-        return False
+        if meeting is None or len(content) > MOST_ANSWER or seat not in meeting.seats:
+            return False
+        meeting.answer(seat, content)
+        return True
 
     async def _collect(self, name: str) -> bytes:
         """Return, for the coordinator, what sites answered after a meeting, by their keys; wait for all if they met."""

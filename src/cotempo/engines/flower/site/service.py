@@ -79,7 +79,6 @@ class SiteService:
 
     def handle(self, verb: Verb, parts: Parts) -> Parts:
         """Answer a verb; of an error only the class name leaves, the rest stays in the site's log."""
-        self.meeting = None
         try:
             self.inbox.require_running()
             match verb:
@@ -248,11 +247,8 @@ class SiteService:
         self.meeting = Meeting.after(question, reply)
         return data
 
-    def answer_met(self, words: Sequence[str]) -> bytes | None:
-        """Answer, unasked, what the words of all others in a meeting allow; `None` if they do not."""
-        meeting, self.meeting = self.meeting, None
-        if meeting is None:
-            return None
+    def answer_met(self, meeting: Meeting, words: Sequence[str]) -> bytes | None:
+        """Answer, unasked, what the words of all in a meeting allow; `None` if they do not."""
         try:
             reply, data = self._answer(meeting.question(words), "")
         except Exception as error:

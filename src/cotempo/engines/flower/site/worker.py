@@ -41,8 +41,9 @@ def answer_message(service: SiteService, link: SiteLink, asked: Asked) -> None:
         except MessageError as error:
             service.log(str(error))
             answered = Envelope.write(Verb.ANSWER, {Part.REFUSED: str(error).encode()})
-        heard = link.reply(asked, answered, service.meeting)
-        if SEAT in heard and (more := service.answer_met(heard[WORDS].split())) is not None:
+        meeting, service.meeting = service.meeting, None
+        heard = link.reply(asked, answered, meeting)
+        if meeting and SEAT in heard and (more := service.answer_met(meeting, heard[WORDS].split())) is not None:
             link.follow_up(heard[SEAT], more)
     except ContentLost:
         service.log("a question was announced and never arrived: its coordinator was killed")
