@@ -182,7 +182,8 @@ class Run:
         elif self.privacy.secure_sum:
             from cotempo.privacy.secure_sum.reducer import SecureSum
 
-            options = replace(options, reducer=SecureSum(scales=folder.path / "scales.jsonl"))
+            remote = self.engine.is_remote
+            options = replace(options, reducer=SecureSum(scales=folder.path / "scales.jsonl", announces=remote))
         return replace(self, folder=folder, options=options)
 
     def guarded(self, privacy: Privacy | None) -> Run:
@@ -215,13 +216,14 @@ class Run:
         names = self.engine.client_names(self.tables)
         if wanted is None and len(names) < 3:
             return self
-        from cotempo.privacy.secure_sum.reducer import SecureSum, require_enough
+        from cotempo.privacy.secure_sum.expected import require_enough
+        from cotempo.privacy.secure_sum.reducer import SecureSum
         from cotempo.privacy.secure_sum.shield import SecureSumShield
 
         if names:  # else the engine says what is wrong with its server's folder
             require_enough(len(names))
         shield = SecureSumShield.elsewhere() if self.engine.is_remote else SecureSumShield.local(names)
-        reducer: Reducer = GroupedSum(robust) if robust else SecureSum()
+        reducer: Reducer = GroupedSum(robust) if robust else SecureSum(announces=self.engine.is_remote)
         if isinstance(reducer, GroupedSum) and names:
             reducer.groups(names)  # refused here, not in the first step
         options = replace(options, reducer=reducer, shields=(*options.shields, shield))

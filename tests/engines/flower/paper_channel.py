@@ -66,6 +66,9 @@ class PaperChannel:
     def pull(self, ids: Iterable[str]) -> list[tuple[str, Envelope]]:
         return [(key, self.answers.pop(key)) for key in ids]
 
+    def collect(self, meeting: str) -> dict[str, bytes]:
+        return {}
+
     def close(self, **_: Any) -> None:
         pass
 

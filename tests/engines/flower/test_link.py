@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,7 +19,7 @@ from cotempo.engines.flower.site import link as link_module
 from cotempo.engines.flower.site import worker
 from cotempo.engines.flower.site.link import Asked, SiteLink
 from cotempo.engines.flower.site.service import SiteService
-from cotempo.engines.flower.wire import CALLS, Sealer, Wire, unseal
+from cotempo.engines.flower.wire import CALLS, MEETING, SEAT, WORDS, Sealer, Wire, unseal
 
 QUESTION = {"run_id": 5, "src_node_id": 1, "dst_node_id": 7, "message_type": "query", "created_at": 9.0, "ttl": 60.0}
 
@@ -35,6 +35,9 @@ class FakeServer:
         self.received: dict[str, bytes] = {}
         self.upload_after = 0  # looks for an object that find nothing
         self.failing: dict[str, Callable[[], None]] = {}
+        self.shown: dict[str, str] = {}  # headers of the last request of an answer, and of its response
+        self.heard = httpx.Headers()
+        self.left: list[tuple[str, bytes]] = []  # with the seat, after a meeting
 
     def call(self, path: str, wait: float = 0.0, **fields: Any) -> Any:
         self.calls.append(path)
@@ -57,6 +60,15 @@ class FakeServer:
             self.received[fields["object_id"]] = fields["object_content"]
             made.stored = True
         return made
+
+    def call_with(self, path: str, headers: Mapping[str, str], /, **fields: Any) -> tuple[Any, httpx.Headers]:
+        self.shown.update(headers)
+        return self.call(path, **fields), self.heard
+
+    def post(self, path: str, content: bytes, headers: Mapping[str, str]) -> httpx.Response:
+        self.calls.append(path)
+        self.left.append((headers[SEAT], content))
+        return httpx.Response(200)
 
 
 def refuse(status: int) -> Callable[[], None]:
@@ -109,6 +121,24 @@ def test_a_question_is_answered_once_its_content_has_arrived(
     assert answer.verb == Verb.ANSWER
     assert Part.FAILED in answer.parts  # it has no parts, but it was read
     assert server.calls.count("fleet/pull-object") == 4
+
+
+@pytest.mark.parametrize("has_met", [True, False])
+def test_a_site_says_its_word_with_its_answer_and_answers_those_it_hears(
+    service: SiteService, monkeypatch: pytest.MonkeyPatch, has_met: bool
+) -> None:
+    server = FakeServer(Envelope.write(Verb.AGREE, {}))
+    server.heard = httpx.Headers({SEAT: "here", WORDS: "A B"} if has_met else {})
+
+    def answer(service: SiteService, asked: Envelope) -> Envelope:
+        vars(service)["meeting"] = SimpleNamespace(header="m 2 A")
+        return Envelope.write(Verb.ANSWER, {})
+
+    monkeypatch.setattr(worker, "answer", answer)
+    monkeypatch.setattr(service, "answer_met", lambda meeting, words: f"{meeting.header}: {words}".encode())
+    assert ask(service, server, join(service, server, monkeypatch)) is not None
+    assert server.shown == {MEETING: "m 2 A"}
+    assert server.left == ([("here", b"m 2 A: ['A', 'B']")] if has_met else [])
 
 
 @pytest.mark.parametrize("path", ["fleet/pull-object", "fleet/confirm-message-received", "fleet/push-messages"])

@@ -103,13 +103,37 @@ def test_what_exceeds_its_scale_hides_everything_and_says_so() -> None:
     assert not np.isin(found, others).any()
 
 
-def test_a_field_may_grow_a_little_and_is_told_when_it_has_shrunk() -> None:
-    expect = Expect({"x": Spec((4,))}, sums=True)
-    layout = agreed([Message({"x": np.ones(4)})] * 4, expect)
-    for factor, shrunk in ((8.0, False), (1.0, False), (2.0**-6, False), (2.0**-20, True), (0.0, False)):
-        total, has_shrunk = decode(add([Message({"x": np.full(4, factor)})] * 4, layout), layout)
+@pytest.mark.parametrize(("size", "kept", "lost"), [(4, -60, -70), (5000, -6, -20)])
+def test_a_field_may_grow_a_little_and_is_told_when_it_has_shrunk(size: int, kept: int, lost: int) -> None:
+    """Two words per value of a small field have room for more."""
+    expect = Expect({"x": Spec((size,))}, sums=True)
+    layout = agreed([Message({"x": np.ones(size)})] * 4, expect)
+    for factor, shrunk in ((8.0, False), (1.0, False), (2.0**kept, False), (2.0**lost, True), (0.0, False)):
+        total, has_shrunk = decode(add([Message({"x": np.full(size, factor)})] * 4, layout), layout)
         assert has_shrunk is shrunk, factor
-        assert np.array_equal(total["x"], np.full(4, 4 * factor))
+        assert np.array_equal(total["x"], np.full(size, 4 * factor))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(3, 12), st.integers(0, 2**32), st.floats(-14, 45))
+def test_the_usual_scale_is_as_fine_as_it_says(clients: int, seed: int, size: float) -> None:
+    values = np.random.default_rng(seed).normal(size=(clients, 5)) * 2.0**size
+    messages = [Message({"x": row}) for row in values]
+    layout = Layout.of("range", clients, Expect({"x": Spec((5,))}, sums=True)).with_usual_scales()
+    assert layout is not None
+    total, has_shrunk = decode(add(messages, layout), layout)
+    assert not has_shrunk
+    error = np.abs(total["x"] - [math.fsum(column) for column in values.T])
+    assert (error <= clients * 2.0**-64 + 2.0**-51 * np.abs(values).sum(axis=0)).all()
+
+
+def test_the_usual_scale_is_for_small_fields_and_refuses_what_would_drown_others() -> None:
+    assert Layout.of("range", 3, Expect({"x": Spec((5000,))}, sums=True)).with_usual_scales() is None
+    layout = Layout.of("range", 3, Expect({"x": Spec((1,))}, sums=True)).with_usual_scales()
+    assert layout is not None
+    for message in (Message({"x": np.array([2.0**53])}), Message({"x": np.zeros(1)}, weight=2.0**37)):
+        with pytest.raises(MessageError, match="to be summed here"):
+            add([message], layout)
 
 
 def test_the_agreement_tells_the_largest_power_of_four_and_nothing_else() -> None:

@@ -131,8 +131,7 @@ def test_records_of_a_run_hold_sizes_only(tmp_path: Path) -> None:
     made, clients, public = case(ct.FDBNL, rounds=1, compare=False)
     ct.fit(made, clients, public=public, privacy=ON, run=tmp_path / "run", progress=False)
     records = [json.loads(line) for line in (tmp_path / "run" / "messages.jsonl").read_text().splitlines()]
-    masked = [record for record in records if record["phase"] == "secure_sum/masked"]
-    assert masked
+    assert any("masked" in record["fields"] for record in records)
     for record in records:
         if record["phase"].startswith("secure_sum/") or not record["fields"]:
             assert all(set(field) <= {"description", "shape", "dtype", "bytes"} for field in record["fields"].values())

@@ -45,14 +45,14 @@ def assert_sum(found: Answers, parties: Parties, names: Sequence[str]) -> None:
 @given(st.integers(3, 9), st.integers(1, 6), st.integers(0, 2**32), st.data())
 def test_sums_are_exact(count: int, size: int, seed: int, data: st.DataObject) -> None:
     parties = Parties(whole_numbers(count, size, seed))
-    if is_known := data.draw(st.booleans()):
+    if data.draw(st.booleans()):
         parties.know_scales(expect_whole(size))
     stage = data.draw(st.sampled_from(STAGES))
     parties.needs_echo = stage == ECHO
     away = data.draw(st.permutations(parties.names))[: data.draw(st.integers(0, count - threshold(count)))]
     found = parties.sum(expect_whole(size), drops=drop_at(stage, away))
     # Who sent a masked message is in the sum, also if it left afterwards.
-    stays = is_known and stage in (ECHO, UNMASK)
+    stays = stage in (ECHO, UNMASK)
     counted = [name for name in parties.names if stays or name not in away]
     assert_sum(found, parties, counted)
 
@@ -121,13 +121,48 @@ def test_clients_come_back_and_scales_and_keys_are_kept() -> None:
 
 
 def test_values_that_outgrow_their_scale_are_summed_all_the_same() -> None:
-    parties = Parties(whole_numbers(4, most=100))
-    parties.sum(expect_whole())
-    parties.messages["c0002"] = Message({"x": np.array([2.0**45, 0.0, -1.0])}, weight=3.0)
+    size = 2000  # large, so that its scale is agreed on
+    parties = Parties(whole_numbers(4, size, most=100))
+    parties.sum(expect_whole(size))
+    parties.messages["c0002"] = Message({"x": np.append(np.zeros(size - 2), [2.0**45, -1.0])}, weight=3.0)
     asked = len(parties.seen)
-    assert_sum(parties.sum(expect_whole(), step=2), parties, parties.names)
+    assert_sum(parties.sum(expect_whole(size), step=2), parties, parties.names)
     masked = [message for question, message in parties.seen[asked:] if question.phase == MASKED]
     assert len(masked) == 3 * 4  # too large, the agreement on a new scale, the sum
+
+
+@pytest.mark.parametrize(("size", "sums"), [(1.0, 1), (2.0**-40, 3), (2.0**60, 2)])
+def test_values_that_do_not_fit_the_usual_scale_are_agreed_on(size: float, sums: int) -> None:
+    parties = Parties({name: Message({"x": np.full(3, size / 3)}) for name in names_of(4)})
+    for step in (1, 2):
+        asked = len(parties.seen)
+        found = parties.sum(expect_whole(), step=step)
+        assert found.sum["x"].tolist() == [4 * (size / 3)] * 3
+        sessions = {question.common["session"] for question, _ in parties.seen[asked:] if question.phase == MASKED}
+        # On the usual scale, unless all refuse it as too small; the agreement; the sum.
+        assert len(sessions) == (sums if step == 1 else 1)
+
+
+@pytest.mark.parametrize("stage", [MASKED, ECHO, UNMASK])
+def test_of_tiny_values_the_coarse_sum_counts_if_somebody_leaves_before_the_fine_one(stage: str) -> None:
+    parties = Parties({name: Message({"x": np.full(3, 1e-9)}) for name in names_of(5)})
+    parties.needs_echo = stage == ECHO
+
+    def leaves(question: Question) -> bool:
+        has_summed = any(asked.phase == UNMASK for asked, _ in parties.seen)
+        return has_summed and is_at(question, stage) and question.client == "c0001"
+
+    found = parties.sum(expect_whole(), drops=leaves)
+    np.testing.assert_allclose(found.sum["x"], 5e-9, rtol=1e-9)
+    assert [*found.names] == parties.names
+
+
+def test_one_that_is_a_little_above_the_usual_limit_is_not_left_out() -> None:
+    parties = Parties({name: Message({"x": np.full(3, 2.0**51)}) for name in names_of(5)})
+    parties.messages["c0001"] = Message({"x": np.full(3, 2.0**53)})
+    found = parties.sum(expect_whole())
+    assert found.sum["x"].tolist() == [4 * 2.0**51 + 2.0**53] * 3
+    assert not found.failures
 
 
 def test_values_that_shrink_get_a_finer_scale() -> None:
@@ -295,16 +330,17 @@ def test_a_limit_that_would_tell_ordinary_sizes_is_refused() -> None:
 @pytest.mark.parametrize(("known", "count"), [(False, 5), (True, 4)])
 def test_what_was_noised_is_summed_as_it_is_and_among_no_fewer(known: bool, count: int) -> None:
     """Its size would tell about one client, and a share of noise for five is too little for four."""
-    parties = Parties(whole_numbers(5))
+    size = 3 if known else 2000  # so that a scale must be known
+    parties = Parties(whole_numbers(5, size))
     parties.shield.noised_phases = frozenset({ANSWER})
     if known:
-        parties.know_scales(expect_whole())
-        assert_sum(parties.sum(expect_whole()), parties, parties.names)
+        parties.know_scales(expect_whole(size))
+        assert_sum(parties.sum(expect_whole(size)), parties, parties.names)
     asked = len(parties.seen)
     parties.names = parties.names[:count]
-    parties.know_scales(expect_whole())
+    parties.know_scales(expect_whole(size))
     if not known:
         parties.reducer = SecureSum()
     with pytest.raises(SumAborted, match="0 sent a masked message"):
-        parties.sum(expect_whole())
+        parties.sum(expect_whole(size))
     assert not [question for question, _ in parties.seen[asked:] if question.phase == MASKED]

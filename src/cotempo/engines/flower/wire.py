@@ -14,6 +14,7 @@ import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import httpx
@@ -58,6 +59,11 @@ BUSY = (502, 503, 504)
 RECORD = "cotempo"
 CONTENT = {"content-type": "application/protobuf", "accept": "application/protobuf"}
 WAIT = "x-cotempo-wait"  # the seconds a poll may be held
+# What `coordinator.meetings` is told, and tells: a meeting with a word; all words, and where to leave an answer.
+MEETING, WORDS, SEAT = "x-cotempo-meeting", "x-cotempo-words", "x-cotempo-seat"
+FOLLOW_UP, COLLECT = "fleet/follow-up", "runtime/meeting"  # paths of ours, beside Flower's
+ABSENT = "-"  # the word of a site that will not answer
+MOST_SITES = 64  # whose words fit into the headers of a response
 
 
 class Wire:
@@ -76,17 +82,25 @@ class Wire:
         self._client = httpx.Client(base_url=f"https://{address}", verify=context, timeout=CALL_SECONDS)
 
     def call(self, path: str, /, wait: float = 0.0, **fields: Any) -> Any:
-        """Make a request; raise `httpx.HTTPError` if it is refused or does not get through.
+        """Make a request of Flower's; raise `httpx.HTTPError` if it is refused or does not get through.
 
         Polls may be held by the server for `wait` seconds if there is nothing yet.
         """
+        return self.call_with(path, {WAIT: f"{wait:.0f}"} if wait else {}, **fields)[0]
+
+    def call_with(self, path: str, headers: Mapping[str, str], /, **fields: Any) -> tuple[Any, httpx.Headers]:
+        """Make a request of Flower's with more headers; return also those of the response."""
         asked, answered = CALLS[path]
-        content = wire_type(asked)(**fields).SerializeToString()
+        response = self.post(path, wire_type(asked)(**fields).SerializeToString(), headers)
+        return wire_type(answered).FromString(response.content), response.headers
+
+    def post(self, path: str, content: bytes, headers: Mapping[str, str]) -> httpx.Response:
+        """Make a request with more headers; raise as `call` does."""
         until, pauses = time.monotonic() + self.patience, Backoff(0.2, 5.0)
         while True:
-            headers = {**CONTENT, WAIT: f"{wait:.0f}", **self._headers()} if wait else {**CONTENT, **self._headers()}
+            shown = {**CONTENT, **headers, **self._headers()}
             try:
-                response = self._client.post(f"/v1/{path}", content=content, headers=headers)
+                response = self._client.post(f"/v1/{path}", content=content, headers=shown)
                 if response.status_code not in BUSY or time.monotonic() > until:
                     break
             except httpx.TransportError:
@@ -94,7 +108,7 @@ class Wire:
                     raise
             time.sleep(pauses.next())
         response.raise_for_status()
-        return wire_type(answered).FromString(response.content)
+        return response
 
     def close(self) -> None:
         """Close the connection."""
@@ -187,16 +201,24 @@ def pull_object(wire: Wire, side: str, node: int, run: int, object_id: str) -> b
     return content
 
 
-def push_objects(wire: Wire, side: str, node: int, run: int, announced: Any, objects: Mapping[str, bytes]) -> bool:
-    """Upload the objects that the server does not have; return whether it took all."""
-    for object_id in announced.objects_to_push:
-        pushed = wire.call(
-            f"{side}/push-object", node={"node_id": node}, run_id=run, session_id=announced.session_id,
-            object_id=object_id, object_content=objects[object_id],
+def push_objects(
+    wire: Wire, side: str, node: int, run: int, announced: Any, objects: Mapping[str, bytes],
+    headers: Mapping[str, str] = MappingProxyType({}),
+) -> tuple[bool, httpx.Headers]:  # fmt: skip
+    """Upload the objects that the server does not have, the last of them with more `headers`.
+
+    Return whether it took all, and the headers of the last response.
+    """
+    shown = httpx.Headers()
+    for number, object_id in enumerate(announced.objects_to_push, 1):
+        pushed, shown = wire.call_with(
+            f"{side}/push-object", headers if number == len(announced.objects_to_push) else {},
+            node={"node_id": node}, run_id=run, session_id=announced.session_id, object_id=object_id,
+            object_content=objects[object_id],
         )  # fmt: skip
         if not pushed.stored:
-            return False
-    return True
+            return False, shown
+    return True, shown
 
 
 def object_ids(tree: Any) -> list[str]:

@@ -25,6 +25,20 @@ Stages of one sum among n clients of which t = floor(2n/3) + 1 must stay; n is a
 So a step takes two exchanges, 3 and 5; the first one of a run takes 1 and 2 before them, and 3 and 5 twice where scales
 are agreed on.
 
+Between sites, 5 needs no exchange of its own while nobody leaves: with 3 the server announces the next session, sites
+show each other their signatures through the server as they send what they masked, and reveal unasked. It is as safe as
+being asked, for these reasons:
+
+- What a client reveals, and when, does not depend on who brings it the signatures: t valid ones, of one set, of one
+  layout, in this session. The server was never trusted with them; it can withhold or forge them, as before.
+- Signatures say who masked and nothing else; that peers and the server see them is what they are for.
+- A client that has revealed for all signs no smaller set any more (4), so it is still either the seed or the key. A
+  word counts once the server has stored what its sender masked, so that whoever leaves after that is in the sum, and
+  any t of the others open its seed. A server that lost a stored message loses the sum, and cannot get another one.
+- Session, mask key, seed and shares are drawn for every sum, as ever; the next session is opened by the revealing
+  client in the same message as without it, only its name is known one message earlier. Names are not secret.
+- What is late or false leads back to 4 and 5 as they are written here.
+
 Why two signatures do no harm: to open an addend the server needs t holders who reveal the seed, for the set of all, and
 t who reveal the key, for a smaller one. Each honest client reveals for one set. If c clients collude with the server,
 both is possible only for 2 t <= n + c, that is for c of more than a third of n; the same bound as if each signed once.
@@ -38,8 +52,9 @@ the envelopes, whose keys are agreed on once a run. Clients sign the scales as w
 finer scale than the others would read it out of the sum.
 
 What it does not hide: the sum itself (see the ledger and differential privacy for sums that differ by one client), who
-took part, when, sizes of messages, the largest power of four of every field (`fixed_point`), and what colluding peers
-subtract: of n clients, those outside of a collusion are hidden among themselves. A client that lies can spoil the sum.
+took part, when, sizes of messages, the largest power of four of fields whose scale is agreed on (`fixed_point`), and
+what colluding peers subtract: of n clients, those outside of a collusion are hidden among themselves. A client that
+lies can spoil the sum.
 
 `client` is the part of a client, `reducer` that of the server, `shield` connects the first to a site.
 """

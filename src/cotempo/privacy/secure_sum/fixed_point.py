@@ -1,23 +1,29 @@
-"""Fixed point: a client's addends as whole numbers modulo 2^64, on scales that are public and agreed on first.
+"""Fixed point: a client's addends as whole numbers modulo 2^64, on scales that are public.
 
 A value x becomes round(x 2^shift). `shift` is chosen so that the sum over all clients of what they may send stays
 below 2^63; a client that exceeds its part of that is never clipped. It replaces all it sends by random numbers, which
 hides everybody's addend, and raises a flag: the server learns that the scale was too small for someone, agrees on a
 new one and repeats the sum.
 
-Scales are agreed on by the secure sum itself, in a sum of its own before the first data. Each field has a row of
-words, one per power of four. A client adds a random number to every word up to the size of its largest value. The sum
+Small fields have two words per value, which together hold about 120 bits: values from 2^-20 to 2^52 fit one scale that
+needs no agreement and tells nobody anything. A client with larger ones refuses, and before anything is revealed scales
+are agreed on; where all are smaller, a flag says so, scales are agreed on, and the sum is repeated. Larger fields have
+one word, if that is enough, and always agree.
+
+Scales are agreed on by the secure sum itself, in a sum of its own before the data. Each field has a row of words, one
+per power of four. A client adds a random number to every word up to the size of its largest value. The sum
 of a word is zero if nobody added to it, and uniformly random otherwise: the server learns the largest power of four
 over all clients and nothing else, neither whose it is nor how many are near it. Other ways tell more: sending one's own
 maximum names its owner, adding up ones tells how many clients have each size.
 
 Where the largest is so large that it would drown all others, sizes are agreed on once more under a limit: a client
 above it refuses, and is left out under its name. So does a client that exceeds an older scale by as much. If more than
-a third refuse, all is agreed on without a limit.
+a third refuse, all is agreed on without a limit. On the usual scale a refusal leaves nobody out yet, but leads to the
+agreement, before anything is revealed.
 
 A single word keeps at least 50 bits below the largest value. Small fields, and fields in which more than a hundredth of
 a client's values are smaller than the largest by more than 2^20, have a second word per value for the part that the
-first one rounds away.
+first one rounds away. A field is told to have shrunk once fewer than 44 bits are left, of two words 48.
 """
 
 from __future__ import annotations
@@ -39,7 +45,8 @@ from cotempo.typing import Array
 WEIGHT = "\0weight"  # no field of a method: the weight itself is one more summed field
 LOWEST, STRIDE, WORDS = -256, 2, 256  # sizes from 2^-256 to 2^254, in powers of four
 HEADROOM = 4  # a field may grow by 2^4 before its scale is agreed on again
-SHRINKING = 12  # and shrink by 2^12
+SHRINKING = 12  # and shrink by 2^12, if it has one word per value
+KEPT_BITS = 48  # if it has two, until so many are left of its largest value
 SMALL = 1024  # up to so many values, a second word costs little
 SPAN = 20
 LARGE, DROWNING = 52, 40  # a largest value of 2^52 is asked for again, among those at least 2^40 times smaller
@@ -146,6 +153,14 @@ class Layout:
         fields = (replace(field, shift=scales[field.name][0], words=scales[field.name][1]) for field in self.fields)
         return replace(self, kind="data", fields=tuple(fields))
 
+    def with_usual_scales(self) -> Layout | None:
+        """Return the layout of the data on the scale that fits usual values, or `None` if a field is not small."""
+        if any(_rows(field) > 1 for field in self.fields):
+            return None
+        shift = _room(self.clients) - LARGE
+        fields = (replace(field, shift=shift, words=2, limit=2.0**field.large) for field in self.fields)
+        return replace(self, kind="data", fields=tuple(fields))
+
     def with_limits(self, scales: Mapping[str, tuple[int, int]]) -> Layout | None:
         """Return the layout under limits, or `None` if agreed scales are not so large that they are needed."""
         limits = {}
@@ -189,7 +204,7 @@ def encode(values: Sequence[Array], layout: Layout, draw: Draw) -> Array:
     for field, value in zip(layout.fields, values, strict=True):
         limit = field.limit
         if layout.kind == "data":
-            limit = max(2.0**field.large, 2.0 ** (_room(layout.clients) - field.shift + field.drowning))
+            limit = min(limit, max(2.0**field.large, 2.0 ** (_room(layout.clients) - field.shift + field.drowning)))
         if float(np.abs(value).max(initial=0.0)) > limit:
             raise MessageError(f"field {field.name!r} times its weight must be at most {limit:g} to be summed here")
     return (_encode_data if layout.kind == "data" else _encode_sizes)(values, layout, draw)
@@ -197,6 +212,7 @@ def encode(values: Sequence[Array], layout: Layout, draw: Draw) -> Array:
 
 def _encode_data(values: Sequence[Array], layout: Layout, draw: Draw) -> Array:
     limit = 2.0**62 / layout.clients
+    least = {1: limit * 2.0**-SHRINKING, 2: 2.0 ** (KEPT_BITS - _room(layout.clients))}
     vector = np.zeros(layout.length, "<u8")
     position = 1 + len(layout.fields)
     for index, (field, value) in enumerate(zip(layout.fields, values, strict=True)):
@@ -206,7 +222,7 @@ def _encode_data(values: Sequence[Array], layout: Layout, draw: Draw) -> Array:
             random = draw(layout.length)
             random[0] |= np.uint64(1)  # so that one flag alone is not zero
             return random
-        if largest >= limit * 2.0**-SHRINKING:
+        if largest >= least[field.words]:
             vector[1 + index] = draw(1)[0]
         whole = np.rint(scaled)
         vector[position : position + field.size] = whole.astype(np.int64).view("<u8")

@@ -12,11 +12,20 @@ from typing import Literal
 import numpy as np
 
 from cotempo.errors import MessageError, ParameterError, QuorumError
-from cotempo.federation.exchange import Answers, Expect, Failure, Question, Reply, Spec
+from cotempo.federation.exchange import Answers, Expect, Failure, Question, Reply
 from cotempo.federation.message import EMPTY, Message
 from cotempo.federation.reducers import Exchange, PlainReducer
-from cotempo.privacy.secure_sum.client import FEWEST
-from cotempo.privacy.secure_sum.envelopes import ENVELOPE_BYTES, KEY_BYTES
+from cotempo.privacy.secure_sum.envelopes import ENVELOPE_BYTES
+from cotempo.privacy.secure_sum.expected import (
+    ANNOUNCED,
+    ECHOED,
+    REVEALED,
+    REVEALED_AND_SHARED,
+    SHARED,
+    check_total,
+    opaque,
+    require_enough,
+)
 from cotempo.privacy.secure_sum.fixed_point import (
     WEIGHT,
     Layout,
@@ -27,23 +36,10 @@ from cotempo.privacy.secure_sum.fixed_point import (
 from cotempo.privacy.secure_sum.masks import digest
 from cotempo.privacy.secure_sum.neighbours import Neighbours
 from cotempo.privacy.secure_sum.scales import ScaleBook
-from cotempo.privacy.secure_sum.shamir import SHARE_BYTES, threshold
+from cotempo.privacy.secure_sum.shamir import threshold
 from cotempo.privacy.secure_sum.shield import ECHO, KEYS, MASKED, SHARES, UNMASK
 from cotempo.privacy.secure_sum.unmasking import remove_masks
 from cotempo.typing import Array
-
-
-def _opaque(**fields: tuple[tuple[int | None, ...], str]) -> Expect:
-    return Expect({name: Spec(shape, kind) for name, (shape, kind) in fields.items()}, is_opaque=True)
-
-
-ANNOUNCED = _opaque(key=((KEY_BYTES,), "uint8"), signature=((64,), "uint8"))
-SHARED = _opaque(
-    mask_key=((KEY_BYTES,), "uint8"), commitment=((32,), "uint8"), envelopes=((None, ENVELOPE_BYTES), "uint8")
-)
-ECHOED = _opaque(signature=((64,), "uint8"))
-REVEALED = _opaque(shares=((None, SHARE_BYTES), "uint8"))
-REVEALED_AND_SHARED = replace(REVEALED, fields={**REVEALED.fields, **SHARED.fields})
 
 
 class SumAborted(QuorumError):  # noqa: N818 - it says what happened
@@ -59,10 +55,16 @@ class SecureSum:
         What to do in phases that need single answers: ``"allow"`` them in the clear, or ``"refuse"`` them.
     scales
         A file for the public scales, so that a resumed run rounds as the first one did.
+    announces
+        Whether clients are told the next session when they mask, so that those who hear each other's signatures can
+        reveal before they are asked; worth its bytes where an exchange takes long.
     """
 
-    def __init__(self, *, singles: Literal["allow", "refuse"] = "allow", scales: Path | None = None):
+    def __init__(
+        self, *, singles: Literal["allow", "refuse"] = "allow", scales: Path | None = None, announces: bool = False
+    ):
         self.singles = singles
+        self.announces = announces
         self.scales = ScaleBook(scales)
         self.keys: dict[tuple[str, str], tuple[Array, Array]] = {}
         self.prepared: _Opened | None = None
@@ -114,9 +116,10 @@ class _SecureStep:
         self.versions: dict[str, int] = {}
         self.keys: dict[str, tuple[Array, Array]] = {}
         self.needed = threshold(len(questions))
+        self.has_revealed = False  # a sum of data, in this step
 
     def run(self) -> Answers:
-        """Agree on scales if they are not known, then sum; repeat once if somebody's values exceed their scale.
+        """Sum on the scales that are known or usual, or agree on some first; agree and repeat if values do not fit.
 
         Of its two exchanges, one lets the method answer and mask, the other reveals shares and opens the next session.
         The first step exchanges keys and shares before; one in which somebody left, signatures of who survived.
@@ -124,30 +127,39 @@ class _SecureStep:
         names = self._announce()
         step, phase, book = self.first.step, self.first.phase, self.reducer.scales
         empty = Layout.of("range", len(names), self.expect)
-        for is_first in (True, False):
+        coarse: Answers | None = None
+        for _ in range(2):
             scales = self._public_scales() or book.find(step, phase, empty)
-            if scales is None:
-                scales = self._agree(names, empty, may_leave_out=is_first)
-                book.store(step, phase, empty, scales)
-            layout = empty.with_scales(scales)
+            usual = None if scales or book.has_agreed(step, phase, empty) else empty.with_usual_scales()
             try:
-                vector, survivors = self._sum(names, layout)
+                if scales is None and usual is None:
+                    scales = self._agree(names, empty)
+                    book.store(step, phase, empty, scales)
+                layout = usual or empty.with_scales(scales or {})
+                vector, survivors = self._sum(names, layout, is_agreed=usual is None)
                 total_message, has_shrunk = decode(vector, layout)
             except ScaleExceeded:
                 book.store(step, phase, empty, None)
                 continue
+            except SumAborted:
+                if coarse is None:
+                    raise
+                return coarse  # somebody left: what was revealed can be repeated among the same only
+            found = self._answers(survivors, total_message)
             if has_shrunk:
-                book.store(step + 1, phase, empty, None)
-            return self._answers(survivors, total_message)
+                book.store(step if usual else step + 1, phase, empty, None)
+            if usual is None or not has_shrunk:
+                return found
+            coarse = found
         raise SumAborted("values must fit the scale that was just agreed on, those of some clients do not")
 
-    def _agree(self, names: Sequence[str], empty: Layout, *, may_leave_out: bool) -> dict[str, tuple[int, int]]:
+    def _agree(self, names: Sequence[str], empty: Layout) -> dict[str, tuple[int, int]]:
         """Agree on scales; leave out those whose values would drown all others, unless there are many of them.
 
         After a first sum of data nobody may be left out: clients reveal a second one only among the same.
         """
         scales = decode_sizes(self._sum(names, empty)[0], empty)
-        limited = empty.with_limits(scales) if may_leave_out else None
+        limited = None if self.has_revealed else empty.with_limits(scales)
         if limited is None:
             return scales
         failures = dict(self.failures)
@@ -185,22 +197,29 @@ class _SecureStep:
         self._require(list(self.keys), "announced a key")
         return list(self.keys)
 
-    def _sum(self, names: Sequence[str], layout: Layout) -> tuple[Array, list[str]]:
-        """Return the sum of the vectors of all that stayed to the masked message, and who they are."""
+    def _sum(self, names: Sequence[str], layout: Layout, *, is_agreed: bool = True) -> tuple[Array, list[str]]:
+        """Return the sum of the vectors of all that stayed to the masked message, and who they are.
+
+        Raise `ScaleExceeded`, before anything is revealed, if clients refuse a scale that was not agreed on now.
+        """
         opened = self._take_prepared(names) or self._share(names)
         members = sorted(opened.replies)
         self._require(members, "shared")
-        total, signed = self._mask(opened, members, layout)
+        following = None
+        if members == list(opened.names):
+            following = self._new_session(opened.names, self.first.step + (layout.kind == "data"))
+        total, signed = self._mask(opened, members, layout, following)
         survivors = sorted(signed)
-        if len(survivors) < self.needed and layout.kind == "data":
+        if layout.kind == "data" and (len(survivors) < self.needed or not is_agreed):
             refused = {name for name in members if name in self.failures and self.failures[name].kind == "MessageError"}
-            if refused:  # all have grown out of an old scale
+            if refused:  # all have grown out of an old scale, or somebody does not fit the usual one
                 self.failures = {name: failure for name, failure in self.failures.items() if name not in refused}
                 raise ScaleExceeded
         self._require(survivors, "sent a masked message")
         if survivors != members or not all(signature.any() for signature in signed.values()):
             signed = self._echo(opened, survivors)
-        revealed = self._reveal(opened, members, signed, self.first.step + (layout.kind == "data"))
+        self.has_revealed |= layout.kind == "data"
+        revealed = self._reveal(opened, members, signed, following)
         openings = {
             name: (opened.replies[name]["mask_key"].tobytes(), opened.replies[name]["commitment"].tobytes())
             for name in members
@@ -243,22 +262,25 @@ class _SecureStep:
         self.failures.setdefault(name, Failure(name, self.first.step, stage, "MessageError", detail))
         self.reducer.keys.pop((self.first.run, name), None)
 
-    def _mask(self, opened: _Opened, members: Sequence[str], layout: Layout) -> tuple[Array, dict[str, Array]]:
+    def _mask(
+        self, opened: _Opened, members: Sequence[str], layout: Layout, following: _Opened | None
+    ) -> tuple[Array, dict[str, Array]]:
         """Hand every client its envelopes and what the method asks, unless it was; add up masked messages as they come.
 
         Return their sum, and the signatures of those who sent one.
         """
         graph, present = opened.neighbours, {*members}
         places = {name: {other: row for row, other in enumerate(graph.others(name))} for name in members}
-        inboxes = {}
+        inboxes, announced = {}, following.question if following and self.reducer.announces else EMPTY
         for name in members:
             senders = [other for other in graph.others(name) if other in present]
             rows = [opened.replies[sender]["envelopes"][places[sender][name]] for sender in senders]
-            inboxes[name] = Message({"envelopes": np.stack(rows) if rows else np.zeros((0, ENVELOPE_BYTES), np.uint8)})
+            envelopes = np.stack(rows) if rows else np.zeros((0, ENVELOPE_BYTES), np.uint8)
+            inboxes[name] = Message({"envelopes": envelopes, **announced})
         common = Message({"session": opened.id, "members": json.dumps(members), "layout": layout.to_text()})
-        expect = replace(_opaque(masked=((layout.length,), "uint64"), signature=((64,), "uint8")), sums=True)
+        expect = replace(opaque(masked=((layout.length,), "uint64"), signature=((64,), "uint8")), sums=True)
         questions = self._questions(MASKED, members, common, inboxes)
-        if is_first := not self.versions:
+        if is_first := not present <= {*self.versions}:
             questions = [replace(self.questions[question.client], then=question) for question in questions]
         total, signed = np.zeros(layout.length, "<u8"), {}
         for reply in self._replies(questions, expect):
@@ -279,7 +301,7 @@ class _SecureStep:
         return {name: message["signature"] for name, message in signed.items()}
 
     def _reveal(
-        self, opened: _Opened, members: Sequence[str], signed: Mapping[str, Array], following_step: int
+        self, opened: _Opened, members: Sequence[str], signed: Mapping[str, Array], following: _Opened | None
     ) -> dict[str, dict[str, bytes]]:
         """Ask for shares, which are returned by owner and holder; open the next session if all are there."""
         signers = sorted(signed)
@@ -290,9 +312,9 @@ class _SecureStep:
                 "signatures": np.stack([signed[name] for name in signers]),
             }
         )
-        following, expect = None, REVEALED
-        if signers == list(opened.names):
-            following, expect = self._new_session(opened.names, following_step), REVEALED_AND_SHARED
+        if signers != list(opened.names):
+            following = None
+        expect = REVEALED_AND_SHARED if following else REVEALED
         own = dict.fromkeys(signers, following.question if following else EMPTY)
         revealed: dict[str, dict[str, bytes]] = {name: {} for name in members}
         replies = {
@@ -339,35 +361,6 @@ class _SecureStep:
                 f"sum, {len(names)} {did}; nothing was revealed:{listed}\nThe state is as it was before this step; "
                 "with a run folder, resume the run once the clients are back."
             )
-
-
-def require_enough(clients: int) -> None:
-    """Raise `ParameterError` if there are too few clients to hide among."""
-    if clients < FEWEST:
-        raise ParameterError(
-            f"a secure sum needs at least {FEWEST} clients in every step: of two, each could subtract its own part, "
-            f"got {clients}"
-        )
-
-
-def check_total(total: Message, expect: Expect) -> None:
-    """Raise `MessageError` if a total lies outside of what valid answers can add up to.
-
-    With weights of at least zero, a weighted sum of values in [low, high] lies in [low, high] times the sum of weights.
-    Rules of summed fields, such as to be positive semidefinite, hold for weighted sums as well.
-    """
-    slack = 1e-6
-    for name, spec in expect.fields.items():
-        for rule in spec.rules:
-            if broken := rule(total[name]):
-                raise MessageError(f"field {name!r} {broken}")
-        for bound, sign in ((spec.low, 1), (spec.high, -1)):
-            if np.isfinite(bound):
-                least = sign * (np.asarray(total[name], np.float64) - bound * total.weight)
-                if (least < -slack * max(1.0, abs(bound) * total.weight)).any():
-                    raise MessageError(f"field {name!r} must lie in [{spec.low:g}, {spec.high:g}] on average")
-    if not total.weight >= 0:
-        raise MessageError(f"weights must add up to at least zero, got {total.weight:g}")
 
 
 def _failure(reply: Reply) -> Failure:

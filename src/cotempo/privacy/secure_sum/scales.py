@@ -24,11 +24,18 @@ class ScaleBook:
                 self._records.append((record["step"], record["key"], record["scales"]))
 
     def find(self, step: int, phase: str, layout: Layout) -> Scales | None:
-        """Return the scales valid at a step, `None` if they must be agreed on."""
-        key = _key(phase, layout)
-        valid = [record for record in self._records if record[1] == key and record[0] <= step]
+        """Return the scales valid at a step, `None` if there are none or they must be agreed on."""
+        valid = self._valid(step, phase, layout)
         # Of two records of a step, the later one replaced the first.
         return max(enumerate(valid), key=lambda item: (item[1][0], item[0]))[1][2] if valid else None
+
+    def has_agreed(self, step: int, phase: str, layout: Layout) -> bool:
+        """Return whether scales were ever agreed on, or found to be needed, up to a step."""
+        return bool(self._valid(step, phase, layout))
+
+    def _valid(self, step: int, phase: str, layout: Layout) -> list[tuple[int, str, Scales | None]]:
+        key = _key(phase, layout)
+        return [record for record in self._records if record[1] == key and record[0] <= step]
 
     def store(self, step: int, phase: str, layout: Layout, scales: Scales | None) -> None:
         """Store scales from a step on; `None` says that they must be agreed on again."""

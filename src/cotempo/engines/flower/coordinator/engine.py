@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 
 from cotempo.data import Schema
-from cotempo.engines.flower.coordinator.heard import silent_sites
+from cotempo.engines.flower.coordinator.heard import shown_key, silent_sites
 from cotempo.engines.flower.coordinator.server import Server
 from cotempo.engines.flower.coordinator.task import ServerTask
 from cotempo.engines.flower.processes import Backoff, wait_until
@@ -30,6 +30,7 @@ from cotempo.federation.method import Memory, Method, State
 from cotempo.federation.wire import parse_reply, question_to_bytes
 from cotempo.privacy.contract import CODE_VERSION, Consent, Contract
 from cotempo.privacy.private_form import PrivateForm
+from cotempo.privacy.secure_sum.shield import MASKED, UNMASK
 from cotempo.privacy.settings import Privacy
 from cotempo.storage.tree import encode
 
@@ -63,6 +64,7 @@ class Flower:
         self._awaited: set[str] = set()
         self._rows: dict[str, int] = {}
         self._spoken: dict[str, int] = {}  # the version of the protocol that was agreed with each site
+        self._meeting: object = None  # the session whose second question sites may have answered by themselves
         self._is_finished = False
         with translate_http_errors(self.server.local_address), self.server.exclusive():
             self.task = ServerTask(self.server, run)
@@ -154,6 +156,10 @@ class Flower:
     def exchange(self, questions: Sequence[Question]) -> Iterator[Reply]:
         """Ask all, and yield replies as they arrive; what does not arrive by the deadline is lost."""
         asked = {question.client: question for question in questions}
+        for name, data in self._met(questions).items():
+            yield parse_reply(asked.pop(name), data)
+        if not asked:
+            return
         common = questions[0].common.to_bytes()  # the same for all; Flower uploads it once
         parts = {
             name: {Part.QUESTION: question_to_bytes(dataclasses.replace(question, common=EMPTY)), Part.COMMON: common}
@@ -164,6 +170,17 @@ class Flower:
                 yield asked[name].fail(*failure)
             else:
                 yield parse_reply(asked[name], answer[Part.REPLY])
+
+    def _met(self, questions: Sequence[Question]) -> dict[str, bytes]:
+        """Return the answers that sites gave to each other's signatures, before these were sent to them."""
+        last, session = questions[0].then or questions[0], self._meeting
+        self._meeting = last.common["session"] if last.phase == MASKED and "session" in last.own else None
+        if session is None or last.phase != UNMASK or last.common["session"] != session:
+            return {}
+        with translate_http_errors(self.server.local_address):
+            found = self.task.collect(str(session))
+        keys = {question.client: shown_key(self.server.folder, question.client) for question in questions}
+        return {name: found[key] for name, key in keys.items() if key in found}
 
     def _send(self, verb: Verb, parts: Mapping[str, Parts]) -> Iterator[tuple[str, Parts]]:
         """Send to the sites that are online and yield their answers as they arrive."""

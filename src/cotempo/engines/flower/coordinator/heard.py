@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat,
 from cotempo.storage.files import private
 
 HEARD = "heard.json"
-KEY = b"flwr-public-key"  # the header in which a site shows its key
+KEY = b"flwr-public-key"  # the header in which a site shows its key, which Flower verifies
 WRITE_SECONDS = 1.0
 SILENT_SECONDS = 7.0  # a site's poll is held open or repeated, also while it computes
 
@@ -75,9 +75,13 @@ def silent_sites(server: Path, names: Iterable[str]) -> dict[str, float]:
     found = {}
     for name in names:
         with suppress(OSError, ValueError):
-            key = load_ssh_public_key((server / "sites" / f"{name}.pub").read_bytes())
-            shown = key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-            last = heard.get(b64encode(shown).decode("ascii"), 0.0)
+            last = heard.get(shown_key(server, name), 0.0)
             if newest - last > SILENT_SECONDS:
                 found[name] = last
     return found
+
+
+def shown_key(server: Path, name: str) -> str:
+    """Return how a site shows its key."""
+    key = load_ssh_public_key((server / "sites" / f"{name}.pub").read_bytes())
+    return b64encode(key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)).decode("ascii")

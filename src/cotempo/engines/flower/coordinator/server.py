@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat,
 from filelock import FileLock
 
 from cotempo.engines.flower.coordinator.heard import HEARD, LastHeard
+from cotempo.engines.flower.coordinator.meetings import Meetings
 from cotempo.engines.flower.coordinator.middleware import OPERATOR, BodyLimit, LongPoll, OperatorAuth
 from cotempo.engines.flower.patches import run_superlink
 from cotempo.engines.flower.processes import Daemon
@@ -200,7 +201,7 @@ def main() -> None:
     secret = Path(sys.argv.pop(1)).read_bytes().strip()
     heard = Path(sys.argv[sys.argv.index("--database") + 1]).with_name(HEARD)
     os.umask(0o077)
-    run_superlink(lambda app: BodyLimit(LastHeard(OperatorAuth(LongPoll(app), secret), heard)))
+    run_superlink(lambda app: BodyLimit(LastHeard(OperatorAuth(Meetings(LongPoll(app)), secret), heard)))
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import hashlib
 import io
 import time
 import zipfile
+from base64 import b64decode
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +19,8 @@ from cotempo.engines.flower.processes import Heartbeat
 from cotempo.engines.flower.protocol import Envelope
 from cotempo.engines.flower.transport import Answer, Away, failure_of
 from cotempo.engines.flower.wire import (
+    COLLECT,
+    MEETING,
     SERVER_NODE,
     ContentLost,
     Sealer,
@@ -105,7 +108,7 @@ class ServerTask:
         }  # fmt: skip
         messages, trees = [one.message for one in sealed.values()], [one.tree for one in sealed.values()]
         announced = self.wire.call("runtime/push-messages", messages_list=messages, message_object_trees=trees)
-        if not push_objects(self.wire, "runtime", SERVER_NODE, self.run_id, announced, sealer.objects):
+        if not push_objects(self.wire, "runtime", SERVER_NODE, self.run_id, announced, sealer.objects)[0]:
             return {}  # it took so long that the server has forgotten the announcement
         return {node: key for node, key in zip(sealed, announced.message_ids, strict=True) if key}
 
@@ -121,6 +124,14 @@ class ServerTask:
         for key, _ in arrived:
             del self._arriving[key]
         return arrived
+
+    def collect(self, meeting: str) -> dict[str, bytes]:
+        """Return what sites answered after a meeting at the server, by the keys they show."""
+        try:
+            found = self.wire.post(COLLECT, b"", {MEETING: meeting}).json()
+        except httpx.HTTPStatusError:  # a server without meetings
+            return {}
+        return {key: b64decode(answer) for key, answer in found.items()}
 
     def _read(self, message: Any, tree: Any, objects: dict[str, bytes]) -> Answer | None:
         """Return an answer, or `None` while its content is being uploaded."""

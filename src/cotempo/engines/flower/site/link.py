@@ -18,7 +18,11 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from cotempo.engines.flower.processes import Backoff
 from cotempo.engines.flower.protocol import Envelope
 from cotempo.engines.flower.site.enrolment import site_name
+from cotempo.engines.flower.site.meeting import Meeting
 from cotempo.engines.flower.wire import (
+    FOLLOW_UP,
+    MEETING,
+    SEAT,
     SERVER_NODE,
     Sealer,
     Wire,
@@ -130,8 +134,11 @@ class SiteLink:
         )
         return unseal(message_id, objects)
 
-    def reply(self, asked: Asked, envelope: Envelope) -> None:
-        """Send an answer; it counts as long as its question, whatever this site's clock says."""
+    def reply(self, asked: Asked, envelope: Envelope, meeting: Meeting | None = None) -> httpx.Headers:
+        """Send an answer; it counts as long as its question, whatever this site's clock says.
+
+        With a `meeting` the last response may be held until all have answered; its headers, which tell, are returned.
+        """
         question, sealer = asked.message.metadata, Sealer()
         sealed = sealer.seal(
             {
@@ -144,7 +151,13 @@ class SiteLink:
         announced = self.wire.call(
             "fleet/push-messages", node=self._node, messages_list=[sealed.message], message_object_trees=[sealed.tree]
         )
-        push_objects(self.wire, "fleet", self._node_id, asked.run_id, announced, sealer.objects)
+        headers = {MEETING: meeting.header} if meeting else {}
+        return push_objects(self.wire, "fleet", self._node_id, asked.run_id, announced, sealer.objects, headers)[1]
+
+    def follow_up(self, seat: str, content: bytes) -> None:
+        """Leave an answer that the coordinator did not ask for yet; it asks, if this one gets lost."""
+        with suppress(httpx.HTTPStatusError):
+            self.wire.post(FOLLOW_UP, content, {SEAT: seat})
 
 
 def is_passing(error: httpx.HTTPError) -> bool:

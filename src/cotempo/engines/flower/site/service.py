@@ -15,10 +15,12 @@ from pathlib import Path
 from cotempo.data import READERS, Series, Table
 from cotempo.devices import has_device
 from cotempo.engines.flower.protocol import Consents, Part, Parts, ResultReference, Verb, WireSchema
+from cotempo.engines.flower.site.joined import Accepted, JoinedRun
+from cotempo.engines.flower.site.meeting import Meeting
 from cotempo.engines.flower.site.settings import SiteSettings
 from cotempo.engines.flower.site.words import clear_phases
 from cotempo.errors import AwaitingApproval, DataError, MessageError, ParameterError, printable
-from cotempo.federation.exchange import Expect, Question
+from cotempo.federation.exchange import Expect, Question, Reply
 from cotempo.federation.fitted import Outcome
 from cotempo.federation.message import Message
 from cotempo.federation.method import Method
@@ -38,39 +40,11 @@ from cotempo.privacy.questions import QuestionLog
 from cotempo.privacy.secure_sum.client import SumClient, read_names
 from cotempo.privacy.secure_sum.shield import ECHO, MASKED, UNMASK, SecureSumShield
 from cotempo.privacy.secure_sum.vault import DiskVault
-from cotempo.settings import Settings
 from cotempo.storage.files import private, write_whole
 from cotempo.storage.store import DiskStore
 from cotempo.storage.tree import decode
 
 LONGEST_ENTRY = 8000  # letters of one entry of the log
-
-
-class Accepted(Settings):
-    """A run as the site keeps it: its contract, and the fingerprint of the table it was accepted for."""
-
-    contract: str
-    table: str
-    history: list[list[str]] | None = None  # of all participants, once their signatures came
-
-
-@dataclasses.dataclass
-class JoinedRun:
-    """A run the site takes part in."""
-
-    contract: Contract
-    site: Site
-    table: str
-    questions: QuestionLog
-    history: list[list[str]] | None = None
-    sums: list[list[str]] = dataclasses.field(default_factory=list)  # entered since the site started
-
-    @property
-    def survivors(self) -> list[str]:
-        """Over whom the present secure sum is."""
-        (shield,) = [shield for shield in self.site.shields if isinstance(shield, SecureSumShield)]
-        session = shield.client(self.site.client, self.contract.run).session
-        return session.survivors if session else []
 
 
 class SiteService:
@@ -85,6 +59,7 @@ class SiteService:
         self.home = home
         self.ledger = Ledger(home / "ledger.jsonl")
         self.inbox = RequestInbox(home)
+        self.meeting: Meeting | None = None  # to which the last answer leads
         self._runs: dict[str, JoinedRun] = {}
         for module in settings.imports:
             importlib.import_module(module)
@@ -268,6 +243,20 @@ class SiteService:
     def answer(self, question_bytes: bytes, common: bytes) -> bytes:
         """Answer a question of a run that all have signed; the same question gets the same answer."""
         question = dataclasses.replace(question_from_bytes(question_bytes), common=Message.from_bytes(common))
+        reply, data = self._answer(question, identify_question(question_bytes, common))
+        self.meeting = Meeting.after(question, reply)
+        return data
+
+    def answer_met(self, meeting: Meeting, words: Sequence[str]) -> bytes | None:
+        """Answer, unasked, what the words of all in a meeting allow; `None` if they do not."""
+        try:
+            reply, data = self._answer(meeting.question(words), "")
+        except Exception as error:
+            self.fail(error)
+            return None
+        return None if reply.message is None else data
+
+    def _answer(self, question: Question, identity: str) -> tuple[Reply, bytes]:
         joined = self._joined(question.run)
         site, contract = joined.site, joined.contract
         decision = self.inbox.require_allowed(contract, ask=self.settings.approval.ask)
@@ -282,12 +271,12 @@ class SiteService:
         if last.phase in (MASKED, ECHO):  # the site signs over whom a sum will be
             signed = read_names(last.common["members" if last.phase == MASKED else "survivors"])
             require_no_difference([*joined.history, *self.ledger.history(contract, joined.table)], signed)
-        reply, data = site.answer_idempotent(question, identify_question(question_bytes, common))
+        reply, data = site.answer_idempotent(question, identity)
         if reply.message is not None:
             self._enter_message(joined, question, reply.message)
         if reply.failure is not None:
             self.log(f"run {question.run}, step {question.step}: {reply.failure.kind}")
-        return data
+        return reply, data
 
     def _enter_message(self, joined: JoinedRun, question: Question, message: Message) -> None:
         """Record a message that leaves: field by field for the owner of the data, and its size in the ledger."""

@@ -17,7 +17,7 @@ from cotempo.engines.flower.protocol import Envelope, Part, Verb
 from cotempo.engines.flower.site.link import HEARTBEAT_SECONDS, Asked, SiteLink, is_passing
 from cotempo.engines.flower.site.service import SiteService
 from cotempo.engines.flower.site.settings import SiteSettings
-from cotempo.engines.flower.wire import ContentLost
+from cotempo.engines.flower.wire import SEAT, WORDS, ContentLost
 from cotempo.errors import MessageError
 from cotempo.threads import set_threads
 
@@ -34,14 +34,17 @@ def answer(service: SiteService, asked: Envelope) -> Envelope:
 
 
 def answer_message(service: SiteService, link: SiteLink, asked: Asked) -> None:
-    """Read, answer and reply, unless the run is over."""
+    """Read, answer and reply, unless the run is over; answer once more if the others were met at the server."""
     try:
         try:
             answered = answer(service, link.read(asked))
         except MessageError as error:
             service.log(str(error))
             answered = Envelope.write(Verb.ANSWER, {Part.REFUSED: str(error).encode()})
-        link.reply(asked, answered)
+        meeting, service.meeting = service.meeting, None
+        heard = link.reply(asked, answered, meeting)
+        if meeting and SEAT in heard and (more := service.answer_met(meeting, heard[WORDS].split())) is not None:
+            link.follow_up(heard[SEAT], more)
     except ContentLost:
         service.log("a question was announced and never arrived: its coordinator was killed")
     except httpx.HTTPStatusError as error:
