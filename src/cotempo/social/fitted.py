@@ -175,12 +175,16 @@ class FittedDetectors(Fitted):
         """
         method: Any = self.method
         chosen = method.encoder if encoder is None else encoder
-        if chosen in CHARACTERS:
+        if isinstance(chosen, str) and chosen in CHARACTERS:
             raise ParameterError(
                 f"events are linked across languages by a pretrained encoder, such as links('multilingual'), "
                 f"got {chosen!r}, which compares spellings"
             )
         reader = load_encoder(chosen) if isinstance(chosen, str) else chosen
+        if not callable(getattr(reader, "encode", None)):
+            raise ParameterError(
+                f"encoder must be the name of a pretrained one or have encode(texts), got {type(chosen).__name__}"
+            )
         vectors = {}
         for name in self.outcome.memories:
             records, sample = self[name].store.events, self[name].store.sample
